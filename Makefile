@@ -1,0 +1,124 @@
+# lock.so and all that is done with it; `make help` lists the targets.
+# `make` needs a C compiler and nothing else. Every other target first installs what it lacks: tools/setup.
+
+PORT       ?= 6379
+TEST_JOBS  ?= 2
+FUZZ_STEPS ?= 1000000
+
+CFLAGS     ?= -O2 -g
+WARNINGS    = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual \
+              -Wwrite-strings -Werror
+COMPILE     = $(CC) -std=c11 $(WARNINGS) $(CFLAGS) -MMD -MP
+SANITIZE    = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+# Floors 0 and 1 of docs/design.md, which need no server.
+UNIT_SOURCES = $(wildcard $(patsubst %,module/%.c,list hashmap histogram rules waitqueue waitgraph)) \
+               $(wildcard tests/unit/support/*.c)
+UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test_*.c))
+OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(wildcard module/*.c))
+BENCH        = build/bench/lockbench
+# Not redismodule.h, which is a list: one item a line, however long.
+C_FILES      = $(wildcard module/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch])
+PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
+
+# Where tools/setup and tools/servers put servers of our own.
+export PATH := $(PATH):$(CURDIR)/build/servers
+
+.PHONY: all run test unit integration fuzz valgrind lint format format-check tidy cppcheck shellcheck layers \
+        header-check bench clean distclean help FORCE
+.DELETE_ON_ERROR:
+
+all: lock.so ## build lock.so (the default)
+
+lock.so: $(OBJECTS)
+	$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(OBJECTS)
+
+build/obj/%.o: module/%.c build/obj/flags
+	$(COMPILE) -fPIC -fvisibility=hidden -I. -c -o $@ $<
+
+# Changes when the compiler or a flag does, or a file comes or goes, and so makes all be built again.
+build/obj/flags build/unit/flags build/bench/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMPILE) $(LDFLAGS) $(OBJECTS)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(OBJECTS)' > $@
+
+run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
+	@tools/setup run
+	@tools/run-server $(PORT)
+
+test: unit integration ## run all tests
+
+unit: ## run the unit tests, under AddressSanitizer and UBSan
+	@tools/setup test
+	@$(MAKE) --no-print-directory $(UNIT_TESTS)
+	@failed=0; for test in $(UNIT_TESTS); do $$test || failed=1; done; exit $$failed
+
+fuzz: ## run the fuzz tests among the unit tests for longer (FUZZ_STEPS=1000000, FUZZ_SEED=)
+	@tools/setup test
+	@$(MAKE) --no-print-directory $(filter build/unit/test_fuzz%,$(UNIT_TESTS))
+	@set -e; for test in $(filter build/unit/test_fuzz%,$(UNIT_TESTS)); do FUZZ_STEPS=$(FUZZ_STEPS) $$test; done
+
+build/unit/%: tests/unit/%.c $(UNIT_SOURCES) build/unit/flags
+	$(COMPILE) $(SANITIZE) -Imodule -Itests/unit -o $@ $< $(UNIT_SOURCES) -lcmocka
+
+integration: lock.so ## run the integration tests (SERVER=redis-server, PYTEST_ARGS=)
+	@tools/setup test
+	$(PYTEST)
+
+# Valgrind takes its time. Left out is what walks, many times over, paths that other files walk too, and what differs
+# in the protocol only, which the module does not know; and what starts a server, or several, for each test.
+VALGRIND_WITHOUT = bad_input rw_generated rw_random fair_random state_machine errors_of_state multi_lua command_docs \
+                   guard fenced rw_errors fair_refusals rw_storm storm \
+                   persistence rw_persistence fair_survival fair_effects sessions_processes
+
+valgrind: lock.so ## run the integration tests with every server under Valgrind
+	@tools/setup valgrind
+	$(PYTEST) --valgrind -k 'not resp3' $(VALGRIND_WITHOUT:%=--ignore=tests/integration/test_%.py)
+
+lint: format-check tidy cppcheck shellcheck layers ## run all checks of the source
+
+format: ## put the source into the format of .clang-format
+	@tools/setup lint
+	clang-format -i $(C_FILES)
+
+format-check: ## check the format of the source
+	@tools/setup lint
+	clang-format --dry-run --Werror $(C_FILES)
+
+tidy: ## run clang-tidy
+	@tools/setup lint
+	@# One process for each file: in one for all, the analyzer mixes up the files' va_lists.
+	@printf '%s\n' $(filter %.c,$(C_FILES)) | \
+	    xargs -P $(TEST_JOBS) -I FILE clang-tidy --quiet FILE -- -std=c11 -I. -Imodule -Itests/unit
+
+cppcheck: ## run cppcheck
+	@tools/setup lint
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. module
+
+shellcheck: ## check the shell scripts
+	@tools/setup lint
+	shellcheck $(wildcard tools/*) .ci/run
+
+layers: ## check that every file includes only files on floors below its own
+	@tools/check-layers
+
+header-check: ## compare redismodule.h with the official header of Redis 7.0
+	@tools/check-header
+
+bench: lock.so $(BENCH) ## measure what the module costs (BENCH_ARGS=, SERVER=redis-server)
+	MODULE=$(CURDIR)/lock.so $(BENCH) $(BENCH_ARGS)
+
+$(BENCH): $(wildcard bench/*.[ch]) build/bench/flags
+	@tools/setup bench
+	$(COMPILE) -o $@ $(filter %.c,$^) -lhiredis -lm
+
+clean: ## remove what was built
+	rm -rf lock.so build/obj build/unit build/bench build/run build/tests
+
+distclean: clean ## remove everything that is not in the repository, the Python environment and the servers too
+	rm -rf build tests/.pytest_cache
+	find tests -name __pycache__ -exec rm -rf {} +
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+-include $(OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH:=.d)

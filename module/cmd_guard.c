@@ -1,0 +1,120 @@
+/* A command under a lock: LOCK.GUARD.
+ *
+ * The look at the lock and the command are one step, so a holder that lost its lock can no longer
+ * write. The inner command runs as the caller: its ACL, its RESP version, its refusals (OOM,
+ * READONLY, …), and as in a script: nothing that a script may not call, and nothing that blocks.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+#include "args.h"
+#include "grant.h"
+#include "handlers.h"
+#include "reply.h"
+
+#define FIRST_INNER 3
+
+static bool running;
+
+/* Tells the server which of the arguments are keys: the lock, and those of the inner command. */
+static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    int count = 0, *flags = NULL;
+    RedisModule_KeyAtPosWithFlags(ctx, 1, REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS);
+    int *positions = RedisModule_GetCommandKeysWithFlags(ctx, argv + FIRST_INNER,
+                                                         argc - FIRST_INNER, &count, &flags);
+    for (int i = 0; i < count; i++) {
+        RedisModule_KeyAtPosWithFlags(ctx, positions[i] + FIRST_INNER, flags[i]);
+    }
+    RedisModule_Free(positions);
+    RedisModule_Free(flags);
+}
+
+/* Whether the server flags this command as one that may block its client. */
+static bool mayBlock(RedisModuleCtx *ctx, RedisModuleString *command) {
+    bool blocks = false;
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, "COMMAND", "cs", "INFO", command);
+    RedisModuleCallReply *info = reply ? RedisModule_CallReplyArrayElement(reply, 0) : NULL;
+    RedisModuleCallReply *flags = info ? RedisModule_CallReplyArrayElement(info, 2) : NULL;
+    size_t count = flags ? RedisModule_CallReplyLength(flags) : 0;
+    for (size_t i = 0; i < count && !blocks; i++) {
+        size_t length;
+        const char *flag =
+            RedisModule_CallReplyStringPtr(RedisModule_CallReplyArrayElement(flags, i), &length);
+        blocks = flag && length == strlen("blocking") && memcmp(flag, "blocking", length) == 0;
+    }
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
+    return blocks;
+}
+
+/* WAIT and WAITAOF: called by a module, the first crashes Redis 7.0. */
+static bool waitsForReplicas(RedisModuleString *command) {
+    return strncasecmp(RedisModule_StringPtrLen(command, NULL), "WAIT", strlen("WAIT")) == 0;
+}
+
+static RedisModuleCallReply *call(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    const char *command = RedisModule_StringPtrLen(argv[FIRST_INNER], NULL);
+    RedisModuleString **arguments = argv + FIRST_INNER + 1;
+    size_t count = (size_t)(argc - FIRST_INNER - 1);
+    /* "!": replicated as the inner command; "C": with the caller's permissions; "E": errors as
+     * replies; "S": as in a script; "M": OOM; "0": in the caller's RESP version. */
+    errno = 0;
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, command, "!CESM0v", arguments, count);
+    bool refused_to_scripts = errno == ESPIPE;
+    if (!refused_to_scripts || waitsForReplicas(argv[FIRST_INNER]) ||
+        !mayBlock(ctx, argv[FIRST_INNER])) {
+        return reply;
+    }
+    /* BLPOP and its like are kept from scripts because they block. A call from a module never
+     * blocks: they do what they do in MULTI. */
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
+    return RedisModule_Call(ctx, command, "!CEM0v", arguments, count);
+}
+
+static int runInner(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    running = true;
+    RedisModuleCallReply *reply = call(ctx, argv, argc);
+    running = false;
+    if (!reply) {
+        return replyError(ctx, REPLY_NOT_RUN);
+    }
+    RedisModule_ReplyWithCallReply(ctx, reply);
+    RedisModule_FreeCallReply(reply);
+    return REDISMODULE_OK;
+}
+
+/* LOCK.GUARD key owner command [arg …] */
+int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    if (argc <= FIRST_INNER) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (RedisModule_IsKeysPositionRequest(ctx)) {
+        tellKeys(ctx, argv, argc);
+        return REDISMODULE_OK;
+    }
+    if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    if (running) {
+        replyError(ctx, REPLY_NESTED_GUARD);
+        return REDISMODULE_OK;
+    }
+    switch (grantCheck(ctx, argv[1], argv[2], RedisModule_Milliseconds())) {
+    case GRANT_DONE:
+        runInner(ctx, argv, argc);
+        break;
+    case GRANT_WRONG_TYPE:
+        replyError(ctx, REPLY_WRONG_TYPE);
+        break;
+    default:
+        replyError(ctx, REPLY_NOT_HELD);
+        break;
+    }
+    return REDISMODULE_OK;
+}

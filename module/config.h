@@ -1,0 +1,31 @@
+/* The module's configs: `lock.…` in CONFIG GET/SET and redis.conf, every one live. */
+#ifndef LOCK_CONFIG_H
+#define LOCK_CONFIG_H
+
+#include <stdbool.h>
+
+#include "redismodule.h"
+
+/* Registers them and reads what redis.conf or the loadmodule line says. Returns REDISMODULE_OK, or
+ * REDISMODULE_ERR when the server refuses a value; the server has logged why. */
+int configLoad(RedisModuleCtx *ctx);
+
+/* lock.default-lease: ms that a hold lives when the command names no lease. */
+long long configDefaultLeaseMs(void);
+
+/* lock.fair-reserve: ms that a fair waiter's place is kept when its connection closes. */
+long long configFairReserveMs(void);
+
+/* lock.token-retention: ms that a lock's last fencing token is kept after its last use. */
+long long configTokenRetentionMs(void);
+
+/* lock.session-grace: ms after which the holds of a closed connection are given back. */
+long long configSessionGraceMs(void);
+
+/* lock.max-waiters: how many clients may wait on the whole node; 0 = no limit. */
+long long configMaxWaiters(void);
+
+/* lock.redisson-interop: whether a lock that becomes free is announced on Redisson's channel. */
+bool configRedissonInterop(void);
+
+#endif

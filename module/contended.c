@@ -1,0 +1,189 @@
+/* See contended.h. One map for each database number, in an array that exists while anybody waits.
+ */
+#include "contended.h"
+
+#include <string.h>
+
+#include "alarm.h"
+#include "mem.h"
+#include "server.h"
+
+/* Past the end of a lease by the resolution of the clock: the key has expired for sure. */
+#define AFTER_END_MS 1
+
+#define SLOT_LOOK_MS 1000
+
+static struct {
+    struct map *by_db;
+    int db_count;
+    size_t lock_count;
+    struct list due;
+    bool has_slot_timer;
+    RedisModuleTimerID slot_timer;
+} table;
+
+static struct lock *fromEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct lock, by_name) : NULL;
+}
+
+struct lock *contendedFind(int db, RedisModuleString *name) {
+    if (db >= table.db_count) {
+        return NULL;
+    }
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    return fromEntry(mapFind(&table.by_db[db], bytes, length));
+}
+
+static void makeRoomFor(int db) {
+    if (db < table.db_count) {
+        return;
+    }
+    struct map *larger = memAlloc(((size_t)db + 1) * sizeof(struct map));
+    if (table.db_count > 0) {
+        memcpy(larger, table.by_db, (size_t)table.db_count * sizeof(struct map));
+    }
+    memFree(table.by_db);
+    table.by_db = larger;
+    table.db_count = db + 1;
+}
+
+struct lock *contendedFindOrMake(int db, RedisModuleString *name) {
+    struct lock *lock = contendedFind(db, name);
+    if (lock) {
+        return lock;
+    }
+    makeRoomFor(db);
+    lock = memAlloc(sizeof(*lock));
+    lock->db = db;
+    /* A copy: the caller's may be a slice of a client's query buffer. */
+    lock->name = RedisModule_CreateStringFromString(NULL, name);
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(lock->name, &length);
+    mapAdd(&table.by_db[db], &lock->by_name, bytes, length);
+    table.lock_count++;
+    return lock;
+}
+
+static void stopTimer(RedisModuleCtx *ctx, struct lock *lock) {
+    if (lock->has_timer) {
+        RedisModule_StopTimer(ctx, lock->timer, NULL);
+        lock->has_timer = false;
+    }
+}
+
+/* Nobody waits any more: no memory, and no timer that would keep the module from being unloaded. */
+static void forgetTable(RedisModuleCtx *ctx) {
+    memFree(table.by_db);
+    table.by_db = NULL;
+    table.db_count = 0;
+    if (table.has_slot_timer) {
+        RedisModule_StopTimer(ctx, table.slot_timer, NULL);
+        table.has_slot_timer = false;
+    }
+}
+
+void contendedDropIfIdle(RedisModuleCtx *ctx, struct lock *lock) {
+    if (lock->in_use || waitqueueFirst(&lock->queue) || !listIsEmpty(&lock->fair.unwritten)) {
+        return;
+    }
+    contendedClearDue(lock);
+    stopTimer(ctx, lock);
+    mapRemove(&table.by_db[lock->db], &lock->by_name);
+    RedisModule_FreeString(NULL, lock->name);
+    memFree(lock);
+    if (--table.lock_count == 0) {
+        forgetTable(ctx);
+    }
+}
+
+void contendedUse(struct lock *lock) {
+    lock->in_use = true;
+}
+
+void contendedEndUse(RedisModuleCtx *ctx, struct lock *lock) {
+    lock->in_use = false;
+    contendedDropIfIdle(ctx, lock);
+}
+
+struct lock *contendedOfPlace(struct place *place) {
+    return LIST_ELEMENT(place->queue, struct lock, queue);
+}
+
+size_t contendedCount(void) {
+    return table.lock_count;
+}
+
+static void addToDue(struct lock *lock) {
+    if (!lock->due) {
+        lock->due = true;
+        listAddLast(&table.due, &lock->in_due);
+    }
+}
+
+void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock) {
+    addToDue(lock);
+    alarmSet(ctx, 0);
+}
+
+static void markDue(struct mapEntry *entry, void *ctx) {
+    contendedMarkDue(ctx, fromEntry(entry));
+    fromEntry(entry)->flushed = false; /* DEBUG RELOAD flushes, and then loads */
+}
+
+static void markFlushed(struct mapEntry *entry, void *ctx) {
+    markDue(entry, ctx);
+    fromEntry(entry)->flushed = true;
+}
+
+void contendedMarkAllDue(RedisModuleCtx *ctx, int db, bool flushed) {
+    for (int i = 0; i < table.db_count; i++) {
+        if (db == CONTENDED_EVERY_DB || db == i) {
+            mapEach(&table.by_db[i], flushed ? markFlushed : markDue, ctx);
+        }
+    }
+}
+
+struct lock *contendedFirstDue(void) {
+    struct link *first = table.due.first;
+    return first ? LIST_ELEMENT(first, struct lock, in_due) : NULL;
+}
+
+void contendedClearDue(struct lock *lock) {
+    if (lock->due) {
+        lock->due = false;
+        listRemove(&table.due, &lock->in_due);
+    }
+}
+
+static void timeToLook(RedisModuleCtx *ctx, void *data) {
+    struct lock *lock = data;
+    lock->has_timer = false;
+    addToDue(lock);
+    alarmRing(ctx);
+}
+
+void contendedWatch(RedisModuleCtx *ctx, struct lock *lock, int64_t at_ms, int64_t now_ms) {
+    if (at_ms == INT64_MAX || (lock->has_timer && lock->timer_at_ms <= at_ms)) {
+        return;
+    }
+    stopTimer(ctx, lock);
+    int64_t delay_ms = serverTimerDelay(at_ms, now_ms);
+    lock->timer = RedisModule_CreateTimer(ctx, delay_ms + AFTER_END_MS, timeToLook, lock);
+    lock->has_timer = true;
+    lock->timer_at_ms = now_ms + delay_ms;
+}
+
+static void lookAtSlots(RedisModuleCtx *ctx, void *data) {
+    (void)data;
+    table.has_slot_timer = false;
+    contendedMarkAllDue(ctx, CONTENDED_EVERY_DB, false);
+    contendedWatchSlots(ctx);
+}
+
+void contendedWatchSlots(RedisModuleCtx *ctx) {
+    if (serverIsCluster() && !table.has_slot_timer) {
+        table.slot_timer = RedisModule_CreateTimer(ctx, SLOT_LOOK_MS, lookAtSlots, NULL);
+        table.has_slot_timer = true;
+    }
+}

@@ -1,0 +1,92 @@
+/* The table of contended locks: those in whose queue somebody stands, and no others.
+ *
+ * An entry exists from the first place to the last: no waiters, no memory. It also carries the
+ * notes about the lock: that it is due (something happened to it that the drain must look at), and
+ * the timer that will look whether its lease has ended.
+ */
+#ifndef LOCK_CONTENDED_H
+#define LOCK_CONTENDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "redismodule.h"
+#include "waitqueue.h"
+
+/* Every database, where a function takes a number. */
+#define CONTENDED_EVERY_DB (-1)
+
+/* What fairness.c keeps of a lock's fair queue. */
+struct fairState {
+    struct list unwritten; /* waiters whose place the keys do not show as it is, by `note` */
+    int64_t last_ticket;
+    int64_t expire_ms;  /* when the keys expire */
+    int64_t refresh_ms; /* when that has to be put off; 0 = not at all */
+    bool loaded;        /* places from an earlier life are in `queue` */
+};
+
+struct lock {
+    struct mapEntry by_name;
+    struct link in_due;
+    struct waitqueue queue;
+    struct fairState fair;
+    RedisModuleString *name;
+    int db;
+    bool in_use; /* see contendedUse */
+    bool due;
+    bool flushed;     /* its keys have been flushed since the last pass */
+    bool edited;      /* somebody has changed the key by hand since the last pass */
+    bool lease_ended; /* since the last pass the server told that the key expired */
+    bool has_timer;
+    RedisModuleTimerID timer;
+    int64_t timer_at_ms;
+};
+
+/* The contended lock `name` in database `db`, or NULL. One comparison when nobody waits anywhere.
+ */
+struct lock *contendedFind(int db, RedisModuleString *name);
+
+/* Likewise, but made when there is none; then the caller adds a place to its queue. */
+struct lock *contendedFindOrMake(int db, RedisModuleString *name);
+
+/* Forgets the lock, its notes and its timer, if nobody stands in its queue any more and all that is
+ * to be written down is. To be called after each removal from the queue; the pointer may be dead
+ * afterwards. */
+void contendedDropIfIdle(RedisModuleCtx *ctx, struct lock *lock);
+
+/* While a lock is in use, contendedDropIfIdle leaves it alone, so that whoever walks its queue may
+ * take waiters out of it. Not nested: one walk at a time. */
+void contendedUse(struct lock *lock);
+
+/* Ends the use, and drops the lock if it has become idle. */
+void contendedEndUse(RedisModuleCtx *ctx, struct lock *lock);
+
+/* The lock in whose queue this place stands. */
+struct lock *contendedOfPlace(struct place *place);
+
+/* How many locks are contended. */
+size_t contendedCount(void);
+
+/* Notes that something happened to the lock, and sets the alarm. Allowed in every callback. */
+void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock);
+
+/* Likewise for every contended lock of this database, or of CONTENDED_EVERY_DB. `flushed` says that
+ * its keys are gone. */
+void contendedMarkAllDue(RedisModuleCtx *ctx, int db, bool flushed);
+
+/* The note that waits longest, or NULL. */
+struct lock *contendedFirstDue(void);
+
+/* Takes the note away: its lock is being looked at. Does nothing when there is none. */
+void contendedClearDue(struct lock *lock);
+
+/* Makes sure that the lock becomes due just after `at_ms` (unix time; INT64_MAX = never). The timer
+ * is kept when it fires earlier than that: the pass that follows sets it again. */
+void contendedWatch(RedisModuleCtx *ctx, struct lock *lock, int64_t at_ms, int64_t now_ms);
+
+/* In a cluster, makes all contended locks due once a second as long as there are any: Redis 7.0
+ * gives slots away without any event for their keys. Does nothing elsewhere. */
+void contendedWatchSlots(RedisModuleCtx *ctx);
+
+#endif

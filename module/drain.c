@@ -1,0 +1,107 @@
+/* See drain.h. */
+#include "drain.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "alarm.h"
+#include "contended.h"
+#include "grant.h"
+#include "pass.h"
+#include "redirect.h"
+#include "server.h"
+#include "waiters.h"
+
+/* Nothing announces the end of a pause, of a load or of a refusal: we ask again after this long. */
+#define RETRY_MS 20
+
+/* So many locks a turn, then other clients may speak. A pass costs a few µs, so a turn stays below
+ * a few ms. */
+#define LOCKS_A_TURN 256
+
+static enum grantGiveBack whichOf(enum lockMode mode) {
+    switch (mode) {
+    case MODE_READ:
+        return GIVE_BACK_READ;
+    case MODE_WRITE:
+        return GIVE_BACK_WRITE;
+    case MODE_EXCLUSIVE:
+    case MODE_COUNT:
+        break;
+    }
+    return GIVE_BACK_ONLY_MODE;
+}
+
+/* A client died between the grant and its answer: its hold goes back, and on (rule 5). */
+static void giveBack(RedisModuleCtx *ctx, const struct lostGrant *lost, int64_t now_ms) {
+    RedisModule_SelectDb(ctx, lost->db);
+    for (size_t i = 0; i < lost->name_count; i++) {
+        struct grantOutcome outcome = {0};
+        grantRelease(ctx, lost->names[i], lost->owner, whichOf(lost->mode), now_ms, &outcome);
+    }
+}
+
+static void giveLostGrantsBack(RedisModuleCtx *ctx, bool write, int64_t now_ms) {
+    struct lostGrant *lost;
+    while ((lost = waitersNextLostGrant())) {
+        if (write) {
+            giveBack(ctx, lost, now_ms);
+        }
+        waitersFreeLostGrant(lost);
+    }
+}
+
+/* Returns whether the lock could be looked at; if not it is still due. */
+static bool passOrPostpone(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    RedisModule_SelectDb(ctx, lock->db);
+    switch (serverConsentTo(ctx, lock->name)) {
+    case SERVER_ACCEPTS:
+        passRun(ctx, lock, now_ms);
+        return true;
+    case SERVER_NOT_OURS:
+        redirectWaiters(ctx, lock);
+        return true;
+    case SERVER_REFUSES:
+        break;
+    }
+    return false;
+}
+
+static void workDueLocks(RedisModuleCtx *ctx, int64_t now_ms) {
+    struct lock *lock;
+    for (int i = 0; i < LOCKS_A_TURN && (lock = contendedFirstDue()); i++) {
+        if (!passOrPostpone(ctx, lock, now_ms)) {
+            alarmSet(ctx, RETRY_MS);
+            return;
+        }
+    }
+    if (contendedFirstDue()) {
+        alarmSet(ctx, 0);
+    }
+}
+
+/* We have become a replica: whoever waited has been answered by the server, and places that are
+ * kept for owners are the master's to keep now. The new role has made every lock due. */
+static void forgetWaits(RedisModuleCtx *ctx) {
+    struct lock *lock;
+    while ((lock = contendedFirstDue())) {
+        waitersForgetDetached(ctx, lock);
+    }
+}
+
+void drainRun(RedisModuleCtx *ctx) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    switch (serverWritableNow(ctx)) {
+    case SERVER_WRITABLE:
+        giveLostGrantsBack(ctx, true, now_ms);
+        workDueLocks(ctx, now_ms);
+        break;
+    case SERVER_WRITABLE_LATER:
+        alarmSet(ctx, RETRY_MS);
+        break;
+    case SERVER_IS_REPLICA:
+        giveLostGrantsBack(ctx, false, now_ms);
+        forgetWaits(ctx);
+        break;
+    }
+}

@@ -1,0 +1,59 @@
+/* What the rest of the world is told about a change of a key: replicas and the AOF (as plain
+ * commands with absolute times, never as LOCK.*), clients that WATCH or cache the key, and keyspace
+ * events.
+ *
+ * Every write of the module is announced here, right where it is made. All announcements of one
+ * command or of one drain reach replicas and the AOF in one MULTI/EXEC.
+ *
+ * `name` is always the full name of the key in the selected database of `ctx`.
+ */
+#ifndef LOCK_EFFECTS_H
+#define LOCK_EFFECTS_H
+
+#include <stdint.h>
+
+#include "redismodule.h"
+
+/* No change of the lease goes with this one. */
+#define EFFECTS_SAME_LEASE (-1)
+
+/* The hash `name` now has `count` in `field`, and ends at `lease_end_ms` (unix time). */
+void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+                 int64_t count, int64_t lease_end_ms);
+
+/* The hash `name` now has `mode` in its field `mode`. */
+void effectsMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode);
+
+/* The hash `name` does not have `field` any more. */
+void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field);
+
+/* The key now ends at `lease_end_ms` (unix time); INT64_MAX: never. */
+void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms);
+
+/* The hash `name` now has `token` and `owner` in the fields of these names, and ends at
+ * `expire_ms`. */
+void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, int64_t token,
+                  RedisModuleString *owner, int64_t expire_ms);
+
+/* The sorted set `name` now has `member` at `score`; INT64_MAX stands for +inf. */
+void effectsScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
+                  int64_t score);
+
+/* The sorted set `name` does not have `member` any more. */
+void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
+
+/* The key is gone. */
+void effectsDeleted(RedisModuleCtx *ctx, RedisModuleString *name);
+
+/* Publishes the keyspace event `event` (class `d`, module) on the key. */
+void effectsEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *event);
+
+/* The lock is free and nobody of ours took it: tells Redisson's waiters, when lock.redisson-interop
+ * says so. */
+void effectsFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name);
+
+/* Something happened that can give the server a listener (a fork for a replica or an AOF, a new
+ * role, a load): the next change asks the server again. */
+void effectsListenersMayHaveChanged(void);
+
+#endif

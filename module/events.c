@@ -1,0 +1,120 @@
+/* See events.h. */
+#include "events.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "contended.h"
+#include "effects.h"
+#include "fairqueue.h"
+#include "sessions.h"
+
+static bool watches_keys, watches_clients;
+
+/* Any event on the key of a contended lock makes it due. Which event it was says little about what
+ * is in the key by the time that the drain looks. */
+static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
+    (void)event;
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), key);
+    if (lock) {
+        lock->lease_ended = lock->lease_ended || type == REDISMODULE_NOTIFY_EXPIRED;
+        lock->edited = true;
+        contendedMarkDue(ctx, lock);
+    }
+    return REDISMODULE_OK;
+}
+
+static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event;
+    const RedisModuleFlushInfo *flush = data;
+    if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
+        contendedMarkAllDue(ctx, flush->dbnum < 0 ? CONTENDED_EVERY_DB : flush->dbnum, true);
+    }
+}
+
+/* A client stays in the database of its number, and so does its wait: what it waits for is now
+ * whatever the swap has put there, as for BLPOP. */
+static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event;
+    (void)subevent;
+    const RedisModuleSwapDbInfo *swap = data;
+    contendedMarkAllDue(ctx, swap->dbnum_first, false);
+    contendedMarkAllDue(ctx, swap->dbnum_second, false);
+}
+
+/* A load or a new role: the keys may be others now. */
+static void onNewData(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event;
+    (void)subevent;
+    (void)data;
+    effectsListenersMayHaveChanged();
+    fairqueueRestarted(RedisModule_Milliseconds());
+    contendedMarkAllDue(ctx, CONTENDED_EVERY_DB, false);
+}
+
+static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)ctx;
+    (void)event;
+    (void)subevent;
+    (void)data;
+    effectsListenersMayHaveChanged();
+}
+
+struct subscription {
+    RedisModuleEvent event;
+    RedisModuleEventCallback callback;
+};
+
+static int subscribe(RedisModuleCtx *ctx, const struct subscription *subscriptions, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (RedisModule_SubscribeToServerEvent(ctx, subscriptions[i].event,
+                                               subscriptions[i].callback) != REDISMODULE_OK) {
+            return REDISMODULE_ERR;
+        }
+    }
+    return REDISMODULE_OK;
+}
+
+static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent,
+                           void *data) {
+    (void)event;
+    const RedisModuleClientInfo *client = data;
+    if (subevent == REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED) {
+        sessionsClientGone(ctx, client->id, RedisModule_Milliseconds());
+    }
+}
+
+void eventsWatchClients(RedisModuleCtx *ctx) {
+    const struct subscription clients[] = {{RedisModuleEvent_ClientChange, onClientChange}};
+    if (!watches_clients) {
+        watches_clients = true;
+        subscribe(ctx, clients, 1);
+    }
+}
+
+int eventsSubscribe(RedisModuleCtx *ctx) {
+    /* As few as will do: the server looks through all subscriptions twice in each turn of its loop.
+     */
+    const struct subscription always[] = {
+        {RedisModuleEvent_Loading, onNewData},
+        {RedisModuleEvent_ReplicationRoleChanged, onNewData},
+        {RedisModuleEvent_ForkChild, onListener},
+    };
+    watches_keys = watches_clients = false;
+    return subscribe(ctx, always, sizeof(always) / sizeof(always[0]));
+}
+
+void eventsWatchKeys(RedisModuleCtx *ctx) {
+    const struct subscription while_waiting[] = {
+        {RedisModuleEvent_FlushDB, onFlush},
+        {RedisModuleEvent_SwapDB, onSwap},
+    };
+    /* HASH, because an HDEL by hand can free a lock for somebody. */
+    const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
+                        REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH;
+    if (!watches_keys) {
+        watches_keys = true;
+        subscribe(ctx, while_waiting, sizeof(while_waiting) / sizeof(while_waiting[0]));
+        RedisModule_SubscribeToKeyspaceEvents(ctx, classes, onKeyEvent);
+    }
+}

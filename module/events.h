@@ -1,0 +1,26 @@
+/* What the server tells us that happens outside our own commands.
+ *
+ * Every callback here only takes notes: it marks contended locks as due and leaves the rest to the
+ * drain. Inside such a callback a write would reach replicas in the wrong order, or crash the
+ * server.
+ */
+#ifndef LOCK_EVENTS_H
+#define LOCK_EVENTS_H
+
+#include "redismodule.h"
+
+/* Subscribes to what has to be known at any time. Last thing at load: on Redis 7.0 the
+ * subscriptions of a module that failed to load stay behind. Returns REDISMODULE_OK or
+ * REDISMODULE_ERR. */
+int eventsSubscribe(RedisModuleCtx *ctx);
+
+/* To be called before a hold is bound to a connection: subscribes, once, to the closing of
+ * connections. */
+void eventsWatchClients(RedisModuleCtx *ctx);
+
+/* To be called before a client waits: subscribes, once, to what can free a lock for a waiter. Not
+ * at load, because from then on each DEL, EXPIRE, HSET and their like of every user costs about 0.1
+ * µs more, and Redis 7.0 has no way to unsubscribe. */
+void eventsWatchKeys(RedisModuleCtx *ctx);
+
+#endif

@@ -1,0 +1,192 @@
+/* See fairness.h. */
+#include "fairness.h"
+
+#include "config.h"
+#include "fairqueue.h"
+
+/* How long the keys outlive the last moment that is known to need them. While somebody waits for
+ * ever there is no such moment: then they live this long and are put off when half of it is over.
+ */
+#define KEEP_MS 600000
+
+/* Scores are doubles, which tell whole numbers apart up to here. Whatever is beyond is no ticket of
+ * ours. */
+#define LARGEST_TICKET (INT64_C(1) << 53)
+
+/* The sum of two times that are not negative, but no later than any key ever needs to expire. */
+static int64_t later(int64_t time_ms, int64_t by_ms) {
+    const int64_t latest_ms = INT64_MAX / 2;
+    return time_ms > latest_ms - by_ms ? latest_ms : time_ms + by_ms;
+}
+
+/* Notes until when the keys are needed now. Returns when they are to expire; `*extend` tells
+ * whether that is later than they do. */
+static int64_t expiryFor(struct lock *lock, int64_t end_ms, int64_t now_ms, bool *extend) {
+    bool for_ever = end_ms == FAIRQUEUE_NO_END;
+    if (for_ever && lock->fair.refresh_ms == 0) {
+        lock->fair.refresh_ms = now_ms + KEEP_MS / 2;
+    }
+    int64_t needed_ms = later(for_ever ? now_ms + KEEP_MS / 2 : end_ms, configFairReserveMs());
+    *extend = needed_ms > lock->fair.expire_ms;
+    if (*extend) {
+        /* Some more, so that the next waiter does not need to put it off again. */
+        lock->fair.expire_ms = later(needed_ms, KEEP_MS / 2);
+    }
+    return lock->fair.expire_ms;
+}
+
+/* ---- loading ---- */
+
+struct loading {
+    RedisModuleCtx *ctx;
+    struct lock *lock;
+    int64_t end_ms, now_ms;
+};
+
+static void restore(const struct fairplace *place, void *data) {
+    struct loading *loading = data;
+    struct fairState *fair = &loading->lock->fair;
+    if (place->ticket > fair->last_ticket && place->ticket < LARGEST_TICKET) {
+        fair->last_ticket = place->ticket;
+    }
+    waitersRestore(loading->ctx, loading->lock, place->owner, place->ticket, loading->end_ms,
+                   loading->now_ms);
+}
+
+/* Takes the places in the keys into memory, or away, if their time is over. Returns the lock, which
+ * is contended then, or what it was. */
+static struct lock *loadPlaces(RedisModuleCtx *ctx, RedisModuleString *name, struct lock *lock,
+                               int64_t now_ms) {
+    struct fairqueue fq;
+    fairqueueOpen(&fq, ctx, name, KEY_TO_WRITE);
+    if (now_ms < fairqueueRestoredEnd()) {
+        lock = contendedFindOrMake(RedisModule_GetSelectedDb(ctx), name);
+        struct loading loading = {ctx, lock, fairqueueRestoredEnd(), now_ms};
+        fairqueueEach(&fq, FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading);
+    } else {
+        fairqueueClear(&fq);
+    }
+    fairqueueClose(&fq);
+    return lock;
+}
+
+bool fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct fairqueue fq;
+    fairqueueOpen(&fq, ctx, name, KEY_TO_READ);
+    bool usable = !fairqueueIsWrongType(&fq);
+    bool has_places = fairqueueLength(&fq) > 0;
+    fairqueueClose(&fq);
+    if (!usable) {
+        return false;
+    }
+    if (has_places && !(lock && lock->fair.loaded)) {
+        lock = loadPlaces(ctx, name, lock, now_ms);
+    }
+    if (lock) {
+        lock->fair.loaded = true;
+        fairnessWriteDown(ctx, lock, now_ms);
+    }
+    return true;
+}
+
+/* ---- writing down ---- */
+
+struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    struct place *place = waitqueueOfOwner(&lock->queue, bytes, length);
+    while (place && place->request->discipline != FAIR) {
+        place = waitqueueNextOfOwner(place);
+    }
+    return place ? waitersOfPlace(place) : NULL;
+}
+
+/* Larger than every ticket of this queue, and the time of arrival as long as the clock does not
+ * step back. */
+static int64_t nextTicket(struct lock *lock, int64_t now_ms) {
+    int64_t by_clock = now_ms * 1000;
+    lock->fair.last_ticket =
+        by_clock > lock->fair.last_ticket ? by_clock : lock->fair.last_ticket + 1;
+    return lock->fair.last_ticket;
+}
+
+void fairnessEnter(RedisModuleCtx *ctx, struct lock *lock, struct waiter *waiter, int64_t now_ms) {
+    lock->fair.loaded = true; /* a fair request begins with loading */
+    if (waiter->ticket == 0) {
+        waiter->ticket = nextTicket(lock, now_ms);
+    }
+    bool extend;
+    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
+    struct fairqueue fq;
+    fairqueueOpen(&fq, ctx, lock->name, KEY_TO_WRITE);
+    fairqueuePut(&fq, waiter->owner, waiter->ticket, waiter->deadline_ms, expire_ms);
+    if (extend) {
+        fairqueueExpireAt(&fq, expire_ms);
+    }
+    fairqueueClose(&fq);
+    contendedWatch(ctx, lock, fairnessNextLook(lock), now_ms);
+}
+
+/* Brings what the keys say of this waiter up to date. */
+static void writePlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
+                       int64_t now_ms) {
+    if (waiter->over) {
+        fairqueueRemove(fq, waiter->owner);
+        waitersFree(waiter);
+        return;
+    }
+    bool extend;
+    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
+    fairqueueSetEnd(fq, waiter->owner, waiter->deadline_ms, expire_ms);
+    if (extend) {
+        fairqueueExpireAt(fq, expire_ms);
+    }
+}
+
+/* Somebody waits for ever: puts the expiry of the keys off when half of their time is over. */
+static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+    if (lock->fair.refresh_ms == 0 || now_ms < lock->fair.refresh_ms) {
+        return;
+    }
+    lock->fair.refresh_ms = 0;
+    if (fairqueueLength(fq) > 0) {
+        bool extend;
+        fairqueueExpireAt(fq, expiryFor(lock, FAIRQUEUE_NO_END, now_ms, &extend));
+    }
+}
+
+void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    bool refreshes = lock->fair.refresh_ms && now_ms >= lock->fair.refresh_ms;
+    if (listIsEmpty(&lock->fair.unwritten) && !refreshes) {
+        return;
+    }
+    struct fairqueue fq;
+    fairqueueOpen(&fq, ctx, lock->name, KEY_TO_WRITE);
+    struct waiter *waiter;
+    while ((waiter = waitersNextUnwritten(lock))) {
+        writePlace(&fq, lock, waiter, now_ms);
+    }
+    refresh(&fq, lock, now_ms);
+    fairqueueClose(&fq);
+}
+
+void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    struct place *next;
+    for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
+        struct waiter *waiter = waitersOfPlace(place);
+        next = waitqueueNext(place);
+        if (place->request->discipline != FAIR) {
+            continue;
+        }
+        if (waiter->bc) {
+            fairnessEnter(ctx, lock, waiter, now_ms);
+        } else {
+            waitersEnd(ctx, waiter, WAITERS_CANCELLED);
+        }
+    }
+}
+
+int64_t fairnessNextLook(const struct lock *lock) {
+    return lock->fair.refresh_ms ? lock->fair.refresh_ms : INT64_MAX;
+}

@@ -1,0 +1,46 @@
+/* Keeping a fair queue in memory and in its keys the same (docs/design.md, "The fair queue
+ * survives").
+ *
+ * Memory leads: waiters come and go there, also in callbacks that may not write, and what the keys
+ * do not show yet is noted in the lock. fairnessWriteDown brings the keys up to date; it is part of
+ * every grant pass and of every fair request, so a change is written in the transaction of the
+ * command that made it, or by the drain.
+ *
+ * Once in a process's life for each lock it is the other way round: fairnessLoad takes the places
+ * of an earlier life from the keys into memory, detached, for their owners to come back to.
+ */
+#ifndef LOCK_FAIRNESS_H
+#define LOCK_FAIRNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "contended.h"
+#include "redismodule.h"
+#include "waiters.h"
+
+/* Makes sure that memory knows all places of the lock `name` in the selected database, and the keys
+ * all that memory knows. Returns false if somebody has put something of another type under one of
+ * the keys: then nothing is changed. Every fair request begins with this. */
+bool fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
+
+/* The fair waiter of this owner, attached or not, or NULL. */
+struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
+
+/* Writes down the place of a fair waiter that has just begun to stand in this lock's queue, or has
+ * taken a place over. */
+void fairnessEnter(RedisModuleCtx *ctx, struct lock *lock, struct waiter *waiter, int64_t now_ms);
+
+/* Brings the keys up to date, and puts off their expiry if it is time to. Cheap when there is
+ * nothing to do. */
+void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+
+/* The keys have been flushed: reserved places are gone with them, live ones are written down again.
+ * The lock must be in use. */
+void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+
+/* When fairnessWriteDown will have something to do even if nobody comes or goes; INT64_MAX = never.
+ */
+int64_t fairnessNextLook(const struct lock *lock);
+
+#endif

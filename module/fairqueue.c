@@ -1,0 +1,169 @@
+/* See fairqueue.h. */
+#include "fairqueue.h"
+
+#include "config.h"
+#include "effects.h"
+
+/* Places from an earlier life count from here. */
+static int64_t restarted_at_ms;
+
+void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                   enum keyAccess access) {
+    fq->ctx = ctx;
+    fq->queue_name = keynamesSide(ctx, "lock:queue:", name);
+    fq->timeout_name = keynamesSide(ctx, "lock:timeout:", name);
+    fq->queue = keynamesOpen(ctx, fq->queue_name, access);
+    fq->timeout = keynamesOpen(ctx, fq->timeout_name, access);
+}
+
+void fairqueueClose(struct fairqueue *fq) {
+    RedisModule_CloseKey(fq->queue);
+    RedisModule_CloseKey(fq->timeout);
+    RedisModule_FreeString(fq->ctx, fq->queue_name);
+    RedisModule_FreeString(fq->ctx, fq->timeout_name);
+}
+
+/* A key that was opened to be read and does not exist is NULL. */
+static int typeOf(RedisModuleKey *key) {
+    return key ? RedisModule_KeyType(key) : REDISMODULE_KEYTYPE_EMPTY;
+}
+
+static bool isUsable(RedisModuleKey *key) {
+    int type = typeOf(key);
+    return type == REDISMODULE_KEYTYPE_EMPTY || type == REDISMODULE_KEYTYPE_ZSET;
+}
+
+bool fairqueueIsWrongType(const struct fairqueue *fq) {
+    return !isUsable(fq->queue) || !isUsable(fq->timeout);
+}
+
+static void expireAt(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
+                     int64_t expire_ms) {
+    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModule_SetAbsExpire(key, expire_ms);
+        effectsLease(fq->ctx, name, expire_ms);
+    }
+}
+
+/* Sets one score; a key that this makes gets its expiry with it. */
+static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
+                     RedisModuleString *owner, int64_t value, int64_t expire_ms) {
+    if (!isUsable(key)) {
+        return;
+    }
+    bool is_new = typeOf(key) == REDISMODULE_KEYTYPE_EMPTY;
+    double score = value == FAIRQUEUE_NO_END ? REDISMODULE_POSITIVE_INFINITE : (double)value;
+    RedisModule_ZsetAdd(key, score, owner, NULL);
+    effectsScore(fq->ctx, name, owner, value);
+    if (is_new) {
+        expireAt(fq, key, name, expire_ms);
+    }
+}
+
+void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
+                  int64_t expire_ms) {
+    setScore(fq, fq->queue, fq->queue_name, owner, ticket, expire_ms);
+    setScore(fq, fq->timeout, fq->timeout_name, owner, end_ms, expire_ms);
+}
+
+void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
+                     int64_t expire_ms) {
+    setScore(fq, fq->timeout, fq->timeout_name, owner, end_ms, expire_ms);
+}
+
+static void removeScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
+                        RedisModuleString *owner) {
+    int removed = 0;
+    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModule_ZsetRem(key, owner, &removed);
+    }
+    if (removed) {
+        effectsUnscored(fq->ctx, name, owner);
+    }
+}
+
+void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner) {
+    removeScore(fq, fq->queue, fq->queue_name, owner);
+    removeScore(fq, fq->timeout, fq->timeout_name, owner);
+}
+
+static void clear(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name) {
+    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModule_DeleteKey(key);
+        effectsDeleted(fq->ctx, name);
+    }
+}
+
+void fairqueueClear(struct fairqueue *fq) {
+    clear(fq, fq->queue, fq->queue_name);
+    clear(fq, fq->timeout, fq->timeout_name);
+}
+
+void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms) {
+    expireAt(fq, fq->queue, fq->queue_name, expire_ms);
+    expireAt(fq, fq->timeout, fq->timeout_name, expire_ms);
+}
+
+/* A score as a time or a ticket; scores that we did not write are cut to what fits. */
+static int64_t fromScore(double score) {
+    if (!(score > 0)) {
+        return 0;
+    }
+    return score < 9e18 ? (int64_t)score : FAIRQUEUE_NO_END;
+}
+
+static int64_t endOf(struct fairqueue *fq, RedisModuleString *owner) {
+    double score = 0;
+    if (typeOf(fq->timeout) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModule_ZsetScore(fq->timeout, owner, &score);
+    }
+    return fromScore(score);
+}
+
+size_t fairqueueLength(struct fairqueue *fq) {
+    bool is_zset = typeOf(fq->queue) == REDISMODULE_KEYTYPE_ZSET;
+    return is_zset ? RedisModule_ValueLength(fq->queue) : 0;
+}
+
+static void rangeStart(RedisModuleKey *key, enum fairqueueOrder order) {
+    if (order == FAIRQUEUE_FROM_FIRST) {
+        RedisModule_ZsetFirstInScoreRange(key, REDISMODULE_NEGATIVE_INFINITE,
+                                          REDISMODULE_POSITIVE_INFINITE, 0, 0);
+    } else {
+        RedisModule_ZsetLastInScoreRange(key, REDISMODULE_NEGATIVE_INFINITE,
+                                         REDISMODULE_POSITIVE_INFINITE, 0, 0);
+    }
+}
+
+static void rangeGoOn(RedisModuleKey *key, enum fairqueueOrder order) {
+    if (order == FAIRQUEUE_FROM_FIRST) {
+        RedisModule_ZsetRangeNext(key);
+    } else {
+        RedisModule_ZsetRangePrev(key);
+    }
+}
+
+void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most,
+                   void (*visit)(const struct fairplace *place, void *context), void *context) {
+    if (typeOf(fq->queue) != REDISMODULE_KEYTYPE_ZSET) {
+        return;
+    }
+    rangeStart(fq->queue, order);
+    for (int64_t i = 0; i < most && !RedisModule_ZsetRangeEndReached(fq->queue); i++) {
+        double score;
+        RedisModuleString *owner = RedisModule_ZsetRangeCurrentElement(fq->queue, &score);
+        struct fairplace place = {owner, fromScore(score), endOf(fq, owner)};
+        visit(&place, context);
+        RedisModule_FreeString(fq->ctx, owner);
+        rangeGoOn(fq->queue, order);
+    }
+    RedisModule_ZsetRangeStop(fq->queue);
+}
+
+void fairqueueRestarted(int64_t now_ms) {
+    restarted_at_ms = now_ms;
+}
+
+int64_t fairqueueRestoredEnd(void) {
+    return restarted_at_ms + configFairReserveMs(); /* a config is far below the largest time */
+}

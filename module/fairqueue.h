@@ -1,0 +1,82 @@
+/* The keys of a fair queue: what waiters.c has in memory, written down so that places survive the
+ * process.
+ *
+ *   lock:queue:{key}      sorted set, owner -> ticket: a number that only grows; the lowest is the
+ * head lock:timeout:{key}    sorted set, owner -> when its wait or its reserved place ends, unix
+ * ms; +inf for BLOCK 0
+ *
+ * Memory is the truth while the process lives. These keys are read when it begins with a lock:
+ * after a restart, a promotion. The one file that reads and writes them, and each write announces
+ * itself (effects.h). Whatever somebody else does to them harms nobody's exclusion: a key of
+ * another type is left alone.
+ */
+#ifndef LOCK_FAIRQUEUE_H
+#define LOCK_FAIRQUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keynames.h"
+#include "redismodule.h"
+
+/* The end of a wait that never ends. */
+#define FAIRQUEUE_NO_END INT64_MAX
+
+struct fairqueue {
+    RedisModuleCtx *ctx;
+    RedisModuleString *queue_name, *timeout_name;
+    RedisModuleKey *queue, *timeout;
+};
+
+/* Opens the queue of the lock `name` in the selected database. Always to be closed. */
+void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                   enum keyAccess access);
+
+void fairqueueClose(struct fairqueue *fq);
+
+/* Whether somebody has put something else under one of the two names. */
+bool fairqueueIsWrongType(const struct fairqueue *fq);
+
+/* Gives the owner a place: `ticket`, until `end_ms`. If that makes a key, it is to expire at
+ * `expire_ms`. */
+void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
+                  int64_t expire_ms);
+
+/* Changes when the owner's place ends, and leaves where it is. `expire_ms` as in fairqueuePut. */
+void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
+                     int64_t expire_ms);
+
+/* Takes the owner's place away. The last one takes the keys with it. */
+void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner);
+
+/* Deletes both keys. */
+void fairqueueClear(struct fairqueue *fq);
+
+/* Lets both keys expire at `expire_ms`. */
+void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms);
+
+/* One place as it is written down. */
+struct fairplace {
+    RedisModuleString *owner; /* valid during the call */
+    int64_t ticket;
+    int64_t end_ms; /* or FAIRQUEUE_NO_END */
+};
+
+enum fairqueueOrder { FAIRQUEUE_FROM_FIRST, FAIRQUEUE_FROM_LAST };
+
+/* Calls `visit` for at most `most` places, in this order. `visit` changes nothing of the queue. */
+void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most,
+                   void (*visit)(const struct fairplace *place, void *context), void *context);
+
+/* How many places are written down. */
+size_t fairqueueLength(struct fairqueue *fq);
+
+/* The keys come from an earlier life: the server has started, has been promoted, or has loaded a
+ * data set. The places in them are kept for lock.fair-reserve from `now_ms` on. */
+void fairqueueRestarted(int64_t now_ms);
+
+/* Until when places from an earlier life are kept. */
+int64_t fairqueueRestoredEnd(void);
+
+#endif

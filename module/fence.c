@@ -1,0 +1,112 @@
+/* See fence.h. */
+#include "fence.h"
+
+#include <stddef.h>
+
+#include "config.h"
+#include "effects.h"
+#include "keynames.h"
+
+/* A token is about the time in µs. What is far beyond, somebody else has written. */
+#define LARGEST_BELIEVED (INT64_MAX / 2)
+
+/* The largest token that this process has given. */
+static int64_t largest;
+
+struct fence {
+    RedisModuleCtx *ctx;
+    RedisModuleString *name;
+    RedisModuleKey *key;
+};
+
+static void fenceOpen(struct fence *fence, RedisModuleCtx *ctx, RedisModuleString *lock_name,
+                      enum keyAccess access) {
+    fence->ctx = ctx;
+    fence->name = keynamesSide(ctx, "lock:token:", lock_name);
+    fence->key = keynamesOpen(ctx, fence->name, access);
+}
+
+static void fenceClose(struct fence *fence) {
+    RedisModule_CloseKey(fence->key);
+    RedisModule_FreeString(fence->ctx, fence->name);
+}
+
+static int typeOf(const struct fence *fence) {
+    return fence->key ? RedisModule_KeyType(fence->key) : REDISMODULE_KEYTYPE_EMPTY;
+}
+
+static int64_t readToken(struct fence *fence) {
+    RedisModuleString *value = NULL;
+    long long token = 0;
+    if (typeOf(fence) == REDISMODULE_KEYTYPE_HASH) {
+        RedisModule_HashGet(fence->key, REDISMODULE_HASH_CFIELDS, "token", &value, NULL);
+    }
+    if (value) {
+        if (RedisModule_StringToLongLong(value, &token) != REDISMODULE_OK || token < 0 ||
+            token > LARGEST_BELIEVED) {
+            token = 0; /* no token of ours */
+        }
+        RedisModule_FreeString(fence->ctx, value);
+    }
+    return token;
+}
+
+static bool lastIsOf(struct fence *fence, RedisModuleString *owner) {
+    RedisModuleString *value = NULL;
+    if (typeOf(fence) == REDISMODULE_KEYTYPE_HASH) {
+        RedisModule_HashGet(fence->key, REDISMODULE_HASH_CFIELDS, "owner", &value, NULL);
+    }
+    bool same = value && RedisModule_StringCompare(value, owner) == 0;
+    if (value) {
+        RedisModule_FreeString(fence->ctx, value);
+    }
+    return same;
+}
+
+static int64_t newToken(int64_t last, int64_t now_ms) {
+    int64_t token = now_ms * 1000;
+    token = token > last ? token : last + 1;
+    largest = token > largest ? token : largest + 1;
+    return largest;
+}
+
+static void writeDown(struct fence *fence, int64_t token, RedisModuleString *owner,
+                      int64_t now_ms) {
+    if (typeOf(fence) != REDISMODULE_KEYTYPE_HASH && typeOf(fence) != REDISMODULE_KEYTYPE_EMPTY) {
+        return;
+    }
+    int64_t expire_ms = now_ms + configTokenRetentionMs();
+    RedisModuleString *value = RedisModule_CreateStringFromLongLong(fence->ctx, token);
+    RedisModule_HashSet(fence->key, REDISMODULE_HASH_CFIELDS, "token", value, "owner", owner, NULL);
+    RedisModule_SetAbsExpire(fence->key, expire_ms);
+    effectsToken(fence->ctx, fence->name, token, owner, expire_ms);
+    RedisModule_FreeString(fence->ctx, value);
+}
+
+int64_t fenceIssue(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
+                   bool is_reentry, int64_t now_ms) {
+    struct fence fence;
+    fenceOpen(&fence, ctx, name, KEY_TO_WRITE);
+    int64_t last = readToken(&fence);
+    bool keeps = is_reentry && last > 0 && lastIsOf(&fence, owner);
+    int64_t token = keeps ? last : newToken(last, now_ms);
+    writeDown(&fence, token, owner, now_ms);
+    fenceClose(&fence);
+    return token;
+}
+
+int64_t fenceLast(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct fence fence;
+    fenceOpen(&fence, ctx, name, KEY_TO_READ);
+    int64_t token = readToken(&fence);
+    fenceClose(&fence);
+    return token;
+}
+
+bool fenceIsWrongType(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct fence fence;
+    fenceOpen(&fence, ctx, name, KEY_TO_READ);
+    int type = typeOf(&fence);
+    fenceClose(&fence);
+    return type != REDISMODULE_KEYTYPE_HASH && type != REDISMODULE_KEYTYPE_EMPTY;
+}

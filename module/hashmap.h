@@ -1,0 +1,55 @@
+/* An intrusive hash map from byte strings to entries.
+ *
+ *   struct place { ...; struct mapEntry by_owner; ... };
+ *
+ * The entry lives inside the caller's struct; the map owns the bucket array only. The key's bytes
+ * are not copied: the entry points at them, and they must stay where they are while it is in the
+ * map. Several entries may have equal keys; they are found one after the other, in no particular
+ * order.
+ *
+ * Keys and owners are chosen by clients, who must not be able to pick ones that collide: so the
+ * hash is SipHash-1-3 with a secret seed, as in the server's own tables.
+ */
+#ifndef LOCK_HASHMAP_H
+#define LOCK_HASHMAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct mapEntry {
+    struct mapEntry *next; /* in its bucket; of the first of its key only */
+    const char *key;
+    size_t key_length;
+    uint64_t hash;
+    struct mapEntry *older, *younger; /* of the same key */
+    struct mapEntry *youngest;        /* of the same key; of the first only */
+};
+
+/* All zero is an empty map. */
+struct map {
+    struct mapEntry **buckets;
+    size_t bucket_count; /* a power of two, or 0 while nothing was added */
+    size_t used;
+};
+
+/* Sets the seed of every map in the process: 128 secret bits. Call it once, before the first map is
+ * used. */
+void mapSeed(const uint64_t seed[2]);
+
+/* Adds `entry` under the key's bytes. The bytes stay the caller's. */
+void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length);
+
+/* Takes `entry`, which must be in the map, out of it. An emptied map frees its bucket array. */
+void mapRemove(struct map *map, struct mapEntry *entry);
+
+/* An entry with this key, or NULL. */
+struct mapEntry *mapFind(const struct map *map, const char *key, size_t key_length);
+
+/* Another entry with the key of `entry`, or NULL after the last of them. */
+struct mapEntry *mapFindNext(const struct mapEntry *entry);
+
+/* Calls `visit` once for each entry. `visit` may remove the entry that it is given, and no other;
+ * it may add none. */
+void mapEach(struct map *map, void (*visit)(struct mapEntry *entry, void *context), void *context);
+
+#endif

@@ -1,0 +1,22 @@
+/* See infosection.h. The server puts `lock_` before each name. */
+#include "infosection.h"
+
+#include "contended.h"
+#include "sessions.h"
+#include "stats.h"
+#include "waiters.h"
+
+static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
+    (void)for_crash_report;
+    if (RedisModule_InfoAddSection(ctx, NULL) == REDISMODULE_ERR) {
+        return; /* not asked for */
+    }
+    RedisModule_InfoAddFieldULongLong(ctx, "waiters", waitersCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "contended_locks", contendedCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "sessions", sessionsCount());
+    statsAddToInfo(ctx);
+}
+
+int infosectionRegister(RedisModuleCtx *ctx) {
+    return RedisModule_RegisterInfoFunc(ctx, addSection);
+}

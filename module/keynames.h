@@ -1,0 +1,27 @@
+/* The names of a lock's side keys, and how any key of the module is opened.
+ *
+ * A side key hashes to its lock's slot: a name with a hash tag keeps it, another is wrapped in
+ * braces and so becomes the tag.
+ */
+#ifndef LOCK_KEYNAMES_H
+#define LOCK_KEYNAMES_H
+
+#include <stdbool.h>
+
+#include "redismodule.h"
+
+/* With KEY_TO_READ nothing is ever changed, so it serves on replicas too. */
+enum keyAccess { KEY_TO_READ, KEY_TO_WRITE };
+
+/* Opens the key in the selected database. NULL when it is to be read and does not exist. To be
+ * closed with RedisModule_CloseKey, which takes NULL too. */
+RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access);
+
+/* `prefix` and the lock's name, as a new string: free it with RedisModule_FreeString. */
+RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisModuleString *name);
+
+/* Whether the side keys of this lock can live in its slot. Only a cluster cares: a name like `a}b`
+ * has no tag, and in braces it would get the wrong one. */
+bool keynamesServeCluster(RedisModuleString *name);
+
+#endif

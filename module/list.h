@@ -1,0 +1,66 @@
+/* An intrusive doubly linked list.
+ *
+ * The links live inside the elements, so adding and removing never allocates and removing needs no
+ * search. An element that may stand in several lists has a link for each. The list owns nothing.
+ */
+#ifndef LOCK_LIST_H
+#define LOCK_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct link {
+    struct link *prev, *next;
+};
+
+/* `length` is kept so that "how many wait" costs nothing. */
+struct list {
+    struct link *first, *last;
+    size_t length;
+};
+
+/* The element that holds this link as its member. */
+#define LIST_ELEMENT(link_pointer, type, member) \
+    ((type *)(void *)((char *)(link_pointer)-offsetof(type, member)))
+
+static inline bool listIsEmpty(const struct list *list) {
+    return list->length == 0;
+}
+
+/* Puts `link` before `successor`, or at the end when that is NULL. */
+static inline void listInsertBefore(struct list *list, struct link *successor, struct link *link) {
+    link->next = successor;
+    link->prev = successor ? successor->prev : list->last;
+    if (link->prev) {
+        link->prev->next = link;
+    } else {
+        list->first = link;
+    }
+    if (successor) {
+        successor->prev = link;
+    } else {
+        list->last = link;
+    }
+    list->length++;
+}
+
+static inline void listAddLast(struct list *list, struct link *link) {
+    listInsertBefore(list, NULL, link);
+}
+
+static inline void listRemove(struct list *list, struct link *link) {
+    if (link->prev) {
+        link->prev->next = link->next;
+    } else {
+        list->first = link->next;
+    }
+    if (link->next) {
+        link->next->prev = link->prev;
+    } else {
+        list->last = link->prev;
+    }
+    link->prev = link->next = NULL;
+    list->length--;
+}
+
+#endif

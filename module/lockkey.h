@@ -1,0 +1,68 @@
+/* The lock's own key, opened: what plain and read-write locks have in common.
+ *
+ *   plain lock        hash {owner: hold count}, TTL = lease
+ *   read-write lock   hash {mode: read|write, owner: read holds, owner:write: write holds},
+ *                     TTL = the end of the last lease
+ *
+ * The key is the truth about holds; nothing of it is kept in memory. A handle is opened, used and
+ * closed within one command or one step of the drain, in one database, with one time: on Redis 7.0
+ * a key can expire between two looks at it.
+ *
+ * Each write here also announces itself (effects.h).
+ */
+#ifndef LOCK_LOCKKEY_H
+#define LOCK_LOCKKEY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "keynames.h"
+#include "leases.h"
+#include "redismodule.h"
+#include "rules.h"
+
+enum holdsShape {
+    HOLDS_FREE,       /* no key */
+    HOLDS_PLAIN,      /* a plain lock */
+    HOLDS_READ_WRITE, /* a read-write lock; `leases` is open */
+    HOLDS_FOREIGN, /* a hash that the module did not write: held by somebody that we cannot name */
+    HOLDS_WRONG_TYPE /* no hash at all */
+};
+
+struct holds {
+    RedisModuleCtx *ctx;
+    RedisModuleString *name; /* the caller's */
+    RedisModuleKey *key;
+    int64_t now_ms;
+    enum keyAccess access;
+    enum holdsShape shape;
+    enum lockMode mode;   /* of HOLDS_READ_WRITE: what its field `mode` says */
+    struct leases leases; /* of HOLDS_READ_WRITE */
+};
+
+/* Opens the key and finds out its shape; does not open `leases`. */
+void lockkeyOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms,
+                 enum keyAccess access);
+
+/* When the key expires, unix ms; LEASES_NO_END if never, or if there is no key. */
+int64_t lockkeyEnd(const struct holds *holds);
+
+/* Lets the key expire at `end_ms`; LEASES_NO_END: never. */
+void lockkeySetEnd(struct holds *holds, int64_t end_ms);
+
+/* The count in this field; 0 when there is no such field, -1 when it holds no count. */
+int64_t lockkeyCount(struct holds *holds, RedisModuleString *field);
+
+/* How the field `mode` says MODE_READ or MODE_WRITE. */
+const char *lockkeyModeText(enum lockMode mode);
+
+/* Whether `value`, of a field, is a count; if so stores it. */
+bool lockkeyParseCount(RedisModuleString *value, int64_t *count);
+
+/* Writes a field, and announces nothing. */
+void lockkeyPut(struct holds *holds, RedisModuleString *field, int64_t count);
+
+/* Deletes the key. */
+void lockkeyDelete(struct holds *holds);
+
+#endif

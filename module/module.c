@@ -1,0 +1,57 @@
+/* Loading. */
+#define REDISMODULE_MAIN
+#include "redismodule.h"
+
+#include <stdint.h>
+
+#include "alarm.h"
+#include "commands.h"
+#include "config.h"
+#include "drain.h"
+#include "events.h"
+#include "fairqueue.h"
+#include "hashmap.h"
+#include "infosection.h"
+#include "server.h"
+#include "sessions.h"
+#include "sessionwork.h"
+
+#define MODULE_NAME "lock"
+#define MODULE_VERSION 1
+
+static void seedHashes(void) {
+    uint64_t seed[2];
+    RedisModule_GetRandomBytes((unsigned char *)seed, sizeof(seed));
+    mapSeed(seed);
+}
+
+/* Without the first the server would mark every key that we look at as changed, and abort the
+ * transactions that WATCH it; without the second it would give up loading a replica's data beside
+ * the old. The third lets Valkey 9 move slots. */
+static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED |
+                                  REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD |
+                                  VALKEY9_OPTION_HANDLE_ATOMIC_SLOT_MIGRATION;
+
+int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    (void)argv;
+    if (RedisModule_Init(ctx, MODULE_NAME, MODULE_VERSION, REDISMODULE_APIVER_1) !=
+        REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    if (argc > 0) {
+        RedisModule_Log(ctx, "warning",
+                        "takes no arguments: set lock.* in redis.conf or by MODULE LOADEX CONFIG");
+        return REDISMODULE_ERR;
+    }
+    RedisModule_SetModuleOptions(ctx, module_options);
+    serverLearn(ctx);
+    seedHashes();
+    alarmConnect(drainRun);
+    sessionsConnect(sessionworkRun);
+    fairqueueRestarted(RedisModule_Milliseconds());
+    if (configLoad(ctx) != REDISMODULE_OK || commandsRegister(ctx) != REDISMODULE_OK ||
+        infosectionRegister(ctx) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    return eventsSubscribe(ctx);
+}

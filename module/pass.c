@@ -1,0 +1,178 @@
+/* See pass.h. Rule numbers are those of docs/design.md. */
+#include "pass.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "effects.h"
+#include "fairness.h"
+#include "fence.h"
+#include "rules.h"
+#include "sessions.h"
+#include "stats.h"
+#include "waiters.h"
+
+void passBind(struct holds *holds, RedisModuleString *owner, unsigned long long session,
+              enum verdict verdict) {
+    if (session) {
+        sessionsBind(holds->ctx, holds->name, owner, session, holds->now_ms);
+    } else if (verdict == VERDICT_GRANT) {
+        sessionsUnbind(RedisModule_GetSelectedDb(holds->ctx), holds->name, owner);
+    }
+}
+
+/* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
+static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
+    if (!waiter->bc) {
+        return false; /* a reserved place: its owner has to come back for it */
+    }
+    struct holdsView view;
+    holdsSeenBy(holds, waiter->owner, &view);
+    enum verdict verdict = rulesDecide(waiter->request.mode, &view);
+    if (verdict != VERDICT_GRANT && verdict != VERDICT_REENTER) {
+        return false;
+    }
+    int64_t count = holdsTake(holds, waiter->owner, waiter->request.mode, waiter->lease_ms);
+    if (count == 0) {
+        waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
+        return true;
+    }
+    effectsEvent(holds->ctx, holds->name, "lock.granted");
+    passBind(holds, waiter->owner, waiter->session ? waiter->client_id : 0, verdict);
+    if (waiter->fenced) {
+        count = fenceIssue(holds->ctx, holds->name, waiter->owner, verdict == VERDICT_REENTER,
+                           holds->now_ms);
+    }
+    waitersGrant(holds->ctx, waiter, count, holds->now_ms);
+    return true;
+}
+
+/* The owner has come by a hold: whatever else it waits for here, on other connections, is decided
+ * by rule 1 alone from now on, and what has to wait still waits at the head (rule 2). A place that
+ * was kept for it has served its purpose. */
+static void grantReentries(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    struct place *place = waitqueueOfOwner(&lock->queue, bytes, length);
+    while (place) {
+        struct place *next = waitqueueNextOfOwner(place);
+        struct waiter *waiter = waitersOfPlace(place);
+        if (!waiter->bc) {
+            waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
+        } else if (!grantIfFits(holds, waiter)) {
+            waitqueueMoveFirst(place);
+        }
+        place = next;
+    }
+}
+
+/* Lets waiters in from the head, as long as they fit. */
+static void grantFromHead(struct holds *holds, struct lock *lock) {
+    struct place *head;
+    while ((head = waitqueueFirst(&lock->queue))) {
+        struct waiter *waiter = waitersOfPlace(head);
+        RedisModuleString *owner = waiter->owner;
+        RedisModule_RetainString(NULL, owner); /* outlives the waiter */
+        bool granted = grantIfFits(holds, waiter);
+        if (granted) {
+            grantReentries(holds, lock, owner);
+        }
+        RedisModule_FreeString(NULL, owner);
+        if (!granted) {
+            break;
+        }
+    }
+}
+
+static int64_t earlier(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* What every use of a lock in memory ends with: the keys are as memory is, and the next look is
+ * set. */
+static void settle(struct holds *holds, struct lock *lock) {
+    fairnessWriteDown(holds->ctx, lock, holds->now_ms);
+    contendedClearDue(lock);
+    int64_t look_ms = earlier(holdsNextEnd(holds), fairnessNextLook(lock));
+    contendedWatch(holds->ctx, lock, look_ms, holds->now_ms);
+    contendedEndUse(holds->ctx, lock);
+}
+
+static void passOver(struct holds *holds, struct lock *lock) {
+    if (lock->lease_ended) {
+        lock->lease_ended = false;
+        statsCount(STATS_LEASE_ENDS);
+        effectsEvent(holds->ctx, holds->name, "lock.expired");
+    }
+    if (holds->shape != HOLDS_WRONG_TYPE) {
+        grantFromHead(holds, lock);
+    }
+}
+
+struct reentering {
+    struct lock *lock;
+    RedisModuleString *owner; /* a holder that waits here too, or NULL */
+};
+
+/* Takes the first that is found: more than one such owner at once, and each has to be edited in by
+ * hand. */
+static void findReentering(const struct holder *holder, void *data) {
+    struct reentering *found = data;
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
+    if (!found->owner && waitqueueOfOwner(&found->lock->queue, bytes, length)) {
+        found->owner = RedisModule_CreateStringFromString(NULL, holder->owner);
+    }
+}
+
+/* Somebody else may have written an owner into the key that waits in the middle of the queue. */
+static void grantToHolder(struct holds *holds, struct lock *lock) {
+    struct reentering found = {lock, NULL};
+    holdsEach(holds, findReentering, &found);
+    if (found.owner) {
+        grantReentries(holds, lock, found.owner);
+        RedisModule_FreeString(NULL, found.owner);
+    }
+}
+
+void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    struct holds holds;
+    contendedUse(lock);
+    holdsOpen(&holds, ctx, lock->name, now_ms, KEY_TO_WRITE);
+    if (lock->flushed) {
+        lock->flushed = false;
+        fairnessFlushed(ctx, lock, now_ms);
+    }
+    if (lock->edited) {
+        lock->edited = false;
+        grantToHolder(&holds, lock);
+    }
+    passOver(&holds, lock);
+    settle(&holds, lock);
+    holdsClose(&holds);
+}
+
+static struct lock *contendedLockOf(struct holds *holds) {
+    return contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
+}
+
+void passHandOn(struct holds *holds) {
+    struct lock *lock = contendedLockOf(holds);
+    if (lock) {
+        contendedUse(lock);
+        passOver(holds, lock);
+        settle(holds, lock);
+    }
+    if (holds->shape == HOLDS_FREE) {
+        effectsFreeForRedisson(holds->ctx, holds->name);
+    }
+}
+
+void passAfterTake(struct holds *holds, RedisModuleString *owner) {
+    struct lock *lock = contendedLockOf(holds);
+    if (lock) {
+        contendedUse(lock);
+        grantReentries(holds, lock, owner);
+        settle(holds, lock);
+    }
+}

@@ -1,0 +1,308 @@
+/* See rwholds.h. */
+#include "rwholds.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "effects.h"
+#include "stats.h"
+
+#define WRITE_SUFFIX ":write"
+#define WRITE_SUFFIX_LENGTH (sizeof(WRITE_SUFFIX) - 1)
+
+/* ---- fields ---- */
+
+/* The field of the owner's holds in this mode; free it with RedisModule_FreeString. */
+static RedisModuleString *fieldOf(struct holds *holds, RedisModuleString *owner,
+                                  enum lockMode mode) {
+    if (mode == MODE_READ) {
+        RedisModule_RetainString(holds->ctx, owner);
+        return owner;
+    }
+    RedisModuleString *field = RedisModule_CreateStringFromString(holds->ctx, owner);
+    RedisModule_StringAppendBuffer(holds->ctx, field, WRITE_SUFFIX, WRITE_SUFFIX_LENGTH);
+    return field;
+}
+
+static bool isWriteField(const char *bytes, size_t length) {
+    return length > WRITE_SUFFIX_LENGTH &&
+           memcmp(bytes + length - WRITE_SUFFIX_LENGTH, WRITE_SUFFIX, WRITE_SUFFIX_LENGTH) == 0;
+}
+
+static int64_t countOf(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+    RedisModuleString *field = fieldOf(holds, owner, mode);
+    int64_t count = lockkeyCount(holds, field);
+    RedisModule_FreeString(holds->ctx, field);
+    return count;
+}
+
+static bool isModeField(const char *bytes, size_t length) {
+    return length == 4 && memcmp(bytes, "mode", 4) == 0;
+}
+
+static void setMode(struct holds *holds, enum lockMode mode) {
+    const char *text = lockkeyModeText(mode);
+    RedisModuleString *value = RedisModule_CreateString(holds->ctx, text, strlen(text));
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", value, NULL);
+    RedisModule_FreeString(holds->ctx, value);
+    holds->mode = mode;
+    effectsMode(holds->ctx, holds->name, text);
+}
+
+/* ---- leases ---- */
+
+/* The key ends with the last lease, which ends at `end_ms`. */
+static void endAt(struct holds *holds, int64_t end_ms) {
+    if (end_ms != lockkeyEnd(holds)) {
+        lockkeySetEnd(holds, end_ms);
+    }
+    if (end_ms != holds->leases.key_end_ms) {
+        leasesSetKeyEnd(&holds->leases, end_ms);
+    }
+}
+
+static void settleEnd(struct holds *holds) {
+    endAt(holds, leasesLastEnd(&holds->leases));
+}
+
+static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+                    void *data) {
+    (void)key;
+    (void)value;
+    struct holds *holds = data;
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(field, &length);
+    if (!isModeField(bytes, length)) {
+        leasesSet(&holds->leases, field, lockkeyEnd(holds));
+    }
+}
+
+/* Before a lease of its own is written to a stale set: everybody's ends with the key, and that is
+ * written down. */
+static void refreshStale(struct holds *holds) {
+    if (!leasesAreStale(&holds->leases) || leasesIsWrongType(&holds->leases)) {
+        return;
+    }
+    leasesClear(&holds->leases);
+    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
+    while (RedisModule_ScanKey(holds->key, cursor, copyEnd, holds)) {
+    }
+    RedisModule_ScanCursorDestroy(cursor);
+    leasesSetKeyEnd(&holds->leases, lockkeyEnd(holds));
+}
+
+/* How many fields are holds. */
+static size_t holdFields(struct holds *holds) {
+    return RedisModule_ValueLength(holds->key) - 1;
+}
+
+static void removeBoth(struct holds *holds) {
+    leasesClear(&holds->leases);
+    lockkeyDelete(holds);
+}
+
+/* The last hold in this field is gone. Without any the lock is free; without a writer it goes on as
+ * a read lock. */
+static void removeField(struct holds *holds, RedisModuleString *field, bool is_write) {
+    if (holdFields(holds) == 1) {
+        removeBoth(holds);
+        return;
+    }
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, REDISMODULE_HASH_DELETE, NULL);
+    effectsFieldGone(holds->ctx, holds->name, field);
+    leasesRemove(&holds->leases, field);
+    if (is_write) {
+        setMode(holds, MODE_READ);
+    }
+}
+
+/* Takes away what is over. */
+static void prune(struct holds *holds) {
+    RedisModuleString *field;
+    bool any = false;
+    while (holds->shape == HOLDS_READ_WRITE &&
+           (field = leasesFirstOver(&holds->leases, holds->now_ms))) {
+        size_t length;
+        const char *bytes = RedisModule_StringPtrLen(field, &length);
+        if (lockkeyCount(holds, field) == 0) {
+            leasesRemove(&holds->leases, field); /* somebody has taken the hold away by hand */
+        } else {
+            removeField(holds, field, isWriteField(bytes, length));
+            statsCount(STATS_LEASE_ENDS);
+            effectsEvent(holds->ctx, holds->name, "lock.expired");
+        }
+        RedisModule_FreeString(holds->ctx, field);
+        any = true;
+    }
+    if (any && holds->shape == HOLDS_READ_WRITE) {
+        settleEnd(holds);
+    }
+}
+
+void rwholdsOpen(struct holds *holds) {
+    leasesOpen(&holds->leases, holds->ctx, holds->name, lockkeyEnd(holds), holds->access);
+    /* The only hold there is ends with the key. */
+    bool is_only = holdFields(holds) == 1 && leasesLength(&holds->leases) <= 1;
+    if (holds->access == KEY_TO_WRITE && !is_only) {
+        prune(holds);
+    }
+}
+
+/* ---- what holds.h promises ---- */
+
+void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
+    int64_t reads = countOf(holds, owner, MODE_READ);
+    int64_t writes = holds->mode == MODE_WRITE ? countOf(holds, owner, MODE_WRITE) : 0;
+    bool written = holds->mode == MODE_WRITE;
+    view->foreign = reads < 0 || writes < 0;
+    view->own[MODE_READ] = reads;
+    view->own[MODE_WRITE] = writes;
+    size_t own_fields = (reads > 0) + (size_t)(writes > 0);
+    bool others = holdFields(holds) > own_fields;
+    view->others[MODE_WRITE] = others && written && writes == 0;
+    view->others[MODE_READ] = others && !view->others[MODE_WRITE];
+}
+
+/* A new lock: whatever leases are there speak of one that is gone. */
+static void beginLock(struct holds *holds, enum lockMode mode) {
+    holdsCanLease(
+        holds); /* opens the leases, if they are not open since the last lock in this handle */
+    leasesClear(&holds->leases);
+    holds->leases.key_end_ms = 0;
+    setMode(holds, mode);
+    holds->shape = HOLDS_READ_WRITE;
+}
+
+/* Gives the field a lease that ends at `end_ms`. Where none can be written down, the key ends with
+ * the last. */
+static void setLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
+    if (!leasesIsWrongType(&holds->leases)) {
+        leasesSet(&holds->leases, field, end_ms);
+        if (end_ms >= holds->leases.key_end_ms) {
+            endAt(holds, end_ms);
+        } else {
+            settleEnd(holds);
+        }
+    } else if (holds->leases.key_end_ms < end_ms) {
+        lockkeySetEnd(holds, end_ms);
+        holds->leases.key_end_ms = end_ms;
+    }
+}
+
+int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
+                    int64_t lease_ms) {
+    bool is_free = holds->shape == HOLDS_FREE;
+    RedisModuleString *field = fieldOf(holds, owner, mode);
+    int64_t count = is_free ? 0 : lockkeyCount(holds, field);
+    if (count == RULES_MAX_HOLDS) {
+        RedisModule_FreeString(holds->ctx, field);
+        return 0;
+    }
+    if (is_free) {
+        beginLock(holds, mode);
+    } else {
+        refreshStale(holds);
+        if (mode == MODE_WRITE && count == 0) {
+            setMode(holds, MODE_WRITE);
+        }
+    }
+    lockkeyPut(holds, field, count + 1);
+    effectsHold(holds->ctx, holds->name, field, count + 1, EFFECTS_SAME_LEASE);
+    int64_t end_ms = holds->now_ms + lease_ms;
+    if (count == 0 || leasesEndOf(&holds->leases, field) < end_ms) {
+        setLease(holds, field, end_ms);
+    }
+    RedisModule_FreeString(holds->ctx, field);
+    return count + 1;
+}
+
+int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+    RedisModuleString *field = fieldOf(holds, owner, mode);
+    int64_t count = lockkeyCount(holds, field);
+    if (count > 1) {
+        lockkeyPut(holds, field, count - 1);
+        effectsHold(holds->ctx, holds->name, field, count - 1, EFFECTS_SAME_LEASE);
+    } else if (count == 1) {
+        refreshStale(holds);
+        removeField(holds, field, mode == MODE_WRITE);
+        if (holds->shape == HOLDS_READ_WRITE) {
+            settleEnd(holds);
+        }
+    }
+    RedisModule_FreeString(holds->ctx, field);
+    return count < 1 ? -1 : count - 1;
+}
+
+int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
+    int64_t total = 0;
+    for (int mode = MODE_READ; mode <= MODE_WRITE; mode++) {
+        RedisModuleString *field = fieldOf(holds, owner, (enum lockMode)mode);
+        int64_t count = lockkeyCount(holds, field);
+        if (count > 0) {
+            refreshStale(holds);
+            setLease(holds, field, holds->now_ms + lease_ms);
+            total += count;
+        }
+        RedisModule_FreeString(holds->ctx, field);
+    }
+    return total;
+}
+
+int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
+    int64_t total = 0;
+    for (int mode = MODE_READ; mode <= MODE_WRITE && holds->shape == HOLDS_READ_WRITE; mode++) {
+        RedisModuleString *field = fieldOf(holds, owner, (enum lockMode)mode);
+        int64_t count = lockkeyCount(holds, field);
+        if (count > 0) {
+            refreshStale(holds);
+            removeField(holds, field, mode == MODE_WRITE);
+            total += count;
+        }
+        RedisModule_FreeString(holds->ctx, field);
+    }
+    if (total > 0 && holds->shape == HOLDS_READ_WRITE) {
+        settleEnd(holds);
+    }
+    return total;
+}
+
+void rwholdsForce(struct holds *holds) {
+    removeBoth(holds);
+}
+
+struct visitor {
+    struct holds *holds;
+    void (*visit)(const struct holder *holder, void *context);
+    void *context;
+};
+
+static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+                       void *data) {
+    (void)key;
+    struct visitor *visitor = data;
+    struct holds *holds = visitor->holds;
+    struct holder holder = {.owner = field, .mode = MODE_READ};
+    holder.lease_end_ms = leasesEndOf(&holds->leases, field);
+    if (!lockkeyParseCount(value, &holder.count) || holder.lease_end_ms <= holds->now_ms) {
+        return;
+    }
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(field, &length);
+    if (!isWriteField(bytes, length)) {
+        visitor->visit(&holder, visitor->context);
+        return;
+    }
+    holder.mode = MODE_WRITE;
+    holder.owner = RedisModule_CreateString(holds->ctx, bytes, length - WRITE_SUFFIX_LENGTH);
+    visitor->visit(&holder, visitor->context);
+    RedisModule_FreeString(holds->ctx, holder.owner);
+}
+
+void rwholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
+                 void *context) {
+    struct visitor visitor = {holds, visit, context};
+    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
+    while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
+    }
+    RedisModule_ScanCursorDestroy(cursor);
+}

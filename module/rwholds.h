@@ -1,0 +1,24 @@
+/* The holds of a read-write lock. Called by holds.c, which says what each function means; all but
+ * rwholdsTake need the shape HOLDS_READ_WRITE. */
+#ifndef LOCK_RWHOLDS_H
+#define LOCK_RWHOLDS_H
+
+#include "holds.h"
+
+/* Opens the leases and, if the handle may write, takes the holds away whose leases are over: each
+ * ends by itself. That may leave the lock free. */
+void rwholdsOpen(struct holds *holds);
+
+void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
+
+/* The lock may be free. */
+int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
+                    int64_t lease_ms);
+int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
+int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);
+void rwholdsForce(struct holds *holds);
+void rwholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
+                 void *context);
+
+#endif

@@ -1,0 +1,91 @@
+/* See server.h. */
+#include "server.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define VERSION_7_4 0x00070400
+#define LONGEST_TIMER_MS (24LL * 3600 * 1000)
+
+static struct {
+    bool unblock_by_command;
+    bool cluster;
+} server;
+
+/* Valkey keeps Redis's version number 7.2.4 for modules; its own API names tell it apart. The first
+ * member of a context is the function that looks names up. */
+static bool isValkey(RedisModuleCtx *ctx) {
+    int (*lookUp)(const char *name, void *target);
+    void *target;
+    memcpy(&lookUp, ctx, sizeof(lookUp));
+    return lookUp("ValkeyModule_Alloc", &target) == REDISMODULE_OK;
+}
+
+void serverLearn(RedisModuleCtx *ctx) {
+    server.unblock_by_command = isValkey(ctx) || RedisModule_GetServerVersion() >= VERSION_7_4;
+    server.cluster = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_CLUSTER;
+}
+
+bool serverCanUnblockByCommand(void) {
+    return server.unblock_by_command;
+}
+
+bool serverIsCluster(void) {
+    return server.cluster;
+}
+
+bool serverMayBlock(RedisModuleCtx *ctx) {
+    return !(RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
+}
+
+unsigned long long serverConnectionOf(RedisModuleCtx *ctx) {
+    unsigned long long id = RedisModule_GetClientId(ctx);
+    /* Clients that the server makes up for such calls have an id, but are not in its list. */
+    return RedisModule_GetClientInfoById(NULL, id) == REDISMODULE_OK ? id : 0;
+}
+
+enum serverWritable serverWritableNow(RedisModuleCtx *ctx) {
+    int flags = RedisModule_GetContextFlags(ctx);
+    if (!(flags & REDISMODULE_CTX_FLAGS_MASTER)) {
+        return SERVER_IS_REPLICA;
+    }
+    bool not_yet = (flags & REDISMODULE_CTX_FLAGS_LOADING) || RedisModule_AvoidReplicaTraffic();
+    return not_yet ? SERVER_WRITABLE_LATER : SERVER_WRITABLE;
+}
+
+int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms) {
+    if (at_ms <= now_ms) {
+        return 0;
+    }
+    int64_t delay_ms = at_ms - now_ms;
+    return delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS;
+}
+
+/* An error other than WRONGTYPE: that one says that the server would have run the command. */
+static bool isRefusal(RedisModuleCallReply *reply) {
+    static const char wrong_type[] = "WRONGTYPE";
+    if (RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR) {
+        return false;
+    }
+    size_t length;
+    const char *text = RedisModule_CallReplyStringPtr(reply, &length);
+    return length < sizeof(wrong_type) - 1 || memcmp(text, wrong_type, sizeof(wrong_type) - 1) != 0;
+}
+
+enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name) {
+    /* A write that can change nothing: no lock has a field of this name, because an owner is never
+     * empty. "S" has the server apply to it what it applies to a script's writes; "E" has it answer
+     * a refusal as a reply. */
+    errno = 0;
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, "HDEL", "SEsc", name, ":write");
+    int error = errno;
+    if (reply == NULL) {
+        return error == EPERM ? SERVER_NOT_OURS : SERVER_REFUSES;
+    }
+    bool refused = isRefusal(reply);
+    RedisModule_FreeCallReply(reply);
+    if (!refused) {
+        return SERVER_ACCEPTS;
+    }
+    return error == EPERM ? SERVER_NOT_OURS : SERVER_REFUSES;
+}

@@ -1,0 +1,60 @@
+/* What the server that loaded us can do, and whether it may be written to or block a client right
+ * now.
+ *
+ * The only file that knows versions. Each answer says which trap of the module API it avoids.
+ */
+#ifndef LOCK_SERVER_H
+#define LOCK_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redismodule.h"
+
+/* Finds out once, at load, what does not change while the server runs. */
+void serverLearn(RedisModuleCtx *ctx);
+
+/* Whether the module API can serve CLIENT UNBLOCK: Redis 7.4 and later, Valkey 8 and later. On
+ * older ones a time-out callback in the same loop turn as an unblocking hangs or crashes the
+ * server. */
+bool serverCanUnblockByCommand(void);
+
+bool serverIsCluster(void);
+
+/* Whether the client of this command may be blocked: not in MULTI, a script, a call from another
+ * module, or the replay of an AOF. There RedisModule_BlockClient would reply an error and leak its
+ * handle. */
+bool serverMayBlock(RedisModuleCtx *ctx);
+
+/* The id of the connection that sent this command; 0 where there is none that we would hear close:
+ * in a script, in a call from a module. */
+unsigned long long serverConnectionOf(RedisModuleCtx *ctx);
+
+/* The period of a timer that is to fire at `at_ms` (unix time). The server counts in µs, so a time
+ * far away would overflow: then a day, and whoever is called looks at the time and sets the timer
+ * again. */
+int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms);
+
+enum serverWritable {
+    SERVER_WRITABLE,
+    SERVER_WRITABLE_LATER, /* loading, or clients are paused: nothing announces the end, ask again
+                            */
+    SERVER_IS_REPLICA      /* keys are the master's business */
+};
+
+/* Whether a write outside a client's own command is possible at all. While clients are paused
+ * (CLIENT PAUSE, FAILOVER, SHUTDOWN) such a write aborts the server. */
+enum serverWritable serverWritableNow(RedisModuleCtx *ctx);
+
+enum serverConsent {
+    SERVER_ACCEPTS, /* a client could write this key now */
+    SERVER_REFUSES, /* for now: MISCONF, NOREPLICAS, a cluster that is down */
+    SERVER_NOT_OURS /* the key's slot is served elsewhere, or the key is moving there */
+};
+
+/* What the server would say if a client wrote to the lock `name` in the selected database now.
+ * Low-level key calls check nothing of this, so a grant outside a client's command asks first.
+ * Changes nothing. Costs about 2 µs. */
+enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name);
+
+#endif

@@ -1,0 +1,31 @@
+/* What the module counts since it was loaded, shown by `INFO lock`. */
+#ifndef LOCK_STATS_H
+#define LOCK_STATS_H
+
+#include "redismodule.h"
+
+enum statsCounter {
+    STATS_GRANTED_AT_ONCE,
+    STATS_GRANTED_AFTER_WAIT,
+    STATS_GRANTED_BY_REENTRY,
+    STATS_RELEASES,   /* holds given back by LOCK.RELEASE */
+    STATS_FORCED,     /* locks freed by LOCK.FORCE */
+    STATS_LEASE_ENDS, /* leases that ended while somebody waited */
+    STATS_TIME_OUTS,
+    STATS_CANCELLED,
+    STATS_SESSIONS_RELEASED, /* owners whose holds were given back because their connection closed
+                              */
+    STATS_CLIENTS_GONE,      /* waiters whose connection closed */
+    STATS_COUNTER_COUNT
+};
+
+void statsCount(enum statsCounter counter);
+
+/* A wait that ended in a grant took `waited_ms`. */
+void statsWaited(long long waited_ms);
+
+/* Adds the counters and the percentiles of the wait time to the section of INFO that `ctx` is
+ * writing. */
+void statsAddToInfo(RedisModuleInfoCtx *ctx);
+
+#endif

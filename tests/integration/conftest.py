@@ -1,0 +1,204 @@
+"""Options, fixtures and failure reports. README.md in this folder is the cheat sheet."""
+
+import os
+import resource
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+from harness import Launch, Server, valgrind
+from harness.quiet import room
+from harness.reset import Baseline
+from harness.waiting import set_scale
+
+TOP = Path(__file__).resolve().parents[2]
+BUILD = TOP / "build"
+RUNS = BUILD / "tests"
+
+settings.register_profile(
+    "lock",
+    # A server's answer takes as long as it takes.
+    deadline=None,
+    print_blob=True,
+    database=DirectoryBasedExampleDatabase(BUILD / "hypothesis"),
+)
+settings.load_profile("lock")
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("servers")
+    group.addoption("--server", help="the server program (default: $SERVER, redis-server, valkey-server)")
+    group.addoption("--module", help="the module (default: $MODULE, lock.so at the top level)")
+    group.addoption("--valgrind", action="store_true", help="run every server under Valgrind")
+    group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    RUNS.mkdir(parents=True, exist_ok=True)
+    _allow_many_sockets()
+    if config.getoption("--valgrind"):
+        set_scale(valgrind.SLOWDOWN)
+        if config.getoption("timeout", None) is None:
+            config.option.timeout = 120 * valgrind.SLOWDOWN
+
+
+def _allow_many_sockets():
+    # Tests with thousands of clients; servers inherit the limit.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def pytest_collection_modifyitems(config, items):
+    # Times mean nothing under Valgrind.
+    if config.getoption("--valgrind"):
+        timing = [item for item in items if item.get_closest_marker("timing")]
+        items[:] = [item for item in items if item not in timing]
+        config.hook.pytest_deselected(items=timing)
+
+
+# Failure reports
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        item.session.stash[_FAILED].add(item.nodeid)
+        for server in Server.live:
+            report.sections.append((f"log of {server}", server.log()[-3000:]))
+    return report
+
+
+_FAILED = pytest.StashKey()
+
+
+def pytest_sessionstart(session):
+    session.stash[_FAILED] = set()
+
+
+# What all servers have in common
+
+
+@pytest.fixture(scope="session")
+def launch(request):
+    option = request.config.getoption
+    server = option("--server") or os.environ.get("SERVER")
+    candidates = [server] if server else ["redis-server", "valkey-server"]
+    program = next(filter(None, map(shutil.which, candidates)), None)
+    if program is None:
+        pytest.exit(f"no server program: {' or '.join(candidates)}; tools/setup test installs one", 2)
+    module = Path(option("--module") or os.environ.get("MODULE") or TOP / "lock.so").resolve()
+    if not module.exists():
+        pytest.exit(f"{module} does not exist: build it with make", 2)
+    root = Path(tempfile.mkdtemp(dir=RUNS, prefix="run-"))
+    suppressions = TOP / "tests" / "valgrind.supp"
+    yield Launch(os.path.abspath(program), module, root, option("--valgrind"), suppressions)
+    if option("--keep-files") and request.session.stash[_FAILED]:
+        print(f"\nserver folders kept in {root}")
+    else:
+        shutil.rmtree(root)
+
+
+@pytest.fixture(autouse=True)
+def _room(request):
+    with room(RUNS, alone=request.node.get_closest_marker("timing") is not None):
+        yield
+
+
+# Servers
+
+
+class _Servers:
+    """Makes servers and answers for their end."""
+
+    def __init__(self, launch):
+        self._launch, self._made = launch, []
+
+    def make(self, **config):
+        folder = Path(tempfile.mkdtemp(dir=self._launch.root, prefix="s")) / "d"
+        server = Server(self._launch, folder, **config)
+        self._made.append(server)
+        return server
+
+    def end(self):
+        problems = [text for server in self._made for text in server.stop_all()]
+        self._made = []
+        return problems
+
+
+@pytest.fixture
+def make_server(launch):
+    """A factory of servers of the test's own: make_server(appendonly="yes", lock_default_lease=500)."""
+    servers = _Servers(launch)
+    yield servers.make
+    problems = servers.end()
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
+
+
+class _Shared:
+    """The server that the tests of one file share; a new one after a test that spoilt it."""
+
+    def __init__(self, launch):
+        self._servers = _Servers(launch)
+        self._baseline = None
+
+    def get(self):
+        if self._baseline is None:
+            self._baseline = Baseline(self._servers.make())
+        return self._baseline.server
+
+    def clean(self):
+        try:
+            self._baseline.restore()
+        except Exception:
+            self._baseline = None
+            self._servers.end()
+            raise
+
+    def end(self):
+        return self._servers.end()
+
+
+@pytest.fixture(scope="module")
+def _shared(launch):
+    shared = _Shared(launch)
+    yield shared
+    problems = shared.end()
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
+
+
+@pytest.fixture
+def server(_shared):
+    """A server that is as good as new; the test may do with it what it likes, except end it."""
+    yield _shared.get()
+    _shared.clean()
+
+
+# Clients
+
+
+@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
+def resp(request):
+    """Runs the test twice, once by each protocol."""
+    return request.param
+
+
+@pytest.fixture
+def client(server, resp):
+    """A redis.Redis on `server`, by both protocols in turn."""
+    return server.client(resp)
+
+
+@pytest.fixture
+def actor(request, server):
+    """A factory of actors on `server`: actor("a"); they speak `resp` if the test asks for it."""
+    protocol = request.getfixturevalue("resp") if "resp" in request.fixturenames else 2
+    return lambda name=None, **options: server.actor(name, options.pop("protocol", protocol), **options)

@@ -1,0 +1,22 @@
+"""Servers, clients and waiting for the integration tests. README.md, one folder up, is the cheat sheet."""
+
+from .actor import Actor
+from .dataset import dump
+from .errors import code_of
+from .launch import Launch
+from .replication import wait_for_sync
+from .server import Server, ServerDied
+from .waiting import scaled, scaled_ms, wait_for
+
+__all__ = [
+    "Actor",
+    "Launch",
+    "Server",
+    "ServerDied",
+    "code_of",
+    "dump",
+    "scaled",
+    "scaled_ms",
+    "wait_for",
+    "wait_for_sync",
+]

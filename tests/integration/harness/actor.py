@@ -1,0 +1,116 @@
+"""A client that can say a command now and hear the answer later."""
+
+import socket
+import struct
+
+from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+
+from .connect import new_connection
+from .waiting import scaled, wait_for
+
+
+class Actor:
+    """One connection of its own, no thread: sending and reading are two calls."""
+
+    def __init__(self, server, name=None, protocol=2, **options):
+        self.server = server
+        self.name = name
+        self._connection = new_connection(server.port, protocol, **options)
+        self.client_id = self.call("CLIENT", "ID")
+
+    def __repr__(self):
+        return f"Actor({self.name or self.client_id})"
+
+    # Saying and hearing
+
+    def send(self, *words):
+        """Says a command and does not wait for its answer; several may be sent in a row."""
+        assert self._connection.is_connected, f"{self} is closed"
+        self._connection.send_command(*words)
+
+    def reply(self, timeout=5.0):
+        """The answer to the oldest unanswered command; an error reply is raised."""
+        try:
+            return self._connection.read_response(timeout=scaled(timeout), disconnect_on_error=False)
+        except TimeoutError:
+            raise AssertionError(f"{self} got no reply within {scaled(timeout):g} s") from None
+
+    def outcome(self, timeout=5.0):
+        """Like reply(), with an error reply returned, not raised."""
+        try:
+            return self.reply(timeout)
+        except ResponseError as error:
+            return error
+
+    def call(self, *words, timeout=5.0):
+        """Says a command and returns its answer."""
+        self.send(*words)
+        return self.reply(timeout)
+
+    def attempt(self, *words, timeout=5.0):
+        """Like call(), with an error reply returned, not raised."""
+        self.send(*words)
+        return self.outcome(timeout)
+
+    def has_reply(self):
+        """Whether (the beginning of) an answer has arrived, or the server closed the connection."""
+        try:
+            return self._connection.can_read(0)
+        except ConnectionError:
+            return True
+
+    # What the server says about this client
+
+    def is_blocked(self):
+        """Whether the server has this client in a blocking command, by CLIENT LIST."""
+        info = self._info()
+        return info is not None and "b" in info["flags"]
+
+    def wait_blocked(self, timeout=5.0):
+        """Until the client blocks; fails at once when an answer comes instead."""
+
+        def blocked():
+            if self.is_blocked():
+                return True
+            if self.has_reply():
+                raise _Answered
+            return False
+
+        try:
+            wait_for(blocked, timeout, f"{self} to block")
+        except _Answered:
+            raise AssertionError(f"{self} was to block, but heard {self.outcome()!r}") from None
+        return self
+
+    def is_connected(self):
+        """Whether the server still knows this client."""
+        return self._info() is not None
+
+    def _info(self):
+        listed = self.server.control.client_list(client_id=[self.client_id])
+        return listed[0] if listed else None
+
+    # Ending
+
+    def wait_closed(self, timeout=5.0):
+        """Until the server closes the connection; fails when an answer comes instead."""
+        try:
+            heard = self.outcome(timeout)
+        except ConnectionError:
+            return
+        raise AssertionError(f"{self} was to be cut off, but heard {heard!r}")
+
+    def kill_socket(self):
+        """Drops the connection by RST, as a dying process or machine does."""
+        sock = self._connection._sock
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+        self.close()
+
+    def close(self):
+        """Closes the connection in good order (FIN)."""
+        self._connection.disconnect()
+
+
+class _Answered(Exception):
+    """Ends a wait for blocking early."""

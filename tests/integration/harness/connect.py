@@ -1,0 +1,41 @@
+"""redis-py connections that do what a test says and nothing more."""
+
+import redis
+from redis.backoff import NoBackoff
+from redis.connection import Connection
+from redis.maint_notifications import MaintNotificationsConfig
+from redis.retry import Retry
+
+from . import errors  # noqa: F401  (whole error texts, for every connection)
+from .waiting import scaled
+
+HOST = "127.0.0.1"
+
+
+def _options(protocol, options):
+    # No retry: a command said twice is another test. No CLIENT SETINFO, no keepalive: what a test
+    # did not say is not sent. The time limit only keeps a lost reply from hanging the run.
+    defaults = dict(
+        host=HOST,
+        protocol=protocol,
+        decode_responses=True,
+        driver_info=None,
+        socket_timeout=scaled(30),
+        socket_keepalive=False,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return {**defaults, **options}
+
+
+def new_client(port, protocol=2, **options):
+    """A redis.Redis with a connection pool of its own."""
+    options = _options(protocol, options)
+    options.setdefault("maint_notifications_config", MaintNotificationsConfig(enabled=False))
+    return redis.Redis(port=port, **options)
+
+
+def new_connection(port, protocol=2, **options):
+    """One connected redis-py Connection: commands and replies can be handled apart."""
+    connection = Connection(port=port, **_options(protocol, options))
+    connection.connect()
+    return connection

@@ -1,0 +1,19 @@
+"""Master and replica."""
+
+from .waiting import wait_for
+
+
+def wait_for_sync(master, replica, timeout=20.0):
+    """Until the replica has applied all that the master has sent."""
+
+    def in_step():
+        theirs = replica.control.info("replication")
+        ours = master.control.info("replication")
+        assert theirs["role"] == "slave", "it is no replica"
+        assert theirs["master_link_status"] == "up", "the link is down"
+        assert theirs["master_sync_in_progress"] == 0, "the first sync is running"
+        sent, applied = ours["master_repl_offset"], theirs["slave_repl_offset"]
+        assert sent == applied, f"the master is at {sent}, the replica at {applied}"
+        return True
+
+    wait_for(in_step, timeout, f"replica :{replica.port} to catch up with :{master.port}")

@@ -1,0 +1,47 @@
+"""Waiting for a condition, never for a time."""
+
+import time
+
+_scale = 1.0
+
+
+def set_scale(factor):
+    """Makes every time limit `factor` times longer: for servers under Valgrind."""
+    global _scale
+    _scale = float(factor)
+
+
+def scaled(seconds):
+    """A time limit that is right for how fast the servers run today."""
+    return seconds * _scale
+
+
+def scaled_ms(ms):
+    """The same for a lease or deadline in a command: PX, BLOCK."""
+    return int(ms * _scale)
+
+
+def wait_for(condition, timeout=5.0, what=None):
+    """Asks `condition` until it is true and returns what it said; fails when `timeout` s are over.
+
+    A condition may raise AssertionError for "not yet": the last one is shown.
+    """
+    limit = scaled(timeout)
+    end = time.monotonic() + limit
+    pause = 0.0005
+    while True:
+        last_try = time.monotonic() >= end
+        problem = None
+        try:
+            answer = condition()
+        except AssertionError as error:
+            answer, problem = None, error
+        if answer:
+            return answer
+        if last_try:
+            name = what or getattr(condition, "__name__", "the condition")
+            why = f": {problem}" if problem else f" (last answer: {answer!r})"
+            raise AssertionError(f"waited {limit:g} s for {name}, in vain{why}")
+        # Between two looks only: the outcome is the condition's, not the clock's.
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.02)

@@ -1,0 +1,131 @@
+"""What a lock with a fair queue does, in plain Python: rules 1 to 5 for exclusive locks, and places.
+
+There is no clock here. Whoever has a place keeps it until somebody says otherwise: places are kept
+for so long in these tests that no reserve ends by itself.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+
+@dataclass(eq=False)
+class Place:
+    owner: str
+    fair: bool
+    client: object
+    """Who is told; None if only the place is left."""
+
+
+class FairModel:
+    """`heard` collects {client: [answers]} until take_heard() is called."""
+
+    def __init__(self):
+        self.holder, self.holds = None, 0
+        self.queue = []
+        self.heard = defaultdict(list)
+
+    # Looking
+
+    def take_heard(self):
+        heard, self.heard = self.heard, defaultdict(list)
+        return dict(heard)
+
+    def fair_place(self, owner):
+        return next((place for place in self.queue if place.owner == owner and place.fair), None)
+
+    def is_waiting(self, client):
+        return any(place.client is client for place in self.queue)
+
+    # Asking
+
+    def ask(self, client, owner, *, fair, blocks):
+        """LOCK.FAIR or LOCK.ACQUIRE. What the client hears is in `heard`, nothing if it waits."""
+        own = self.fair_place(owner) if fair else None
+        if self.holder == owner:
+            self._take(client, owner)
+        elif self.holder is None and self._may_go_first(owner, own, fair):
+            if own:
+                self._leave(own)
+            self._take(client, owner)
+        elif not blocks:
+            self._tell(client, None)
+        elif own:
+            self._tell(own.client, None)
+            own.client = client
+        else:
+            self.queue.append(Place(owner, fair, client))
+
+    def _may_go_first(self, owner, own, fair):
+        if not fair:
+            return True
+        if own:
+            return self.queue[0] is own
+        return all(place.owner == owner for place in self.queue)
+
+    def _take(self, client, owner):
+        self.holder, self.holds = owner, self.holds + 1
+        self._tell(client, self.holds)
+        self._grant_reentries()
+
+    def _grant_reentries(self):
+        for place in [place for place in self.queue if place.owner == self.holder]:
+            self.queue.remove(place)
+            if place.client is not None:
+                self.holds += 1
+                self._tell(place.client, self.holds)
+
+    # The lock
+
+    def release(self, owner):
+        """The holds left, or None if it holds nothing."""
+        if self.holder != owner:
+            return None
+        self.holds -= 1
+        if self.holds == 0:
+            self.freed()
+        return self.holds if self.holder == owner else 0
+
+    def freed(self):
+        """By LOCK.FORCE, by DEL, by anything."""
+        self.holder, self.holds = None, 0
+        self._hand_on()
+
+    def _hand_on(self):
+        if self.holder is None and self.queue and self.queue[0].client is not None:
+            head = self.queue.pop(0)
+            self.holder = head.owner
+            self._take(head.client, head.owner)
+
+    # Leaving
+
+    def cancel(self, owner):
+        """1 if it waited, 0 if not."""
+        places = [place for place in self.queue if place.owner == owner]
+        for place in places:
+            self._leave(place)
+        self._hand_on()
+        return int(bool(places))
+
+    def time_out(self, client):
+        self._leave(next(place for place in self.queue if place.client is client))
+        self._hand_on()
+
+    def die(self, client):
+        """Its connection has closed."""
+        for place in [place for place in self.queue if place.client is client]:
+            place.client = None
+            if not place.fair:
+                self.queue.remove(place)
+        self._hand_on()
+
+    def restart(self):
+        """All connections are gone."""
+        self.queue = [Place(place.owner, True, None) for place in self.queue if place.fair]
+
+    def _leave(self, place):
+        self.queue.remove(place)
+        self._tell(place.client, None)
+
+    def _tell(self, client, answer):
+        if client is not None:
+            self.heard[client].append(answer)

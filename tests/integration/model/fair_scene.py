@@ -1,0 +1,204 @@
+"""Fair queues in tests: making them, looking at them in memory and in their keys, ending them.
+
+A test file that leaves reserved places behind imports `server` from here, in place of the harness's:
+places that are kept for the dead outlive a test's connections, and would meet the next test's.
+"""
+
+import math
+import re
+
+import pytest
+
+from harness import scaled, wait_for
+from harness.schedule import as_map
+
+KEY, HOLDER = "k", "oa"
+DATABASES = (0, 3)
+HOUR = 3_600_000
+LONG_RESERVE = HOUR  # places end when a test says so, not when time passes
+WRITABLE = {"maxmemory": 0, "min-replicas-to-write": 0, "stop-writes-on-bgsave-error": "no"}
+
+
+@pytest.fixture
+def server(server):
+    """The harness's server, with places that are kept for long, and all ended with the test."""
+    server.control.config_set("lock.fair-reserve", LONG_RESERVE)
+    yield server
+    end_all_places(server)
+
+
+def side_keys(key=KEY):
+    """The names of the queue and of its deadlines, as SPEC.md, section 7, has them."""
+    tagged = key if re.search(r"\{[^}]+\}", key) else "{" + key + "}"
+    return "lock:queue:" + tagged, "lock:timeout:" + tagged
+
+
+QUEUE, ENDS = side_keys()
+
+
+# Making one
+
+
+def hold(server, owner=HOLDER, key=KEY, db=0):
+    """`owner` takes the lock; returns its actor."""
+    actor = server.actor(owner, db=db)
+    assert actor.call("LOCK.ACQUIRE", key, owner, "PX", HOUR) == 1
+    return actor
+
+
+def ask(server, owner, *options, key=KEY, db=0, command="LOCK.FAIR"):
+    """A new connection on which `owner` asks and blocks; BLOCK 0 unless the options say otherwise."""
+    actor = server.actor(owner, db=db)
+    actor.send(command, key, owner, "PX", HOUR, *(options or ("BLOCK", 0)))
+    return actor.wait_blocked()
+
+
+def ask_all(server, *owners, **more):
+    return [ask(server, owner, **more) for owner in owners]
+
+
+def release(server, owner, key=KEY):
+    assert server.control.execute_command("LOCK.RELEASE", key, owner) == 0
+
+
+# Looking at memory
+
+
+def info(server, key=KEY, db=0):
+    """LOCK.INFO as a dict, its waiters too; {} for a lock that is free and that nobody waits for."""
+    control = server.control if db == 0 else server.client(db=db)
+    found = dict(as_map(control.execute_command("LOCK.INFO", key, "COUNT", 100_000)))
+    found["waiters"] = [as_map(waiter) for waiter in found.get("waiters", [])]
+    found["holders"] = [as_map(holder) for holder in found.get("holders", [])]
+    return found
+
+
+def waiters(server, key=KEY, db=0):
+    return info(server, key, db)["waiters"]
+
+
+def order(server, key=KEY):
+    """The owners in the queue, head first."""
+    return [waiter["owner"] for waiter in waiters(server, key)]
+
+
+def detached(server, key=KEY):
+    """The owners of whom only the place is left, head first."""
+    return [waiter["owner"] for waiter in waiters(server, key) if waiter["client"] is None]
+
+
+def holder(server, key=KEY):
+    """Who holds the lock, or None."""
+    return next(iter(server.control.hgetall(key)), None)
+
+
+# Ends of clients
+
+
+def wait_detached(server, *owners, key=KEY):
+    wait_for(lambda: set(owners) <= set(detached(server, key)), what=f"{owners} to be detached")
+
+
+def lose(server, *actors, key=KEY):
+    """Their connections are reset; returns when only their places are left, and written down so."""
+    for actor in actors:
+        actor.kill_socket()
+    wait_detached(server, *(actor.name for actor in actors), key=key)
+    wait_for(lambda: written_is_right(server, key), what="the places to be written down")
+
+
+def granted_ms(server, key=KEY):
+    """When the lock was given to who holds it now, if all leases are HOUR: by the lease's end."""
+    return server.control.execute_command("PEXPIRETIME", key) - HOUR
+
+
+# Looking at the keys
+
+
+def written(server, key=KEY, db=0):
+    """What the keys say: [(owner, ticket, end)], the lowest ticket first; end may be math.inf."""
+    control = server.control if db == 0 else server.client(db=db)
+    queue, ends = side_keys(key)
+    tickets = control.zrange(queue, 0, -1, withscores=True)
+    by_owner = dict(control.zrange(ends, 0, -1, withscores=True))
+    owners = sorted(owner for owner, _ in tickets)
+    assert owners == sorted(by_owner), f"{queue} has {owners}, {ends} has {sorted(by_owner)}"
+    return [(owner, ticket, by_owner[owner]) for owner, ticket in tickets]
+
+
+def written_is_right(server, key=KEY, restarted=False):
+    """Whether the keys say what memory knows, tickets grow and both keys live long enough.
+
+    After a restart they still have the deadlines of those who have not come back, not their reserves.
+    Raises AssertionError if something is wrong, for wait_for: the drain writes a moment later.
+    """
+    fair = [waiter for waiter in waiters(server, key) if waiter["fair"]]
+    now, places = server.now_ms(), written(server, key)
+    there, here = [owner for owner, _, _ in places], [waiter["owner"] for waiter in fair]
+    assert there == here, f"written down are {there}, in memory {here}"
+    tickets = [ticket for _, ticket, _ in places]
+    assert len(set(tickets)) == len(tickets), f"equal tickets: {places}"
+    for waiter, (_, _, end) in zip(fair, places, strict=True):
+        left = math.inf if waiter["left"] is None else waiter["left"]
+        of_before = restarted and waiter["client"] is None
+        right = of_before or left == end == math.inf or abs(now + left - end) < scaled(1000)
+        assert right, f"the place of {waiter['owner']} ends at {end}, in memory in {left} ms, now it is {now}"
+    assert_lives_long_enough(server, key, [end for _, _, end in places])
+    return True
+
+
+def assert_lives_long_enough(server, key, ends):
+    """Both keys have a TTL, which outlasts each end that is known; without places there are none."""
+    expiries = [server.control.execute_command("PEXPIRETIME", name) for name in side_keys(key)]
+    if not ends:
+        assert expiries == [-2, -2], f"there are keys that expire at {expiries}"
+        return
+    latest = max([end for end in ends if end != math.inf], default=server.now_ms())
+    assert min(expiries) > latest, f"the keys expire at {expiries}, a place ends at {latest}"
+
+
+def assert_written(server, key=KEY):
+    assert written_is_right(server, key)
+
+
+# Ends of everything
+
+
+def nothing_left(server):
+    """Whether the module has nothing in memory and no lock has a side key. For wait_for."""
+    module = server.info("lock")
+    here = module["lock_waiters"], module["lock_contended_locks"]
+    assert here == (0, 0), f"waiters and contended locks in memory: {here}"
+    there = [key for key in server.dump() if key[1].startswith(b"lock:")]
+    assert there == [], f"keys: {there}"
+    return True
+
+
+def wait_nothing_left(server):
+    wait_for(lambda: nothing_left(server), what="the last place to leave no trace")
+
+
+def end_all_places(server):
+    """Closes all clients and cancels the places that are kept for them."""
+    control = server.control
+    control.execute_command("CLIENT", "UNPAUSE")
+    for name, value in WRITABLE.items():
+        control.config_set(name, value)
+    server.disconnect_clients()
+    control.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    if server.info("replication")["role"] != "master":
+        return  # it has forgotten them
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="all waits to end with their clients")
+    for db in DATABASES:
+        _cancel_all(server.client(db=db))
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="all places to be cancelled")
+
+
+def _cancel_all(client):
+    names = {KEY, "l"} | {re.sub(r"^lock:\w+:", "", name) for name in client.scan_iter("lock:*")}
+    for key in names | {name.strip("{}") for name in names}:
+        if client.type(key) not in ("hash", "none"):
+            client.delete(key)
+        found = as_map(client.execute_command("LOCK.INFO", key, "COUNT", 100_000))
+        for waiter in map(as_map, found.get("waiters", [])):
+            client.execute_command("LOCK.CANCEL", key, waiter["owner"])

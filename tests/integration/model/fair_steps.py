@@ -1,0 +1,53 @@
+"""Steps of schedules (harness/schedule.py) about the fair queue of the lock `k`.
+
+A client `b` is there for the owner `ob` unless a test says otherwise.
+"""
+
+from harness import wait_for
+from harness.schedule import BLOCKS, DIES, run_schedule
+
+from .fair_scene import detached, order, written_is_right
+
+A_HOLDS = ("a", "LOCK.ACQUIRE k oa", 1)
+A_RELEASES = ("a", "LOCK.RELEASE k oa", 0)
+
+
+def waits(name, owner=None, block_ms=0):
+    """It begins to wait, or takes the place of its owner over."""
+    return (name, f"LOCK.FAIR k {owner or 'o' + name} BLOCK {block_ms}", BLOCKS)
+
+
+def waits_plainly(name, owner=None):
+    return (name, f"LOCK.ACQUIRE k {owner or 'o' + name} BLOCK 0", BLOCKS)
+
+
+def releases(name, owner=None):
+    return (name, f"LOCK.RELEASE k {owner or 'o' + name}", 0)
+
+
+def gone(name, owner=None):
+    """The steps by which its connection is reset and only the place of its owner is left."""
+    return (name, DIES), (lambda run: _is_detached(run, owner or "o" + name),)
+
+
+def _is_detached(run, owner):
+    wait_for(lambda: owner in detached(run.server), what=f"{owner} to be detached")
+
+
+def queue_is(*owners):
+    """These wait, in this order."""
+    return (lambda run: _queue_is(run, owners),)
+
+
+def _queue_is(run, owners):
+    assert order(run.server) == list(owners)
+
+
+def time_passes(ms):
+    return (lambda run: run.server.settle(ms),)
+
+
+def play(server, schedule, protocol):
+    """Plays the schedule; then the keys must say what memory knows."""
+    run_schedule(server, schedule, protocol)
+    wait_for(lambda: written_is_right(server), what="the keys to say what memory knows")

@@ -1,0 +1,258 @@
+"""A cluster of two nodes: requests go where the slot is, and so do waiters when it goes elsewhere.
+
+Which redirection a waiter gets depends on how far the slot's move has come; that it gets one does not.
+"""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import code_of, scaled_ms, wait_for
+from harness.schedule import as_map, error, matches
+
+HOST = "127.0.0.1"
+HALF, LAST = 8191, 16383
+LONG = 600_000
+LEASE = scaled_ms(250)
+REDIRECTIONS = ("MOVED", "ASK", "TRYAGAIN")
+
+
+class Node:
+    def __init__(self, server):
+        self.server, self.actor = server, server.actor()
+        self.id = self.cluster("MYID")
+
+    def cluster(self, *words):
+        return self.actor.call("CLUSTER", *words)
+
+    def is_up(self):
+        return "cluster_state:ok" in self.cluster("INFO")
+
+    def port_of(self, slot):
+        """Who serves this slot, as this node sees it."""
+        for first, last, master, *_ in self.cluster("SLOTS"):
+            if first <= slot <= last:
+                return master[1]
+        return None
+
+
+@pytest.fixture
+def nodes(make_server):
+    """Two masters that know each other: the first serves the slots up to HALF, the second the rest."""
+    one, two = (Node(make_server(cluster_enabled="yes", cluster_node_timeout=3000)) for _ in range(2))
+    one.cluster("ADDSLOTSRANGE", 0, HALF)
+    two.cluster("ADDSLOTSRANGE", HALF + 1, LAST)
+    one.cluster("SET-CONFIG-EPOCH", 1)
+    two.cluster("SET-CONFIG-EPOCH", 2)
+    bus = two.server.control.config_get("cluster-port")["cluster-port"]
+    one.cluster("MEET", HOST, two.server.port, bus)
+    for node in (one, two):
+        wait_for(node.is_up, 20, "the cluster to be whole")
+        wait_for(lambda node=node: node.port_of(LAST) == two.server.port, 20, "the nodes to agree")
+    return one, two
+
+
+@pytest.fixture
+def key(nodes):
+    """A key of the first node's, and its slot."""
+    one, _ = nodes
+    name = next(name for name in map(str, range(1000)) if one.cluster("KEYSLOT", name) <= HALF)
+    return name, one.cluster("KEYSLOT", name)
+
+
+class Scene:
+    """oa holds the key on a node; ob and oc wait for it there."""
+
+    def __init__(self, node, key, lease_ms=LONG):
+        self.node, self.key = node, key
+        self.a, self.b, self.c = (node.server.actor(name) for name in "abc")
+        assert self.a.call("LOCK.ACQUIRE", key, "oa", "PX", LONG) == 1
+        for waiter, owner in ((self.b, "ob"), (self.c, "oc")):
+            waiter.send("LOCK.ACQUIRE", key, owner, "PX", LONG, "BLOCK", 0)
+            waiter.wait_blocked()
+        if lease_ms != LONG:
+            assert self.a.call("PEXPIRE", key, lease_ms) == 1
+
+    def both_hear(self, expected):
+        for waiter in (self.b, self.c):
+            heard = waiter.outcome(timeout=5)
+            assert expected(heard), f"{waiter} heard {heard!r}"
+        info = self.node.server.info("lock")
+        assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
+
+    def both_wait_on(self):
+        self.node.server.settle(30)
+        for waiter in (self.b, self.c):
+            assert not waiter.has_reply(), f"{waiter} was to wait, but heard {waiter.outcome()!r}"
+            assert waiter.is_blocked()
+
+
+def is_redirection(heard):
+    return isinstance(heard, ResponseError) and code_of(heard) in REDIRECTIONS
+
+
+def says_moved(slot, node):
+    text = f"MOVED {slot} {HOST}:{node.server.port}"
+    return lambda heard: isinstance(heard, ResponseError) and str(heard) == text
+
+
+def begin_move(slot, source, target):
+    target.cluster("SETSLOT", slot, "IMPORTING", source.id)
+    source.cluster("SETSLOT", slot, "MIGRATING", target.id)
+
+
+def migrate(key, source, target):
+    assert source.actor.call("MIGRATE", HOST, target.server.port, key, 0, 5000) == "OK"
+
+
+# ---- nothing moves ----
+
+
+ON_A_KEY = ("FORCE", "INFO")
+ON_A_KEY_BY_AN_OWNER = ("ACQUIRE", "RELEASE", "RENEW", "CANCEL")
+
+
+def test_commands_for_another_nodes_slot_are_moved(nodes, key):
+    one, two = nodes
+    name, slot = key
+    client = two.server.actor()
+    for command in (*ON_A_KEY, *ON_A_KEY_BY_AN_OWNER):
+        owner = ("o",) if command in ON_A_KEY_BY_AN_OWNER else ()
+        assert says_moved(slot, one)(client.attempt("LOCK." + command, name, *owner))
+    assert says_moved(slot, one)(client.attempt("LOCK.ACQUIRE", name, "o", "BLOCK", 0))
+    assert two.server.blocked_clients() == 0
+
+
+@pytest.mark.parametrize("how", ["release", "lease end", "DEL"])
+def test_locks_are_handed_on_as_elsewhere(nodes, key, how):
+    scene = Scene(nodes[0], key[0], LEASE if how == "lease end" else LONG)
+    if how == "release":
+        assert scene.a.call("LOCK.RELEASE", scene.key, "oa") == 0
+    if how == "DEL":
+        assert scene.a.call("DEL", scene.key) == 1
+    assert scene.b.reply(timeout=10) == 1
+    assert scene.b.call("LOCK.RELEASE", scene.key, "ob") == 0
+    assert scene.c.reply() == 1
+
+
+def test_cluster_that_is_down_for_a_while_leaves_nobody_hanging(nodes, key):
+    """Some servers answer their blocked clients CLUSTERDOWN, some let them wait; then grants follow."""
+    one, _ = nodes
+    other_slot = (key[1] + 1) % HALF
+    scene = Scene(one, key[0], scaled_ms(1000))
+    end = scene.a.call("PEXPIRETIME", scene.key)
+    one.cluster("DELSLOTS", other_slot)
+    wait_for(lambda: not one.is_up(), 10, "the cluster to be down")
+    wait_for(lambda: one.server.now_ms() > end, 10, "the lease to end")
+    one.server.settle(30)
+    for waiter in (scene.b, scene.c):
+        if waiter.has_reply():
+            assert error("CLUSTERDOWN")(waiter.outcome())
+            waiter.send("PING")
+        else:
+            assert waiter.is_blocked()
+    one.cluster("ADDSLOTS", other_slot)
+    wait_for(one.is_up, 20, "the cluster to be up")
+    if scene.b.outcome(timeout=10) == 1:
+        assert scene.b.call("LOCK.RELEASE", scene.key, "ob") == 0
+        assert scene.c.reply() == 1
+    else:
+        assert scene.b.call("LOCK.ACQUIRE", scene.key, "ob", "BLOCK", 0) == 1
+    assert one.server.info("lock")["lock_waiters"] == 0
+
+
+# ---- the slot goes to the other node ----
+
+
+def test_slot_that_another_node_takes_over_takes_its_waiters_along(nodes, key):
+    """By the bus: the first node hears that the slot is no longer its own, and drops its keys."""
+    one, two = nodes
+    name, slot = key
+    scene = Scene(one, name)
+    elsewhere = Scene(two, "other" if two.cluster("KEYSLOT", "other") > HALF else "another")
+    two.cluster("SETSLOT", slot, "IMPORTING", one.id)
+    two.cluster("SETSLOT", slot, "NODE", two.id)
+    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to hear of it")
+    scene.both_hear(says_moved(slot, two))
+    elsewhere.both_wait_on()
+    assert two.server.actor().call("LOCK.ACQUIRE", name, "ob") == 1
+
+
+def test_waiters_follow_a_lock_that_is_migrated(nodes, key):
+    """Asked again where they are sent, they wait behind the same holder."""
+    one, two = nodes
+    name, slot = key
+    scene = Scene(one, name)
+    begin_move(slot, one, two)
+    scene.both_wait_on()
+    migrate(name, one, two)
+    scene.both_hear(is_redirection)
+    assert matches(error("ASK"), scene.b.attempt("LOCK.ACQUIRE", name, "ob", "BLOCK", 0))
+    a, b = two.server.actor("a"), two.server.actor("b")
+    assert b.call("ASKING") == "OK"
+    b.send("LOCK.ACQUIRE", name, "ob", "BLOCK", 0)
+    b.wait_blocked()
+    for node in (two, one):
+        node.cluster("SETSLOT", slot, "NODE", two.id)
+    assert a.call("LOCK.RELEASE", name, "oa") == 0
+    assert b.reply() == 1
+    assert says_moved(slot, two)(scene.b.attempt("LOCK.ACQUIRE", name, "ob", "BLOCK", 0))
+
+
+def cancel_and_delete(scene):
+    assert scene.a.call("LOCK.CANCEL", scene.key, "ob") == 1
+    assert scene.a.call("DEL", scene.key) == 1
+
+
+CAUSES = {
+    "DEL": lambda scene: scene.a.call("DEL", scene.key),
+    "release": lambda scene: scene.a.call("LOCK.RELEASE", scene.key, "oa"),
+    "force": lambda scene: scene.a.call("LOCK.FORCE", scene.key),
+    "lease end": lambda scene: scene.a.call("PEXPIRE", scene.key, LEASE),
+    "head cancelled, DEL": cancel_and_delete,
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES)
+def test_lock_that_goes_while_its_slot_is_on_its_way_leaves_nobody_hanging(nodes, key, cause):
+    """Each waiter is granted the lock here, or is sent away."""
+    scene = Scene(nodes[0], key[0])
+    begin_move(key[1], *nodes)
+    cause(scene)
+    for waiter, owner in ((scene.b, "ob"), (scene.c, "oc")):
+        heard = waiter.outcome(timeout=10)
+        if heard == 1:
+            assert scene.a.call("LOCK.RELEASE", scene.key, owner) == 0
+        else:
+            assert is_redirection(heard) or (heard is None and waiter is scene.b)
+    info = scene.node.server.info("lock")
+    assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
+
+
+def test_waiter_on_the_importing_node_is_not_left_hanging(nodes, key):
+    """It got there by ASKING; the lock's lease ends there before the move is over."""
+    one, two = nodes
+    name, slot = key
+    assert one.server.actor().call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
+    begin_move(slot, one, two)
+    migrate(name, one, two)
+    b, z = two.server.actor("b"), two.server.actor("z")
+    assert b.call("ASKING") == "OK"
+    b.send("LOCK.ACQUIRE", name, "ob", "BLOCK", 0)
+    b.wait_blocked()
+    z.call("ASKING")
+    assert z.call("PEXPIRE", name, LEASE) == 1
+    heard = b.outcome(timeout=10)
+    assert heard == 1 or is_redirection(heard)
+
+
+def test_move_that_is_called_off_changes_nothing(nodes, key):
+    one, two = nodes
+    name, slot = key
+    scene = Scene(one, name)
+    begin_move(slot, one, two)
+    for node in nodes:
+        node.cluster("SETSLOT", slot, "STABLE")
+    scene.both_wait_on()
+    assert as_map(scene.a.call("LOCK.INFO", name))["waiting"] == 2
+    assert scene.a.call("LOCK.RELEASE", name, "oa") == 0
+    assert scene.b.reply() == 1

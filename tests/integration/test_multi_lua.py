@@ -1,0 +1,321 @@
+"""The mutating commands inside MULTI and Lua, and what they mean for WATCH.
+
+MUTATIONS, below, is also the table for test_persistence.py and test_errors_of_state.py: a new command
+is a row there.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import code_of
+from harness.schedule import as_map
+
+TAKE = "LOCK.ACQUIRE k o PX 600000"
+
+
+def leave_no_places(server):
+    """Whoever is cut off while it waits in a fair queue keeps no place there that a later test would find."""
+    server.control.config_set("lock.fair-reserve", 0)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One way in which one command changes a lock, or ends a wait for it."""
+
+    says: str
+    hears: int
+    before: tuple = ()
+    """What is said first, to make it possible."""
+    waiter: str | None = None
+    """What another client said then, which made it block …"""
+    waiter_hears: int | None = None
+    """… and what the command brings it for an answer."""
+    changes_key: bool = True
+    changes_queue: bool = False
+    """Whether it changes other keys, those of a fair queue."""
+
+    def arrange(self, server, db=0):
+        """Makes the command possible; returns the actor that waits, or None."""
+        leave_no_places(server)
+        client = server.client(db=db)
+        for command in self.before:
+            client.execute_command(*command.split())
+        if self.waiter is None:
+            return None
+        waiter = server.actor("waiter", db=db)
+        waiter.send(*self.waiter.split())
+        return waiter.wait_blocked()
+
+    def has_answered(self, waiter):
+        """Asserts that the waiter, if there is one, has heard what it was to hear."""
+        assert waiter is None or waiter.reply() == self.waiter_hears
+
+    def perform(self, server, db=0):
+        """Arranges it, says it, checks all answers."""
+        waiter = self.arrange(server, db)
+        assert server.client(db=db).execute_command(*self.says.split()) == self.hears
+        self.has_answered(waiter)
+
+
+WAIT = "LOCK.ACQUIRE k w PX 500000 BLOCK 0"
+WAIT_FAIRLY = "LOCK.FAIR k w PX 500000 BLOCK 0"
+
+MUTATIONS = {
+    "acquire": Mutation(TAKE, 1),
+    "acquire, would wait": Mutation("LOCK.ACQUIRE k o EX 600 BLOCK 0", 1),
+    "acquire again": Mutation("LOCK.ACQUIRE k o PX 700000", 2, (TAKE,)),
+    "acquire again, shorter": Mutation("LOCK.ACQUIRE k o PX 1000", 2, (TAKE,)),
+    "acquire again, no lease": Mutation("LOCK.ACQUIRE k o", 2, (TAKE, "PERSIST k")),
+    "fair": Mutation("LOCK.FAIR k o PX 600000", 1),
+    "fair again": Mutation("LOCK.FAIR k o PX 700000 BLOCK 0", 2, (TAKE,)),
+    "release": Mutation("LOCK.RELEASE k o", 0, (TAKE,)),
+    "release one of two": Mutation("LOCK.RELEASE k o", 1, (TAKE, TAKE)),
+    "release, hand on": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT, 1),
+    "release, hand on, fair": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT_FAIRLY, 1),
+    "renew, longer": Mutation("LOCK.RENEW k o PX 700000", 1, (TAKE,)),
+    "renew, shorter": Mutation("LOCK.RENEW k o EX 300", 2, (TAKE, TAKE)),
+    "force": Mutation("LOCK.FORCE k", 1, (TAKE, TAKE)),
+    "force, hand on": Mutation("LOCK.FORCE k", 1, (TAKE,), WAIT, 1),
+    "force a foreign hash": Mutation("LOCK.FORCE k", 1, ("HSET k mode read o 1",)),
+    "cancel": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT, None, changes_key=False),
+    "cancel, fair": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT_FAIRLY, None, False, changes_queue=True),
+}
+each_mutation = pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A command that finds nothing to change."""
+
+    says: str
+    hears: object = None
+    """The answer, or the code of an error."""
+    before: tuple = (TAKE,)
+
+
+FAILURES = {
+    "acquire": Failure("LOCK.ACQUIRE k other"),
+    "acquire, would wait": Failure("LOCK.ACQUIRE k other BLOCK 0"),
+    "acquire, would wait a while": Failure("LOCK.ACQUIRE k other BLOCK 60000"),
+    "acquire a foreign hash": Failure("LOCK.ACQUIRE k o", None, ("HSET k a 1 b 1",)),
+    "acquire, too many holds": Failure("LOCK.ACQUIRE k o", "ERR", ("HSET k o 2147483647",)),
+    "acquire no lock": Failure("LOCK.ACQUIRE k o BLOCK 0", "WRONGTYPE", ("SET k 1",)),
+    "fair": Failure("LOCK.FAIR k other"),
+    "fair, would wait": Failure("LOCK.FAIR k other BLOCK 0"),
+    "fair on no lock": Failure("LOCK.FAIR k o BLOCK 0", "WRONGTYPE", ("SET k 1",)),
+    "release": Failure("LOCK.RELEASE k other", "NOTHELD"),
+    "release a free lock": Failure("LOCK.RELEASE k o", "NOTHELD", ()),
+    "renew": Failure("LOCK.RENEW k other PX 1000", "NOTHELD"),
+    "force a free lock": Failure("LOCK.FORCE k", 0, ()),
+    "force no lock": Failure("LOCK.FORCE k", "WRONGTYPE", ("SET k 1",)),
+    "cancel": Failure("LOCK.CANCEL k o", 0),
+    "cancel no lock": Failure("LOCK.CANCEL k o", "WRONGTYPE", ("SET k 1",)),
+}
+each_failure = pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+
+
+def matches(expected, got):
+    if isinstance(expected, str):
+        return isinstance(got, ResponseError) and code_of(got) == expected
+    return got == expected
+
+
+def in_multi(actor, *commands):
+    """The answers of the commands said in one transaction; None if WATCH has aborted it."""
+    assert actor.call("MULTI") == "OK"
+    for command in commands:
+        assert actor.call(*command.split()) == "QUEUED"
+    return actor.call("EXEC")
+
+
+def in_lua(actor, *commands):
+    """Likewise in one script; nil is None, errors raise."""
+    script = "local r = {} for i, c in ipairs(ARGV) do r[i] = redis.call(unpack(cjson.decode(c))) end return r"
+    words = ['["' + '","'.join(command.split()) + '"]' for command in commands]
+    return actor.call("EVAL", script, 1, "k", *words)
+
+
+each_way = pytest.mark.parametrize("say", [in_multi, in_lua])
+
+
+# In MULTI and Lua
+
+
+@each_way
+@each_mutation
+def test_does_the_same(server, resp, actor, say, mutation):
+    waiter = mutation.arrange(server)
+    assert say(actor(), mutation.says) == [mutation.hears]
+    mutation.has_answered(waiter)
+    inside = {key: value[:2] for key, value in server.dump().items()}
+    server.control.flushall()
+    mutation.perform(server)
+    assert inside == {key: value[:2] for key, value in server.dump().items()}
+
+
+@each_failure
+def test_fails_the_same_in_multi(server, resp, actor, failure):
+    for command in failure.before:
+        server.control.execute_command(*command.split())
+    before = server.dump()
+    [heard, rest] = in_multi(actor(), failure.says, "ECHO rest")
+    assert matches(failure.hears, heard)
+    assert rest == "rest"
+    assert server.dump() == before
+    assert server.blocked_clients() == 0
+
+
+@each_failure
+def test_fails_the_same_in_lua(server, resp, actor, failure):
+    for command in failure.before:
+        server.control.execute_command(*command.split())
+    before = server.dump()
+    # A script sees null as false; RESP2 and RESP3 then differ.
+    script = "local r = redis.pcall(unpack(ARGV)) return r or 'null'"
+    heard = actor().attempt("EVAL", script, 1, "k", *failure.says.split())
+    assert heard == "null" if failure.hears is None else matches(failure.hears, heard)
+    assert server.dump() == before
+    assert server.blocked_clients() == 0
+
+
+@each_way
+def test_hand_off_happens_within(server, resp, actor, say):
+    MUTATIONS["release, hand on"].arrange(server)
+    left, content, again = say(actor(), "LOCK.RELEASE k o", "HGETALL k", "LOCK.ACQUIRE k o")
+    assert left == 0
+    assert as_map(content) == {"w": "1"}
+    assert again is None
+
+
+@each_way
+def test_several_locks_are_handed_on(server, resp, actor, say):
+    waiters = []
+    for key in ("k1", "k2"):
+        server.control.execute_command("LOCK.ACQUIRE", key, "o")
+        waiters.append(actor())
+        waiters[-1].send("LOCK.ACQUIRE", key, "w", "BLOCK", 0)
+        waiters[-1].wait_blocked()
+    assert say(actor(), "LOCK.RELEASE k1 o", "LOCK.FORCE k2") == [0, 1]
+    assert [waiter.reply() for waiter in waiters] == [1, 1]
+
+
+@each_way
+def test_one_lock_is_handed_on_twice(server, resp, actor, say):
+    waiters = {}
+    server.control.execute_command(*TAKE.split())
+    for owner in ("w1", "w2", "w3"):
+        waiters[owner] = actor(owner)
+        waiters[owner].send("LOCK.ACQUIRE", "k", owner, "BLOCK", 0)
+        waiters[owner].wait_blocked()
+    assert say(actor(), "LOCK.RELEASE k o", "LOCK.CANCEL k w2", "LOCK.RELEASE k w1") == [0, 1, 0]
+    assert [waiter.reply() for waiter in waiters.values()] == [1, None, 1]
+    assert server.control.hgetall("k") == {"w3": "1"}
+
+
+@each_way
+def test_owner_that_frees_a_lock_by_del_may_take_it_again(server, resp, actor, say):
+    # The waiter comes first only after the module's own commands; DEL is followed by the drain.
+    waiter = MUTATIONS["release, hand on"].arrange(server)
+    assert say(actor(), "DEL k", "LOCK.ACQUIRE k o PX 600000") == [1, 1]
+    server.settle()
+    assert waiter.is_blocked()
+    assert server.control.hgetall("k") == {"o": "1"}
+
+
+def test_discarded_transaction_changes_nothing(server, actor):
+    before = server.dump()
+    client = actor()
+    client.call("MULTI")
+    client.call(*TAKE.split())
+    client.call("DISCARD")
+    assert server.dump() == before
+
+
+def test_wrong_number_of_arguments_aborts_the_transaction(server, actor):
+    client = actor()
+    client.call("MULTI")
+    client.call(*TAKE.split())
+    assert code_of(client.attempt("LOCK.RELEASE", "k")) == "ERR"
+    assert code_of(client.attempt("EXEC")) == "EXECABORT"
+    assert server.control.dbsize() == 0
+
+
+@each_mutation
+def test_read_only_script_may_not(server, actor, mutation):
+    waiter = mutation.arrange(server)
+    before = server.dump()
+    heard = actor().attempt("EVAL_RO", "return redis.call(unpack(ARGV))", 1, "k", *mutation.says.split())
+    assert code_of(heard) == "ERR"
+    assert server.dump() == before
+    assert waiter is None or waiter.is_blocked()
+
+
+def test_read_only_script_may_look(server, resp, actor):
+    server.control.execute_command(*TAKE.split())
+    heard = actor().call("EVAL_RO", "return redis.call('LOCK.INFO', KEYS[1])", 1, "k")
+    assert "exclusive" in heard
+
+
+# WATCH
+
+
+@each_mutation
+def test_change_aborts_a_watch(server, actor, mutation):
+    waiter = mutation.arrange(server)
+    watcher = actor("watcher")
+    watcher.call("WATCH", "k")
+    server.control.execute_command(*mutation.says.split())
+    mutation.has_answered(waiter)
+    assert in_multi(watcher, "ECHO done") == (None if mutation.changes_key else ["done"])
+
+
+@each_failure
+def test_failure_does_not_abort_a_watch(server, actor, failure):
+    leave_no_places(server)
+    for command in failure.before:
+        server.control.execute_command(*command.split())
+    watcher, other = actor("watcher"), actor("other")
+    watcher.call("WATCH", "k")
+    other.send(*failure.says.split())
+    if "BLOCK" in failure.says and failure.hears is None:
+        other.wait_blocked()
+    else:
+        assert matches(failure.hears, other.outcome())
+    assert in_multi(watcher, "ECHO done") == ["done"]
+
+
+def test_info_does_not_abort_a_watch(server, actor):
+    server.control.execute_command(*TAKE.split())
+    watcher = actor("watcher")
+    watcher.call("WATCH", "k", "free")
+    for key in ("k", "free"):
+        server.control.execute_command("LOCK.INFO", key)
+    assert in_multi(watcher, "ECHO done") == ["done"]
+
+
+def test_grant_by_the_drain_aborts_a_watch(server):
+    waiter = MUTATIONS["release, hand on"].arrange(server)
+    watcher = server.raw_connection()
+    # In one packet: the drain comes after both.
+    watcher.sendall(b"DEL k\r\nWATCH k\r\n")
+    assert waiter.reply() == 1
+    watcher.sendall(b"MULTI\r\nPING\r\nEXEC\r\n")
+    lines = watcher.makefile("rb")
+    heard = [lines.readline() for _ in range(5)]
+    assert heard == [b":1\r\n", b"+OK\r\n", b"+OK\r\n", b"+QUEUED\r\n", b"*-1\r\n"]
+
+
+@each_mutation
+def test_change_invalidates_a_tracked_key(server, actor, mutation):
+    waiter = mutation.arrange(server)
+    tracker = server.raw_connection()
+    tracker.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nTYPE k\r\nECHO end\r\n")
+    lines = tracker.makefile("rb")
+    list(iter(lines.readline, b"end\r\n"))
+    server.control.execute_command(*mutation.says.split())
+    mutation.has_answered(waiter)
+    tracker.sendall(b"ECHO done\r\n")
+    heard = list(iter(lines.readline, b"done\r\n"))
+    assert (b"invalidate\r\n" in heard) == mutation.changes_key

@@ -1,0 +1,188 @@
+/* Random walks over several queues, against plain arrays of places in order.
+ *
+ * Places and owners come from malloc and go back the moment they leave, so that the address
+ * sanitizer sees any pointer to them that a queue has kept. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/unit.h"
+#include "waitqueue.h"
+
+#define QUEUES 3
+#define MANY 40 /* places in one queue */
+
+/* A place with the request that it stands for, as the model knows it. */
+struct waiting {
+    char *owner;
+    struct request request;
+    struct place place;
+};
+
+struct model {
+    struct waiting *in_order[MANY];
+    size_t count;
+};
+
+static void insertAt(struct model *model, size_t at, struct waiting *waiting) {
+    for (size_t i = model->count++; i > at; i--) {
+        model->in_order[i] = model->in_order[i - 1];
+    }
+    model->in_order[at] = waiting;
+}
+
+static struct waiting *removeAt(struct model *model, size_t at) {
+    struct waiting *waiting = model->in_order[at];
+    model->count--;
+    for (size_t i = at; i < model->count; i++) {
+        model->in_order[i] = model->in_order[i + 1];
+    }
+    return waiting;
+}
+
+struct owner {
+    const char *bytes;
+    size_t length;
+};
+
+/* One of few owners; some are a prefix of another, or have a zero byte. */
+static const struct owner *randomOwner(struct fuzz *fuzz) {
+    static const struct owner owners[] = {{"a", 1},    {"ab", 2},       {"a\0b", 3},
+                                          {"a\0c", 3}, {"client-1", 8}, {"client-10", 9}};
+    return &owners[fuzzBelow(fuzz, LENGTH_OF(owners))];
+}
+
+static enum lockMode randomMode(struct fuzz *fuzz) {
+    return (enum lockMode)fuzzBelow(fuzz, MODE_COUNT);
+}
+
+static struct waiting *newWaiting(struct fuzz *fuzz) {
+    const struct owner *owner = randomOwner(fuzz);
+    struct waiting *waiting = calloc(1, sizeof *waiting);
+    assert_non_null(waiting);
+    waiting->owner = malloc(owner->length); /* not a byte more: no reader may count on an end */
+    assert_non_null(waiting->owner);
+    memcpy(waiting->owner, owner->bytes, owner->length);
+    waiting->request = (struct request){waiting->owner, owner->length, randomMode(fuzz),
+                                        fuzzOneIn(fuzz, 2) ? PLAIN : ORDERED};
+    return waiting;
+}
+
+static void leave(struct waiting *waiting) {
+    waitqueueRemove(&waiting->place);
+    assert_null(waiting->place.queue);
+    free(waiting->owner);
+    free(waiting);
+}
+
+static bool isOwner(const struct waiting *waiting, const struct owner *owner) {
+    return waiting->request.owner_length == owner->length &&
+           memcmp(waiting->owner, owner->bytes, owner->length) == 0;
+}
+
+static void assertSameOrder(const struct waitqueue *queue, const struct model *model) {
+    const struct place *place = waitqueueFirst(queue);
+    for (size_t i = 0; i < model->count; i++, place = waitqueueNext(place)) {
+        assert_ptr_equal(place, &model->in_order[i]->place);
+        assert_ptr_equal(place->queue, queue);
+        assert_ptr_equal(place->request, &model->in_order[i]->request);
+    }
+    assert_null(place);
+}
+
+/* The places of an owner are found, each once, in whatever order. */
+static void assertSameOfOwner(const struct waitqueue *queue, const struct model *model,
+                              const struct owner *owner) {
+    const struct place *found[MANY];
+    size_t count = 0, wanted = 0;
+    const struct place *place = waitqueueOfOwner(queue, owner->bytes, owner->length);
+    for (; place; place = waitqueueNextOfOwner(place)) {
+        assert_true(count < MANY);
+        for (size_t i = 0; i < count; i++) {
+            assert_ptr_not_equal(found[i], place);
+        }
+        found[count++] = place;
+        assert_int_equal(place->request->owner_length, owner->length);
+        assert_memory_equal(place->request->owner, owner->bytes, owner->length);
+    }
+    for (size_t i = 0; i < model->count; i++) {
+        wanted += isOwner(model->in_order[i], owner);
+    }
+    assert_int_equal(count, wanted);
+}
+
+static void assertSameBlocking(const struct waitqueue *queue, const struct model *model,
+                               const struct owner *owner) {
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        const struct request request = {owner->bytes, owner->length, (enum lockMode)mode, ORDERED};
+        bool blocked = false;
+        for (size_t i = 0; i < model->count; i++) {
+            const struct waiting *waiting = model->in_order[i];
+            bool both_read = waiting->request.mode == MODE_READ && mode == MODE_READ;
+            blocked |= !isOwner(waiting, owner) && !both_read;
+        }
+        assert_int_equal(waitqueueBlocks(queue, &request), blocked);
+    }
+}
+
+static void walkOneStep(struct fuzz *fuzz, struct waitqueue *queue, struct model *model) {
+    size_t at = model->count ? fuzzBelow(fuzz, model->count) : 0;
+    size_t what = fuzzBelow(fuzz, 10);
+    if (model->count == 0 || (what < 5 && model->count < MANY)) {
+        struct waiting *waiting = newWaiting(fuzz);
+        if (what == 0) {
+            waitqueueAddFirst(queue, &waiting->place, &waiting->request);
+            insertAt(model, 0, waiting);
+        } else {
+            waitqueueAdd(queue, &waiting->place, &waiting->request);
+            insertAt(model, model->count, waiting);
+        }
+    } else if (what < 7) {
+        waitqueueMoveFirst(&model->in_order[at]->place);
+        insertAt(model, 0, removeAt(model, at));
+    } else {
+        leave(removeAt(model, at));
+    }
+}
+
+static void removeAll(struct model *model) {
+    while (model->count > 0) {
+        leave(removeAt(model, 0));
+    }
+}
+
+static void a_random_walk_agrees_with_arrays(void **state) {
+    (void)state;
+    struct fuzz fuzz = fuzzStart("waitqueue", 20000);
+    size_t before = memLive();
+    struct waitqueue queues[QUEUES] = {{.by_mode = {0}}};
+    struct model models[QUEUES] = {{.count = 0}};
+    mapSeed((const uint64_t[2]){fuzzNext(&fuzz), fuzzNext(&fuzz)});
+    for (size_t step = 0; step < fuzz.steps; step++) {
+        size_t at = fuzzBelow(&fuzz, QUEUES);
+        walkOneStep(&fuzz, &queues[at], &models[at]);
+        if (fuzzOneIn(&fuzz, 500)) {
+            removeAll(&models[at]);
+        }
+        const struct owner *owner = randomOwner(&fuzz);
+        size_t with_waiters = 0;
+        for (size_t i = 0; i < QUEUES; i++) {
+            assertSameOrder(&queues[i], &models[i]);
+            assertSameOfOwner(&queues[i], &models[i], owner);
+            assertSameBlocking(&queues[i], &models[i], owner);
+            with_waiters += models[i].count > 0;
+        }
+        assert_int_equal(memLive() - before, with_waiters);
+    }
+    for (size_t i = 0; i < QUEUES; i++) {
+        removeAll(&models[i]);
+    }
+    assert_int_equal(memLive(), before);
+    mapSeed((const uint64_t[2]){0, 0});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        UNIT(a_random_walk_agrees_with_arrays),
+    };
+    return cmocka_run_group_tests_name("fuzz waitqueue", tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* hashmap.[ch]: which entries are found under which keys, and what memory the map owns. */
+#include "hashmap.h"
+
+#include <string.h>
+
+#include "support/items.h"
+#include "support/unit.h"
+
+#define MANY 300
+
+static void a_zeroed_map_is_empty_and_owns_no_memory(void **state) {
+    (void)state;
+    size_t before = memLive();
+    struct map map = {0};
+    assert_null(mapFind(&map, "a", 1));
+    assert_null(mapFind(&map, "", 0));
+    assert_int_equal(map.used, 0);
+    assert_int_equal(memLive(), before);
+}
+
+static void an_entry_is_found_until_it_is_removed(void **state) {
+    (void)state;
+    struct map map = {0};
+    struct item a = {0}, b = {0};
+    itemAdd(&map, &a, "a", 1);
+    itemAdd(&map, &b, "b", 1);
+    assert_int_equal(map.used, 2);
+    assert_ptr_equal(mapFind(&map, "a", 1), &a.entry);
+    assert_ptr_equal(mapFind(&map, "b", 1), &b.entry);
+    assert_null(mapFind(&map, "c", 1));
+    itemRemove(&map, &a);
+    assert_null(mapFind(&map, "a", 1));
+    assert_ptr_equal(mapFind(&map, "b", 1), &b.entry);
+    itemRemove(&map, &b);
+}
+
+static void keys_are_bytes_and_not_strings(void **state) {
+    (void)state;
+    struct map map = {0};
+    struct item items[5] = {{0}};
+    itemAdd(&map, &items[0], "a", 1);
+    itemAdd(&map, &items[1], "a\0", 2);
+    itemAdd(&map, &items[2], "a\0b", 3);
+    itemAdd(&map, &items[3], "", 0);
+    itemAdd(&map, &items[4], "\xff\xfe", 2);
+    for (size_t i = 0; i < LENGTH_OF(items); i++) {
+        assert_ptr_equal(mapFind(&map, items[i].bytes, items[i].length), &items[i].entry);
+        assert_null(mapFindNext(&items[i].entry));
+    }
+    assert_null(mapFind(&map, "a\0c", 3));
+    for (size_t i = 0; i < LENGTH_OF(items); i++) {
+        itemRemove(&map, &items[i]);
+    }
+}
+
+static void the_key_is_not_copied(void **state) {
+    (void)state;
+    struct map map = {0};
+    struct item a = {0};
+    itemAdd(&map, &a, "a", 1);
+    assert_ptr_equal(mapFind(&map, "a", 1)->key, a.bytes);
+    itemRemove(&map, &a);
+}
+
+static void entries_of_equal_keys_are_found_one_after_the_other(void **state) {
+    (void)state;
+    struct map map = {0};
+    struct item items[20] = {{0}};
+    for (size_t i = 0; i < LENGTH_OF(items); i++) { /* through two doublings */
+        itemAddNumbered(&map, &items[i], (int)(i % 2));
+        itemsAssertFound(&map, items, LENGTH_OF(items), "key:0", 5);
+        itemsAssertFound(&map, items, LENGTH_OF(items), "key:1", 5);
+    }
+    for (size_t i = 0; i < LENGTH_OF(items); i++) {
+        itemRemove(&map, &items[(i * 7) % LENGTH_OF(items)]); /* 7 and 20 are coprime: each once */
+        itemsAssertFound(&map, items, LENGTH_OF(items), "key:0", 5);
+        itemsAssertFound(&map, items, LENGTH_OF(items), "key:1", 5);
+    }
+}
+
+/* The waiters of one owner are granted in the order in which they are found. */
+static void entries_of_equal_keys_are_found_in_the_order_of_arrival(void **state) {
+    (void)state;
+    struct map map = {0};
+    struct item same[20] = {{0}}, other[20] = {{0}};
+    for (size_t i = 0; i < LENGTH_OF(same); i++) { /* through several doublings */
+        itemAdd(&map, &same[i], "same", 4);
+        itemAddNumbered(&map, &other[i], (int)i);
+    }
+    itemRemove(&map, &same[7]);
+    itemAdd(&map, &same[7], "same", 4); /* the last now */
+    const struct mapEntry *entry = mapFind(&map, "same", 4);
+    for (size_t i = 0; i < LENGTH_OF(same); i++) {
+        if (i != 7) {
+            assert_ptr_equal(entry, &same[i].entry);
+            entry = mapFindNext(entry);
+        }
+    }
+    assert_ptr_equal(entry, &same[7].entry);
+    assert_null(mapFindNext(entry));
+    for (size_t i = 0; i < LENGTH_OF(same); i++) {
+        itemRemove(&map, &same[i]);
+        itemRemove(&map, &other[i]);
+    }
+}
+
+/* Puts an item right before another and gives it that one's hash, as a collision would. */
+static void addColliding(struct map *map, struct item *item, const char *bytes, size_t length,
+                         struct item *with) {
+    item->in_map = true;
+    item->length = length;
+    memcpy(item->bytes, bytes, length);
+    item->entry = (struct mapEntry){.next = &with->entry,
+                                    .key = item->bytes,
+                                    .key_length = length,
+                                    .hash = with->entry.hash,
+                                    .youngest = &item->entry};
+    for (size_t i = 0; i < map->bucket_count; i++) {
+        for (struct mapEntry **at = &map->buckets[i]; *at; at = &(*at)->next) {
+            if (*at == &with->entry) {
+                *at = &item->entry;
+                map->used++;
+                return;
+            }
+        }
+    }
+    fail_msg("the entry to collide with is not in the map");
+}
+
+static void keys_with_equal_hashes_are_told_apart(void **state) {
+    (void)state;
+    struct map map = {0};
+    struct item items[3] = {{0}};
+    itemAdd(&map, &items[2], "k\0y1", 4);
+    addColliding(&map, &items[1], "k\0y2", 4, &items[2]);  /* of the same length */
+    addColliding(&map, &items[0], "k\0y1x", 5, &items[1]); /* beginning with the key looked for */
+    assert_ptr_equal(mapFind(&map, "k\0y1", 4), &items[2].entry);
+    assert_null(mapFindNext(&items[2].entry));
+    assert_null(mapFindNext(&items[1].entry));
+    assert_null(mapFindNext(&items[0].entry));
+    for (size_t i = 0; i < LENGTH_OF(items); i++) {
+        itemRemove(&map, &items[i]);
+    }
+}
+
+static void remove_takes_that_entry_of_several_with_its_key(void **state) {
+    (void)state;
+    for (size_t victim = 0; victim < 3; victim++) {
+        struct map map = {0};
+        struct item items[3] = {{0}};
+        for (size_t i = 0; i < 3; i++) {
+            itemAdd(&map, &items[i], "same", 4);
+        }
+        itemRemove(&map, &items[victim]);
+        assert_null(items[victim].entry.next);
+        itemsAssertFound(&map, items, 3, "same", 4);
+        assert_int_equal(map.used, 2);
+        itemRemove(&map, &items[(victim + 1) % 3]);
+        itemRemove(&map, &items[(victim + 2) % 3]);
+    }
+}
+
+static void there_are_two_buckets_for_an_entry_or_more(void **state) {
+    (void)state;
+    struct map map = {0};
+    static struct item items[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        itemAddNumbered(&map, &items[i], (int)i);
+        assert_true(map.bucket_count >= map.used);
+        assert_true(map.bucket_count <= 8 * map.used); /* and not by far more */
+        assert_int_equal(map.bucket_count & (map.bucket_count - 1), 0);
+        assert_int_equal(map.used, i + 1);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        assert_ptr_equal(mapFind(&map, items[i].bytes, items[i].length), &items[i].entry);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        itemRemove(&map, &items[i]);
+    }
+}
+
+static void an_emptied_map_owns_no_memory_and_works_again(void **state) {
+    (void)state;
+    size_t before = memLive();
+    struct map map = {0};
+    struct item a = {0};
+    for (int round = 0; round < 3; round++) {
+        itemAdd(&map, &a, "a", 1);
+        assert_true(memLive() > before);
+        itemRemove(&map, &a);
+        assert_int_equal(memLive(), before);
+        assert_null(map.buckets);
+        assert_int_equal(map.bucket_count, 0);
+        assert_null(mapFind(&map, "a", 1));
+    }
+}
+
+static size_t longestChain(const struct map *map) {
+    size_t longest = 0;
+    for (size_t i = 0; i < map->bucket_count; i++) {
+        size_t length = 0;
+        for (const struct mapEntry *entry = map->buckets[i]; entry; entry = entry->next) {
+            length++;
+        }
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* Keys that differ in one place only, wherever it is, must not crowd a bucket: names and owners are
+ * often a common text with a number somewhere. Thrown at random, 256 keys in 512 buckets hardly
+ * ever have a chain over 7. */
+static void keys_that_differ_in_one_byte_spread_over_the_buckets(void **state) {
+    (void)state;
+    static struct item items[256];
+    for (size_t place = 0; place < 12; place++) {
+        struct map map = {0};
+        for (size_t i = 0; i < LENGTH_OF(items); i++) {
+            char bytes[12] = "job:........";
+            bytes[place] = (char)i;
+            itemAdd(&map, &items[i], bytes, sizeof bytes);
+        }
+        assert_int_equal(map.bucket_count, 2 * LENGTH_OF(items));
+        assert_true(longestChain(&map) <= 12);
+        for (size_t i = 0; i < LENGTH_OF(items); i++) {
+            itemRemove(&map, &items[i]);
+        }
+    }
+}
+
+/* The bucket that a key falls into must not be known to who chooses the keys. */
+static void the_seed_decides_where_a_key_goes(void **state) {
+    (void)state;
+    uint64_t hashes[3];
+    for (size_t i = 0; i < LENGTH_OF(hashes); i++) {
+        struct map map = {0};
+        struct item a = {0};
+        mapSeed((const uint64_t[2]){i, ~i});
+        itemAdd(&map, &a, "a", 1);
+        hashes[i] = a.entry.hash;
+        itemRemove(&map, &a);
+    }
+    mapSeed((const uint64_t[2]){0, 0});
+    assert_int_not_equal(hashes[0], hashes[1]);
+    assert_int_not_equal(hashes[1], hashes[2]);
+    assert_int_not_equal(hashes[0], hashes[2]);
+}
+
+static void each_visits_every_entry_once(void **state) {
+    (void)state;
+    struct map map = {0};
+    size_t visits = 0;
+    mapEach(&map, itemCountVisit, &visits);
+    assert_int_equal(visits, 0);
+    struct item items[50] = {{0}};
+    for (size_t i = 0; i < LENGTH_OF(items); i++) {
+        itemAddNumbered(&map, &items[i], (int)(i / 2)); /* pairs of equal keys */
+    }
+    mapEach(&map, itemCountVisit, &visits);
+    assert_int_equal(visits, LENGTH_OF(items));
+    for (size_t i = 0; i < LENGTH_OF(items); i++) {
+        assert_int_equal(items[i].visits, 1);
+        itemRemove(&map, &items[i]);
+    }
+}
+
+static void each_may_remove_the_entry_that_it_visits(void **state) {
+    (void)state;
+    for (size_t nth = 1; nth <= 3; nth++) { /* 1: all of them, so that the array goes meanwhile */
+        struct map map = {0};
+        struct item items[50] = {{0}};
+        for (size_t i = 0; i < LENGTH_OF(items); i++) {
+            itemAddNumbered(&map, &items[i], (int)(i / 5));
+        }
+        struct harvest harvest = {&map, nth, 0};
+        mapEach(&map, itemHarvestVisit, &harvest);
+        assert_int_equal(map.used, LENGTH_OF(items) - LENGTH_OF(items) / nth);
+        for (size_t i = 0; i < LENGTH_OF(items); i++) {
+            assert_int_equal(items[i].visits, 1);
+            if (items[i].in_map) {
+                itemRemove(&map, &items[i]);
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        UNIT(a_zeroed_map_is_empty_and_owns_no_memory),
+        UNIT(an_entry_is_found_until_it_is_removed),
+        UNIT(keys_are_bytes_and_not_strings),
+        UNIT(the_key_is_not_copied),
+        UNIT(entries_of_equal_keys_are_found_one_after_the_other),
+        UNIT(entries_of_equal_keys_are_found_in_the_order_of_arrival),
+        UNIT(keys_with_equal_hashes_are_told_apart),
+        UNIT(remove_takes_that_entry_of_several_with_its_key),
+        UNIT(there_are_two_buckets_for_an_entry_or_more),
+        UNIT(an_emptied_map_owns_no_memory_and_works_again),
+        UNIT(keys_that_differ_in_one_byte_spread_over_the_buckets),
+        UNIT(the_seed_decides_where_a_key_goes),
+        UNIT(each_visits_every_entry_once),
+        UNIT(each_may_remove_the_entry_that_it_visits),
+    };
+    return cmocka_run_group_tests_name("hashmap", tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+/* rules.[ch]: every view of a lock's holds, against section 3 of the contract in its own words.
+ *
+ * The oracle below does not look at the conflict table or at how the code decides. It writes the
+ * holds out as a list of holders, one line each, as somebody would who reads LOCK.INFO, and asks
+ * the sentences of the contract about them.
+ */
+#include "rules.h"
+
+#include <string.h>
+
+#include "support/unit.h"
+
+static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE};
+
+/* The requester is "me"; the others are different owners, the worst case for everyone. */
+struct holder {
+    const char *owner;
+    const char *holds; /* "read", "write", "exclusive", or "?" for what the module cannot read */
+};
+
+struct holders {
+    struct holder list[7];
+    size_t count;
+};
+
+static const char *nameOf(enum lockMode mode) {
+    switch (mode) {
+    case MODE_READ:
+        return "read";
+    case MODE_WRITE:
+        return "write";
+    case MODE_EXCLUSIVE:
+        return "exclusive";
+    case MODE_COUNT:
+        break;
+    }
+    fail();
+    return NULL;
+}
+
+static struct holders holdersOf(const struct holdsView *view) {
+    static const char *const strangers[] = {"reader", "writer", "locker"};
+    struct holders holders = {.count = 0};
+    for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
+        if (view->own[every_mode[i]]) {
+            holders.list[holders.count++] = (struct holder){"me", nameOf(every_mode[i])};
+        }
+        if (view->others[every_mode[i]]) {
+            holders.list[holders.count++] = (struct holder){strangers[i], nameOf(every_mode[i])};
+        }
+    }
+    if (view->foreign) {
+        holders.list[holders.count++] = (struct holder){"somebody", "?"};
+    }
+    return holders;
+}
+
+static bool isMe(const struct holder *holder) {
+    return strcmp(holder->owner, "me") == 0;
+}
+
+/* Rule 1: "if nobody else holds the lock, or both it and every other owner's hold are reads". */
+static bool fitsByRule1(const char *request, const struct holders *holders) {
+    size_t others = 0, others_that_read = 0;
+    for (size_t i = 0; i < holders->count; i++) {
+        if (!isMe(&holders->list[i])) {
+            others++;
+            others_that_read += strcmp(holders->list[i].holds, "read") == 0;
+        }
+    }
+    bool nobody_else = others == 0;
+    bool all_read = strcmp(request, "read") == 0 && others == others_that_read;
+    return nobody_else || all_read;
+}
+
+/* Rule 2: "an owner that already has a hold". */
+static bool holdsAlready(const struct holders *holders) {
+    for (size_t i = 0; i < holders->count; i++) {
+        if (isMe(&holders->list[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Section 7: the key of a plain lock and that of a read-write lock differ in layout, so no key can
+ * record both for me. How many of my holds could not stand beside the requested one? */
+static size_t ownHoldsOfTheOtherLayout(const char *request, const struct holders *holders) {
+    bool plain = strcmp(request, "exclusive") == 0;
+    size_t misfits = 0;
+    for (size_t i = 0; i < holders->count; i++) {
+        bool held_plain = strcmp(holders->list[i].holds, "exclusive") == 0;
+        misfits += isMe(&holders->list[i]) && held_plain != plain;
+    }
+    return misfits;
+}
+
+/* A key that the module cannot read is somebody else's as a whole (section 7): nothing in it is
+ * mine, whatever the view says. */
+static enum verdict verdictOfTheContract(const char *request, const struct holders *holders,
+                                         bool foreign) {
+    if (foreign) {
+        return VERDICT_WAIT;
+    }
+    if (!holdsAlready(holders)) {
+        return fitsByRule1(request, holders) ? VERDICT_GRANT : VERDICT_WAIT;
+    }
+    if (ownHoldsOfTheOtherLayout(request, holders) > 0) {
+        return VERDICT_SELF_BLOCKED;
+    }
+    return fitsByRule1(request, holders) ? VERDICT_REENTER : VERDICT_UPGRADE;
+}
+
+/* No key can look like this: one owner with both layouts. */
+static bool ownsBothLayouts(const struct holdsView *view) {
+    return view->own[MODE_EXCLUSIVE] && (view->own[MODE_READ] || view->own[MODE_WRITE]);
+}
+
+/* Calls `check` for own counts of 0, 1 and 2 in each mode × others in each mode × foreign. */
+static void forEveryView(void (*check)(const struct holdsView *view)) {
+    size_t views = 0;
+    for (int own = 0; own < 3 * 3 * 3; own++) {
+        for (unsigned rest = 0; rest < 1U << 4; rest++, views++) {
+            struct holdsView view = {.foreign = rest & 8};
+            view.own[MODE_READ] = own % 3;
+            view.own[MODE_WRITE] = own / 3 % 3;
+            view.own[MODE_EXCLUSIVE] = own / 9;
+            view.others[MODE_READ] = rest & 1;
+            view.others[MODE_WRITE] = rest & 2;
+            view.others[MODE_EXCLUSIVE] = rest & 4;
+            check(&view);
+        }
+    }
+    assert_int_equal(views, 27 * 8 * 2);
+}
+
+static void checkVerdict(const struct holdsView *view) {
+    struct holders holders = holdersOf(view);
+    for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
+        const char *request = nameOf(every_mode[i]);
+        enum verdict verdict = rulesDecide(every_mode[i], view);
+        if (ownsBothLayouts(view)) {
+            /* The contract cannot name the refusal, but a hold is never given against rule 1. */
+            bool given = verdict == VERDICT_GRANT || verdict == VERDICT_REENTER;
+            assert_true(!given || fitsByRule1(request, &holders));
+            assert_int_not_equal(verdict, VERDICT_GRANT);
+        } else {
+            assert_int_equal(verdict, verdictOfTheContract(request, &holders, view->foreign));
+        }
+    }
+}
+
+static void every_verdict_is_that_of_the_contract(void **state) {
+    (void)state;
+    forEveryView(checkVerdict);
+}
+
+static void checkOwnsAny(const struct holdsView *view) {
+    bool owns = view->own[MODE_READ] + view->own[MODE_WRITE] + view->own[MODE_EXCLUSIVE] != 0;
+    assert_int_equal(rulesOwnsAny(view), owns);
+}
+
+static void an_owner_owns_if_it_has_a_hold_in_any_mode(void **state) {
+    (void)state;
+    forEveryView(checkOwnsAny);
+}
+
+static void checkIsFree(const struct holdsView *view) {
+    assert_int_equal(rulesIsFree(view), holdersOf(view).count == 0);
+}
+
+static void a_lock_is_free_if_it_has_no_holder_at_all(void **state) {
+    (void)state;
+    forEveryView(checkIsFree);
+}
+
+static void only_two_reads_go_together(void **state) {
+    (void)state;
+    size_t pairs_that_go_together = 0;
+    for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
+        for (size_t j = 0; j < LENGTH_OF(every_mode); j++) {
+            pairs_that_go_together += !rulesConflict(every_mode[i], every_mode[j]);
+        }
+    }
+    assert_int_equal(pairs_that_go_together, 1);
+    assert_false(rulesConflict(MODE_READ, MODE_READ));
+}
+
+static void conflict_works_both_ways(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
+        for (size_t j = 0; j < LENGTH_OF(every_mode); j++) {
+            assert_int_equal(rulesConflict(every_mode[i], every_mode[j]),
+                             rulesConflict(every_mode[j], every_mode[i]));
+        }
+    }
+}
+
+static void no_verdict_waits_for_a_lock_that_is_free(void **state) {
+    (void)state;
+    const struct holdsView free_lock = {.foreign = false};
+    for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
+        assert_int_equal(rulesDecide(every_mode[i], &free_lock), VERDICT_GRANT);
+    }
+}
+
+/* The examples of rule 2, by hand, so that a slip in the oracle does not go by unseen. */
+static void the_examples_of_rule_2(void **state) {
+    (void)state;
+    /* A downgrade begins. */
+    const struct holdsView write_owner = {.own = {[MODE_WRITE] = 1}};
+    assert_int_equal(rulesDecide(MODE_READ, &write_owner), VERDICT_REENTER);
+    const struct holdsView sole_reader = {.own = {[MODE_READ] = 1}};
+    assert_int_equal(rulesDecide(MODE_WRITE, &sole_reader), VERDICT_REENTER);
+    const struct holdsView reader_among_readers = {.own = {[MODE_READ] = 1},
+                                                   .others = {[MODE_READ] = true}};
+    assert_int_equal(rulesDecide(MODE_READ, &reader_among_readers), VERDICT_REENTER);
+    assert_int_equal(rulesDecide(MODE_WRITE, &reader_among_readers), VERDICT_UPGRADE);
+    const struct holdsView lock_owner = {.own = {[MODE_EXCLUSIVE] = 1}};
+    assert_int_equal(rulesDecide(MODE_EXCLUSIVE, &lock_owner), VERDICT_REENTER);
+    assert_int_equal(rulesDecide(MODE_READ, &lock_owner), VERDICT_SELF_BLOCKED);
+}
+
+static void a_hold_count_may_be_as_large_as_it_gets(void **state) {
+    (void)state;
+    assert_int_equal(RULES_MAX_HOLDS, 2147483647);
+    const struct holdsView view = {.own = {[MODE_EXCLUSIVE] = RULES_MAX_HOLDS}};
+    assert_true(rulesOwnsAny(&view));
+    assert_false(rulesIsFree(&view));
+    assert_int_equal(rulesDecide(MODE_EXCLUSIVE, &view), VERDICT_REENTER);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        UNIT(every_verdict_is_that_of_the_contract),
+        UNIT(an_owner_owns_if_it_has_a_hold_in_any_mode),
+        UNIT(a_lock_is_free_if_it_has_no_holder_at_all),
+        UNIT(only_two_reads_go_together),
+        UNIT(conflict_works_both_ways),
+        UNIT(no_verdict_waits_for_a_lock_that_is_free),
+        UNIT(the_examples_of_rule_2),
+        UNIT(a_hold_count_may_be_as_large_as_it_gets),
+    };
+    return cmocka_run_group_tests_name("rules", tests, NULL, NULL);
+}

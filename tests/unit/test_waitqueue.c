@@ -1,0 +1,262 @@
+/* waitqueue.[ch]: who stands where, whose places are whose, and who keeps a newcomer waiting. */
+#include "waitqueue.h"
+
+#include <string.h>
+
+#include "support/unit.h"
+
+static struct request requestOf(const char *owner, enum lockMode mode) {
+    return (struct request){owner, strlen(owner), mode, ORDERED};
+}
+
+/* The queue is exactly these places in this order. */
+static void assertOrder(const struct waitqueue *queue, struct place *const *places, size_t count) {
+    const struct place *place = waitqueueFirst(queue);
+    for (size_t i = 0; i < count; i++, place = waitqueueNext(place)) {
+        assert_ptr_equal(place, places[i]);
+        assert_ptr_equal(place->queue, queue);
+    }
+    assert_null(place);
+}
+
+static size_t countOfOwner(const struct waitqueue *queue, const char *owner, size_t length) {
+    size_t count = 0;
+    const struct place *place = waitqueueOfOwner(queue, owner, length);
+    for (; place; place = waitqueueNextOfOwner(place)) {
+        assert_int_equal(place->request->owner_length, length);
+        assert_memory_equal(place->request->owner, owner, length);
+        count++;
+    }
+    return count;
+}
+
+static void an_empty_queue_has_nobody_and_owns_no_memory(void **state) {
+    (void)state;
+    size_t before = memLive();
+    struct waitqueue queue = {0};
+    assert_null(waitqueueFirst(&queue));
+    assert_null(waitqueueOfOwner(&queue, "a", 1));
+    struct request write = requestOf("a", MODE_WRITE);
+    assert_false(waitqueueBlocks(&queue, &write));
+    assert_int_equal(memLive(), before);
+}
+
+static void add_keeps_the_order_of_arrival(void **state) {
+    (void)state;
+    struct waitqueue queue = {0};
+    struct request a = requestOf("a", MODE_READ), b = requestOf("b", MODE_EXCLUSIVE);
+    struct place first = {0}, second = {0}, third = {0};
+    waitqueueAdd(&queue, &first, &b);
+    waitqueueAdd(&queue, &second, &a);
+    waitqueueAdd(&queue, &third, &b);
+    assertOrder(&queue, (struct place *[]){&first, &second, &third}, 3);
+    assert_ptr_equal(first.request, &b);
+    assert_ptr_equal(second.request, &a);
+    waitqueueRemove(&first);
+    waitqueueRemove(&second);
+    waitqueueRemove(&third);
+}
+
+static void an_upgrade_stands_at_the_head(void **state) {
+    (void)state;
+    struct waitqueue queue = {0};
+    struct request a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_WRITE);
+    struct place waiting = {0}, upgrade = {0}, alone = {0};
+    waitqueueAddFirst(&queue, &alone, &a);
+    assertOrder(&queue, (struct place *[]){&alone}, 1);
+    waitqueueAdd(&queue, &waiting, &a);
+    waitqueueAddFirst(&queue, &upgrade, &b);
+    assertOrder(&queue, (struct place *[]){&upgrade, &alone, &waiting}, 3);
+    waitqueueRemove(&alone);
+    waitqueueRemove(&upgrade);
+    waitqueueRemove(&waiting);
+}
+
+static void move_first_brings_a_place_to_the_head_and_keeps_the_others_in_order(void **state) {
+    (void)state;
+    struct waitqueue queue = {0};
+    struct request a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_READ);
+    struct place p = {0}, q = {0}, r = {0};
+    waitqueueAdd(&queue, &p, &a);
+    waitqueueMoveFirst(&p); /* alone */
+    assertOrder(&queue, (struct place *[]){&p}, 1);
+    waitqueueAdd(&queue, &q, &b);
+    waitqueueAdd(&queue, &r, &a);
+    waitqueueMoveFirst(&r); /* from the end */
+    assertOrder(&queue, (struct place *[]){&r, &p, &q}, 3);
+    waitqueueMoveFirst(&p); /* from the middle */
+    assertOrder(&queue, (struct place *[]){&p, &r, &q}, 3);
+    waitqueueMoveFirst(&p); /* from the head */
+    assertOrder(&queue, (struct place *[]){&p, &r, &q}, 3);
+    assert_int_equal(countOfOwner(&queue, "a", 1), 2);
+    waitqueueRemove(&p);
+    waitqueueRemove(&q);
+    waitqueueRemove(&r);
+}
+
+static void a_removed_place_is_nowhere_and_may_stand_again(void **state) {
+    (void)state;
+    struct waitqueue one = {0}, other = {0};
+    struct request a = requestOf("a", MODE_READ), b = requestOf("b", MODE_WRITE);
+    struct place p = {0}, q = {0};
+    waitqueueAdd(&one, &p, &a);
+    waitqueueAdd(&one, &q, &b);
+    waitqueueRemove(&p);
+    assert_null(p.queue);
+    assertOrder(&one, (struct place *[]){&q}, 1);
+    assert_null(waitqueueOfOwner(&one, "a", 1));
+    waitqueueAdd(&other, &p, &b);
+    assertOrder(&other, (struct place *[]){&p}, 1);
+    assert_ptr_equal(waitqueueOfOwner(&other, "b", 1), &p);
+    assert_ptr_equal(p.request, &b);
+    assert_null(waitqueueNextOfOwner(&p));
+    waitqueueRemove(&p);
+    waitqueueRemove(&q);
+}
+
+static void an_emptied_queue_owns_no_memory(void **state) {
+    (void)state;
+    size_t before = memLive();
+    struct waitqueue queue = {0};
+    struct request a = requestOf("a", MODE_READ);
+    struct place places[40] = {{.queue = NULL}};
+    for (size_t i = 0; i < LENGTH_OF(places); i++) {
+        waitqueueAdd(&queue, &places[i], &a);
+    }
+    for (size_t i = 0; i < LENGTH_OF(places); i++) {
+        assert_int_not_equal(memLive(), before);
+        waitqueueRemove(&places[i]);
+    }
+    assert_int_equal(memLive(), before);
+}
+
+static void an_owner_finds_its_own_places_and_nobody_elses(void **state) {
+    (void)state;
+    struct waitqueue queue = {0};
+    /* Owners are bytes: these differ after a zero byte, or in length only. */
+    struct request requests[] = {
+        {"a", 1, MODE_READ, ORDERED},       {"a\0x", 3, MODE_READ, ORDERED},
+        {"a\0y", 3, MODE_WRITE, ORDERED},   {"a\0", 2, MODE_READ, PLAIN},
+        {"a\0x", 3, MODE_EXCLUSIVE, PLAIN}, {"a\0x", 3, MODE_READ, PLAIN},
+    };
+    struct place places[LENGTH_OF(requests)] = {{.queue = NULL}};
+    for (size_t i = 0; i < LENGTH_OF(requests); i++) {
+        waitqueueAdd(&queue, &places[i], &requests[i]);
+    }
+    assert_int_equal(countOfOwner(&queue, "a", 1), 1);
+    assert_int_equal(countOfOwner(&queue, "a\0", 2), 1);
+    assert_int_equal(countOfOwner(&queue, "a\0x", 3), 3);
+    assert_int_equal(countOfOwner(&queue, "a\0y", 3), 1);
+    assert_int_equal(countOfOwner(&queue, "a\0z", 3), 0);
+    waitqueueRemove(&places[4]);
+    assert_int_equal(countOfOwner(&queue, "a\0x", 3), 2);
+    assert_ptr_equal(waitqueueOfOwner(&queue, "a\0y", 3), &places[2]);
+    for (size_t i = 0; i < LENGTH_OF(requests); i++) {
+        if (places[i].queue) {
+            waitqueueRemove(&places[i]);
+        }
+    }
+}
+
+static void a_request_stands_in_several_queues_at_once(void **state) {
+    (void)state;
+    struct waitqueue queues[3] = {{.by_mode = {0}}};
+    struct place places[3] = {{.queue = NULL}};
+    struct request all = requestOf("a", MODE_EXCLUSIVE), b = requestOf("b", MODE_READ);
+    for (size_t i = 0; i < 3; i++) {
+        waitqueueAdd(&queues[i], &places[i], &all);
+    }
+    waitqueueRemove(&places[1]);
+    assertOrder(&queues[0], (struct place *[]){&places[0]}, 1);
+    assertOrder(&queues[1], NULL, 0);
+    assertOrder(&queues[2], (struct place *[]){&places[2]}, 1);
+    assert_true(waitqueueBlocks(&queues[0], &b));
+    assert_false(waitqueueBlocks(&queues[1], &b));
+    waitqueueRemove(&places[0]);
+    waitqueueRemove(&places[2]);
+}
+
+static void a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader(void **state) {
+    (void)state;
+    struct waitqueue queue = {0};
+    struct request reader = requestOf("r", MODE_READ), writer = requestOf("w", MODE_WRITE);
+    struct request newcomer = requestOf("new", MODE_READ);
+    struct place p = {0}, q = {0};
+    waitqueueAdd(&queue, &p, &reader);
+    assert_false(waitqueueBlocks(&queue, &newcomer));
+    waitqueueAdd(&queue, &q, &writer);
+    assert_true(waitqueueBlocks(&queue, &newcomer));
+    waitqueueMoveFirst(&q);
+    assert_true(waitqueueBlocks(&queue, &newcomer));
+    waitqueueRemove(&q);
+    assert_false(waitqueueBlocks(&queue, &newcomer));
+    waitqueueRemove(&p);
+}
+
+static void an_ordered_request_waits_behind_a_plain_waiter_too(void **state) {
+    (void)state;
+    struct waitqueue queue = {0};
+    struct request plain = {"p", 1, MODE_EXCLUSIVE, PLAIN};
+    struct request newcomer = requestOf("new", MODE_READ);
+    struct place place = {0};
+    waitqueueAdd(&queue, &place, &plain);
+    assert_true(waitqueueBlocks(&queue, &newcomer));
+    waitqueueRemove(&place);
+}
+
+static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE};
+
+/* Rule 3 in its own words: somebody else waits here, and not both of them read. */
+static bool blocksByRule3(const struct request *waiting, const struct request *newcomer) {
+    bool same_owner = waiting->owner_length == newcomer->owner_length &&
+                      memcmp(waiting->owner, newcomer->owner, waiting->owner_length) == 0;
+    bool both_read = waiting->mode == MODE_READ && newcomer->mode == MODE_READ;
+    return !same_owner && !both_read;
+}
+
+/* Every set of waiting (owner, mode) pairs of two owners, each pair up to twice. */
+static void a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others(void **state) {
+    (void)state;
+    static const char *const owners[] = {"a", "b", "stranger"};
+    for (unsigned crowd = 0; crowd < 3 * 3 * 3 * 3 * 3 * 3; crowd++) {
+        struct waitqueue queue = {0};
+        struct request waiting[12];
+        struct place places[12] = {{.queue = NULL}};
+        size_t count = 0;
+        unsigned rest = crowd;
+        for (size_t pair = 0; pair < 6; pair++, rest /= 3) {
+            for (unsigned i = 0; i < rest % 3; i++, count++) {
+                waiting[count] = requestOf(owners[pair % 2], every_mode[pair / 2]);
+                waitqueueAdd(&queue, &places[count], &waiting[count]);
+            }
+        }
+        for (size_t i = 0; i < LENGTH_OF(owners) * LENGTH_OF(every_mode); i++) {
+            struct request newcomer = requestOf(owners[i % 3], every_mode[i / 3]);
+            bool blocked = false;
+            for (size_t j = 0; j < count; j++) {
+                blocked |= blocksByRule3(&waiting[j], &newcomer);
+            }
+            assert_int_equal(waitqueueBlocks(&queue, &newcomer), blocked);
+        }
+        while (count > 0) {
+            waitqueueRemove(&places[--count]);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        UNIT(an_empty_queue_has_nobody_and_owns_no_memory),
+        UNIT(add_keeps_the_order_of_arrival),
+        UNIT(an_upgrade_stands_at_the_head),
+        UNIT(move_first_brings_a_place_to_the_head_and_keeps_the_others_in_order),
+        UNIT(a_removed_place_is_nowhere_and_may_stand_again),
+        UNIT(an_emptied_queue_owns_no_memory),
+        UNIT(an_owner_finds_its_own_places_and_nobody_elses),
+        UNIT(a_request_stands_in_several_queues_at_once),
+        UNIT(a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader),
+        UNIT(an_ordered_request_waits_behind_a_plain_waiter_too),
+        UNIT(a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others),
+    };
+    return cmocka_run_group_tests_name("waitqueue", tests, NULL, NULL);
+}
