@@ -68,7 +68,7 @@ def leases_pass(server, number=3):
 
 
 def grace_passes(server):
-    server.settle(2 * GRACE)
+    server.let_pass(2 * GRACE)
 
 
 def begin_to_wait(actor, owner, *options, command="LOCK.ACQUIRE", key="k"):
@@ -292,7 +292,7 @@ def test_not_before_the_grace(server, actor, long_grace):
     b = begin_to_wait(actor, "w")
     a.kill_socket()
     wait_noticed(server)
-    server.settle(3 * GRACE)
+    server.let_pass(3 * GRACE)
     assert b.is_blocked() and not b.has_reply()
     assert holders(server) == {("o", "exclusive"): (1, None)}
 
@@ -462,7 +462,7 @@ def test_bound_again_in_time_for_a_grace_that_has_begun(server, actor):
     a.kill_socket()
     wait_noticed(server)
     assert b.call("LOCK.RENEW", "k", "o", "SESSION") == 1
-    server.settle(15 * GRACE)
+    server.let_pass(15 * GRACE)
     assert session(server) == b.client_id
 
 
@@ -523,7 +523,7 @@ def test_renew_with_a_lease_unbinds_in_the_grace(server, actor, long_grace):
     a.kill_socket()
     wait_noticed(server)
     assert b.call("LOCK.RENEW", "k", "o", "PX", LONG) == 1
-    server.settle(7 * GRACE)
+    server.let_pass(7 * GRACE)
     assert holders(server) == {("o", "exclusive"): (1, None)}
 
 
@@ -569,7 +569,7 @@ def test_what_others_made_of_it_in_the_grace_is_left_alone(server, actor, loss):
     b.call(*loss.split())
     b.call("DEL", "k")
     b.call("LOCK.ACQUIRE", "k", "p", "PX", LONG)
-    server.settle(5 * GRACE)
+    server.let_pass(5 * GRACE)
     assert holders(server) == {("p", "exclusive"): (1, None)}
 
 
@@ -695,7 +695,7 @@ def test_promoted_replica_keeps_the_hold_up_to_its_lease(make_server, command):
     master = make_server(lock_default_lease=lease, lock_session_grace=GRACE)
     replica = master.start_replica(lock_default_lease=lease, lock_session_grace=GRACE)
     master.actor().call(command, "k", "o", "SESSION")
-    master.settle(lease)
+    master.let_pass(lease)
     wait_for_sync(master, replica)
     master.kill()
     replica.control.execute_command("REPLICAOF", "NO", "ONE")
@@ -717,7 +717,7 @@ def test_promoted_replica_binds_it_again(make_server):
     replica.control.execute_command("REPLICAOF", "NO", "ONE")
     again = replica.actor()
     assert again.call("LOCK.RENEW", "k", "o", "SESSION") == 1
-    replica.settle(lease * 3 // 2)
+    replica.let_pass(lease * 3 // 2)
     assert session(replica) == again.client_id
     again.kill_socket()
     wait_free(replica)
@@ -746,11 +746,11 @@ def test_demoted_master_writes_nothing_more(make_server):
     old.control.execute_command("REPLICAOF", "127.0.0.1", master.port)
     wait_for_sync(master, old)
     a.kill_socket()
-    old.settle(3 * LEASE)
+    old.let_pass(3 * LEASE)
     assert old.dump() == master.dump()
     assert old.is_running() and set(old.control.keys("*")) == {"k", "l"}
     old.control.execute_command("REPLICAOF", "NO", "ONE")
-    old.settle(3 * GRACE)
+    old.let_pass(3 * GRACE)
     assert old.control.hgetall("k") == {"o": "1"}, "a hold of the new master's was released"
 
 
@@ -764,7 +764,7 @@ def test_end_during_a_pause_is_released_after_it(make_server):
     server.control.execute_command("CLIENT", "PAUSE", LONG, "WRITE")
     a.kill_socket()
     wait_noticed(server)
-    server.settle(3 * GRACE)
+    server.let_pass(3 * GRACE)
     assert not c.has_reply()
     server.control.execute_command("CLIENT", "UNPAUSE")
     assert c.reply() == 1
@@ -791,7 +791,7 @@ def test_renewal_waits_for_the_end_of_a_pause(make_server):
     a, asks = server.actor(), server.actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     asks.call("CLIENT", "PAUSE", LONG, "WRITE")
-    server.settle(scaled_ms(900))
+    server.let_pass(scaled_ms(900))
     before = asks.call("PTTL", "k")
     assert before < scaled_ms(900), "renewed while paused"
     asks.call("CLIENT", "UNPAUSE")

@@ -124,7 +124,7 @@ def test_process_that_comes_back_keeps_its_hold(server, process):
     client.signal(signal.SIGKILL)
     wait_for(lambda: session(server) is None, what="its end to be noticed")
     assert again.say("LOCK.RENEW k o SESSION") == ":1"
-    server.settle(25 * GRACE)
+    server.let_pass(25 * GRACE)
     assert holders(server)
     again.signal(signal.SIGKILL)
     wait_free(server)
@@ -219,7 +219,7 @@ def test_many_sessions_are_renewed_in_time(make_server):
         client.say("LOCK.ACQUIRE k# o SESSION", count=1000)
         for n in range(20):
             client.say(f"LOCK.ACQUIRE {n}:# o SESSION", count=100)
-        server.settle(2 * lease)
+        server.let_pass(2 * lease)
         assert server.control.dbsize() == 3000
         pipe = server.client().pipeline(transaction=False)
         for n in range(1000):

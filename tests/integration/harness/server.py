@@ -212,7 +212,11 @@ class Server:
 
         Only for showing that something does NOT happen; what does happen is waited for.
         """
-        end = self.now_ms() + scaled(ms)
+        self.let_pass(scaled(ms))
+
+    def let_pass(self, ms):
+        """Waits until `ms` of the server's time are over: for a time that is scaled already, as a lease's is."""
+        end = self.now_ms() + ms
         wait_for(lambda: self.now_ms() > end, what="the server's clock to move")
 
     def dump(self):
