@@ -10,37 +10,53 @@ static struct place *fromEntry(struct mapEntry *entry) {
 }
 
 static void insertBefore(struct waitqueue *queue, struct link *successor, struct place *place,
-                         struct request *request) {
+                         struct request *request, int64_t order) {
     place->queue = queue;
     place->request = request;
+    place->order = order;
     listInsertBefore(&queue->places, successor, &place->in_queue);
+    listAddLast(&request->places, &place->of_request);
     mapAdd(&queue->by_owner, &place->by_owner, request->owner, request->owner_length);
     queue->by_mode[request->mode]++;
+    queue->joint += request->discipline == JOINT;
+}
+
+static int64_t orderBeforeFirst(const struct waitqueue *queue) {
+    struct place *first = waitqueueFirst(queue);
+    return first ? first->order - 1 : 0;
+}
+
+static int64_t orderBehindLast(const struct waitqueue *queue) {
+    struct place *last = fromLink(queue->places.last);
+    return last ? last->order + 1 : 0;
 }
 
 void waitqueueAdd(struct waitqueue *queue, struct place *place, struct request *request) {
-    insertBefore(queue, NULL, place, request);
+    insertBefore(queue, NULL, place, request, orderBehindLast(queue));
 }
 
 void waitqueueAddFirst(struct waitqueue *queue, struct place *place, struct request *request) {
-    insertBefore(queue, queue->places.first, place, request);
+    insertBefore(queue, queue->places.first, place, request, orderBeforeFirst(queue));
 }
 
 void waitqueueRemove(struct place *place) {
     struct waitqueue *queue = place->queue;
     listRemove(&queue->places, &place->in_queue);
+    listRemove(&place->request->places, &place->of_request);
     mapRemove(&queue->by_owner, &place->by_owner);
     queue->by_mode[place->request->mode]--;
+    queue->joint -= place->request->discipline == JOINT;
     place->queue = NULL;
 }
 
 void waitqueueTakeOver(struct place *old, struct place *place, struct request *request) {
-    insertBefore(old->queue, &old->in_queue, place, request);
+    insertBefore(old->queue, &old->in_queue, place, request, old->order);
     waitqueueRemove(old);
 }
 
 void waitqueueMoveFirst(struct place *place) {
     struct list *places = &place->queue->places;
+    place->order = orderBeforeFirst(place->queue);
     listRemove(places, &place->in_queue);
     listInsertBefore(places, places->first, &place->in_queue);
 }
@@ -61,18 +77,36 @@ struct place *waitqueueNextOfOwner(const struct place *place) {
     return fromEntry(mapFindNext(&place->by_owner));
 }
 
-bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request) {
-    size_t conflicting = 0;
+/* Whether a newcomer who asks for this stands behind one who waits for that. */
+static bool standsBehind(const struct request *newcomer, const struct request *waiting) {
+    if (newcomer->discipline == PLAIN) {
+        return waiting->discipline == JOINT;
+    }
+    return rulesConflict(newcomer->mode, waiting->mode);
+}
+
+/* How many places there are that the newcomer stands behind, its owner's own included. */
+static size_t countAhead(const struct waitqueue *queue, const struct request *newcomer) {
+    if (newcomer->discipline == PLAIN) {
+        return queue->joint;
+    }
+    size_t count = 0;
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        if (rulesConflict(request->mode, (enum lockMode)mode)) {
-            conflicting += queue->by_mode[mode];
+        if (rulesConflict(newcomer->mode, (enum lockMode)mode)) {
+            count += queue->by_mode[mode];
         }
+    }
+    return count;
+}
+
+bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request) {
+    size_t ahead = countAhead(queue, request);
+    if (ahead == 0) {
+        return false;
     }
     struct place *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
-    for (; own && conflicting > 0; own = waitqueueNextOfOwner(own)) {
-        if (rulesConflict(request->mode, own->request->mode)) {
-            conflicting--;
-        }
+    for (; own && ahead > 0; own = waitqueueNextOfOwner(own)) {
+        ahead -= standsBehind(request, own->request);
     }
-    return conflicting > 0;
+    return ahead > 0;
 }

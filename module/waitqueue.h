@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "hashmap.h"
 #include "list.h"
@@ -19,7 +20,8 @@
 enum discipline {
     PLAIN,   /* looks at the holds only: may barge in when the lock happens to be free */
     ORDERED, /* also waits behind every waiter ahead of it that it conflicts with */
-    FAIR     /* likewise, and its place is kept in keys: one for each owner */
+    FAIR,    /* likewise, and its place is kept in keys: one for each owner */
+    JOINT    /* likewise, for several keys at once; and nobody barges in while it waits */
 };
 
 struct request {
@@ -27,6 +29,9 @@ struct request {
     size_t owner_length;
     enum lockMode mode;
     enum discipline discipline;
+    struct list places;           /* one in each queue in which it stands, by `of_request` */
+    struct mapEntry by_requester; /* in the waitgraph, while it is there */
+    uint64_t reached_in;          /* the last search of the waitgraph that came by */
 };
 
 struct waitqueue;
@@ -34,8 +39,20 @@ struct waitqueue;
 struct place {
     struct link in_queue;
     struct mapEntry by_owner;
+    struct link of_request;
     struct waitqueue *queue; /* NULL while it stands in none */
     struct request *request;
+    int64_t order; /* lower than that of every place behind it in its queue */
+    struct link in_ties;
+    bool is_tie; /* stands in the queue's `ties` */
+};
+
+/* What one search of the waitgraph has seen of a queue. */
+struct waitqueueSeen {
+    uint64_t search;
+    int64_t
+        before[MODE_COUNT];   /* the ties below this order, as a request for this mode sees them */
+    bool holders[MODE_COUNT]; /* who is in the way of such a request */
 };
 
 /* All zero is an empty queue. An empty queue owns no memory. */
@@ -43,6 +60,11 @@ struct waitqueue {
     struct list places;
     struct map by_owner;
     size_t by_mode[MODE_COUNT];
+    size_t joint; /* places of discipline JOINT */
+    /* For waitgraph.c. */
+    struct list ties; /* places whose owner stands elsewhere too, in no order, by `in_ties` */
+    size_t in_graph;  /* places of requests that are in the graph */
+    struct waitqueueSeen seen;
 };
 
 /* Puts `place` at the end, for `request`, which must outlive its stay. */
@@ -73,8 +95,9 @@ struct place *waitqueueOfOwner(const struct waitqueue *queue, const char *owner,
 /* Another place of the same owner in the same queue, or NULL after the last. */
 struct place *waitqueueNextOfOwner(const struct place *place);
 
-/* Whether anybody other than the requester waits here for a mode that conflicts with the
- * request's: then an ordered newcomer has to stand behind. */
+/* Whether the newcomer has to stand behind (rule 3). An ordered one: when anybody other than its
+ * owner waits here for a mode that conflicts with its own. A plain one: when anybody else waits for
+ * several keys at once, who would never find all of them free if others barged in. */
 bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request);
 
 #endif

@@ -62,8 +62,10 @@ static struct waiting *newWaiting(struct fuzz *fuzz) {
     waiting->owner = malloc(owner->length); /* not a byte more: no reader may count on an end */
     assert_non_null(waiting->owner);
     memcpy(waiting->owner, owner->bytes, owner->length);
-    waiting->request = (struct request){waiting->owner, owner->length, randomMode(fuzz),
-                                        fuzzOneIn(fuzz, 2) ? PLAIN : ORDERED};
+    waiting->request = (struct request){.owner = waiting->owner,
+                                        .owner_length = owner->length,
+                                        .mode = randomMode(fuzz),
+                                        .discipline = fuzzOneIn(fuzz, 2) ? PLAIN : ORDERED};
     return waiting;
 }
 
@@ -113,7 +115,10 @@ static void assertSameOfOwner(const struct waitqueue *queue, const struct model 
 static void assertSameBlocking(const struct waitqueue *queue, const struct model *model,
                                const struct owner *owner) {
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        const struct request request = {owner->bytes, owner->length, (enum lockMode)mode, ORDERED};
+        const struct request request = {.owner = owner->bytes,
+                                        .owner_length = owner->length,
+                                        .mode = (enum lockMode)mode,
+                                        .discipline = ORDERED};
         bool blocked = false;
         for (size_t i = 0; i < model->count; i++) {
             const struct waiting *waiting = model->in_order[i];

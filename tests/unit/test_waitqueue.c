@@ -6,7 +6,8 @@
 #include "support/unit.h"
 
 static struct request requestOf(const char *owner, enum lockMode mode) {
-    return (struct request){owner, strlen(owner), mode, ORDERED};
+    return (struct request){
+        .owner = owner, .owner_length = strlen(owner), .mode = mode, .discipline = ORDERED};
 }
 
 /* The queue is exactly these places in this order. */
@@ -134,13 +135,19 @@ static void an_owner_finds_its_own_places_and_nobody_elses(void **state) {
     (void)state;
     struct waitqueue queue = {0};
     /* Owners are bytes: these differ after a zero byte, or in length only. */
-    struct request requests[] = {
-        {"a", 1, MODE_READ, ORDERED},       {"a\0x", 3, MODE_READ, ORDERED},
-        {"a\0y", 3, MODE_WRITE, ORDERED},   {"a\0", 2, MODE_READ, PLAIN},
-        {"a\0x", 3, MODE_EXCLUSIVE, PLAIN}, {"a\0x", 3, MODE_READ, PLAIN},
+    static const struct {
+        const char *owner;
+        size_t length;
+        enum lockMode mode;
+    } waits[] = {
+        {"a", 1, MODE_READ},   {"a\0x", 3, MODE_READ},      {"a\0y", 3, MODE_WRITE},
+        {"a\0", 2, MODE_READ}, {"a\0x", 3, MODE_EXCLUSIVE}, {"a\0x", 3, MODE_READ},
     };
+    struct request requests[LENGTH_OF(waits)];
     struct place places[LENGTH_OF(requests)] = {{.queue = NULL}};
     for (size_t i = 0; i < LENGTH_OF(requests); i++) {
+        requests[i] = requestOf(waits[i].owner, waits[i].mode);
+        requests[i].owner_length = waits[i].length;
         waitqueueAdd(&queue, &places[i], &requests[i]);
     }
     assert_int_equal(countOfOwner(&queue, "a", 1), 1);
@@ -196,12 +203,60 @@ static void a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader(void 
 static void an_ordered_request_waits_behind_a_plain_waiter_too(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request plain = {"p", 1, MODE_EXCLUSIVE, PLAIN};
+    struct request plain = requestOf("p", MODE_EXCLUSIVE);
+    plain.discipline = PLAIN;
     struct request newcomer = requestOf("new", MODE_READ);
     struct place place = {0};
     waitqueueAdd(&queue, &place, &plain);
     assert_true(waitqueueBlocks(&queue, &newcomer));
     waitqueueRemove(&place);
+}
+
+static void a_plain_request_stands_behind_others_who_wait_for_several_keys(void **state) {
+    (void)state;
+    struct waitqueue queue = {0};
+    struct request plain = requestOf("p", MODE_EXCLUSIVE), joint = requestOf("j", MODE_EXCLUSIVE);
+    plain.discipline = PLAIN;
+    joint.discipline = JOINT;
+    struct place places[3] = {{.queue = NULL}};
+    waitqueueAdd(&queue, &places[0], &plain);
+    struct request newcomer = requestOf("new", MODE_EXCLUSIVE);
+    newcomer.discipline = PLAIN;
+    assert_false(waitqueueBlocks(&queue, &newcomer));
+    waitqueueAdd(&queue, &places[1], &joint);
+    assert_true(waitqueueBlocks(&queue, &newcomer));
+    newcomer.owner = "j"; /* not behind itself */
+    newcomer.owner_length = 1;
+    assert_false(waitqueueBlocks(&queue, &newcomer));
+    struct request taking_over = requestOf("j", MODE_EXCLUSIVE);
+    waitqueueTakeOver(&places[1], &places[2], &taking_over);
+    newcomer.owner = "x";
+    assert_false(waitqueueBlocks(&queue, &newcomer));
+    waitqueueRemove(&places[0]);
+    waitqueueRemove(&places[2]);
+}
+
+static void the_order_of_a_place_is_lower_than_of_those_behind(void **state) {
+    (void)state;
+    struct waitqueue queue = {0};
+    struct request request = requestOf("a", MODE_READ);
+    struct place places[6] = {{.queue = NULL}};
+    waitqueueAdd(&queue, &places[0], &request);
+    waitqueueAddFirst(&queue, &places[1], &request);
+    waitqueueAdd(&queue, &places[2], &request);
+    waitqueueAdd(&queue, &places[3], &request);
+    waitqueueMoveFirst(&places[2]);
+    waitqueueTakeOver(&places[0], &places[4], &request);
+    waitqueueRemove(&places[3]);
+    waitqueueAdd(&queue, &places[5], &request);
+    for (struct place *place = waitqueueFirst(&queue); waitqueueNext(place);
+         place = waitqueueNext(place)) {
+        assert_true(place->order < waitqueueNext(place)->order);
+    }
+    while (waitqueueFirst(&queue)) {
+        waitqueueRemove(waitqueueFirst(&queue));
+    }
+    assert_int_equal(request.places.length, 0);
 }
 
 static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE};
@@ -256,6 +311,8 @@ int main(void) {
         UNIT(a_request_stands_in_several_queues_at_once),
         UNIT(a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader),
         UNIT(an_ordered_request_waits_behind_a_plain_waiter_too),
+        UNIT(a_plain_request_stands_behind_others_who_wait_for_several_keys),
+        UNIT(the_order_of_a_place_is_lower_than_of_those_behind),
         UNIT(a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others),
     };
     return cmocka_run_group_tests_name("waitqueue", tests, NULL, NULL);
