@@ -55,42 +55,100 @@ static void restore(const struct fairplace *place, void *data) {
 
 /* Takes the places in the keys into memory, or away, if their time is over. Returns the lock, which
  * is contended then, or what it was. */
-static struct lock *loadPlaces(RedisModuleCtx *ctx, RedisModuleString *name, struct lock *lock,
+static struct lock *loadPlaces(struct fairqueue *fq, RedisModuleString *name, struct lock *lock,
                                int64_t now_ms) {
-    struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, name, KEY_TO_WRITE);
-    if (now_ms < fairqueueRestoredEnd()) {
-        lock = contendedFindOrMake(RedisModule_GetSelectedDb(ctx), name);
-        struct loading loading = {ctx, lock, fairqueueRestoredEnd(), now_ms};
-        fairqueueEach(&fq, FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading);
-    } else {
-        fairqueueClear(&fq);
+    if (fairqueueLength(fq) == 0) {
+        return lock;
     }
-    fairqueueClose(&fq);
+    if (now_ms >= fairqueueRestoredEnd()) {
+        fairqueueClear(fq);
+        return lock;
+    }
+    lock = contendedFindOrMake(RedisModule_GetSelectedDb(fq->ctx), name);
+    struct loading loading = {fq->ctx, lock, fairqueueRestoredEnd(), now_ms};
+    fairqueueEach(fq, FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading);
     return lock;
 }
 
-bool fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+/* ---- writing down ---- */
+
+/* Brings what the keys say of this waiter up to date. */
+static void writePlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
+                       int64_t now_ms) {
+    if (waiter->over) {
+        fairqueueRemove(fq, waiter->owner);
+        waitersFree(waiter);
+        return;
+    }
+    bool extend;
+    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
+    fairqueueSetEnd(fq, waiter->owner, waiter->deadline_ms, expire_ms);
+    if (extend) {
+        fairqueueExpireAt(fq, expire_ms);
+    }
+}
+
+static bool needsRefresh(const struct lock *lock, int64_t now_ms) {
+    return lock->fair.refresh_ms && now_ms >= lock->fair.refresh_ms;
+}
+
+/* Somebody waits for ever: puts the expiry of the keys off when half of their time is over. */
+static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+    if (!needsRefresh(lock, now_ms)) {
+        return;
+    }
+    lock->fair.refresh_ms = 0;
+    if (fairqueueLength(fq) > 0) {
+        bool extend;
+        fairqueueExpireAt(fq, expiryFor(lock, FAIRQUEUE_NO_END, now_ms, &extend));
+    }
+}
+
+static void writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+    struct waiter *waiter;
+    while ((waiter = waitersNextUnwritten(lock))) {
+        writePlace(fq, lock, waiter, now_ms);
+    }
+    refresh(fq, lock, now_ms);
+}
+
+void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    if (listIsEmpty(&lock->fair.unwritten) && !needsRefresh(lock, now_ms)) {
+        return;
+    }
     struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, name, KEY_TO_READ);
-    bool usable = !fairqueueIsWrongType(&fq);
-    bool has_places = fairqueueLength(&fq) > 0;
+    fairqueueOpen(&fq, ctx, lock->name, KEY_TO_WRITE);
+    writeDown(&fq, lock, now_ms);
     fairqueueClose(&fq);
-    if (!usable) {
+}
+
+/* ---- requests ---- */
+
+bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                  int64_t now_ms) {
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    fairqueueOpen(fq, ctx, name, KEY_TO_WRITE);
+    if (fairqueueIsWrongType(fq)) {
+        fairqueueClose(fq);
         return false;
     }
-    if (has_places && !(lock && lock->fair.loaded)) {
-        lock = loadPlaces(ctx, name, lock, now_ms);
+    if (!lock || !lock->fair.loaded) {
+        lock = loadPlaces(fq, name, lock, now_ms);
     }
     if (lock) {
         lock->fair.loaded = true;
-        fairnessWriteDown(ctx, lock, now_ms);
+        writeDown(fq, lock, now_ms);
     }
     return true;
 }
 
-/* ---- writing down ---- */
+void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct fairqueue fq;
+    if ((!lock || !lock->fair.loaded) && fairnessOpen(&fq, ctx, name, now_ms)) {
+        fairqueueClose(&fq);
+    }
+}
 
 struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner) {
     size_t length;
@@ -111,67 +169,23 @@ static int64_t nextTicket(struct lock *lock, int64_t now_ms) {
     return lock->fair.last_ticket;
 }
 
-void fairnessEnter(RedisModuleCtx *ctx, struct lock *lock, struct waiter *waiter, int64_t now_ms) {
+void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms) {
     lock->fair.loaded = true; /* a fair request begins with loading */
     if (waiter->ticket == 0) {
         waiter->ticket = nextTicket(lock, now_ms);
     }
     bool extend;
     int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
-    struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, lock->name, KEY_TO_WRITE);
-    fairqueuePut(&fq, waiter->owner, waiter->ticket, waiter->deadline_ms, expire_ms);
-    if (extend) {
-        fairqueueExpireAt(&fq, expire_ms);
-    }
-    fairqueueClose(&fq);
-    contendedWatch(ctx, lock, fairnessNextLook(lock), now_ms);
-}
-
-/* Brings what the keys say of this waiter up to date. */
-static void writePlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
-                       int64_t now_ms) {
-    if (waiter->over) {
-        fairqueueRemove(fq, waiter->owner);
-        waitersFree(waiter);
-        return;
-    }
-    bool extend;
-    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
-    fairqueueSetEnd(fq, waiter->owner, waiter->deadline_ms, expire_ms);
+    fairqueuePut(fq, waiter->owner, waiter->ticket, waiter->deadline_ms, expire_ms);
     if (extend) {
         fairqueueExpireAt(fq, expire_ms);
     }
-}
-
-/* Somebody waits for ever: puts the expiry of the keys off when half of their time is over. */
-static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
-    if (lock->fair.refresh_ms == 0 || now_ms < lock->fair.refresh_ms) {
-        return;
-    }
-    lock->fair.refresh_ms = 0;
-    if (fairqueueLength(fq) > 0) {
-        bool extend;
-        fairqueueExpireAt(fq, expiryFor(lock, FAIRQUEUE_NO_END, now_ms, &extend));
-    }
-}
-
-void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
-    bool refreshes = lock->fair.refresh_ms && now_ms >= lock->fair.refresh_ms;
-    if (listIsEmpty(&lock->fair.unwritten) && !refreshes) {
-        return;
-    }
-    struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, lock->name, KEY_TO_WRITE);
-    struct waiter *waiter;
-    while ((waiter = waitersNextUnwritten(lock))) {
-        writePlace(&fq, lock, waiter, now_ms);
-    }
-    refresh(&fq, lock, now_ms);
-    fairqueueClose(&fq);
+    contendedWatch(fq->ctx, lock, fairnessNextLook(lock), now_ms);
 }
 
 void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    struct fairqueue fq;
+    fairqueueOpen(&fq, ctx, lock->name, KEY_TO_WRITE);
     struct place *next;
     for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
         struct waiter *waiter = waitersOfPlace(place);
@@ -180,11 +194,12 @@ void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
             continue;
         }
         if (waiter->bc) {
-            fairnessEnter(ctx, lock, waiter, now_ms);
+            fairnessEnter(&fq, lock, waiter, now_ms);
         } else {
             waitersEnd(ctx, waiter, WAITERS_CANCELLED);
         }
     }
+    fairqueueClose(&fq);
 }
 
 int64_t fairnessNextLook(const struct lock *lock) {

@@ -16,20 +16,29 @@
 #include <stdint.h>
 
 #include "contended.h"
+#include "fairqueue.h"
 #include "redismodule.h"
 #include "waiters.h"
 
-/* Makes sure that memory knows all places of the lock `name` in the selected database, and the keys
- * all that memory knows. Returns false if somebody has put something of another type under one of
- * the keys: then nothing is changed. Every fair request begins with this. */
-bool fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
+/* Opens the keys of the lock `name` in the selected database, and makes sure that memory knows all
+ * their places, and they all that memory knows. Every fair request begins with this. Returns false
+ * if somebody has put something of another type under one of the keys: then nothing is changed, and
+ * there is nothing to close.
+ *
+ * While `fq` is open nobody else may write the keys: it is closed before a grant pass. */
+bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                  int64_t now_ms);
+
+/* For other requests, which only have to know: takes places of an earlier life into memory, if that
+ * has not been done and the keys are of the right type. */
+void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
 
 /* The fair waiter of this owner, attached or not, or NULL. */
 struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
 
 /* Writes down the place of a fair waiter that has just begun to stand in this lock's queue, or has
  * taken a place over. */
-void fairnessEnter(RedisModuleCtx *ctx, struct lock *lock, struct waiter *waiter, int64_t now_ms);
+void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms);
 
 /* Brings the keys up to date, and puts off their expiry if it is time to. Cheap when there is
  * nothing to do. */

@@ -38,13 +38,33 @@ static struct lock *findContended(RedisModuleCtx *ctx, RedisModuleString *name) 
 
 /* ---- acquiring ---- */
 
-static enum grantResult take(struct holds *holds, const struct grantRequest *request,
-                             enum verdict verdict, struct grantOutcome *outcome) {
+/* One request at work. */
+struct acquiring {
+    const struct grantRequest *request;
+    struct holds holds;
+    struct lock *lock;   /* NULL while nobody waits */
+    struct waiter *own;  /* FAIR: the owner's own place in the queue, or NULL */
+    struct fairqueue fq; /* FAIR: open until the request is granted */
+    bool fq_is_open;
+};
+
+static void closeFairQueue(struct acquiring *acquiring) {
+    if (acquiring->fq_is_open) {
+        fairqueueClose(&acquiring->fq);
+        acquiring->fq_is_open = false;
+    }
+}
+
+static enum grantResult take(struct acquiring *acquiring, enum verdict verdict,
+                             struct grantOutcome *outcome) {
+    const struct grantRequest *request = acquiring->request;
+    struct holds *holds = &acquiring->holds;
     outcome->count = holdsTake(holds, request->owner, request->mode, request->lease_ms);
     if (outcome->count == 0) {
         return GRANT_TOO_MANY_HOLDS;
     }
     statsCount(verdict == VERDICT_REENTER ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE);
+    closeFairQueue(acquiring); /* whoever hears of the grant, and the pass, may write it */
     effectsEvent(holds->ctx, holds->name, "lock.granted");
     passBind(holds, request->owner, request->session, verdict);
     if (request->fenced) {
@@ -55,34 +75,28 @@ static enum grantResult take(struct holds *holds, const struct grantRequest *req
     return GRANT_DONE;
 }
 
-/* The owner's own place in the fair queue, or NULL. */
-static struct waiter *ownFairPlace(RedisModuleCtx *ctx, const struct grantRequest *request) {
-    struct lock *lock = findContended(ctx, request->name);
-    return lock && request->discipline == FAIR ? fairnessFind(lock, request->owner) : NULL;
-}
-
 /* Takes a free lock. An owner has one place in the fair queue: this request has taken it over, so a
  * client that waits there gets null. */
-static enum grantResult takeFree(struct holds *holds, const struct grantRequest *request,
-                                 struct grantOutcome *outcome) {
-    struct waiter *own = ownFairPlace(holds->ctx, request);
-    if (own) {
-        waitersEnd(holds->ctx, own, WAITERS_CANCELLED);
+static enum grantResult takeFree(struct acquiring *acquiring, struct grantOutcome *outcome) {
+    if (acquiring->own) {
+        waitersEnd(acquiring->holds.ctx, acquiring->own, WAITERS_CANCELLED);
     }
-    return take(holds, request, VERDICT_GRANT, outcome);
+    return take(acquiring, VERDICT_GRANT, outcome);
 }
 
-static void stand(struct holds *holds, const struct grantRequest *request, struct waiter *waiter,
-                  bool at_head) {
-    struct waiter *own = ownFairPlace(holds->ctx, request);
-    struct lock *lock = contendedFindOrMake(RedisModule_GetSelectedDb(holds->ctx), holds->name);
-    if (own) {
-        waitersTakeOver(holds->ctx, own, waiter);
+static void stand(struct acquiring *acquiring, struct waiter *waiter, bool at_head) {
+    struct holds *holds = &acquiring->holds;
+    struct lock *lock = acquiring->lock;
+    if (!lock) {
+        lock = contendedFindOrMake(RedisModule_GetSelectedDb(holds->ctx), holds->name);
+    }
+    if (acquiring->own) {
+        waitersTakeOver(holds->ctx, acquiring->own, waiter);
     } else {
         waitersStandIn(waiter, 0, lock, at_head);
     }
-    if (request->discipline == FAIR) {
-        fairnessEnter(holds->ctx, lock, waiter, holds->now_ms);
+    if (acquiring->fq_is_open) {
+        fairnessEnter(&acquiring->fq, lock, waiter, holds->now_ms);
     }
     contendedWatch(holds->ctx, lock, holdsNextEnd(holds), holds->now_ms);
 }
@@ -92,13 +106,13 @@ static bool wouldWait(RedisModuleCtx *ctx, const struct grantRequest *request) {
     return request->block_ms != GRANT_NO_WAIT && serverMayBlock(ctx);
 }
 
-static enum grantResult beginToWait(struct holds *holds, const struct grantRequest *request,
-                                    bool at_head) {
-    if (!wouldWait(holds->ctx, request)) {
+static enum grantResult beginToWait(struct acquiring *acquiring, bool at_head) {
+    const struct grantRequest *request = acquiring->request;
+    RedisModuleCtx *ctx = acquiring->holds.ctx;
+    if (!wouldWait(ctx, request)) {
         return GRANT_BUSY;
     }
-    struct waiter *own = ownFairPlace(holds->ctx, request);
-    if (!(own && own->bc) && !waitersHaveRoom()) {
+    if (!(acquiring->own && acquiring->own->bc) && !waitersHaveRoom()) {
         return GRANT_TOO_MANY_WAITERS;
     }
     struct waitersSpec spec = {
@@ -112,25 +126,25 @@ static enum grantResult beginToWait(struct holds *holds, const struct grantReque
         .now_ms = request->now_ms,
         .key_count = 1,
     };
-    eventsWatchKeys(holds->ctx);
-    contendedWatchSlots(holds->ctx);
-    struct waiter *waiter = waitersBlock(holds->ctx, &spec);
+    eventsWatchKeys(ctx);
+    contendedWatchSlots(ctx);
+    struct waiter *waiter = waitersBlock(ctx, &spec);
     if (!waiter) {
         return GRANT_BUSY;
     }
-    stand(holds, request, waiter, at_head);
+    stand(acquiring, waiter, at_head);
     return GRANT_WAITING;
 }
 
 /* Rule 3: whether the queue, rather than the holds, is in the way. */
-static bool mustStandBehind(RedisModuleCtx *ctx, const struct grantRequest *request) {
-    struct lock *lock = findContended(ctx, request->name);
+static bool mustStandBehind(const struct acquiring *acquiring) {
+    const struct grantRequest *request = acquiring->request;
+    struct lock *lock = acquiring->lock;
     if (request->discipline == PLAIN || !lock) {
         return false;
     }
-    struct waiter *own = ownFairPlace(ctx, request);
-    if (own) {
-        return waitqueueFirst(&lock->queue) != &own->standings[0].place;
+    if (acquiring->own) {
+        return waitqueueFirst(&lock->queue) != &acquiring->own->standings[0].place;
     }
     struct request newcomer = {.mode = request->mode, .discipline = request->discipline};
     newcomer.owner = RedisModule_StringPtrLen(request->owner, &newcomer.owner_length);
@@ -138,42 +152,44 @@ static bool mustStandBehind(RedisModuleCtx *ctx, const struct grantRequest *requ
 }
 
 /* The owner holds the key as the other kind of lock. */
-static enum grantResult waitsForItself(struct holds *holds, const struct grantRequest *request,
-                                       struct grantOutcome *outcome) {
-    if (!wouldWait(holds->ctx, request)) {
+static enum grantResult waitsForItself(struct acquiring *acquiring, struct grantOutcome *outcome) {
+    const struct grantRequest *request = acquiring->request;
+    if (!wouldWait(acquiring->holds.ctx, request)) {
         return GRANT_BUSY;
     }
-    outcome->circle = circleOfOne(holds->ctx, request->owner, request->name);
+    outcome->circle = circleOfOne(acquiring->holds.ctx, request->owner, request->name);
     return GRANT_DEADLOCK;
 }
 
 /* Another reader of this lock that waits to write, or NULL. It stands at the head (rule 2). */
-static struct waiter *otherUpgrade(struct holds *holds) {
-    struct lock *lock = findContended(holds->ctx, holds->name);
+static struct waiter *otherUpgrade(struct acquiring *acquiring) {
+    struct lock *lock = acquiring->lock;
     struct place *head = lock ? waitqueueFirst(&lock->queue) : NULL;
     if (!head) {
         return NULL;
     }
     struct holdsView view;
-    holdsSeenBy(holds, waitersOfPlace(head)->owner, &view);
+    holdsSeenBy(&acquiring->holds, waitersOfPlace(head)->owner, &view);
     return rulesOwnsAny(&view) ? waitersOfPlace(head) : NULL;
 }
 
 /* A reader wants to write while others read. Of two the second is refused: each would wait for the
  * other to stop reading. */
-static enum grantResult upgrade(struct holds *holds, const struct grantRequest *request,
-                                struct grantOutcome *outcome) {
-    struct waiter *other = otherUpgrade(holds);
+static enum grantResult upgrade(struct acquiring *acquiring, struct grantOutcome *outcome) {
+    const struct grantRequest *request = acquiring->request;
+    RedisModuleCtx *ctx = acquiring->holds.ctx;
+    struct waiter *other = otherUpgrade(acquiring);
     bool is_own = other && RedisModule_StringCompare(other->owner, request->owner) == 0;
-    if (other && !is_own && wouldWait(holds->ctx, request)) {
-        outcome->circle = circleOfTwo(holds->ctx, request->owner, other->owner, request->name);
+    if (other && !is_own && wouldWait(ctx, request)) {
+        outcome->circle = circleOfTwo(ctx, request->owner, other->owner, request->name);
         return GRANT_DEADLOCK;
     }
-    return beginToWait(holds, request, true);
+    return beginToWait(acquiring, true);
 }
 
-static enum grantResult acquireIn(struct holds *holds, const struct grantRequest *request,
-                                  struct grantOutcome *outcome) {
+static enum grantResult acquireIn(struct acquiring *acquiring, struct grantOutcome *outcome) {
+    const struct grantRequest *request = acquiring->request;
+    struct holds *holds = &acquiring->holds;
     if (holds->shape == HOLDS_WRONG_TYPE ||
         (request->mode != MODE_EXCLUSIVE && !holdsCanLease(holds))) {
         return GRANT_WRONG_TYPE;
@@ -183,24 +199,23 @@ static enum grantResult acquireIn(struct holds *holds, const struct grantRequest
     enum verdict verdict = rulesDecide(request->mode, &view);
     switch (verdict) {
     case VERDICT_GRANT:
-        if (mustStandBehind(holds->ctx, request)) {
-            return beginToWait(holds, request, false);
+        if (mustStandBehind(acquiring)) {
+            return beginToWait(acquiring, false);
         }
-        return takeFree(holds, request, outcome);
+        return takeFree(acquiring, outcome);
     case VERDICT_REENTER:
-        return take(holds, request, verdict, outcome);
+        return take(acquiring, verdict, outcome);
     case VERDICT_WAIT:
-        return beginToWait(holds, request, false);
+        return beginToWait(acquiring, false);
     case VERDICT_UPGRADE:
-        return upgrade(holds, request, outcome);
+        return upgrade(acquiring, outcome);
     case VERDICT_SELF_BLOCKED:
         break;
     }
-    return waitsForItself(holds, request, outcome);
+    return waitsForItself(acquiring, outcome);
 }
 
-/* What a request that has side keys, or respects a queue, has to know and to have before it looks
- * at the lock. */
+/* What a request that has side keys has to have before it looks at the lock. */
 static enum grantResult prepare(RedisModuleCtx *ctx, const struct grantRequest *request) {
     if (request->session) {
         eventsWatchClients(ctx);
@@ -213,15 +228,28 @@ static enum grantResult prepare(RedisModuleCtx *ctx, const struct grantRequest *
     if (request->fenced && fenceIsWrongType(ctx, request->name)) {
         return GRANT_WRONG_TYPE;
     }
-    if (request->discipline != FAIR && request->now_ms < fairqueueRestoredEnd()) {
+    return GRANT_DONE;
+}
+
+/* Finds out who waits. Returns whether the keys of the fair queue, if the request needs them, are of
+ * the right type. */
+static bool lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx) {
+    const struct grantRequest *request = acquiring->request;
+    if (request->discipline == FAIR) {
+        acquiring->fq_is_open = fairnessOpen(&acquiring->fq, ctx, request->name, request->now_ms);
+        if (!acquiring->fq_is_open) {
+            return false;
+        }
+    } else if (request->now_ms < fairqueueRestoredEnd()) {
         /* Places from an earlier life stand before whoever comes now, and one may be this owner's.
          */
         fairnessLoad(ctx, request->name, request->now_ms);
     }
-    if (request->discipline != FAIR) {
-        return GRANT_DONE;
+    acquiring->lock = findContended(ctx, request->name);
+    if (acquiring->lock && request->discipline == FAIR) {
+        acquiring->own = fairnessFind(acquiring->lock, request->owner);
     }
-    return fairnessLoad(ctx, request->name, request->now_ms) ? GRANT_DONE : GRANT_WRONG_TYPE;
+    return true;
 }
 
 enum grantResult grantAcquire(RedisModuleCtx *ctx, const struct grantRequest *request,
@@ -230,10 +258,14 @@ enum grantResult grantAcquire(RedisModuleCtx *ctx, const struct grantRequest *re
     if (prepared != GRANT_DONE) {
         return prepared;
     }
-    struct holds holds;
-    holdsOpen(&holds, ctx, request->name, request->now_ms, KEY_TO_WRITE);
-    enum grantResult result = acquireIn(&holds, request, outcome);
-    holdsClose(&holds);
+    struct acquiring acquiring = {.request = request};
+    if (!lookAtQueue(&acquiring, ctx)) {
+        return GRANT_WRONG_TYPE;
+    }
+    holdsOpen(&acquiring.holds, ctx, request->name, request->now_ms, KEY_TO_WRITE);
+    enum grantResult result = acquireIn(&acquiring, outcome);
+    holdsClose(&acquiring.holds);
+    closeFairQueue(&acquiring);
     return result;
 }
 
