@@ -139,6 +139,19 @@ int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner) {
     return REDISMODULE_OK;
 }
 
+int argsNumkeysOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int *keys) {
+    long long count;
+    if (RedisModule_StringToLongLong(argv[1], &count) != REDISMODULE_OK || count < 1 ||
+        count > ARGS_MOST_KEYS) {
+        return replyError(ctx, REPLY_BAD_NUMKEYS);
+    }
+    if (count + 3 > argc) {
+        return replyError(ctx, REPLY_SYNTAX);
+    }
+    *keys = (int)count;
+    return REDISMODULE_OK;
+}
+
 int argsSessionOrReply(RedisModuleCtx *ctx, unsigned long long *client_id) {
     *client_id = serverConnectionOf(ctx);
     return *client_id ? REDISMODULE_OK : replyError(ctx, REPLY_NO_SESSION);

@@ -14,6 +14,7 @@
 #include "rules.h"
 
 #define ARGS_LONGEST_OWNER 512
+#define ARGS_MOST_KEYS 1024
 
 /* How long a request may wait: BLOCK was left out, or is a number of ms, 0 = for ever. */
 #define ARGS_NO_BLOCK (-1)
@@ -47,6 +48,10 @@ int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
  * is the unix time: no lease or wait may end past the largest time. */
 int argsOptionsOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int first,
                        unsigned allowed, int64_t now_ms, struct argsOptions *options);
+
+/* Reads `numkeys key [key ...] owner` from argv[1] on: there is room for that many keys, 1 to 1,024,
+ * and an owner behind them. */
+int argsNumkeysOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int *keys);
 
 /* The connection that SESSION binds to. In a script, or a call from a module, there is none that we
  * would hear close: an error. */

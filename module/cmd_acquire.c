@@ -1,6 +1,6 @@
 /* Acquiring: LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE. */
+#include "acquire.h"
 #include "args.h"
-#include "grant.h"
 #include "handlers.h"
 #include "outcome.h"
 
@@ -27,19 +27,19 @@ static int acquire(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
     if ((options.given & ARGS_SESSION) && argsSessionOrReply(ctx, &session) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    struct grantRequest request = {
+    struct acquireRequest request = {
         .name = argv[1],
-        .owner = argv[2],
-        .mode = kind->mode,
+        .take = {.owner = argv[2],
+                 .mode = kind->mode,
+                 .lease_ms = options.lease_ms,
+                 .session = session,
+                 .fenced = options.given & ARGS_FENCED},
         .discipline = kind->discipline,
-        .session = session,
-        .fenced = options.given & ARGS_FENCED,
-        .lease_ms = options.lease_ms,
         .block_ms = options.block_ms,
         .now_ms = now_ms,
     };
     struct grantOutcome outcome = {0};
-    enum grantResult result = grantAcquire(ctx, &request, &outcome);
+    enum grantResult result = acquireLock(ctx, &request, &outcome);
     return outcomeReply(ctx, result, &outcome);
 }
 

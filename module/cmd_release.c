@@ -16,7 +16,7 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
             REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    enum grantGiveBack which = GIVE_BACK_ONLY_MODE;
+    enum giveBack which = GIVE_BACK_ONLY_MODE;
     if (options.given) {
         which = options.given & ARGS_READ ? GIVE_BACK_READ : GIVE_BACK_WRITE;
     }

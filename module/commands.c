@@ -2,6 +2,7 @@
  * it. The pages in docs/commands/ say the same in prose, and a test compares the two. */
 #include "commands.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "handlers.h"
@@ -44,6 +45,14 @@ static RedisModuleCommandArg acquire_args[] = {
     KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), FENCED_OPTION, {0}};
 static RedisModuleCommandArg read_args[] = {
     KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
+#define KEYS_ARGS                                                                      \
+    {.name = "numkeys", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1}, { \
+        .name = "key", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0,          \
+        .flags = REDISMODULE_CMD_ARG_MULTIPLE                                          \
+    }
+static RedisModuleCommandArg macquire_args[] = {
+    KEYS_ARGS, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
+static RedisModuleCommandArg mrelease_args[] = {KEYS_ARGS, OWNER_ARG, {0}};
 static RedisModuleCommandArg guard_args[] = {
     KEY_ARG,
     OWNER_ARG,
@@ -88,6 +97,21 @@ static RedisModuleCommandArg info_args[] = {KEY_ARG, NUMBER_OPTION("COUNT", "cou
             {0},                                          \
     }
 
+/* The first argument says how many keys follow. */
+#define FIRST_ARG_IS_NUMKEYS(key_flags)                   \
+    {                                                     \
+        {.flags = (key_flags),                            \
+         .begin_search_type = REDISMODULE_KSPEC_BS_INDEX, \
+         .bs.index.pos = 1,                               \
+         .find_keys_type = REDISMODULE_KSPEC_FK_KEYNUM,   \
+         .fk.keynum = {0, 1, 1}},                         \
+            {0},                                          \
+    }
+
+static RedisModuleCommandKeySpec acquires_keys[] = FIRST_ARG_IS_NUMKEYS(
+    REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_UPDATE);
+static RedisModuleCommandKeySpec frees_keys[] = FIRST_ARG_IS_NUMKEYS(
+    REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_DELETE);
 static RedisModuleCommandKeySpec acquires_key[] = FIRST_ARG_IS_KEY(
     REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_UPDATE);
 static RedisModuleCommandKeySpec frees_key[] = FIRST_ARG_IS_KEY(
@@ -137,6 +161,13 @@ static const struct commandRow command_rows[] = {
      "Ends an owner's wait for a lock.", acquires_key, key_owner_args},
     {"lock.force", forceCommand, WRITES, "write fast dangerous", 2, "O(1)",
      "Frees a lock, whoever holds it, and hands it to the next waiter.", frees_key, key_args},
+    {"lock.macquire", macquireCommand, "write deny-oom blocking", "write slow blocking", -4,
+     "O(K*log(N)), K being the number of keys and N the number of waiters",
+     "Takes several locks, all or none, or waits until all are the owner's.", acquires_keys,
+     macquire_args},
+    {"lock.mrelease", mreleaseCommand, "write", "write slow", -4,
+     "O(K*log(N)), K being the number of keys and N the number of holders and waiters",
+     "Gives one hold of each of several locks back.", frees_keys, mrelease_args},
     {"lock.guard", guardCommand, "write getkeys-api", "write", -4, "That of the command",
      "Runs a command if the owner holds the lock at that moment.", guards_key, guard_args},
     {"lock.info", infoCommand, "readonly fast", "read fast", -2,
@@ -145,8 +176,10 @@ static const struct commandRow command_rows[] = {
 };
 
 static int registerRow(RedisModuleCtx *ctx, const struct commandRow *row) {
-    if (RedisModule_CreateCommand(ctx, row->name, row->handler, row->flags, 1, 1, 1) !=
-        REDISMODULE_OK) {
+    /* With a number of keys in front there is no fixed range: the key spec says it. */
+    bool in_range = row->key_specs->find_keys_type == REDISMODULE_KSPEC_FK_RANGE;
+    if (RedisModule_CreateCommand(ctx, row->name, row->handler, row->flags, in_range, in_range,
+                                  in_range) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }
     RedisModuleCommand *command = RedisModule_GetCommand(ctx, row->name);

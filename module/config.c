@@ -15,7 +15,7 @@ enum numericConfig {
     MAX_WAITERS,
     NUMERIC_COUNT
 };
-enum boolConfig { REDISSON_INTEROP, BOOL_COUNT };
+enum boolConfig { REDISSON_INTEROP, DEADLOCK_DETECTION, BOOL_COUNT };
 
 static struct numericRow {
     const char *name;
@@ -35,6 +35,7 @@ static struct boolRow {
     int value;
 } boolean[BOOL_COUNT] = {
     [REDISSON_INTEROP] = {"redisson-interop", 0, 0},
+    [DEADLOCK_DETECTION] = {"deadlock-detection", 1, 1},
 };
 
 static long long getNumeric(const char *name, void *row) {
@@ -102,4 +103,8 @@ long long configMaxWaiters(void) {
 
 bool configRedissonInterop(void) {
     return boolean[REDISSON_INTEROP].value;
+}
+
+bool configDeadlockDetection(void) {
+    return boolean[DEADLOCK_DETECTION].value;
 }

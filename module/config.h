@@ -28,4 +28,7 @@ long long configMaxWaiters(void);
 /* lock.redisson-interop: whether a lock that becomes free is announced on Redisson's channel. */
 bool configRedissonInterop(void);
 
+/* lock.deadlock-detection: whether a wait that would close a circle is refused. */
+bool configDeadlockDetection(void);
+
 #endif

@@ -19,7 +19,7 @@
  * a few ms. */
 #define LOCKS_A_TURN 256
 
-static enum grantGiveBack whichOf(enum lockMode mode) {
+static enum giveBack whichOf(enum lockMode mode) {
     switch (mode) {
     case MODE_READ:
         return GIVE_BACK_READ;

@@ -13,6 +13,8 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int forceCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 

@@ -95,6 +95,10 @@ int64_t lockkeyCount(struct holds *holds, RedisModuleString *field) {
     return count;
 }
 
+size_t lockkeyFieldCount(const struct holds *holds) {
+    return RedisModule_ValueLength(holds->key);
+}
+
 void lockkeyPut(struct holds *holds, RedisModuleString *field, int64_t count) {
     RedisModuleString *value = RedisModule_CreateStringFromLongLong(holds->ctx, count);
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, value, NULL);

@@ -14,6 +14,7 @@
 #define LOCK_LOCKKEY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "keynames.h"
@@ -58,6 +59,9 @@ const char *lockkeyModeText(enum lockMode mode);
 
 /* Whether `value`, of a field, is a count; if so stores it. */
 bool lockkeyParseCount(RedisModuleString *value, int64_t *count);
+
+/* How many fields the hash has. */
+size_t lockkeyFieldCount(const struct holds *holds);
 
 /* Writes a field, and announces nothing. */
 void lockkeyPut(struct holds *holds, RedisModuleString *field, int64_t count);

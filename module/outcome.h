@@ -2,7 +2,7 @@
 #ifndef LOCK_OUTCOME_H
 #define LOCK_OUTCOME_H
 
-#include "grant.h"
+#include "grantresult.h"
 #include "redismodule.h"
 
 /* Replies `result`, with what `outcome` says; nothing when the client has begun to wait.

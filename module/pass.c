@@ -6,25 +6,19 @@
 
 #include "effects.h"
 #include "fairness.h"
-#include "fence.h"
+#include "joint.h"
 #include "rules.h"
-#include "sessions.h"
 #include "stats.h"
+#include "take.h"
 #include "waiters.h"
-
-void passBind(struct holds *holds, RedisModuleString *owner, unsigned long long session,
-              enum verdict verdict) {
-    if (session) {
-        sessionsBind(holds->ctx, holds->name, owner, session, holds->now_ms);
-    } else if (verdict == VERDICT_GRANT) {
-        sessionsUnbind(RedisModule_GetSelectedDb(holds->ctx), holds->name, owner);
-    }
-}
 
 /* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
 static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (!waiter->bc) {
         return false; /* a reserved place: its owner has to come back for it */
+    }
+    if (waiter->key_count > 1) {
+        return jointGrant(holds, waiter);
     }
     struct holdsView view;
     holdsSeenBy(holds, waiter->owner, &view);
@@ -32,18 +26,13 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (verdict != VERDICT_GRANT && verdict != VERDICT_REENTER) {
         return false;
     }
-    int64_t count = holdsTake(holds, waiter->owner, waiter->request.mode, waiter->lease_ms);
-    if (count == 0) {
+    struct take take = takeOfWaiter(waiter);
+    int64_t answer = takeHold(holds, &take, verdict);
+    if (answer == 0) {
         waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
         return true;
     }
-    effectsEvent(holds->ctx, holds->name, "lock.granted");
-    passBind(holds, waiter->owner, waiter->session ? waiter->client_id : 0, verdict);
-    if (waiter->fenced) {
-        count = fenceIssue(holds->ctx, holds->name, waiter->owner, verdict == VERDICT_REENTER,
-                           holds->now_ms);
-    }
-    waitersGrant(holds->ctx, waiter, count, holds->now_ms);
+    waitersGrant(holds->ctx, waiter, answer, holds->now_ms);
     return true;
 }
 

@@ -20,11 +20,6 @@ void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 /* The lock has just been freed by a command: hands it on, or says that it is free. */
 void passHandOn(struct holds *holds);
 
-/* The owner has just got a hold: binds its holds to the connection `session`, if that is not 0. A
- * first hold does not inherit the binding of holds that went some other way. */
-void passBind(struct holds *holds, RedisModuleString *owner, unsigned long long session,
-              enum verdict verdict);
-
 /* The owner has just taken the lock past the queue: lets in what else it waits for there. */
 void passAfterTake(struct holds *holds, RedisModuleString *owner);
 

@@ -93,7 +93,7 @@ static void refreshStale(struct holds *holds) {
 
 /* How many fields are holds. */
 static size_t holdFields(struct holds *holds) {
-    return RedisModule_ValueLength(holds->key) - 1;
+    return lockkeyFieldCount(holds) - 1; /* one is `mode` */
 }
 
 static void removeBoth(struct holds *holds) {

@@ -19,6 +19,8 @@ static const char *const counter_names[STATS_COUNTER_COUNT] = {
     [STATS_CANCELLED] = "cancelled",
     [STATS_SESSIONS_RELEASED] = "sessions_released",
     [STATS_CLIENTS_GONE] = "clients_gone",
+    [STATS_DEADLOCKS] = "deadlocks_refused",
+    [STATS_DEADLOCK_SEARCHES_CUT] = "deadlock_searches_cut",
 };
 
 static const struct {

@@ -16,6 +16,8 @@ enum statsCounter {
     STATS_SESSIONS_RELEASED, /* owners whose holds were given back because their connection closed
                               */
     STATS_CLIENTS_GONE,      /* waiters whose connection closed */
+    STATS_DEADLOCKS,         /* waits refused because they would have closed a circle */
+    STATS_DEADLOCK_SEARCHES_CUT, /* waits let in because looking for a circle took too long */
     STATS_COUNTER_COUNT
 };
 

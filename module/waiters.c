@@ -10,9 +10,14 @@
 #include "stats.h"
 
 static struct {
-    struct map by_client; /* the server's handle of a blocked client -> its waiter */
+    struct map by_client;   /* the server's handle of a blocked client -> its waiter */
+    struct waitgraph graph; /* the requests of those with a client */
     struct list lost_grants;
 } waiters;
+
+struct waitgraph *waitersGraph(void) {
+    return &waiters.graph;
+}
 
 size_t waitersCount(void) {
     return waiters.by_client.used;
@@ -119,6 +124,7 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct place 
  * keys of it, it stays for. */
 static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     stopTimer(ctx, waiter);
+    waitgraphLeave(&waiters.graph, &waiter->request);
     forgetClient(waiter);
     waiter->over = true;
     for (size_t i = 0; i < waiter->standing_count; i++) {
@@ -248,6 +254,7 @@ static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
     struct lock *lock = contendedOfPlace(&waiter->standings[0].place);
     int64_t now_ms = RedisModule_Milliseconds();
     forgetClient(waiter);
+    waitgraphLeave(&waiters.graph, &waiter->request);
     setDeadline(ctx, waiter, now_ms + configFairReserveMs(), now_ms);
     noteUnwritten(lock, waiter);
     contendedMarkDue(ctx, lock);
@@ -294,6 +301,7 @@ static struct waiter *newWaiter(RedisModuleString *owner, enum lockMode mode,
     waiter->request.owner = RedisModule_StringPtrLen(waiter->owner, &waiter->request.owner_length);
     waiter->request.mode = mode;
     waiter->request.discipline = discipline;
+    waiter->key_count = key_count;
     return waiter;
 }
 
@@ -324,6 +332,13 @@ static struct standing *nameStanding(struct waiter *waiter, size_t index, struct
     return standing;
 }
 
+/* A reserved place is not in the graph: nobody waits there, and it ends by itself. */
+static void enterGraph(struct waiter *waiter) {
+    if (waiter->bc && waiter->standing_count == waiter->key_count) {
+        waitgraphEnter(&waiters.graph, &waiter->request);
+    }
+}
+
 void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool first) {
     struct standing *standing = nameStanding(waiter, index, lock);
     if (first) {
@@ -331,13 +346,16 @@ void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool
     } else {
         waitqueueAdd(&lock->queue, &standing->place, &waiter->request);
     }
+    enterGraph(waiter);
 }
 
 void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {
     struct place *old_place = &old->standings[0].place;
     struct lock *lock = contendedOfPlace(old_place);
     struct standing *standing = nameStanding(waiter, 0, lock);
+    waitgraphLeave(&waiters.graph, &old->request);
     waitqueueTakeOver(old_place, &standing->place, &waiter->request);
+    enterGraph(waiter);
     waiter->ticket = old->ticket;
     waiter->since_ms = old->since_ms;
     stopTimer(ctx, old);

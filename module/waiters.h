@@ -22,6 +22,7 @@
 
 #include "contended.h"
 #include "redismodule.h"
+#include "waitgraph.h"
 #include "waitqueue.h"
 
 /* A deadline that never comes: BLOCK 0. */
@@ -59,7 +60,8 @@ struct waiter {
     bool has_timer;
     bool over;  /* out of its queue; only its place in the keys is left to be removed */
     bool noted; /* stands in the lock's `fair.unwritten` */
-    size_t standing_count;
+    size_t key_count;
+    size_t standing_count; /* in how many of its keys' queues it stands, or has stood */
     struct standing standings[];
 };
 
@@ -84,7 +86,7 @@ bool waitersHaveRoom(void);
 struct waiter *waitersBlock(RedisModuleCtx *ctx, const struct waitersSpec *spec);
 
 /* Makes the waiter stand in this lock's queue, as its key number `index`; at the head if `first`.
- */
+ * With the last of its keys it begins to wait. */
 void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool first);
 
 /* Makes a fair waiter stand where `old`, its owner's, stands; the client of `old`, if it has one,
@@ -110,6 +112,9 @@ void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding h
  * copied. */
 void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, bool asks, int slot,
                           const char *address, size_t length);
+
+/* Who of them waits for whom. */
+struct waitgraph *waitersGraph(void);
 
 /* How many clients wait. */
 size_t waitersCount(void);

@@ -1,0 +1,226 @@
+/* See deadlock.h. */
+#include "deadlock.h"
+
+#include <string.h>
+
+#include "config.h"
+#include "contended.h"
+#include "holds.h"
+#include "mem.h"
+#include "stats.h"
+#include "waiters.h"
+#include "waitgraph.h"
+
+/* A search that takes more steps is given up: these take some 10 ms. */
+#define MOST_STEPS 20000
+
+/* Of a longer circle the text shows the first and the last waits, of a longer name its beginning.
+ */
+#define MOST_SHOWN 8
+#define LONGEST_SHOWN 64
+
+/* ---- the text ---- */
+
+static void append(RedisModuleCtx *ctx, RedisModuleString *text, const char *words) {
+    RedisModule_StringAppendBuffer(ctx, text, words, strlen(words));
+}
+
+static void appendName(RedisModuleCtx *ctx, RedisModuleString *text, const char *bytes,
+                       size_t length) {
+    bool is_cut = length > LONGEST_SHOWN;
+    RedisModule_StringAppendBuffer(ctx, text, bytes, is_cut ? LONGEST_SHOWN : length);
+    if (is_cut) {
+        append(ctx, text, "...");
+    }
+}
+
+static void appendNumber(RedisModuleCtx *ctx, RedisModuleString *text, const char *before,
+                         long long number, const char *after) {
+    RedisModuleString *digits =
+        RedisModule_CreateStringPrintf(ctx, "%s%lld%s", before, number, after);
+    append(ctx, text, RedisModule_StringPtrLen(digits, NULL));
+    RedisModule_FreeString(ctx, digits);
+}
+
+/* One wait as the text tells it: `a waits for k held by b`. */
+struct sentence {
+    const char *owner, *key, *other;
+    size_t owner_length, key_length, other_length;
+    int db; /* to be told, or -1 */
+    bool behind;
+};
+
+static void appendSentence(RedisModuleCtx *ctx, RedisModuleString *text,
+                           const struct sentence *sentence) {
+    appendName(ctx, text, sentence->owner, sentence->owner_length);
+    append(ctx, text, " waits for ");
+    appendName(ctx, text, sentence->key, sentence->key_length);
+    if (sentence->db >= 0) {
+        appendNumber(ctx, text, " (db ", sentence->db, ")");
+    }
+    append(ctx, text, sentence->behind ? " behind " : " held by ");
+    appendName(ctx, text, sentence->other, sentence->other_length);
+}
+
+static RedisModuleString *beginText(RedisModuleCtx *ctx) {
+    statsCount(STATS_DEADLOCKS);
+    return RedisModule_CreateString(ctx, "", 0);
+}
+
+static void appendHeldBy(RedisModuleCtx *ctx, RedisModuleString *text, RedisModuleString *owner,
+                         RedisModuleString *name, RedisModuleString *other) {
+    struct sentence sentence = {.db = -1};
+    sentence.owner = RedisModule_StringPtrLen(owner, &sentence.owner_length);
+    sentence.key = RedisModule_StringPtrLen(name, &sentence.key_length);
+    sentence.other = RedisModule_StringPtrLen(other, &sentence.other_length);
+    appendSentence(ctx, text, &sentence);
+}
+
+RedisModuleString *deadlockOfOne(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *owner) {
+    RedisModuleString *text = beginText(ctx);
+    appendHeldBy(ctx, text, owner, name, owner);
+    return text;
+}
+
+RedisModuleString *deadlockOfTwo(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *one, RedisModuleString *other) {
+    RedisModuleString *text = beginText(ctx);
+    appendHeldBy(ctx, text, one, name, other);
+    append(ctx, text, ", ");
+    appendHeldBy(ctx, text, other, name, one);
+    return text;
+}
+
+static struct lock *lockOf(struct waitqueue *queue) {
+    return LIST_ELEMENT(queue, struct lock, queue);
+}
+
+static bool isInOneDb(const struct waitgraphCircle *circle) {
+    for (size_t i = 1; i < circle->length; i++) {
+        if (lockOf(circle->steps[i].queue)->db != lockOf(circle->steps[0].queue)->db) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
+                       const struct waitgraphCircle *circle, size_t i) {
+    const struct waitgraphStep *step = &circle->steps[i];
+    const struct waitgraphStep *next = &circle->steps[(i + 1) % circle->length];
+    struct sentence sentence = {.owner = step->owner,
+                                .owner_length = step->owner_length,
+                                .other = next->owner,
+                                .other_length = next->owner_length,
+                                .db = isInOneDb(circle) ? -1 : lockOf(step->queue)->db,
+                                .behind = step->behind};
+    sentence.key = RedisModule_StringPtrLen(lockOf(step->queue)->name, &sentence.key_length);
+    appendSentence(ctx, text, &sentence);
+}
+
+static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitgraphCircle *circle) {
+    RedisModuleString *text = beginText(ctx);
+    size_t left_out = circle->length > MOST_SHOWN ? circle->length - MOST_SHOWN : 0;
+    for (size_t i = 0; i < circle->length; i++) {
+        if (i > 0) {
+            append(ctx, text, ", ");
+        }
+        if (left_out > 0 && i == MOST_SHOWN / 2) {
+            appendNumber(ctx, text, "... ", (long long)left_out, " more waits ..., ");
+            i += left_out;
+        }
+        appendStep(ctx, text, circle, i);
+    }
+    return text;
+}
+
+/* ---- who holds a lock ---- */
+
+struct asking {
+    RedisModuleCtx *ctx;
+    struct waitgraphSearch *search;
+    struct holds holds;
+    enum lockMode mode;
+    int64_t now_ms;
+};
+
+static void reachHolder(const struct holder *holder, void *data) {
+    const struct asking *asking = data;
+    if (rulesConflict(asking->mode, holder->mode) && holder->lease_end_ms > asking->now_ms) {
+        size_t length;
+        const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
+        waitgraphReach(asking->search, bytes, length);
+    }
+}
+
+/* Whether the owner's hold is in the way. Of a read hold only the lease may be over before the
+ * key's. */
+static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
+    struct holdsView view;
+    holdsSeenBy(&asking->holds, owner, &view);
+    if (view.foreign) {
+        return false;
+    }
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        bool holds_it = view.own[mode] > 0 && rulesConflict(asking->mode, (enum lockMode)mode);
+        if (holds_it &&
+            (mode != MODE_READ || leasesEndOf(&asking->holds.leases, owner) > asking->now_ms)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void reachIfHolder(struct waitgraphSearch *search, const struct request *request,
+                          void *data) {
+    struct asking *asking = data;
+    RedisModuleString *owner =
+        RedisModule_CreateString(asking->ctx, request->owner, request->owner_length);
+    if (isInTheWay(asking, owner)) {
+        waitgraphReach(search, request->owner, request->owner_length);
+    }
+    RedisModule_FreeString(asking->ctx, owner);
+}
+
+/* Looks at the holders, or asks for each waiter whether it is one, whichever are fewer: a lock may
+ * have thousands of readers of whom nobody waits for anything. */
+static void reachHolders(struct waitgraphSearch *search, struct waitqueue *queue,
+                         enum lockMode mode, void *data) {
+    struct asking *asking = data;
+    const struct lock *lock = lockOf(queue);
+    asking->search = search;
+    asking->mode = mode;
+    RedisModule_SelectDb(asking->ctx, lock->db);
+    holdsOpen(&asking->holds, asking->ctx, lock->name, asking->now_ms, KEY_TO_READ);
+    if (asking->holds.shape == HOLDS_READ_WRITE &&
+        lockkeyFieldCount(&asking->holds) > waitersCount()) {
+        waitgraphEachRequest(search, reachIfHolder, asking);
+    } else {
+        holdsEach(&asking->holds, reachHolder, asking);
+    }
+    holdsClose(&asking->holds);
+}
+
+/* ---- the search ---- */
+
+RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *wait) {
+    if (!configDeadlockDetection()) {
+        return NULL;
+    }
+    struct request asker = {.mode = wait->mode, .discipline = wait->discipline};
+    asker.owner = RedisModule_StringPtrLen(wait->owner, &asker.owner_length);
+    struct waitgraphAim aim = {wait->queues, wait->queue_count, wait->first};
+    struct asking asking = {.ctx = ctx, .now_ms = wait->now_ms};
+    struct waitgraphCircle *circle = NULL;
+    int db = RedisModule_GetSelectedDb(ctx);
+    enum waitgraphResult result = waitgraphFindCircle(waitersGraph(), &asker, &aim, MOST_STEPS,
+                                                      reachHolders, &asking, &circle);
+    RedisModule_SelectDb(ctx, db);
+    if (result == WAITGRAPH_GAVE_UP) {
+        statsCount(STATS_DEADLOCK_SEARCHES_CUT);
+    }
+    RedisModuleString *text = result == WAITGRAPH_CIRCLE ? textOf(ctx, circle) : NULL;
+    memFree(circle);
+    return text;
+}

@@ -1,0 +1,39 @@
+/* Refusing waits that would never end: the search of waitgraph.h, with the holders read from the
+ * keys, and the text that names the circle.
+ */
+#ifndef LOCK_DEADLOCK_H
+#define LOCK_DEADLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "redismodule.h"
+#include "rules.h"
+#include "waitqueue.h"
+
+/* A wait that is about to begin. */
+struct deadlockWait {
+    RedisModuleString *owner;
+    enum lockMode mode;
+    enum discipline discipline;
+    struct waitqueue **queues; /* of locks that contended.h knows */
+    size_t queue_count;
+    bool first; /* stands at the head */
+    int64_t now_ms;
+};
+
+/* The text of the circle that this wait would close, or NULL: there is none,
+ * lock.deadlock-detection is off, or the search would have taken too long (which INFO counts). The
+ * text is the caller's, to be freed with RedisModule_FreeString. Each text counts as a deadlock
+ * refused. */
+RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *wait);
+
+/* The circles that every lock can make by itself, refused whatever the config says: an owner waits
+ * for itself; two readers wait for each other to stop reading. */
+RedisModuleString *deadlockOfOne(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *owner);
+RedisModuleString *deadlockOfTwo(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *one, RedisModuleString *other);
+
+#endif
