@@ -56,7 +56,7 @@ static enum grantResult beginToWait(struct acquiring *acquiring, bool at_head,
                                     struct grantOutcome *outcome) {
     const struct acquireRequest *request = acquiring->request;
     struct holds *holds = &acquiring->holds;
-    struct queueingKey key = {.name = request->name, .first = at_head};
+    struct queueingKey key = {.holds = holds, .first = at_head};
     struct queueing queueing = {
         .take = &request->take,
         .discipline = request->discipline,

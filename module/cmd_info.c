@@ -26,32 +26,31 @@ static const char *modeName(enum lockMode mode) {
 }
 
 struct holderList {
-    RedisModuleCtx *ctx;
-    RedisModuleString *name;
-    int64_t now_ms;
+    struct holds *holds;
     long length;
 };
 
 static void replyHolder(const struct holder *holder, void *data) {
     struct holderList *list = data;
-    bool ends = holder->lease_end_ms != HOLDS_NO_END;
-    replyMap(list->ctx, 5);
-    replyFieldString(list->ctx, "owner", holder->owner);
-    replyFieldText(list->ctx, "mode", modeName(holder->mode));
-    replyFieldInteger(list->ctx, "holds", holder->count);
-    replyFieldInteger(list->ctx, "pttl", ends ? holder->lease_end_ms - list->now_ms : -1);
+    RedisModuleCtx *ctx = list->holds->ctx;
+    int64_t end_ms = holdsLeaseEnd(list->holds, holder);
+    replyMap(ctx, 5);
+    replyFieldString(ctx, "owner", holder->owner);
+    replyFieldText(ctx, "mode", modeName(holder->mode));
+    replyFieldInteger(ctx, "holds", holder->count);
+    replyFieldInteger(ctx, "pttl", end_ms == HOLDS_NO_END ? -1 : end_ms - list->holds->now_ms);
     unsigned long long client_id =
-        sessionsClientOf(RedisModule_GetSelectedDb(list->ctx), list->name, holder->owner);
+        sessionsClientOf(RedisModule_GetSelectedDb(ctx), list->holds->name, holder->owner);
     if (client_id) {
-        replyFieldInteger(list->ctx, "session", (int64_t)client_id);
+        replyFieldInteger(ctx, "session", (int64_t)client_id);
     } else {
-        replyFieldNull(list->ctx, "session");
+        replyFieldNull(ctx, "session");
     }
     list->length++;
 }
 
 static void replyHolders(struct holds *holds) {
-    struct holderList list = {holds->ctx, holds->name, holds->now_ms, 0};
+    struct holderList list = {holds, 0};
     replyFieldName(holds->ctx, "holders");
     replyListStart(holds->ctx);
     holdsEach(holds, replyHolder, &list);

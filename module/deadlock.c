@@ -138,34 +138,32 @@ static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitgraphCirc
 /* ---- who holds a lock ---- */
 
 struct asking {
-    RedisModuleCtx *ctx;
+    const struct deadlockWait *wait;
     struct waitgraphSearch *search;
-    struct holds holds;
+    struct holds *holds; /* of the lock that is looked at */
     enum lockMode mode;
-    int64_t now_ms;
 };
 
 static void reachHolder(const struct holder *holder, void *data) {
     const struct asking *asking = data;
-    if (rulesConflict(asking->mode, holder->mode) && holder->lease_end_ms > asking->now_ms) {
+    if (rulesConflict(asking->mode, holder->mode)) {
         size_t length;
         const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
         waitgraphReach(asking->search, bytes, length);
     }
 }
 
-/* Whether the owner's hold is in the way. Of a read hold only the lease may be over before the
- * key's. */
+/* Whether the owner's hold is in the way, and its lease not over. */
 static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
     struct holdsView view;
-    holdsSeenBy(&asking->holds, owner, &view);
+    holdsSeenBy(asking->holds, owner, &view);
     if (view.foreign) {
         return false;
     }
     for (int mode = 0; mode < MODE_COUNT; mode++) {
         bool holds_it = view.own[mode] > 0 && rulesConflict(asking->mode, (enum lockMode)mode);
-        if (holds_it &&
-            (mode != MODE_READ || leasesEndOf(&asking->holds.leases, owner) > asking->now_ms)) {
+        const struct holder holder = {.owner = owner, .mode = (enum lockMode)mode};
+        if (holds_it && holdsLeaseEnd(asking->holds, &holder) > asking->holds->now_ms) {
             return true;
         }
     }
@@ -175,31 +173,41 @@ static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
 static void reachIfHolder(struct waitgraphSearch *search, const struct request *request,
                           void *data) {
     struct asking *asking = data;
-    RedisModuleString *owner =
-        RedisModule_CreateString(asking->ctx, request->owner, request->owner_length);
+    RedisModuleCtx *ctx = asking->holds->ctx;
+    RedisModuleString *owner = RedisModule_CreateString(ctx, request->owner, request->owner_length);
     if (isInTheWay(asking, owner)) {
         waitgraphReach(search, request->owner, request->owner_length);
     }
-    RedisModule_FreeString(asking->ctx, owner);
+    RedisModule_FreeString(ctx, owner);
 }
 
 /* Looks at the holders, or asks for each waiter whether it is one, whichever are fewer: a lock may
  * have thousands of readers of whom nobody waits for anything. */
+static void reachHoldersOf(struct asking *asking, struct holds *holds) {
+    asking->holds = holds;
+    if (holds->shape == HOLDS_READ_WRITE && lockkeyFieldCount(holds) > waitersCount()) {
+        waitgraphEachRequest(asking->search, reachIfHolder, asking);
+    } else {
+        holdsEach(holds, reachHolder, asking);
+    }
+}
+
 static void reachHolders(struct waitgraphSearch *search, struct waitqueue *queue,
                          enum lockMode mode, void *data) {
     struct asking *asking = data;
-    const struct lock *lock = lockOf(queue);
+    const struct deadlockWait *wait = asking->wait;
     asking->search = search;
     asking->mode = mode;
-    RedisModule_SelectDb(asking->ctx, lock->db);
-    holdsOpen(&asking->holds, asking->ctx, lock->name, asking->now_ms, KEY_TO_READ);
-    if (asking->holds.shape == HOLDS_READ_WRITE &&
-        lockkeyFieldCount(&asking->holds) > waitersCount()) {
-        waitgraphEachRequest(search, reachIfHolder, asking);
-    } else {
-        holdsEach(&asking->holds, reachHolder, asking);
+    if (queue == wait->queues[0]) {
+        reachHoldersOf(asking, wait->holds); /* the only one as a rule, and open already */
+        return;
     }
-    holdsClose(&asking->holds);
+    struct holds holds;
+    const struct lock *lock = lockOf(queue);
+    RedisModule_SelectDb(wait->holds->ctx, lock->db);
+    holdsOpen(&holds, wait->holds->ctx, lock->name, wait->holds->now_ms, KEY_TO_READ);
+    reachHoldersOf(asking, &holds);
+    holdsClose(&holds);
 }
 
 /* ---- the search ---- */
@@ -211,7 +219,7 @@ RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *
     struct request asker = {.mode = wait->mode, .discipline = wait->discipline};
     asker.owner = RedisModule_StringPtrLen(wait->owner, &asker.owner_length);
     struct waitgraphAim aim = {wait->queues, wait->queue_count, wait->first};
-    struct asking asking = {.ctx = ctx, .now_ms = wait->now_ms};
+    struct asking asking = {.wait = wait};
     struct waitgraphCircle *circle = NULL;
     int db = RedisModule_GetSelectedDb(ctx);
     enum waitgraphResult result = waitgraphFindCircle(waitersGraph(), &asker, &aim, MOST_STEPS,

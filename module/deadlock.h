@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "holds.h"
 #include "redismodule.h"
 #include "rules.h"
 #include "waitqueue.h"
@@ -17,10 +18,10 @@ struct deadlockWait {
     RedisModuleString *owner;
     enum lockMode mode;
     enum discipline discipline;
-    struct waitqueue **queues; /* of locks that contended.h knows */
+    struct waitqueue **queues; /* of locks that contended.h knows, at least one */
     size_t queue_count;
-    bool first; /* stands at the head */
-    int64_t now_ms;
+    struct holds *holds; /* the first queue's lock, open */
+    bool first;          /* stands at the head */
 };
 
 /* The text of the circle that this wait would close, or NULL: there is none,

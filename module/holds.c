@@ -153,9 +153,13 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     struct visitor *visitor = data;
     struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};
     if (lockkeyParseCount(value, &holder.count)) {
-        holder.lease_end_ms = lockkeyEnd(visitor->holds);
         visitor->visit(&holder, visitor->context);
     }
+}
+
+int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
+    return holds->shape == HOLDS_READ_WRITE ? rwholdsLeaseEnd(holds, holder->owner, holder->mode)
+                                            : lockkeyEnd(holds);
 }
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),

@@ -59,10 +59,13 @@ struct holder {
     RedisModuleString *owner; /* valid during the call */
     enum lockMode mode;
     int64_t count;
-    int64_t lease_end_ms; /* or HOLDS_NO_END */
 };
 
-/* Calls `visit` for each owner and mode that holds the lock, in no order. Nobody for a free lock or
+/* When the lease of this hold ends, unix ms, or HOLDS_NO_END. */
+int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder);
+
+/* Calls `visit` for each owner and mode that holds the lock by a lease that is not over, in no
+ * order. Nobody for a free lock or
  * a foreign hash. */
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context);

@@ -2,6 +2,7 @@
 #include "joint.h"
 
 #include "mem.h"
+#include "server.h"
 #include "stats.h"
 
 struct joint *jointNew(size_t room) {
@@ -119,14 +120,21 @@ static bool isAtHead(const struct place *place) {
     return waitqueueFirst(place->queue) == place;
 }
 
+/* Whether a client could write this key now. Asked of the other keys: whoever runs the pass has seen
+ * to its own. In a cluster one key of a slot may have gone ahead to another node. */
+static bool isServed(const struct jointKey *key) {
+    return key->holds != &key->opened || !serverIsCluster() ||
+           serverConsentTo(key->holds->ctx, key->holds->name) == SERVER_ACCEPTS;
+}
+
 /* Like jointJudge, for who stands in all the queues. */
 static enum grantResult judgeWaiter(struct joint *joint, const struct waiter *waiter) {
     enum grantResult result = GRANT_DONE;
     for (size_t i = 0; i < joint->count; i++) {
         struct jointKey *key = &joint->keys[i];
         enum grantResult one = judgeHolds(key, waiter->owner);
-        if (one == GRANT_DONE && key->verdict == VERDICT_GRANT &&
-            !isAtHead(&waiter->standings[i].place)) {
+        bool is_behind = key->verdict == VERDICT_GRANT && !isAtHead(&waiter->standings[i].place);
+        if (one == GRANT_DONE && (is_behind || !isServed(key))) {
             one = GRANT_BUSY;
         }
         if (outweighs(one, result)) {

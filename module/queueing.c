@@ -42,7 +42,7 @@ static void stand(RedisModuleCtx *ctx, const struct queueing *queueing, struct w
 static void findLocks(RedisModuleCtx *ctx, const struct queueing *queueing) {
     int db = RedisModule_GetSelectedDb(ctx);
     for (size_t i = 0; i < queueing->key_count; i++) {
-        queueing->keys[i].lock = contendedFindOrMake(db, queueing->keys[i].name);
+        queueing->keys[i].lock = contendedFindOrMake(db, queueing->keys[i].holds->name);
     }
 }
 
@@ -53,16 +53,19 @@ static void dropLocks(RedisModuleCtx *ctx, const struct queueing *queueing) {
     }
 }
 
-/* In the queue of a key that its owner holds a request for several keys stands at the head, and
- * nobody is in its way: only an upgrade waits for other holders there. */
-static size_t queuesToWaitIn(const struct queueing *queueing, struct waitqueue **queues) {
-    size_t count = 0;
+/* Where somebody is in the way: an owner that holds one of several keys already stands at the head
+ * there and waits for nobody. */
+static void addQueues(const struct queueing *queueing, struct deadlockWait *wait) {
     for (size_t i = 0; i < queueing->key_count; i++) {
-        if (!queueing->keys[i].first || queueing->key_count == 1) {
-            queues[count++] = &queueing->keys[i].lock->queue;
+        const struct queueingKey *key = &queueing->keys[i];
+        if (key->first && queueing->key_count > 1) {
+            continue;
         }
+        if (wait->queue_count == 0) {
+            wait->holds = key->holds;
+        }
+        wait->queues[wait->queue_count++] = &key->lock->queue;
     }
-    return count;
 }
 
 static RedisModuleString *circleOf(RedisModuleCtx *ctx, const struct queueing *queueing) {
@@ -75,9 +78,8 @@ static RedisModuleString *circleOf(RedisModuleCtx *ctx, const struct queueing *q
         .discipline = queueing->discipline,
         .queues = many ? many : &one,
         .first = queueing->key_count == 1 && queueing->keys[0].first,
-        .now_ms = queueing->now_ms,
     };
-    wait.queue_count = queuesToWaitIn(queueing, wait.queues);
+    addQueues(queueing, &wait);
     RedisModuleString *circle = deadlockFind(ctx, &wait);
     memFree(many);
     return circle;

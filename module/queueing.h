@@ -20,9 +20,9 @@
 
 /* One key to wait for. */
 struct queueingKey {
-    RedisModuleString *name;
-    struct lock *lock; /* set by queueingBegin */
-    bool first;        /* is to stand at the head (rule 2) */
+    struct holds *holds; /* open */
+    struct lock *lock;   /* set by queueingBegin */
+    bool first;          /* is to stand at the head (rule 2) */
 };
 
 struct queueing {

@@ -282,8 +282,8 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     struct visitor *visitor = data;
     struct holds *holds = visitor->holds;
     struct holder holder = {.owner = field, .mode = MODE_READ};
-    holder.lease_end_ms = leasesEndOf(&holds->leases, field);
-    if (!lockkeyParseCount(value, &holder.count) || holder.lease_end_ms <= holds->now_ms) {
+    if (!lockkeyParseCount(value, &holder.count) ||
+        leasesEndOf(&holds->leases, field) <= holds->now_ms) {
         return;
     }
     size_t length;
@@ -296,6 +296,13 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     holder.owner = RedisModule_CreateString(holds->ctx, bytes, length - WRITE_SUFFIX_LENGTH);
     visitor->visit(&holder, visitor->context);
     RedisModule_FreeString(holds->ctx, holder.owner);
+}
+
+int64_t rwholdsLeaseEnd(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+    RedisModuleString *field = fieldOf(holds, owner, mode);
+    int64_t end_ms = leasesEndOf(&holds->leases, field);
+    RedisModule_FreeString(holds->ctx, field);
+    return end_ms;
 }
 
 void rwholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
