@@ -186,6 +186,9 @@ void waitgraphReach(struct waitgraphSearch *search, const char *owner, size_t le
 
 /* The ties of the queue that stand before this order and conflict with a request for `mode`. */
 static void reachTies(struct waitgraphSearch *search, enum lockMode mode, int64_t order) {
+    if (!goesOn(search)) {
+        return; /* and leave `behind` as it was when the circle was found */
+    }
     search->behind = true;
     for (struct place *place = fromTie(search->queue->ties.first); place && goesOn(search);
          place = fromTie(place->in_ties.next)) {
