@@ -184,28 +184,6 @@ void waitgraphReach(struct waitgraphSearch *search, const char *owner, size_t le
     }
 }
 
-/* The ties of the queue that stand before this order and conflict with a request for `mode`. */
-static void reachTies(struct waitgraphSearch *search, enum lockMode mode, int64_t order) {
-    if (!goesOn(search)) {
-        return; /* and leave `behind` as it was when the circle was found */
-    }
-    search->behind = true;
-    for (struct place *place = fromTie(search->queue->ties.first); place && goesOn(search);
-         place = fromTie(place->in_ties.next)) {
-        const struct request *request = place->request;
-        if (place->order < order && rulesConflict(mode, request->mode)) {
-            waitgraphReach(search, request->owner, request->owner_length);
-        } else {
-            takeStep(search);
-        }
-    }
-}
-
-static void reachHolders(struct waitgraphSearch *search, enum lockMode mode) {
-    search->behind = false;
-    search->holders(search, search->queue, mode, search->context);
-}
-
 /* Where an owner stands that has a place here, or is about to get one at `order`. Of several only
  * the first counts: once it has the lock there, the others are re-entries (rule 2). A place without
  * a client counts for a fair request, which takes it over. */
@@ -221,28 +199,67 @@ static int64_t firstOrder(const struct waitqueue *queue, const struct request *r
     return order;
 }
 
-/* Whoever is in the way of the asker itself in this queue. What is seen here is not noted as seen:
- * the asker's own holds are not in its way, but in that of others. */
-static void lookFromAsker(struct waitgraphSearch *search, struct waitqueue *queue, bool first) {
-    search->queue = queue;
-    bool all_wait_here_only = waitgraphSize(search->graph) == queue->in_graph - queue->ties.length;
-    if (all_wait_here_only) {
-        return; /* nobody who holds this lock waits for another */
+/* Whoever has a tie here that conflicts with a request for `mode`, and stands before this order:
+ * with that place or with an earlier one, after which it is a re-entry. */
+static void reachTies(struct waitgraphSearch *search, enum lockMode mode, int64_t order) {
+    search->behind = true;
+    for (struct place *place = fromTie(search->queue->ties.first); place && goesOn(search);
+         place = fromTie(place->in_ties.next)) {
+        const struct request *request = place->request;
+        if (rulesConflict(mode, request->mode) &&
+            (place->order < order || firstOrder(search->queue, request, place->order) < order)) {
+            waitgraphReach(search, request->owner, request->owner_length);
+        } else {
+            takeStep(search);
+        }
     }
-    reachHolders(search, search->asker->mode);
-    if (!first && queue->ties.length > 0) {
-        reachTies(search, search->asker->mode, firstOrder(queue, search->asker, INT64_MAX));
+}
+
+static void reachThoseAhead(struct waitgraphSearch *search, enum lockMode mode, int64_t order) {
+    if (goesOn(search)) { /* or `behind` would not be as it was when the circle was found */
+        reachTies(search, mode, order);
     }
+}
+
+static void reachHolders(struct waitgraphSearch *search, enum lockMode mode) {
+    search->behind = false;
+    search->holders(search, search->queue, mode, search->context);
 }
 
 static struct waitqueueSeen *seenIn(struct waitgraphSearch *search, struct waitqueue *queue) {
     if (queue->seen.search != search->graph->searches) {
-        queue->seen = (struct waitqueueSeen){.search = search->graph->searches};
+        queue->seen = (struct waitqueueSeen){.search = search->graph->searches, .asker = INT64_MAX};
         for (int mode = 0; mode < MODE_COUNT; mode++) {
             queue->seen.before[mode] = INT64_MIN;
         }
     }
     return &queue->seen;
+}
+
+/* The asker, if it is going to stand before this order here: as an upgrade does, or a fair request
+ * in its owner's old place, or a request whose owner waits here already. */
+static void reachAsker(struct waitgraphSearch *search, enum lockMode mode, int64_t order) {
+    if (goesOn(search) && seenIn(search, search->queue)->asker < order &&
+        rulesConflict(mode, search->asker->mode)) {
+        search->behind = true;
+        waitgraphReach(search, search->asker->owner, search->asker->owner_length);
+    }
+}
+
+/* Whoever is in the way of the asker itself in this queue. What is seen here is not noted as seen:
+ * the asker's own holds are not in its way, but in that of others. */
+static void lookFromAsker(struct waitgraphSearch *search, struct waitqueue *queue, bool first) {
+    int64_t order = first ? INT64_MIN : firstOrder(queue, search->asker, INT64_MAX);
+    bool all_wait_here_only = waitgraphSize(search->graph) == queue->in_graph - queue->ties.length;
+    if (order == INT64_MAX && all_wait_here_only) {
+        return; /* nobody who holds this lock waits for another */
+    }
+    search->queue = queue;
+    seenIn(search, queue)->asker = order;
+    reachHolders(search, search->asker->mode);
+    if (!first) {
+        reachThoseAhead(search, search->asker->mode, order);
+    }
 }
 
 /* Whoever is in the way of the owner that stands here. */
@@ -254,13 +271,11 @@ static void lookFromPlace(struct waitgraphSearch *search, const struct place *pl
         seen->holders[mode] = true;
         reachHolders(search, mode);
     }
-    if (place->queue->ties.length == 0) {
-        return;
-    }
     int64_t order = firstOrder(place->queue, place->request, place->order);
+    reachAsker(search, mode, order);
     if (order > seen->before[mode]) {
         seen->before[mode] = order;
-        reachTies(search, mode, order);
+        reachThoseAhead(search, mode, order);
     }
 }
 

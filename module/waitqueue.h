@@ -42,7 +42,7 @@ struct place {
     struct link of_request;
     struct waitqueue *queue; /* NULL while it stands in none */
     struct request *request;
-    int64_t order; /* lower than that of every place behind it in its queue */
+    int64_t order;          /* lower than that of every place behind it in its queue */
     struct link in_ties;
     bool is_tie; /* stands in the queue's `ties` */
 };
@@ -50,6 +50,7 @@ struct place {
 /* What one search of the waitgraph has seen of a queue. */
 struct waitqueueSeen {
     uint64_t search;
+    int64_t asker; /* where the asker is going to stand, INT64_MAX if at the end or not at all */
     int64_t
         before[MODE_COUNT];   /* the ties below this order, as a request for this mode sees them */
     bool holders[MODE_COUNT]; /* who is in the way of such a request */
