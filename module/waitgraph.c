@@ -215,9 +215,36 @@ static void reachTies(struct waitgraphSearch *search, enum lockMode mode, int64_
     }
 }
 
+static struct place *fromWriter(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct place, in_writers) : NULL;
+}
+
+/* A reader that stands at this order waits also for the writers ahead that wait nowhere else: the
+ * other readers, who hold the lock or stand ahead, are in their way although not in its own. The
+ * last of those writers leads wherever any of them does. A writer need not ask: whatever is in the
+ * way of one ahead is in its own. */
+static void reachLastWriter(struct waitgraphSearch *search, enum lockMode mode, int64_t order) {
+    if (rulesConflict(mode, MODE_READ)) {
+        return;
+    }
+    search->behind = true;
+    for (struct place *place = fromWriter(search->queue->writers.last); place && goesOn(search);
+         place = fromWriter(place->in_writers.prev)) {
+        if (place->order < order && !place->is_tie && isIn(place->request)) {
+            waitgraphReach(search, place->request->owner, place->request->owner_length);
+            return;
+        }
+        takeStep(search);
+    }
+}
+
+/* Whoever stands before this order and leads to somebody whom the holders do not lead to. */
 static void reachThoseAhead(struct waitgraphSearch *search, enum lockMode mode, int64_t order) {
     if (goesOn(search)) { /* or `behind` would not be as it was when the circle was found */
         reachTies(search, mode, order);
+    }
+    if (goesOn(search)) {
+        reachLastWriter(search, mode, order);
     }
 }
 

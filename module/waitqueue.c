@@ -9,12 +9,28 @@ static struct place *fromEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct place, by_owner) : NULL;
 }
 
-static void insertBefore(struct waitqueue *queue, struct link *successor, struct place *place,
+static bool isWriter(const struct place *place) {
+    return rulesConflict(place->request->mode, MODE_READ);
+}
+
+/* The link of the first writer's place at or behind this one, or NULL. */
+static struct link *firstWriterFrom(struct place *place) {
+    while (place && !isWriter(place)) {
+        place = waitqueueNext(place);
+    }
+    return place ? &place->in_writers : NULL;
+}
+
+static void insertBefore(struct waitqueue *queue, struct link *successor,
+                         struct link *successor_of_writer, struct place *place,
                          struct request *request, int64_t order) {
     place->queue = queue;
     place->request = request;
     place->order = order;
     listInsertBefore(&queue->places, successor, &place->in_queue);
+    if (isWriter(place)) {
+        listInsertBefore(&queue->writers, successor_of_writer, &place->in_writers);
+    }
     listAddLast(&request->places, &place->of_request);
     mapAdd(&queue->by_owner, &place->by_owner, request->owner, request->owner_length);
     queue->by_mode[request->mode]++;
@@ -32,16 +48,20 @@ static int64_t orderBehindLast(const struct waitqueue *queue) {
 }
 
 void waitqueueAdd(struct waitqueue *queue, struct place *place, struct request *request) {
-    insertBefore(queue, NULL, place, request, orderBehindLast(queue));
+    insertBefore(queue, NULL, NULL, place, request, orderBehindLast(queue));
 }
 
 void waitqueueAddFirst(struct waitqueue *queue, struct place *place, struct request *request) {
-    insertBefore(queue, queue->places.first, place, request, orderBeforeFirst(queue));
+    insertBefore(queue, queue->places.first, queue->writers.first, place, request,
+                 orderBeforeFirst(queue));
 }
 
 void waitqueueRemove(struct place *place) {
     struct waitqueue *queue = place->queue;
     listRemove(&queue->places, &place->in_queue);
+    if (isWriter(place)) {
+        listRemove(&queue->writers, &place->in_writers);
+    }
     listRemove(&place->request->places, &place->of_request);
     mapRemove(&queue->by_owner, &place->by_owner);
     queue->by_mode[place->request->mode]--;
@@ -50,15 +70,19 @@ void waitqueueRemove(struct place *place) {
 }
 
 void waitqueueTakeOver(struct place *old, struct place *place, struct request *request) {
-    insertBefore(old->queue, &old->in_queue, place, request, old->order);
+    insertBefore(old->queue, &old->in_queue, firstWriterFrom(old), place, request, old->order);
     waitqueueRemove(old);
 }
 
 void waitqueueMoveFirst(struct place *place) {
-    struct list *places = &place->queue->places;
+    struct list *places = &place->queue->places, *writers = &place->queue->writers;
     place->order = orderBeforeFirst(place->queue);
     listRemove(places, &place->in_queue);
     listInsertBefore(places, places->first, &place->in_queue);
+    if (isWriter(place)) {
+        listRemove(writers, &place->in_writers);
+        listInsertBefore(writers, writers->first, &place->in_writers);
+    }
 }
 
 struct place *waitqueueFirst(const struct waitqueue *queue) {

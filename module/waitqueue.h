@@ -43,6 +43,7 @@ struct place {
     struct waitqueue *queue; /* NULL while it stands in none */
     struct request *request;
     int64_t order;          /* lower than that of every place behind it in its queue */
+    struct link in_writers; /* if it asks for more than to read */
     struct link in_ties;
     bool is_tie; /* stands in the queue's `ties` */
 };
@@ -59,6 +60,7 @@ struct waitqueueSeen {
 /* All zero is an empty queue. An empty queue owns no memory. */
 struct waitqueue {
     struct list places;
+    struct list writers; /* those places that exclude readers, in the same order */
     struct map by_owner;
     size_t by_mode[MODE_COUNT];
     size_t joint; /* places of discipline JOINT */
