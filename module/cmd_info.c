@@ -199,7 +199,7 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     struct holds holds;
     struct fairqueue fq;
     holdsOpen(&holds, ctx, argv[1], now_ms, KEY_TO_READ);
-    fairqueueOpen(&fq, ctx, argv[1], KEY_TO_READ);
+    fairqueueOpen(&fq, ctx, argv[1], NULL, KEY_TO_READ);
     replyInfo(&holds, &fq, options.count);
     fairqueueClose(&fq);
     holdsClose(&holds);

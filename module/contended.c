@@ -90,6 +90,7 @@ void contendedDropIfIdle(RedisModuleCtx *ctx, struct lock *lock) {
     contendedClearDue(lock);
     stopTimer(ctx, lock);
     mapRemove(&table.by_db[lock->db], &lock->by_name);
+    fairqueueForgetNames(&lock->fair.names);
     RedisModule_FreeString(NULL, lock->name);
     memFree(lock);
     if (--table.lock_count == 0) {

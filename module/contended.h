@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fairqueue.h"
 #include "redismodule.h"
 #include "waitqueue.h"
 
@@ -19,6 +20,7 @@
 
 /* What fairness.c keeps of a lock's fair queue. */
 struct fairState {
+    struct fairqueueNames names;
     struct list unwritten; /* waiters whose place the keys do not show as it is, by `note` */
     int64_t last_ticket;
     int64_t expire_ms;  /* when the keys expire */

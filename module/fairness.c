@@ -117,7 +117,7 @@ void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
         return;
     }
     struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, lock->name, KEY_TO_WRITE);
+    fairqueueOpen(&fq, ctx, lock->name, &lock->fair.names, KEY_TO_WRITE);
     writeDown(&fq, lock, now_ms);
     fairqueueClose(&fq);
 }
@@ -127,7 +127,7 @@ void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
 bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
                   int64_t now_ms) {
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
-    fairqueueOpen(fq, ctx, name, KEY_TO_WRITE);
+    fairqueueOpen(fq, ctx, name, lock ? &lock->fair.names : NULL, KEY_TO_WRITE);
     if (fairqueueIsWrongType(fq)) {
         fairqueueClose(fq);
         return false;
@@ -185,7 +185,7 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
 
 void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, lock->name, KEY_TO_WRITE);
+    fairqueueOpen(&fq, ctx, lock->name, &lock->fair.names, KEY_TO_WRITE);
     struct place *next;
     for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
         struct waiter *waiter = waitersOfPlace(place);

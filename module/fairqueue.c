@@ -7,20 +7,47 @@
 /* Places from an earlier life count from here. */
 static int64_t restarted_at_ms;
 
+static struct fairqueueNames makeNames(RedisModuleString *name) {
+    return (struct fairqueueNames){keynamesSide(NULL, "lock:queue:", name),
+                                   keynamesSide(NULL, "lock:timeout:", name)};
+}
+
+static struct fairqueueNames share(const struct fairqueueNames *names) {
+    RedisModule_RetainString(NULL, names->queue);
+    RedisModule_RetainString(NULL, names->timeout);
+    return *names;
+}
+
+static struct fairqueueNames namesOf(RedisModuleString *name, struct fairqueueNames *kept) {
+    if (!kept) {
+        return makeNames(name);
+    }
+    if (!kept->queue) {
+        *kept = makeNames(name);
+    }
+    return share(kept);
+}
+
+void fairqueueForgetNames(struct fairqueueNames *names) {
+    if (names->queue) {
+        RedisModule_FreeString(NULL, names->queue);
+        RedisModule_FreeString(NULL, names->timeout);
+        *names = (struct fairqueueNames){0};
+    }
+}
+
 void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
-                   enum keyAccess access) {
+                   struct fairqueueNames *kept, enum keyAccess access) {
     fq->ctx = ctx;
-    fq->queue_name = keynamesSide(ctx, "lock:queue:", name);
-    fq->timeout_name = keynamesSide(ctx, "lock:timeout:", name);
-    fq->queue = keynamesOpen(ctx, fq->queue_name, access);
-    fq->timeout = keynamesOpen(ctx, fq->timeout_name, access);
+    fq->names = namesOf(name, kept);
+    fq->queue = keynamesOpen(ctx, fq->names.queue, access);
+    fq->timeout = keynamesOpen(ctx, fq->names.timeout, access);
 }
 
 void fairqueueClose(struct fairqueue *fq) {
     RedisModule_CloseKey(fq->queue);
     RedisModule_CloseKey(fq->timeout);
-    RedisModule_FreeString(fq->ctx, fq->queue_name);
-    RedisModule_FreeString(fq->ctx, fq->timeout_name);
+    fairqueueForgetNames(&fq->names);
 }
 
 /* A key that was opened to be read and does not exist is NULL. */
@@ -62,13 +89,13 @@ static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleStrin
 
 void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
                   int64_t expire_ms) {
-    setScore(fq, fq->queue, fq->queue_name, owner, ticket, expire_ms);
-    setScore(fq, fq->timeout, fq->timeout_name, owner, end_ms, expire_ms);
+    setScore(fq, fq->queue, fq->names.queue, owner, ticket, expire_ms);
+    setScore(fq, fq->timeout, fq->names.timeout, owner, end_ms, expire_ms);
 }
 
 void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
                      int64_t expire_ms) {
-    setScore(fq, fq->timeout, fq->timeout_name, owner, end_ms, expire_ms);
+    setScore(fq, fq->timeout, fq->names.timeout, owner, end_ms, expire_ms);
 }
 
 static void removeScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
@@ -83,8 +110,8 @@ static void removeScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleSt
 }
 
 void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner) {
-    removeScore(fq, fq->queue, fq->queue_name, owner);
-    removeScore(fq, fq->timeout, fq->timeout_name, owner);
+    removeScore(fq, fq->queue, fq->names.queue, owner);
+    removeScore(fq, fq->timeout, fq->names.timeout, owner);
 }
 
 static void clear(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name) {
@@ -95,13 +122,13 @@ static void clear(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *
 }
 
 void fairqueueClear(struct fairqueue *fq) {
-    clear(fq, fq->queue, fq->queue_name);
-    clear(fq, fq->timeout, fq->timeout_name);
+    clear(fq, fq->queue, fq->names.queue);
+    clear(fq, fq->timeout, fq->names.timeout);
 }
 
 void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms) {
-    expireAt(fq, fq->queue, fq->queue_name, expire_ms);
-    expireAt(fq, fq->timeout, fq->timeout_name, expire_ms);
+    expireAt(fq, fq->queue, fq->names.queue, expire_ms);
+    expireAt(fq, fq->timeout, fq->names.timeout, expire_ms);
 }
 
 /* A score as a time or a ticket; scores that we did not write are cut to what fits. */

@@ -23,15 +23,24 @@
 /* The end of a wait that never ends. */
 #define FAIRQUEUE_NO_END INT64_MAX
 
+/* The names of the two keys, kept by whoever opens them again and again; all zero: not made yet. */
+struct fairqueueNames {
+    RedisModuleString *queue, *timeout;
+};
+
+/* Makes `names` all zero. */
+void fairqueueForgetNames(struct fairqueueNames *names);
+
 struct fairqueue {
     RedisModuleCtx *ctx;
-    RedisModuleString *queue_name, *timeout_name;
+    struct fairqueueNames names;
     RedisModuleKey *queue, *timeout;
 };
 
-/* Opens the queue of the lock `name` in the selected database. Always to be closed. */
+/* Opens the queue of the lock `name` in the selected database. Always to be closed. `kept` is where
+ * its names are kept, or to be kept; or NULL. */
 void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
-                   enum keyAccess access);
+                   struct fairqueueNames *kept, enum keyAccess access);
 
 void fairqueueClose(struct fairqueue *fq);
 
