@@ -26,6 +26,7 @@ struct fairState {
     int64_t expire_ms;  /* when the keys expire */
     int64_t refresh_ms; /* when that has to be put off; 0 = not at all */
     bool loaded;        /* places from an earlier life are in `queue` */
+    bool trees;         /* the server keeps the keys as trees: fairqueueGrowTrees */
 };
 
 struct lock {

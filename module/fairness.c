@@ -9,6 +9,9 @@
  */
 #define KEEP_MS 600000
 
+/* So many places, and not more, the server may keep in arrays. */
+#define SHORT_QUEUE 4
+
 /* Scores are doubles, which tell whole numbers apart up to here. Whatever is beyond is no ticket of
  * ours. */
 #define LARGEST_TICKET (INT64_C(1) << 53)
@@ -169,11 +172,24 @@ static int64_t nextTicket(struct lock *lock, int64_t now_ms) {
     return lock->fair.last_ticket;
 }
 
+/* Trees cost as much to make as they save in a few hand-offs: a queue that stays short and soon ends
+ * has none. */
+static void growTrees(struct fairqueue *fq, struct lock *lock) {
+    size_t length = fairqueueLength(fq);
+    if (length == 0) {
+        lock->fair.trees = false; /* new keys */
+    } else if (length >= SHORT_QUEUE && !lock->fair.trees) {
+        fairqueueGrowTrees(fq);
+        lock->fair.trees = true;
+    }
+}
+
 void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms) {
     lock->fair.loaded = true; /* a fair request begins with loading */
     if (waiter->ticket == 0) {
         waiter->ticket = nextTicket(lock, now_ms);
     }
+    growTrees(fq, lock);
     bool extend;
     int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
     fairqueuePut(fq, waiter->owner, waiter->ticket, waiter->deadline_ms, expire_ms);

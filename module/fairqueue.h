@@ -52,6 +52,10 @@ bool fairqueueIsWrongType(const struct fairqueue *fq);
 void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
                   int64_t expire_ms);
 
+/* Makes the server keep both keys, which exist, as trees, however short they are: see fairqueue.c.
+ * They stay trees until they are gone. */
+void fairqueueGrowTrees(struct fairqueue *fq);
+
 /* Changes when the owner's place ends, and leaves where it is. `expire_ms` as in fairqueuePut. */
 void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
                      int64_t expire_ms);

@@ -66,6 +66,17 @@ def test_replicas_hold_the_same_of_the_longest_wait(chain, server):
     assert_in_step(chain)
 
 
+def test_replicas_hold_the_same_of_a_queue_that_becomes_long_and_short_again(chain, server):
+    owners = [f"o{number}" for number in range(9)]
+    hold(server)
+    for owner in owners:
+        ask(server, owner)
+        assert_in_step(chain)
+    for owner in ["oa", *owners]:
+        release(server, owner)
+        assert_in_step(chain)
+
+
 def test_replica_shows_the_places_in_order_with_their_deadlines(chain, server):
     hold(server)
     for owner in ("ob", "oc"):
@@ -182,6 +193,15 @@ def test_change_is_plain_commands_in_the_transaction_of_what_made_it(make_server
         for transaction in transactions_in(commands_in(aof_of(server)[start:]))
     ]
     assert found == [list(transaction) for transaction in change.writes]
+
+
+def test_long_queue_is_written_as_its_places_alone(make_server):
+    server = make_server(appendonly="yes")
+    owners = [f"o{number}" for number in range(9)]
+    hold(server)
+    ask_all(server, *owners)
+    added = [tuple(words[1::2]) for words in commands_in(aof_of(server)) if words[0] == "ZADD"]
+    assert added == [(name, owner) for owner in owners for name in SIDE_KEYS]
 
 
 def test_never_a_command_of_the_module(make_server):

@@ -49,6 +49,57 @@ def test_plain_waiters_and_tries_write_nothing(server, actor):
     assert set(server.dump()) == {(0, b"k"), (0, b"free")}
 
 
+CROWD = [f"o{number:02}" for number in range(9)] + ["o9" + "x" * 500]
+
+
+def test_long_queue_holds_its_places_and_nothing_else(server):
+    """From some length on the module makes the server keep the keys in another encoding."""
+    hold(server)
+    for number, owner in enumerate(CROWD, 1):
+        ask(server, owner)
+        assert [place[0] for place in written(server)] == CROWD[:number]
+    encodings = {server.control.object("ENCODING", name) for name in side_keys()}
+    assert encodings == {"skiplist"}
+    before = written(server)
+    for left, owner in enumerate(["oa", *CROWD]):
+        assert written(server) == before[left:]
+        release(server, owner)
+    assert server.dump() == {}
+
+
+def test_queue_that_is_deleted_grows_again_with_its_places_alone(server):
+    hold(server)
+    for _ in range(2):
+        server.control.delete(*side_keys())
+        for owner in CROWD[:6]:
+            ask(server, owner)
+        assert [place[0] for place in written(server)] == CROWD[:6]
+        for owner in CROWD[:6]:
+            server.control.execute_command("LOCK.CANCEL", "k", owner)
+
+
+def test_places_of_strangers_in_a_long_queue_are_left_alone(server):
+    hold(server)
+    ask(server, "ob")
+    strangers = {"\0" * length: length for length in (64, 65, 512, 513, 514)}
+    for name in side_keys():
+        server.control.zadd(name, strangers)
+    ask(server, "oc")
+    assert {owner for owner, _, _ in written(server)} == {"ob", "oc", *strangers}
+    server.control.delete(*side_keys())
+
+
+def test_nobody_is_told_of_more_than_the_places(server):
+    server.control.config_set("notify-keyspace-events", "KEA")
+    listener = server.control.pubsub()
+    listener.psubscribe("__keyevent@*__:z*")
+    hold(server)
+    ask_all(server, *CROWD)
+    assert listener.get_message(timeout=1)["type"] == "psubscribe"
+    assert listener.get_message(timeout=0.05) is None
+    listener.close()
+
+
 def test_tickets_grow_in_order_of_arrival_and_are_never_given_twice(server):
     hold(server)
     seen, last = set(), 0
