@@ -124,7 +124,9 @@ static void addToDue(struct lock *lock) {
 
 void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock) {
     addToDue(lock);
-    alarmSet(ctx, 0);
+    if (!lock->in_use) {
+        alarmSet(ctx, 0);
+    }
 }
 
 static void markDue(struct mapEntry *entry, void *ctx) {

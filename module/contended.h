@@ -59,7 +59,8 @@ struct lock *contendedFindOrMake(int db, RedisModuleString *name);
 void contendedDropIfIdle(RedisModuleCtx *ctx, struct lock *lock);
 
 /* While a lock is in use, contendedDropIfIdle leaves it alone, so that whoever walks its queue may
- * take waiters out of it. Not nested: one walk at a time. */
+ * take waiters out of it; and whoever uses it looks at what becomes due, so no alarm is set for that.
+ * Not nested: the first end ends it. */
 void contendedUse(struct lock *lock);
 
 /* Ends the use, and drops the lock if it has become idle. */
@@ -71,7 +72,8 @@ struct lock *contendedOfPlace(struct place *place);
 /* How many locks are contended. */
 size_t contendedCount(void);
 
-/* Notes that something happened to the lock, and sets the alarm. Allowed in every callback. */
+/* Notes that something happened to the lock, and sets the alarm, unless the lock is in use. Allowed
+ * in every callback. */
 void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock);
 
 /* Likewise for every contended lock of this database, or of CONTENDED_EVERY_DB. `flushed` says that

@@ -108,18 +108,24 @@ enum grantResult grantForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_
 }
 
 /* Returns whether the owner waited for the lock, which may be gone afterwards. */
-static bool cancelIn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *owner) {
+static bool cancelIn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *owner,
+                     int64_t now_ms) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    bool any = false;
-    struct place *place;
+    struct place *place = waitqueueOfOwner(&lock->queue, bytes, length);
+    bool any = place != NULL;
     contendedUse(lock);
-    while ((place = waitqueueOfOwner(&lock->queue, bytes, length))) {
+    while (place) {
+        struct place *next = waitqueueNextOfOwner(place);
         statsCount(STATS_CANCELLED);
         waitersEnd(ctx, waitersOfPlace(place), WAITERS_CANCELLED);
-        any = true;
+        place = next;
     }
-    contendedEndUse(ctx, lock);
+    if (lock->due) {
+        passRun(ctx, lock, now_ms);
+    } else {
+        contendedEndUse(ctx, lock);
+    }
     return any;
 }
 
@@ -127,11 +133,7 @@ enum grantResult grantCancel(RedisModuleCtx *ctx, RedisModuleString *name, Redis
                              int64_t now_ms, struct grantOutcome *outcome) {
     fairnessLoad(ctx, name, now_ms); /* the place may be one from an earlier life */
     struct lock *lock = findContended(ctx, name);
-    outcome->count = lock && cancelIn(ctx, lock, owner);
-    lock = findContended(ctx, name);
-    if (lock && lock->due) {
-        passRun(ctx, lock, now_ms);
-    }
+    outcome->count = lock && cancelIn(ctx, lock, owner, now_ms);
     if (outcome->count) {
         return GRANT_DONE;
     }
