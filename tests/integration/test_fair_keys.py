@@ -52,14 +52,16 @@ def test_plain_waiters_and_tries_write_nothing(server, actor):
 CROWD = [f"o{number:02}" for number in range(9)] + ["o9" + "x" * 500]
 
 
-def test_long_queue_holds_its_places_and_nothing_else(server):
-    """From some length on the module makes the server keep the keys in another encoding."""
+@pytest.mark.parametrize("longest, encoding", [(64, "skiplist"), (1000, "listpack")])
+def test_long_queue_holds_its_places_and_nothing_else(server, longest, encoding):
+    """From some length on the module makes the server keep the keys in another encoding, if it can."""
+    server.control.config_set("zset-max-listpack-value", longest)
     hold(server)
     for number, owner in enumerate(CROWD, 1):
         ask(server, owner)
         assert [place[0] for place in written(server)] == CROWD[:number]
     encodings = {server.control.object("ENCODING", name) for name in side_keys()}
-    assert encodings == {"skiplist"}
+    assert encodings == {encoding}
     before = written(server)
     for left, owner in enumerate(["oa", *CROWD]):
         assert written(server) == before[left:]
