@@ -1,9 +1,9 @@
 /* See sessions.h.
  *
  * All leases are renewed after the same time, so the line of those that live is in the order in
- * which they are due: who has just been renewed goes to the end. (A lower lock.default-lease set
- * meanwhile is in force for each binding from its next renewal.) Likewise the line of those whose
- * connection has closed.
+ * which they are due: who has just been renewed goes to the end. Likewise the line of those whose
+ * connection has closed. Where the time was made shorter meanwhile, the order is mended: see
+ * joinAlive and placeAmongClosed.
  */
 #include "sessions.h"
 
@@ -98,12 +98,33 @@ int64_t sessionsRenewEvery(void) {
     return third > 0 ? third : 1;
 }
 
+/* Puts the binding, renewed just now, at the end of the line. When lock.default-lease has been made
+ * lower, or the clock set back, it is due before some in front of it: these are renewed early. */
+static void joinAlive(struct binding *binding, int64_t now_ms) {
+    binding->due_ms = now_ms + sessionsRenewEvery();
+    struct binding *ahead = ofLine(sessions.alive.last);
+    for (; ahead && ahead->due_ms > binding->due_ms; ahead = ofLine(ahead->in_line.prev)) {
+        ahead->due_ms = binding->due_ms;
+    }
+    listAddLast(&sessions.alive, &binding->in_line);
+}
+
+/* Whom those that are to be given back at `due_ms` stand before, or NULL: who has been given a
+ * longer grace, before lock.session-grace was made lower, keeps it. */
+static struct link *placeAmongClosed(int64_t due_ms) {
+    struct link *place = NULL;
+    struct link *last = sessions.closed.last;
+    for (; last && ofLine(last)->due_ms > due_ms; last = last->prev) {
+        place = last;
+    }
+    return place;
+}
+
 static void attach(struct binding *binding, unsigned long long client_id, int64_t now_ms) {
     binding->client_id = client_id;
-    binding->due_ms = now_ms + sessionsRenewEvery();
     mapAdd(&sessions.by_client, &binding->by_client, (const char *)&binding->client_id,
            sizeof(binding->client_id));
-    listAddLast(&sessions.alive, &binding->in_line);
+    joinAlive(binding, now_ms);
 }
 
 /* Takes the binding away from its connection, if it has one, and out of its line. */
@@ -168,12 +189,14 @@ unsigned long long sessionsClientOf(int db, RedisModuleString *name, RedisModule
 }
 
 void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64_t now_ms) {
+    int64_t due_ms = now_ms + configSessionGraceMs();
+    struct link *place = placeAmongClosed(due_ms);
     struct mapEntry *entry;
     while ((entry = mapFind(&sessions.by_client, (const char *)&client_id, sizeof(client_id)))) {
         struct binding *binding = ofClient(entry);
         detach(binding);
-        binding->due_ms = now_ms + configSessionGraceMs();
-        listAddLast(&sessions.closed, &binding->in_line);
+        binding->due_ms = due_ms;
+        listInsertBefore(&sessions.closed, place, &binding->in_line);
     }
     sessionsWakeAt(ctx, sessionsNextDue(), now_ms);
 }
@@ -193,8 +216,7 @@ struct binding *sessionsNextToGiveBack(int64_t now_ms) {
 
 void sessionsRenewed(struct binding *binding, int64_t now_ms) {
     listRemove(&sessions.alive, &binding->in_line);
-    binding->due_ms = now_ms + sessionsRenewEvery();
-    listAddLast(&sessions.alive, &binding->in_line);
+    joinAlive(binding, now_ms);
 }
 
 int64_t sessionsNextDue(void) {

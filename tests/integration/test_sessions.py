@@ -228,6 +228,19 @@ def test_many_are_renewed(server, actor, short_leases, db):
     assert session(server, "k1", db) == a.client_id
 
 
+def test_lower_lease_is_in_force_at_once_though_others_have_a_longer_one(server, actor):
+    """Who is bound last is due first."""
+    a, b = actor(), actor()
+    a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    server.control.config_set("lock.default-lease", LEASE)
+    b.call("LOCK.ACQUIRE", "l", "o", "SESSION")
+    leases_pass(server)
+    assert session(server) == a.client_id
+    assert session(server, "l") == b.client_id
+    server.control.config_set("lock.default-lease", 30_000)
+    wait_for(lambda: min(map(server.control.pttl, ("k", "l"))) > 10_000, what="both to be renewed for longer")
+
+
 def test_renewal_does_not_shorten_another_readers_lease(server, actor, short_leases):
     a, b = actor(), actor()
     b.call("LOCK.RWREAD", "k", "p", "PX", HOUR)
@@ -307,6 +320,22 @@ def test_grace_of_zero_or_refused(server, actor):
     b = begin_to_wait(actor, "w")
     a.kill_socket()
     assert b.reply() == 1
+
+
+def test_lower_grace_is_for_those_that_close_after_it(server, actor, long_grace):
+    first, second = actor(), actor()
+    first.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    for n in range(3):
+        second.call("LOCK.ACQUIRE", f"l{n}", "o", "SESSION")
+    first.kill_socket()
+    wait_noticed(server)
+    server.control.config_set("lock.session-grace", GRACE)
+    b = begin_to_wait(actor, "w", key="l1")
+    second.kill_socket()
+    assert b.reply() == 1
+    wait_free(server, "l0", "l2")
+    grace_passes(server)
+    assert holders(server) == {("o", "exclusive"): (1, None)}
 
 
 def test_all_holds_of_a_connection_are_released(server, actor):
