@@ -31,6 +31,7 @@ void memoryMeasure(const Options *options);
 void pairMeasure(const Options *options);
 void rwMeasure(const Options *options);
 void selfMeasure(const Options *options);
+void sessionMeasure(const Options *options);
 void wakeMeasure(const Options *options);
 
 /* Says why on stderr and ends the run with status 1; servers and files go with it. */

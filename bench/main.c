@@ -36,6 +36,8 @@ static const Measurement measurements[] = {
     {"memory", "what a held lock takes", memoryMeasure},
     {"idle", "what other commands pay for a module that is loaded and idle", idleMeasure},
     {"wake", "how soon a waiter has the lock, while other keys expire", wakeMeasure},
+    {"session", "the end of a connection that holds a lock, and renewing while it lives",
+     sessionMeasure},
 };
 
 enum { MEASUREMENTS = sizeof(measurements) / sizeof(*measurements) };

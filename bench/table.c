@@ -40,6 +40,9 @@ static void formatQuantity(char *cell, double value, Unit unit) {
     case UNIT_BYTES:
         snprintf(cell, CELL, "%.1f B", value);
         return;
+    case UNIT_SHARE:
+        snprintf(cell, CELL, "%.2f %%", 100 * value);
+        return;
     case UNIT_NS:
         break;
     }

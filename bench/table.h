@@ -9,6 +9,7 @@ typedef enum Unit {
     UNIT_NS,
     UNIT_INSTRUCTIONS,
     UNIT_BYTES,
+    UNIT_SHARE, /* of one CPU */
 } Unit;
 
 typedef enum TargetKind {
