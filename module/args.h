@@ -53,8 +53,8 @@ int argsOptionsOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, 
  * and an owner behind them. */
 int argsNumkeysOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int *keys);
 
-/* The connection that SESSION binds to. In a script, or a call from a module, there is none that we
- * would hear close: an error. */
+/* The connection that SESSION binds to. In a script, a call from a module, or on a replica there is
+ * none: an error. */
 int argsSessionOrReply(RedisModuleCtx *ctx, unsigned long long *client_id);
 
 #endif

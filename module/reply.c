@@ -20,7 +20,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NO_SIDE_KEYS] =
         "ERR in a cluster a lock of this kind needs a name with a hash tag, or without '}'",
     [REPLY_BOTH_MODES] = "ERR the owner holds reads and writes: say READ or WRITE",
-    [REPLY_NO_SESSION] = "ERR SESSION needs a connection of its own: not in a script",
+    [REPLY_NO_SESSION] = "ERR SESSION needs a connection of its own to a master: not in a script",
     [REPLY_NESTED_GUARD] = "ERR LOCK.GUARD may not run inside itself",
     [REPLY_NOT_RUN] = "ERR the command could not be run",
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this lock is being moved",

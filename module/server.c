@@ -35,10 +35,14 @@ bool serverIsCluster(void) {
 }
 
 bool serverMayBlock(RedisModuleCtx *ctx) {
-    return !(RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
+    int flags = RedisModule_GetContextFlags(ctx);
+    return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
 }
 
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx) {
+    if (!(RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER)) {
+        return 0;
+    }
     unsigned long long id = RedisModule_GetClientId(ctx);
     /* Clients that the server makes up for such calls have an id, but are not in its list. */
     return RedisModule_GetClientInfoById(NULL, id) == REDISMODULE_OK ? id : 0;

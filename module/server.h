@@ -22,12 +22,13 @@ bool serverCanUnblockByCommand(void);
 bool serverIsCluster(void);
 
 /* Whether the client of this command may be blocked: not in MULTI, a script, a call from another
- * module, or the replay of an AOF. There RedisModule_BlockClient would reply an error and leak its
- * handle. */
+ * module, or the replay of an AOF: there RedisModule_BlockClient would reply an error and leak its
+ * handle. Nor on a replica, which clients can only write to with replica-read-only no: there nothing
+ * is granted outside a command. */
 bool serverMayBlock(RedisModuleCtx *ctx);
 
 /* The id of the connection that sent this command; 0 where there is none that we would hear close:
- * in a script, in a call from a module. */
+ * in a script, in a call from a module; and on a replica, which renews and gives back nothing. */
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx);
 
 /* The period of a timer that is to fire at `at_ms` (unix time). The server counts in µs, so a time

@@ -118,6 +118,40 @@ def test_replica_is_read_only_in_multi_and_lua(replica, actor, mutation):
     assert_refused(replica, client, script, "READONLY")
 
 
+@pytest.fixture
+def writable_replica(replica):
+    """Clients may write to it, but holds are the master's business."""
+    replica.control.config_set("replica-read-only", "no")
+    return replica
+
+
+@pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE"])
+def test_nobody_waits_on_a_replica(writable_replica, resp, actor, command):
+    """Not even to be told so later: nothing is granted there outside a command."""
+    client = actor()
+    assert client.call("LOCK.ACQUIRE", "k", "p", "BLOCK", 0) is None
+    assert client.call(command, "l", "o", "BLOCK", 0) == 1
+    other = actor()
+    assert other.call(command, "l", "p", "BLOCK", 0) == (1 if command == "LOCK.RWREAD" else None)
+    assert writable_replica.blocked_clients() == 0
+    assert client.call("LOCK.RELEASE", "l", "o") == 0
+
+
+def test_no_session_on_a_replica(writable_replica, resp, actor):
+    client = actor()
+    for words in ("LOCK.ACQUIRE l o SESSION", "LOCK.RENEW k o SESSION", "LOCK.RWREAD l o BLOCK 0 SESSION"):
+        assert_refused(writable_replica, client, words.split(), "ERR")
+
+
+def test_they_wait_again_on_a_replica_that_has_become_a_master(writable_replica, actor):
+    client = actor()
+    client.call("REPLICAOF", "NO", "ONE")
+    client.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0, "SESSION")
+    client.wait_blocked()
+    actor().call("DEL", "k")
+    assert client.reply() == 1
+
+
 # MISCONF
 
 
