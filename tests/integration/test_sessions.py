@@ -161,6 +161,28 @@ def test_syntax(client, server, command):
     assert session(server, "h") is None
 
 
+@each_command
+def test_re_entry_without_it_stays_bound(server, actor, command):
+    """Also on another connection, and with a lease of its own."""
+    a, b = actor(), actor()
+    a.call(command, "k", "o", "SESSION")
+    assert a.call(command, "k", "o") == 2
+    assert b.call(command, "k", "o", "PX", LONG) == 3
+    assert session(server) == a.client_id
+    a.kill_socket()
+    wait_free(server)
+
+
+@each_command
+def test_re_entry_with_it_binds_all(server, actor, command):
+    a, b = actor(), actor()
+    a.call(command, "k", "o", "PX", LONG)
+    assert b.call(command, "k", "o", "SESSION") == 2
+    assert session(server) == b.client_id
+    b.kill_socket()
+    wait_free(server)
+
+
 def test_acquisition_that_fails_binds_nothing(server, actor):
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "PX", LONG)
@@ -191,6 +213,20 @@ def test_renewed_while_the_connection_lives(server, actor, short_leases, command
     assert least > LEASE / 3, "renewed too late"
     [(holds, bound)] = holders(server).values()
     assert (holds, bound) == (1, a.client_id)
+
+
+def test_renewed_when_a_third_of_the_lease_is_over(server, actor):
+    lease = scaled_ms(1500)
+    server.control.config_set("lock.default-lease", lease)
+    actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    left = [server.control.pttl("k")]
+
+    def is_renewed():
+        left.append(server.control.pttl("k"))
+        return left[-1] > left[-2]
+
+    wait_for(is_renewed, what="the renewal")
+    assert lease / 2 < left[-2] < lease * 3 / 4
 
 
 def test_renewed_though_nobody_looks(server, actor, short_leases):
@@ -262,6 +298,16 @@ def test_a_readers_session_keeps_only_itself(server, actor, short_leases):
     assert holders(server) == {("o", "read"): (1, a.client_id)}
 
 
+def test_renewed_while_others_are_in_their_grace(server, actor, short_leases, long_grace):
+    a, b = actor(), actor()
+    a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    a.kill_socket()
+    wait_noticed(server)
+    b.call("LOCK.ACQUIRE", "l", "o", "SESSION")
+    leases_pass(server, 2)
+    assert session(server, "l") == b.client_id
+
+
 def test_released_ones_are_renewed_no_more(server, actor, short_leases):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -272,6 +318,27 @@ def test_released_ones_are_renewed_no_more(server, actor, short_leases):
     assert a.call("LOCK.RELEASE", "k", "o") == 0
     leases_pass(server, 1)
     assert server.dump() == {}
+
+
+@each_command
+def test_last_release_ends_the_binding(server, actor, command):
+    a = actor()
+    a.call(command, "k", "o", "SESSION")
+    a.call(command, "k", "o", "SESSION")
+    for left in (1, 0):
+        assert server.info("lock")["lock_sessions"] == 1
+        assert a.call("LOCK.RELEASE", "k", "o") == left
+    assert server.info("lock")["lock_sessions"] == 0
+
+
+def test_release_in_one_mode_leaves_the_other_bound(server, actor):
+    a = actor()
+    a.call("LOCK.RWWRITE", "k", "o", "SESSION")
+    a.call("LOCK.RWREAD", "k", "o", "SESSION")
+    assert a.call("LOCK.RELEASE", "k", "o", "WRITE") == 0
+    assert session(server) == a.client_id
+    a.kill_socket()
+    wait_free(server)
 
 
 # The connection ends
@@ -336,6 +403,21 @@ def test_lower_grace_is_for_those_that_close_after_it(server, actor, long_grace)
     wait_free(server, "l0", "l2")
     grace_passes(server)
     assert holders(server) == {("o", "exclusive"): (1, None)}
+
+
+def test_longer_grace_is_for_those_that_close_after_it(server, actor):
+    server.control.config_set("lock.session-grace", 10 * GRACE)
+    first, second = actor(), actor()
+    first.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    second.call("LOCK.ACQUIRE", "l", "o", "SESSION")
+    b = begin_to_wait(actor, "w")
+    first.kill_socket()
+    wait_noticed(server)
+    server.control.config_set("lock.session-grace", LONG)
+    second.kill_socket()
+    wait_noticed(server, "l")
+    assert b.reply() == 1
+    assert holders(server, "l") == {("o", "exclusive"): (1, None)}
 
 
 def test_all_holds_of_a_connection_are_released(server, actor):
@@ -462,6 +544,70 @@ def test_waiter_that_dies_with_its_grant(server, actor):
     assert session(server) == c.client_id
 
 
+# Many at once
+
+
+MANY = 20_000
+
+
+@pytest.fixture
+def many(server):
+    """A connection with so many holds that they are not renewed, or given back, in one turn."""
+    client = server.client()
+    pipe = client.pipeline(transaction=False)
+    for n in range(MANY):
+        pipe.execute_command("LOCK.ACQUIRE", f"many:{n}", "o", "SESSION")
+    assert pipe.execute() == [1] * MANY
+    return client
+
+
+def begin_to_wait_and_ask(actor, key, *question):
+    """Its second reply is what it was when the lock was given to it."""
+    client = begin_to_wait(actor, f"waits for {key}", key=key)
+    client.send(*question)
+    return client
+
+
+def end_pause_when_due(server, key, lease):
+    """All that is to be renewed, and all whose connections have closed."""
+    wait_for(lambda: server.control.pttl(key) < lease / 2, what="all to be due")
+    server.control.execute_command("CLIENT", "UNPAUSE")
+
+
+def test_others_are_served_while_many_are_given_back(actor, many):
+    waiters = [begin_to_wait_and_ask(actor, f"many:{n}", "DBSIZE") for n in (1000, MANY // 2, MANY - 1000)]
+    many.connection_pool.disconnect()
+    assert [waiter.reply() for waiter in waiters] == [1, 1, 1]
+    first, second, third = (waiter.reply() for waiter in waiters)
+    assert first > second > third, "they were served only after all were released"
+
+
+def test_many_to_give_back_delay_no_renewal(server, actor, many):
+    lease = scaled_ms(3000)
+    server.control.config_set("lock.default-lease", lease)
+    actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    waiter = begin_to_wait_and_ask(actor, f"many:{MANY // 2}", "PTTL", "k")
+    server.control.execute_command("CLIENT", "PAUSE", LONG, "WRITE")
+    many.connection_pool.disconnect()
+    end_pause_when_due(server, "k", lease)
+    assert waiter.reply() == 1
+    assert waiter.reply() > lease / 2, "the renewal had to wait for all releases"
+
+
+def test_many_to_renew_delay_no_release(server, actor, many):
+    lease, last = scaled_ms(6000), f"many:{MANY - 1}"
+    server.control.config_set("lock.default-lease", lease)
+    a = actor()
+    a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    many.execute_command("LOCK.RENEW", last, "o", "SESSION")
+    waiter = begin_to_wait_and_ask(actor, "k", "PTTL", last)
+    server.control.execute_command("CLIENT", "PAUSE", LONG, "WRITE")
+    a.kill_socket()
+    end_pause_when_due(server, last, lease)
+    assert waiter.reply() == 1
+    assert waiter.reply() < lease / 2, "the release had to wait for all renewals"
+
+
 # Bound again
 
 
@@ -581,6 +727,7 @@ def test_what_others_made_of_it_is_left_alone(server, actor, short_leases, loss)
     b.call(*loss.split())
     b.call("DEL", "k")
     b.call("LOCK.ACQUIRE", "k", "p", "PX", LONG)
+    wait_for(lambda: server.info("lock")["lock_sessions"] == 0, what="the binding to be forgotten")
     leases_pass(server, 2)
     a.kill_socket()
     grace_passes(server)
