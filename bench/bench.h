@@ -24,6 +24,7 @@ typedef struct Measurement {
 } Measurement;
 
 /* One function for each row of the table in main.c. */
+void deadlockMeasure(const Options *options);
 void fairMeasure(const Options *options);
 void idleMeasure(const Options *options);
 void handoffMeasure(const Options *options);
@@ -32,6 +33,7 @@ void pairMeasure(const Options *options);
 void rwMeasure(const Options *options);
 void selfMeasure(const Options *options);
 void sessionMeasure(const Options *options);
+void severalMeasure(const Options *options);
 void wakeMeasure(const Options *options);
 
 /* Says why on stderr and ends the run with status 1; servers and files go with it. */

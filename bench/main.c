@@ -33,6 +33,8 @@ static const Measurement measurements[] = {
     {"handoff", "from one holder to the next, by how many wait", handoffMeasure},
     {"fair", "the same in a fair queue, and leaving it", fairMeasure},
     {"rw", "readers: a pair, and each step by how many read", rwMeasure},
+    {"deadlock", "looking for circles, by how long a chain of waits is", deadlockMeasure},
+    {"several", "eight locks at once against one by one", severalMeasure},
     {"memory", "what a held lock takes", memoryMeasure},
     {"idle", "what other commands pay for a module that is loaded and idle", idleMeasure},
     {"wake", "how soon a waiter has the lock, while other keys expire", wakeMeasure},

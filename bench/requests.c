@@ -128,7 +128,8 @@ static void *requestsOpen(const Server *server, const void *what, const Conditio
     Session *session = allocate(sizeof(*session));
     session->connection = serverConnect(server);
     session->steps = countSteps(requests->steps);
-    session->depth = conditions->depth > 0 ? conditions->depth : 1;
+    session->depth = requests->depth > 0 ? requests->depth : conditions->depth;
+    session->depth = session->depth > 0 ? session->depth : 1;
     prepare(session->connection, requests);
     session->sequence = sequenceMake(session->connection, requests->steps,
                                      requests->keys > 0 ? requests->keys : REQUESTS_KEYS);

@@ -17,7 +17,8 @@ typedef struct Requests {
     unsigned prepare_times;
     /* One time of the load; {n} goes round from 0 to keys - 1. */
     const Step *steps;
-    unsigned keys; /* 0 = REQUESTS_KEYS */
+    unsigned keys;  /* 0 = REQUESTS_KEYS */
+    unsigned depth; /* instead of the conditions'; 0 = theirs */
 } Requests;
 
 enum { REQUESTS_KEYS = 64 };
