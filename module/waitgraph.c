@@ -62,12 +62,17 @@ static void untie(struct request *request) {
     }
 }
 
+/* Whether the first request of its owner is its only one, and stands in one queue. */
+static bool isOnlyPlace(const struct request *first) {
+    return !nextOfOwner(first) && first->places.length == 1;
+}
+
 /* The owner's only request, if it has one, and that stands in one queue: it ties nothing, unless
  * the owner begins to wait elsewhere. */
 static struct request *onlyPlaceOf(const struct waitgraph *graph, const char *owner,
                                    size_t length) {
     struct request *only = firstOfOwner(graph, owner, length);
-    return only && !nextOfOwner(only) && only->places.length == 1 ? only : NULL;
+    return only && isOnlyPlace(only) ? only : NULL;
 }
 
 static void countPlaces(struct request *request, bool come) {
@@ -124,6 +129,7 @@ struct waitgraphSearch {
     const struct request *asker;
     waitgraphHolders holders;
     void *context;
+    bool asker_stands; /* has a place somewhere already, or may have one without a client */
     size_t steps_left;
     enum waitgraphResult result;
     /* What is being looked at: owner number `from`, as it waits in `queue`. */
@@ -200,11 +206,12 @@ static int64_t firstOrder(const struct waitqueue *queue, const struct request *r
 }
 
 /* Whoever has a tie here that conflicts with a request for `mode`, and stands before this order:
- * with that place or with an earlier one, after which it is a re-entry. */
+ * with that place or with an earlier one, after which it is a re-entry. From the youngest tie on,
+ * which has most of the others ahead of it: what is seen from there need not be seen again. */
 static void reachTies(struct waitgraphSearch *search, enum lockMode mode, int64_t order) {
     search->behind = true;
-    for (struct place *place = fromTie(search->queue->ties.first); place && goesOn(search);
-         place = fromTie(place->in_ties.next)) {
+    for (struct place *place = fromTie(search->queue->ties.last); place && goesOn(search);
+         place = fromTie(place->in_ties.prev)) {
         const struct request *request = place->request;
         if (rulesConflict(mode, request->mode) &&
             (place->order < order || firstOrder(search->queue, request, place->order) < order)) {
@@ -273,19 +280,30 @@ static void reachAsker(struct waitgraphSearch *search, enum lockMode mode, int64
     }
 }
 
-/* Whoever is in the way of the asker itself in this queue. What is seen here is not noted as seen:
- * the asker's own holds are not in its way, but in that of others. */
+/* Where the asker is going to stand in this queue. */
+static int64_t orderOfAsker(const struct waitgraphSearch *search, const struct waitqueue *queue,
+                            bool first) {
+    if (first) {
+        return INT64_MIN;
+    }
+    return search->asker_stands ? firstOrder(queue, search->asker, INT64_MAX) : INT64_MAX;
+}
+
+/* Whoever is in the way of the asker itself in this queue. The holders are not noted as seen: the
+ * asker's own hold is not in its way, but in that of others. */
 static void lookFromAsker(struct waitgraphSearch *search, struct waitqueue *queue, bool first) {
-    int64_t order = first ? INT64_MIN : firstOrder(queue, search->asker, INT64_MAX);
+    enum lockMode mode = search->asker->mode;
+    int64_t order = orderOfAsker(search, queue, first);
     bool all_wait_here_only = waitgraphSize(search->graph) == queue->in_graph - queue->ties.length;
     if (order == INT64_MAX && all_wait_here_only) {
         return; /* nobody who holds this lock waits for another */
     }
     search->queue = queue;
     seenIn(search, queue)->asker = order;
-    reachHolders(search, search->asker->mode);
+    reachHolders(search, mode);
     if (!first) {
-        reachThoseAhead(search, search->asker->mode, order);
+        seenIn(search, queue)->before[mode] = order;
+        reachThoseAhead(search, mode, order);
     }
 }
 
@@ -297,6 +315,11 @@ static void lookFromPlace(struct waitgraphSearch *search, const struct place *pl
     if (!seen->holders[mode]) {
         seen->holders[mode] = true;
         reachHolders(search, mode);
+    }
+    bool holders_are_all = place->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
+                           seen->asker == INT64_MAX;
+    if (holders_are_all) {
+        return;
     }
     int64_t order = firstOrder(place->queue, place->request, place->order);
     reachAsker(search, mode, order);
@@ -367,7 +390,9 @@ enum waitgraphResult waitgraphFindCircle(struct waitgraph *graph, const struct r
     graph->searches++;
     /* The asker will stand in more than one queue then: what stands behind it where it waits
      * already waits for it. */
-    struct request *only = onlyPlaceOf(graph, asker->owner, asker->owner_length);
+    struct request *own = firstOfOwner(graph, asker->owner, asker->owner_length);
+    struct request *only = own && isOnlyPlace(own) ? own : NULL;
+    search.asker_stands = own || asker->discipline == FAIR;
     if (only) {
         tie(only);
     }
