@@ -6,9 +6,12 @@
  * A circle of waits never ends by itself, and can be closed by a new wait only: so one look when a
  * request is about to wait finds every one.
  *
+ * An owner with several places in a queue stands where the first of them is.
+ *
  * Kept here is who waits where, and which of a queue's places are *ties*: those whose owner stands
  * in another queue too. Only they lead from one queue to another, so a search never walks a queue
- * of ten thousand who wait for one lock. Who holds a lock is not known here; the search asks.
+ * of ten thousand who wait for one lock; of those it looks at one at most, the last writer ahead of
+ * a reader. Who holds a lock is not known here; the search asks.
  */
 #ifndef LOCK_WAITGRAPH_H
 #define LOCK_WAITGRAPH_H
@@ -50,7 +53,7 @@ struct waitgraphStep {
     const char *owner; /* of the requests in the graph, or the asker's */
     size_t owner_length;
     struct waitqueue *queue;
-    bool behind; /* the next one stands ahead and holds nothing */
+    bool behind; /* the next one stands ahead, and no hold of it is in the way */
 };
 
 enum waitgraphResult {
@@ -68,7 +71,7 @@ struct waitgraphCircle {
 struct waitgraphAim {
     struct waitqueue **queues;
     size_t count;
-    bool first; /* at the head: nobody stands ahead */
+    bool first; /* at the head, as whoever holds the lock has to: nobody stands ahead */
 };
 
 /* Whether the wait of `asker`, which stands nowhere yet, would close a circle. Looks at no more
