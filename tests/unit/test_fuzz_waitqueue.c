@@ -69,11 +69,15 @@ static struct waiting *newWaiting(struct fuzz *fuzz) {
     return waiting;
 }
 
+static void freeWaiting(struct waiting *waiting) {
+    free(waiting->owner);
+    free(waiting);
+}
+
 static void leave(struct waiting *waiting) {
     waitqueueRemove(&waiting->place);
     assert_null(waiting->place.queue);
-    free(waiting->owner);
-    free(waiting);
+    freeWaiting(waiting);
 }
 
 static bool isOwner(const struct waiting *waiting, const struct owner *owner) {
@@ -87,8 +91,21 @@ static void assertSameOrder(const struct waitqueue *queue, const struct model *m
         assert_ptr_equal(place, &model->in_order[i]->place);
         assert_ptr_equal(place->queue, queue);
         assert_ptr_equal(place->request, &model->in_order[i]->request);
+        assert_true(i == 0 || model->in_order[i - 1]->place.order < place->order);
     }
     assert_null(place);
+}
+
+/* Those that do not only read are found in the same order. */
+static void assertSameWriters(const struct waitqueue *queue, const struct model *model) {
+    const struct link *link = queue->writers.first;
+    for (size_t i = 0; i < model->count; i++) {
+        if (model->in_order[i]->request.mode != MODE_READ) {
+            assert_ptr_equal(link, &model->in_order[i]->place.in_writers);
+            link = link->next;
+        }
+    }
+    assert_null(link);
 }
 
 /* The places of an owner are found, each once, in whatever order. */
@@ -129,9 +146,18 @@ static void assertSameBlocking(const struct waitqueue *queue, const struct model
     }
 }
 
+/* Another owner's place may be taken over as well as the owner's own. */
+static void takeOver(struct model *model, size_t at, struct waiting *waiting) {
+    struct waiting *old = model->in_order[at];
+    waitqueueTakeOver(&old->place, &waiting->place, &waiting->request);
+    assert_null(old->place.queue);
+    freeWaiting(old);
+    model->in_order[at] = waiting;
+}
+
 static void walkOneStep(struct fuzz *fuzz, struct waitqueue *queue, struct model *model) {
     size_t at = model->count ? fuzzBelow(fuzz, model->count) : 0;
-    size_t what = fuzzBelow(fuzz, 10);
+    size_t what = fuzzBelow(fuzz, 11);
     if (model->count == 0 || (what < 5 && model->count < MANY)) {
         struct waiting *waiting = newWaiting(fuzz);
         if (what == 0) {
@@ -144,6 +170,8 @@ static void walkOneStep(struct fuzz *fuzz, struct waitqueue *queue, struct model
     } else if (what < 7) {
         waitqueueMoveFirst(&model->in_order[at]->place);
         insertAt(model, 0, removeAt(model, at));
+    } else if (what == 7) {
+        takeOver(model, at, newWaiting(fuzz));
     } else {
         leave(removeAt(model, at));
     }
@@ -172,6 +200,7 @@ static void a_random_walk_agrees_with_arrays(void **state) {
         size_t with_waiters = 0;
         for (size_t i = 0; i < QUEUES; i++) {
             assertSameOrder(&queues[i], &models[i]);
+            assertSameWriters(&queues[i], &models[i]);
             assertSameOfOwner(&queues[i], &models[i], owner);
             assertSameBlocking(&queues[i], &models[i], owner);
             with_waiters += models[i].count > 0;
