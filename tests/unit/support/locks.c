@@ -1,0 +1,81 @@
+/* See locks.h. */
+#include "locks.h"
+
+#include <string.h>
+
+#include "list.h"
+#include "unit.h"
+
+struct fakeLock *lockOfQueue(struct waitqueue *queue) {
+    return LIST_ELEMENT(queue, struct fakeLock, queue);
+}
+
+static bool isOf(const struct fakeHold *hold, const char *owner, size_t length) {
+    return hold->length == length && memcmp(hold->owner, owner, length) == 0;
+}
+
+void lockHold(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode) {
+    assert_true(lock->held < LOCKS_MOST_HOLDS);
+    lock->holds[lock->held++] = (struct fakeHold){owner, length, mode};
+}
+
+void lockGiveBack(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode) {
+    for (size_t i = 0; i < lock->held; i++) {
+        if (isOf(&lock->holds[i], owner, length) && lock->holds[i].mode == mode) {
+            lock->holds[i] = lock->holds[--lock->held];
+            return;
+        }
+    }
+}
+
+/* Not of rules.c: only reads go together. */
+static bool excludes(enum lockMode one, enum lockMode other) {
+    return one != MODE_READ || other != MODE_READ;
+}
+
+bool lockIsInTheWay(const struct fakeLock *lock, const char *owner, size_t length,
+                    enum lockMode mode) {
+    for (size_t i = 0; i < lock->held; i++) {
+        if (isOf(&lock->holds[i], owner, length) && excludes(lock->holds[i].mode, mode)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void countCall(void *context) {
+    if (context) {
+        ++*(size_t *)context;
+    }
+}
+
+void lockTellHolds(struct waitgraphSearch *search, struct waitqueue *queue, enum lockMode mode,
+                   void *context) {
+    const struct fakeLock *lock = lockOfQueue(queue);
+    countCall(context);
+    for (size_t i = 0; i < lock->held; i++) {
+        if (excludes(lock->holds[i].mode, mode)) {
+            waitgraphReach(search, lock->holds[i].owner, lock->holds[i].length);
+        }
+    }
+}
+
+struct asked {
+    const struct fakeLock *lock;
+    enum lockMode mode;
+};
+
+static void tellIfHolder(struct waitgraphSearch *search, const struct request *request,
+                         void *context) {
+    const struct asked *asked = context;
+    if (lockIsInTheWay(asked->lock, request->owner, request->owner_length, asked->mode)) {
+        waitgraphReach(search, request->owner, request->owner_length);
+    }
+}
+
+void lockTellRequests(struct waitgraphSearch *search, struct waitqueue *queue, enum lockMode mode,
+                      void *context) {
+    struct asked asked = {lockOfQueue(queue), mode};
+    countCall(context);
+    waitgraphEachRequest(search, tellIfHolder, &asked);
+}
