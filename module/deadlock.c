@@ -149,7 +149,11 @@ static void reachHolder(const struct holder *holder, void *data) {
     if (rulesConflict(asking->mode, holder->mode)) {
         size_t length;
         const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
-        waitgraphReach(asking->search, bytes, length);
+        if (holder->mode == MODE_EXCLUSIVE) {
+            waitgraphReachAlone(asking->search, bytes, length);
+        } else {
+            waitgraphReach(asking->search, bytes, length);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 #include "events.h"
 #include "fairness.h"
 #include "holds.h"
+#include "mem.h"
 #include "pass.h"
 #include "sessions.h"
 #include "stats.h"
@@ -107,34 +108,71 @@ enum grantResult grantForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_
     return result;
 }
 
-/* Returns whether the owner waited for the lock, which may be gone afterwards. */
-static bool cancelIn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *owner,
-                     int64_t now_ms) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    struct place *place = waitqueueOfOwner(&lock->queue, bytes, length);
-    bool any = place != NULL;
-    contendedUse(lock);
-    while (place) {
-        struct place *next = waitqueueNextOfOwner(place);
+/* ---- cancelling ---- */
+
+/* Takes into use every lock in whose queue these waits of the owner, which begin with `first`, stand:
+ * a wait for several keys in others too. Returns how many they are. */
+static size_t useLocksOf(struct place *first, struct lock **locks) {
+    size_t count = 0;
+    for (struct place *place = first; place; place = waitqueueNextOfOwner(place)) {
+        struct waiter *waiter = waitersOfPlace(place);
+        for (size_t i = 0; i < waiter->standing_count; i++) {
+            struct lock *lock = contendedOfPlace(&waiter->standings[i].place);
+            if (!lock->in_use) {
+                contendedUse(lock);
+                locks[count++] = lock;
+            }
+        }
+    }
+    return count;
+}
+
+static void endAll(RedisModuleCtx *ctx, struct place *first) {
+    struct place *next;
+    for (struct place *place = first; place; place = next) {
+        next = waitqueueNextOfOwner(place);
         statsCount(STATS_CANCELLED);
         waitersEnd(ctx, waitersOfPlace(place), WAITERS_CANCELLED);
-        place = next;
     }
-    if (lock->due) {
-        passRun(ctx, lock, now_ms);
-    } else {
-        contendedEndUse(ctx, lock);
+}
+
+/* Ends the owner's waits, `first` and those behind it, and hands on what they kept from others. */
+static void cancel(RedisModuleCtx *ctx, struct place *first, int64_t now_ms) {
+    size_t room = 0;
+    for (struct place *place = first; place; place = waitqueueNextOfOwner(place)) {
+        room += waitersOfPlace(place)->standing_count;
     }
-    return any;
+    struct lock *one = NULL;
+    struct lock **locks = room > 1 ? memAlloc(room * sizeof(struct lock *)) : &one;
+    size_t count = useLocksOf(first, locks);
+    endAll(ctx, first);
+    for (size_t i = 0; i < count; i++) {
+        if (locks[i]->due) {
+            passRun(ctx, locks[i], now_ms);
+        } else {
+            contendedEndUse(ctx, locks[i]);
+        }
+    }
+    if (room > 1) {
+        memFree(locks);
+    }
+}
+
+static struct place *findPlace(RedisModuleCtx *ctx, RedisModuleString *name,
+                               RedisModuleString *owner) {
+    struct lock *lock = findContended(ctx, name);
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    return lock ? waitqueueOfOwner(&lock->queue, bytes, length) : NULL;
 }
 
 enum grantResult grantCancel(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                              int64_t now_ms, struct grantOutcome *outcome) {
     fairnessLoad(ctx, name, now_ms); /* the place may be one from an earlier life */
-    struct lock *lock = findContended(ctx, name);
-    outcome->count = lock && cancelIn(ctx, lock, owner, now_ms);
-    if (outcome->count) {
+    struct place *first = findPlace(ctx, name, owner);
+    if (first) {
+        cancel(ctx, first, now_ms);
+        outcome->count = 1;
         return GRANT_DONE;
     }
     struct holds holds;

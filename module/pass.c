@@ -17,7 +17,7 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (!waiter->bc) {
         return false; /* a reserved place: its owner has to come back for it */
     }
-    if (waiter->key_count > 1) {
+    if (waiter->request.discipline == JOINT) {
         return jointGrant(holds, waiter);
     }
     struct holdsView view;
@@ -48,8 +48,8 @@ static void grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
         struct waiter *waiter = waitersOfPlace(place);
         if (!waiter->bc) {
             waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
-        } else if (!grantIfFits(holds, waiter)) {
-            waitqueueMoveFirst(place);
+        } else if (!grantIfFits(holds, waiter) && waiter->request.discipline != JOINT) {
+            waitqueueMoveFirst(place); /* but those for several keys keep one order in all queues */
         }
         place = next;
     }

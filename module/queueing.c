@@ -53,12 +53,11 @@ static void dropLocks(RedisModuleCtx *ctx, const struct queueing *queueing) {
     }
 }
 
-/* Where somebody is in the way: an owner that holds one of several keys already stands at the head
- * there and waits for nobody. */
+/* Where somebody is in the way. */
 static void addQueues(const struct queueing *queueing, struct deadlockWait *wait) {
     for (size_t i = 0; i < queueing->key_count; i++) {
         const struct queueingKey *key = &queueing->keys[i];
-        if (key->first && queueing->key_count > 1) {
+        if (key->held) {
             continue;
         }
         if (wait->queue_count == 0) {

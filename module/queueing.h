@@ -23,6 +23,7 @@ struct queueingKey {
     struct holds *holds; /* open */
     struct lock *lock;   /* set by queueingBegin */
     bool first;          /* is to stand at the head (rule 2) */
+    bool held;           /* of several: the owner has it, and waits for nobody there */
 };
 
 struct queueing {

@@ -65,7 +65,7 @@ static enum grantResult waitForAll(RedisModuleCtx *ctx, struct joint *joint,
     struct queueingKey *keys = memAlloc(joint->count * sizeof(*keys));
     for (size_t i = 0; i < joint->count; i++) {
         keys[i].holds = joint->keys[i].holds;
-        keys[i].first = joint->keys[i].verdict == VERDICT_REENTER;
+        keys[i].held = joint->keys[i].verdict == VERDICT_REENTER;
     }
     struct queueing queueing = {
         .take = &request->take,

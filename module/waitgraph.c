@@ -173,6 +173,16 @@ static bool takeStep(struct waitgraphSearch *search) {
     return true;
 }
 
+static struct waitqueueSeen *seenIn(struct waitgraphSearch *search, struct waitqueue *queue) {
+    if (queue->seen.search != search->graph->searches) {
+        queue->seen = (struct waitqueueSeen){.search = search->graph->searches, .asker = INT64_MAX};
+        for (int mode = 0; mode < MODE_COUNT; mode++) {
+            queue->seen.before[mode] = INT64_MIN;
+        }
+    }
+    return &queue->seen;
+}
+
 void waitgraphReach(struct waitgraphSearch *search, const char *owner, size_t length) {
     if (!goesOn(search) || !takeStep(search)) {
         return;
@@ -260,14 +270,9 @@ static void reachHolders(struct waitgraphSearch *search, enum lockMode mode) {
     search->holders(search, search->queue, mode, search->context);
 }
 
-static struct waitqueueSeen *seenIn(struct waitgraphSearch *search, struct waitqueue *queue) {
-    if (queue->seen.search != search->graph->searches) {
-        queue->seen = (struct waitqueueSeen){.search = search->graph->searches, .asker = INT64_MAX};
-        for (int mode = 0; mode < MODE_COUNT; mode++) {
-            queue->seen.before[mode] = INT64_MIN;
-        }
-    }
-    return &queue->seen;
+void waitgraphReachAlone(struct waitgraphSearch *search, const char *owner, size_t length) {
+    seenIn(search, search->queue)->alone = firstOfOwner(search->graph, owner, length);
+    waitgraphReach(search, owner, length);
 }
 
 /* The asker, if it is going to stand before this order here: as an upgrade does, or a fair request
@@ -315,6 +320,10 @@ static void lookFromPlace(struct waitgraphSearch *search, const struct place *pl
     if (!seen->holders[mode]) {
         seen->holders[mode] = true;
         reachHolders(search, mode);
+    }
+    /* A request for several keys waits for nobody where its owner is the one that holds the lock. */
+    if (place->request->discipline == JOINT && seen->alone == search->reached[search->from].first) {
+        return;
     }
     bool holders_are_all = place->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
                            seen->asker == INT64_MAX;

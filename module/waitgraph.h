@@ -6,7 +6,8 @@
  * A circle of waits never ends by itself, and can be closed by a new wait only: so one look when a
  * request is about to wait finds every one.
  *
- * An owner with several places in a queue stands where the first of them is.
+ * An owner with several places in a queue stands where the first of them is. One that waits for
+ * several keys waits for nobody in the queue of a key that it holds already.
  *
  * Kept here is who waits where, and which of a queue's places are *ties*: those whose owner stands
  * in another queue too. Only they lead from one queue to another, so a search never walks a queue
@@ -84,6 +85,9 @@ enum waitgraphResult waitgraphFindCircle(struct waitgraph *graph, const struct r
 
 /* Within a waitgraphHolders: this owner is one of them. */
 void waitgraphReach(struct waitgraphSearch *search, const char *owner, size_t length);
+
+/* Likewise, and nobody else holds the lock: a plain lock. */
+void waitgraphReachAlone(struct waitgraphSearch *search, const char *owner, size_t length);
 
 /* Within a waitgraphHolders: calls `visit` for every request in the graph, and for the asker. The
  * shorter way when a lock has more holders than there are waiters. */

@@ -51,6 +51,7 @@ struct place {
 /* What one search of the waitgraph has seen of a queue. */
 struct waitqueueSeen {
     uint64_t search;
+    const struct request *alone; /* of the owner that holds the lock alone, if that waits */
     int64_t asker; /* where the asker is going to stand, INT64_MAX if at the end or not at all */
     int64_t
         before[MODE_COUNT];   /* the ties below this order, as a request for this mode sees them */

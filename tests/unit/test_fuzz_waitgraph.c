@@ -3,7 +3,8 @@
  *
  * The worlds need not be such as grants could lead to: a lock may have two writers, an owner may
  * wait for itself, and circles may be there already. Only what a search may count on is kept to:
- * an owner has one fair place in a queue, and whoever holds a lock asks for it at the head. */
+ * an owner has one fair place in a queue, whoever holds a lock asks for it at the head, and a plain
+ * lock has one holder. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,10 @@ static bool excludes(enum lockMode one, enum lockMode other) {
 static bool isHolderInTheWay(const struct world *world, size_t holder, size_t lock,
                              enum lockMode mode) {
     return lockIsInTheWay(&world->locks[lock], owners[holder].bytes, owners[holder].length, mode);
+}
+
+static bool holdsPlain(const struct world *world, size_t owner, size_t lock) {
+    return lockIsPlainOf(&world->locks[lock], owners[owner].bytes, owners[owner].length);
 }
 
 /* The first position at which the owner waits in this line, or NEVER. */
@@ -136,7 +141,8 @@ static bool waitsAt(const struct world *world, const struct ask *ask, size_t one
     for (size_t at = 0; at < line->count; at++) {
         const struct wait *wait = line->waits[at];
         enum lockMode mode = wait->request.mode;
-        if (wait->owner != one || !wait->in_graph) {
+        if (wait->owner != one || !wait->in_graph ||
+            (wait->request.discipline == JOINT && holdsPlain(world, one, lock))) {
             continue;
         }
         bool holds = isHolderInTheWay(world, other, lock, mode);
@@ -278,6 +284,22 @@ static void chooseLocks(struct fuzz *fuzz, const struct world *world, struct ask
     }
 }
 
+/* A request for several does not wait for those that its owner holds. */
+static void leaveOutHeld(const struct world *world, struct ask *ask) {
+    size_t kept = 0;
+    for (size_t i = 0; i < ask->lock_count && ask->request.discipline == JOINT; i++) {
+        if (!holdsPlain(world, ask->owner, ask->locks[i])) {
+            ask->locks[kept++] = ask->locks[i];
+        }
+    }
+    if (kept > 0) {
+        ask->lock_count = kept;
+    } else if (ask->request.discipline == JOINT) {
+        ask->request.discipline = ORDERED;
+        ask->lock_count = 1;
+    }
+}
+
 static struct ask randomAsk(struct fuzz *fuzz, const struct world *world) {
     static const enum discipline disciplines[] = {PLAIN, ORDERED, ORDERED, FAIR, JOINT};
     struct ask ask = {.owner = fuzzBelow(fuzz, world->owner_count)};
@@ -288,6 +310,7 @@ static struct ask randomAsk(struct fuzz *fuzz, const struct world *world) {
         .discipline = disciplines[fuzzBelow(fuzz, LENGTH_OF(disciplines))],
     };
     chooseLocks(fuzz, world, &ask);
+    leaveOutHeld(world, &ask);
     ask.first = fuzzOneIn(fuzz, 16);
     for (size_t i = 0; i < ask.lock_count; i++) {
         ask.first |= holdsAny(world, ask.owner, ask.locks[i]);
@@ -380,9 +403,14 @@ static void changeHolds(struct fuzz *fuzz, struct world *world) {
     size_t owner = fuzzBelow(fuzz, world->owner_count);
     struct fakeLock *lock = &world->locks[fuzzBelow(fuzz, world->lock_count)];
     enum lockMode mode = randomMode(fuzz);
-    if (lock->held < 1 + fuzzBelow(fuzz, 3)) {
+    bool is_plain = lock->held > 0 && lock->holds[0].mode == MODE_EXCLUSIVE;
+    bool fits = lock->held == 0 || (!is_plain && mode != MODE_EXCLUSIVE);
+    if (fits && lock->held < 1 + fuzzBelow(fuzz, 3)) {
         lockHold(lock, owners[owner].bytes, owners[owner].length, mode);
     } else {
+        if (lock->held == 0) {
+            return;
+        }
         const struct fakeHold gone = lock->holds[fuzzBelow(fuzz, lock->held)];
         lockGiveBack(lock, gone.owner, gone.length, gone.mode);
     }

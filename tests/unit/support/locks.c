@@ -43,9 +43,22 @@ bool lockIsInTheWay(const struct fakeLock *lock, const char *owner, size_t lengt
     return false;
 }
 
+bool lockIsPlainOf(const struct fakeLock *lock, const char *owner, size_t length) {
+    return lock->held == 1 && lock->holds[0].mode == MODE_EXCLUSIVE &&
+           isOf(&lock->holds[0], owner, length);
+}
+
 static void countCall(void *context) {
     if (context) {
         ++*(size_t *)context;
+    }
+}
+
+static void tell(struct waitgraphSearch *search, const struct fakeHold *hold) {
+    if (hold->mode == MODE_EXCLUSIVE) {
+        waitgraphReachAlone(search, hold->owner, hold->length);
+    } else {
+        waitgraphReach(search, hold->owner, hold->length);
     }
 }
 
@@ -55,7 +68,7 @@ void lockTellHolds(struct waitgraphSearch *search, struct waitqueue *queue, enum
     countCall(context);
     for (size_t i = 0; i < lock->held; i++) {
         if (excludes(lock->holds[i].mode, mode)) {
-            waitgraphReach(search, lock->holds[i].owner, lock->holds[i].length);
+            tell(search, &lock->holds[i]);
         }
     }
 }
@@ -68,8 +81,13 @@ struct asked {
 static void tellIfHolder(struct waitgraphSearch *search, const struct request *request,
                          void *context) {
     const struct asked *asked = context;
-    if (lockIsInTheWay(asked->lock, request->owner, request->owner_length, asked->mode)) {
-        waitgraphReach(search, request->owner, request->owner_length);
+    const struct fakeLock *lock = asked->lock;
+    for (size_t i = 0; i < lock->held; i++) {
+        if (isOf(&lock->holds[i], request->owner, request->owner_length) &&
+            excludes(lock->holds[i].mode, asked->mode)) {
+            tell(search, &lock->holds[i]);
+            return;
+        }
     }
 }
 

@@ -37,6 +37,9 @@ void lockGiveBack(struct fakeLock *lock, const char *owner, size_t length, enum 
 bool lockIsInTheWay(const struct fakeLock *lock, const char *owner, size_t length,
                     enum lockMode mode);
 
+/* Whether the owner holds it as a plain lock. */
+bool lockIsPlainOf(const struct fakeLock *lock, const char *owner, size_t length);
+
 /* Two waitgraphHolders, which mean the same: one goes through the holds, the other through the
  * requests in the graph. `context` is a size_t that counts the calls, or NULL. */
 void lockTellHolds(struct waitgraphSearch *search, struct waitqueue *queue, enum lockMode mode,
