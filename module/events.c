@@ -52,6 +52,15 @@ static void onNewData(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sube
     contendedMarkAllDue(ctx, CONTENDED_EVERY_DB, false);
 }
 
+/* As soon as we are a replica the holds are the master's: should we be promoted again, even before
+ * the next turn of renewals, none of them is a session's of ours. */
+static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    if (subevent == REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA) {
+        sessionsForgetAll();
+    }
+    onNewData(ctx, event, subevent, data);
+}
+
 static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)ctx;
     (void)event;
@@ -97,7 +106,7 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
      */
     const struct subscription always[] = {
         {RedisModuleEvent_Loading, onNewData},
-        {RedisModuleEvent_ReplicationRoleChanged, onNewData},
+        {RedisModuleEvent_ReplicationRoleChanged, onRole},
         {RedisModuleEvent_ForkChild, onListener},
     };
     watches_keys = watches_clients = false;

@@ -30,7 +30,7 @@ static void giveBack(RedisModuleCtx *ctx, const struct binding *binding, int64_t
     struct holds holds;
     RedisModule_SelectDb(ctx, binding->db);
     holdsOpen(&holds, ctx, binding->name, now_ms, KEY_TO_WRITE);
-    if (holds.shape != HOLDS_WRONG_TYPE && holdsDrop(&holds, binding->owner) > 0) {
+    if (holdsDrop(&holds, binding->owner) > 0) {
         statsCount(STATS_SESSIONS_RELEASED);
         effectsEvent(ctx, binding->name, "lock.released");
         passHandOn(&holds);

@@ -320,15 +320,40 @@ def test_released_ones_are_renewed_no_more(server, actor, short_leases):
     assert server.dump() == {}
 
 
-@each_command
-def test_last_release_ends_the_binding(server, actor, command):
-    a = actor()
-    a.call(command, "k", "o", "SESSION")
-    a.call(command, "k", "o", "SESSION")
-    for left in (1, 0):
-        assert server.info("lock")["lock_sessions"] == 1
-        assert a.call("LOCK.RELEASE", "k", "o") == left
-    assert server.info("lock")["lock_sessions"] == 0
+def sessions(server):
+    """On a server of the test's own: others leave some in their grace."""
+    return server.info("lock")["lock_sessions"]
+
+
+def test_last_release_ends_the_binding(make_server):
+    server = make_server()
+    a = server.actor()
+    for command in COMMANDS:
+        a.call(command, "k", "o", "SESSION")
+        a.call(command, "k", "o", "SESSION")
+        for left in (1, 0):
+            assert sessions(server) == 1
+            assert a.call("LOCK.RELEASE", "k", "o") == left
+        assert sessions(server) == 0
+
+
+def test_nothing_held_nothing_bound(make_server):
+    server = make_server()
+    a, b = server.actor(), server.actor()
+    b.call("LOCK.ACQUIRE", "k", "p", "PX", LONG)
+    for words in ("LOCK.RENEW k o SESSION", "LOCK.RENEW free o SESSION", "LOCK.ACQUIRE k o SESSION"):
+        a.attempt(*words.split())
+    assert sessions(server) == 0
+
+
+def test_binding_without_a_hold_is_forgotten(make_server):
+    server = make_server(lock_default_lease=LEASE)
+    a = server.actor()
+    for loss in LOSSES.values():
+        a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+        server.control.execute_command(*loss.split())
+        wait_for(lambda: sessions(server) == 0, what=f"the binding to be forgotten after {loss}")
+        server.control.flushall()
 
 
 def test_release_in_one_mode_leaves_the_other_bound(server, actor):
@@ -727,7 +752,6 @@ def test_what_others_made_of_it_is_left_alone(server, actor, short_leases, loss)
     b.call(*loss.split())
     b.call("DEL", "k")
     b.call("LOCK.ACQUIRE", "k", "p", "PX", LONG)
-    wait_for(lambda: server.info("lock")["lock_sessions"] == 0, what="the binding to be forgotten")
     leases_pass(server, 2)
     a.kill_socket()
     grace_passes(server)
@@ -925,9 +949,26 @@ def test_demoted_master_writes_nothing_more(make_server):
     old.let_pass(3 * LEASE)
     assert old.dump() == master.dump()
     assert old.is_running() and set(old.control.keys("*")) == {"k", "l"}
+    assert session(old, "l") is None
     old.control.execute_command("REPLICAOF", "NO", "ONE")
     old.let_pass(3 * GRACE)
     assert old.control.hgetall("k") == {"o": "1"}, "a hold of the new master's was released"
+
+
+def test_demoted_for_a_moment_it_has_no_sessions(make_server):
+    server = make_server(lock_session_grace=GRACE)
+    a, b = server.actor(), server.actor()
+    for key, client in (("k", a), ("l", b)):
+        client.call("LOCK.ACQUIRE", key, "o", "SESSION")
+    server.control.execute_command("REPLICAOF", "127.0.0.1", 1)
+    assert session(server, "l") is None
+    server.control.execute_command("REPLICAOF", "NO", "ONE")
+    assert sessions(server) == 0
+    a.kill_socket()
+    server.let_pass(3 * GRACE)
+    assert server.control.exists("k", "l") == 2
+    assert b.call("LOCK.RENEW", "l", "o", "SESSION") == 1
+    assert session(server, "l") == b.client_id
 
 
 def test_end_during_a_pause_is_released_after_it(make_server):
