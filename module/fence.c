@@ -6,6 +6,7 @@
 #include "config.h"
 #include "effects.h"
 #include "keynames.h"
+#include "server.h"
 
 /* A token is about the time in µs. What is far beyond, somebody else has written. */
 #define LARGEST_BELIEVED (INT64_MAX / 2)
@@ -63,8 +64,10 @@ static bool lastIsOf(struct fence *fence, RedisModuleString *owner) {
     return same;
 }
 
-static int64_t newToken(int64_t last, int64_t now_ms) {
-    int64_t token = now_ms * 1000;
+/* In µs, not ms: a replica that is promoted within the millisecond of tokens that it has missed is
+ * to give larger ones. */
+static int64_t newToken(int64_t last) {
+    int64_t token = serverMicroseconds();
     token = token > last ? token : last + 1;
     largest = token > largest ? token : largest + 1;
     return largest;
@@ -89,7 +92,7 @@ int64_t fenceIssue(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStri
     fenceOpen(&fence, ctx, name, KEY_TO_WRITE);
     int64_t last = readToken(&fence);
     bool keeps = is_reentry && last > 0 && lastIsOf(&fence, owner);
-    int64_t token = keeps ? last : newToken(last, now_ms);
+    int64_t token = keeps ? last : newToken(last);
     writeDown(&fence, token, owner, now_ms);
     fenceClose(&fence);
     return token;

@@ -1,8 +1,11 @@
 /* See server.h. */
+#define _POSIX_C_SOURCE 199309L /* clock_gettime */
+
 #include "server.h"
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #define VERSION_7_4 0x00070400
 #define LONGEST_TIMER_MS (24LL * 3600 * 1000)
@@ -55,6 +58,12 @@ enum serverWritable serverWritableNow(RedisModuleCtx *ctx) {
     }
     bool not_yet = (flags & REDISMODULE_CTX_FLAGS_LOADING) || RedisModule_AvoidReplicaTraffic();
     return not_yet ? SERVER_WRITABLE_LATER : SERVER_WRITABLE;
+}
+
+int64_t serverMicroseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms) {

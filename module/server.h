@@ -31,6 +31,10 @@ bool serverMayBlock(RedisModuleCtx *ctx);
  * in a script, in a call from a module; and on a replica, which renews and gives back nothing. */
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx);
 
+/* Unix time in µs. RedisModule_Milliseconds is as exact as its unit, and older servers have no other
+ * time of day. */
+int64_t serverMicroseconds(void);
+
 /* The period of a timer that is to fire at `at_ms` (unix time). The server counts in µs, so a time
  * far away would overflow: then a day, and whoever is called looks at the time and sets the timer
  * again. */
