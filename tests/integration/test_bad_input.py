@@ -11,21 +11,23 @@ from test_acquire import HOUR
 SYNTAX = "ERR syntax error"
 LEASE = "ERR lease is not a positive integer or out of range"
 BLOCK = "ERR timeout is not an integer, is negative or out of range"
+NUMKEYS = "ERR numkeys is not an integer from 1 to 1024"
 COUNT = "ERR count is not an integer or is negative"
 OWNER_LENGTH = "ERR owner must be 1 to 512 bytes long"
 OWNER_RESERVED = "ERR owner is reserved: it may not be 'mode' and may not end in ':write'"
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
 # The words of each command with good input for the lock `k` that `o` holds. A new command is a row.
-WITH_BLOCK = ["LOCK.ACQUIRE k o", "LOCK.FAIR k o"]
+WITH_BLOCK = ["LOCK.ACQUIRE k o", "LOCK.FAIR k o", "LOCK.MACQUIRE 1 k o"]
 WITH_LEASE = [*WITH_BLOCK, "LOCK.RENEW k o"]
-WITH_OWNER = [*WITH_LEASE, "LOCK.RELEASE k o", "LOCK.CANCEL k o"]
+WITH_OWNER = [*WITH_LEASE, "LOCK.RELEASE k o", "LOCK.CANCEL k o", "LOCK.MRELEASE 1 k o"]
+SEVERAL = ["LOCK.MACQUIRE 1 k o", "LOCK.MRELEASE 1 k o"]
 FIXED_LENGTH = ["LOCK.CANCEL k o", "LOCK.FORCE k"]
 ALL = [*WITH_OWNER, "LOCK.FORCE k", "LOCK.INFO k"]
 
 
-def words_of(command, *more):
-    return [*command.split(), *more]
+def words_of(command, *more, key="k", owner="o"):
+    return [{"k": key, "o": owner}.get(word, word) for word in command.split()] + [*more]
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def test_bad_block(refuses, command, value):
 @pytest.mark.parametrize("value", NO_BLOCK.values(), ids=NO_BLOCK)
 @pytest.mark.parametrize("command", WITH_BLOCK)
 def test_bad_block_on_a_lock_that_another_holds(refuses, command, value):
-    refuses([command.split()[0], "k", "w", "BLOCK", value], BLOCK)
+    refuses(words_of(command, "BLOCK", value, owner="w"), BLOCK)
 
 
 # Options
@@ -194,6 +196,46 @@ def test_a_word_stands_once_and_a_lease_is_given_once(refuses):
         refuses(words_of(command, "EX", "1", "SESSION"), SYNTAX)
 
 
+# Numbers of keys
+
+NO_NUMKEYS = NO_LEASE | {"too many": "1025", "2**32 + 1": str(2**32 + 1), "a key": "k"}
+
+
+@pytest.mark.parametrize("value", NO_NUMKEYS.values(), ids=NO_NUMKEYS)
+@pytest.mark.parametrize("command", SEVERAL)
+def test_bad_number_of_keys(refuses, command, value):
+    name, _, *rest = words_of(command)
+    refuses([name, value, *rest], NUMKEYS)
+
+
+@pytest.mark.parametrize("rest", ["2 k o", "3 k o", "3 k other o", "1024 k o"])
+@pytest.mark.parametrize("command", SEVERAL)
+def test_fewer_keys_than_said_or_no_owner(refuses, command, rest):
+    refuses([command.split()[0], *rest.split()], SYNTAX)
+
+
+@pytest.mark.parametrize("command", SEVERAL)
+def test_more_keys_than_said(refuses, command):
+    # The second key is the owner, and the owner an option.
+    refuses([command.split()[0], "1", "k", "other", "o"], SYNTAX)
+
+
+@pytest.mark.parametrize("command", SEVERAL)
+def test_a_thousand_keys_without_an_owner(refuses, command):
+    refuses([command.split()[0], "1024", *["k"] * 1024], SYNTAX)
+
+
+@pytest.mark.parametrize("more", ["FENCED", "READ", "WRITE", "COUNT 1"])
+@pytest.mark.parametrize("command", SEVERAL)
+def test_options_of_others(refuses, command, more):
+    refuses(words_of(command, *more.split()), SYNTAX)
+
+
+@pytest.mark.parametrize("more", ["PX 1000", "EX 1", "SESSION", "BLOCK 0"])
+def test_release_of_several_takes_no_option(refuses, more):
+    refuses(words_of("LOCK.MRELEASE 1 k o", *more.split()), SYNTAX)
+
+
 # Owners
 
 NO_OWNER = {
@@ -212,12 +254,18 @@ NO_OWNER = {
 @pytest.mark.parametrize("key", ["k", "free", "text"], ids=["held", "free", "no lock"])
 @pytest.mark.parametrize("command", WITH_OWNER)
 def test_bad_owner(refuses, command, key, owner, text):
-    refuses([command.split()[0], key, owner], text)
+    refuses(words_of(command, key=key, owner=owner), text)
+
+
+@pytest.mark.parametrize("owner, text", NO_OWNER.values(), ids=NO_OWNER)
+@pytest.mark.parametrize("command", SEVERAL)
+def test_bad_owner_behind_several_keys(refuses, command, owner, text):
+    refuses([command.split()[0], "3", "k", "mode", "other", owner], text)
 
 
 @pytest.mark.parametrize("command", WITH_BLOCK)
 def test_bad_owner_of_a_client_that_would_wait(refuses, command):
-    refuses([command.split()[0], "k", "mode", "BLOCK", "0"], OWNER_RESERVED)
+    refuses(words_of(command, "BLOCK", "0", owner="mode"), OWNER_RESERVED)
 
 
 # Keys that are no locks
@@ -240,3 +288,9 @@ def test_key_of_another_type(server, refuses, command, make):
     server.control.execute_command(*make.split())
     server.control.pexpire("k", HOUR)
     refuses(words_of(command), WRONG_TYPE)
+
+
+@pytest.mark.parametrize("keys", ["text k other", "k text other", "k other text", "text text text"])
+@pytest.mark.parametrize("command", ["LOCK.MACQUIRE 3 {} o", "LOCK.MACQUIRE 3 {} o BLOCK 0", "LOCK.MRELEASE 3 {} o"])
+def test_one_of_several_keys_is_of_another_type(refuses, command, keys):
+    refuses(command.format(keys).split(), WRONG_TYPE)

@@ -10,9 +10,11 @@ import test_bad_input as bad
 TOP = Path(__file__).resolve().parents[2]
 PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}
 
-ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.rwread", "lock.rwwrite"]
+ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite"]
 COMMANDS = [*ACQUISITIONS, "lock.cancel", "lock.force", "lock.guard", "lock.info", "lock.release", "lock.renew"]
+COMMANDS.append("lock.mrelease")
 COMMANDS.sort()
+SEVERAL = ["lock.macquire", "lock.mrelease"]
 each_command = pytest.mark.parametrize("name", COMMANDS)
 each_page = pytest.mark.parametrize("name", sorted({*COMMANDS} & {*PAGES}))
 HEADER = ["Syntax", "Summary", "Since", "Complexity", "Arity", "Flags", "ACL categories", "Keys"]
@@ -112,7 +114,8 @@ ERRORS = {
     bad.LEASE: bad.WITH_LEASE,
     bad.BLOCK: bad.WITH_BLOCK,
     bad.COUNT: ["LOCK.INFO"],
-    bad.SYNTAX: [*bad.WITH_LEASE, "LOCK.INFO"],
+    bad.NUMKEYS: bad.SEVERAL,
+    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO"],
 }
 
 
@@ -153,7 +156,8 @@ def test_arguments_are_shown_by_their_own_names(docs, name):
 def test_types_of_arguments(docs, name):
     types = {"key": "key", "owner": "string", "lease": "oneof", "milliseconds": "integer", "seconds": "integer"}
     types |= {"count": "integer", "mode": "oneof", "read": "pure-token", "write": "pure-token"}
-    types |= {"fenced": "pure-token", "session": "pure-token", "command": "string", "arg": "string"}
+    types |= {"numkeys": "integer", "fenced": "pure-token"}
+    types |= {"session": "pure-token", "command": "string", "arg": "string"}
     for argument in all_arguments(docs(name)["arguments"]):
         assert argument["type"] == types[argument["name"]]
         assert argument.get("key_spec_index") == (0 if argument["type"] == "key" else None)
@@ -188,15 +192,23 @@ def test_categories_are_those_of_acl(server, name):
         assert name in server.control.acl_cat(category.removeprefix("@"))
 
 
+# By whether a command takes several keys: what INFO says of a range, how the keys are found, what a page says.
+KEYS = {
+    False: ((1, 1, 1), {"type": "range", "spec": {"lastkey": 0, "keystep": 1, "limit": 0}}, "1"),
+    True: ((0, 0, 0), {"type": "keynum", "spec": {"keynumidx": 0, "firstkey": 1, "keystep": 1}}, "numkeys"),
+}
+
+
 @each_page
 def test_keys_of_info_and_page(info, name):
     found = info(name)
-    assert (found["first"], found["last"], found["step"]) == (1, 1, 1)
+    first_last_step, find, place = KEYS[name in SEVERAL]
+    assert (found["first"], found["last"], found["step"]) == first_last_step
     [spec] = found["keys"]
     assert spec["begin_search"] == {"type": "index", "spec": {"index": 1}}
-    assert spec["find_keys"] == {"type": "range", "spec": {"lastkey": 0, "keystep": 1, "limit": 0}}
+    assert spec["find_keys"] == find
     flags = header_of(name)["Keys"].split()
-    assert flags[0] == "1"
+    assert flags[0] == place
     assert sorted(spec["flags"]) == sorted(flags[1:])
 
 
@@ -204,12 +216,15 @@ def test_keys_of_info_and_page(info, name):
 def test_keys_of_a_call(ask, name):
     more = {"lock.renew": "k o EX 1", "lock.info": "k COUNT 5", "lock.force": "k", "lock.guard": "k o ping"}
     more.update(dict.fromkeys(ACQUISITIONS, "k o PX 1 BLOCK 0"))
+    more |= {"lock.macquire": "3 k l k o PX 1 BLOCK 0", "lock.mrelease": "3 k l k o"}
+    keys = ["k", "l", "k"] if name in SEVERAL else ["k"]
     call = [name, *more.get(name, "k o").split()]
-    assert ask("GETKEYS", *call) == ["k"]
-    [(key, flags)] = ask("GETKEYSANDFLAGS", *call)
-    assert key == "k"
+    assert ask("GETKEYS", *call) == keys
+    found = ask("GETKEYSANDFLAGS", *call)
+    assert [key for key, _ in found] == keys
     # `incomplete` says that the handler knows more than the table; it is no flag of a key.
-    assert sorted(flags) == sorted({*header_of(name)["Keys"].split()[1:]} - {"incomplete"})
+    expected = sorted({*header_of(name)["Keys"].split()[1:]} - {"incomplete"})
+    assert [sorted(flags) for _, flags in found] == [expected] * len(keys)
 
 
 @each_page

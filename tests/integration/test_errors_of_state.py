@@ -7,9 +7,9 @@ import pytest
 
 from harness import code_of, wait_for, wait_for_sync
 from test_acquire import HOUR
-from test_multi_lua import MUTATIONS, TAKE, WAIT, WAIT_FAIRLY, each_mutation
+from test_multi_lua import MUTATIONS, TAKE, WAIT, WAIT_FAIRLY, WAIT_FOR_BOTH, each_mutation
 
-TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR")
+TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.MACQUIRE")
 ACQUISITIONS = {name: mutation for name, mutation in MUTATIONS.items() if mutation.says.startswith(TAKES)}
 OTHERS = {name: mutation for name, mutation in MUTATIONS.items() if name not in ACQUISITIONS}
 each_acquisition = pytest.mark.parametrize("mutation", ACQUISITIONS.values(), ids=ACQUISITIONS)
@@ -43,7 +43,7 @@ def test_acquisition_fails_without_memory(server, resp, actor, run_out_of_memory
     assert_refused(server, client, mutation.says.split(), "OOM")
 
 
-@pytest.mark.parametrize("wait", [WAIT, WAIT_FAIRLY])
+@pytest.mark.parametrize("wait", [WAIT, WAIT_FAIRLY, WAIT_FOR_BOTH])
 def test_nobody_begins_to_wait_without_memory(server, actor, run_out_of_memory, wait):
     server.control.execute_command(*TAKE.split())
     client = actor()
@@ -221,6 +221,11 @@ def user(server, resp):
 ALL_RIGHTS = ("+@all", "~*", "&*")
 
 
+def to_locks(mutation, right="~"):
+    """The right to each of the locks that the command names, and to no other key."""
+    return [right + name for name in mutation.locks]
+
+
 @each_mutation
 def test_key_of_others_is_out_of_reach(server, user, mutation):
     mutation.arrange(server)
@@ -230,14 +235,14 @@ def test_key_of_others_is_out_of_reach(server, user, mutation):
 @each_mutation
 def test_right_to_read_a_key_is_no_right_to_lock_it(server, user, mutation):
     mutation.arrange(server)
-    assert_refused(server, user("+@all", "%R~k"), mutation.says.split(), "NOPERM")
+    assert_refused(server, user("+@all", *to_locks(mutation, "%R~")), mutation.says.split(), "NOPERM")
 
 
 @each_mutation
 def test_right_to_write_a_key_is_no_right_to_lock_it(server, user, mutation):
     # The answers tell what is in the key.
     mutation.arrange(server)
-    assert_refused(server, user("+@all", "%W~k"), mutation.says.split(), "NOPERM")
+    assert_refused(server, user("+@all", *to_locks(mutation, "%W~")), mutation.says.split(), "NOPERM")
 
 
 @each_mutation
@@ -251,8 +256,16 @@ def test_command_that_is_forbidden(server, user, mutation):
 def test_rights_to_the_key_and_the_command_are_enough(server, user, mutation):
     waiter = mutation.arrange(server)
     command = mutation.says.split()[0].lower()
-    assert user("~k", f"+{command}").call(*mutation.says.split()) == mutation.hears
+    assert user(*to_locks(mutation), f"+{command}").call(*mutation.says.split()) == mutation.hears
     mutation.has_answered(waiter)
+
+
+@each_mutation
+def test_right_to_some_of_the_locks_is_not_enough(server, user, mutation):
+    mutation.arrange(server)
+    for name in mutation.locks:
+        rest = [f"~{other}" for other in mutation.locks if other != name]
+        assert_refused(server, user("+@all", *rest), mutation.says.split(), "NOPERM")
 
 
 def test_info_needs_the_right_to_read(server, user):

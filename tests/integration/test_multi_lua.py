@@ -13,6 +13,7 @@ from harness import code_of
 from harness.schedule import as_map
 
 TAKE = "LOCK.ACQUIRE k o PX 600000"
+TAKE_BOTH = "LOCK.MACQUIRE 2 k l o PX 600000"
 
 
 def leave_no_places(server):
@@ -35,6 +36,8 @@ class Mutation:
     changes_key: bool = True
     changes_queue: bool = False
     """Whether it changes other keys, those of a fair queue."""
+    locks: tuple = ("k",)
+    """The locks that the command names."""
 
     def arrange(self, server, db=0):
         """Makes the command possible; returns the actor that waits, or None."""
@@ -61,6 +64,8 @@ class Mutation:
 
 WAIT = "LOCK.ACQUIRE k w PX 500000 BLOCK 0"
 WAIT_FAIRLY = "LOCK.FAIR k w PX 500000 BLOCK 0"
+WAIT_FOR_BOTH = "LOCK.MACQUIRE 2 k l w PX 500000 BLOCK 0"
+BOTH = ("k", "l")
 
 MUTATIONS = {
     "acquire": Mutation(TAKE, 1),
@@ -81,6 +86,18 @@ MUTATIONS = {
     "force a foreign hash": Mutation("LOCK.FORCE k", 1, ("HSET k mode read o 1",)),
     "cancel": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT, None, changes_key=False),
     "cancel, fair": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT_FAIRLY, None, False, changes_queue=True),
+    "several": Mutation(TAKE_BOTH, 2, locks=BOTH),
+    "several, would wait": Mutation("LOCK.MACQUIRE 2 k l o EX 600 BLOCK 0", 2, locks=BOTH),
+    "several again": Mutation("LOCK.MACQUIRE 2 k l o PX 700000", 2, (TAKE_BOTH,), locks=BOTH),
+    "several, one of them again": Mutation(TAKE_BOTH, 2, (TAKE,), locks=BOTH),
+    "several, one twice": Mutation("LOCK.MACQUIRE 3 k l k o PX 600000", 2, locks=BOTH),
+    "release several": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), locks=BOTH),
+    "release several, one of two": Mutation("LOCK.MRELEASE 2 k l o", 1, (TAKE, TAKE_BOTH), locks=BOTH),
+    "release several, hand on": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), WAIT_FOR_BOTH, 2, locks=BOTH),
+    "release several, hand on one": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), WAIT, 1, locks=BOTH),
+    "release, hand on several": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT_FOR_BOTH, 2),
+    "force, hand on several": Mutation("LOCK.FORCE k", 1, (TAKE,), WAIT_FOR_BOTH, 2),
+    "cancel, several": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT_FOR_BOTH, None, changes_key=False),
 }
 each_mutation = pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
 
@@ -112,6 +129,19 @@ FAILURES = {
     "force no lock": Failure("LOCK.FORCE k", "WRONGTYPE", ("SET k 1",)),
     "cancel": Failure("LOCK.CANCEL k o", 0),
     "cancel no lock": Failure("LOCK.CANCEL k o", "WRONGTYPE", ("SET k 1",)),
+    "several": Failure("LOCK.MACQUIRE 2 k l other"),
+    "several, the last is held": Failure("LOCK.MACQUIRE 2 l k other"),
+    "several, would wait": Failure("LOCK.MACQUIRE 2 k l other BLOCK 0"),
+    "several, would wait a while": Failure("LOCK.MACQUIRE 2 l k other BLOCK 60000"),
+    "several, too many holds": Failure("LOCK.MACQUIRE 2 k l o", "ERR", (TAKE, "HSET l o 2147483647")),
+    "several, one is no lock": Failure("LOCK.MACQUIRE 2 k l o BLOCK 0", "WRONGTYPE", (TAKE, "SET l 1")),
+    "release several, one is missing": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD"),
+    "release several, one is another's": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD", (TAKE, "LOCK.ACQUIRE l p")),
+    "release several free locks": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD", ()),
+    "release several, one is no lock": Failure("LOCK.MRELEASE 2 k l o", "WRONGTYPE", (TAKE, "SET l 1")),
+    "release several, one of both kinds": Failure(
+        "LOCK.MRELEASE 2 k l o", "ERR", (TAKE, "LOCK.RWWRITE l o", "LOCK.RWREAD l o")
+    ),
 }
 each_failure = pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 

@@ -176,6 +176,8 @@ def test_server_without_the_module_understands_the_aof(make_large_server):
 
 RENEWED = ["PEXPIREAT", "k", "END"]
 GRANTED = [["HSET", "k", "w", "1"], RENEWED]
+RENEWED_L = ["PEXPIREAT", "l", "END"]  # the same end
+GRANTED_L = [["HSET", "l", "w", "1"], RENEWED_L]
 WRITTEN = {
     "acquire": [["MULTI"], ["HSET", "k", "o", "1"], RENEWED, ["EXEC"]],
     "acquire again": [["MULTI"], ["HSET", "k", "o", "2"], RENEWED, ["EXEC"]],
@@ -187,6 +189,10 @@ WRITTEN = {
     "force": [["DEL", "k"]],
     "force, hand on": [["MULTI"], ["DEL", "k"], *GRANTED, ["EXEC"]],
     "cancel": [],
+    "several": [["MULTI"], ["HSET", "k", "o", "1"], RENEWED, ["HSET", "l", "o", "1"], RENEWED_L, ["EXEC"]],
+    "release several": [["MULTI"], ["DEL", "k"], ["DEL", "l"], ["EXEC"]],
+    "release several, hand on": [["MULTI"], ["DEL", "k"], ["DEL", "l"], *GRANTED, *GRANTED_L, ["EXEC"]],
+    "cancel, several": [],
 }
 
 

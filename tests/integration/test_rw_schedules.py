@@ -5,7 +5,6 @@ test_rw_leases.py.
 """
 
 import pytest
-from redis.exceptions import ResponseError
 
 from harness.schedule import BLOCKS, STILL_BLOCKED, answered, as_map, error, granted, has
 from harness.schedule import run_schedule, schedules
@@ -315,8 +314,5 @@ def test_upgrade_and_downgrade(server, resp, schedule):
 
 @pytest.mark.parametrize("detection", ["yes", "no"])
 def test_second_upgrade_is_refused_whatever_deadlock_detection_says(server, actor, detection):
-    try:
-        server.control.config_set("lock.deadlock-detection", detection)
-    except ResponseError:
-        pytest.skip("there is no lock.deadlock-detection yet")
+    server.control.config_set("lock.deadlock-detection", detection)
     run_schedule(server, CHANGING["second_upgrade_is_refused_at_once"])
