@@ -1,0 +1,300 @@
+"""Where there is no circle there is no DEADLOCK; and a refusal leaves everything as it was.
+
+Also: detection switched off, requests that do not wait, the counters, and how far the search goes. Words and
+helpers are those of test_deadlock.py.
+"""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import code_of, scaled, scaled_ms, wait_for, wait_for_sync
+from harness.schedule import BLOCKS, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, granted, has
+from harness.schedule import run_schedule, schedules
+from test_deadlock import MODES, TWO, detection, holds, refused, releases, waits, words
+
+A_WAITS_FOR_B = [holds("a", "k"), holds("b", "l"), waits("a", "l")]
+B_WAITS_TOO = [waits("b", "k"), ("b", STILL_BLOCKED)]
+
+
+def knows_of(count):
+    return (lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == count, what=f"{count} waiters"),)
+
+
+def kills(name):
+    return (lambda s: s.server.control.client_kill_filter(_id=s.actor(name).client_id),)
+
+
+# The edge that would have closed the circle is gone
+
+GONE = dict(
+    wait_timed_out=[
+        holds("a", "k"),
+        holds("b", "l"),
+        ("a", f"LOCK.ACQUIRE l a BLOCK {scaled_ms(30)}", BLOCKS),
+        ("a", answered(None)),
+        *B_WAITS_TOO,
+    ],
+    wait_cancelled=[*A_WAITS_FOR_B, ("z", "LOCK.CANCEL l a", 1), ("a", answered(None)), *B_WAITS_TOO],
+    wait_for_several_cancelled=[
+        holds("a", "k"),
+        holds("b", "l"),
+        ("a", "LOCK.MACQUIRE 3 j k l a BLOCK 0", BLOCKS),
+        ("z", "LOCK.CANCEL j a", 1),
+        ("a", answered(None)),
+        *B_WAITS_TOO,
+    ],
+    waiter_killed=[*A_WAITS_FOR_B, kills("a"), ("a", CUT_OFF), knows_of(0), *B_WAITS_TOO],
+    waiter_reset=[*A_WAITS_FOR_B, ("a", DIES), knows_of(0), *B_WAITS_TOO],
+    wait_granted=[*A_WAITS_FOR_B, releases("b", "l"), ("a", granted(1)), *B_WAITS_TOO],
+    hold_given_back=[*A_WAITS_FOR_B, releases("a2", "k"), holds("b", "k")],
+    hold_given_back_and_taken_by_another=[*A_WAITS_FOR_B, releases("a2", "k"), holds("c", "k"), *B_WAITS_TOO],
+    one_of_two_holds_given_back_is_none=[
+        holds("a", "k"),
+        holds("a", "k", count=2),
+        holds("b", "l"),
+        waits("a", "l"),
+        releases("a2", "k", left=1),
+        refused("b", "k", TWO),
+    ],
+    lease_ended=[
+        ("a", f"LOCK.ACQUIRE k a PX {scaled_ms(60)}", 1),
+        holds("b", "l"),
+        waits("a", "l"),
+        ("lease ends", "k"),
+        holds("b", "k"),
+        releases("b", "k"),
+        holds("c", "k"),
+        *B_WAITS_TOO,
+    ],
+    lease_of_one_reader_among_several_ended=[
+        ("a", f"LOCK.RWREAD k a PX {scaled_ms(60)}", 1),
+        holds("c", "k", "RWREAD"),
+        holds("b", "l"),
+        waits("a", "l"),
+        (lambda s: reads_end(s.server, "k", "a"),),
+        waits("b", "k", "RWWRITE"),
+        ("b", STILL_BLOCKED),
+        releases("c", "k"),
+        ("b", granted(1)),
+    ],
+    lease_of_one_of_many_readers_ended=[
+        # More readers than waiters: the search asks the waiters, not the readers.
+        ("a", f"LOCK.RWREAD k a PX {scaled_ms(60)}", 1),
+        *[(name, f"LOCK.RWREAD k {name}", 1) for name in ("c", "d", "e", "f", "g")],
+        holds("b", "l"),
+        waits("a", "l"),
+        (lambda s: reads_end(s.server, "k", "a"),),
+        waits("b", "k", "RWWRITE"),
+    ],
+    key_deleted=[*A_WAITS_FOR_B, ("z", "DEL k", 1), holds("c", "k"), *B_WAITS_TOO],
+    key_overwritten_by_a_foreign_hash=[*A_WAITS_FOR_B, ("z", "DEL k", 1), ("z", "HSET k a 1 c x", 2), *B_WAITS_TOO],
+    forced=[*A_WAITS_FOR_B, ("z", "LOCK.FORCE k", 1), holds("c", "k"), *B_WAITS_TOO],
+    flushed=[*A_WAITS_FOR_B, ("z", "FLUSHALL", "OK"), ("a", granted(1)), holds("c", "k"), *B_WAITS_TOO],
+    reserved_place_of_a_connection_that_has_closed=[
+        holds("c", "m"),
+        waits("a", "m", "FAIR"),
+        ("a", DIES),
+        knows_of(0),
+        holds("b", "n"),
+        waits("a2", "n"),
+        # b stands behind a's place, and a waits for b; but that place ends by itself.
+        waits("b", "m", "FAIR"),
+        ("b", STILL_BLOCKED),
+    ],
+    detached_wait_of_a_holder=[
+        holds("a", "k"),
+        holds("b", "l"),
+        waits("a2", "l", "FAIR"),
+        ("a2", DIES),
+        knows_of(0),
+        *B_WAITS_TOO,
+    ],
+    readers_share=[
+        holds("a", "k", "RWREAD"),
+        holds("b", "l"),
+        waits("a", "l"),
+        ("b", "LOCK.RWREAD k b BLOCK 0", 1),
+    ],
+    reader_does_not_wait_for_a_reader_ahead=[
+        # c waits behind the writer w only; that r, ahead of it, waits for c is no circle.
+        holds("h", "k", "RWWRITE"),
+        holds("c", "l"),
+        waits("r", "k", "RWREAD"),
+        waits("r2", "l"),
+        waits("c", "k", "RWREAD"),
+        releases("h", "k"),
+        ("r", granted(1)),
+        ("c", granted(1)),
+    ],
+    two_connections_of_one_owner=[
+        holds("a", "k"),
+        waits("b", "k"),
+        waits("b2", "k"),
+        holds("a", "l"),
+        waits("b3", "l"),
+        releases("a", "k"),
+        ("b", granted(1)),
+        ("b2", granted(2)),
+    ],
+    an_owner_behind_itself=[
+        holds("a", "k"),
+        waits("b", "k"),
+        ("b2", "LOCK.MACQUIRE 2 k l b BLOCK 0", BLOCKS),
+        releases("a", "k"),
+        ("b", granted(1)),
+        ("b2", granted(2)),
+    ],
+    one_hot_lock=[holds("a", "k"), *[waits(name, "k") for name in "bcdefgh"], ("h", STILL_BLOCKED)],
+    a_tree=[
+        *[holds(name, f"k{name}") for name in "abcd"],
+        *[waits(f"{name}{i}", f"k{of}") for i, (name, of) in enumerate([("b", "a"), ("c", "a"), ("d", "b"), ("d", "c")])],
+    ],
+    same_name_in_another_database=[
+        ("b", "SELECT 2", "OK"),
+        holds("a", "k"),
+        holds("a", "l"),
+        holds("b", "l"),
+        ("c", "SELECT 2", "OK"),
+        holds("c", "k"),
+        ("a", "SELECT 2", "OK"),
+        waits("a", "l"),
+        waits("b", "k"),
+    ],
+)
+
+
+def reads_end(server, key, owner):
+    """Until this reader's lease is over, by the server's clock."""
+    end = server.control.zscore(f"lock:lease:{{{key}}}", owner)
+    wait_for(lambda: server.now_ms() > end, 30, "the reader's lease to end")
+
+
+@schedules(**GONE)
+def test_no_circle_no_refusal(server, resp, schedule):
+    server.control.config_set("lock.fair-reserve", scaled_ms(60_000))
+    refusals = server.info("lock")["lock_deadlocks_refused"]
+    run_schedule(server, schedule, resp)
+    expected = 1 if any("DEADLOCK" in repr(step) for step in schedule) else 0
+    assert server.info("lock")["lock_deadlocks_refused"] == refusals + expected
+    server.control.config_set("lock.fair-reserve", 0)
+
+
+# Requests that do not wait
+
+ASKS = {mode: " ".join(words(mode, "k", "b")) for mode in MODES}
+
+
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+def test_who_does_not_wait_closes_no_circle(server, resp, ask):
+    script = "return redis.call(unpack(ARGV)) == false and 'null'"
+    steps = [*A_WAITS_FOR_B, ("b", ask, None)]
+    steps += [("b", "MULTI", "OK"), ("b", f"{ask} BLOCK 0", "QUEUED"), ("b", "EXEC", [None])]
+    steps += [("b", ("EVAL", script, "1", "k", *ask.split(), "BLOCK", "0"), "null")]
+    steps += [("b", f"LOCK.GUARD l b {ask} BLOCK 0", None)]
+    steps += [("b", f"{ask} BLOCK 0", lambda got: code_of(got) == "DEADLOCK")]
+    run_schedule(server, steps, resp)
+
+
+# What a refusal leaves alone
+
+
+@pytest.mark.parametrize("mode", [*MODES, "MACQUIRE of several"])
+def test_refusal_changes_nothing(server, resp, mode):
+    """Keys, queues, replica, memory of waiters, counters but the one."""
+    a, b, c = (server.actor(name, resp) for name in "abc")
+    replica = server.start_replica()
+    for actor, owner, key in ((a, "a", "k"), (b, "b", "l")):
+        actor.call("LOCK.ACQUIRE", key, owner, "PX", 600_000)
+    a.send("LOCK.ACQUIRE", "l", "a", "BLOCK", 0)
+    c.send("LOCK.FAIR", "k", "c", "BLOCK", 0)
+    a.wait_blocked(), c.wait_blocked()
+    ask = ("LOCK.MACQUIRE", 3, "m", "k", "n", "b") if "several" in mode else words(mode, "k", "b")
+
+    def state():
+        infos = [as_map(server.control.execute_command("LOCK.INFO", key)) for key in ("k", "l")]
+        infos += [server.control.execute_command("LOCK.INFO", key) for key in ("m", "n")]
+        for info in filter(None, infos):
+            info.pop("holders"), [as_map(one) for one in info["waiters"]]
+            info["waiters"] = [as_map(one)["owner"] for one in info["waiters"]]
+        return server.dump(), infos, server.info("lock"), server.blocked_clients(), offset()
+
+    def offset():
+        return server.info("replication")["master_repl_offset"]
+
+    # The server itself sends PINGs to its replicas.
+    server.control.config_set("repl-ping-replica-period", 3600)
+    wait_for_sync(server, replica)
+    before = state()
+    for _ in range(3):
+        assert code_of(b.attempt(*ask, "BLOCK", 0)) == "DEADLOCK"
+    after = state()
+    assert after[2].pop("lock_deadlocks_refused") == before[2].pop("lock_deadlocks_refused") + 3
+    assert after == before
+    wait_for_sync(server, replica)
+    assert replica.dump() == server.dump()
+    assert b.call("LOCK.RELEASE", "l", "b") == 0
+    assert a.reply() == 1
+    replica.stop()
+
+
+def test_refusals_leave_no_memory(server, actor):
+    a, b = actor("a"), actor("b")
+    for who, owner, key in ((a, "a", "k"), (b, "b", "l")):
+        who.call("LOCK.ACQUIRE", key, owner)
+    a.send("LOCK.ACQUIRE", "l", "a", "BLOCK", 0)
+    a.wait_blocked()
+    used = []
+    for _ in range(6):
+        pipeline = server.control.pipeline(transaction=False)
+        for i in range(int(1000 / scaled(1))):
+            keys = [f"key{i}.{j}" for j in range(10)]
+            pipeline.execute_command("LOCK.MACQUIRE", 11, "k", *keys, "b", "BLOCK", 0)
+        heard = pipeline.execute(raise_on_error=False)
+        assert {code_of(answer) for answer in heard} == {"DEADLOCK"}
+        assert server.info("lock")["lock_contended_locks"] == 1
+        used.append(server.info("memory")["used_memory"])
+    # A waiter of eleven keys takes more than 1,000 bytes.
+    assert used[-1] - used[1] < 100 * 1000 / scaled(1), used
+
+
+# lock.deadlock-detection
+
+
+def test_detection_off_lets_waits_in_and_leases_end_the_circle(server, resp):
+    lease = scaled_ms(120)
+    steps = [
+        detection("no"),
+        ("a", f"LOCK.ACQUIRE k a PX {lease}", 1),
+        holds("b", "l"),
+        waits("a", "l"),
+        waits("b", "k"),
+        ("b", granted(1)),
+        ("a", STILL_BLOCKED),
+    ]
+    run_schedule(server, steps, resp)
+
+
+def test_detection_is_switched_live(server, resp):
+    steps = [
+        *A_WAITS_FOR_B,
+        refused("b", "k", TWO),
+        detection("no"),
+        waits("b", "k"),
+        detection("yes"),
+        # A circle that is there already keeps nobody else from waiting for its members.
+        waits("c", "k"),
+        ("d", "LOCK.MACQUIRE 3 k l m d BLOCK 0", BLOCKS),
+        ("z", "LOCK.CANCEL k b", 1),
+        ("b", answered(None)),
+        refused("b", "k", TWO),
+        ("z", "LOCK.INFO k", has(waiting=2)),
+    ]
+    run_schedule(server, steps, resp)
+
+
+def test_detection_off_keeps_the_refusals_of_one_lock(server, resp):
+    circle = "b waits for k held by a, a waits for k held by b"
+    upgrades = [detection("no"), holds("a", "k", "RWREAD"), holds("b", "k", "RWREAD"), waits("a", "k", "RWWRITE")]
+    run_schedule(server, [*upgrades, refused("b", "k", circle, "RWWRITE")], resp)
+
+
