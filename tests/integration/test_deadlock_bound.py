@@ -1,0 +1,128 @@
+"""How far the search for circles goes: to the end of a chain of 10,000 waits, and not beyond 20,000 steps."""
+
+import pytest
+
+from harness import scaled, wait_for
+from harness.schedule import as_map
+
+# The bound of the search, in holders and waiters looked at.
+MOST_STEPS = 20_000
+
+
+def counters(server):
+    info = server.info("lock")
+    return info["lock_deadlocks_refused"], info["lock_deadlock_searches_cut"]
+
+
+def pipelined(server, commands):
+    pipeline = server.control.pipeline(transaction=False)
+    for words in commands:
+        pipeline.execute_command(*words)
+    return pipeline.execute()
+
+
+class Chain:
+    """Owner i holds k_i and waits for k_{i+1}; the last one, number `length`, only holds."""
+
+    def __init__(self, server, length):
+        self.server, self.length = server, length
+        self.last = server.actor("last")
+        took = pipelined(server, (("LOCK.ACQUIRE", f"k{i}", f"o{i}", "PX", 3_600_000) for i in range(length + 1)))
+        assert set(took) == {1}
+        self.sockets = []
+        for i in range(length):
+            # In about this order each search ends at once: whom it leads to does not wait yet.
+            self.sockets.append(server.raw_connection())
+            self.sockets[i].sendall(b"LOCK.ACQUIRE k%d o%d PX 3600000 BLOCK 0\r\n" % (i + 1, i))
+        wait_for(lambda: server.info("lock")["lock_waiters"] == length, 60, "the chain")
+
+    def close(self):
+        """The last one asks for the first key and hears this."""
+        return str(self.last.attempt("LOCK.ACQUIRE", "k0", f"o{self.length}", "BLOCK", 0, timeout=30))
+
+
+@pytest.mark.timeout(600)
+def test_chain_of_ten_thousand_waits_is_seen_to_its_end(make_server):
+    length = int(10_000 / scaled(1))
+    server = make_server(maxclients=length + 100)
+    chain = Chain(server, length)
+    told = chain.close()
+    assert told.startswith(f"DEADLOCK o{length} waits for k0 held by o0, o0 waits for k1 held by o1, "), told
+    assert f" held by o3, ... {length + 1 - 8} more waits ..., o{length - 4} waits for k{length - 3} " in told
+    assert told.endswith(f", o{length - 1} waits for k{length} held by o{length}")
+    assert counters(server) == (1, 0)
+    # The others have not noticed.
+    chain.last.call("LOCK.RELEASE", f"k{length}", f"o{length}")
+    assert chain.sockets[-1].recv(16) == b":1\r\n"
+    assert server.info("lock")["lock_waiters"] == length - 1
+
+
+class Star:
+    """The asker a wants all the hubs; each hub's owner waits for keys of so many holders, who wait for nothing.
+
+    Each of these holders is a step of the search from a; the last hub's owner waits for a.
+    """
+
+    def __init__(self, server, hubs, keys):
+        self.server, self.hubs = server, hubs
+        held = [("LOCK.ACQUIRE", f"hub{i}", f"h{i}") for i in range(hubs)] + [("LOCK.ACQUIRE", "own", "a")]
+        held += [("LOCK.ACQUIRE", f"k{i}.{j}", f"x{i}.{j}") for i in range(hubs) for j in range(keys)]
+        assert set(pipelined(server, held)) == {1}
+        for i in range(hubs):
+            waiter = server.actor(f"h{i}")
+            leads_to = [f"k{i}.{j}" for j in range(keys)] + (["own"] if i == hubs - 1 else [])
+            waiter.send("LOCK.MACQUIRE", len(leads_to), *leads_to, f"h{i}", "BLOCK", 0)
+            waiter.wait_blocked()
+
+    def asks(self):
+        asker = self.server.actor("a")
+        asker.send("LOCK.MACQUIRE", self.hubs, *(f"hub{i}" for i in range(self.hubs)), "a", "BLOCK", 0)
+        wait_for(lambda: asker.has_reply() or asker.is_blocked(), 30, "the asker to hear or wait")
+        return str(asker.outcome()) if asker.has_reply() else None
+
+
+def test_circle_within_the_bound_is_found(server):
+    before = counters(server)
+    star = Star(server, hubs=9, keys=1000)  # two steps for each key: its holder, and who waits there
+    assert star.asks() == "DEADLOCK a waits for hub8 held by h8, h8 waits for own held by a"
+    assert counters(server) == (before[0] + 1, before[1])
+
+
+def test_search_past_the_bound_is_cut_and_the_wait_let_in(server):
+    before = counters(server)
+    star = Star(server, hubs=20, keys=1000)  # only the last leads back
+    assert star.asks() is None
+    assert counters(server) == (before[0], before[1] + 1)
+    info = as_map(server.control.execute_command("LOCK.INFO", "hub0"))
+    assert [as_map(one)["owner"] for one in info["waiters"]] == ["a"]
+    # As any other wait it ends when it can.
+    server.control.execute_command("LOCK.CANCEL", "hub7", "a")
+    assert server.info("lock")["lock_waiters"] == 20
+
+
+def test_hundreds_who_wait_for_the_same_keys_cost_no_search_its_bound(server):
+    """Of those who wait for the same keys nobody leads anywhere but to their holder."""
+    before = counters(server)
+    waiters = int(300 / scaled(1))
+    for key in ("k", "l", "own"):
+        server.control.execute_command("LOCK.ACQUIRE", key, "a")
+    sockets = [server.raw_connection() for _ in range(waiters)]
+    for i, sock in enumerate(sockets):
+        sock.sendall(b"LOCK.MACQUIRE 2 k l o%d BLOCK 0\r\n" % i)
+    wait_for(lambda: server.info("lock")["lock_waiters"] == waiters, 30, "all to wait")
+    assert counters(server) == before
+
+
+def test_more_readers_than_steps_are_no_way_past_the_search(server):
+    """A lock may have more readers than a search takes steps, when few of them wait for anything."""
+    readers = MOST_STEPS + 1000
+    reads = (("LOCK.RWREAD", "k", f"r{i}", "PX", 3_600_000) for i in range(readers))
+    assert set(pipelined(server, reads)) == {1}
+    before = counters(server)
+    a, b = server.actor("r500"), server.actor("b")
+    b.call("LOCK.ACQUIRE", "l", "b")
+    a.send("LOCK.ACQUIRE", "l", "r500", "BLOCK", 0)
+    a.wait_blocked()
+    heard = str(b.attempt("LOCK.RWWRITE", "k", "b", "BLOCK", 0))
+    assert heard == "DEADLOCK b waits for k held by r500, r500 waits for l held by b"
+    assert counters(server) == (before[0] + 1, before[1])
