@@ -49,7 +49,8 @@ class LockMachine(RuleBasedStateMachine):
     def __init__(self, server):
         super().__init__()
         self.server = server
-        self.locks = {key: Lock() for key in KEYS}
+        all_locks = []
+        self.locks = {key: Lock(all_locks) for key in KEYS}
         self.outsider = server.actor("outsider")
         self.actors, self.waits_for = {}, {}
         self.can_unblock = server.is_valkey or server.version >= (7, 4)
@@ -130,6 +131,7 @@ class LockMachine(RuleBasedStateMachine):
     # The module's commands
 
     def acquires(self, client, key, owner, block):
+        """Granted, null, waiting, or refused because it would close a circle."""
         actor, request = self.actor(client), Request(owner, client, EXCLUSIVE)
         actor.send("LOCK.ACQUIRE", key, owner, "PX", LEASE, *(() if block is None else ("BLOCK", block)))
         expected = self.model_says(key, "acquire", request, block is not None)

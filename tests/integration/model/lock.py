@@ -1,6 +1,7 @@
 """One lock: who holds it and who waits for it."""
 
 from . import rules
+from .circles import closes_a_circle
 
 # The answer of a request that blocks: none yet.
 WAITS = "WAITS"
@@ -15,9 +16,14 @@ class Refused(Exception):
 
 
 class Lock:
-    """Each command returns its answer. Whose waits it ended, and how, is in `ended` until taken."""
+    """Each command returns its answer. Whose waits it ended, and how, is in `ended` until taken.
 
-    def __init__(self):
+    `server` is a list of all its server's locks, which it joins: circles go through several.
+    """
+
+    def __init__(self, server=None):
+        self._server = [] if server is None else server
+        self._server.append(self)
         self.holds = {}
         """{(owner, mode): count}"""
         self.queue = []
@@ -43,7 +49,10 @@ class Lock:
             return count
         if not may_block or verdict == rules.NEVER:
             return None
-        self.queue.insert(0 if verdict == rules.WAITS_FIRST else len(self.queue), request)
+        first = verdict == rules.WAITS_FIRST
+        if closes_a_circle(request, [(self, first)], self._server):
+            raise Refused("DEADLOCK")
+        self.queue.insert(0 if first else len(self.queue), request)
         return WAITS
 
     def release(self, owner, mode=rules.EXCLUSIVE):
