@@ -122,6 +122,19 @@ def test_commands_for_another_nodes_slot_are_moved(nodes, key):
     assert two.server.blocked_clients() == 0
 
 
+def test_several_locks_have_to_be_in_one_slot_of_this_node(nodes, key):
+    (one, two), (name, _) = nodes, key
+    other = next(name for name in map(str, range(1000)) if one.cluster("KEYSLOT", name) > HALF)
+    near = next(n for n in map(str, range(1000)) if n != name and one.cluster("KEYSLOT", n) <= HALF)
+    for command in ("LOCK.MACQUIRE", "LOCK.MRELEASE"):
+        for names in (name, near), (name, other), (f"{{{name}}}a", f"{{{name}}}b", near):
+            assert code_of(one.actor.attempt(command, len(names), *names, "o")) == "CROSSSLOT"
+        moved = one.actor.attempt(command, 2, f"{{{other}}}a", f"{{{other}}}b", "o")
+        assert str(moved).startswith("MOVED ") and str(moved).endswith(f":{two.server.port}")
+        assert one.actor.call(command, 2, f"{{{name}}}a", f"{{{name}}}b", "o") == 2
+        assert two.actor.call(command, 1, other, "o") == 1
+
+
 @pytest.mark.parametrize("how", ["release", "lease end", "DEL"])
 def test_locks_are_handed_on_as_elsewhere(nodes, key, how):
     scene = Scene(nodes[0], key[0], LEASE if how == "lease end" else LONG)
