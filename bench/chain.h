@@ -18,6 +18,6 @@ extern const LoadKind chainKind;
 
 /* Has the last owner ask for the first lock, `times` times: it would close a circle and is refused.
  * Dies if it is not. */
-void chainClose(void *session, unsigned times);
+void chainClose(void *state, unsigned times);
 
 #endif

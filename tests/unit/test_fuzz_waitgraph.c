@@ -280,7 +280,7 @@ static void chooseLocks(struct fuzz *fuzz, const struct world *world, struct ask
     size_t lock = fuzzBelow(fuzz, world->lock_count);
     for (ask->lock_count = 0; ask->lock_count < count; ask->lock_count++) {
         ask->locks[ask->lock_count] = lock;
-        lock = (lock + 1) % world->lock_count;
+        lock = lock + 1 < world->lock_count ? lock + 1 : 0;
     }
 }
 
