@@ -9,7 +9,7 @@
 #include "mem.h"
 #include "stats.h"
 #include "waiters.h"
-#include "waitgraph.h"
+#include "waitsearch.h"
 
 /* A search that takes more steps is given up: these take some 10 ms. */
 #define MOST_STEPS 20000
@@ -96,7 +96,7 @@ static struct lock *lockOf(struct waitqueue *queue) {
     return LIST_ELEMENT(queue, struct lock, queue);
 }
 
-static bool isInOneDb(const struct waitgraphCircle *circle) {
+static bool isInOneDb(const struct waitsearchCircle *circle) {
     for (size_t i = 1; i < circle->length; i++) {
         if (lockOf(circle->steps[i].queue)->db != lockOf(circle->steps[0].queue)->db) {
             return false;
@@ -106,9 +106,9 @@ static bool isInOneDb(const struct waitgraphCircle *circle) {
 }
 
 static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
-                       const struct waitgraphCircle *circle, size_t i) {
-    const struct waitgraphStep *step = &circle->steps[i];
-    const struct waitgraphStep *next = &circle->steps[(i + 1) % circle->length];
+                       const struct waitsearchCircle *circle, size_t i) {
+    const struct waitsearchStep *step = &circle->steps[i];
+    const struct waitsearchStep *next = &circle->steps[(i + 1) % circle->length];
     struct sentence sentence = {.owner = step->owner,
                                 .owner_length = step->owner_length,
                                 .other = next->owner,
@@ -119,7 +119,7 @@ static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
     appendSentence(ctx, text, &sentence);
 }
 
-static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitgraphCircle *circle) {
+static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitsearchCircle *circle) {
     RedisModuleString *text = beginText(ctx);
     size_t left_out = circle->length > MOST_SHOWN ? circle->length - MOST_SHOWN : 0;
     for (size_t i = 0; i < circle->length; i++) {
@@ -139,7 +139,7 @@ static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitgraphCirc
 
 struct asking {
     const struct deadlockWait *wait;
-    struct waitgraphSearch *search;
+    struct waitsearch *search;
     struct holds *holds; /* of the lock that is looked at */
     enum lockMode mode;
 };
@@ -150,9 +150,9 @@ static void reachHolder(const struct holder *holder, void *data) {
         size_t length;
         const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
         if (holder->mode == MODE_EXCLUSIVE) {
-            waitgraphReachAlone(asking->search, bytes, length);
+            waitsearchReachAlone(asking->search, bytes, length);
         } else {
-            waitgraphReach(asking->search, bytes, length);
+            waitsearchReach(asking->search, bytes, length);
         }
     }
 }
@@ -174,13 +174,13 @@ static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
     return false;
 }
 
-static void reachIfHolder(struct waitgraphSearch *search, const struct request *request,
+static void reachIfHolder(struct waitsearch *search, const struct request *request,
                           void *data) {
     struct asking *asking = data;
     RedisModuleCtx *ctx = asking->holds->ctx;
     RedisModuleString *owner = RedisModule_CreateString(ctx, request->owner, request->owner_length);
     if (isInTheWay(asking, owner)) {
-        waitgraphReach(search, request->owner, request->owner_length);
+        waitsearchReach(search, request->owner, request->owner_length);
     }
     RedisModule_FreeString(ctx, owner);
 }
@@ -190,13 +190,13 @@ static void reachIfHolder(struct waitgraphSearch *search, const struct request *
 static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     asking->holds = holds;
     if (holds->shape == HOLDS_READ_WRITE && lockkeyFieldCount(holds) > waitersCount()) {
-        waitgraphEachRequest(asking->search, reachIfHolder, asking);
+        waitsearchEachRequest(asking->search, reachIfHolder, asking);
     } else {
         holdsEach(holds, reachHolder, asking);
     }
 }
 
-static void reachHolders(struct waitgraphSearch *search, struct waitqueue *queue,
+static void reachHolders(struct waitsearch *search, struct waitqueue *queue,
                          enum lockMode mode, void *data) {
     struct asking *asking = data;
     const struct deadlockWait *wait = asking->wait;
@@ -222,17 +222,17 @@ RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *
     }
     struct request asker = {.mode = wait->mode, .discipline = wait->discipline};
     asker.owner = RedisModule_StringPtrLen(wait->owner, &asker.owner_length);
-    struct waitgraphAim aim = {wait->queues, wait->queue_count, wait->first};
+    struct waitsearchAim aim = {wait->queues, wait->queue_count, wait->first};
     struct asking asking = {.wait = wait};
-    struct waitgraphCircle *circle = NULL;
+    struct waitsearchCircle *circle = NULL;
     int db = RedisModule_GetSelectedDb(ctx);
-    enum waitgraphResult result = waitgraphFindCircle(waitersGraph(), &asker, &aim, MOST_STEPS,
+    enum waitsearchResult result = waitsearchFind(waitersGraph(), &asker, &aim, MOST_STEPS,
                                                       reachHolders, &asking, &circle);
     RedisModule_SelectDb(ctx, db);
-    if (result == WAITGRAPH_GAVE_UP) {
+    if (result == WAITSEARCH_GAVE_UP) {
         statsCount(STATS_DEADLOCK_SEARCHES_CUT);
     }
-    RedisModuleString *text = result == WAITGRAPH_CIRCLE ? textOf(ctx, circle) : NULL;
+    RedisModuleString *text = result == WAITSEARCH_CIRCLE ? textOf(ctx, circle) : NULL;
     memFree(circle);
     return text;
 }

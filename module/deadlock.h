@@ -1,4 +1,4 @@
-/* Refusing waits that would never end: the search of waitgraph.h, with the holders read from the
+/* Refusing waits that would never end: the search of waitsearch.h, with the holders read from the
  * keys, and the text that names the circle.
  */
 #ifndef LOCK_DEADLOCK_H

@@ -93,6 +93,30 @@ struct place *waitqueueNext(const struct place *place) {
     return fromLink(place->in_queue.next);
 }
 
+static struct place *fromWriter(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct place, in_writers) : NULL;
+}
+
+struct place *waitqueueLastWriter(const struct waitqueue *queue) {
+    return fromWriter(queue->writers.last);
+}
+
+struct place *waitqueueWriterBefore(const struct place *place) {
+    return fromWriter(place->in_writers.prev);
+}
+
+static struct place *ofRequest(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct place, of_request) : NULL;
+}
+
+struct place *waitqueueFirstOf(const struct request *request) {
+    return ofRequest(request->places.first);
+}
+
+struct place *waitqueueNextOf(const struct place *place) {
+    return ofRequest(place->of_request.next);
+}
+
 struct place *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length) {
     return fromEntry(mapFind(&queue->by_owner, owner, length));
 }

@@ -31,7 +31,7 @@ struct request {
     enum discipline discipline;
     struct list places;           /* one in each queue in which it stands, by `of_request` */
     struct mapEntry by_requester; /* in the waitgraph, while it is there */
-    uint64_t reached_in;          /* the last search of the waitgraph that came by */
+    uint64_t reached_in;          /* the last search (waitsearch.h) that came by */
 };
 
 struct waitqueue;
@@ -48,7 +48,7 @@ struct place {
     bool is_tie; /* stands in the queue's `ties` */
 };
 
-/* What one search of the waitgraph has seen of a queue. */
+/* What one search (waitsearch.h) has seen of a queue. */
 struct waitqueueSeen {
     uint64_t search;
     const struct request *alone; /* of the owner that holds the lock alone, if that waits */
@@ -65,7 +65,7 @@ struct waitqueue {
     struct map by_owner;
     size_t by_mode[MODE_COUNT];
     size_t joint; /* places of discipline JOINT */
-    /* For waitgraph.c. */
+    /* For waitgraph.c and waitsearch.c. */
     struct list ties; /* places whose owner stands elsewhere too, in no order, by `in_ties` */
     size_t in_graph;  /* places of requests that are in the graph */
     struct waitqueueSeen seen;
@@ -92,6 +92,14 @@ struct place *waitqueueFirst(const struct waitqueue *queue);
 
 /* The place behind this one, or NULL. */
 struct place *waitqueueNext(const struct place *place);
+
+/* The last place here that excludes readers; the one of that kind before this one; or NULL. */
+struct place *waitqueueLastWriter(const struct waitqueue *queue);
+struct place *waitqueueWriterBefore(const struct place *place);
+
+/* A place of the request, in whatever queue; another one; or NULL. */
+struct place *waitqueueFirstOf(const struct request *request);
+struct place *waitqueueNextOf(const struct place *place);
 
 /* A place of this owner, or NULL. An owner may have several, on several connections. */
 struct place *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length);

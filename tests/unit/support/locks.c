@@ -54,15 +54,15 @@ static void countCall(void *context) {
     }
 }
 
-static void tell(struct waitgraphSearch *search, const struct fakeHold *hold) {
+static void tell(struct waitsearch *search, const struct fakeHold *hold) {
     if (hold->mode == MODE_EXCLUSIVE) {
-        waitgraphReachAlone(search, hold->owner, hold->length);
+        waitsearchReachAlone(search, hold->owner, hold->length);
     } else {
-        waitgraphReach(search, hold->owner, hold->length);
+        waitsearchReach(search, hold->owner, hold->length);
     }
 }
 
-void lockTellHolds(struct waitgraphSearch *search, struct waitqueue *queue, enum lockMode mode,
+void lockTellHolds(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
                    void *context) {
     const struct fakeLock *lock = lockOfQueue(queue);
     countCall(context);
@@ -78,8 +78,7 @@ struct asked {
     enum lockMode mode;
 };
 
-static void tellIfHolder(struct waitgraphSearch *search, const struct request *request,
-                         void *context) {
+static void tellIfHolder(struct waitsearch *search, const struct request *request, void *context) {
     const struct asked *asked = context;
     const struct fakeLock *lock = asked->lock;
     for (size_t i = 0; i < lock->held; i++) {
@@ -91,9 +90,9 @@ static void tellIfHolder(struct waitgraphSearch *search, const struct request *r
     }
 }
 
-void lockTellRequests(struct waitgraphSearch *search, struct waitqueue *queue, enum lockMode mode,
+void lockTellRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
                       void *context) {
     struct asked asked = {lockOfQueue(queue), mode};
     countCall(context);
-    waitgraphEachRequest(search, tellIfHolder, &asked);
+    waitsearchEachRequest(search, tellIfHolder, &asked);
 }

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 #include "rules.h"
-#include "waitgraph.h"
 #include "waitqueue.h"
+#include "waitsearch.h"
 
 #define LOCKS_MOST_HOLDS 24
 
@@ -40,11 +40,11 @@ bool lockIsInTheWay(const struct fakeLock *lock, const char *owner, size_t lengt
 /* Whether the owner holds it as a plain lock. */
 bool lockIsPlainOf(const struct fakeLock *lock, const char *owner, size_t length);
 
-/* Two waitgraphHolders, which mean the same: one goes through the holds, the other through the
+/* Two waitsearchHolders, which mean the same: one goes through the holds, the other through the
  * requests in the graph. `context` is a size_t that counts the calls, or NULL. */
-void lockTellHolds(struct waitgraphSearch *search, struct waitqueue *queue, enum lockMode mode,
+void lockTellHolds(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
                    void *context);
-void lockTellRequests(struct waitgraphSearch *search, struct waitqueue *queue, enum lockMode mode,
+void lockTellRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
                       void *context);
 
 #endif

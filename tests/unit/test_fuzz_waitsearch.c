@@ -11,7 +11,7 @@
 #include "mem.h"
 #include "support/locks.h"
 #include "support/unit.h"
-#include "waitgraph.h"
+#include "waitsearch.h"
 
 #define MOST_OWNERS 8
 #define MOST_LOCKS 6
@@ -202,7 +202,7 @@ static size_t shortestCircle(const struct world *world, const struct ask *ask) {
 
 /* ---- the same question to the graph ---- */
 
-static size_t ownerOfStep(const struct waitgraphStep *step) {
+static size_t ownerOfStep(const struct waitsearchStep *step) {
     for (size_t i = 0; i < MOST_OWNERS; i++) {
         if (owners[i].length == step->owner_length &&
             memcmp(owners[i].bytes, step->owner, step->owner_length) == 0) {
@@ -215,10 +215,10 @@ static size_t ownerOfStep(const struct waitgraphStep *step) {
 
 /* Every step is a wait, and the last leads back to the asker. */
 static void assertIsCircle(struct world *world, const struct ask *ask,
-                           const struct waitgraphCircle *circle) {
+                           const struct waitsearchCircle *circle) {
     assert_int_equal(ownerOfStep(&circle->steps[0]), ask->owner);
     for (size_t i = 0; i < circle->length; i++) {
-        const struct waitgraphStep *step = &circle->steps[i];
+        const struct waitsearchStep *step = &circle->steps[i];
         size_t one = ownerOfStep(step);
         size_t other = ownerOfStep(&circle->steps[(i + 1) % circle->length]);
         size_t lock = (size_t)(lockOfQueue(step->queue) - world->locks);
@@ -228,26 +228,26 @@ static void assertIsCircle(struct world *world, const struct ask *ask,
     }
 }
 
-static enum waitgraphResult search(struct world *world, const struct ask *ask, size_t most,
-                                   waitgraphHolders holders, struct waitgraphCircle **circle) {
+static enum waitsearchResult search(struct world *world, const struct ask *ask, size_t most,
+                                    waitsearchHolders holders, struct waitsearchCircle **circle) {
     struct waitqueue *queues[MOST_LOCKS];
     for (size_t i = 0; i < ask->lock_count; i++) {
         queues[i] = &world->locks[ask->locks[i]].queue;
     }
-    const struct waitgraphAim aim = {queues, ask->lock_count, ask->first};
-    return waitgraphFindCircle(&world->graph, &ask->request, &aim, most, holders, NULL, circle);
+    const struct waitsearchAim aim = {queues, ask->lock_count, ask->first};
+    return waitsearchFind(&world->graph, &ask->request, &aim, most, holders, NULL, circle);
 }
 
 static void assertSameAnswer(struct world *world, const struct ask *ask, size_t most,
-                             waitgraphHolders holders, size_t shortest) {
-    struct waitgraphCircle *circle = NULL;
-    enum waitgraphResult result = search(world, ask, most, holders, &circle);
-    if (result == WAITGRAPH_GAVE_UP) {
+                             waitsearchHolders holders, size_t shortest) {
+    struct waitsearchCircle *circle = NULL;
+    enum waitsearchResult result = search(world, ask, most, holders, &circle);
+    if (result == WAITSEARCH_GAVE_UP) {
         assert_true(most < NEVER);
         return;
     }
-    assert_int_equal(result, shortest == NEVER ? WAITGRAPH_NO_CIRCLE : WAITGRAPH_CIRCLE);
-    if (result == WAITGRAPH_CIRCLE) {
+    assert_int_equal(result, shortest == NEVER ? WAITSEARCH_NO_CIRCLE : WAITSEARCH_CIRCLE);
+    if (result == WAITSEARCH_CIRCLE) {
         assert_int_equal(circle->length, shortest);
         assertIsCircle(world, ask, circle);
         memFree(circle);
@@ -470,7 +470,7 @@ static void endWorld(struct world *world, size_t memory_before) {
 
 static void every_answer_is_that_of_a_detector_without_shortcuts(void **state) {
     (void)state;
-    struct fuzz fuzz = fuzzStart("waitgraph", 200000);
+    struct fuzz fuzz = fuzzStart("waitsearch", 200000);
     size_t before = memLive();
     struct world world;
     beginWorld(&fuzz, &world);
@@ -496,5 +496,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(every_answer_is_that_of_a_detector_without_shortcuts),
     };
-    return cmocka_run_group_tests_name("fuzz waitgraph", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("fuzz waitsearch", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* waitgraph.[ch]: which wait would close a circle, how it is told, and what is kept for it. */
-#include "waitgraph.h"
+/* waitgraph.[ch] and waitsearch.[ch]: which wait would close a circle, how it is told, and what is
+ * kept for it. */
+#include "waitsearch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,22 +128,22 @@ static struct ask asksFairly(const char *owner, size_t lock) {
     return ask;
 }
 
-static enum waitgraphResult find(struct world *world, const struct ask *ask, size_t most,
-                                 waitgraphHolders holders, size_t *calls,
-                                 struct waitgraphCircle **circle) {
+static enum waitsearchResult find(struct world *world, const struct ask *ask, size_t most,
+                                  waitsearchHolders holders, size_t *calls,
+                                  struct waitsearchCircle **circle) {
     struct waitqueue *queues[2] = {&world->locks[ask->locks[0]].queue,
                                    &world->locks[ask->locks[1]].queue};
-    const struct waitgraphAim aim = {queues, ask->count, ask->first};
-    return waitgraphFindCircle(&world->graph, &ask->request, &aim, most, holders, calls, circle);
+    const struct waitsearchAim aim = {queues, ask->count, ask->first};
+    return waitsearchFind(&world->graph, &ask->request, &aim, most, holders, calls, circle);
 }
 
 /* "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */
-static void tell(const struct world *world, const struct waitgraphCircle *circle, char *text,
+static void tell(const struct world *world, const struct waitsearchCircle *circle, char *text,
                  size_t size) {
     size_t at = 0;
     for (size_t i = 0; i < circle->length && at < size; i++) {
-        const struct waitgraphStep *step = &circle->steps[i];
-        const struct waitgraphStep *next = &circle->steps[(i + 1) % circle->length];
+        const struct waitsearchStep *step = &circle->steps[i];
+        const struct waitsearchStep *next = &circle->steps[(i + 1) % circle->length];
         size_t lock = (size_t)(lockOfQueue(step->queue) - world->locks);
         at += (size_t)snprintf(text + at, size - at, "%s%.*s %zu%s %.*s", i ? ", " : "",
                                (int)step->owner_length, step->owner, lock, step->behind ? "<" : "",
@@ -151,11 +152,11 @@ static void tell(const struct world *world, const struct waitgraphCircle *circle
 }
 
 static void assertAnswer(struct world *world, struct ask ask, const char *wanted) {
-    static const waitgraphHolders ways[] = {lockTellHolds, lockTellRequests};
+    static const waitsearchHolders ways[] = {lockTellHolds, lockTellRequests};
     for (size_t i = 0; i < LENGTH_OF(ways); i++) {
-        struct waitgraphCircle *circle = NULL;
+        struct waitsearchCircle *circle = NULL;
         char text[256] = "";
-        if (find(world, &ask, NO_BOUND, ways[i], NULL, &circle) == WAITGRAPH_CIRCLE) {
+        if (find(world, &ask, NO_BOUND, ways[i], NULL, &circle) == WAITSEARCH_CIRCLE) {
             tell(world, circle, text, sizeof text);
             memFree(circle);
         } else {
@@ -177,9 +178,9 @@ static void without_waits_nobody_is_asked_for_holders(void **state) {
     holds(&world, "b", MODE_WRITE, 0);
     struct ask ask = asks("a", MODE_WRITE, 0);
     size_t calls = 0;
-    assert_int_equal(find(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITGRAPH_NO_CIRCLE);
+    assert_int_equal(find(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITSEARCH_NO_CIRCLE);
     ask.first = true;
-    assert_int_equal(find(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITGRAPH_NO_CIRCLE);
+    assert_int_equal(find(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITSEARCH_NO_CIRCLE);
     assert_int_equal(calls, 0);
     endWorld(&world);
 }
@@ -640,8 +641,8 @@ static void owners_are_bytes(void **state) {
     ask.request.owner_length = 2;
     assertNoCircle(&world, ask);
     ask.request.owner_length = 3;
-    struct waitgraphCircle *circle = NULL;
-    assert_int_equal(find(&world, &ask, NO_BOUND, lockTellHolds, NULL, &circle), WAITGRAPH_CIRCLE);
+    struct waitsearchCircle *circle = NULL;
+    assert_int_equal(find(&world, &ask, NO_BOUND, lockTellHolds, NULL, &circle), WAITSEARCH_CIRCLE);
     assert_int_equal(circle->length, 2);
     assert_int_equal(circle->steps[0].owner_length, 3);
     assert_memory_equal(circle->steps[0].owner, a_y, 3);
@@ -666,7 +667,7 @@ static void with_one_hot_lock_nobody_is_asked_for_holders(void **state) {
     }
     struct ask ask = asks("a", MODE_WRITE, 0);
     size_t calls = 0;
-    assert_int_equal(find(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITGRAPH_NO_CIRCLE);
+    assert_int_equal(find(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITSEARCH_NO_CIRCLE);
     assert_int_equal(calls, 0);
     endWorld(&world);
 }
@@ -682,7 +683,7 @@ static void holders_are_asked_for_once_for_each_queue_and_mode(void **state) {
     struct ask ask = asks("a", MODE_WRITE, 0);
     size_t calls = 0;
     assert_int_equal(find(&world, &ask, NO_BOUND, lockTellHolds, &calls, NULL),
-                     WAITGRAPH_NO_CIRCLE);
+                     WAITSEARCH_NO_CIRCLE);
     assert_int_equal(calls, 1 + 2);
     endWorld(&world);
 }
@@ -697,17 +698,17 @@ static void a_long_queue_is_not_walked(void **state) {
         waits(&world, i % 2 ? "odd" : "even", MODE_WRITE, 2);
     }
     struct ask ask = asks("b", MODE_WRITE, 0);
-    assert_int_equal(find(&world, &ask, 2, lockTellHolds, NULL, NULL), WAITGRAPH_NO_CIRCLE);
+    assert_int_equal(find(&world, &ask, 2, lockTellHolds, NULL, NULL), WAITSEARCH_NO_CIRCLE);
     endWorld(&world);
 }
 
 static void assertStepsNeeded(struct world *world, struct ask ask, size_t needed,
-                              enum waitgraphResult wanted) {
+                              enum waitsearchResult wanted) {
     for (size_t most = 0; most < needed + 3; most++) {
-        struct waitgraphCircle *circle = NULL;
-        enum waitgraphResult result = find(world, &ask, most, lockTellHolds, NULL, &circle);
-        assert_int_equal(result, most < needed ? WAITGRAPH_GAVE_UP : wanted);
-        if (result == WAITGRAPH_CIRCLE) {
+        struct waitsearchCircle *circle = NULL;
+        enum waitsearchResult result = find(world, &ask, most, lockTellHolds, NULL, &circle);
+        assert_int_equal(result, most < needed ? WAITSEARCH_GAVE_UP : wanted);
+        if (result == WAITSEARCH_CIRCLE) {
             memFree(circle);
         } else {
             assert_null(circle);
@@ -724,9 +725,9 @@ static void a_search_gives_up_past_the_bound_and_not_at_it(void **state) {
     holds(&world, "a", MODE_EXCLUSIVE, 2);
     waits(&world, "a", MODE_EXCLUSIVE, 5); /* a tie for the time of the search */
     waits(&world, "b", MODE_EXCLUSIVE, 1);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITGRAPH_NO_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_NO_CIRCLE);
     waits(&world, "c", MODE_EXCLUSIVE, 2);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITGRAPH_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CIRCLE);
     endWorld(&world);
 }
 
@@ -736,10 +737,10 @@ static void ties_and_writers_are_steps(void **state) {
     struct world world = {.count = 0};
     waitsJointly(&world, "r", MODE_READ, 0, 1);
     waitsJointly(&world, "s", MODE_READ, 0, 1);
-    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 2, WAITGRAPH_NO_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 2, WAITSEARCH_NO_CIRCLE);
     isDetached(&world, "d", 0);
     isDetached(&world, "e", 0);
-    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 4, WAITGRAPH_NO_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 4, WAITSEARCH_NO_CIRCLE);
     endWorld(&world);
 }
 
@@ -747,7 +748,7 @@ static void at_the_head_no_step_is_taken_for_those_behind(void **state) {
     (void)state;
     struct world world = {.count = 0};
     waitsJointly(&world, "w", MODE_WRITE, 0, 1);
-    assertStepsNeeded(&world, asksFirst("a", MODE_WRITE, 0), 0, WAITGRAPH_NO_CIRCLE);
+    assertStepsNeeded(&world, asksFirst("a", MODE_WRITE, 0), 0, WAITSEARCH_NO_CIRCLE);
     endWorld(&world);
 }
 
@@ -759,7 +760,7 @@ static void what_is_told_after_the_circle_is_found_changes_nothing(void **state)
     holds(&world, "c", MODE_READ, 1);
     waits(&world, "b", MODE_WRITE, 1);
     waits(&world, "c", MODE_WRITE, 2);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITGRAPH_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_CIRCLE);
     assertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 1 a");
     endWorld(&world);
 }
@@ -810,7 +811,7 @@ static void freeChain(struct chain *chain) {
     free(chain);
 }
 
-static void assertIsWholeChain(const struct chain *chain, const struct waitgraphCircle *circle) {
+static void assertIsWholeChain(const struct chain *chain, const struct waitsearchCircle *circle) {
     assert_int_equal(circle->length, LONG);
     for (size_t i = 0; i < LONG; i++) {
         const char *name = chain->names[(i + LONG - 1) % LONG];
@@ -825,19 +826,18 @@ static void a_chain_of_ten_thousand_waits(void **state) {
     (void)state;
     struct chain *chain = newChain();
     struct waitqueue *first = &chain->locks[0].queue;
-    const struct waitgraphAim aim = {&first, 1, false};
+    const struct waitsearchAim aim = {&first, 1, false};
     const struct request stranger = requestOf("stranger", MODE_EXCLUSIVE);
-    struct waitgraphCircle *circle = NULL;
+    struct waitsearchCircle *circle = NULL;
     assert_int_equal(
-        waitgraphFindCircle(&chain->graph, &stranger, &aim, LONG, lockTellHolds, NULL, &circle),
-        WAITGRAPH_NO_CIRCLE);
+        waitsearchFind(&chain->graph, &stranger, &aim, LONG, lockTellHolds, NULL, &circle),
+        WAITSEARCH_NO_CIRCLE);
     const struct request *last = &chain->requests[LONG - 1];
     assert_int_equal(
-        waitgraphFindCircle(&chain->graph, last, &aim, LONG - 1, lockTellHolds, NULL, &circle),
-        WAITGRAPH_GAVE_UP);
-    assert_int_equal(
-        waitgraphFindCircle(&chain->graph, last, &aim, LONG, lockTellHolds, NULL, &circle),
-        WAITGRAPH_CIRCLE);
+        waitsearchFind(&chain->graph, last, &aim, LONG - 1, lockTellHolds, NULL, &circle),
+        WAITSEARCH_GAVE_UP);
+    assert_int_equal(waitsearchFind(&chain->graph, last, &aim, LONG, lockTellHolds, NULL, &circle),
+                     WAITSEARCH_CIRCLE);
     assertIsWholeChain(chain, circle);
     memFree(circle);
     freeChain(chain);
@@ -964,5 +964,5 @@ int main(void) {
         UNIT(leaving_without_having_entered_does_nothing),
         UNIT(ties_are_right_whoever_comes_and_goes_first),
     };
-    return cmocka_run_group_tests_name("waitgraph", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("waitsearch", tests, NULL, NULL);
 }

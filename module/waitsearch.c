@@ -1,0 +1,333 @@
+/* See waitsearch.h.
+ *
+ * The search goes breadth first, so the circle that it finds is a shortest one. It starts from what
+ * the asker is going to wait for, and never from waits that the asker has already: a circle through
+ * those alone would have been refused when they began.
+ */
+#include "waitsearch.h"
+
+#include <string.h>
+
+#include "mem.h"
+
+/* An owner that the asker would wait for, and how the search came to it. */
+struct reached {
+    struct request *first;   /* of its requests; of the asker NULL */
+    size_t from;             /* who waits for it: an index */
+    struct waitqueue *queue; /* where */
+    bool behind;
+};
+
+#define REACHED_AT_FIRST 16
+
+struct waitsearch {
+    struct waitgraph *graph;
+    const struct request *asker;
+    waitsearchHolders holders;
+    void *context;
+    bool asker_stands; /* has a place somewhere already, or may have one without a client */
+    size_t steps_left;
+    enum waitsearchResult result;
+    /* What is being looked at: owner number `from`, as it waits in `queue`. */
+    size_t from;
+    struct waitqueue *queue;
+    bool behind;
+    struct reached *reached;
+    size_t count, room;
+    struct reached few[REACHED_AT_FIRST];
+};
+
+static bool goesOn(const struct waitsearch *search) {
+    return search->result == WAITSEARCH_NO_CIRCLE;
+}
+
+static void note(struct waitsearch *search, struct request *first) {
+    if (search->count == search->room) {
+        struct reached *larger = memAlloc(2 * search->room * sizeof(*larger));
+        memcpy(larger, search->reached, search->count * sizeof(*larger));
+        if (search->reached != search->few) {
+            memFree(search->reached);
+        }
+        search->reached = larger;
+        search->room *= 2;
+    }
+    search->reached[search->count++] =
+        (struct reached){first, search->from, search->queue, search->behind};
+}
+
+static bool isAsker(const struct waitsearch *search, const char *owner, size_t length) {
+    return length == search->asker->owner_length &&
+           memcmp(owner, search->asker->owner, length) == 0;
+}
+
+static bool takeStep(struct waitsearch *search) {
+    if (search->steps_left == 0) {
+        search->result = WAITSEARCH_GAVE_UP;
+        return false;
+    }
+    search->steps_left--;
+    return true;
+}
+
+static struct waitqueueSeen *seenIn(struct waitsearch *search, struct waitqueue *queue) {
+    if (queue->seen.search != search->graph->searches) {
+        queue->seen = (struct waitqueueSeen){.search = search->graph->searches, .asker = INT64_MAX};
+        for (int mode = 0; mode < MODE_COUNT; mode++) {
+            queue->seen.before[mode] = INT64_MIN;
+        }
+    }
+    return &queue->seen;
+}
+
+void waitsearchReach(struct waitsearch *search, const char *owner, size_t length) {
+    if (!goesOn(search) || !takeStep(search)) {
+        return;
+    }
+    if (isAsker(search, owner, length)) {
+        if (search->from != 0) {
+            search->result = WAITSEARCH_CIRCLE;
+        }
+        return;
+    }
+    struct request *first = waitgraphFirstOf(search->graph, owner, length);
+    if (first && first->reached_in != search->graph->searches) {
+        first->reached_in = search->graph->searches;
+        note(search, first);
+    }
+}
+
+/* Where an owner stands that has a place here, or is about to get one at `order`. Of several only
+ * the first counts: once it has the lock there, the others are re-entries (rule 2). A place without
+ * a client counts for a fair request, which takes it over. */
+static int64_t firstOrder(const struct waitqueue *queue, const struct request *request,
+                          int64_t order) {
+    const struct place *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
+    for (; own; own = waitqueueNextOfOwner(own)) {
+        bool takes_over = own->request->discipline == FAIR && request->discipline == FAIR;
+        if (own->order < order && (waitgraphHas(own->request) || takes_over)) {
+            order = own->order;
+        }
+    }
+    return order;
+}
+
+/* Whoever has a tie here that conflicts with a request for `mode`, and stands before this order:
+ * with that place or with an earlier one, after which it is a re-entry. From the youngest tie on,
+ * which has most of the others ahead of it: what is seen from there need not be seen again. */
+static void reachTies(struct waitsearch *search, enum lockMode mode, int64_t order) {
+    search->behind = true;
+    for (struct place *place = waitgraphLastTie(search->queue); place && goesOn(search);
+         place = waitgraphTieBefore(place)) {
+        const struct request *request = place->request;
+        if (rulesConflict(mode, request->mode) &&
+            (place->order < order || firstOrder(search->queue, request, place->order) < order)) {
+            waitsearchReach(search, request->owner, request->owner_length);
+        } else {
+            takeStep(search);
+        }
+    }
+}
+
+/* A reader that stands at this order waits also for the writers ahead that wait nowhere else: the
+ * other readers, who hold the lock or stand ahead, are in their way although not in its own. The
+ * last of those writers leads wherever any of them does. A writer need not ask: whatever is in the
+ * way of one ahead is in its own. */
+static void reachLastWriter(struct waitsearch *search, enum lockMode mode, int64_t order) {
+    if (rulesConflict(mode, MODE_READ)) {
+        return;
+    }
+    search->behind = true;
+    for (struct place *place = waitqueueLastWriter(search->queue); place && goesOn(search);
+         place = waitqueueWriterBefore(place)) {
+        if (place->order < order && !place->is_tie && waitgraphHas(place->request)) {
+            waitsearchReach(search, place->request->owner, place->request->owner_length);
+            return;
+        }
+        takeStep(search);
+    }
+}
+
+/* Whoever stands before this order and leads to somebody whom the holders do not lead to. */
+static void reachThoseAhead(struct waitsearch *search, enum lockMode mode, int64_t order) {
+    if (goesOn(search)) { /* or `behind` would not be as it was when the circle was found */
+        reachTies(search, mode, order);
+    }
+    if (goesOn(search)) {
+        reachLastWriter(search, mode, order);
+    }
+}
+
+static void reachHolders(struct waitsearch *search, enum lockMode mode) {
+    search->behind = false;
+    search->holders(search, search->queue, mode, search->context);
+}
+
+void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length) {
+    seenIn(search, search->queue)->alone = waitgraphFirstOf(search->graph, owner, length);
+    waitsearchReach(search, owner, length);
+}
+
+/* The asker, if it is going to stand before this order here: as an upgrade does, or a fair request
+ * in its owner's old place, or a request whose owner waits here already. */
+static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
+    if (goesOn(search) && seenIn(search, search->queue)->asker < order &&
+        rulesConflict(mode, search->asker->mode)) {
+        search->behind = true;
+        waitsearchReach(search, search->asker->owner, search->asker->owner_length);
+    }
+}
+
+/* Where the asker is going to stand in this queue. */
+static int64_t orderOfAsker(const struct waitsearch *search, const struct waitqueue *queue,
+                            bool first) {
+    if (first) {
+        return INT64_MIN;
+    }
+    return search->asker_stands ? firstOrder(queue, search->asker, INT64_MAX) : INT64_MAX;
+}
+
+/* Whoever is in the way of the asker itself in this queue. The holders are not noted as seen: the
+ * asker's own hold is not in its way, but in that of others. */
+static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, bool first) {
+    enum lockMode mode = search->asker->mode;
+    int64_t order = orderOfAsker(search, queue, first);
+    bool all_wait_here_only = waitgraphSize(search->graph) == queue->in_graph - queue->ties.length;
+    if (order == INT64_MAX && all_wait_here_only) {
+        return; /* nobody who holds this lock waits for another */
+    }
+    search->queue = queue;
+    seenIn(search, queue)->asker = order;
+    reachHolders(search, mode);
+    if (!first) {
+        seenIn(search, queue)->before[mode] = order;
+        reachThoseAhead(search, mode, order);
+    }
+}
+
+/* Whoever is in the way of the owner that stands here. */
+static void lookFromPlace(struct waitsearch *search, const struct place *place) {
+    enum lockMode mode = place->request->mode;
+    struct waitqueueSeen *seen = seenIn(search, place->queue);
+    search->queue = place->queue;
+    if (!seen->holders[mode]) {
+        seen->holders[mode] = true;
+        reachHolders(search, mode);
+    }
+    /* A request for several keys waits for nobody where its owner is the one that holds the lock.
+     */
+    if (place->request->discipline == JOINT && seen->alone == search->reached[search->from].first) {
+        return;
+    }
+    bool holders_are_all = place->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
+                           seen->asker == INT64_MAX;
+    if (holders_are_all) {
+        return;
+    }
+    int64_t order = firstOrder(place->queue, place->request, place->order);
+    reachAsker(search, mode, order);
+    if (order > seen->before[mode]) {
+        seen->before[mode] = order;
+        reachThoseAhead(search, mode, order);
+    }
+}
+
+static void lookFromOwner(struct waitsearch *search, struct request *first) {
+    for (struct request *request = first; request && goesOn(search);
+         request = waitgraphNextOf(request)) {
+        for (struct place *place = waitqueueFirstOf(request); place && goesOn(search);
+             place = waitqueueNextOf(place)) {
+            lookFromPlace(search, place);
+        }
+    }
+}
+
+static struct waitsearchStep stepFrom(const struct waitsearch *search, size_t from,
+                                      struct waitqueue *queue, bool behind) {
+    const struct request *request = from == 0 ? search->asker : search->reached[from].first;
+    return (struct waitsearchStep){request->owner, request->owner_length, queue, behind};
+}
+
+/* The way that led back to the asker, from its first step on. */
+static struct waitsearchCircle *circleOf(const struct waitsearch *search) {
+    size_t length = 1;
+    for (size_t i = search->from; i != 0; i = search->reached[i].from) {
+        length++;
+    }
+    struct waitsearchCircle *circle = memAlloc(sizeof(*circle) + length * sizeof(circle->steps[0]));
+    circle->length = length;
+    size_t at = length - 1;
+    circle->steps[at] = stepFrom(search, search->from, search->queue, search->behind);
+    for (size_t i = search->from; i != 0; i = search->reached[i].from) {
+        const struct reached *reached = &search->reached[i];
+        circle->steps[--at] = stepFrom(search, reached->from, reached->queue, reached->behind);
+    }
+    return circle;
+}
+
+static void lookAround(struct waitsearch *search, const struct waitsearchAim *aim) {
+    note(search, NULL); /* number 0 is the asker */
+    for (size_t i = 0; i < aim->count && goesOn(search); i++) {
+        lookFromAsker(search, aim->queues[i], aim->first);
+    }
+    for (size_t i = 1; i < search->count && goesOn(search); i++) {
+        search->from = i;
+        lookFromOwner(search, search->reached[i].first);
+    }
+}
+
+enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
+                                     const struct waitsearchAim *aim, size_t most,
+                                     waitsearchHolders holders, void *context,
+                                     struct waitsearchCircle **circle) {
+    if (waitgraphSize(graph) == 0) {
+        return WAITSEARCH_NO_CIRCLE;
+    }
+    struct waitsearch search = {.graph = graph,
+                                .asker = asker,
+                                .holders = holders,
+                                .context = context,
+                                .steps_left = most,
+                                .room = REACHED_AT_FIRST};
+    search.reached = search.few;
+    graph->searches++;
+    /* The asker will stand in more than one queue then: what stands behind it where it waits
+     * already waits for it. */
+    struct request *own = waitgraphFirstOf(graph, asker->owner, asker->owner_length);
+    search.asker_stands = own || asker->discipline == FAIR;
+    struct request *only = own ? waitgraphTieOnly(graph, asker->owner, asker->owner_length) : NULL;
+    lookAround(&search, aim);
+    if (search.result == WAITSEARCH_CIRCLE) {
+        *circle = circleOf(&search);
+    }
+    if (only) {
+        waitgraphUntie(only);
+    }
+    if (search.reached != search.few) {
+        memFree(search.reached);
+    }
+    return search.result;
+}
+
+struct eachRequest {
+    struct waitsearch *search;
+    void (*visit)(struct waitsearch *search, const struct request *request, void *context);
+    void *context;
+};
+
+static void visitEntry(struct mapEntry *entry, void *data) {
+    const struct eachRequest *each = data;
+    if (goesOn(each->search)) {
+        each->visit(each->search, LIST_ELEMENT(entry, struct request, by_requester), each->context);
+    }
+}
+
+void waitsearchEachRequest(struct waitsearch *search,
+                           void (*visit)(struct waitsearch *search, const struct request *request,
+                                         void *context),
+                           void *context) {
+    struct eachRequest each = {search, visit, context};
+    mapEach(&search->graph->by_owner, visitEntry, &each);
+    if (goesOn(search)) {
+        visit(search, search->asker, context);
+    }
+}
