@@ -101,18 +101,24 @@ static void removeBoth(struct holds *holds) {
     lockkeyDelete(holds);
 }
 
-/* The last hold in this field is gone. Without any the lock is free; without a writer it goes on as
- * a read lock. */
+/* The last hold in this field is gone, others are left. Without a writer the lock goes on as a read
+ * lock. */
 static void removeField(struct holds *holds, RedisModuleString *field, bool is_write) {
-    if (holdFields(holds) == 1) {
-        removeBoth(holds);
-        return;
-    }
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, REDISMODULE_HASH_DELETE, NULL);
     effectsFieldGone(holds->ctx, holds->name, field);
     leasesRemove(&holds->leases, field);
     if (is_write) {
         setMode(holds, MODE_READ);
+    }
+}
+
+/* The last hold in this field is gone; without any the lock is free. */
+static void removeHold(struct holds *holds, RedisModuleString *field, bool is_write) {
+    if (holdFields(holds) == 1) {
+        removeBoth(holds);
+    } else {
+        refreshStale(holds);
+        removeField(holds, field, is_write);
     }
 }
 
@@ -127,7 +133,7 @@ static void prune(struct holds *holds) {
         if (lockkeyCount(holds, field) == 0) {
             leasesRemove(&holds->leases, field); /* somebody has taken the hold away by hand */
         } else {
-            removeField(holds, field, isWriteField(bytes, length));
+            removeHold(holds, field, isWriteField(bytes, length));
             statsCount(STATS_LEASE_ENDS);
             effectsEvent(holds->ctx, holds->name, "lock.expired");
         }
@@ -223,8 +229,7 @@ int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lock
         lockkeyPut(holds, field, count - 1);
         effectsHold(holds->ctx, holds->name, field, count - 1, EFFECTS_SAME_LEASE);
     } else if (count == 1) {
-        refreshStale(holds);
-        removeField(holds, field, mode == MODE_WRITE);
+        removeHold(holds, field, mode == MODE_WRITE);
         if (holds->shape == HOLDS_READ_WRITE) {
             settleEnd(holds);
         }
@@ -254,8 +259,7 @@ int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
         RedisModuleString *field = fieldOf(holds, owner, (enum lockMode)mode);
         int64_t count = lockkeyCount(holds, field);
         if (count > 0) {
-            refreshStale(holds);
-            removeField(holds, field, mode == MODE_WRITE);
+            removeHold(holds, field, mode == MODE_WRITE);
             total += count;
         }
         RedisModule_FreeString(holds->ctx, field);
