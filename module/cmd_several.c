@@ -4,50 +4,69 @@
 #include "outcome.h"
 #include "several.h"
 
+/* What both commands are given. */
+struct arguments {
+    struct severalNames locks;
+    RedisModuleString *owner;
+    struct argsOptions options;
+    int64_t now_ms;
+};
+
+/* numkeys key [key ...] owner [options out of `allowed`] */
+static int argumentsOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
+                            unsigned allowed, struct arguments *arguments) {
+    int keys;
+    if (argc < 4) {
+        RedisModule_WrongArity(ctx);
+        return REDISMODULE_ERR;
+    }
+    arguments->now_ms = RedisModule_Milliseconds();
+    if (argsNumkeysOrReply(ctx, argv, argc, &keys) != REDISMODULE_OK ||
+        argsOwnerOrReply(ctx, argv[2 + keys]) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    arguments->locks = (struct severalNames){&argv[2], (size_t)keys};
+    arguments->owner = argv[2 + keys];
+    return argsOptionsOrReply(ctx, argv, argc, 3 + keys, allowed, arguments->now_ms,
+                              &arguments->options);
+}
+
 /* Tells the server which of the arguments are keys. The key spec says it too, but to find out whose
  * slot a command is for no server looks at a spec of this kind. */
-static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int flags) {
+static int tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int flags) {
     long long count;
-    if (RedisModule_StringToLongLong(argv[1], &count) != REDISMODULE_OK || count < 1 ||
+    if (argc < 4 || RedisModule_StringToLongLong(argv[1], &count) != REDISMODULE_OK ||
         count > argc - 2) {
-        return;
+        count = 0;
     }
     for (int i = 0; i < count; i++) {
         RedisModule_KeyAtPosWithFlags(ctx, 2 + i, flags);
     }
+    return REDISMODULE_OK;
 }
 
 /* LOCK.MACQUIRE numkeys key [key ...] owner [PX ms | EX s | SESSION] [BLOCK ms] */
 int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    if (argc < 4) {
-        return RedisModule_WrongArity(ctx);
-    }
     if (RedisModule_IsKeysPositionRequest(ctx)) {
-        tellKeys(ctx, argv, argc,
-                 REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_UPDATE);
-        return REDISMODULE_OK;
+        return tellKeys(ctx, argv, argc,
+                        REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS |
+                            REDISMODULE_CMD_KEY_UPDATE);
     }
-    int64_t now_ms = RedisModule_Milliseconds();
-    int keys;
-    struct argsOptions options;
-    if (argsNumkeysOrReply(ctx, argv, argc, &keys) != REDISMODULE_OK ||
-        argsOwnerOrReply(ctx, argv[2 + keys]) != REDISMODULE_OK ||
-        argsOptionsOrReply(ctx, argv, argc, 3 + keys, ARGS_LEASE | ARGS_BLOCK, now_ms, &options) !=
-            REDISMODULE_OK) {
-        return REDISMODULE_OK;
-    }
+    struct arguments arguments;
     unsigned long long session = 0;
-    if ((options.given & ARGS_SESSION) && argsSessionOrReply(ctx, &session) != REDISMODULE_OK) {
+    if (argumentsOrReply(ctx, argv, argc, ARGS_LEASE | ARGS_BLOCK, &arguments) != REDISMODULE_OK ||
+        ((arguments.options.given & ARGS_SESSION) &&
+         argsSessionOrReply(ctx, &session) != REDISMODULE_OK)) {
         return REDISMODULE_OK;
     }
     struct severalRequest request = {
-        .locks = {&argv[2], (size_t)keys},
-        .take = {.owner = argv[2 + keys],
+        .locks = arguments.locks,
+        .take = {.owner = arguments.owner,
                  .mode = MODE_EXCLUSIVE,
-                 .lease_ms = options.lease_ms,
+                 .lease_ms = arguments.options.lease_ms,
                  .session = session},
-        .block_ms = options.block_ms,
-        .now_ms = now_ms,
+        .block_ms = arguments.options.block_ms,
+        .now_ms = arguments.now_ms,
     };
     struct grantOutcome outcome = {0};
     enum grantResult result = severalAcquire(ctx, &request, &outcome);
@@ -56,24 +75,17 @@ int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 
 /* LOCK.MRELEASE numkeys key [key ...] owner */
 int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    if (argc < 4) {
-        return RedisModule_WrongArity(ctx);
-    }
     if (RedisModule_IsKeysPositionRequest(ctx)) {
-        tellKeys(ctx, argv, argc,
-                 REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_DELETE);
+        return tellKeys(ctx, argv, argc,
+                        REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS |
+                            REDISMODULE_CMD_KEY_DELETE);
+    }
+    struct arguments arguments;
+    if (argumentsOrReply(ctx, argv, argc, 0, &arguments) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    int64_t now_ms = RedisModule_Milliseconds();
-    int keys;
-    struct argsOptions options;
-    if (argsNumkeysOrReply(ctx, argv, argc, &keys) != REDISMODULE_OK ||
-        argsOwnerOrReply(ctx, argv[2 + keys]) != REDISMODULE_OK ||
-        argsOptionsOrReply(ctx, argv, argc, 3 + keys, 0, now_ms, &options) != REDISMODULE_OK) {
-        return REDISMODULE_OK;
-    }
-    struct severalNames locks = {&argv[2], (size_t)keys};
     struct grantOutcome outcome = {0};
-    enum grantResult result = severalRelease(ctx, &locks, argv[2 + keys], now_ms, &outcome);
+    enum grantResult result =
+        severalRelease(ctx, &arguments.locks, arguments.owner, arguments.now_ms, &outcome);
     return outcomeReply(ctx, result, &outcome);
 }
