@@ -5,7 +5,6 @@ helpers are those of test_deadlock.py.
 """
 
 import pytest
-from redis.exceptions import ResponseError
 
 from harness import code_of, scaled, scaled_ms, wait_for, wait_for_sync
 from harness.schedule import BLOCKS, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, granted, has
@@ -147,7 +146,10 @@ GONE = dict(
     one_hot_lock=[holds("a", "k"), *[waits(name, "k") for name in "bcdefgh"], ("h", STILL_BLOCKED)],
     a_tree=[
         *[holds(name, f"k{name}") for name in "abcd"],
-        *[waits(f"{name}{i}", f"k{of}") for i, (name, of) in enumerate([("b", "a"), ("c", "a"), ("d", "b"), ("d", "c")])],
+        waits("b", "ka"),
+        waits("c", "ka"),
+        waits("d", "kb"),
+        waits("d2", "kc"),
     ],
     same_name_in_another_database=[
         ("b", "SELECT 2", "OK"),

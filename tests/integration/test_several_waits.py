@@ -9,10 +9,11 @@ import struct
 
 import pytest
 
-from harness import code_of, scaled, scaled_ms, wait_for
+from harness import code_of, scaled, scaled_ms, wait_for, wait_for_sync
 from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, error, granted
 from harness.schedule import run_schedule, schedules
 from test_clients_gone import can_unblock, kills, memory, memory_after_as_many_idle_connections
+from test_persistence import aof_of, commands_in
 from test_several import free, gives, held, knows_of, one, queue, releases, takes, waits
 
 SHORT, LONG = scaled_ms(60), 600_000
@@ -76,6 +77,10 @@ def test_role_change_answers_and_forgets(make_server):
     server.control.replicaof("127.0.0.1", other.port)
     assert code_of(b.outcome()) == "UNBLOCKED"
     assert (server.info("lock")["lock_waiters"], server.info("lock")["lock_contended_locks"]) == (0, 0)
+
+
+def sessions_are(count):
+    return (lambda s: wait_for(lambda: s.server.info("lock")["lock_sessions"] == count, what=f"{count} sessions"),)
 
 
 MEANWHILE = dict(
@@ -152,6 +157,12 @@ MEANWHILE = dict(
         (lambda s: [bound_to(s, key, "c") for key in "jkl"],),
         ("c", DIES),
         (lambda s: wait_for(lambda: not s.server.control.exists(*"jkl"), what="all to be given back"),),
+    ],
+    a_session_ends_with_the_holds=[
+        takes("a", "j k", 2, "SESSION"),
+        sessions_are(2),
+        gives("a", "k j", 2),
+        sessions_are(0),
     ],
     a_session_at_once=[
         takes("a", "j k", 2, "SESSION"),
@@ -236,6 +247,67 @@ def test_grants_and_holds_are_counted_for_each_key(server, actor):
     after = server.info("lock")
     counted = {name: after[f"lock_{name}"] - before[f"lock_{name}"] for name in COUNTED}
     assert counted == COUNTED
+
+
+@pytest.mark.parametrize("end", ["cancelled", "time_outs", "clients_gone"])
+def test_the_end_of_a_wait_is_counted_once(server, actor, end):
+    a, b = actor("a"), actor("b")
+    a.call("LOCK.MACQUIRE", 2, "k", "l", "oa")
+    before = server.info("lock")[f"lock_{end}"]
+    b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "ob", "BLOCK", SHORT if end == "time_outs" else 0)
+    b.wait_blocked()
+    if end == "cancelled":
+        a.call("LOCK.CANCEL", "l", "ob")
+    elif end == "clients_gone":
+        b.kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the wait to end")
+    assert server.info("lock")[f"lock_{end}"] == before + 1
+
+
+TAKEN = [words for key in "klm" for words in (["HSET", key, "ob", "1"], ["PEXPIREAT", key])]
+
+
+def grant_by(server, cause):
+    """oa holds k, ob waits for k, l and m, oc for m; how the cause gets written."""
+    a, b, c = (server.actor(name) for name in "abc")
+    a.call("LOCK.ACQUIRE", "k", "oa", "PX", LONG)
+    b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "ob", "PX", LONG, "BLOCK", 0)
+    b.wait_blocked()
+    c.send("LOCK.ACQUIRE", "m", "oc", "PX", LONG, "BLOCK", 0)
+    c.wait_blocked()
+    start = len(aof_of(server))
+    if cause == "dies before the reply":
+        lines = b"LOCK.RELEASE k oa\r\nCLIENT KILL ID %d\r\n" % b.client_id
+        server.raw_connection().sendall(lines)
+        assert c.reply() == 1
+    else:
+        a.call(*cause.split())
+        assert b.reply() == 3
+    return [words[:2] if words[0] == "PEXPIREAT" else words for words in commands_in(aof_of(server)[start:])]
+
+
+GIVEN_BACK = [["DEL", "k"], ["DEL", "l"], ["DEL", "m"], ["HSET", "m", "oc", "1"], ["PEXPIREAT", "m"]]
+WRITTEN = {
+    "LOCK.RELEASE k oa": [["MULTI"], ["DEL", "k"], *TAKEN, ["EXEC"]],
+    "LOCK.FORCE k": [["MULTI"], ["DEL", "k"], *TAKEN, ["EXEC"]],
+    "DEL k": [["DEL", "k"], ["MULTI"], *TAKEN, ["EXEC"]],
+    "RENAME k elsewhere": [["RENAME", "k", "elsewhere"], ["MULTI"], *TAKEN, ["EXEC"]],
+    "dies before the reply": [["MULTI"], ["DEL", "k"], *TAKEN, ["EXEC"], ["MULTI"], *GIVEN_BACK, ["EXEC"]],
+}
+
+
+@pytest.mark.parametrize("cause", WRITTEN)
+def test_what_is_changed_together_is_written_together(make_server, cause):
+    """In the AOF, and for a replica, behind what caused it; and it is all there after a crash."""
+    server = make_server(appendonly="yes", appendfsync="always")
+    replica = server.start_replica()
+    assert grant_by(server, cause) == WRITTEN[cause]
+    wait_for_sync(server, replica)
+    assert replica.dump() == server.dump()
+    before = server.dump()
+    server.kill()
+    server.start()
+    assert server.dump() == before
 
 
 COUNTED = {

@@ -8,7 +8,7 @@ from .rules import conflict
 
 
 def in_the_way(owner, modes, lock, stands_at):
-    """Whom an owner waits for that asks for these modes of the lock and stands there: {owner: "held by" or "behind"}."""
+    """Whom an owner waits for that asks for these modes and stands there: {owner: "held by" or "behind"}."""
     ahead = {one.owner for one in lock.queue[:stands_at] if any(conflict(mode, one.mode) for mode in modes)}
     holders = {other for other, held in lock.holds if any(conflict(mode, held) for mode in modes)}
     found = {**dict.fromkeys(ahead, "behind"), **dict.fromkeys(holders, "held by")}
