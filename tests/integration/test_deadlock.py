@@ -112,6 +112,7 @@ CIRCLES = dict(
         holds("b", "l"),
         waits("a2", "l"),
         refused("b2", "k", "b waits for k (db 0) held by a, a waits for l (db 1) held by b"),
+        ("b2", "EXISTS k l", 1),
         ("a2", STILL_BLOCKED),
     ],
     one_name_in_two_databases=[

@@ -108,6 +108,31 @@ GONE = dict(
         knows_of(0),
         *B_WAITS_TOO,
     ],
+    who_upgrades_stands_before_those_who_wait_for_it=[
+        holds("a", "k", "RWREAD"),
+        holds("b", "k", "RWREAD"),
+        holds("z", "l"),
+        waits("w", "k", "RWWRITE"),
+        waits("w2", "l"),
+        waits("a", "k", "RWWRITE"),
+        releases("b", "k"),
+        ("a", granted(1)),
+        ("w", STILL_BLOCKED),
+    ],
+    way_that_ends_in_another_database=[
+        # The asker stays in its own, and so does its wait.
+        ("a2", "SELECT 1", "OK"),
+        ("c", "SELECT 1", "OK"),
+        holds("a", "k"),
+        holds("c", "l"),
+        waits("a2", "l"),
+        waits("b", "k", "FAIR"),
+        ("z", "ZCARD lock:queue:{k}", 1),
+        releases("a", "k"),
+        ("b", granted(1)),
+        ("b", "EXISTS k", 1),
+        ("d", "LOCK.ACQUIRE k d PX 1000", None),
+    ],
     readers_share=[
         holds("a", "k", "RWREAD"),
         holds("b", "l"),
@@ -179,6 +204,33 @@ def test_no_circle_no_refusal(server, resp, schedule):
     expected = 1 if any("DEADLOCK" in repr(step) for step in schedule) else 0
     assert server.info("lock")["lock_deadlocks_refused"] == refusals + expected
     server.control.config_set("lock.fair-reserve", 0)
+
+
+@pytest.mark.parametrize("others", [1, 9], ids=["few readers", "more readers than waiters"])
+def test_reader_whose_lease_has_just_ended_is_nobodys_obstacle(server, actor, others):
+    """The request comes before the server's timers had a chance to take the reader away."""
+    lease = scaled_ms(150)
+    w, a, b = actor("w"), actor("a"), actor("b")
+    w.call("LOCK.ACQUIRE", "m", "w")
+    b.call("LOCK.ACQUIRE", "l", "b")
+    for number in range(others):
+        w.call("LOCK.RWREAD", "k", f"r{number}", "PX", 3_600_000)
+    w.call("LOCK.RWREAD", "k", "a", "PX", lease)
+    w.send("LOCK.RWWRITE", "k", "w", "BLOCK", 0)
+    w.wait_blocked()
+    a.send("LOCK.ACQUIRE", "l", "a", "BLOCK", 0)
+    a.wait_blocked()
+    # b -> m, w -> k, a -> l, b, but for a's lease.
+    assert server.control.zcard("lock:lease:{k}") == others + 1
+    asks = b"LOCK.ACQUIRE m b BLOCK 0\r\n"
+    asker = server.raw_connection()
+    asker.sendall(asks + b"DEBUG SLEEP %f\r\n" % ((lease + 1) / 1000) + asks)
+    heard = asker.makefile("rb")
+    assert heard.readline() == b"-DEADLOCK b waits for m held by w, w waits for k held by a, a waits for l held by b\r\n"
+    assert heard.readline() == b"+OK\r\n"
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 3, what="b to wait")
+    server.control.execute_command("LOCK.RELEASE", "m", "w")
+    assert heard.readline() == b":1\r\n"
 
 
 # Requests that do not wait
