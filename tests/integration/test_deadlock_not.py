@@ -206,10 +206,15 @@ def test_no_circle_no_refusal(server, resp, schedule):
     server.control.config_set("lock.fair-reserve", 0)
 
 
-@pytest.mark.parametrize("others", [1, 9], ids=["few readers", "more readers than waiters"])
-def test_reader_whose_lease_has_just_ended_is_nobodys_obstacle(server, actor, others):
+@pytest.mark.parametrize("others, elsewhere", [(1, 5), (9, 0)], ids=["few readers", "more readers than waiters"])
+def test_reader_whose_lease_has_just_ended_is_nobodys_obstacle(server, actor, others, elsewhere):
     """The request comes before the server's timers had a chance to take the reader away."""
     lease = scaled_ms(150)
+    server.control.execute_command("LOCK.ACQUIRE", "x", "x")
+    for number in range(elsewhere):
+        waiter = actor()
+        waiter.send("LOCK.ACQUIRE", "x", f"x{number}", "BLOCK", 0)
+        waiter.wait_blocked()
     w, a, b = actor("w"), actor("a"), actor("b")
     w.call("LOCK.ACQUIRE", "m", "w")
     b.call("LOCK.ACQUIRE", "l", "b")
@@ -228,7 +233,7 @@ def test_reader_whose_lease_has_just_ended_is_nobodys_obstacle(server, actor, ot
     heard = asker.makefile("rb")
     assert heard.readline() == b"-DEADLOCK b waits for m held by w, w waits for k held by a, a waits for l held by b\r\n"
     assert heard.readline() == b"+OK\r\n"
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 3, what="b to wait")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 3 + elsewhere, what="b to wait")
     server.control.execute_command("LOCK.RELEASE", "m", "w")
     assert heard.readline() == b":1\r\n"
 
