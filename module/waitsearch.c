@@ -1,8 +1,9 @@
 /* See waitsearch.h.
  *
  * The search goes breadth first, so the circle that it finds is a shortest one. It starts from what
- * the asker is going to wait for, and never from waits that the asker has already: a circle through
- * those alone would have been refused when they began.
+ * the asker is going to wait for; and from what it waits for already only if others begin to wait
+ * for it with this place: other circles through those waits would have been refused when they
+ * began.
  */
 #include "waitsearch.h"
 
@@ -25,6 +26,7 @@ struct waitsearch {
     const struct request *asker;
     waitsearchHolders holders;
     void *context;
+    bool goes_ahead;   /* the asker will stand ahead of others */
     bool asker_stands; /* has a place somewhere already, or may have one without a client */
     size_t steps_left;
     enum waitsearchResult result;
@@ -186,7 +188,7 @@ static int64_t orderOfAsker(const struct waitsearch *search, const struct waitqu
     return search->asker_stands ? firstOrder(queue, search->asker, INT64_MAX) : INT64_MAX;
 }
 
-/* Whoever is in the way of the asker itself in this queue. The holders are not noted as seen: the
+/* Whoever will be in the way of the asker in this queue. The holders are not noted as seen: the
  * asker's own hold is not in its way, but in that of others. */
 static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, bool first) {
     enum lockMode mode = search->asker->mode;
@@ -197,6 +199,7 @@ static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, bo
     }
     search->queue = queue;
     seenIn(search, queue)->asker = order;
+    search->goes_ahead |= order != INT64_MAX;
     reachHolders(search, mode);
     if (!first) {
         seenIn(search, queue)->before[mode] = order;
@@ -204,18 +207,24 @@ static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, bo
     }
 }
 
-/* Whoever is in the way of the owner that stands here. */
+/* A request for several keys waits for nobody where its owner is the one that holds the lock. */
+static bool isHeldByOwner(const struct waitsearch *search, const struct place *place) {
+    return place->request->discipline == JOINT && place->queue->seen.alone &&
+           place->queue->seen.alone == search->reached[search->from].first;
+}
+
+/* Whoever is in the way of the owner that stands here. For the asker nothing is noted as seen: its
+ * own holds and places are not in its way, but in that of others. */
 static void lookFromPlace(struct waitsearch *search, const struct place *place) {
     enum lockMode mode = place->request->mode;
     struct waitqueueSeen *seen = seenIn(search, place->queue);
+    bool is_asker = search->from == 0;
     search->queue = place->queue;
     if (!seen->holders[mode]) {
-        seen->holders[mode] = true;
+        seen->holders[mode] = !is_asker;
         reachHolders(search, mode);
     }
-    /* A request for several keys waits for nobody where its owner is the one that holds the lock.
-     */
-    if (place->request->discipline == JOINT && seen->alone == search->reached[search->from].first) {
+    if (isHeldByOwner(search, place)) {
         return;
     }
     bool holders_are_all = place->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
@@ -224,9 +233,12 @@ static void lookFromPlace(struct waitsearch *search, const struct place *place) 
         return;
     }
     int64_t order = firstOrder(place->queue, place->request, place->order);
+    if (is_asker && seen->asker < order) {
+        order = seen->asker; /* its new place is the first */
+    }
     reachAsker(search, mode, order);
     if (order > seen->before[mode]) {
-        seen->before[mode] = order;
+        seen->before[mode] = is_asker ? seen->before[mode] : order;
         reachThoseAhead(search, mode, order);
     }
 }
@@ -264,10 +276,15 @@ static struct waitsearchCircle *circleOf(const struct waitsearch *search) {
     return circle;
 }
 
-static void lookAround(struct waitsearch *search, const struct waitsearchAim *aim) {
-    note(search, NULL); /* number 0 is the asker */
+static void lookAround(struct waitsearch *search, const struct waitsearchAim *aim,
+                       struct request *own) {
+    note(search, own); /* number 0 is the asker */
     for (size_t i = 0; i < aim->count && goesOn(search); i++) {
         lookFromAsker(search, aim->queues[i], aim->first);
+    }
+    if (search->goes_ahead) {
+        lookFromOwner(search,
+                      own); /* those behind wait for the asker anew, and so for all of that */
     }
     for (size_t i = 1; i < search->count && goesOn(search); i++) {
         search->from = i;
@@ -295,7 +312,7 @@ enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct reque
     struct request *own = waitgraphFirstOf(graph, asker->owner, asker->owner_length);
     search.asker_stands = own || asker->discipline == FAIR;
     struct request *only = own ? waitgraphTieOnly(graph, asker->owner, asker->owner_length) : NULL;
-    lookAround(&search, aim);
+    lookAround(&search, aim, own);
     if (search.result == WAITSEARCH_CIRCLE) {
         *circle = circleOf(&search);
     }

@@ -269,7 +269,6 @@ def test_circle_is_refused(server, resp, schedule):
     assert server.info("lock")["lock_deadlock_searches_cut"] == cut
 
 
-@pytest.mark.xfail(strict=True, reason="the search starts from what the newcomer waits for, not from who stands behind")
 def test_circle_of_those_behind_a_kept_place_that_its_owner_returns_to(server):
     """Only with its owner's return c waits for a."""
     server.control.config_set("lock.fair-reserve", 60_000)
