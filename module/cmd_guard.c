@@ -14,10 +14,9 @@
 #include "grant.h"
 #include "handlers.h"
 #include "reply.h"
+#include "server.h"
 
 #define FIRST_INNER 3
-
-static bool running;
 
 /* Tells the server which of the arguments are keys: the lock, and those of the inner command. */
 static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
@@ -78,9 +77,9 @@ static RedisModuleCallReply *call(RedisModuleCtx *ctx, RedisModuleString **argv,
 }
 
 static int runInner(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    running = true;
+    serverSetCalling(true);
     RedisModuleCallReply *reply = call(ctx, argv, argc);
-    running = false;
+    serverSetCalling(false);
     if (!reply) {
         return replyError(ctx, REPLY_NOT_RUN);
     }
@@ -101,7 +100,7 @@ int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    if (running) {
+    if (serverIsCalling()) {
         replyError(ctx, REPLY_NESTED_GUARD);
         return REDISMODULE_OK;
     }

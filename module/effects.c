@@ -166,6 +166,9 @@ void effectsFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name) {
     RedisModuleString *channel = redissonChannel(ctx, name);
     RedisModuleString *unlocked = RedisModule_CreateString(ctx, "0", 1);
     RedisModule_PublishMessage(ctx, channel, unlocked);
+    if (serverIsCluster()) {
+        RedisModule_PublishMessageShard(ctx, channel, unlocked); /* there Redisson listens so */
+    }
     if (!serverIsCluster() && somebodyListens(ctx)) {
         /* A cluster has told every node. Elsewhere PUBLISH reaches replicas, where Redisson may be
          * subscribed, but not the AOF. */

@@ -13,6 +13,7 @@
 static struct {
     bool unblock_by_command;
     bool cluster;
+    bool calling;
 } server;
 
 /* Valkey keeps Redis's version number 7.2.4 for modules; its own API names tell it apart. The first
@@ -42,13 +43,30 @@ bool serverMayBlock(RedisModuleCtx *ctx) {
     return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
 }
 
+void serverSetCalling(bool calling) {
+    server.calling = calling;
+}
+
+bool serverIsCalling(void) {
+    return server.calling;
+}
+
+/* Whether the client of this command is one that the server has made up, for a script or for a call
+ * from a module. Most servers keep such clients out of their list; Valkey 9.1 does not. */
+static bool isMadeUp(RedisModuleCtx *ctx, unsigned long long id) {
+    int flags = RedisModule_GetContextFlags(ctx);
+    bool is_called =
+        (flags & REDISMODULE_CTX_FLAGS_DENY_BLOCKING) && !(flags & REDISMODULE_CTX_FLAGS_MULTI);
+    return (flags & REDISMODULE_CTX_FLAGS_LUA) || server.calling || is_called ||
+           RedisModule_GetClientInfoById(NULL, id) != REDISMODULE_OK;
+}
+
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx) {
     if (!(RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER)) {
         return 0;
     }
     unsigned long long id = RedisModule_GetClientId(ctx);
-    /* Clients that the server makes up for such calls have an id, but are not in its list. */
-    return RedisModule_GetClientInfoById(NULL, id) == REDISMODULE_OK ? id : 0;
+    return isMadeUp(ctx, id) ? 0 : id;
 }
 
 enum serverWritable serverWritableNow(RedisModuleCtx *ctx) {
