@@ -6,10 +6,10 @@ Every way in which a queue changes comes from the table in model/fair_changes.py
 import pytest
 
 from harness import wait_for, wait_for_sync
+from harness.aof import aof_of, commands_in, rewrite_aof
 from model.fair_changes import A_WHILE, CHANGES, Scene, each_change
 from model.fair_scene import ENDS, HOUR, LONG_RESERVE, QUEUE, ask, ask_all, hold, lose, order, release
 from model.fair_scene import server, wait_nothing_left  # noqa: F401
-from test_persistence import aof_of, commands_in, rewrite_aof
 
 SIDE_KEYS = (QUEUE, ENDS)
 

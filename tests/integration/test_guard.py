@@ -4,10 +4,10 @@ import pytest
 from redis.exceptions import ResponseError
 
 from harness import code_of, scaled_ms, wait_for, wait_for_sync
+from harness.aof import aof_of, commands_in
 from harness.schedule import as_map
 from test_acquire import HOUR
 from test_multi_lua import each_way, in_multi
-from test_persistence import aof_of, commands_in
 
 LEASE = scaled_ms(60)
 

@@ -1,6 +1,6 @@
 """The mutating commands inside MULTI and Lua, and what they mean for WATCH.
 
-MUTATIONS, below, is also the table for test_persistence.py and test_errors_of_state.py: a new command
+MUTATIONS, below, is also the table for test_persistence_*.py and test_errors_of_state.py: a new command
 is a row there.
 """
 

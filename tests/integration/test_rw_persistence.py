@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from harness import scaled_ms, wait_for, wait_for_sync
-from test_persistence import aof_of, commands_in
+from harness.aof import aof_of, commands_in
 
 SHORT = scaled_ms(150)
 LEASES = "lock:lease:{k}"
