@@ -9,7 +9,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from harness import code_of, scaled, scaled_ms, wait_for
-from test_sessions import GRACE, LEASE, LONG, begin_to_wait, holders, leases_pass, session, wait_free
+from model.session_scene import GRACE, LEASE, LONG, begin_to_wait, holders, leases_pass, session, wait_free
 
 # Says what it reads, line by line, each on the connection that the line names, and prints the replies.
 CLIENT = r"""
