@@ -1,0 +1,107 @@
+"""LOCK.GUARD runs a command with the caller's own permissions."""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from model.guard_scene import guard, hold
+
+
+@pytest.fixture
+def as_user(server, resp):
+    """as_user("+get", "~x"): a client of a user with these rules only."""
+
+    def become(*rules):
+        server.control.execute_command("ACL", "SETUSER", "u", "reset", "on", "nopass", *rules)
+        return server.client(resp, username="u", password="any")
+
+    return become
+
+
+# Redis 7.0 gives refusals of commands inside modules and scripts another text.
+DENIED = "NOPERM|permission|acl verification failed"
+
+
+def refuses(client, *inner, key="k"):
+    with pytest.raises(ResponseError, match=DENIED):
+        guard(client, *inner, key=key)
+    return True
+
+
+def test_user_without_the_inner_command(server, as_user):
+    hold(server)
+    client = as_user("+lock.guard", "+get", "~*")
+    assert guard(client, "GET", "x") is None
+    assert refuses(client, "SET", "x", "1")
+    assert refuses(client, "set", "x", "1")
+    assert refuses(client, "FLUSHALL")
+    assert refuses(client, "LOCK.FORCE", "k")
+    assert server.control.exists("x") == 0
+    assert server.control.hgetall("k") == {"o": "1"}
+
+
+def test_user_without_the_guard(server, as_user):
+    hold(server)
+    client = as_user("+@all", "-lock.guard", "~*")
+    with pytest.raises(ResponseError, match="^NOPERM "):
+        guard(client, "SET", "x", "1")
+    assert client.set("x", "1")
+
+
+def test_user_of_other_keys(server, as_user):
+    hold(server)
+    client = as_user("+lock.guard", "+set", "+mset", "+get", "+zunionstore", "+eval", "~k", "~mine:*")
+    assert guard(client, "SET", "mine:x", "1")
+    assert refuses(client, "SET", "x", "1")
+    assert refuses(client, "GET", "x")
+    assert refuses(client, "MSET", "mine:x", "2", "x", "2")
+    assert refuses(client, "ZUNIONSTORE", "mine:z", 2, "mine:x", "x")
+    assert server.control.mget("mine:x", "x") == ["1", None]
+
+
+def test_user_of_keys_but_not_of_the_lock(server, as_user):
+    hold(server, "LOCK.ACQUIRE k o", "LOCK.ACQUIRE mine:k o")
+    client = as_user("+lock.guard", "+set", "~mine:*")
+    assert refuses(client, "SET", "mine:x", "1")
+    assert server.control.exists("mine:x") == 0
+    assert guard(client, "SET", "mine:x", "1", key="mine:k")
+
+
+def test_user_who_may_only_read_the_lock(server, as_user):
+    hold(server)
+    client = as_user("+lock.guard", "+set", "+get", "+del", "+lock.acquire", "%R~k", "%W~x")
+    assert guard(client, "SET", "x", "1")
+    assert refuses(client, "GET", "x")
+    assert refuses(client, "DEL", "k")
+    assert refuses(client, "LOCK.ACQUIRE", "k", "o")
+    assert server.control.get("x") == "1"
+
+
+def test_user_of_other_channels(server, as_user):
+    hold(server)
+    client = as_user("+lock.guard", "+publish", "~*", "resetchannels", "&mine")
+    assert guard(client, "PUBLISH", "mine", "1") == 0
+    assert refuses(client, "PUBLISH", "other", "1")
+
+
+def test_user_of_a_subcommand(server, as_user):
+    hold(server)
+    client = as_user("+lock.guard", "+object|encoding", "~*")
+    server.control.set("x", "y")
+    assert guard(client, "OBJECT", "ENCODING", "x") == "embstr"
+    assert refuses(client, "OBJECT", "FREQ", "x")
+
+
+def test_user_whose_rights_go_loses_them_under_the_guard(server, as_user):
+    hold(server)
+    client = as_user("+lock.guard", "+set", "~*")
+    assert guard(client, "SET", "x", "1")
+    server.control.execute_command("ACL", "SETUSER", "u", "-set")
+    assert refuses(client, "SET", "x", "2")
+
+
+def test_in_lua_the_callers_permissions_count_too(server, as_user):
+    hold(server)
+    client = as_user("+lock.guard", "+eval", "~*")
+    with pytest.raises(ResponseError, match=DENIED):
+        client.eval("return redis.call('LOCK.GUARD', 'k', 'o', 'SET', 'x', '1')", 1, "k")
+    assert server.control.exists("x") == 0

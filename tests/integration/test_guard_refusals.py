@@ -1,0 +1,48 @@
+"""Refusals of the server are passed on by LOCK.GUARD: OOM, READONLY, NOREPLICAS; a pause holds it back."""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import wait_for
+from model.guard_scene import guard, hold
+
+
+def test_oom_is_passed_on(client, server):
+    hold(server)
+    client.set("x", "1")
+    client.config_set("maxmemory", 1)
+    with pytest.raises(ResponseError, match="^OOM "):
+        guard(client, "SET", "x", "2")
+    assert guard(client, "GET", "x") == "1"
+    assert guard(client, "DEL", "x") == 1
+    assert guard(client, "LOCK.RELEASE", "k", "o") == 0
+
+
+def test_readonly_on_a_replica(server, resp):
+    hold(server)
+    replica = server.start_replica()
+    client = replica.client(resp)
+    for inner in (("SET", "x", "1"), ("GET", "x")):
+        with pytest.raises(ResponseError, match="^READONLY "):
+            guard(client, *inner)
+    assert replica.dump() == server.dump()
+
+
+def test_noreplicas_is_passed_on(client, server):
+    hold(server)
+    client.config_set("min-replicas-to-write", 100)
+    with pytest.raises(ResponseError, match="^NOREPLICAS "):
+        guard(client, "SET", "x", "1")
+    client.config_set("min-replicas-to-write", 0)
+    assert client.exists("x") == 0
+
+
+def test_pause_of_writes_holds_it_back(server, actor):
+    hold(server)
+    client = actor()
+    server.control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+    client.send("LOCK.GUARD", "k", "o", "SET", "x", "1")
+    wait_for(lambda: server.info("clients")["blocked_clients"] == 1, what="the client to be held back")
+    assert server.control.exists("x") == 0
+    server.control.execute_command("CLIENT", "UNPAUSE")
+    assert client.reply() == "OK"
