@@ -1,0 +1,21 @@
+"""FENCED in tests: tokens of k, and clients that wait for it."""
+
+import pytest
+
+TOKEN = "lock:token:{k}"
+
+COMMANDS = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWWRITE")
+each_command = pytest.mark.parametrize("command", COMMANDS)
+
+
+def take(client, owner="o", *options, command="LOCK.ACQUIRE", key="k"):
+    """The token of a fenced acquisition; fails if it was not to be had."""
+    token = client.execute_command(command, key, owner, "FENCED", *options)
+    assert isinstance(token, int), f"no token: {token!r}"
+    return token
+
+
+def begin_to_wait(actor, owner, *options, command="LOCK.ACQUIRE"):
+    client = actor(owner)
+    client.send(command, "k", owner, "BLOCK", 0, *options)
+    return client.wait_blocked()
