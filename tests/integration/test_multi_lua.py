@@ -1,7 +1,7 @@
 """The mutating commands inside MULTI and Lua, and what they mean for WATCH.
 
-MUTATIONS, below, is also the table for test_persistence_*.py and test_errors_of_state.py: a new command
-is a row there.
+MUTATIONS, below, is also the table for test_persistence_*.py, test_errors_of_state.py, test_info_section.py,
+test_events.py and test_redisson.py: a new command is a row there.
 """
 
 from dataclasses import dataclass
@@ -144,6 +144,7 @@ FAILURES = {
     ),
 }
 each_failure = pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+SAYS_NO_AT_ONCE = [name for name in FAILURES if "wait" not in name]
 
 
 def matches(expected, got):

@@ -1,0 +1,66 @@
+"""What clients of Redisson are told of a lock that has become free."""
+
+import pytest
+
+from harness import wait_for, wait_for_sync
+from harness.listener import Listener
+from test_multi_lua import MUTATIONS
+
+FREE = ("redisson_lock__channel:{k}", "0")
+FREE_L = ("redisson_lock__channel:{l}", "0")
+# Which locks become free by a command of the table in test_multi_lua.py, and stay so.
+FREED = dict.fromkeys(["release", "force", "force a foreign hash"], [FREE])
+FREED |= {"release several": [FREE, FREE_L], "release several, one of two": [FREE_L]}
+FREED |= {"release several, hand on one": [FREE_L]}
+
+
+@pytest.fixture
+def redisson(server):
+    server.control.config_set("lock.redisson-interop", "yes")
+    return Listener(server)
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_redisson_hears_of_a_free_lock(server, redisson, name):
+    MUTATIONS[name].perform(server)
+    assert redisson.heard() == FREED.get(name, [])
+
+
+@pytest.mark.parametrize("key", ["a{b}c", "{k}", "a}b", "k k", ""])
+def test_redissons_channel(server, redisson, key):
+    server.control.execute_command("LOCK.ACQUIRE", key, "o")
+    server.control.execute_command("LOCK.RELEASE", key, "o")
+    channel = "redisson_lock__channel:" + (key if "{" in key else f"{{{key}}}")
+    assert redisson.heard() == [(channel, "0")]
+
+
+def test_redisson_hears_nothing_any_more(server, redisson):
+    server.control.config_set("lock.redisson-interop", "no")
+    MUTATIONS["release"].perform(server)
+    assert redisson.heard() == []
+
+
+def test_redisson_hears_it_once_on_a_replica(make_server):
+    master = make_server(lock_redisson_interop="yes")
+    replica = master.start_replica()
+    redisson = Listener(replica, master)
+    MUTATIONS["release"].perform(master)
+    assert redisson.heard() == [FREE]
+
+
+def test_redisson_hears_it_once_on_a_replica_in_a_cluster(make_server):
+    # There the cluster's bus carries it to every node, replicas too.
+    master, replica = (make_server(cluster_enabled="yes", lock_redisson_interop="yes") for _ in range(2))
+    ask, ask_replica = master.actor().call, replica.actor().call
+    ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    bus = master.control.config_get("cluster-port")["cluster-port"]
+    ask_replica("CLUSTER", "MEET", "127.0.0.1", master.port, bus)
+    name = ask("CLUSTER", "MYID")
+    wait_for(lambda: name in ask_replica("CLUSTER", "NODES"), 20, "the nodes to meet")
+    ask_replica("CLUSTER", "REPLICATE", name)
+    wait_for(lambda: "cluster_state:ok" in ask("CLUSTER", "INFO"), 20, "the cluster")
+    wait_for_sync(master, replica)
+    redisson = Listener(replica, master)
+    MUTATIONS["release"].perform(master)
+    wait_for_sync(master, replica)
+    assert redisson.heard() == [FREE]
