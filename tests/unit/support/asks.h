@@ -1,0 +1,39 @@
+/* Requests that would wait in the world of world.h, and what a search says of them. */
+#ifndef LOCK_TESTS_ASKS_H
+#define LOCK_TESTS_ASKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "waitsearch.h"
+#include "world.h"
+
+#define ASKS_NO_BOUND SIZE_MAX
+
+/* A request that does not wait yet. */
+struct ask {
+    struct request request;
+    bool first;
+    size_t locks[2];
+    size_t count;
+};
+
+struct ask asks(const char *owner, enum lockMode mode, size_t lock);
+
+/* As an upgrade does. */
+struct ask asksFirst(const char *owner, enum lockMode mode, size_t lock);
+
+struct ask asksFairly(const char *owner, size_t lock);
+
+/* As waitsearchFind; `calls` is the context of `holders`. */
+enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_t most,
+                               waitsearchHolders holders, size_t *calls,
+                               struct waitsearchCircle **circle);
+
+/* The circle that the wait would close is this one, whichever way holders are told.
+ * "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */
+void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted);
+
+void asksAssertNoCircle(struct world *world, struct ask ask);
+
+#endif

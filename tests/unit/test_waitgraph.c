@@ -1,0 +1,84 @@
+/* waitgraph.[ch]: what is kept of waits that come and go in any order. */
+#include "waitgraph.h"
+
+#include "support/unit.h"
+#include "support/world.h"
+
+static void leaving_without_having_entered_does_nothing(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    struct wait *wait = worldDetached(&world, "d", 0);
+    worldWaits(&world, "d", MODE_WRITE, 0);
+    waitgraphLeave(&world.graph, &wait->request);
+    assert_int_equal(waitgraphSize(&world.graph), 1);
+    assert_int_equal(world.locks[0].queue.in_graph, 1);
+    worldEnd(&world);
+}
+
+#define OWN 4 /* requests of one owner: two at one lock, one elsewhere, one at two locks */
+
+static void standAll(struct world *world) {
+    static const size_t locks[OWN] = {0, 0, 1, 1};
+    for (size_t i = 0; i < OWN; i++) {
+        worldStands(world, "o", MODE_WRITE, locks[i]);
+    }
+    waitqueueAdd(&world->locks[2].queue, &world->waits[3].places[1], &world->waits[3].request);
+    worldWaits(world, "other", MODE_WRITE, 0); /* is never a tie */
+}
+
+/* The places of the requests that are in are ties, unless there is only one. */
+static void assertTies(const struct world *world, const bool *is_in) {
+    size_t own = is_in[0] + is_in[1] + is_in[2] + 2 * (size_t)is_in[3];
+    for (size_t i = 0; i < OWN; i++) {
+        assert_int_equal(world->waits[i].places[0].is_tie, is_in[i] && own > 1);
+    }
+    const size_t at[] = {is_in[0] + (size_t)is_in[1], is_in[2] + (size_t)is_in[3], is_in[3]};
+    for (size_t i = 0; i < LENGTH_OF(at); i++) {
+        assert_int_equal(world->locks[i].queue.in_graph, at[i] + (i == 0));
+        assert_int_equal(world->locks[i].queue.ties.length, own > 1 ? at[i] : 0);
+    }
+}
+
+/* The orders of OWN things are numbered; this is thing number `at` in one of them. */
+static size_t inOrder(size_t order, size_t at) {
+    size_t left[OWN] = {0, 1, 2, 3}, count = OWN, chosen = 0;
+    for (size_t i = 0; i <= at; i++) {
+        size_t which = order % count;
+        order /= count;
+        chosen = left[which];
+        count--;
+        for (size_t j = which; j < count; j++) {
+            left[j] = left[j + 1];
+        }
+    }
+    return chosen;
+}
+
+static void ties_are_right_whoever_comes_and_goes_first(void **state) {
+    (void)state;
+    for (size_t orders = 0; orders < (size_t)24 * 24; orders++) {
+        struct world world = {.count = 0};
+        bool is_in[OWN] = {false};
+        standAll(&world);
+        for (size_t i = 0; i < 2 * OWN; i++) {
+            size_t which = inOrder(i < OWN ? orders % 24 : orders / 24, i % OWN);
+            if (i < OWN) {
+                waitgraphEnter(&world.graph, &world.waits[which].request);
+            } else {
+                waitgraphLeave(&world.graph, &world.waits[which].request);
+            }
+            is_in[which] = i < OWN;
+            assertTies(&world, is_in);
+        }
+        assert_int_equal(waitgraphSize(&world.graph), 1);
+        worldEnd(&world);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        UNIT(leaving_without_having_entered_does_nothing),
+        UNIT(ties_are_right_whoever_comes_and_goes_first),
+    };
+    return cmocka_run_group_tests_name("waitgraph", tests, NULL, NULL);
+}

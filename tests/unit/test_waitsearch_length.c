@@ -1,0 +1,198 @@
+/* waitsearch.[ch]: how long a search is, and whether it gives up in time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "support/asks.h"
+#include "support/unit.h"
+#include "support/world.h"
+
+static void with_one_hot_lock_nobody_is_asked_for_holders(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "h", MODE_WRITE, 0);
+    for (size_t i = 0; i < 100; i++) {
+        static char names[100][8];
+        snprintf(names[i], sizeof names[i], "w%zu", i);
+        worldWaits(&world, names[i], i % 2 ? MODE_READ : MODE_WRITE, 0);
+    }
+    struct ask ask = asks("a", MODE_WRITE, 0);
+    size_t calls = 0;
+    assert_int_equal(asksFind(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITSEARCH_NO_CIRCLE);
+    assert_int_equal(calls, 0);
+    worldEnd(&world);
+}
+
+static void holders_are_asked_for_once_for_each_queue_and_mode(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    static const char *const readers[] = {"b", "c", "d", "e"};
+    for (size_t i = 0; i < LENGTH_OF(readers); i++) {
+        worldHolds(&world, readers[i], MODE_READ, 0);
+        worldWaits(&world, readers[i], i % 2 ? MODE_READ : MODE_WRITE, 1);
+    }
+    struct ask ask = asks("a", MODE_WRITE, 0);
+    size_t calls = 0;
+    assert_int_equal(asksFind(&world, &ask, ASKS_NO_BOUND, lockTellHolds, &calls, NULL),
+                     WAITSEARCH_NO_CIRCLE);
+    assert_int_equal(calls, 1 + 2);
+    worldEnd(&world);
+}
+
+static void a_long_queue_is_not_walked(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "h", MODE_WRITE, 0);
+    worldHolds(&world, "a", MODE_WRITE, 1);
+    worldWaits(&world, "h", MODE_WRITE, 1);
+    for (size_t i = 0; i < 100; i++) {
+        worldWaits(&world, i % 2 ? "odd" : "even", MODE_WRITE, 2);
+    }
+    struct ask ask = asks("b", MODE_WRITE, 0);
+    assert_int_equal(asksFind(&world, &ask, 2, lockTellHolds, NULL, NULL), WAITSEARCH_NO_CIRCLE);
+    worldEnd(&world);
+}
+
+static void assertStepsNeeded(struct world *world, struct ask ask, size_t needed,
+                              enum waitsearchResult wanted) {
+    for (size_t most = 0; most < needed + 3; most++) {
+        struct waitsearchCircle *circle = NULL;
+        enum waitsearchResult result = asksFind(world, &ask, most, lockTellHolds, NULL, &circle);
+        assert_int_equal(result, most < needed ? WAITSEARCH_GAVE_UP : wanted);
+        if (result == WAITSEARCH_CIRCLE) {
+            memFree(circle);
+        } else {
+            assert_null(circle);
+        }
+        assert_int_equal(world->locks[5].queue.ties.length, 0);
+    }
+}
+
+static void a_search_gives_up_past_the_bound_and_not_at_it(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "b", MODE_EXCLUSIVE, 0);
+    worldHolds(&world, "c", MODE_EXCLUSIVE, 1);
+    worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
+    worldWaits(&world, "a", MODE_EXCLUSIVE, 5); /* a tie for the time of the search */
+    worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_NO_CIRCLE);
+    worldWaits(&world, "c", MODE_EXCLUSIVE, 2);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CIRCLE);
+    worldEnd(&world);
+}
+
+/* A tie is a step whether it is in the way or not, and so is a writer. */
+static void ties_and_writers_are_steps(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldWaitsJointly(&world, "r", MODE_READ, 0, 1);
+    worldWaitsJointly(&world, "s", MODE_READ, 0, 1);
+    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 2, WAITSEARCH_NO_CIRCLE);
+    worldDetached(&world, "d", 0);
+    worldDetached(&world, "e", 0);
+    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 4, WAITSEARCH_NO_CIRCLE);
+    worldEnd(&world);
+}
+
+static void at_the_head_no_step_is_taken_for_those_behind(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldWaitsJointly(&world, "w", MODE_WRITE, 0, 1);
+    assertStepsNeeded(&world, asksFirst("a", MODE_WRITE, 0), 0, WAITSEARCH_NO_CIRCLE);
+    worldEnd(&world);
+}
+
+static void what_is_told_after_the_circle_is_found_changes_nothing(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "b", MODE_EXCLUSIVE, 0);
+    worldHolds(&world, "a", MODE_READ, 1);
+    worldHolds(&world, "c", MODE_READ, 1);
+    worldWaits(&world, "b", MODE_WRITE, 1);
+    worldWaits(&world, "c", MODE_WRITE, 2);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_CIRCLE);
+    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 1 a");
+    worldEnd(&world);
+}
+
+#define LONG 10000
+
+/* Of LONG owners each holds a lock and waits for the next one's. */
+struct chain {
+    struct waitgraph graph;
+    struct fakeLock locks[LONG];
+    struct request requests[LONG];
+    struct place places[LONG];
+    char names[LONG][8];
+};
+
+static struct chain *newChain(void) {
+    struct chain *chain = calloc(1, sizeof *chain);
+    assert_non_null(chain);
+    for (size_t i = 0; i < LONG; i++) {
+        snprintf(chain->names[i], sizeof chain->names[i], "%zu", i);
+        chain->requests[i] = worldRequest(chain->names[i], MODE_EXCLUSIVE);
+        lockHold(&chain->locks[i], chain->names[i], strlen(chain->names[i]), MODE_EXCLUSIVE);
+    }
+    for (size_t i = 0; i < LONG - 1; i++) {
+        waitqueueAdd(&chain->locks[i + 1].queue, &chain->places[i], &chain->requests[i]);
+        waitgraphEnter(&chain->graph, &chain->requests[i]);
+    }
+    return chain;
+}
+
+static void freeChain(struct chain *chain) {
+    for (size_t i = 0; i < LONG - 1; i++) {
+        waitgraphLeave(&chain->graph, &chain->requests[i]);
+        waitqueueRemove(&chain->places[i]);
+    }
+    free(chain);
+}
+
+static void assertIsWholeChain(const struct chain *chain, const struct waitsearchCircle *circle) {
+    assert_int_equal(circle->length, LONG);
+    for (size_t i = 0; i < LONG; i++) {
+        const char *name = chain->names[(i + LONG - 1) % LONG];
+        assert_int_equal(circle->steps[i].owner_length, strlen(name));
+        assert_memory_equal(circle->steps[i].owner, name, strlen(name));
+        assert_ptr_equal(circle->steps[i].queue, &chain->locks[i].queue);
+        assert_false(circle->steps[i].behind);
+    }
+}
+
+static void a_chain_of_ten_thousand_waits(void **state) {
+    (void)state;
+    struct chain *chain = newChain();
+    struct waitqueue *first = &chain->locks[0].queue;
+    const struct waitsearchAim aim = {&first, 1, false};
+    const struct request stranger = worldRequest("stranger", MODE_EXCLUSIVE);
+    struct waitsearchCircle *circle = NULL;
+    assert_int_equal(
+        waitsearchFind(&chain->graph, &stranger, &aim, LONG, lockTellHolds, NULL, &circle),
+        WAITSEARCH_NO_CIRCLE);
+    const struct request *last = &chain->requests[LONG - 1];
+    assert_int_equal(
+        waitsearchFind(&chain->graph, last, &aim, LONG - 1, lockTellHolds, NULL, &circle),
+        WAITSEARCH_GAVE_UP);
+    assert_int_equal(waitsearchFind(&chain->graph, last, &aim, LONG, lockTellHolds, NULL, &circle),
+                     WAITSEARCH_CIRCLE);
+    assertIsWholeChain(chain, circle);
+    memFree(circle);
+    freeChain(chain);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        UNIT(with_one_hot_lock_nobody_is_asked_for_holders),
+        UNIT(holders_are_asked_for_once_for_each_queue_and_mode),
+        UNIT(a_long_queue_is_not_walked),
+        UNIT(a_search_gives_up_past_the_bound_and_not_at_it),
+        UNIT(ties_and_writers_are_steps),
+        UNIT(at_the_head_no_step_is_taken_for_those_behind),
+        UNIT(what_is_told_after_the_circle_is_found_changes_nothing),
+        UNIT(a_chain_of_ten_thousand_waits),
+    };
+    return cmocka_run_group_tests_name("waitsearch, length", tests, NULL, NULL);
+}
