@@ -174,8 +174,7 @@ static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
     return false;
 }
 
-static void reachIfHolder(struct waitsearch *search, const struct request *request,
-                          void *data) {
+static void reachIfHolder(struct waitsearch *search, const struct request *request, void *data) {
     struct asking *asking = data;
     RedisModuleCtx *ctx = asking->holds->ctx;
     RedisModuleString *owner = RedisModule_CreateString(ctx, request->owner, request->owner_length);
@@ -196,8 +195,8 @@ static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     }
 }
 
-static void reachHolders(struct waitsearch *search, struct waitqueue *queue,
-                         enum lockMode mode, void *data) {
+static void reachHolders(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
+                         void *data) {
     struct asking *asking = data;
     const struct deadlockWait *wait = asking->wait;
     asking->search = search;
@@ -226,8 +225,8 @@ RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *
     struct asking asking = {.wait = wait};
     struct waitsearchCircle *circle = NULL;
     int db = RedisModule_GetSelectedDb(ctx);
-    enum waitsearchResult result = waitsearchFind(waitersGraph(), &asker, &aim, MOST_STEPS,
-                                                      reachHolders, &asking, &circle);
+    enum waitsearchResult result =
+        waitsearchFind(waitersGraph(), &asker, &aim, MOST_STEPS, reachHolders, &asking, &circle);
     RedisModule_SelectDb(ctx, db);
     if (result == WAITSEARCH_GAVE_UP) {
         statsCount(STATS_DEADLOCK_SEARCHES_CUT);
