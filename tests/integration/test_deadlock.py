@@ -1,7 +1,7 @@
 """A wait that would close a circle is refused with DEADLOCK, and the text tells the circle.
 
-Owners are named as their clients; `b2` is a second connection of owner b. What a refusal leaves alone, when
-there is no circle, and the bound of the search: test_deadlock_not.py.
+Owners are named as their clients; `b2` is a second connection of owner b. More of the text: test_deadlock_text.py;
+no circle, and what a refusal leaves alone: test_deadlock_not.py; the bound of the search: test_deadlock_bound.py.
 """
 
 from itertools import product
@@ -10,7 +10,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from harness import wait_for
-from harness.schedule import BLOCKS, DIES, STILL_BLOCKED, granted, run_schedule, schedules
+from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, granted, run_schedule, schedules
 
 MODES = ("ACQUIRE", "FAIR", "RWREAD", "RWWRITE", "MACQUIRE")
 
@@ -215,6 +215,14 @@ CIRCLES = dict(
         waits("b2", "l"),
         refused("c", "k", "c waits for k behind b, b waits for l held by c", "RWREAD"),
     ],
+    of_a_reader_behind_a_writer_that_waits_for_a_reader=[
+        # Not for the reader that holds the lock: c could share it.
+        holds("a", "k", "RWREAD"),
+        holds("c", "l"),
+        waits("a", "l"),
+        waits("w", "k", "RWWRITE"),
+        refused("c", "k", "c waits for k behind w, w waits for k held by a, a waits for l held by c", "RWREAD"),
+    ],
     of_a_writer_through_one_of_many_readers=[
         *[holds(name, "k", "RWREAD") for name in "abcd"],
         holds("w", "l"),
@@ -242,6 +250,25 @@ CIRCLES = dict(
         ("b2", STILL_BLOCKED),
         releases("a2", "k"),
         ("b2", granted(1)),
+    ],
+    through_a_place_that_another_connection_took_over=[
+        holds("a", "k"),
+        holds("b", "l"),
+        waits("b2", "k", "FAIR"),
+        waits("b3", "k", "FAIR"),
+        ("b2", granted(None)),
+        refused("a", "l", "a waits for l held by b, b waits for k held by a"),
+        releases("a", "k"),
+        ("b3", granted(1)),
+    ],
+    through_a_kept_place_that_its_owner_has_returned_to=[
+        holds("a", "k"),
+        holds("b", "l"),
+        waits("b2", "k", "FAIR"),
+        ("b2", CLOSES),
+        (lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == 0),),
+        waits("b3", "k", "FAIR"),
+        refused("a", "l", "a waits for l held by b, b waits for k held by a"),
     ],
     of_one_who_returns_to_a_kept_place=[
         holds("a", "k"),
@@ -311,68 +338,3 @@ def test_whatever_is_held_and_asked_for(server, first, second):
         circle = f"b{number} waits for {k} held by a{number}, a{number} waits for {m} held by b{number}"
         assert says(circle)(heard), f"{held} {held_too}: {heard!r}"
         assert a.is_blocked() and not a.has_reply()
-
-
-# The text
-
-
-def circle_of(server, names, keys):
-    """Each of the names holds its key and waits for the next one's; what the last one hears."""
-    actors = [server.actor(decode_responses=False) for _ in names]
-    for actor, name, key in zip(actors, names, keys, strict=True):
-        assert actor.call("LOCK.ACQUIRE", key, name) == 1
-    for actor, name, key in list(zip(actors, names, keys[1:] + keys[:1], strict=True))[:-1]:
-        actor.send("LOCK.ACQUIRE", key, name, "BLOCK", 0)
-        wait_for(actor.is_blocked, what=f"{name} to wait")
-    return actors[-1].attempt("LOCK.ACQUIRE", keys[0], names[-1], "BLOCK", 0)
-
-
-def sentences(names, keys):
-    """The waits of such a circle, the last one's first."""
-    count = len(names)
-    order = [count - 1, *range(count - 1)]
-    return [f"{names[i]} waits for {keys[(i + 1) % count]} held by {names[(i + 1) % count]}" for i in order]
-
-
-@pytest.mark.parametrize("length", [2, 3, 7, 8])
-def test_short_circle_is_told_whole(server, length):
-    names, keys = [f"o{i}" for i in range(length)], [f"k{i}" for i in range(length)]
-    assert says(", ".join(sentences(names, keys)))(circle_of(server, names, keys))
-
-
-@pytest.mark.parametrize("length", [9, 12, 30])
-def test_of_a_long_circle_the_middle_is_left_out(server, length):
-    names, keys = [f"o{i}" for i in range(length)], [f"k{i}" for i in range(length)]
-    told = sentences(names, keys)
-    told[4:-4] = [f"... {length - 8} more waits ..."]
-    assert says(", ".join(told))(circle_of(server, names, keys))
-
-
-def test_of_a_long_name_the_beginning_is_told(server):
-    names, keys = ["a" * 64, "b" * 65], ["k" * 64, "l" * 500]
-    told = sentences(["a" * 64, "b" * 64 + "..."], ["k" * 64, "l" * 64 + "..."])
-    assert says(", ".join(told))(circle_of(server, names, keys))
-
-
-def test_names_of_any_bytes_make_one_line(server):
-    """Control characters as dots, all else as it is, in a circle of twelve as in one of two."""
-    names = [b"a\r\n%d\x00%%s" % i for i in range(12)]
-    keys = [b"\n+OK\r\n-ERR \x7f%d\xff" % i for i in range(12)]
-    seen, seen_keys = [f"a..{i}.%s" for i in range(12)], [f".+OK..-ERR .{i}\xff" for i in range(12)]
-    for count in (2, 12):
-        server.disconnect_clients()
-        wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the last circle to be gone")
-        server.control.flushall()
-        told = sentences(seen[:count], seen_keys[:count])
-        told[4:-4] = ["... 4 more waits ..."] if count == 12 else []
-        asker = server.raw_connection()
-        circle_of(server, names[:count], keys[:count])
-        key, owner = keys[0], names[count - 1]
-        asker.sendall(b"*5\r\n$12\r\nLOCK.ACQUIRE\r\n" + bulk(key) + bulk(owner) + bulk(b"BLOCK") + bulk(b"0"))
-        asker.sendall(b"PING\r\n")
-        expected = f"-DEADLOCK {', '.join(told)}\r\n+PONG\r\n".encode("latin-1")
-        assert asker.makefile("rb").read(len(expected)) == expected
-
-
-def bulk(word):
-    return b"$%d\r\n%s\r\n" % (len(word), word)

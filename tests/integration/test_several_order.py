@@ -176,9 +176,27 @@ ORDER = dict(
         one("b", "k", BLOCKS, "BLOCK", "0"),
         ("z", "MULTI", "OK"),
         ("z", "DEL k", "QUEUED"),
-        ("z", "LOCK.MACQUIRE 2 k l ob", "QUEUED"),
-        ("z", "EXEC", [1, 2]),
+        ("z", "LOCK.MACQUIRE 2 l k ob", "QUEUED"),
+        ("z", "HGET k ob", "QUEUED"),
+        ("z", "EXEC", [1, 2, "2"]),
         ("b", granted(2)),
+    ],
+    whose_owner_comes_to_hold_one_stands_first_there=[
+        *[one(name, key, 1) for name, key in zip("acy", "klm", strict=True)],
+        one("b", "k", BLOCKS, "BLOCK", "0"),
+        waits("x", "k m"),
+        waits("b2", "k l"),
+        queue("k", "ob", "ox", "ob"),
+        releases("a", "k"),
+        ("b", granted(1)),
+        queue("k", "ob", "ox"),
+        releases("b", "k"),
+        releases("y", "m"),
+        ("x", STILL_BLOCKED),
+        releases("c", "l"),
+        ("b2", granted(2)),
+        gives("b", "k l", 2),
+        ("x", granted(2)),
     ],
 )
 
@@ -264,14 +282,15 @@ LAST_KEY = dict(
 )
 
 
+@pytest.mark.parametrize("keys", ["l j k", "k j l"])
 @schedules(**LAST_KEY)
-def test_granted_all_in_one_step_when_the_last_key_comes_free(server, resp, schedule):
+def test_granted_all_in_one_step_when_the_last_key_comes_free(server, resp, schedule, keys):
     """b waits for j, k and l, of which l at least is held; c waits behind it for j, and gets it next."""
     server.control.config_set("lock.session-grace", 0)
     server.control.config_set("lock.fair-reserve", SHORT)
     at = schedule.index("WAIT")
     behind = one("e", "j", BLOCKS, "BLOCK", "0")
-    steps = [*schedule[:at], waits("b", "l j k"), behind, free("j"), *schedule[at + 1 :]]
+    steps = [*schedule[:at], waits("b", keys), behind, free("j"), *schedule[at + 1 :]]
     steps += [("b", granted(3)), held("j", "ob"), held("k", "ob"), held("l", "ob"), ("e", STILL_BLOCKED)]
     steps += [knows_of(waiters=1, locks=1), gives("b", "j k l", 3), ("e", granted(1))]
     run_schedule(server, steps, resp)
@@ -318,3 +337,16 @@ def test_two_who_stand_in_opposite_orders_do_not_wait_for_each_other_for_ever(se
     for waiter, owner in order:
         assert waiter.reply() == 2
         assert waiter.call("LOCK.MRELEASE", 2, "k", "l", owner) == 2
+
+
+def test_places_kept_from_before_a_restart_are_ahead(make_server):
+    server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=scaled_ms(60_000))
+    a, f = server.actor("a"), server.actor("f")
+    a.call("LOCK.ACQUIRE", "k", "oa", "PX", 600_000)
+    f.send("LOCK.FAIR", "k", "of", "PX", 600_000, "BLOCK", 0)
+    f.wait_blocked()
+    server.kill()
+    server.start()
+    steps = [waits("b", "k l"), queue("k", "of", "ob"), releases("a", "k"), ("b", STILL_BLOCKED)]
+    steps += [("f", "LOCK.FAIR k of BLOCK 0", 1), releases("f", "k"), ("b", granted(2))]
+    run_schedule(server, steps)
