@@ -139,7 +139,7 @@ class LockMachine(RuleBasedStateMachine):
             self.waits_for[client] = key
             actor.wait_blocked()
         else:
-            assert plainly(actor.outcome()) == expected
+            assert plainly(actor.outcome(PATIENCE)) == expected
         self.compare(at_once=True)
 
     @initialize(comers=st.lists(st.tuples(keys, owners), min_size=2, max_size=len(CLIENTS)))
