@@ -181,7 +181,7 @@ ORDER = dict(
         ("z", "EXEC", [1, 2, "2"]),
         ("b", granted(2)),
     ],
-    whose_owner_comes_to_hold_one_stands_first_there=[
+    whose_owner_has_held_one_meanwhile_keeps_its_place=[
         *[one(name, key, 1) for name, key in zip("acy", "klm", strict=True)],
         one("b", "k", BLOCKS, "BLOCK", "0"),
         waits("x", "k m"),
@@ -189,14 +189,14 @@ ORDER = dict(
         queue("k", "ob", "ox", "ob"),
         releases("a", "k"),
         ("b", granted(1)),
-        queue("k", "ob", "ox"),
+        queue("k", "ox", "ob"),
         releases("b", "k"),
-        releases("y", "m"),
-        ("x", STILL_BLOCKED),
         releases("c", "l"),
-        ("b2", granted(2)),
-        gives("b", "k l", 2),
+        ("b2", STILL_BLOCKED),
+        releases("y", "m"),
         ("x", granted(2)),
+        gives("x", "k m", 2),
+        ("b2", granted(2)),
     ],
 )
 

@@ -10,10 +10,10 @@ import struct
 import pytest
 
 from harness import code_of, scaled, scaled_ms, wait_for, wait_for_sync
+from harness.aof import aof_of, commands_in
 from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, error, granted
 from harness.schedule import run_schedule, schedules
 from test_clients_gone import can_unblock, kills, memory, memory_after_as_many_idle_connections
-from test_persistence import aof_of, commands_in
 from test_several import free, gives, held, knows_of, one, queue, releases, takes, waits
 
 SHORT, LONG = scaled_ms(60), 600_000
