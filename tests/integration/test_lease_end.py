@@ -335,3 +335,17 @@ def test_waiter_whose_owner_can_hold_no_more_gets_an_error(scene):
     assert scene.do("HGETALL k") == ["ob", str(2**31 - 1)]
     scene.do("DEL k")
     assert scene.c.reply() == 1
+
+
+@pytest.mark.parametrize("names", [("k", "l"), ("l", "k")], ids=" ".join)
+def test_lease_of_a_lock_that_came_with_another(server, names):
+    """The release of k gives b both; that l has a lease now, its own pass does not know."""
+    a, b, c = (server.actor(name) for name in "abc")
+    a.call("LOCK.ACQUIRE", "k", "oa", "PX", LONG)
+    b.send("LOCK.MACQUIRE", 2, *names, "ob", "PX", SHORT, "BLOCK", 0)
+    b.wait_blocked()
+    c.send("LOCK.ACQUIRE", "l", "oc", "PX", LONG, "BLOCK", 0)
+    c.wait_blocked()
+    a.call("LOCK.RELEASE", "k", "oa")
+    assert b.reply() == 2
+    assert c.reply() == 1

@@ -49,7 +49,7 @@ def test_redisson_hears_it_once_on_a_replica(make_server):
 
 
 def test_redisson_hears_it_once_on_a_replica_in_a_cluster(make_server):
-    # There the cluster's bus carries it to every node, replicas too.
+    # There the cluster's bus carries it to every node, replicas too; and Redisson may listen to the shard only.
     master, replica = (make_server(cluster_enabled="yes", lock_redisson_interop="yes") for _ in range(2))
     ask, ask_replica = master.actor().call, replica.actor().call
     ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -60,7 +60,9 @@ def test_redisson_hears_it_once_on_a_replica_in_a_cluster(make_server):
     ask_replica("CLUSTER", "REPLICATE", name)
     wait_for(lambda: "cluster_state:ok" in ask("CLUSTER", "INFO"), 20, "the cluster")
     wait_for_sync(master, replica)
-    redisson = Listener(replica, master)
+    redisson, of_the_shard = Listener(replica, master), replica.actor()
+    of_the_shard.call("SSUBSCRIBE", FREE[0])
     MUTATIONS["release"].perform(master)
     wait_for_sync(master, replica)
     assert redisson.heard() == [FREE]
+    assert of_the_shard.reply() == ["smessage", *FREE]

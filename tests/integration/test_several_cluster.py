@@ -103,3 +103,17 @@ def test_move_in_which_the_held_key_is_freed_leaves_nobody_hanging(nodes, key, n
         else:
             assert is_redirection(heard), heard
     assert knows_of(one) == (0, 0)
+
+
+def test_key_that_another_node_has_given_away_is_not_granted_here(nodes, key, names):
+    """A key that is free and absent here is the other node's while its slot moves there."""
+    one, two = nodes
+    one.actor.call("LOCK.ACQUIRE", names[2], "oa", "PX", LONG)
+    waiter = waits_for(one, names, "ob")
+    begin_move(key[1], one, two)
+    two.actor.call("ASKING")
+    assert two.actor.call("LOCK.ACQUIRE", names[0], "oc", "PX", LONG) == 1
+    one.actor.call("LOCK.RELEASE", names[2], "oa")
+    heard = waiter.outcome(timeout=10)
+    assert is_redirection(heard), heard
+    assert one.actor.call("DBSIZE") == 0
