@@ -579,6 +579,7 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
     /* Clients. */ \
     X(unsigned long long, GetClientId, (RedisModuleCtx *ctx)) \
     X(int, GetClientInfoById, (void *ci, uint64_t id)) \
+    X(RedisModuleString *, GetClientUserNameById, (RedisModuleCtx *ctx, uint64_t id)) \
     X(RedisModuleString *, GetCurrentUserName, (RedisModuleCtx *ctx)) \
     \
     /* Time. Milliseconds is the wall clock. */ \

@@ -14,9 +14,10 @@
 #include "grant.h"
 #include "handlers.h"
 #include "reply.h"
-#include "server.h"
 
 #define FIRST_INNER 3
+
+static bool running;
 
 /* Tells the server which of the arguments are keys: the lock, and those of the inner command. */
 static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
@@ -77,9 +78,9 @@ static RedisModuleCallReply *call(RedisModuleCtx *ctx, RedisModuleString **argv,
 }
 
 static int runInner(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    serverSetCalling(true);
+    running = true;
     RedisModuleCallReply *reply = call(ctx, argv, argc);
-    serverSetCalling(false);
+    running = false;
     if (!reply) {
         return replyError(ctx, REPLY_NOT_RUN);
     }
@@ -100,7 +101,7 @@ int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    if (serverIsCalling()) {
+    if (running) {
         replyError(ctx, REPLY_NESTED_GUARD);
         return REDISMODULE_OK;
     }

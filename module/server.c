@@ -13,7 +13,6 @@
 static struct {
     bool unblock_by_command;
     bool cluster;
-    bool calling;
 } server;
 
 /* Valkey keeps Redis's version number 7.2.4 for modules; its own API names tell it apart. The first
@@ -43,22 +42,15 @@ bool serverMayBlock(RedisModuleCtx *ctx) {
     return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
 }
 
-void serverSetCalling(bool calling) {
-    server.calling = calling;
-}
-
-bool serverIsCalling(void) {
-    return server.calling;
-}
-
-/* Whether the client of this command is one that the server has made up, for a script or for a call
- * from a module. Most servers keep such clients out of their list; Valkey 9.1 does not. */
-static bool isMadeUp(RedisModuleCtx *ctx, unsigned long long id) {
-    int flags = RedisModule_GetContextFlags(ctx);
-    bool is_called =
-        (flags & REDISMODULE_CTX_FLAGS_DENY_BLOCKING) && !(flags & REDISMODULE_CTX_FLAGS_MULTI);
-    return (flags & REDISMODULE_CTX_FLAGS_LUA) || server.calling || is_called ||
-           RedisModule_GetClientInfoById(NULL, id) != REDISMODULE_OK;
+/* Whether the client is one that connects: the server makes clients up for scripts and for calls from
+ * modules. Those have an id too; that they are not in the list of clients, only the question for
+ * their user tells on every server (Valkey 9.1 has GetClientInfoById find them). */
+static bool isConnection(RedisModuleCtx *ctx, unsigned long long id) {
+    RedisModuleString *user = RedisModule_GetClientUserNameById(ctx, id);
+    if (user) {
+        RedisModule_FreeString(ctx, user);
+    }
+    return user;
 }
 
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx) {
@@ -66,7 +58,7 @@ unsigned long long serverConnectionOf(RedisModuleCtx *ctx) {
         return 0;
     }
     unsigned long long id = RedisModule_GetClientId(ctx);
-    return isMadeUp(ctx, id) ? 0 : id;
+    return isConnection(ctx, id) ? id : 0;
 }
 
 enum serverWritable serverWritableNow(RedisModuleCtx *ctx) {

@@ -27,10 +27,6 @@ bool serverIsCluster(void);
  * is granted outside a command. */
 bool serverMayBlock(RedisModuleCtx *ctx);
 
-/* LOCK.GUARD says so while the command that it guards runs. */
-void serverSetCalling(bool calling);
-bool serverIsCalling(void);
-
 /* The id of the connection that sent this command; 0 where there is none that we would hear close:
  * in a script, in a call from a module; and on a replica, which renews and gives back nothing. */
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx);
