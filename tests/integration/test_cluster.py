@@ -38,7 +38,11 @@ class Node:
 @pytest.fixture
 def nodes(make_server):
     """Two masters that know each other: the first serves the slots up to HALF, the second the rest."""
-    one, two = (Node(make_server(cluster_enabled="yes", cluster_node_timeout=3000)) for _ in range(2))
+    return make_nodes(make_server)
+
+
+def make_nodes(make_server, **config):
+    one, two = (Node(make_server(cluster_enabled="yes", cluster_node_timeout=3000, **config)) for _ in range(2))
     one.cluster("ADDSLOTSRANGE", 0, HALF)
     two.cluster("ADDSLOTSRANGE", HALF + 1, LAST)
     one.cluster("SET-CONFIG-EPOCH", 1)
