@@ -103,11 +103,11 @@ static void resize(struct map *map, size_t bucket_count) {
     *map = larger;
 }
 
-void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length) {
+static void addHashed(struct map *map, struct mapEntry *entry, const char *key, size_t key_length,
+                      uint64_t hash) {
     if (map->used >= map->bucket_count / 2) {
         resize(map, map->bucket_count ? map->bucket_count * 2 : INITIAL_BUCKETS);
     }
-    uint64_t hash = hashBytes(key, key_length);
     struct mapEntry *first = scan(map, key, key_length, hash);
     *entry = (struct mapEntry){.key = key, .key_length = key_length, .hash = hash};
     if (first) {
@@ -119,6 +119,18 @@ void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key
         linkFirst(map, entry);
     }
     map->used++;
+}
+
+void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length) {
+    addHashed(map, entry, key, key_length, hashBytes(key, key_length));
+}
+
+void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *other) {
+    addHashed(map, entry, other->key, other->key_length, other->hash);
+}
+
+bool mapIsAlone(const struct mapEntry *entry) {
+    return !entry->older && !entry->younger;
 }
 
 /* The next of the same key takes the place of the first in the bucket, or nothing does. */

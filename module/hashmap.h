@@ -13,6 +13,7 @@
 #ifndef LOCK_HASHMAP_H
 #define LOCK_HASHMAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,12 @@ void mapSeed(const uint64_t seed[2]);
 
 /* Adds `entry` under the key's bytes. The bytes stay the caller's. */
 void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length);
+
+/* Likewise, under the key of `other`, which is in another map: saves the hashing. */
+void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *other);
+
+/* Whether no other entry of its map has the key of this one. */
+bool mapIsAlone(const struct mapEntry *entry);
 
 /* Takes `entry`, which must be in the map, out of it. An emptied map frees its bucket array. */
 void mapRemove(struct map *map, struct mapEntry *entry);

@@ -75,11 +75,24 @@ static void countPlaces(struct request *request, bool come) {
     }
 }
 
+/* The first of the owner's requests has been its only one until now, and may have tied nothing. */
+static void tieBoth(const struct waitgraph *graph, const struct request *request) {
+    struct request *first = waitgraphFirstOf(graph, request->owner, request->owner_length);
+    struct request *second = waitgraphNextOf(first);
+    if (!waitgraphNextOf(second)) {
+        tie(first);
+        tie(second);
+    }
+}
+
 void waitgraphEnter(struct waitgraph *graph, struct request *request) {
-    waitgraphTieOnly(graph, request->owner, request->owner_length);
-    mapAdd(&graph->by_owner, &request->by_requester, request->owner, request->owner_length);
+    mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
     countPlaces(request, true);
-    if (!onlyOf(graph, request->owner, request->owner_length)) {
+    bool is_alone = mapIsAlone(&request->by_requester);
+    if (!is_alone) {
+        tieBoth(graph, request);
+    }
+    if (!is_alone || request->places.length > 1) {
         tie(request);
     }
 }
@@ -88,11 +101,12 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
     if (!waitgraphHas(request)) {
         return;
     }
+    bool was_alone = mapIsAlone(&request->by_requester);
     waitgraphUntie(request);
     countPlaces(request, false);
     mapRemove(&graph->by_owner, &request->by_requester);
     request->by_requester.key = NULL;
-    struct request *only = onlyOf(graph, request->owner, request->owner_length);
+    struct request *only = was_alone ? NULL : onlyOf(graph, request->owner, request->owner_length);
     if (only) {
         waitgraphUntie(only);
     }

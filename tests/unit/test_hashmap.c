@@ -53,6 +53,43 @@ static void keys_are_bytes_and_not_strings(void **state) {
     }
 }
 
+static void an_entry_may_be_added_under_the_key_of_another_maps(void **state) {
+    (void)state;
+    struct map one = {0}, other = {0};
+    struct item items[2] = {{0}};
+    struct mapEntry like[2];
+    itemAdd(&one, &items[0], "a\0b", 3);
+    itemAdd(&one, &items[1], "c", 1);
+    mapAddLike(&other, &like[0], &items[0].entry);
+    mapAddLike(&other, &like[1], &items[1].entry);
+    assert_ptr_equal(mapFind(&other, "a\0b", 3), &like[0]);
+    assert_ptr_equal(mapFind(&other, "c", 1), &like[1]);
+    assert_ptr_equal(mapFind(&one, "c", 1), &items[1].entry);
+    for (size_t i = 0; i < LENGTH_OF(items); i++) {
+        mapRemove(&other, &like[i]);
+        itemRemove(&one, &items[i]);
+    }
+}
+
+static void an_entry_is_alone_while_no_other_has_its_key(void **state) {
+    (void)state;
+    struct map map = {0};
+    struct item a = {0}, same[3] = {{0}};
+    itemAdd(&map, &a, "a", 1);
+    for (size_t i = 0; i < LENGTH_OF(same); i++) {
+        itemAdd(&map, &same[i], "b", 1);
+        assert_int_equal(mapIsAlone(&same[i].entry), i == 0);
+    }
+    assert_true(mapIsAlone(&a.entry));
+    itemRemove(&map, &same[1]);
+    assert_false(mapIsAlone(&same[0].entry));
+    assert_false(mapIsAlone(&same[2].entry));
+    itemRemove(&map, &same[0]);
+    assert_true(mapIsAlone(&same[2].entry));
+    itemRemove(&map, &same[2]);
+    itemRemove(&map, &a);
+}
+
 static void the_key_is_not_copied(void **state) {
     (void)state;
     struct map map = {0};
@@ -289,6 +326,8 @@ int main(void) {
         UNIT(a_zeroed_map_is_empty_and_owns_no_memory),
         UNIT(an_entry_is_found_until_it_is_removed),
         UNIT(keys_are_bytes_and_not_strings),
+        UNIT(an_entry_may_be_added_under_the_key_of_another_maps),
+        UNIT(an_entry_is_alone_while_no_other_has_its_key),
         UNIT(the_key_is_not_copied),
         UNIT(entries_of_equal_keys_are_found_one_after_the_other),
         UNIT(entries_of_equal_keys_are_found_in_the_order_of_arrival),
