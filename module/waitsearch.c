@@ -81,21 +81,25 @@ static struct waitqueueSeen *seenIn(struct waitsearch *search, struct waitqueue 
     return &queue->seen;
 }
 
-void waitsearchReach(struct waitsearch *search, const char *owner, size_t length) {
+/* Returns the first request of this owner, if it waits. */
+static struct request *reach(struct waitsearch *search, const char *owner, size_t length) {
     if (!goesOn(search) || !takeStep(search)) {
-        return;
+        return NULL;
     }
-    if (isAsker(search, owner, length)) {
-        if (search->from != 0) {
-            search->result = WAITSEARCH_CIRCLE;
-        }
-        return;
+    bool is_asker = isAsker(search, owner, length);
+    if (is_asker && search->from != 0) {
+        search->result = WAITSEARCH_CIRCLE;
     }
     struct request *first = waitgraphFirstOf(search->graph, owner, length);
-    if (first && first->reached_in != search->graph->searches) {
+    if (first && !is_asker && first->reached_in != search->graph->searches) {
         first->reached_in = search->graph->searches;
         note(search, first);
     }
+    return first;
+}
+
+void waitsearchReach(struct waitsearch *search, const char *owner, size_t length) {
+    reach(search, owner, length);
 }
 
 /* Where an owner stands that has a place here, or is about to get one at `order`. Of several only
@@ -165,8 +169,7 @@ static void reachHolders(struct waitsearch *search, enum lockMode mode) {
 }
 
 void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length) {
-    seenIn(search, search->queue)->alone = waitgraphFirstOf(search->graph, owner, length);
-    waitsearchReach(search, owner, length);
+    seenIn(search, search->queue)->alone = reach(search, owner, length);
 }
 
 /* The asker, if it is going to stand before this order here: as an upgrade does, or a fair request
