@@ -49,12 +49,11 @@ static void compareOne(const Options *options, unsigned i) {
     const Load theirs = loadOf(&unsearched[i]);
     Contest contest = {
         .loads = {&ours, &theirs},
-        .pairings = {{labels[i].counted, 0, 1, labels[i].target}},
+        .pairings = {{labels[i].counted, 0, 1, 0}},
         .times = COUNTED_TIMES,
     };
     contestInstructions(&contest, options);
-    contest.pairings[0].label = labels[i].timed;
-    contest.pairings[0].target = 0; /* meant in instructions */
+    contest.pairings[0] = (Pairing){labels[i].timed, 0, 1, labels[i].target};
     contest.times = SLICE_TIMES;
     contestCpu(&contest, options);
 }

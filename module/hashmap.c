@@ -21,47 +21,58 @@ static uint64_t rotate(uint64_t word, int bits) {
     return (word << bits) | (word >> (64 - bits));
 }
 
-static void sipRound(uint64_t v[4]) {
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] = rotate(v[0], 32) + v[3];
-    v[2] += v[1];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[2] = rotate(v[2], 32);
+struct sip {
+    uint64_t a, b, c, d;
+};
+
+static inline struct sip sipRound(struct sip v) {
+    v.a += v.b;
+    v.c += v.d;
+    v.b = rotate(v.b, 13) ^ v.a;
+    v.d = rotate(v.d, 16) ^ v.c;
+    v.a = rotate(v.a, 32) + v.d;
+    v.c += v.b;
+    v.d = rotate(v.d, 21) ^ v.a;
+    v.b = rotate(v.b, 17) ^ v.c;
+    v.c = rotate(v.c, 32);
+    return v;
 }
 
-static void absorb(uint64_t v[4], uint64_t word) {
-    v[3] ^= word;
-    sipRound(v);
-    v[0] ^= word;
+static inline struct sip absorb(struct sip v, uint64_t word) {
+    v.d ^= word;
+    v = sipRound(v);
+    v.a ^= word;
+    return v;
 }
 
-/* Up to eight bytes, the first one lowest. */
-static uint64_t wordOf(const char *bytes, size_t length) {
-    uint64_t word = 0;
-    for (size_t i = 0; i < length; i++) {
+/* Eight bytes, in the machine's own order: the hash never leaves the process. */
+static inline uint64_t wordOf(const char *bytes) {
+    uint64_t word;
+    memcpy(&word, bytes, sizeof(word));
+    return word;
+}
+
+/* Fewer than eight bytes, and in the free one the length of the whole. */
+static uint64_t lastWordOf(const char *bytes, size_t count, size_t length) {
+    uint64_t word = (uint64_t)length << 56;
+    for (size_t i = 0; i < count; i++) {
         word |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
     }
     return word;
 }
 
 static uint64_t hashBytes(const char *bytes, size_t length) {
-    uint64_t v[4] = {
+    struct sip v = {
         hash_seed[0] ^ UINT64_C(0x736f6d6570736575), hash_seed[1] ^ UINT64_C(0x646f72616e646f6d),
         hash_seed[0] ^ UINT64_C(0x6c7967656e657261), hash_seed[1] ^ UINT64_C(0x7465646279746573)};
     size_t whole = length - length % 8;
     for (size_t at = 0; at < whole; at += 8) {
-        absorb(v, wordOf(bytes + at, 8));
+        v = absorb(v, wordOf(bytes + at));
     }
-    absorb(v, wordOf(bytes + whole, length - whole) | (uint64_t)length << 56);
-    v[2] ^= 0xff;
-    sipRound(v);
-    sipRound(v);
-    sipRound(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    v = absorb(v, lastWordOf(bytes + whole, length - whole, length));
+    v.c ^= 0xff;
+    v = sipRound(sipRound(sipRound(v)));
+    return v.a ^ v.b ^ v.c ^ v.d;
 }
 
 /* ---- the map ---- */
