@@ -11,7 +11,7 @@
 
 #define DEFAULT_INFO_COUNT 10
 
-/* The options, and which of them exclude each other: two rows that share a bit of `group`
+/* The options, and which of them exclude each other: two rows that share a bit of `excludes`
  * contradict. */
 static const struct optionRow {
     const char *name;

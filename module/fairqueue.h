@@ -1,9 +1,9 @@
 /* The keys of a fair queue: what waiters.c has in memory, written down so that places survive the
  * process.
  *
- *   lock:queue:{key}      sorted set, owner -> ticket: a number that only grows; the lowest is the
- * head lock:timeout:{key}    sorted set, owner -> when its wait or its reserved place ends, unix
- * ms; +inf for BLOCK 0
+ *   lock:queue:{key}      sorted set, owner -> ticket: only grows; the lowest is the head
+ *   lock:timeout:{key}    sorted set, owner -> when its wait or its reserved place ends, in unix
+ *                         milliseconds; +inf for BLOCK 0
  *
  * Memory is the truth while the process lives. These keys are read when it begins with a lock:
  * after a restart, a promotion. The one file that reads and writes them, and each write announces

@@ -8,14 +8,14 @@ enum statsCounter {
     STATS_GRANTED_AT_ONCE,
     STATS_GRANTED_AFTER_WAIT,
     STATS_GRANTED_BY_REENTRY,
-    STATS_RELEASES,   /* holds given back by LOCK.RELEASE */
+    STATS_RELEASES,   /* holds given back by LOCK.RELEASE and LOCK.MRELEASE */
     STATS_FORCED,     /* locks freed by LOCK.FORCE */
-    STATS_LEASE_ENDS, /* leases that ended while somebody waited */
+    STATS_LEASE_ENDS, /* leases that ended while somebody waited, or others read on */
     STATS_TIME_OUTS,
     STATS_CANCELLED,
     STATS_SESSIONS_RELEASED, /* owners whose holds were given back because their connection closed
                               */
-    STATS_CLIENTS_GONE,      /* waiters whose connection closed */
+    STATS_CLIENTS_GONE,      /* waiters whose connection closed, or whom the server answered */
     STATS_DEADLOCKS,         /* waits refused because they would have closed a circle */
     STATS_DEADLOCK_SEARCHES_CUT, /* waits let in because looking for a circle took too long */
     STATS_COUNTER_COUNT
