@@ -131,6 +131,7 @@ void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock) {
 
 static void markDue(struct mapEntry *entry, void *ctx) {
     contendedMarkDue(ctx, fromEntry(entry));
+    fromEntry(entry)->edited = true;   /* SWAPDB may bring a holder who waits here */
     fromEntry(entry)->flushed = false; /* DEBUG RELOAD flushes, and then loads */
 }
 

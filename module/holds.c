@@ -52,7 +52,7 @@ static int64_t takePlain(struct holds *holds, RedisModuleString *owner, int64_t 
     if (count == RULES_MAX_HOLDS) {
         return 0;
     }
-    int64_t lease_end = holds->now_ms + lease_ms;
+    int64_t lease_end = lockkeyEndAfter(holds, lease_ms);
     bool changes_lease = is_new || lease_end > lockkeyEnd(holds);
     lockkeyPut(holds, owner, count + 1);
     holds->shape = HOLDS_PLAIN;
@@ -99,7 +99,7 @@ static int64_t renewPlain(struct holds *holds, RedisModuleString *owner, int64_t
     if (count < 1) {
         return 0;
     }
-    lockkeySetEnd(holds, holds->now_ms + lease_ms);
+    lockkeySetEnd(holds, lockkeyEndAfter(holds, lease_ms));
     return count;
 }
 

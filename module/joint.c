@@ -15,6 +15,13 @@ void jointOpen(struct joint *joint, RedisModuleCtx *ctx, RedisModuleString *name
     struct jointKey *key = &joint->keys[joint->count++];
     holdsOpen(&key->opened, ctx, name, now_ms, KEY_TO_WRITE);
     key->holds = &key->opened;
+    key->next_end_ms = holdsNextEnd(&key->opened);
+    leasesClose(&key->opened.leases);
+}
+
+int64_t jointNextEnd(const struct jointKey *key) {
+    bool has_leases = key->holds->shape == HOLDS_READ_WRITE && key->holds == &key->opened;
+    return has_leases ? key->next_end_ms : holdsNextEnd(key->holds);
 }
 
 /* A lock that the caller has opened, and closes. */
@@ -120,8 +127,8 @@ static bool isAtHead(const struct place *place) {
     return waitqueueFirst(place->queue) == place;
 }
 
-/* Whether a client could write this key now. Asked of the other keys: whoever runs the pass has seen
- * to its own. In a cluster one key of a slot may have gone ahead to another node. */
+/* Whether a client could write this key now. Asked of the other keys: whoever runs the pass has
+ * seen to its own. In a cluster one key of a slot may have gone ahead to another node. */
 static bool isServed(const struct jointKey *key) {
     return key->holds != &key->opened || !serverIsCluster() ||
            serverConsentTo(key->holds->ctx, key->holds->name) == SERVER_ACCEPTS;
@@ -160,7 +167,7 @@ static void noteTaken(struct joint *joint, struct holds *holds, struct waiter *w
         if (joint->keys[i].holds == holds || lock->queue.places.length == 1) {
             continue;
         }
-        contendedWatch(holds->ctx, lock, holdsNextEnd(joint->keys[i].holds), holds->now_ms);
+        contendedWatch(holds->ctx, lock, jointNextEnd(&joint->keys[i]), holds->now_ms);
         if (standsTwice(place)) {
             lock->edited = true;
             contendedMarkDue(holds->ctx, lock);

@@ -18,10 +18,10 @@
 #include "waiters.h"
 
 struct jointKey {
-    struct holds *holds; /* the caller's, or `opened` */
+    struct holds *holds; /* the caller's, or `opened`: without its leases */
     struct holds opened;
+    int64_t next_end_ms;  /* of a read-write lock, as it was opened */
     enum verdict verdict; /* after jointJudge */
-    enum lockMode mode;   /* for who gives back */
 };
 
 struct joint {
@@ -32,8 +32,13 @@ struct joint {
 /* With room for so many keys. To be closed with jointClose. */
 struct joint *jointNew(size_t room);
 
-/* Opens one more lock for writing, in the selected database. `name` must outlive the joint. */
+/* Opens one more lock for writing, in the selected database. `name` must outlive the joint. The
+ * leases of a read-write lock are not kept open: two locks may share their side keys (`a` and
+ * `{a}`), and what is done through one handle would leave the other dangling. */
 void jointOpen(struct joint *joint, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
+
+/* When the next lease of this lock ends; HOLDS_NO_END if none does. */
+int64_t jointNextEnd(const struct jointKey *key);
 
 /* Closes what was opened, and frees the joint. */
 void jointClose(struct joint *joint);

@@ -66,6 +66,11 @@ int64_t lockkeyEnd(const struct holds *holds) {
     return end == REDISMODULE_NO_EXPIRE ? LEASES_NO_END : end;
 }
 
+int64_t lockkeyEndAfter(const struct holds *holds, int64_t lease_ms) {
+    const int64_t last_ms = LEASES_NO_END - 1;
+    return lease_ms < last_ms - holds->now_ms ? holds->now_ms + lease_ms : last_ms;
+}
+
 void lockkeySetEnd(struct holds *holds, int64_t end_ms) {
     RedisModule_SetAbsExpire(holds->key, end_ms == LEASES_NO_END ? REDISMODULE_NO_EXPIRE : end_ms);
     effectsLease(holds->ctx, holds->name, end_ms);

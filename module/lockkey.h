@@ -48,6 +48,10 @@ void lockkeyOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *na
 /* When the key expires, unix ms; LEASES_NO_END if never, or if there is no key. */
 int64_t lockkeyEnd(const struct holds *holds);
 
+/* When a lease of `lease_ms` from now ends. A request was checked not to overflow at its own time;
+ * it may be granted later, and then ends at the last time that is not "never". */
+int64_t lockkeyEndAfter(const struct holds *holds, int64_t lease_ms);
+
 /* Lets the key expire at `end_ms`; LEASES_NO_END: never. */
 void lockkeySetEnd(struct holds *holds, int64_t end_ms);
 

@@ -55,11 +55,28 @@ static void grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
     }
 }
 
+/* Who is to get the lock for this place: its waiter, or, for a place without a client, another wait
+ * of the owner that it is kept for. NULL: nobody is there. */
+static struct waiter *whoComesFor(struct place *place) {
+    const struct request *request = place->request;
+    struct place *own = place;
+    if (!waitersOfPlace(place)->bc) {
+        own = waitqueueOfOwner(place->queue, request->owner, request->owner_length);
+    }
+    while (own && !waitersOfPlace(own)->bc) {
+        own = waitqueueNextOfOwner(own);
+    }
+    return own ? waitersOfPlace(own) : NULL;
+}
+
 /* Lets waiters in from the head, as long as they fit. */
 static void grantFromHead(struct holds *holds, struct lock *lock) {
     struct place *head;
     while ((head = waitqueueFirst(&lock->queue))) {
-        struct waiter *waiter = waitersOfPlace(head);
+        struct waiter *waiter = whoComesFor(head);
+        if (!waiter) {
+            break;
+        }
         RedisModuleString *owner = waiter->owner;
         RedisModule_RetainString(NULL, owner); /* outlives the waiter */
         bool granted = grantIfFits(holds, waiter);
@@ -85,17 +102,6 @@ static void settle(struct holds *holds, struct lock *lock) {
     int64_t look_ms = earlier(holdsNextEnd(holds), fairnessNextLook(lock));
     contendedWatch(holds->ctx, lock, look_ms, holds->now_ms);
     contendedEndUse(holds->ctx, lock);
-}
-
-static void passOver(struct holds *holds, struct lock *lock) {
-    if (lock->lease_ended) {
-        lock->lease_ended = false;
-        statsCount(STATS_LEASE_ENDS);
-        effectsEvent(holds->ctx, holds->name, "lock.expired");
-    }
-    if (holds->shape != HOLDS_WRONG_TYPE) {
-        grantFromHead(holds, lock);
-    }
 }
 
 struct reentering {
@@ -124,18 +130,31 @@ static void grantToHolder(struct holds *holds, struct lock *lock) {
     }
 }
 
+/* The pass itself, with what has happened to the lock since the last one. Every way here works all
+ * of its notes off, because the notes are cleared afterwards. */
+static void passOver(struct holds *holds, struct lock *lock) {
+    if (lock->flushed) {
+        lock->flushed = false;
+        fairnessFlushed(holds->ctx, lock, holds->now_ms);
+    }
+    if (lock->edited) {
+        lock->edited = false;
+        grantToHolder(holds, lock);
+    }
+    if (lock->lease_ended) {
+        lock->lease_ended = false;
+        statsCount(STATS_LEASE_ENDS);
+        effectsEvent(holds->ctx, holds->name, "lock.expired");
+    }
+    if (holds->shape != HOLDS_WRONG_TYPE) {
+        grantFromHead(holds, lock);
+    }
+}
+
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     struct holds holds;
     contendedUse(lock);
     holdsOpen(&holds, ctx, lock->name, now_ms, KEY_TO_WRITE);
-    if (lock->flushed) {
-        lock->flushed = false;
-        fairnessFlushed(ctx, lock, now_ms);
-    }
-    if (lock->edited) {
-        lock->edited = false;
-        grantToHolder(&holds, lock);
-    }
     passOver(&holds, lock);
     settle(&holds, lock);
     holdsClose(&holds);
@@ -162,6 +181,9 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
     if (lock) {
         contendedUse(lock);
         grantReentries(holds, lock, owner);
+        if (lock->due) {
+            passOver(holds, lock);
+        }
         settle(holds, lock);
     }
 }

@@ -26,13 +26,13 @@
 #define RETRY_MS 20
 
 /* Gives all holds of the owner back, and the lock on. */
-static void giveBack(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
+static void giveBack(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
+                     int64_t now_ms) {
     struct holds holds;
-    RedisModule_SelectDb(ctx, binding->db);
-    holdsOpen(&holds, ctx, binding->name, now_ms, KEY_TO_WRITE);
-    if (holdsDrop(&holds, binding->owner) > 0) {
+    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    if (holdsDrop(&holds, owner) > 0) {
         statsCount(STATS_SESSIONS_RELEASED);
-        effectsEvent(ctx, binding->name, "lock.released");
+        effectsEvent(ctx, name, "lock.released");
         passHandOn(&holds);
     }
     holdsClose(&holds);
@@ -53,8 +53,16 @@ static bool giveBackNext(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!binding) {
         return false;
     }
-    giveBack(ctx, binding, now_ms);
+    RedisModuleString *name = binding->name, *owner = binding->owner;
+    RedisModule_RetainString(NULL, name);
+    RedisModule_RetainString(NULL, owner);
+    RedisModule_SelectDb(ctx, binding->db);
+    /* First, because the same owner may wait there on another connection: then the lock is handed
+     * to it, and its new hold may be bound anew. */
     sessionsForget(binding);
+    giveBack(ctx, name, owner, now_ms);
+    RedisModule_FreeString(NULL, name);
+    RedisModule_FreeString(NULL, owner);
     return true;
 }
 

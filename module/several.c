@@ -78,7 +78,7 @@ static enum grantResult waitForAll(RedisModuleCtx *ctx, struct joint *joint,
     struct waiter *waiter;
     enum grantResult result = queueingBegin(ctx, &queueing, &waiter, outcome);
     for (size_t i = 0; result == GRANT_WAITING && i < joint->count; i++) {
-        contendedWatch(ctx, keys[i].lock, holdsNextEnd(joint->keys[i].holds), request->now_ms);
+        contendedWatch(ctx, keys[i].lock, jointNextEnd(&joint->keys[i]), request->now_ms);
     }
     memFree(keys);
     return result;
@@ -146,37 +146,55 @@ enum grantResult severalAcquire(RedisModuleCtx *ctx, const struct severalRequest
 
 /* ---- giving back ---- */
 
-/* Whether the owner has a hold of each to give back, and in which mode. */
-static enum grantResult findModes(struct joint *joint, RedisModuleString *owner) {
-    for (size_t i = 0; i < joint->count; i++) {
-        struct jointKey *key = &joint->keys[i];
-        enum grantResult chosen = givebackMode(key->holds, owner, GIVE_BACK_ONLY_MODE, &key->mode);
-        if (chosen != GRANT_DONE) {
-            return chosen;
-        }
-        struct holdsView view;
-        holdsSeenBy(key->holds, owner, &view);
-        if (view.own[key->mode] < 1) {
-            return GRANT_NOT_HELD;
-        }
+/* Whether the owner has a hold of this lock to give back. */
+static enum grantResult check(struct holds *holds, RedisModuleString *owner) {
+    enum lockMode mode;
+    enum grantResult chosen = givebackMode(holds, owner, GIVE_BACK_ONLY_MODE, &mode);
+    if (chosen != GRANT_DONE) {
+        return chosen;
     }
-    return GRANT_DONE;
+    struct holdsView view;
+    holdsSeenBy(holds, owner, &view);
+    return view.own[mode] > 0 ? GRANT_DONE : GRANT_NOT_HELD;
 }
 
-/* Puts the names of the locks to hand on first. Returns how many they are. */
-static size_t giveAllBack(struct joint *joint, RedisModuleString *owner,
-                          RedisModuleString **freed) {
-    size_t count = 0;
-    for (size_t i = 0; i < joint->count; i++) {
-        struct jointKey *key = &joint->keys[i];
-        if (givebackHold(key->holds, owner, key->mode) == 0) {
-            freed[count++] = key->holds->name;
-        }
+static enum grantResult checkAll(RedisModuleCtx *ctx, const struct severalNames *locks,
+                                 RedisModuleString *owner, int64_t now_ms) {
+    enum grantResult result = GRANT_DONE;
+    for (size_t i = 0; result == GRANT_DONE && i < locks->count; i++) {
+        struct holds holds;
+        holdsOpen(&holds, ctx, locks->names[i], now_ms, KEY_TO_READ);
+        result = check(&holds, owner);
+        holdsClose(&holds);
     }
-    return count;
+    return result;
 }
 
-/* With new handles: granting one lock to a waiter for several takes others of them. */
+/* Returns how many holds the owner has left in the only mode that it has. */
+static int64_t giveBackOne(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
+                           int64_t now_ms) {
+    struct holds holds;
+    enum lockMode mode;
+    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    enum grantResult chosen = givebackMode(&holds, owner, GIVE_BACK_ONLY_MODE, &mode);
+    int64_t left = chosen == GRANT_DONE ? givebackHold(&holds, owner, mode) : -1;
+    holdsClose(&holds);
+    return left;
+}
+
+/* Puts the names of the locks to hand on first. Returns how many they are. One handle at a time:
+ * two locks may share their side keys. */
+static size_t giveAllBack(RedisModuleCtx *ctx, struct severalNames *locks, RedisModuleString *owner,
+                          int64_t now_ms) {
+    size_t freed = 0;
+    for (size_t i = 0; i < locks->count; i++) {
+        if (giveBackOne(ctx, locks->names[i], owner, now_ms) == 0) {
+            locks->names[freed++] = locks->names[i];
+        }
+    }
+    return freed;
+}
+
 static void handOn(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct holds holds;
     holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
@@ -188,10 +206,8 @@ enum grantResult severalRelease(RedisModuleCtx *ctx, const struct severalNames *
                                 RedisModuleString *owner, int64_t now_ms,
                                 struct grantOutcome *outcome) {
     struct severalNames distinct = withoutRepeats(locks);
-    struct joint *joint = openAll(ctx, &distinct, now_ms);
-    enum grantResult result = findModes(joint, owner);
-    size_t freed = result == GRANT_DONE ? giveAllBack(joint, owner, distinct.names) : 0;
-    jointClose(joint);
+    enum grantResult result = checkAll(ctx, &distinct, owner, now_ms);
+    size_t freed = result == GRANT_DONE ? giveAllBack(ctx, &distinct, owner, now_ms) : 0;
     for (size_t i = 0; i < freed; i++) {
         handOn(ctx, distinct.names[i], now_ms);
     }

@@ -51,7 +51,9 @@ struct place {
 /* What one search (waitsearch.h) has seen of a queue. */
 struct waitqueueSeen {
     uint64_t search;
-    const struct request *alone; /* of the owner that holds the lock alone, if that waits */
+    const struct request *looked; /* the owner whose places here were looked from last … */
+    bool looked_as[MODE_COUNT];   /* … in which modes */
+    const struct request *alone;  /* of the owner that holds the lock alone, if that waits */
     int64_t asker; /* where the asker is going to stand, INT64_MAX if at the end or not at all */
     int64_t
         before[MODE_COUNT];   /* the ties below this order, as a request for this mode sees them */

@@ -105,16 +105,25 @@ void waitsearchReach(struct waitsearch *search, const char *owner, size_t length
 /* Where an owner stands that has a place here, or is about to get one at `order`. Of several only
  * the first counts: once it has the lock there, the others are re-entries (rule 2). A place without
  * a client counts for a fair request, which takes it over. */
-static int64_t firstOrder(const struct waitqueue *queue, const struct request *request,
-                          int64_t order) {
+static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *queue,
+                          const struct request *request, int64_t order) {
     const struct place *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
-    for (; own; own = waitqueueNextOfOwner(own)) {
+    for (; own && takeStep(search); own = waitqueueNextOfOwner(own)) {
         bool takes_over = own->request->discipline == FAIR && request->discipline == FAIR;
         if (own->order < order && (waitgraphHas(own->request) || takes_over)) {
             order = own->order;
         }
     }
     return order;
+}
+
+/* Whether the owner of this request has been come by; or is the one that is looked from, which is
+ * not in its own way. */
+static bool wasReached(const struct waitsearch *search, const struct request *request) {
+    const struct request *first =
+        waitgraphFirstOf(search->graph, request->owner, request->owner_length);
+    return first == search->reached[search->from].first ||
+           first->reached_in == search->graph->searches;
 }
 
 /* Whoever has a tie here that conflicts with a request for `mode`, and stands before this order:
@@ -125,11 +134,11 @@ static void reachTies(struct waitsearch *search, enum lockMode mode, int64_t ord
     for (struct place *place = waitgraphLastTie(search->queue); place && goesOn(search);
          place = waitgraphTieBefore(place)) {
         const struct request *request = place->request;
-        if (rulesConflict(mode, request->mode) &&
-            (place->order < order || firstOrder(search->queue, request, place->order) < order)) {
+        bool conflicts = takeStep(search) && rulesConflict(mode, request->mode);
+        if (conflicts && !wasReached(search, request) &&
+            (place->order < order ||
+             firstOrder(search, search->queue, request, place->order) < order)) {
             waitsearchReach(search, request->owner, request->owner_length);
-        } else {
-            takeStep(search);
         }
     }
 }
@@ -183,12 +192,11 @@ static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t or
 }
 
 /* Where the asker is going to stand in this queue. */
-static int64_t orderOfAsker(const struct waitsearch *search, const struct waitqueue *queue,
-                            bool first) {
+static int64_t orderOfAsker(struct waitsearch *search, const struct waitqueue *queue, bool first) {
     if (first) {
         return INT64_MIN;
     }
-    return search->asker_stands ? firstOrder(queue, search->asker, INT64_MAX) : INT64_MAX;
+    return search->asker_stands ? firstOrder(search, queue, search->asker, INT64_MAX) : INT64_MAX;
 }
 
 /* Whoever will be in the way of the asker in this queue. The holders are not noted as seen: the
@@ -210,6 +218,20 @@ static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, bo
     }
 }
 
+/* Whether this owner's places here were looked from in this mode, all at once, and notes that they
+ * are now. An owner may wait here on thousands of connections. */
+static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen *seen,
+                          enum lockMode mode) {
+    const struct request *first = search->reached[search->from].first;
+    if (seen->looked != first) {
+        seen->looked = first;
+        memset(seen->looked_as, 0, sizeof(seen->looked_as));
+    }
+    bool was = seen->looked_as[mode];
+    seen->looked_as[mode] = true;
+    return was;
+}
+
 /* A request for several keys waits for nobody where its owner is the one that holds the lock. */
 static bool isHeldByOwner(const struct waitsearch *search, const struct place *place) {
     return place->request->discipline == JOINT && place->queue->seen.alone &&
@@ -227,7 +249,7 @@ static void lookFromPlace(struct waitsearch *search, const struct place *place) 
         seen->holders[mode] = !is_asker;
         reachHolders(search, mode);
     }
-    if (isHeldByOwner(search, place)) {
+    if (isHeldByOwner(search, place) || wasLookedFrom(search, seen, mode)) {
         return;
     }
     bool holders_are_all = place->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
@@ -235,7 +257,7 @@ static void lookFromPlace(struct waitsearch *search, const struct place *place) 
     if (holders_are_all) {
         return;
     }
-    int64_t order = firstOrder(place->queue, place->request, place->order);
+    int64_t order = firstOrder(search, place->queue, place->request, place->order);
     if (is_asker && seen->asker < order) {
         order = seen->asker; /* its new place is the first */
     }
