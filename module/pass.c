@@ -55,28 +55,11 @@ static void grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
     }
 }
 
-/* Who is to get the lock for this place: its waiter, or, for a place without a client, another wait
- * of the owner that it is kept for. NULL: nobody is there. */
-static struct waiter *whoComesFor(struct place *place) {
-    const struct request *request = place->request;
-    struct place *own = place;
-    if (!waitersOfPlace(place)->bc) {
-        own = waitqueueOfOwner(place->queue, request->owner, request->owner_length);
-    }
-    while (own && !waitersOfPlace(own)->bc) {
-        own = waitqueueNextOfOwner(own);
-    }
-    return own ? waitersOfPlace(own) : NULL;
-}
-
 /* Lets waiters in from the head, as long as they fit. */
 static void grantFromHead(struct holds *holds, struct lock *lock) {
     struct place *head;
     while ((head = waitqueueFirst(&lock->queue))) {
-        struct waiter *waiter = whoComesFor(head);
-        if (!waiter) {
-            break;
-        }
+        struct waiter *waiter = waitersOfPlace(head);
         RedisModuleString *owner = waiter->owner;
         RedisModule_RetainString(NULL, owner); /* outlives the waiter */
         bool granted = grantIfFits(holds, waiter);

@@ -108,10 +108,14 @@ void waitsearchReach(struct waitsearch *search, const char *owner, size_t length
 static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *queue,
                           const struct request *request, int64_t order) {
     const struct place *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
-    for (; own && takeStep(search); own = waitqueueNextOfOwner(own)) {
+    while (own) {
         bool takes_over = own->request->discipline == FAIR && request->discipline == FAIR;
         if (own->order < order && (waitgraphHas(own->request) || takes_over)) {
             order = own->order;
+        }
+        own = waitqueueNextOfOwner(own);
+        if (own && !takeStep(search)) {
+            break; /* too many for this search */
         }
     }
     return order;
@@ -134,11 +138,12 @@ static void reachTies(struct waitsearch *search, enum lockMode mode, int64_t ord
     for (struct place *place = waitgraphLastTie(search->queue); place && goesOn(search);
          place = waitgraphTieBefore(place)) {
         const struct request *request = place->request;
-        bool conflicts = takeStep(search) && rulesConflict(mode, request->mode);
-        if (conflicts && !wasReached(search, request) &&
+        if (rulesConflict(mode, request->mode) && !wasReached(search, request) &&
             (place->order < order ||
              firstOrder(search, search->queue, request, place->order) < order)) {
             waitsearchReach(search, request->owner, request->owner_length);
+        } else {
+            takeStep(search);
         }
     }
 }

@@ -94,18 +94,6 @@ def test_holder_that_a_swap_brings_reenters(server, waits):
     assert first.is_blocked()
 
 
-@pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.RWWRITE", "LOCK.RWREAD"])
-def test_owner_does_not_wait_for_its_own_place(server, waits, command):
-    server.control.config_set("lock.fair-reserve", LONG)
-    server.control.execute_command("LOCK.ACQUIRE", "k", "x")
-    waits("LOCK.FAIR k o").kill_socket()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the place to be without a client")
-    again = waits(f"{command} k o")
-    server.control.execute_command("LOCK.RELEASE", "k", "x")
-    assert again.reply() == 1
-    assert server.control.exists("lock:queue:{k}") == 0
-
-
 @pytest.mark.parametrize("session", [True, False])
 def test_session_that_ends_hands_the_lock_to_its_own_owner(server, session):
     """On another connection, which may bind it anew."""
