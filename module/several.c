@@ -163,7 +163,7 @@ static enum grantResult checkAll(RedisModuleCtx *ctx, const struct severalNames 
     enum grantResult result = GRANT_DONE;
     for (size_t i = 0; result == GRANT_DONE && i < locks->count; i++) {
         struct holds holds;
-        holdsOpen(&holds, ctx, locks->names[i], now_ms, KEY_TO_READ);
+        holdsOpen(&holds, ctx, locks->names[i], now_ms, KEY_TO_WRITE); /* takes away what is over */
         result = check(&holds, owner);
         holdsClose(&holds);
     }

@@ -3,8 +3,8 @@
  * The nodes are owners. An owner that waits in a queue waits for
  *   - every other owner whose hold of that lock conflicts with what it asks for, and
  *   - every other owner that stands ahead of it there and conflicts with it.
- * A circle of waits never ends by itself, and can be closed by a new wait only: so one look when a
- * request is about to wait finds every one.
+ * A circle of waits never ends by itself, and is closed by a new wait, but for the cases that
+ * docs/design.md names: so one look is taken, when a request is about to wait.
  *
  * An owner with several places in a queue stands where the first of them is. One that waits for
  * several keys waits for nobody in the queue of a key that it holds already.

@@ -349,3 +349,15 @@ def test_lease_of_a_lock_that_came_with_another(server, names):
     a.call("LOCK.RELEASE", "k", "oa")
     assert b.reply() == 2
     assert c.reply() == 1
+
+
+def test_hold_whose_lease_is_over_is_not_given_back_with_others(server):
+    """The lock lives on by another reader; neither of the two is touched."""
+    a = server.actor()
+    a.call("LOCK.RWREAD", "k", "other", "PX", LONG)
+    a.call("LOCK.RWREAD", "k", "o", "PX", SHORT)
+    a.call("LOCK.ACQUIRE", "l", "o", "PX", LONG)
+    server.let_pass(2 * SHORT)
+    assert matches(error("NOTHELD"), a.attempt("LOCK.MRELEASE", 2, "l", "k", "o"))
+    assert server.control.hgetall("l") == {"o": "1"}
+    assert server.control.hget("k", "other") == "1"

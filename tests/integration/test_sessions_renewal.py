@@ -18,7 +18,7 @@ def test_renewed_while_the_connection_lives(server, actor, short_leases, command
     while server.now_ms() < end:
         # By another connection: the holder's own says nothing.
         least = min(least, server.control.pttl("k"))
-        time.sleep(0.005)
+        time.sleep(0.005)  # a look each 5 ms, for as long as the loop's condition says
     assert least > LEASE / 3, "renewed too late"
     [(holds, bound)] = holders(server).values()
     assert (holds, bound) == (1, a.client_id)
@@ -41,6 +41,7 @@ def test_renewed_when_a_third_of_the_lease_is_over(server, actor):
 def test_renewed_though_nobody_looks(server, actor, short_leases):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    # Asleep, and not asking the server for its time: only its own timer is to wake it.
     time.sleep(3 * LEASE / 1000)
     assert a.call("LOCK.RELEASE", "k", "o") == 0
 
