@@ -15,8 +15,12 @@ enum holdsShape holdsOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleS
     return holds->shape;
 }
 
-void holdsClose(struct holds *holds) {
+void holdsCloseLeases(struct holds *holds) {
     leasesClose(&holds->leases);
+}
+
+void holdsClose(struct holds *holds) {
+    holdsCloseLeases(holds);
     RedisModule_CloseKey(holds->key);
     holds->key = NULL;
 }
@@ -36,14 +40,12 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
 }
 
 int64_t holdsNextEnd(struct holds *holds) {
-    return holds->shape == HOLDS_READ_WRITE ? leasesFirstEnd(&holds->leases) : lockkeyEnd(holds);
+    return holds->shape == HOLDS_READ_WRITE ? leasesFirstEnd(rwholdsLeases(holds))
+                                            : lockkeyEnd(holds);
 }
 
 bool holdsCanLease(struct holds *holds) {
-    if (!holds->leases.name) {
-        leasesOpen(&holds->leases, holds->ctx, holds->name, lockkeyEnd(holds), holds->access);
-    }
-    return !leasesIsWrongType(&holds->leases);
+    return !leasesIsWrongType(rwholdsLeases(holds));
 }
 
 static int64_t takePlain(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {

@@ -22,6 +22,9 @@ enum holdsShape holdsOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleS
 
 void holdsClose(struct holds *holds);
 
+/* Closes the side key only; what asks for a lease opens it again. */
+void holdsCloseLeases(struct holds *holds);
+
 /* Whether reads and writes can be held here: not while somebody has put something of another type
  * under the name of the leases. */
 bool holdsCanLease(struct holds *holds);

@@ -14,14 +14,8 @@ struct joint *jointNew(size_t room) {
 void jointOpen(struct joint *joint, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct jointKey *key = &joint->keys[joint->count++];
     holdsOpen(&key->opened, ctx, name, now_ms, KEY_TO_WRITE);
+    holdsCloseLeases(&key->opened);
     key->holds = &key->opened;
-    key->next_end_ms = holdsNextEnd(&key->opened);
-    leasesClose(&key->opened.leases);
-}
-
-int64_t jointNextEnd(const struct jointKey *key) {
-    bool has_leases = key->holds->shape == HOLDS_READ_WRITE && key->holds == &key->opened;
-    return has_leases ? key->next_end_ms : holdsNextEnd(key->holds);
 }
 
 /* A lock that the caller has opened, and closes. */
@@ -167,7 +161,7 @@ static void noteTaken(struct joint *joint, struct holds *holds, struct waiter *w
         if (joint->keys[i].holds == holds || lock->queue.places.length == 1) {
             continue;
         }
-        contendedWatch(holds->ctx, lock, jointNextEnd(&joint->keys[i]), holds->now_ms);
+        contendedWatch(holds->ctx, lock, holdsNextEnd(joint->keys[i].holds), holds->now_ms);
         if (standsTwice(place)) {
             lock->edited = true;
             contendedMarkDue(holds->ctx, lock);

@@ -18,9 +18,8 @@
 #include "waiters.h"
 
 struct jointKey {
-    struct holds *holds; /* the caller's, or `opened`: without its leases */
+    struct holds *holds; /* the caller's, or `opened` */
     struct holds opened;
-    int64_t next_end_ms;  /* of a read-write lock, as it was opened */
     enum verdict verdict; /* after jointJudge */
 };
 
@@ -33,12 +32,10 @@ struct joint {
 struct joint *jointNew(size_t room);
 
 /* Opens one more lock for writing, in the selected database. `name` must outlive the joint. The
- * leases of a read-write lock are not kept open: two locks may share their side keys (`a` and
- * `{a}`), and what is done through one handle would leave the other dangling. */
+ * leases of a read-write lock are closed again, until they are asked for: two locks may share their
+ * side keys (`a` and `{a}`), and opening the second takes away, under the handle of the first, what
+ * is over. */
 void jointOpen(struct joint *joint, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
-
-/* When the next lease of this lock ends; HOLDS_NO_END if none does. */
-int64_t jointNextEnd(const struct jointKey *key);
 
 /* Closes what was opened, and frees the joint. */
 void jointClose(struct joint *joint);

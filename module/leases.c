@@ -61,6 +61,7 @@ void leasesClose(struct leases *leases) {
         RedisModule_CloseKey(leases->key);
         RedisModule_FreeString(leases->ctx, leases->name);
         leases->name = NULL;
+        leases->key = NULL;
     }
 }
 

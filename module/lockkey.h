@@ -25,7 +25,7 @@
 enum holdsShape {
     HOLDS_FREE,       /* no key */
     HOLDS_PLAIN,      /* a plain lock */
-    HOLDS_READ_WRITE, /* a read-write lock; `leases` is open */
+    HOLDS_READ_WRITE, /* a read-write lock */
     HOLDS_FOREIGN, /* a hash that the module did not write: held by somebody that we cannot name */
     HOLDS_WRONG_TYPE /* no hash at all */
 };
@@ -38,7 +38,7 @@ struct holds {
     enum keyAccess access;
     enum holdsShape shape;
     enum lockMode mode;   /* of HOLDS_READ_WRITE: what its field `mode` says */
-    struct leases leases; /* of HOLDS_READ_WRITE */
+    struct leases leases; /* see rwholdsLeases */
 };
 
 /* Opens the key and finds out its shape; does not open `leases`. */

@@ -51,18 +51,25 @@ static void setMode(struct holds *holds, enum lockMode mode) {
 
 /* ---- leases ---- */
 
+struct leases *rwholdsLeases(struct holds *holds) {
+    if (!holds->leases.name) {
+        leasesOpen(&holds->leases, holds->ctx, holds->name, lockkeyEnd(holds), holds->access);
+    }
+    return &holds->leases;
+}
+
 /* The key ends with the last lease, which ends at `end_ms`. */
 static void endAt(struct holds *holds, int64_t end_ms) {
     if (end_ms != lockkeyEnd(holds)) {
         lockkeySetEnd(holds, end_ms);
     }
-    if (end_ms != holds->leases.key_end_ms) {
-        leasesSetKeyEnd(&holds->leases, end_ms);
+    if (end_ms != rwholdsLeases(holds)->key_end_ms) {
+        leasesSetKeyEnd(rwholdsLeases(holds), end_ms);
     }
 }
 
 static void settleEnd(struct holds *holds) {
-    endAt(holds, leasesLastEnd(&holds->leases));
+    endAt(holds, leasesLastEnd(rwholdsLeases(holds)));
 }
 
 static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
@@ -73,22 +80,23 @@ static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleSt
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(field, &length);
     if (!isModeField(bytes, length)) {
-        leasesSet(&holds->leases, field, lockkeyEnd(holds));
+        leasesSet(rwholdsLeases(holds), field, lockkeyEnd(holds));
     }
 }
 
 /* Before a lease of its own is written to a stale set: everybody's ends with the key, and that is
  * written down. */
 static void refreshStale(struct holds *holds) {
-    if (!leasesAreStale(&holds->leases) || leasesIsWrongType(&holds->leases)) {
+    struct leases *leases = rwholdsLeases(holds);
+    if (!leasesAreStale(leases) || leasesIsWrongType(leases)) {
         return;
     }
-    leasesClear(&holds->leases);
+    leasesClear(leases);
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
     while (RedisModule_ScanKey(holds->key, cursor, copyEnd, holds)) {
     }
     RedisModule_ScanCursorDestroy(cursor);
-    leasesSetKeyEnd(&holds->leases, lockkeyEnd(holds));
+    leasesSetKeyEnd(leases, lockkeyEnd(holds));
 }
 
 /* How many fields are holds. */
@@ -97,7 +105,7 @@ static size_t holdFields(struct holds *holds) {
 }
 
 static void removeBoth(struct holds *holds) {
-    leasesClear(&holds->leases);
+    leasesClear(rwholdsLeases(holds));
     lockkeyDelete(holds);
 }
 
@@ -106,7 +114,7 @@ static void removeBoth(struct holds *holds) {
 static void removeField(struct holds *holds, RedisModuleString *field, bool is_write) {
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, REDISMODULE_HASH_DELETE, NULL);
     effectsFieldGone(holds->ctx, holds->name, field);
-    leasesRemove(&holds->leases, field);
+    leasesRemove(rwholdsLeases(holds), field);
     if (is_write) {
         setMode(holds, MODE_READ);
     }
@@ -127,11 +135,12 @@ static void prune(struct holds *holds) {
     RedisModuleString *field;
     bool any = false;
     while (holds->shape == HOLDS_READ_WRITE &&
-           (field = leasesFirstOver(&holds->leases, holds->now_ms))) {
+           (field = leasesFirstOver(rwholdsLeases(holds), holds->now_ms))) {
         size_t length;
         const char *bytes = RedisModule_StringPtrLen(field, &length);
         if (lockkeyCount(holds, field) == 0) {
-            leasesRemove(&holds->leases, field); /* somebody has taken the hold away by hand */
+            leasesRemove(rwholdsLeases(holds),
+                         field); /* somebody has taken the hold away by hand */
         } else {
             removeHold(holds, field, isWriteField(bytes, length));
             statsCount(STATS_LEASE_ENDS);
@@ -146,9 +155,8 @@ static void prune(struct holds *holds) {
 }
 
 void rwholdsOpen(struct holds *holds) {
-    leasesOpen(&holds->leases, holds->ctx, holds->name, lockkeyEnd(holds), holds->access);
     /* The only hold there is ends with the key. */
-    bool is_only = holdFields(holds) == 1 && leasesLength(&holds->leases) <= 1;
+    bool is_only = holdFields(holds) == 1 && leasesLength(rwholdsLeases(holds)) <= 1;
     if (holds->access == KEY_TO_WRITE && !is_only) {
         prune(holds);
     }
@@ -171,10 +179,9 @@ void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsVi
 
 /* A new lock: whatever leases are there speak of one that is gone. */
 static void beginLock(struct holds *holds, enum lockMode mode) {
-    holdsCanLease(
-        holds); /* opens the leases, if they are not open since the last lock in this handle */
-    leasesClear(&holds->leases);
-    holds->leases.key_end_ms = 0;
+    struct leases *leases = rwholdsLeases(holds);
+    leasesClear(leases);
+    leases->key_end_ms = 0;
     setMode(holds, mode);
     holds->shape = HOLDS_READ_WRITE;
 }
@@ -182,16 +189,17 @@ static void beginLock(struct holds *holds, enum lockMode mode) {
 /* Gives the field a lease that ends at `end_ms`. Where none can be written down, the key ends with
  * the last. */
 static void setLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
-    if (!leasesIsWrongType(&holds->leases)) {
-        leasesSet(&holds->leases, field, end_ms);
-        if (end_ms >= holds->leases.key_end_ms) {
+    struct leases *leases = rwholdsLeases(holds);
+    if (!leasesIsWrongType(leases)) {
+        leasesSet(leases, field, end_ms);
+        if (end_ms >= leases->key_end_ms) {
             endAt(holds, end_ms);
         } else {
             settleEnd(holds);
         }
-    } else if (holds->leases.key_end_ms < end_ms) {
+    } else if (leases->key_end_ms < end_ms) {
         lockkeySetEnd(holds, end_ms);
-        holds->leases.key_end_ms = end_ms;
+        leases->key_end_ms = end_ms;
     }
 }
 
@@ -215,7 +223,7 @@ int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode
     lockkeyPut(holds, field, count + 1);
     effectsHold(holds->ctx, holds->name, field, count + 1, EFFECTS_SAME_LEASE);
     int64_t end_ms = lockkeyEndAfter(holds, lease_ms);
-    if (count == 0 || leasesEndOf(&holds->leases, field) < end_ms) {
+    if (count == 0 || leasesEndOf(rwholdsLeases(holds), field) < end_ms) {
         setLease(holds, field, end_ms);
     }
     RedisModule_FreeString(holds->ctx, field);
@@ -287,7 +295,7 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     struct holds *holds = visitor->holds;
     struct holder holder = {.owner = field, .mode = MODE_READ};
     if (!lockkeyParseCount(value, &holder.count) ||
-        leasesEndOf(&holds->leases, field) <= holds->now_ms) {
+        leasesEndOf(rwholdsLeases(holds), field) <= holds->now_ms) {
         return;
     }
     size_t length;
@@ -304,7 +312,7 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
 
 int64_t rwholdsLeaseEnd(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     RedisModuleString *field = fieldOf(holds, owner, mode);
-    int64_t end_ms = leasesEndOf(&holds->leases, field);
+    int64_t end_ms = leasesEndOf(rwholdsLeases(holds), field);
     RedisModule_FreeString(holds->ctx, field);
     return end_ms;
 }
@@ -312,6 +320,7 @@ int64_t rwholdsLeaseEnd(struct holds *holds, RedisModuleString *owner, enum lock
 void rwholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                  void *context) {
     struct visitor visitor = {holds, visit, context};
+    rwholdsLeases(holds); /* no key is opened while another is scanned */
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
     while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
     }

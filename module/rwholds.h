@@ -1,12 +1,16 @@
 /* The holds of a read-write lock. Called by holds.c, which says what each function means; all but
- * rwholdsTake need the shape HOLDS_READ_WRITE. */
+ * rwholdsTake and rwholdsLeases need the shape HOLDS_READ_WRITE. */
 #ifndef LOCK_RWHOLDS_H
 #define LOCK_RWHOLDS_H
 
 #include "holds.h"
 
-/* Opens the leases and, if the handle may write, takes the holds away whose leases are over: each
- * ends by itself. That may leave the lock free. */
+/* The leases of this lock, which may be free; opened when they are first asked for. Whatever deals
+ * with them gets them here. */
+struct leases *rwholdsLeases(struct holds *holds);
+
+/* If the handle may write, takes the holds away whose leases are over: each ends by itself. That
+ * may leave the lock free. */
 void rwholdsOpen(struct holds *holds);
 
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);

@@ -78,7 +78,7 @@ static enum grantResult waitForAll(RedisModuleCtx *ctx, struct joint *joint,
     struct waiter *waiter;
     enum grantResult result = queueingBegin(ctx, &queueing, &waiter, outcome);
     for (size_t i = 0; result == GRANT_WAITING && i < joint->count; i++) {
-        contendedWatch(ctx, keys[i].lock, jointNextEnd(&joint->keys[i]), request->now_ms);
+        contendedWatch(ctx, keys[i].lock, holdsNextEnd(keys[i].holds), request->now_ms);
     }
     memFree(keys);
     return result;
