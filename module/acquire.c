@@ -77,7 +77,7 @@ static enum grantResult beginToWait(struct acquiring *acquiring, bool at_head,
     return result;
 }
 
-/* Rule 3: whether the queue, rather than the holds, is in the way. */
+/* By rule 3: whether the queue, rather than the holds, is in the way. */
 static bool mustStandBehind(const struct acquiring *acquiring) {
     const struct acquireRequest *request = acquiring->request;
     struct lock *lock = acquiring->lock;
