@@ -19,10 +19,8 @@
 
 static bool running;
 
-/* Tells the server which of the arguments are keys: the lock, and those of the inner command. */
-static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+static void tellInnerKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     int count = 0, *flags = NULL;
-    RedisModule_KeyAtPosWithFlags(ctx, 1, REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS);
     int *positions = RedisModule_GetCommandKeysWithFlags(ctx, argv + FIRST_INNER,
                                                          argc - FIRST_INNER, &count, &flags);
     for (int i = 0; i < count; i++) {
@@ -30,6 +28,21 @@ static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     RedisModule_Free(positions);
     RedisModule_Free(flags);
+}
+
+/* Tells the server which of the arguments are keys: the lock, and those of the inner command. The
+ * server asks before it looks at the arity, and for a guard inside a guard by way of the outer one:
+ * such a command is refused when it runs, and a thousand of them must not use up the stack. */
+static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    static bool telling;
+    if (argc > 1) {
+        RedisModule_KeyAtPosWithFlags(ctx, 1, REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS);
+    }
+    if (argc > FIRST_INNER && !telling) {
+        telling = true;
+        tellInnerKeys(ctx, argv, argc);
+        telling = false;
+    }
 }
 
 /* Whether the server flags this command as one that may block its client. */
@@ -91,12 +104,12 @@ static int runInner(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 
 /* LOCK.GUARD key owner command [arg …] */
 int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    if (argc <= FIRST_INNER) {
-        return RedisModule_WrongArity(ctx);
-    }
     if (RedisModule_IsKeysPositionRequest(ctx)) {
         tellKeys(ctx, argv, argc);
         return REDISMODULE_OK;
+    }
+    if (argc <= FIRST_INNER) {
+        return RedisModule_WrongArity(ctx);
     }
     if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK) {
         return REDISMODULE_OK;

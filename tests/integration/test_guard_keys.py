@@ -41,6 +41,35 @@ def test_command_getkeysandflags_tells_who_reads_and_who_writes(client):
     assert "RO" in found[0][1] and "OW" in found[1][1]
 
 
+@pytest.mark.parametrize("levels", [2, 20_000])
+def test_guards_inside_guards_name_the_outer_lock_and_the_inner_one(client, levels):
+    """Such a command is refused when it runs; asking for its keys must not use up the stack."""
+    words = [word for n in range(levels) for word in ("LOCK.GUARD", f"k{n}", "o")]
+    assert client.execute_command("COMMAND GETKEYS", *words, "GET", "x") == ["k0", "k1"]
+
+
+def test_limited_user_may_not_overflow_the_stack(server, actor):
+    server.control.acl_setuser("limited", enabled=True, nopass=True, keys=["k*"], commands=["+lock.guard"])
+    limited = actor()
+    limited.call("AUTH", "limited", "x")
+    words = [word for n in range(20_000) for word in ("LOCK.GUARD", f"k{n}", "o")]
+    assert code_of(limited.attempt(*words, "GET", "kx")) in ("NOTHELD", "NOPERM")
+    assert server.control.ping()
+
+
+@pytest.mark.parametrize("words", ["LOCK.GUARD", "LOCK.GUARD k", "LOCK.GUARD k o"])
+def test_permission_for_a_guard_without_a_command_can_be_asked(server, actor, words):
+    """A script may ask for any command; the arity has not been looked at by then."""
+    server.control.acl_setuser("asks", enabled=True, nopass=True, keys=["other*"], commands=["+eval", "+lock.guard"])
+    asks = actor()
+    asks.call("AUTH", "asks", "x")
+    script = "return redis.acl_check_cmd(unpack(ARGV))"
+    if words == "LOCK.GUARD":
+        assert asks.call("EVAL", script, 0, *words.split()) == 1  # no key that it may not use
+    else:
+        assert asks.call("EVAL", script, 0, *words.split()) is None
+
+
 @pytest.fixture
 def cluster(make_server):
     server = make_server(cluster_enabled="yes")
