@@ -7,6 +7,7 @@
 static struct {
     void (*drain)(RedisModuleCtx *ctx);
     bool set;
+    size_t wakings; /* those that the server has yet to call */
 } alarm_state;
 
 void alarmConnect(void (*drain)(RedisModuleCtx *ctx)) {
@@ -23,8 +24,13 @@ static void ring(RedisModuleCtx *ctx, void *data) {
     alarmRing(ctx);
 }
 
-static void nothing(void *data) {
+static void onWaking(void *data) {
     (void)data;
+    alarm_state.wakings--;
+}
+
+bool alarmIsQuiet(void) {
+    return alarm_state.wakings == 0;
 }
 
 void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms) {
@@ -35,6 +41,7 @@ void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms) {
     RedisModule_CreateTimer(ctx, delay_ms, ring, NULL);
     if (delay_ms == 0) {
         /* On Redis 7.0 the event loop may already have decided how long to sleep: wake it up. */
-        RedisModule_EventLoopAddOneShot(nothing, NULL);
+        alarm_state.wakings++;
+        RedisModule_EventLoopAddOneShot(onWaking, NULL);
     }
 }

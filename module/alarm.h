@@ -6,6 +6,7 @@
 #ifndef LOCK_ALARM_H
 #define LOCK_ALARM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "redismodule.h"
@@ -16,6 +17,10 @@ void alarmConnect(void (*drain)(RedisModuleCtx *ctx));
 /* The drain will be called after `delay_ms`; 0 = as soon as the running command or callback is
  * over. Does nothing when the alarm is set already. */
 void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms);
+
+/* Whether the server will call nothing here but timers. Of those it knows itself, and does not
+ * unload the module meanwhile; of what is to wake its event loop it does not. */
+bool alarmIsQuiet(void);
 
 /* Runs the drain now. Only for the callback of a timer, where writes are allowed: a second timer
  * would come up to a millisecond later. */

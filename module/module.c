@@ -55,3 +55,8 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     }
     return eventsSubscribe(ctx);
 }
+
+int RedisModule_OnUnload(RedisModuleCtx *ctx) {
+    (void)ctx;
+    return alarmIsQuiet() ? REDISMODULE_OK : REDISMODULE_ERR;
+}
