@@ -14,7 +14,17 @@ static int64_t fromScore(double score) {
     if (!(score > 0)) {
         return 0;
     }
-    return score < 9e18 ? (int64_t)score : LEASES_NO_END;
+    return score < 0x1p63 ? (int64_t)score : LEASES_NO_END;
+}
+
+static double toScore(int64_t end_ms) {
+    return end_ms == LEASES_NO_END ? REDISMODULE_POSITIVE_INFINITE : (double)end_ms;
+}
+
+/* A double has 53 bits: up to 2^53 it tells every millisecond, up to 2^63 every 1,024th. */
+int64_t leasesKeptEnd(int64_t end_ms) {
+    const int64_t exact_to = INT64_C(1) << 53, step = 1024;
+    return end_ms == LEASES_NO_END || end_ms <= exact_to ? end_ms : end_ms - end_ms % step;
 }
 
 /* The end at one side of the sorted set, which must not be empty; the field too, if `field` is not
@@ -91,8 +101,7 @@ void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms) 
     if (leasesIsWrongType(leases)) {
         return;
     }
-    double score = end_ms == LEASES_NO_END ? REDISMODULE_POSITIVE_INFINITE : (double)end_ms;
-    RedisModule_ZsetAdd(leases->key, score, field, NULL);
+    RedisModule_ZsetAdd(leases->key, toScore(end_ms), field, NULL);
     effectsScore(leases->ctx, leases->name, field, end_ms);
     leases->freshness = LEASES_FRESH;
 }

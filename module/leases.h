@@ -47,6 +47,10 @@ bool leasesIsWrongType(const struct leases *leases);
 /* How many leases are written down. */
 size_t leasesLength(const struct leases *leases);
 
+/* The end that is kept for a lease that ends at `end_ms`: a score is a double, which is exact for
+ * some 285,000 years. The key must expire at the very same, or the set would look stale. */
+int64_t leasesKeptEnd(int64_t end_ms);
+
 /* When the lease of this field ends. */
 int64_t leasesEndOf(struct leases *leases, RedisModuleString *field);
 

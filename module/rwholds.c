@@ -222,7 +222,7 @@ int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode
     }
     lockkeyPut(holds, field, count + 1);
     effectsHold(holds->ctx, holds->name, field, count + 1, EFFECTS_SAME_LEASE);
-    int64_t end_ms = lockkeyEndAfter(holds, lease_ms);
+    int64_t end_ms = leasesKeptEnd(lockkeyEndAfter(holds, lease_ms));
     if (count == 0 || leasesEndOf(rwholdsLeases(holds), field) < end_ms) {
         setLease(holds, field, end_ms);
     }
@@ -253,7 +253,7 @@ int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t leas
         int64_t count = lockkeyCount(holds, field);
         if (count > 0) {
             refreshStale(holds);
-            setLease(holds, field, lockkeyEndAfter(holds, lease_ms));
+            setLease(holds, field, leasesKeptEnd(lockkeyEndAfter(holds, lease_ms)));
             total += count;
         }
         RedisModule_FreeString(holds->ctx, field);

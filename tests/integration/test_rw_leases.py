@@ -355,3 +355,20 @@ def test_lease_ends_are_counted_and_told(server, say, wait):
     wait_for(all_heard, what="the events")
     assert heard == ["granted", "granted", "expired", "expired", "granted"]
     assert server.info("lock")["lock_lease_ends"] == before + 2
+
+
+@pytest.mark.parametrize("lease", [2**53 + 1, 2**60 + 1, 2**62 + 1, 2**63 - 1 - 4 * 10**15])
+def test_lease_beyond_what_a_score_can_tell_leaves_others_theirs(server, say, lease):
+    """A score is a double: the key's end has to be rounded as it is, or nobody's lease would count."""
+    assert say(f"LOCK.RWREAD k b PX {SHORT}") == 1
+    assert say(f"LOCK.RWREAD k a PX {lease}") == 1
+    wait_for(lambda: holders(server) == {"a read": 1}, what="b's lease to end")
+    assert say("LOCK.RELEASE k a") == 0
+    assert say("LOCK.RWWRITE k w") == 1
+
+
+def test_renewal_beyond_what_a_score_can_tell_leaves_others_theirs(server, say):
+    assert say(f"LOCK.RWREAD k b PX {SHORT}") == 1
+    assert say("LOCK.RWREAD k a") == 1
+    assert say(f"LOCK.RENEW k a PX {2**62 + 1}") == 1
+    wait_for(lambda: holders(server) == {"a read": 1}, what="b's lease to end")
