@@ -10,6 +10,7 @@
 #include "pass.h"
 #include "redirect.h"
 #include "server.h"
+#include "untold.h"
 #include "waiters.h"
 
 /* Nothing announces the end of a pause, of a load or of a refusal: we ask again after this long. */
@@ -32,22 +33,49 @@ static enum giveBack whichOf(enum lockMode mode) {
     return GIVE_BACK_ONLY_MODE;
 }
 
-/* A client died between the grant and its answer: its hold goes back, and on (rule 5). */
-static void giveBack(RedisModuleCtx *ctx, const struct lostGrant *lost, int64_t now_ms) {
+/* Returns false if the server would refuse the write now. */
+static bool giveBack(RedisModuleCtx *ctx, RedisModuleString *name, const struct untold *lost,
+                     int64_t now_ms) {
+    struct grantOutcome outcome = {0};
+    switch (serverConsentTo(ctx, name)) {
+    case SERVER_ACCEPTS:
+        grantRelease(ctx, name, lost->owner, whichOf(lost->mode), now_ms, &outcome);
+        return true;
+    case SERVER_NOT_OURS:
+        return true;
+    case SERVER_REFUSES:
+        break;
+    }
+    return false;
+}
+
+static bool giveAllBack(RedisModuleCtx *ctx, const struct untold *lost, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lost->db);
     for (size_t i = 0; i < lost->name_count; i++) {
-        struct grantOutcome outcome = {0};
-        grantRelease(ctx, lost->names[i], lost->owner, whichOf(lost->mode), now_ms, &outcome);
+        if (lost->names[i] && !giveBack(ctx, lost->names[i], lost, now_ms)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Clients died between the grant and their answer: their holds go back, and on (rule 5). */
+static void giveLostGrantsBack(RedisModuleCtx *ctx, int64_t now_ms) {
+    struct untold *lost;
+    while ((lost = untoldFirstLost())) {
+        if (!giveAllBack(ctx, lost, now_ms)) {
+            alarmSet(ctx, RETRY_MS);
+            return;
+        }
+        untoldFree(lost);
     }
 }
 
-static void giveLostGrantsBack(RedisModuleCtx *ctx, bool write, int64_t now_ms) {
-    struct lostGrant *lost;
-    while ((lost = waitersNextLostGrant())) {
-        if (write) {
-            giveBack(ctx, lost, now_ms);
-        }
-        waitersFreeLostGrant(lost);
+/* On a replica they are the master's business. */
+static void forgetLostGrants(void) {
+    struct untold *lost;
+    while ((lost = untoldFirstLost())) {
+        untoldFree(lost);
     }
 }
 
@@ -93,14 +121,14 @@ void drainRun(RedisModuleCtx *ctx) {
     int64_t now_ms = RedisModule_Milliseconds();
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:
-        giveLostGrantsBack(ctx, true, now_ms);
+        giveLostGrantsBack(ctx, now_ms);
         workDueLocks(ctx, now_ms);
         break;
     case SERVER_WRITABLE_LATER:
         alarmSet(ctx, RETRY_MS);
         break;
     case SERVER_IS_REPLICA:
-        giveLostGrantsBack(ctx, false, now_ms);
+        forgetLostGrants();
         forgetWaits(ctx);
         break;
     }

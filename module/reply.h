@@ -43,8 +43,6 @@ int replyNull(RedisModuleCtx *ctx);
 /* This wait would close a circle, which the text names: who waits for which key held by whom. */
 int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *circle);
 
-/* The slot of the lock is served at `host`:`port`. */
-int replyMoved(RedisModuleCtx *ctx, int slot, const char *host, int port);
 /* The lock is served at `address`, `host:port`: ASK while its slot is on its way, MOVED afterwards.
  */
 int replyRedirection(RedisModuleCtx *ctx, bool asks, int slot, const char *address);

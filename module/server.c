@@ -13,6 +13,7 @@
 static struct {
     bool unblock_by_command;
     bool cluster;
+    unsigned char nobodys_field[16]; /* a name that no hash has a field of */
 } server;
 
 /* Valkey keeps Redis's version number 7.2.4 for modules; its own API names tell it apart. The first
@@ -27,6 +28,7 @@ static bool isValkey(RedisModuleCtx *ctx) {
 void serverLearn(RedisModuleCtx *ctx) {
     server.unblock_by_command = isValkey(ctx) || RedisModule_GetServerVersion() >= VERSION_7_4;
     server.cluster = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_CLUSTER;
+    RedisModule_GetRandomBytes(server.nobodys_field, sizeof(server.nobodys_field));
 }
 
 bool serverCanUnblockByCommand(void) {
@@ -96,11 +98,11 @@ static bool isRefusal(RedisModuleCallReply *reply) {
 }
 
 enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name) {
-    /* A write that can change nothing: no lock has a field of this name, because an owner is never
-     * empty. "S" has the server apply to it what it applies to a script's writes; "E" has it answer
-     * a refusal as a reply. */
+    /* A write that can change nothing, whatever hash is there. "S" has the server apply to it what
+     * it applies to a script's writes; "E" has it answer a refusal as a reply. */
     errno = 0;
-    RedisModuleCallReply *reply = RedisModule_Call(ctx, "HDEL", "SEsc", name, ":write");
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, "HDEL", "SEsb", name, server.nobodys_field,
+                                                   sizeof(server.nobodys_field));
     int error = errno;
     if (reply == NULL) {
         return error == EPERM ? SERVER_NOT_OURS : SERVER_REFUSES;

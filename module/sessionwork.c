@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "config.h"
+#include "contended.h"
 #include "effects.h"
 #include "holds.h"
 #include "pass.h"
@@ -25,15 +26,26 @@
 /* Nothing announces the end of a pause or of a load. */
 #define RETRY_MS 20
 
+/* Whether somebody waits for the lock, and the server would let him have it now. */
+static bool mayHandOn(RedisModuleCtx *ctx, RedisModuleString *name, const struct lock *lock) {
+    return lock && serverConsentTo(ctx, name) == SERVER_ACCEPTS;
+}
+
 /* Gives all holds of the owner back, and the lock on. */
 static void giveBack(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                      int64_t now_ms) {
     struct holds holds;
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    bool hand_on = mayHandOn(ctx, name, lock);
     holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
     if (holdsDrop(&holds, owner) > 0) {
         statsCount(STATS_SESSIONS_RELEASED);
         effectsEvent(ctx, name, "lock.released");
-        passHandOn(&holds);
+        if (hand_on || !lock) {
+            passHandOn(&holds);
+        } else {
+            contendedMarkDue(ctx, lock); /* the drain asks again until it may */
+        }
     }
     holdsClose(&holds);
 }

@@ -4,13 +4,15 @@
 #include "effects.h"
 #include "fence.h"
 #include "sessions.h"
+#include "untold.h"
 
-/* A first hold does not inherit the binding of holds that went some other way. */
-static void bind(struct holds *holds, const struct take *take, enum verdict verdict) {
-    if (take->session) {
-        sessionsBind(holds->ctx, holds->name, take->owner, take->session, holds->now_ms);
-    } else if (verdict == VERDICT_GRANT) {
-        sessionsUnbind(RedisModule_GetSelectedDb(holds->ctx), holds->name, take->owner);
+/* A first hold inherits nothing from holds that went some other way: neither their binding, nor
+ * that they are to be given back. */
+static void beginAnew(struct holds *holds, const struct take *take) {
+    int db = RedisModule_GetSelectedDb(holds->ctx);
+    untoldForget(db, holds->name, take->owner);
+    if (!take->session) {
+        sessionsUnbind(db, holds->name, take->owner);
     }
 }
 
@@ -20,7 +22,12 @@ int64_t takeHold(struct holds *holds, const struct take *take, enum verdict verd
         return 0;
     }
     effectsEvent(holds->ctx, holds->name, "lock.granted");
-    bind(holds, take, verdict);
+    if (verdict == VERDICT_GRANT) {
+        beginAnew(holds, take);
+    }
+    if (take->session) {
+        sessionsBind(holds->ctx, holds->name, take->owner, take->session, holds->now_ms);
+    }
     return take->fenced ? fenceIssue(holds->ctx, holds->name, take->owner,
                                      verdict == VERDICT_REENTER, holds->now_ms)
                         : count;

@@ -8,11 +8,11 @@
 #include "reply.h"
 #include "server.h"
 #include "stats.h"
+#include "untold.h"
 
 static struct {
     struct map by_client;   /* the server's handle of a blocked client -> its waiter */
     struct waitgraph graph; /* the requests of those with a client */
-    struct list lost_grants;
 } waiters;
 
 struct waitgraph *waitersGraph(void) {
@@ -195,55 +195,24 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
     contendedEndUse(ctx, lock);
 }
 
-/* ---- grants, and those that nobody was told of ---- */
-
-void waitersFreeLostGrant(struct lostGrant *lost) {
-    for (size_t i = 0; i < lost->name_count; i++) {
-        RedisModule_FreeString(NULL, lost->names[i]);
-    }
-    RedisModule_FreeString(NULL, lost->owner);
-    memFree(lost);
-}
-
-struct lostGrant *waitersNextLostGrant(void) {
-    struct link *first = waiters.lost_grants.first;
-    if (!first) {
-        return NULL;
-    }
-    listRemove(&waiters.lost_grants, first);
-    return LIST_ELEMENT(first, struct lostGrant, in_list);
-}
-
-static void onGrantTold(RedisModuleCtx *ctx, bool delivered, void *data) {
-    struct lostGrant *grant = data;
-    if (delivered) {
-        waitersFreeLostGrant(grant);
-    } else {
-        listAddLast(&waiters.lost_grants, &grant->in_list);
-        alarmSet(ctx, 0);
-    }
-}
+/* ---- grants ---- */
 
 /* What the drain needs to give the hold back, should the client die before it is told. */
-static struct lostGrant *describeGrant(const struct waiter *waiter) {
-    size_t names_size = waiter->standing_count * sizeof(RedisModuleString *);
-    struct lostGrant *grant = memAlloc(sizeof(*grant) + names_size);
-    grant->db = waiter->db;
-    grant->mode = waiter->request.mode;
-    grant->owner = waiter->owner;
-    RedisModule_RetainString(NULL, grant->owner);
-    grant->name_count = waiter->standing_count;
-    for (size_t i = 0; i < grant->name_count; i++) {
-        grant->names[i] = waiter->standings[i].name;
-        RedisModule_RetainString(NULL, grant->names[i]);
+static struct untold *describeGrant(const struct waiter *waiter) {
+    struct untold *untold = untoldNew(waiter->owner, waiter->standing_count);
+    untold->db = waiter->db;
+    untold->mode = waiter->request.mode;
+    for (size_t i = 0; i < untold->name_count; i++) {
+        untold->names[i] = waiter->standings[i].name;
+        RedisModule_RetainString(NULL, untold->names[i]);
     }
-    return grant;
+    return untold;
 }
 
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
     statsCount(STATS_GRANTED_AFTER_WAIT);
     statsWaited(now_ms - waiter->since_ms);
-    answersSendNumber(waiter->bc, answer, onGrantTold, describeGrant(waiter));
+    answersSendNumber(waiter->bc, answer, untoldEnd, describeGrant(waiter));
     leave(ctx, waiter, true);
 }
 

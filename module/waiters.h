@@ -6,7 +6,7 @@
  *      a callback      timed out, connection gone, CLIENT UNBLOCK
  *
  * A waiter that has ended is out of every queue at once, and its client is answered before the
- * server sleeps. A hold whose client dies before that is kept for the drain: waitersNextLostGrant.
+ * server sleeps. A hold whose client dies before that is given back by the drain: see untold.h.
  *
  * A fair waiter (discipline FAIR) outlives its client: when the connection closes it is *detached*,
  * and keeps its place for a while. And since its place is written down in keys, which this file
@@ -118,21 +118,6 @@ struct waitgraph *waitersGraph(void);
 
 /* How many clients wait. */
 size_t waitersCount(void);
-
-/* A hold that was granted to a client which died before it was told. */
-struct lostGrant {
-    struct link in_list;
-    int db;
-    enum lockMode mode;
-    RedisModuleString *owner;
-    size_t name_count;
-    RedisModuleString *names[];
-};
-
-/* The next such hold, or NULL. The caller gives it back, and frees it with waitersFreeLostGrant. */
-struct lostGrant *waitersNextLostGrant(void);
-
-void waitersFreeLostGrant(struct lostGrant *lost);
 
 /* The next fair waiter of this lock whose place is not written down as it is, or NULL; it is not
  * noted any more. One that is `over` is the caller's to free. */

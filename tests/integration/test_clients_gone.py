@@ -197,6 +197,70 @@ def test_hold_given_back_for_the_dead_is_one_of_several(server):
     turn.c_holds_at_once()
 
 
+TAKEN_ANEW = dict(
+    after_force=[RELEASE, KILL, "LOCK.FORCE k"],
+    after_a_release=[RELEASE, KILL, "LOCK.RELEASE k ob"],
+    after_a_delete=[RELEASE, KILL, "DEL k"],
+    after_the_hold_was_removed=[RELEASE, KILL, "HDEL k ob"],
+)
+
+
+@pytest.mark.parametrize("lines", TAKEN_ANEW.values(), ids=TAKEN_ANEW)
+def test_hold_that_the_owner_has_taken_anew_is_not_given_back_for_the_dead(server, lines):
+    """Only ob waits; it is granted, dies, loses that hold, and takes the lock on another connection."""
+    turn = Turn(server)
+    assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
+    assert turn.c.reply() is None
+    turn.say_at_once(*lines, "LOCK.ACQUIRE k ob PX 600000", "LOCK.ACQUIRE z marker PX 600000")
+    wait_for(lambda: server.control.exists("z"), what="the commands to have run")
+    turn.b.wait_closed()
+    turn.c.send("LOCK.ACQUIRE", "k", "oc", "BLOCK", 0)  # what the drain has to do it does before this is blocked
+    turn.c.wait_blocked()
+    assert server.control.hgetall("k") == {"ob": "1"}
+    assert turn.c.is_blocked()
+
+
+def test_hold_taken_anew_on_one_of_two_locks_stays_and_the_other_is_given_back(server, actor):
+    a, b = actor(), actor()
+    assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
+    b.send("LOCK.MACQUIRE", 2, "k", "l", "ob", "PX", 600_000, "BLOCK", 0)
+    b.wait_blocked()
+    lines = [RELEASE, f"CLIENT KILL ID {b.client_id}", "LOCK.FORCE k", "LOCK.ACQUIRE k ob PX 600000"]
+    server.raw_connection().sendall("".join(line + "\r\n" for line in lines).encode())
+    wait_for(lambda: not server.control.exists("l"), what="the other lock to be given back")
+    assert server.control.hgetall("k") == {"ob": "1"}
+
+
+def test_lost_grant_waits_for_the_server_to_take_writes(server):
+    """A hand-on is an acquisition: with too few replicas there is none, and then there is."""
+    turn = Turn(server)
+    turn.say_at_once(RELEASE, KILL, "CONFIG SET min-replicas-to-write 1")
+    turn.b.wait_closed()
+    before = server.control.hgetall("k")
+    server.let_pass(60)
+    assert before == server.control.hgetall("k") == {"ob": "1"}
+    assert not turn.c.has_reply()
+    server.control.config_set("min-replicas-to-write", 0)
+    turn.c_holds_at_once()
+
+
+def test_unloading_while_the_drain_is_being_woken_is_refused_or_safe(make_server):
+    """The server is to call the module once more: what wakes its event loop is no timer that it knows of."""
+    server = make_server(enable_debug_command="yes", enable_module_command="yes")
+    a, b = server.actor(), server.actor()
+    assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
+    b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
+    b.wait_blocked()
+    writer, other = server.raw_connection(), server.actor()
+    writer.sendall(f"DEBUG SLEEP 0.3\r\nCLIENT KILL ID {b.client_id}\r\n".encode())
+    other.send("MODULE", "UNLOAD", "lock")
+    heard = other.outcome()
+    assert server.control.ping()
+    if heard != "OK":
+        wait_for(lambda: other.attempt("MODULE", "UNLOAD", "lock") == "OK", what="the module to be unloaded")
+    assert "lock" not in [module["name"] for module in server.control.module_list()]
+
+
 def test_waiter_that_closes_while_a_release_is_on_its_way_is_passed_over(server):
     """The server reads the close and the release in one turn, in either order."""
     for number in range(20):

@@ -146,3 +146,18 @@ def test_owner_on_hundreds_of_connections_is_one_owner_to_the_search(server):
         server.actor().send("LOCK.ACQUIRE", "k", owner, "BLOCK", 0)
     wait_for(lambda: server.info("lock")["lock_waiters"] == 301, what="all to wait")
     assert server.info("lock")["lock_deadlock_searches_cut"] == 0
+
+
+@pytest.mark.parametrize("field", [":write", "", "mode:write"])
+def test_waiting_for_a_foreign_hash_changes_nothing_of_it(server, actor, field):
+    """Whether the server would take a write is asked by one that must change nothing, whatever is there."""
+    content = {field: "1", "other": "2"}
+    server.control.hset("h", mapping=content)
+    waiter = actor()
+    waiter.send("LOCK.ACQUIRE", "h", "o", "BLOCK", 0)
+    waiter.wait_blocked()
+    server.control.hset("h", "other", "3")  # makes the lock due
+    wait_for(lambda: server.info("commandstats").get("cmdstat_hdel", {}).get("calls", 0) >= 1, what="the drain to ask")
+    assert server.control.hgetall("h") == {**content, "other": "3"}
+    server.control.delete("h")
+    assert waiter.reply() == 1

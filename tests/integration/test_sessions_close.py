@@ -170,3 +170,20 @@ def test_events_and_counters(server, actor):
     after = server.info("lock")
     grown = {name for name in after if after[name] == before[name] + 1 and "session" in name}
     assert grown, f"no counter of sessions released: {after}"
+
+
+def test_handed_on_only_when_the_server_takes_writes(server, actor):
+    """The end of a session frees the lock; to hand it on is an acquisition, for which there are too few replicas."""
+    a = actor()
+    a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    b = begin_to_wait(actor, "w")
+    server.control.config_set("min-replicas-to-write", 1)
+    try:
+        a.kill_socket()
+        wait_for(lambda: not server.control.exists("k"), 10, "the hold to be given back")
+        server.let_pass(60)
+        assert b.is_blocked() and not b.has_reply()
+    finally:
+        server.control.config_set("min-replicas-to-write", 0)
+    assert b.reply() == 1
+    assert holders(server) == {("w", "exclusive"): (1, None)}
