@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from harness import scaled_ms, wait_for
+from harness import scaled, scaled_ms, wait_for
 from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED
 from harness.schedule import answered, as_map, error, granted, run_schedule, schedules
 
@@ -252,7 +252,19 @@ def test_unloading_while_the_drain_is_being_woken_is_refused_or_safe(make_server
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
     b.wait_blocked()
     writer, other = server.raw_connection(), server.actor()
-    writer.sendall(f"DEBUG SLEEP 0.3\r\nCLIENT KILL ID {b.client_id}\r\n".encode())
+
+    def is_asleep():
+        probe = server.raw_connection()
+        probe.settimeout(0.05)
+        probe.sendall(b"PING\r\n")
+        try:
+            return not probe.recv(1)
+        except TimeoutError:
+            return True
+
+    # Read in the turn after the drain's, because it comes while the server sleeps, and before what wakes the drain.
+    writer.sendall(f"DEBUG SLEEP {scaled(0.5)}\r\nCLIENT KILL ID {b.client_id}\r\n".encode())
+    wait_for(is_asleep, what="the server to sleep")
     other.send("MODULE", "UNLOAD", "lock")
     heard = other.outcome()
     assert server.control.ping()
