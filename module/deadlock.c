@@ -14,6 +14,10 @@
 /* A search that takes more steps is given up: these take some 10 ms. */
 #define MOST_STEPS 20000
 
+/* Up to so many fields the server keeps a hash as a list, and walks it to find one. */
+#define MOST_LISTED 512
+#define LISTED_A_STEP 64
+
 /* Of a longer circle the text shows the first and the last waits, of a longer name its beginning.
  */
 #define MOST_SHOWN 8
@@ -184,12 +188,30 @@ static void reachIfHolder(struct waitsearch *search, const struct request *reque
     RedisModule_FreeString(ctx, owner);
 }
 
-/* Looks at the holders, or asks for each waiter whether it is one, whichever are fewer: a lock may
- * have thousands of readers of whom nobody waits for anything. */
+/* How many steps it takes to ask whether an owner holds a lock of so many fields. */
+static size_t stepsToAsk(size_t fields) {
+    return fields > MOST_LISTED ? 1 : 1 + fields / LISTED_A_STEP;
+}
+
+static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) {
+    if (!rulesConflict(asking->mode, holds->mode)) {
+        return; /* readers, of whom none is in a reader's way */
+    }
+    size_t fields = lockkeyFieldCount(holds);
+    size_t steps = stepsToAsk(fields);
+    if (fields > steps * waitersCount()) {
+        waitsearchEachRequest(asking->search, steps, reachIfHolder, asking);
+    } else {
+        holdsEach(holds, reachHolder, asking);
+    }
+}
+
+/* Looks at the holders, or asks for each waiter whether it is one, whichever takes fewer steps: a
+ * lock may have thousands of readers of whom nobody waits for anything. */
 static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     asking->holds = holds;
-    if (holds->shape == HOLDS_READ_WRITE && lockkeyFieldCount(holds) > waitersCount()) {
-        waitsearchEachRequest(asking->search, reachIfHolder, asking);
+    if (holds->shape == HOLDS_READ_WRITE) {
+        reachHoldersOfReadWrite(asking, holds);
     } else {
         holdsEach(holds, reachHolder, asking);
     }

@@ -58,6 +58,7 @@ struct waitqueueSeen {
     int64_t
         before[MODE_COUNT];   /* the ties below this order, as a request for this mode sees them */
     bool holders[MODE_COUNT]; /* who is in the way of such a request */
+    bool asked[MODE_COUNT];   /* all others than the asker, whether they are */
 };
 
 /* All zero is an empty queue. An empty queue owns no memory. */

@@ -30,9 +30,10 @@ struct waitsearch {
     bool asker_stands; /* has a place somewhere already, or may have one without a client */
     size_t steps_left;
     enum waitsearchResult result;
-    /* What is being looked at: owner number `from`, as it waits in `queue`. */
+    /* What is being looked at: owner number `from`, as it waits in `queue` for `mode`. */
     size_t from;
     struct waitqueue *queue;
+    enum lockMode mode;
     bool behind;
     struct reached *reached;
     size_t count, room;
@@ -62,13 +63,18 @@ static bool isAsker(const struct waitsearch *search, const char *owner, size_t l
            memcmp(owner, search->asker->owner, length) == 0;
 }
 
-static bool takeStep(struct waitsearch *search) {
-    if (search->steps_left == 0) {
+static bool takeSteps(struct waitsearch *search, size_t count) {
+    if (goesOn(search) && search->steps_left < count) {
         search->result = WAITSEARCH_GAVE_UP;
-        return false;
     }
-    search->steps_left--;
-    return true;
+    if (goesOn(search)) {
+        search->steps_left -= count;
+    }
+    return goesOn(search);
+}
+
+static bool takeStep(struct waitsearch *search) {
+    return takeSteps(search, 1);
 }
 
 static struct waitqueueSeen *seenIn(struct waitsearch *search, struct waitqueue *queue) {
@@ -83,7 +89,7 @@ static struct waitqueueSeen *seenIn(struct waitsearch *search, struct waitqueue 
 
 /* Returns the first request of this owner, if it waits. */
 static struct request *reach(struct waitsearch *search, const char *owner, size_t length) {
-    if (!goesOn(search) || !takeStep(search)) {
+    if (!takeStep(search)) {
         return NULL;
     }
     bool is_asker = isAsker(search, owner, length);
@@ -179,6 +185,7 @@ static void reachThoseAhead(struct waitsearch *search, enum lockMode mode, int64
 
 static void reachHolders(struct waitsearch *search, enum lockMode mode) {
     search->behind = false;
+    search->mode = mode;
     search->holders(search, search->queue, mode, search->context);
 }
 
@@ -254,7 +261,11 @@ static void lookFromPlace(struct waitsearch *search, const struct place *place) 
         seen->holders[mode] = !is_asker;
         reachHolders(search, mode);
     }
-    if (isHeldByOwner(search, place) || wasLookedFrom(search, seen, mode)) {
+    if (isHeldByOwner(search, place)) {
+        takeStep(search); /* as any other of the owner's places is, among the ties of its queue */
+        return;
+    }
+    if (wasLookedFrom(search, seen, mode)) {
         return;
     }
     bool holders_are_all = place->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
@@ -357,24 +368,29 @@ enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct reque
 
 struct eachRequest {
     struct waitsearch *search;
+    size_t steps; /* for each */
     void (*visit)(struct waitsearch *search, const struct request *request, void *context);
     void *context;
 };
 
 static void visitEntry(struct mapEntry *entry, void *data) {
     const struct eachRequest *each = data;
-    if (goesOn(each->search)) {
+    if (takeSteps(each->search, each->steps)) {
         each->visit(each->search, LIST_ELEMENT(entry, struct request, by_requester), each->context);
     }
 }
 
-void waitsearchEachRequest(struct waitsearch *search,
+void waitsearchEachRequest(struct waitsearch *search, size_t steps,
                            void (*visit)(struct waitsearch *search, const struct request *request,
                                          void *context),
                            void *context) {
-    struct eachRequest each = {search, visit, context};
-    mapEach(&search->graph->by_owner, visitEntry, &each);
-    if (goesOn(search)) {
+    struct eachRequest each = {search, steps, visit, context};
+    bool *asked = &seenIn(search, search->queue)->asked[search->mode];
+    if (!*asked) {
+        *asked = true;
+        mapEach(&search->graph->by_owner, visitEntry, &each);
+    }
+    if (takeSteps(search, steps)) {
         visit(search, search->asker, context);
     }
 }

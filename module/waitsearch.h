@@ -57,9 +57,9 @@ struct waitsearchAim {
     bool first; /* at the head, as whoever holds the lock has to: nobody stands ahead */
 };
 
-/* Whether the wait of `asker`, which stands nowhere yet, would close a circle. Looks at no more
- * than `most` owners and ties. On WAITSEARCH_CIRCLE `*circle` is the caller's, to be freed with
- * memFree. */
+/* Whether the wait of `asker`, which stands nowhere yet, would close a circle. Takes no
+ * more than `most` steps: to look at a holder, a tie, a place is one; for waitsearchEachRequest the
+ * caller says. On WAITSEARCH_CIRCLE `*circle` is the caller's, to be freed with memFree. */
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
                                      const struct waitsearchAim *aim, size_t most,
                                      waitsearchHolders holders, void *context,
@@ -71,9 +71,10 @@ void waitsearchReach(struct waitsearch *search, const char *owner, size_t length
 /* Likewise, and nobody else holds the lock: a plain lock. */
 void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length);
 
-/* Within a waitsearchHolders: calls `visit` for every request in the graph, and for the asker. The
- * shorter way when a lock has more holders than there are waiters. */
-void waitsearchEachRequest(struct waitsearch *search,
+/* Within a waitsearchHolders: calls `visit` for every request in the graph, and for the asker; so
+ * many steps each. The shorter way when a lock has more holders than there are waiters. Asked for
+ * the same once more, as happens when the asker has been looked from only, it visits the asker. */
+void waitsearchEachRequest(struct waitsearch *search, size_t steps,
                            void (*visit)(struct waitsearch *search, const struct request *request,
                                          void *context),
                            void *context);

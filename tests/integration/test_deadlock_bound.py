@@ -5,7 +5,7 @@ import pytest
 from harness import scaled, wait_for
 from harness.schedule import as_map
 
-# The bound of the search, in holders and waiters looked at.
+# The bound of the search: so many holders, ties and places are looked at, or waiters asked whether they hold a lock.
 MOST_STEPS = 20_000
 
 
@@ -126,3 +126,53 @@ def test_more_readers_than_steps_are_no_way_past_the_search(server):
     heard = str(b.attempt("LOCK.RWWRITE", "k", "b", "BLOCK", 0))
     assert heard == "DEADLOCK b waits for k held by r500, r500 waits for l held by b"
     assert counters(server) == (before[0] + 1, before[1])
+
+
+class Crowd:
+    """The asker a wants locks with so many readers each; so many others wait for what a holds, and none of them reads.
+
+    There are fewer who wait than readers, so each of them, and a, is asked for every lock whether it holds that: no
+    step leads anywhere. Only one reader of the last lock waits too, for a.
+    """
+
+    def __init__(self, server, locks, readers, waiters):
+        self.locks, self.asker = locks, server.actor("a")
+        last = f"r{readers - 1}"
+        reads = (("LOCK.RWREAD", f"k{i}", f"r{j}") for i in range(locks) for j in range(readers - 1))
+        assert set(pipelined(server, reads)) == {1}
+        held = [("LOCK.RWREAD", f"k{i}", f"s{i}") for i in range(locks - 1)] + [("LOCK.RWREAD", f"k{locks - 1}", last)]
+        assert set(pipelined(server, [*held, ("LOCK.ACQUIRE", "own", "a")])) == {1}
+        self.sockets = [server.raw_connection() for _ in range(waiters)]
+        for owner, sock in zip((last, *(f"w{i}" for i in range(1, waiters))), self.sockets):
+            sock.sendall(b"LOCK.ACQUIRE own %s BLOCK 0\r\n" % owner.encode())
+        wait_for(lambda: server.info("lock")["lock_waiters"] == waiters, 30, "all to wait")
+
+    def asks(self):
+        self.asker.send("LOCK.MACQUIRE", self.locks, *(f"k{i}" for i in range(self.locks)), "a", "BLOCK", 0)
+        wait_for(lambda: self.asker.has_reply() or self.asker.is_blocked(), 30, "the asker to hear or wait")
+        return str(self.asker.outcome()) if self.asker.has_reply() else None
+
+
+# A hash of up to 512 fields is a list that the server walks, so there each who is asked is a step for every 64 fields,
+# and one: 8 of them.
+CROWDS = {"large hashes": (600, 700, 1), "small hashes": (50, 500, 8)}
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_whoever_is_asked_whether_it_holds_a_lock_is_a_step(server, crowd):
+    waiters, readers, steps = CROWDS[crowd]
+    before = counters(server)
+    most = (MOST_STEPS - 10) // (steps * (waiters + 1))  # a few steps lead from the last lock to a
+    within = Crowd(server, most, readers, waiters)
+    last = f"r{readers - 1}"
+    assert within.asks() == f"DEADLOCK a waits for k{most - 1} held by {last}, {last} waits for own held by a"
+    assert counters(server) == (before[0] + 1, before[1])
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_more_who_are_asked_than_steps_cut_a_search(server, crowd):
+    waiters, readers, steps = CROWDS[crowd]
+    before = counters(server)
+    beyond = Crowd(server, MOST_STEPS // (steps * (waiters + 1)) + 1, readers, waiters)
+    assert beyond.asks() is None
+    assert counters(server) == (before[0], before[1] + 1)

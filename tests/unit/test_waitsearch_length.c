@@ -54,11 +54,11 @@ static void a_long_queue_is_not_walked(void **state) {
     worldEnd(&world);
 }
 
-static void assertStepsNeeded(struct world *world, struct ask ask, size_t needed,
-                              enum waitsearchResult wanted) {
+static void assertStepsNeededWith(waitsearchHolders holders, struct world *world, struct ask ask,
+                                  size_t needed, enum waitsearchResult wanted) {
     for (size_t most = 0; most < needed + 3; most++) {
         struct waitsearchCircle *circle = NULL;
-        enum waitsearchResult result = asksFind(world, &ask, most, lockTellHolds, NULL, &circle);
+        enum waitsearchResult result = asksFind(world, &ask, most, holders, NULL, &circle);
         assert_int_equal(result, most < needed ? WAITSEARCH_GAVE_UP : wanted);
         if (result == WAITSEARCH_CIRCLE) {
             memFree(circle);
@@ -67,6 +67,11 @@ static void assertStepsNeeded(struct world *world, struct ask ask, size_t needed
         }
         assert_int_equal(world->locks[5].queue.ties.length, 0);
     }
+}
+
+static void assertStepsNeeded(struct world *world, struct ask ask, size_t needed,
+                              enum waitsearchResult wanted) {
+    assertStepsNeededWith(lockTellHolds, world, ask, needed, wanted);
 }
 
 static void a_search_gives_up_past_the_bound_and_not_at_it(void **state) {
@@ -114,6 +119,59 @@ static void what_is_told_after_the_circle_is_found_changes_nothing(void **state)
     worldWaits(&world, "c", MODE_WRITE, 2);
     assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_CIRCLE);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 1 a");
+    worldEnd(&world);
+}
+
+/* Whoever is asked whether he holds a lock is a step, whatever the answer. */
+static void those_who_are_asked_are_steps(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    static const char *const others[] = {"v", "w", "x", "y", "z"};
+    worldHolds(&world, "b", MODE_READ, 0);
+    worldHolds(&world, "h", MODE_READ, 1);
+    worldWaits(&world, "b", MODE_WRITE, 1);
+    for (size_t i = 0; i < LENGTH_OF(others); i++) {
+        worldWaits(&world, others[i], MODE_WRITE, 2);
+    }
+    size_t asked = LENGTH_OF(others) + 2; /* and b, and the asker */
+    size_t needed = asked + 1 + asked;    /* for lock 0, then b is reached, then for lock 1 */
+    assertStepsNeededWith(lockTellRequests, &world, asks("a", MODE_WRITE, 0), needed,
+                          WAITSEARCH_NO_CIRCLE);
+    worldEnd(&world);
+}
+
+/* Of those who hold a lock that the asker wants only the asker can be news later. */
+static void nobody_is_asked_twice_for_the_same(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "b", MODE_READ, 0);
+    worldHolds(&world, "c", MODE_READ, 1);
+    worldWaits(&world, "b", MODE_WRITE, 1);
+    worldWaits(&world, "c", MODE_WRITE, 0);
+    /* a, b and c are asked for lock 0, b is reached; likewise for lock 1, c is reached, and waits
+     * for lock 0: a is asked. */
+    assertStepsNeededWith(lockTellRequests, &world, asks("a", MODE_WRITE, 0), 3 + 1 + 3 + 1 + 1,
+                          WAITSEARCH_NO_CIRCLE);
+    worldHolds(&world, "a", MODE_READ, 0);
+    asksAssertAnswer(&world, asksFirst("a", MODE_WRITE, 0), "a 0 b, b 1 c, c 0 a");
+    worldEnd(&world);
+}
+
+/* A place that waits for nobody, because its owner holds that lock, is a step. */
+static void places_of_a_holder_are_steps(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "b", MODE_EXCLUSIVE, 0);
+    worldHolds(&world, "h", MODE_EXCLUSIVE, 1);
+    const size_t waits = 5;
+    for (size_t i = 0; i < waits; i++) {
+        worldWaitsJointly(&world, "b", MODE_EXCLUSIVE, 0, 1);
+    }
+    size_t from_a = 1 + waits;             /* b, who holds lock 0, and the ties there */
+    size_t at_0 = 1 + waits;               /* b once more, and the places */
+    size_t at_1 = 1 + (waits - 1) + waits; /* h; which place is the first; and the ties there */
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), from_a + at_0 + at_1,
+                      WAITSEARCH_NO_CIRCLE);
     worldEnd(&world);
 }
 
@@ -192,6 +250,9 @@ int main(void) {
         UNIT(ties_and_writers_are_steps),
         UNIT(at_the_head_no_step_is_taken_for_those_behind),
         UNIT(what_is_told_after_the_circle_is_found_changes_nothing),
+        UNIT(those_who_are_asked_are_steps),
+        UNIT(nobody_is_asked_twice_for_the_same),
+        UNIT(places_of_a_holder_are_steps),
         UNIT(a_chain_of_ten_thousand_waits),
     };
     return cmocka_run_group_tests_name("waitsearch, length", tests, NULL, NULL);

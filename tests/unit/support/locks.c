@@ -94,5 +94,5 @@ void lockTellRequests(struct waitsearch *search, struct waitqueue *queue, enum l
                       void *context) {
     struct asked asked = {lockOfQueue(queue), mode};
     countCall(context);
-    waitsearchEachRequest(search, tellIfHolder, &asked);
+    waitsearchEachRequest(search, 1, tellIfHolder, &asked);
 }
