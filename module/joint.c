@@ -13,8 +13,12 @@ struct joint *jointNew(size_t room) {
 
 void jointOpen(struct joint *joint, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct jointKey *key = &joint->keys[joint->count++];
-    holdsOpen(&key->opened, ctx, name, now_ms, KEY_TO_WRITE);
-    holdsCloseLeases(&key->opened);
+    enum holdsShape shape = holdsOpen(&key->opened, ctx, name, now_ms, KEY_TO_WRITE);
+    if (shape == HOLDS_WRONG_TYPE) {
+        holdsClose(&key->opened);
+    } else {
+        holdsCloseLeases(&key->opened);
+    }
     key->holds = &key->opened;
 }
 

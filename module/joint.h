@@ -31,10 +31,11 @@ struct joint {
 /* With room for so many keys. To be closed with jointClose. */
 struct joint *jointNew(size_t room);
 
-/* Opens one more lock for writing, in the selected database. `name` must outlive the joint. The
- * leases of a read-write lock are closed again, until they are asked for: two locks may share their
- * side keys (`a` and `{a}`), and opening the second takes away, under the handle of the first, what
- * is over. */
+/* Opens one more lock for writing, in the selected database. `name` must outlive the joint. Nothing
+ * stays open that opening another lock may take away under the handle, which is what is over among
+ * its leases: the leases of a read-write lock are closed again, until they are asked for, because
+ * two locks may share their side keys (`a` and `{a}`); and so is a key that is no lock, because it
+ * may be another lock's side key. */
 void jointOpen(struct joint *joint, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
 
 /* Closes what was opened, and frees the joint. */

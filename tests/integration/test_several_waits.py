@@ -390,3 +390,20 @@ def test_five_hundred_that_wait_for_the_same_keys_come_one_after_another(server,
     assert pipeline.execute() == [3] * (size + 1)
     assert [sock.recv(16) for sock in waiters] == [b":3\r\n"] * size
     assert server.control.exists("k0", "k1", "k2") == 0
+
+
+def test_side_key_of_another_of_the_keys_goes_while_both_are_looked_at(server, actor):
+    """In the very millisecond in which the leases end, opening the one deletes the other."""
+    c = actor("c")
+    for _ in range(20):
+        pipeline = server.control.pipeline(transaction=True)
+        for owner in ("oa", "ob"):
+            pipeline.execute_command("LOCK.RWREAD", "k", owner, "PX", 5)
+        assert pipeline.execute() == [1, 1]
+        for names in (("lock:lease:{k}", "k"), ("k", "lock:lease:{k}")):
+            heard = None
+            while heard != 2:
+                heard = c.attempt("LOCK.MACQUIRE", 2, *names, "oc")
+                assert heard == 2 or code_of(heard) == "WRONGTYPE"
+            assert c.call("LOCK.MRELEASE", 2, *names, "oc") == 2
+    assert server.control.dbsize() == 0
