@@ -105,48 +105,90 @@ void jointTake(struct joint *joint, const struct take *take) {
     }
 }
 
-/* ---- for the grant pass ---- */
-
-/* Opens all locks of the waiter but the one that is open already. */
-static struct joint *openFor(struct holds *holds, const struct waiter *waiter) {
-    struct joint *joint = jointNew(waiter->standing_count);
-    for (size_t i = 0; i < waiter->standing_count; i++) {
-        RedisModuleString *name = waiter->standings[i].name;
-        if (RedisModule_StringCompare(name, holds->name) == 0) {
-            addOpen(joint, holds);
-        } else {
-            jointOpen(joint, holds->ctx, name, holds->now_ms);
-        }
-    }
-    return joint;
-}
+/* ---- for the grant pass: whether a waiter fits ---- */
 
 static bool isAtHead(const struct place *place) {
     return waitqueueFirst(place->queue) == place;
 }
 
-/* Whether a client could write this key now. Asked of the other keys: whoever runs the pass has
- * seen to its own. In a cluster one key of a slot may have gone ahead to another node. */
-static bool isServed(const struct jointKey *key) {
-    return key->holds != &key->opened || !serverIsCluster() ||
-           serverConsentTo(key->holds->ctx, key->holds->name) == SERVER_ACCEPTS;
+/* Whether a client could write this key now. In a cluster one key of a slot may have gone ahead to
+ * another node. */
+static bool isServed(RedisModuleCtx *ctx, RedisModuleString *name) {
+    return !serverIsCluster() || serverConsentTo(ctx, name) == SERVER_ACCEPTS;
 }
 
-/* Like jointJudge, for who stands in all the queues. */
-static enum grantResult judgeWaiter(struct joint *joint, const struct waiter *waiter) {
+/* Like judgeHolds, for who stands in all the queues. */
+static enum grantResult judgeStanding(struct jointKey *key, const struct waiter *waiter,
+                                      const struct standing *standing) {
+    enum grantResult result = judgeHolds(key, waiter->owner);
+    bool has_to_be_first = result == GRANT_DONE && key->verdict == VERDICT_GRANT;
+    return has_to_be_first && !isAtHead(&standing->place) ? GRANT_BUSY : result;
+}
+
+static bool isOpen(const struct holds *holds, const struct standing *standing) {
+    return RedisModule_StringCompare(standing->name, holds->name) == 0;
+}
+
+/* Opens one lock of the waiter and judges it; but that of the pass is open already, and whoever runs
+ * the pass has asked for its key. Any other key is asked for before it is opened: the question is a
+ * write by another way, which on Redis 7.0 may find the key expired, and free it under a handle. */
+static enum grantResult lookAtOne(struct holds *holds, const struct waiter *waiter,
+                                  const struct standing *standing) {
+    struct jointKey key = {.holds = holds};
+    if (isOpen(holds, standing)) {
+        return judgeStanding(&key, waiter, standing);
+    }
+    if (!isServed(holds->ctx, standing->name)) {
+        return GRANT_BUSY;
+    }
+    key.holds = &key.opened;
+    holdsOpen(&key.opened, holds->ctx, standing->name, holds->now_ms, KEY_TO_WRITE);
+    enum grantResult result = judgeStanding(&key, waiter, standing);
+    holdsClose(&key.opened);
+    return result;
+}
+
+/* Looks for a lock that does not fit; its answer is that for all. What the others would say changes
+ * nothing: every such answer means to wait on, until a pass of that lock looks again, but for
+ * GRANT_TOO_MANY_HOLDS, which never fits and is found before the waiter could be granted.
+ *
+ * Begins with the lock that was in the way the last time, and goes on from there. So as long as that
+ * stays in the way, a pass opens this one only, however many the waiter wants. And since nobody
+ * takes a free lock whose head waits for several, all the passes together open each about once. */
+static enum grantResult lookAtEach(struct holds *holds, struct waiter *waiter) {
     enum grantResult result = GRANT_DONE;
-    for (size_t i = 0; i < joint->count; i++) {
-        struct jointKey *key = &joint->keys[i];
-        enum grantResult one = judgeHolds(key, waiter->owner);
-        bool is_behind = key->verdict == VERDICT_GRANT && !isAtHead(&waiter->standings[i].place);
-        if (one == GRANT_DONE && (is_behind || !isServed(key))) {
-            one = GRANT_BUSY;
-        }
-        if (outweighs(one, result)) {
-            result = one;
+    for (size_t i = 0; result == GRANT_DONE && i < waiter->standing_count; i++) {
+        result = lookAtOne(holds, waiter, &waiter->standings[waiter->in_the_way]);
+        if (result == GRANT_DONE) {
+            waiter->in_the_way = (waiter->in_the_way + 1) % waiter->standing_count;
         }
     }
     return result;
+}
+
+/* ---- for the grant pass: taking them all ---- */
+
+/* Opens all locks of the waiter but the one that is open already. */
+static struct joint *openFor(struct holds *holds, const struct waiter *waiter) {
+    struct joint *joint = jointNew(waiter->standing_count);
+    for (size_t i = 0; i < waiter->standing_count; i++) {
+        if (isOpen(holds, &waiter->standings[i])) {
+            addOpen(joint, holds);
+        } else {
+            jointOpen(joint, holds->ctx, waiter->standings[i].name, holds->now_ms);
+        }
+    }
+    return joint;
+}
+
+/* Judges them anew, together: on Redis 7.0 a lease may have ended since each was looked at. */
+static bool stillFit(struct joint *joint, const struct waiter *waiter) {
+    for (size_t i = 0; i < joint->count; i++) {
+        if (judgeStanding(&joint->keys[i], waiter, &waiter->standings[i]) != GRANT_DONE) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Whether the owner that stands here has another place in the same queue. */
@@ -173,7 +215,7 @@ static void noteTaken(struct joint *joint, struct holds *holds, struct waiter *w
     }
 }
 
-static void grantAll(struct joint *joint, struct holds *holds, struct waiter *waiter) {
+static void grantOpen(struct joint *joint, struct holds *holds, struct waiter *waiter) {
     struct take take = takeOfWaiter(waiter);
     jointTake(joint, &take);
     noteTaken(joint, holds, waiter);
@@ -183,14 +225,22 @@ static void grantAll(struct joint *joint, struct holds *holds, struct waiter *wa
     waitersGrant(holds->ctx, waiter, (int64_t)joint->count, holds->now_ms);
 }
 
-bool jointGrant(struct holds *holds, struct waiter *waiter) {
+static bool grantAll(struct holds *holds, struct waiter *waiter) {
     struct joint *joint = openFor(holds, waiter);
-    enum grantResult result = judgeWaiter(joint, waiter);
-    if (result == GRANT_DONE) {
-        grantAll(joint, holds, waiter);
-    } else if (result == GRANT_TOO_MANY_HOLDS) {
-        waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
+    bool fit = stillFit(joint, waiter);
+    if (fit) {
+        grantOpen(joint, holds, waiter);
     }
     jointClose(joint);
-    return result == GRANT_DONE || result == GRANT_TOO_MANY_HOLDS;
+    return fit;
+}
+
+bool jointGrant(struct holds *holds, struct waiter *waiter) {
+    holdsCloseLeases(holds); /* as jointOpen does, because of the others */
+    enum grantResult result = lookAtEach(holds, waiter);
+    if (result == GRANT_TOO_MANY_HOLDS) {
+        waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
+        return true;
+    }
+    return result == GRANT_DONE && grantAll(holds, waiter);
 }

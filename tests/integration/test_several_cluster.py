@@ -1,5 +1,7 @@
 """Several keys at once in a cluster: they are of one slot, and who waits for them goes where it goes."""
 
+import random
+
 import pytest
 
 from harness import code_of, wait_for
@@ -117,3 +119,30 @@ def test_key_that_another_node_has_given_away_is_not_granted_here(nodes, key, na
     heard = waiter.outcome(timeout=10)
     assert is_redirection(heard), heard
     assert one.actor.call("DBSIZE") == 0
+
+
+def asked_in(node, command):
+    """How many keys the node asks itself for whether it may write them, which it does by HDEL, within this command."""
+    pipeline = node.server.control.pipeline(transaction=True)
+    for words in (("INFO", "commandstats"), command, ("INFO", "commandstats")):
+        pipeline.execute_command(*words)
+    before, _, after = pipeline.execute()
+    return after["cmdstat_hdel"]["calls"] - before.get("cmdstat_hdel", {"calls": 0})["calls"]
+
+
+@pytest.mark.parametrize("order", ["forwards", "backwards", "at random"])
+def test_release_looks_at_the_key_that_is_in_the_way(nodes, key, order):
+    """Of however many. Each key is looked at about once for all the keys that come free, not once for each of these."""
+    one, _ = nodes
+    many = [f"{{{key[0]}}}{i}" for i in range(100)]
+    assert one.actor.call("LOCK.MACQUIRE", len(many), *many, "oa", "PX", LONG) == len(many)
+    waiter = waits_for(one, many, "ob")
+    shuffled = random.Random(1).sample(many, len(many))
+    gone = {"forwards": many, "backwards": many[::-1], "at random": shuffled}[order][:-1]
+    asked = sum(asked_in(one, ("LOCK.RELEASE", name, "oa")) for name in gone)
+    # At each release one that is in the way; and each once that has come free.
+    assert len(gone) // 2 < asked <= 2 * len(many)
+    assert not waiter.has_reply()
+    [last] = set(many) - set(gone)
+    assert one.actor.call("LOCK.RELEASE", last, "oa") == 0
+    assert waiter.reply() == len(many)
