@@ -188,12 +188,19 @@ unsigned long long sessionsClientOf(int db, RedisModuleString *name, RedisModule
     return binding ? binding->client_id : 0;
 }
 
+/* A binding to this connection, or NULL. */
+static struct binding *boundTo(unsigned long long client_id) {
+    return ofClient(mapFind(&sessions.by_client, (const char *)&client_id, sizeof(client_id)));
+}
+
 void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64_t now_ms) {
+    struct binding *binding = boundTo(client_id);
+    if (!binding) {
+        return; /* as most: the line of the closed, which may be long, is not for them to walk */
+    }
     int64_t due_ms = now_ms + configSessionGraceMs();
     struct link *place = placeAmongClosed(due_ms);
-    struct mapEntry *entry;
-    while ((entry = mapFind(&sessions.by_client, (const char *)&client_id, sizeof(client_id)))) {
-        struct binding *binding = ofClient(entry);
+    for (; binding; binding = boundTo(client_id)) {
         detach(binding);
         binding->due_ms = due_ms;
         listInsertBefore(&sessions.closed, place, &binding->in_line);
