@@ -62,8 +62,7 @@ struct waiter {
     bool noted; /* stands in the lock's `fair.unwritten` */
     size_t key_count;
     size_t standing_count; /* in how many of its keys' queues it stands, or has stood */
-    size_t
-        in_the_way; /* the key, by number, that was in the way when it was last judged; see joint.c */
+    size_t in_the_way;     /* the number of the key that did not fit the last time; see joint.c */
     struct standing standings[];
 };
 
