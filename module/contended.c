@@ -129,15 +129,24 @@ void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock) {
     }
 }
 
+void contendedNote(RedisModuleCtx *ctx, struct lock *lock, unsigned notes) {
+    lock->notes |= notes;
+    contendedMarkDue(ctx, lock);
+}
+
+bool contendedTakeNote(struct lock *lock, enum contendedNote note) {
+    bool noted = lock->notes & note;
+    lock->notes &= ~(unsigned)note;
+    return noted;
+}
+
 static void markDue(struct mapEntry *entry, void *ctx) {
-    contendedMarkDue(ctx, fromEntry(entry));
-    fromEntry(entry)->edited = true;   /* SWAPDB may bring a holder who waits here */
-    fromEntry(entry)->flushed = false; /* DEBUG RELOAD flushes, and then loads */
+    contendedNote(ctx, fromEntry(entry), CONTENDED_EDITED); /* SWAPDB may bring a holder who waits */
+    contendedTakeNote(fromEntry(entry), CONTENDED_FLUSHED); /* DEBUG RELOAD flushes, then loads */
 }
 
 static void markFlushed(struct mapEntry *entry, void *ctx) {
-    markDue(entry, ctx);
-    fromEntry(entry)->flushed = true;
+    contendedNote(ctx, fromEntry(entry), CONTENDED_EDITED | CONTENDED_FLUSHED);
 }
 
 void contendedMarkAllDue(RedisModuleCtx *ctx, int db, bool flushed) {

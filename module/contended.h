@@ -29,6 +29,13 @@ struct fairState {
     bool trees;         /* the server keeps the keys as trees: fairqueueGrowTrees */
 };
 
+/* What has happened to a lock since the last pass over it, one bit each. */
+enum contendedNote {
+    CONTENDED_EDITED = 1 << 0,      /* somebody else may have written to the key */
+    CONTENDED_LEASE_ENDED = 1 << 1, /* the server has told that the key expired */
+    CONTENDED_FLUSHED = 1 << 2      /* its keys have been flushed */
+};
+
 struct lock {
     struct mapEntry by_name;
     struct link in_due;
@@ -38,10 +45,8 @@ struct lock {
     int db;
     bool in_use; /* see contendedUse */
     bool due;
-    bool flushed;     /* its keys have been flushed since the last pass */
-    bool edited;      /* somebody has changed the key by hand since the last pass */
-    bool lease_ended; /* since the last pass the server told that the key expired */
     bool has_timer;
+    unsigned notes; /* of enum contendedNote */
     RedisModuleTimerID timer;
     int64_t timer_at_ms;
 };
@@ -76,9 +81,15 @@ size_t contendedCount(void);
  * in every callback. */
 void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock);
 
+/* Likewise, and notes what it was: `notes`, of enum contendedNote. */
+void contendedNote(RedisModuleCtx *ctx, struct lock *lock, unsigned notes);
+
 /* Likewise for every contended lock of this database, or of CONTENDED_EVERY_DB. `flushed` says that
  * its keys are gone. */
 void contendedMarkAllDue(RedisModuleCtx *ctx, int db, bool flushed);
+
+/* Whether this is noted of the lock. It is not any more: the caller works it off. */
+bool contendedTakeNote(struct lock *lock, enum contendedNote note);
 
 /* The note that waits longest, or NULL. */
 struct lock *contendedFirstDue(void);

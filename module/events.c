@@ -17,9 +17,11 @@ static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisMod
     (void)event;
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), key);
     if (lock) {
-        lock->lease_ended = lock->lease_ended || type == REDISMODULE_NOTIFY_EXPIRED;
-        lock->edited = true;
-        contendedMarkDue(ctx, lock);
+        unsigned notes = CONTENDED_EDITED;
+        if (type == REDISMODULE_NOTIFY_EXPIRED) {
+            notes |= CONTENDED_LEASE_ENDED;
+        }
+        contendedNote(ctx, lock, notes);
     }
     return REDISMODULE_OK;
 }

@@ -209,8 +209,7 @@ static void noteTaken(struct joint *joint, struct holds *holds, struct waiter *w
         }
         contendedWatch(holds->ctx, lock, holdsNextEnd(joint->keys[i].holds), holds->now_ms);
         if (standsTwice(place)) {
-            lock->edited = true;
-            contendedMarkDue(holds->ctx, lock);
+            contendedNote(holds->ctx, lock, CONTENDED_EDITED);
         }
     }
 }

@@ -116,16 +116,13 @@ static void grantToHolder(struct holds *holds, struct lock *lock) {
 /* The pass itself, with what has happened to the lock since the last one. Every way here works all
  * of its notes off, because the notes are cleared afterwards. */
 static void passOver(struct holds *holds, struct lock *lock) {
-    if (lock->flushed) {
-        lock->flushed = false;
+    if (contendedTakeNote(lock, CONTENDED_FLUSHED)) {
         fairnessFlushed(holds->ctx, lock, holds->now_ms);
     }
-    if (lock->edited) {
-        lock->edited = false;
+    if (contendedTakeNote(lock, CONTENDED_EDITED)) {
         grantToHolder(holds, lock);
     }
-    if (lock->lease_ended) {
-        lock->lease_ended = false;
+    if (contendedTakeNote(lock, CONTENDED_LEASE_ENDED)) {
         statsCount(STATS_LEASE_ENDS);
         effectsEvent(holds->ctx, holds->name, "lock.expired");
     }
