@@ -83,8 +83,12 @@ static void forgetTable(RedisModuleCtx *ctx) {
     }
 }
 
+bool contendedIsWritten(const struct lock *lock) {
+    return listIsEmpty(&lock->fair.unwritten) && !(lock->notes & CONTENDED_OTHER_PLACES);
+}
+
 void contendedDropIfIdle(RedisModuleCtx *ctx, struct lock *lock) {
-    if (lock->in_use || waitqueueFirst(&lock->queue) || !listIsEmpty(&lock->fair.unwritten)) {
+    if (lock->in_use || waitqueueFirst(&lock->queue) || !contendedIsWritten(lock)) {
         return;
     }
     contendedClearDue(lock);
@@ -140,20 +144,40 @@ bool contendedTakeNote(struct lock *lock, enum contendedNote note) {
     return noted;
 }
 
-static void markDue(struct mapEntry *entry, void *ctx) {
-    contendedNote(ctx, fromEntry(entry), CONTENDED_EDITED); /* SWAPDB may bring a holder who waits */
-    contendedTakeNote(fromEntry(entry), CONTENDED_FLUSHED); /* DEBUG RELOAD flushes, then loads */
+/* The same thing happens to many locks. */
+struct event {
+    RedisModuleCtx *ctx;
+    unsigned notes;
+};
+
+static void noteEvent(struct mapEntry *entry, void *data) {
+    const struct event *event = data;
+    contendedNote(event->ctx, fromEntry(entry), event->notes);
 }
 
-static void markFlushed(struct mapEntry *entry, void *ctx) {
-    contendedNote(ctx, fromEntry(entry), CONTENDED_EDITED | CONTENDED_FLUSHED);
-}
-
-void contendedMarkAllDue(RedisModuleCtx *ctx, int db, bool flushed) {
+void contendedNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
+    struct event event = {ctx, notes};
     for (int i = 0; i < table.db_count; i++) {
         if (db == CONTENDED_EVERY_DB || db == i) {
-            mapEach(&table.by_db[i], flushed ? markFlushed : markDue, ctx);
+            mapEach(&table.by_db[i], noteEvent, &event);
         }
+    }
+}
+
+/* DEBUG RELOAD flushes and loads: its flush has taken nobody's place away. Yet what it loads may be
+ * of another time than the waiters, or of after a flush by somebody else. */
+static void noteLoaded(struct mapEntry *entry, void *ctx) {
+    struct lock *lock = fromEntry(entry);
+    contendedTakeNote(lock, CONTENDED_FLUSHED);
+    contendedNote(ctx, lock, CONTENDED_EDITED);
+    if (lock->fair.loaded) {
+        contendedNote(ctx, lock, CONTENDED_OTHER_PLACES);
+    }
+}
+
+void contendedLoaded(RedisModuleCtx *ctx) {
+    for (int i = 0; i < table.db_count; i++) {
+        mapEach(&table.by_db[i], noteLoaded, ctx);
     }
 }
 
@@ -190,7 +214,7 @@ void contendedWatch(RedisModuleCtx *ctx, struct lock *lock, int64_t at_ms, int64
 static void lookAtSlots(RedisModuleCtx *ctx, void *data) {
     (void)data;
     table.has_slot_timer = false;
-    contendedMarkAllDue(ctx, CONTENDED_EVERY_DB, false);
+    contendedNoteAll(ctx, CONTENDED_EVERY_DB, CONTENDED_LOOK);
     contendedWatchSlots(ctx);
 }
 

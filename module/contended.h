@@ -29,12 +29,17 @@ struct fairState {
     bool trees;         /* the server keeps the keys as trees: fairqueueGrowTrees */
 };
 
-/* What has happened to a lock since the last pass over it, one bit each. */
+/* What has happened to a lock since the last look at it, one bit each. Causes add up: a note stays
+ * until it is worked off, whatever else happens; only a load makes a flush void. */
 enum contendedNote {
-    CONTENDED_EDITED = 1 << 0,      /* somebody else may have written to the key */
+    CONTENDED_EDITED = 1 << 0,      /* the key may have a holder who waits here */
     CONTENDED_LEASE_ENDED = 1 << 1, /* the server has told that the key expired */
-    CONTENDED_FLUSHED = 1 << 2      /* its keys have been flushed */
+    CONTENDED_FLUSHED = 1 << 2,     /* its keys have been flushed */
+    CONTENDED_OTHER_PLACES = 1 << 3 /* its fair queue's keys may not be what memory wrote */
 };
+
+/* No note: nothing is known to have happened, it is only time to look. */
+#define CONTENDED_LOOK 0U
 
 struct lock {
     struct mapEntry by_name;
@@ -58,8 +63,8 @@ struct lock *contendedFind(int db, RedisModuleString *name);
 /* Likewise, but made when there is none; then the caller adds a place to its queue. */
 struct lock *contendedFindOrMake(int db, RedisModuleString *name);
 
-/* Forgets the lock, its notes and its timer, if nobody stands in its queue any more and all that is
- * to be written down is. To be called after each removal from the queue; the pointer may be dead
+/* Forgets the lock, its notes and its timer, if nobody stands in its queue any more and its fair
+ * queue's keys say so. To be called after each removal from the queue; the pointer may be dead
  * afterwards. */
 void contendedDropIfIdle(RedisModuleCtx *ctx, struct lock *lock);
 
@@ -74,6 +79,9 @@ void contendedEndUse(RedisModuleCtx *ctx, struct lock *lock);
 /* The lock in whose queue this place stands. */
 struct lock *contendedOfPlace(struct place *place);
 
+/* Whether the keys of its fair queue say what memory knows. */
+bool contendedIsWritten(const struct lock *lock);
+
 /* How many locks are contended. */
 size_t contendedCount(void);
 
@@ -84,9 +92,11 @@ void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock);
 /* Likewise, and notes what it was: `notes`, of enum contendedNote. */
 void contendedNote(RedisModuleCtx *ctx, struct lock *lock, unsigned notes);
 
-/* Likewise for every contended lock of this database, or of CONTENDED_EVERY_DB. `flushed` says that
- * its keys are gone. */
-void contendedMarkAllDue(RedisModuleCtx *ctx, int db, bool flushed);
+/* Likewise for every contended lock of this database, or of CONTENDED_EVERY_DB. */
+void contendedNoteAll(RedisModuleCtx *ctx, int db, unsigned notes);
+
+/* A data set has been loaded: the keys are those of the file, whatever was flushed before. */
+void contendedLoaded(RedisModuleCtx *ctx);
 
 /* Whether this is noted of the lock. It is not any more: the caller works it off. */
 bool contendedTakeNote(struct lock *lock, enum contendedNote note);

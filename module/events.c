@@ -30,7 +30,8 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     (void)event;
     const RedisModuleFlushInfo *flush = data;
     if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
-        contendedMarkAllDue(ctx, flush->dbnum < 0 ? CONTENDED_EVERY_DB : flush->dbnum, true);
+        contendedNoteAll(ctx, flush->dbnum < 0 ? CONTENDED_EVERY_DB : flush->dbnum,
+                         CONTENDED_FLUSHED);
     }
 }
 
@@ -40,27 +41,33 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)event;
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
-    contendedMarkAllDue(ctx, swap->dbnum_first, false);
-    contendedMarkAllDue(ctx, swap->dbnum_second, false);
+    contendedNoteAll(ctx, swap->dbnum_first, CONTENDED_EDITED);
+    contendedNoteAll(ctx, swap->dbnum_second, CONTENDED_EDITED);
 }
 
-/* A load or a new role: the keys may be others now. */
-static void onNewData(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+static void beginAnew(void) {
+    effectsListenersMayHaveChanged();
+    fairqueueRestarted(RedisModule_Milliseconds());
+}
+
+static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)subevent;
     (void)data;
-    effectsListenersMayHaveChanged();
-    fairqueueRestarted(RedisModule_Milliseconds());
-    contendedMarkAllDue(ctx, CONTENDED_EVERY_DB, false);
+    beginAnew();
+    contendedLoaded(ctx);
 }
 
 /* As soon as we are a replica the holds are the master's: should we be promoted again, even before
  * the next turn of renewals, none of them is a session's of ours. */
 static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event;
+    (void)data;
     if (subevent == REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA) {
         sessionsForgetAll();
     }
-    onNewData(ctx, event, subevent, data);
+    beginAnew();
+    contendedNoteAll(ctx, CONTENDED_EVERY_DB, CONTENDED_EDITED);
 }
 
 static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
@@ -107,7 +114,7 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
     /* As few as will do: the server looks through all subscriptions twice in each turn of its loop.
      */
     const struct subscription always[] = {
-        {RedisModuleEvent_Loading, onNewData},
+        {RedisModuleEvent_Loading, onLoad},
         {RedisModuleEvent_ReplicationRoleChanged, onRole},
         {RedisModuleEvent_ForkChild, onListener},
     };

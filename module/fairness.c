@@ -107,7 +107,22 @@ static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     }
 }
 
+/* What is in the keys is not what memory wrote there: makes it so, whatever it is. */
+static void writeAnew(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+    waitersForgetUnwritten(lock); /* that is done with the rest */
+    fairqueueClear(fq);
+    struct place *place = waitqueueFirst(&lock->queue);
+    for (; place; place = waitqueueNext(place)) {
+        if (place->request->discipline == FAIR) {
+            fairnessEnter(fq, lock, waitersOfPlace(place), now_ms);
+        }
+    }
+}
+
 static void writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+    if (contendedTakeNote(lock, CONTENDED_OTHER_PLACES)) {
+        writeAnew(fq, lock, now_ms);
+    }
     struct waiter *waiter;
     while ((waiter = waitersNextUnwritten(lock))) {
         writePlace(fq, lock, waiter, now_ms);
@@ -116,7 +131,7 @@ static void writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
 }
 
 void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
-    if (listIsEmpty(&lock->fair.unwritten) && !needsRefresh(lock, now_ms)) {
+    if (contendedIsWritten(lock) && !needsRefresh(lock, now_ms)) {
         return;
     }
     struct fairqueue fq;
@@ -199,23 +214,18 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
     contendedWatch(fq->ctx, lock, fairnessNextLook(lock), now_ms);
 }
 
-void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
-    struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, lock->name, &lock->fair.names, KEY_TO_WRITE);
+void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
     struct place *next;
     for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
         struct waiter *waiter = waitersOfPlace(place);
         next = waitqueueNext(place);
-        if (place->request->discipline != FAIR) {
-            continue;
-        }
-        if (waiter->bc) {
-            fairnessEnter(&fq, lock, waiter, now_ms);
-        } else {
+        if (!waiter->bc) {
             waitersEnd(ctx, waiter, WAITERS_CANCELLED);
         }
     }
-    fairqueueClose(&fq);
+    if (lock->fair.loaded) {
+        lock->notes |= CONTENDED_OTHER_PLACES;
+    }
 }
 
 int64_t fairnessNextLook(const struct lock *lock) {

@@ -44,9 +44,9 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
  * nothing to do. */
 void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
-/* The keys have been flushed: reserved places are gone with them, live ones are written down again.
- * The lock must be in use. */
-void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+/* The keys have been flushed: reserved places are gone with them, and fairnessWriteDown will write
+ * live ones again. The lock must be in use. */
+void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
 
 /* When fairnessWriteDown will have something to do even if nobody comes or goes; INT64_MAX = never.
  */

@@ -117,7 +117,7 @@ static void grantToHolder(struct holds *holds, struct lock *lock) {
  * of its notes off, because the notes are cleared afterwards. */
 static void passOver(struct holds *holds, struct lock *lock) {
     if (contendedTakeNote(lock, CONTENDED_FLUSHED)) {
-        fairnessFlushed(holds->ctx, lock, holds->now_ms);
+        fairnessFlushed(holds->ctx, lock);
     }
     if (contendedTakeNote(lock, CONTENDED_EDITED)) {
         grantToHolder(holds, lock);

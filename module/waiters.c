@@ -173,6 +173,7 @@ struct waiter *waitersNextUnwritten(struct lock *lock) {
 }
 
 void waitersForgetUnwritten(struct lock *lock) {
+    contendedTakeNote(lock, CONTENDED_OTHER_PLACES);
     struct waiter *waiter;
     while ((waiter = waitersNextUnwritten(lock))) {
         if (waiter->over) {

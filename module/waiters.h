@@ -124,7 +124,8 @@ size_t waitersCount(void);
  * noted any more. One that is `over` is the caller's to free. */
 struct waiter *waitersNextUnwritten(struct lock *lock);
 
-/* Forgets what is not written down of this lock: its keys are another node's now. */
+/* Forgets what is not written down of this lock: its keys are another node's now, or all that
+ * memory knows is written anew. */
 void waitersForgetUnwritten(struct lock *lock);
 
 /* Forgets every waiter of this lock that has no client, without a trace in the keys: they are

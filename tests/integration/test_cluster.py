@@ -273,3 +273,40 @@ def test_move_that_is_called_off_changes_nothing(nodes, key):
     assert as_map(scene.a.call("LOCK.INFO", name))["waiting"] == 2
     assert scene.a.call("LOCK.RELEASE", name, "oa") == 0
     assert scene.b.reply() == 1
+
+
+# The look at the slots
+
+
+def _cpu_seconds(server):
+    found = server.info("cpu")
+    return found["used_cpu_user"] + found["used_cpu_sys"]
+
+
+def _cost_of_looks(server, locks):
+    """The server's CPU time while it looks at each of so many locks three times."""
+
+    def passes():
+        # Before each the drain asks the server by an HDEL.
+        return server.info("commandstats").get("cmdstat_hdel", {"calls": 0})["calls"]
+
+    before, end = _cpu_seconds(server), passes() + 3 * locks
+    wait_for(lambda: passes() >= end, 30, "looks at the slots")
+    return _cpu_seconds(server) - before
+
+
+def test_look_at_the_slots_does_not_ask_every_holder(make_server):
+    """It costs with 50,000 readers of a lock what it costs with one."""
+    server = make_server(cluster_enabled="yes")
+    server.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, LAST)
+    wait_for(Node(server).is_up, 20, "the cluster to be whole")
+    locks = [f"k{number}" for number in range(10)]
+    for lock in locks:
+        server.control.execute_command("LOCK.RWREAD", lock, "o", "PX", LONG)
+        server.actor().send("LOCK.RWWRITE", lock, "w", "BLOCK", 0)
+    wait_for(lambda: server.info("lock")["lock_waiters"] == len(locks), what="all to wait")
+    with_one = _cost_of_looks(server, len(locks))
+    for lock in locks:
+        server.control.hset(lock, mapping={f"o{number}": 1 for number in range(50_000)})
+    server.settle()
+    assert _cost_of_looks(server, len(locks)) < 4 * with_one

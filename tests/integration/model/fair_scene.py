@@ -126,14 +126,14 @@ def written(server, key=KEY, db=0):
     return [(owner, ticket, by_owner[owner]) for owner, ticket in tickets]
 
 
-def written_is_right(server, key=KEY, restarted=False):
+def written_is_right(server, key=KEY, restarted=False, db=0):
     """Whether the keys say what memory knows, tickets grow and both keys live long enough.
 
     After a restart they still have the deadlines of those who have not come back, not their reserves.
     Raises AssertionError if something is wrong, for wait_for: the drain writes a moment later.
     """
-    fair = [waiter for waiter in waiters(server, key) if waiter["fair"]]
-    now, places = server.now_ms(), written(server, key)
+    fair = [waiter for waiter in waiters(server, key, db) if waiter["fair"]]
+    now, places = server.now_ms(), written(server, key, db)
     there, here = [owner for owner, _, _ in places], [waiter["owner"] for waiter in fair]
     assert there == here, f"written down are {there}, in memory {here}"
     tickets = [ticket for _, ticket, _ in places]
@@ -143,13 +143,14 @@ def written_is_right(server, key=KEY, restarted=False):
         of_before = restarted and waiter["client"] is None
         right = of_before or left == end == math.inf or abs(now + left - end) < scaled(1000)
         assert right, f"the place of {waiter['owner']} ends at {end}, in memory in {left} ms, now it is {now}"
-    assert_lives_long_enough(server, key, [end for _, _, end in places])
+    assert_lives_long_enough(server, key, db, [end for _, _, end in places])
     return True
 
 
-def assert_lives_long_enough(server, key, ends):
+def assert_lives_long_enough(server, key, db, ends):
     """Both keys have a TTL, which outlasts each end that is known; without places there are none."""
-    expiries = [server.control.execute_command("PEXPIRETIME", name) for name in side_keys(key)]
+    control = server.control if db == 0 else server.client(db=db)
+    expiries = [control.execute_command("PEXPIRETIME", name) for name in side_keys(key)]
     if not ends:
         assert expiries == [-2, -2], f"there are keys that expire at {expiries}"
         return
