@@ -164,6 +164,40 @@ void contendedNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
     }
 }
 
+struct swap {
+    RedisModuleCtx *ctx;
+    int other_db;
+};
+
+static void noteOtherPlaces(RedisModuleCtx *ctx, struct lock *lock) {
+    lock->fair.loaded = true; /* what the swap has brought is no earlier life's */
+    contendedNote(ctx, lock, CONTENDED_OTHER_PLACES);
+}
+
+/* The lock, and the one of the same name where its keys are now. The latter may be made here: in
+ * the other map, not in the one that is being walked. */
+static void noteSwapped(struct mapEntry *entry, void *data) {
+    const struct swap *swap = data;
+    struct lock *lock = fromEntry(entry);
+    contendedNote(swap->ctx, lock, CONTENDED_EDITED); /* a holder who waits here may have come */
+    if (lock->fair.loaded) {
+        noteOtherPlaces(swap->ctx, lock);
+        noteOtherPlaces(swap->ctx, contendedFindOrMake(swap->other_db, lock->name));
+    }
+}
+
+void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db) {
+    if (first_db >= table.db_count && second_db >= table.db_count) {
+        return; /* nobody waits there */
+    }
+    /* Now, because the maps may not move while one is walked. */
+    makeRoomFor(first_db);
+    makeRoomFor(second_db);
+    struct swap swap = {ctx, second_db}, back = {ctx, first_db};
+    mapEach(&table.by_db[first_db], noteSwapped, &swap);
+    mapEach(&table.by_db[second_db], noteSwapped, &back);
+}
+
 /* DEBUG RELOAD flushes and loads: its flush has taken nobody's place away. Yet what it loads may be
  * of another time than the waiters, or of after a flush by somebody else. */
 static void noteLoaded(struct mapEntry *entry, void *ctx) {

@@ -1,8 +1,9 @@
 /* The table of contended locks: those in whose queue somebody stands, and no others.
  *
- * An entry exists from the first place to the last: no waiters, no memory. It also carries the
- * notes about the lock: that it is due (something happened to it that the drain must look at), and
- * the timer that will look whether its lease has ended.
+ * An entry exists from the first place to the last, and until the keys of its fair queue say that
+ * nobody waits: no waiters, no memory. It also carries the notes about the lock: that it is due
+ * (something happened to it that the drain must look at), and the timer that will look whether its
+ * lease has ended.
  */
 #ifndef LOCK_CONTENDED_H
 #define LOCK_CONTENDED_H
@@ -63,8 +64,8 @@ struct lock *contendedFind(int db, RedisModuleString *name);
 /* Likewise, but made when there is none; then the caller adds a place to its queue. */
 struct lock *contendedFindOrMake(int db, RedisModuleString *name);
 
-/* Forgets the lock, its notes and its timer, if nobody stands in its queue any more and its fair
- * queue's keys say so. To be called after each removal from the queue; the pointer may be dead
+/* Forgets the lock, its notes and its timer, if nobody stands in its queue any more and the keys of
+ * its fair queue say so. To be called after each removal from the queue; the pointer may be dead
  * afterwards. */
 void contendedDropIfIdle(RedisModuleCtx *ctx, struct lock *lock);
 
@@ -94,6 +95,11 @@ void contendedNote(RedisModuleCtx *ctx, struct lock *lock, unsigned notes);
 
 /* Likewise for every contended lock of this database, or of CONTENDED_EVERY_DB. */
 void contendedNoteAll(RedisModuleCtx *ctx, int db, unsigned notes);
+
+/* Two databases have changed places. Whoever waits stays in the database of its number; the keys of
+ * fair queues went. So a lock with a fair queue in one of the two is noted in both; where nobody
+ * waits for it, it is contended until its keys say so. */
+void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db);
 
 /* A data set has been loaded: the keys are those of the file, whatever was flushed before. */
 void contendedLoaded(RedisModuleCtx *ctx);

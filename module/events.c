@@ -36,13 +36,12 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
 }
 
 /* A client stays in the database of its number, and so does its wait: what it waits for is now
- * whatever the swap has put there, as for BLPOP. */
+ * whatever the swap has put there, as for BLPOP. Only places in a fair queue have to come back. */
 static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
-    contendedNoteAll(ctx, swap->dbnum_first, CONTENDED_EDITED);
-    contendedNoteAll(ctx, swap->dbnum_second, CONTENDED_EDITED);
+    contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
 static void beginAnew(void) {

@@ -70,6 +70,7 @@ LOADS = {
     "flushed, swapped, loaded": ("FLUSHALL ASYNC", "SWAPDB 0 5", "DEBUG RELOAD"),
     "loaded, flushed": ("DEBUG RELOAD", "FLUSHALL ASYNC"),
     "loaded": ("DEBUG RELOAD",),
+    "swapped, loaded": ("SWAPDB 0 5", "DEBUG RELOAD"),
 }
 
 
