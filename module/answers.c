@@ -7,7 +7,7 @@
 #include "mem.h"
 #include "server.h"
 
-enum answerKind { ANSWER_NUMBER, ANSWER_NULL, ANSWER_ERROR, ANSWER_REDIRECTION };
+enum answerKind { ANSWER_NUMBER, ANSWER_NULL, ANSWER_ERROR, ANSWER_DEADLOCK, ANSWER_REDIRECTION };
 
 struct answer {
     enum answerKind kind;
@@ -16,6 +16,7 @@ struct answer {
     void (*told)(RedisModuleCtx *ctx, bool delivered, void *data);
     void *data;
     enum replyError error;
+    RedisModuleString *circle; /* of ANSWER_DEADLOCK */
     bool asks;
     int slot;
     char address[]; /* of ANSWER_REDIRECTION, with its zero */
@@ -33,6 +34,8 @@ static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         return replyNull(ctx);
     case ANSWER_ERROR:
         return replyError(ctx, answer->error);
+    case ANSWER_DEADLOCK:
+        return replyDeadlock(ctx, answer->circle);
     case ANSWER_REDIRECTION:
         return replyRedirection(ctx, answer->asks, answer->slot, answer->address);
     }
@@ -44,6 +47,9 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
     struct answer *answer = data;
     if (answer->told) {
         answer->told(ctx, answer->delivered, answer->data);
+    }
+    if (answer->circle) {
+        RedisModule_FreeString(NULL, answer->circle);
     }
     memFree(answer);
 }
@@ -82,6 +88,12 @@ void answersSendNull(RedisModuleBlockedClient *bc) {
 void answersSendError(RedisModuleBlockedClient *bc, enum replyError error) {
     struct answer *answer = newAnswer(ANSWER_ERROR, 0);
     answer->error = error;
+    RedisModule_UnblockClient(bc, answer);
+}
+
+void answersSendDeadlock(RedisModuleBlockedClient *bc, RedisModuleString *circle) {
+    struct answer *answer = newAnswer(ANSWER_DEADLOCK, 0);
+    answer->circle = circle;
     RedisModule_UnblockClient(bc, answer);
 }
 

@@ -7,8 +7,8 @@
 #include "contended.h"
 #include "holds.h"
 #include "mem.h"
+#include "server.h"
 #include "stats.h"
-#include "waiters.h"
 #include "waitsearch.h"
 
 /* A search that takes more steps is given up: these take some 10 ms. */
@@ -142,7 +142,10 @@ static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitsearchCir
 /* ---- who holds a lock ---- */
 
 struct asking {
-    const struct deadlockWait *wait;
+    RedisModuleCtx *ctx;
+    int64_t now_ms;
+    struct waitqueue *open; /* whose lock is open already, in `open_holds`; or NULL */
+    struct holds *open_holds;
     struct waitsearch *search;
     struct holds *holds; /* of the lock that is looked at */
     enum lockMode mode;
@@ -180,7 +183,7 @@ static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
 
 static void reachIfHolder(struct waitsearch *search, const struct request *request, void *data) {
     struct asking *asking = data;
-    RedisModuleCtx *ctx = asking->holds->ctx;
+    RedisModuleCtx *ctx = asking->ctx;
     RedisModuleString *owner = RedisModule_CreateString(ctx, request->owner, request->owner_length);
     if (isInTheWay(asking, owner)) {
         waitsearchReach(search, request->owner, request->owner_length);
@@ -220,40 +223,59 @@ static void reachHoldersOf(struct asking *asking, struct holds *holds) {
 static void reachHolders(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
                          void *data) {
     struct asking *asking = data;
-    const struct deadlockWait *wait = asking->wait;
     asking->search = search;
     asking->mode = mode;
-    if (queue == wait->queues[0]) {
-        reachHoldersOf(asking, wait->holds); /* the only one as a rule, and open already */
+    if (queue == asking->open) {
+        reachHoldersOf(asking, asking->open_holds);
         return;
     }
     struct holds holds;
     const struct lock *lock = lockOf(queue);
-    RedisModule_SelectDb(wait->holds->ctx, lock->db);
-    holdsOpen(&holds, wait->holds->ctx, lock->name, wait->holds->now_ms, KEY_TO_READ);
+    RedisModule_SelectDb(asking->ctx, lock->db);
+    holdsOpen(&holds, asking->ctx, lock->name, asking->now_ms, KEY_TO_READ);
     reachHoldersOf(asking, &holds);
     holdsClose(&holds);
 }
 
 /* ---- the search ---- */
 
-RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *wait) {
+/* `aim` as for waitsearchFind. */
+static RedisModuleString *find(struct asking *asking, const struct request *asker,
+                               const struct waitsearchAim *aim) {
     if (!configDeadlockDetection()) {
         return NULL;
     }
-    struct request asker = {.mode = wait->mode, .discipline = wait->discipline};
-    asker.owner = RedisModule_StringPtrLen(wait->owner, &asker.owner_length);
-    struct waitsearchAim aim = {wait->queues, wait->queue_count, wait->first};
-    struct asking asking = {.wait = wait};
     struct waitsearchCircle *circle = NULL;
-    int db = RedisModule_GetSelectedDb(ctx);
+    int db = RedisModule_GetSelectedDb(asking->ctx);
     enum waitsearchResult result =
-        waitsearchFind(waitersGraph(), &asker, &aim, MOST_STEPS, reachHolders, &asking, &circle);
-    RedisModule_SelectDb(ctx, db);
+        waitsearchFind(waitersGraph(), asker, aim, MOST_STEPS, reachHolders, asking, &circle);
+    RedisModule_SelectDb(asking->ctx, db);
     if (result == WAITSEARCH_GAVE_UP) {
         statsCount(STATS_DEADLOCK_SEARCHES_CUT);
     }
-    RedisModuleString *text = result == WAITSEARCH_CIRCLE ? textOf(ctx, circle) : NULL;
+    RedisModuleString *text = result == WAITSEARCH_CIRCLE ? textOf(asking->ctx, circle) : NULL;
     memFree(circle);
     return text;
+}
+
+RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *wait) {
+    struct request asker = {.mode = wait->mode, .discipline = wait->discipline};
+    asker.owner = RedisModule_StringPtrLen(wait->owner, &asker.owner_length);
+    struct waitsearchAim aim = {wait->queues, wait->queue_count, wait->first};
+    /* The first lock is the only one as a rule. */
+    struct asking asking = {.ctx = ctx,
+                            .now_ms = wait->holds->now_ms,
+                            .open = wait->queues[0],
+                            .open_holds = wait->holds};
+    return find(&asking, &asker, &aim);
+}
+
+bool deadlockIsSoughtLater(void) {
+    return serverIsCluster() && configDeadlockDetection();
+}
+
+RedisModuleString *deadlockFindOf(RedisModuleCtx *ctx, const struct waiter *newcomer,
+                                  int64_t now_ms) {
+    struct asking asking = {.ctx = ctx, .now_ms = now_ms};
+    return find(&asking, &newcomer->request, NULL);
 }

@@ -11,6 +11,7 @@
 #include "holds.h"
 #include "redismodule.h"
 #include "rules.h"
+#include "waiters.h"
 #include "waitqueue.h"
 
 /* A wait that is about to begin. */
@@ -29,6 +30,16 @@ struct deadlockWait {
  * text is the caller's, to be freed with RedisModule_FreeString. Each text counts as a deadlock
  * refused. */
 RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *wait);
+
+/* Whether this is no time to search, inside a command: a wait that begins now is a newcomer until
+ * the drain has searched from it. In a cluster a command can open keys of its own slot only. Since
+ * Redis 7.4 and Valkey 8 each slot has its keys apart, and a key that is opened while a client's
+ * command runs is looked for among those of that client's slot. */
+bool deadlockIsSoughtLater(void);
+
+/* Like deadlockFind, for a newcomer of waitersGraph(). Not inside a command. */
+RedisModuleString *deadlockFindOf(RedisModuleCtx *ctx, const struct waiter *newcomer,
+                                  int64_t now_ms);
 
 /* The circles that every lock can make by itself, refused whatever the config says: an owner waits
  * for itself; two readers wait for each other to stop reading. */

@@ -6,6 +6,7 @@
 
 #include "alarm.h"
 #include "contended.h"
+#include "deadlock.h"
 #include "grant.h"
 #include "pass.h"
 #include "redirect.h"
@@ -19,6 +20,10 @@
 /* So many locks a turn, then other clients may speak. A pass costs a few µs, so a turn stays below
  * a few ms. */
 #define LOCKS_A_TURN 256
+
+/* A search costs some µs as a rule, and never more than some 10 ms: past this much time for all of
+ * them, others may speak. */
+#define SEARCHES_A_TURN_US 1000
 
 static enum giveBack whichOf(enum lockMode mode) {
     switch (mode) {
@@ -108,6 +113,33 @@ static void workDueLocks(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
+/* Whether its wait closes a circle: then it ends, as one that was cancelled. */
+static void searchFrom(RedisModuleCtx *ctx, struct waiter *newcomer, int64_t now_ms) {
+    RedisModule_SelectDb(ctx, newcomer->db);
+    RedisModuleString *circle = deadlockFindOf(ctx, newcomer, now_ms);
+    if (circle) {
+        waitersEndDeadlock(ctx, newcomer, circle);
+    } else {
+        waitersBegin(ctx, newcomer, false);
+    }
+}
+
+/* In order of arrival, so that of those in a circle it is the last that is refused. */
+static void searchFromNewcomers(RedisModuleCtx *ctx, int64_t now_ms) {
+    struct waiter *newcomer = waitersFirstNewcomer();
+    if (!newcomer) {
+        return;
+    }
+    uint64_t end_us = RedisModule_MonotonicMicroseconds() + SEARCHES_A_TURN_US;
+    for (; newcomer && RedisModule_MonotonicMicroseconds() < end_us;
+         newcomer = waitersFirstNewcomer()) {
+        searchFrom(ctx, newcomer, now_ms);
+    }
+    if (newcomer) {
+        alarmSet(ctx, 0);
+    }
+}
+
 /* We have become a replica: whoever waited has been answered by the server, and places that are
  * kept for owners are the master's to keep now. The new role has made every lock due. */
 static void forgetWaits(RedisModuleCtx *ctx) {
@@ -123,6 +155,9 @@ void drainRun(RedisModuleCtx *ctx) {
     case SERVER_WRITABLE:
         giveLostGrantsBack(ctx, now_ms);
         workDueLocks(ctx, now_ms);
+        /* After the passes: who was granted its lock there is in no circle, and needs no search. A
+         * wait that ends here makes its locks due, and so sets the alarm again. */
+        searchFromNewcomers(ctx, now_ms);
         break;
     case SERVER_WRITABLE_LATER:
         alarmSet(ctx, RETRY_MS);

@@ -1,4 +1,5 @@
-/* Working off what outside events have noted: due locks, and grants whose clients died.
+/* Working off what has been noted: due locks, grants whose clients died, and waits that are to be
+ * searched from.
  *
  * Runs from the alarm's timer, the only place outside a client's command where the module writes.
  */

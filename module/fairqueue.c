@@ -40,8 +40,8 @@ void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString 
                    struct fairqueueNames *kept, enum keyAccess access) {
     fq->ctx = ctx;
     fq->names = namesOf(name, kept);
-    fq->queue = keynamesOpen(ctx, fq->names.queue, access);
-    fq->timeout = keynamesOpen(ctx, fq->names.timeout, access);
+    fq->queue = keynamesOpenSide(ctx, name, fq->names.queue, access);
+    fq->timeout = keynamesOpenSide(ctx, name, fq->names.timeout, access);
 }
 
 void fairqueueClose(struct fairqueue *fq) {

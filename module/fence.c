@@ -24,7 +24,7 @@ static void fenceOpen(struct fence *fence, RedisModuleCtx *ctx, RedisModuleStrin
                       enum keyAccess access) {
     fence->ctx = ctx;
     fence->name = keynamesSide(ctx, "lock:token:", lock_name);
-    fence->key = keynamesOpen(ctx, fence->name, access);
+    fence->key = keynamesOpenSide(ctx, lock_name, fence->name, access);
 }
 
 static void fenceClose(struct fence *fence) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "server.h"
 
 RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access) {
     int mode = REDISMODULE_READ | (access == KEY_TO_WRITE ? REDISMODULE_WRITE : 0);
@@ -47,4 +48,10 @@ bool keynamesServeCluster(RedisModuleString *name) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
     return hasTag(bytes, length) || (length > 0 && !memchr(bytes, '}', length));
+}
+
+RedisModuleKey *keynamesOpenSide(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *side, enum keyAccess access) {
+    bool is_elsewhere = serverIsCluster() && !keynamesServeCluster(name);
+    return is_elsewhere ? NULL : keynamesOpen(ctx, side, access);
 }

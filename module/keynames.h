@@ -17,6 +17,11 @@ enum keyAccess { KEY_TO_READ, KEY_TO_WRITE };
  * closed with RedisModule_CloseKey, which takes NULL too. */
 RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access);
 
+/* Likewise a side key of the lock `name`. NULL also, whatever it is opened for, when the side keys of
+ * this lock cannot live in its slot: another slot's key must not be opened within a command. */
+RedisModuleKey *keynamesOpenSide(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *side, enum keyAccess access);
+
 /* `prefix` and the lock's name, as a new string: free it with RedisModule_FreeString. */
 RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisModuleString *name);
 

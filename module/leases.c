@@ -52,7 +52,7 @@ void leasesOpen(struct leases *leases, RedisModuleCtx *ctx, RedisModuleString *l
                 int64_t key_end_ms, enum keyAccess access) {
     leases->ctx = ctx;
     leases->name = keynamesSide(ctx, "lock:lease:", lock_name);
-    leases->key = keynamesOpen(ctx, leases->name, access);
+    leases->key = keynamesOpenSide(ctx, lock_name, leases->name, access);
     leases->key_end_ms = key_end_ms;
     leases->freshness = LEASES_UNKNOWN;
 }
@@ -98,7 +98,7 @@ int64_t leasesEndOf(struct leases *leases, RedisModuleString *field) {
 }
 
 void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms) {
-    if (leasesIsWrongType(leases)) {
+    if (!leases->key || leasesIsWrongType(leases)) {
         return;
     }
     RedisModule_ZsetAdd(leases->key, toScore(end_ms), field, NULL);

@@ -94,12 +94,14 @@ enum grantResult queueingBegin(RedisModuleCtx *ctx, const struct queueing *queue
         return GRANT_TOO_MANY_WAITERS;
     }
     findLocks(ctx, queueing);
-    outcome->circle = circleOf(ctx, queueing);
+    bool later = deadlockIsSoughtLater();
+    outcome->circle = later ? NULL : circleOf(ctx, queueing);
     *waiter = outcome->circle ? NULL : block(ctx, queueing);
     if (!*waiter) {
         dropLocks(ctx, queueing);
         return outcome->circle ? GRANT_DEADLOCK : GRANT_BUSY;
     }
     stand(ctx, queueing, *waiter);
+    waitersBegin(ctx, *waiter, later);
     return GRANT_WAITING;
 }

@@ -153,6 +153,11 @@ void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding h
     leave(ctx, waiter, false);
 }
 
+void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *circle) {
+    answersSendDeadlock(waiter->bc, circle);
+    leave(ctx, waiter, false);
+}
+
 void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, bool asks, int slot,
                           const char *address, size_t length) {
     if (waiter->bc) {
@@ -271,7 +276,6 @@ static struct waiter *newWaiter(RedisModuleString *owner, enum lockMode mode,
     waiter->request.owner = RedisModule_StringPtrLen(waiter->owner, &waiter->request.owner_length);
     waiter->request.mode = mode;
     waiter->request.discipline = discipline;
-    waiter->key_count = key_count;
     return waiter;
 }
 
@@ -302,13 +306,6 @@ static struct standing *nameStanding(struct waiter *waiter, size_t index, struct
     return standing;
 }
 
-/* A reserved place is not in the graph: nobody waits there, and it ends by itself. */
-static void enterGraph(struct waiter *waiter) {
-    if (waiter->bc && waiter->standing_count == waiter->key_count) {
-        waitgraphEnter(&waiters.graph, &waiter->request);
-    }
-}
-
 void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool first) {
     struct standing *standing = nameStanding(waiter, index, lock);
     if (first) {
@@ -316,7 +313,21 @@ void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool
     } else {
         waitqueueAdd(&lock->queue, &standing->place, &waiter->request);
     }
-    enterGraph(waiter);
+}
+
+/* A reserved place never begins: nobody waits there, and it ends by itself. */
+void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter, bool search_first) {
+    if (search_first) {
+        waitgraphAnnounce(&waiters.graph, &waiter->request);
+        alarmSet(ctx, 0);
+    } else {
+        waitgraphEnter(&waiters.graph, &waiter->request);
+    }
+}
+
+struct waiter *waitersFirstNewcomer(void) {
+    struct request *first = waitgraphFirstNewcomer(&waiters.graph);
+    return first ? LIST_ELEMENT(first, struct waiter, request) : NULL;
 }
 
 void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {
@@ -325,7 +336,6 @@ void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *wai
     struct standing *standing = nameStanding(waiter, 0, lock);
     waitgraphLeave(&waiters.graph, &old->request);
     waitqueueTakeOver(old_place, &standing->place, &waiter->request);
-    enterGraph(waiter);
     waiter->ticket = old->ticket;
     waiter->since_ms = old->since_ms;
     stopTimer(ctx, old);

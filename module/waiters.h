@@ -1,6 +1,6 @@
 /* Blocked clients: how a request begins to wait, what ends the wait, and how the client is told.
  *
- *   waitersBlock -> waitersStandIn for each key -> one of
+ *   waitersBlock -> waitersStandIn for each key -> waitersBegin -> one of
  *      waitersGrant    the lock is the owner's
  *      waitersEnd      cancelled, redirected, refused
  *      a callback      timed out, connection gone, CLIENT UNBLOCK
@@ -58,9 +58,8 @@ struct waiter {
     struct link note; /* in the lock's `fair.unwritten` */
     int db;
     bool has_timer;
-    bool over;  /* out of its queue; only its place in the keys is left to be removed */
-    bool noted; /* stands in the lock's `fair.unwritten` */
-    size_t key_count;
+    bool over;             /* out of its queue; only its place in the keys is left to be removed */
+    bool noted;            /* stands in the lock's `fair.unwritten` */
     size_t standing_count; /* in how many of its keys' queues it stands, or has stood */
     size_t in_the_way;     /* the number of the key that did not fit the last time; see joint.c */
     struct standing standings[];
@@ -86,13 +85,20 @@ bool waitersHaveRoom(void);
  * has happened. */
 struct waiter *waitersBlock(RedisModuleCtx *ctx, const struct waitersSpec *spec);
 
-/* Makes the waiter stand in this lock's queue, as its key number `index`; at the head if `first`.
- * With the last of its keys it begins to wait. */
+/* Makes the waiter stand in this lock's queue, as its key number `index`; at the head if `first`. */
 void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool first);
 
 /* Makes a fair waiter stand where `old`, its owner's, stands; the client of `old`, if it has one,
  * gets null. `old` is gone afterwards. */
 void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter);
+
+/* The waiter, which has a client, stands in all its queues now, and what it waits for can be part
+ * of a circle from now on; or, if it is to be searched from first, is a newcomer until this is
+ * called again. */
+void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter, bool search_first);
+
+/* The newcomer that came first, or NULL. */
+struct waiter *waitersFirstNewcomer(void);
 
 /* Makes a detached fair waiter at the head of this lock's queue: a place from an earlier life, kept
  * until `end_ms`. */
@@ -108,6 +114,9 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, in
 /* The wait ends without the lock. The waiter leaves every queue and is gone; a lock whose head it
  * was becomes due. */
 void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding how);
+
+/* Likewise, of a waiter with a client: its wait closes this circle. The text is the callee's. */
+void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *circle);
 
 /* Likewise: the client is sent to another node, by ASK or by MOVED. `address` is `host:port`, and
  * copied. */

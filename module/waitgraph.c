@@ -71,7 +71,11 @@ struct request *waitgraphTieOnly(const struct waitgraph *graph, const char *owne
 
 static void countPlaces(struct request *request, bool come) {
     for (struct place *place = waitqueueFirstOf(request); place; place = waitqueueNextOf(place)) {
-        place->queue->in_graph += come ? 1 : (size_t)-1;
+        struct waitqueue *queue = place->queue;
+        queue->in_graph += come ? 1 : (size_t)-1;
+        if (come && place->order >= queue->graph_end) {
+            queue->graph_end = place->order + 1;
+        }
     }
 }
 
@@ -85,7 +89,40 @@ static void tieBoth(const struct waitgraph *graph, const struct request *request
     }
 }
 
+void waitgraphAnnounce(struct waitgraph *graph, struct request *request) {
+    request->is_newcomer = true;
+    listAddLast(&graph->newcomers, &request->in_newcomers);
+}
+
+struct request *waitgraphFirstNewcomer(const struct waitgraph *graph) {
+    struct link *first = graph->newcomers.first;
+    return first ? LIST_ELEMENT(first, struct request, in_newcomers) : NULL;
+}
+
+/* The bound may be one of somebody who has left: then it is put right, for those who ask next. */
+bool waitgraphIsLast(struct place *newcomer) {
+    struct waitqueue *queue = newcomer->queue;
+    if (newcomer->order >= queue->graph_end) {
+        return true;
+    }
+    for (struct place *place = newcomer; place; place = waitqueueNext(place)) {
+        if (waitgraphHas(place->request)) {
+            return false;
+        }
+    }
+    queue->graph_end = newcomer->order;
+    return true;
+}
+
+static void forgetNewcomer(struct waitgraph *graph, struct request *request) {
+    if (request->is_newcomer) {
+        request->is_newcomer = false;
+        listRemove(&graph->newcomers, &request->in_newcomers);
+    }
+}
+
 void waitgraphEnter(struct waitgraph *graph, struct request *request) {
+    forgetNewcomer(graph, request);
     mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
     countPlaces(request, true);
     bool is_alone = mapIsAlone(&request->by_requester);
@@ -98,6 +135,7 @@ void waitgraphEnter(struct waitgraph *graph, struct request *request) {
 }
 
 void waitgraphLeave(struct waitgraph *graph, struct request *request) {
+    forgetNewcomer(graph, request);
     if (!waitgraphHas(request)) {
         return;
     }

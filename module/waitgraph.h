@@ -3,6 +3,10 @@
  * And which of a queue's places are *ties*: those whose owner stands in another queue too. Only
  * they lead from one queue to another, so a search for circles (waitsearch.h) never walks a queue
  * of ten thousand who wait for one lock.
+ *
+ * A request enters the graph when it has been searched from. Where that cannot be done as soon as
+ * it stands in its queues it is a *newcomer* until then, and nobody else's search sees it: so the
+ * circle that two of them close together is found once, and from the later one.
  */
 #ifndef LOCK_WAITGRAPH_H
 #define LOCK_WAITGRAPH_H
@@ -18,15 +22,25 @@
 /* Of requests that wait, each in all its queues. All zero is an empty graph. */
 struct waitgraph {
     struct map by_owner;
-    uint64_t searches; /* how many there have been */
+    uint64_t searches;     /* how many there have been */
+    struct list newcomers; /* in order of arrival, by `in_newcomers` */
 };
 
-/* The request stands in all its queues now. */
+/* The request stands in all its queues now, and is to enter later. */
+void waitgraphAnnounce(struct waitgraph *graph, struct request *request);
+
+/* The newcomer that came first, or NULL. */
+struct request *waitgraphFirstNewcomer(const struct waitgraph *graph);
+
+/* The request stands in all its queues now. It is no newcomer any more. */
 void waitgraphEnter(struct waitgraph *graph, struct request *request);
 
 /* The request does not wait any more. To be called before its places leave their queues. Does
- * nothing when it is not in the graph. */
+ * nothing when it is neither in the graph nor a newcomer. */
 void waitgraphLeave(struct waitgraph *graph, struct request *request);
+
+/* Whether nobody who is in the graph stands behind this place of a newcomer. */
+bool waitgraphIsLast(struct place *newcomer);
 
 /* How many requests are in the graph. */
 size_t waitgraphSize(const struct waitgraph *graph);

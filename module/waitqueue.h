@@ -31,7 +31,9 @@ struct request {
     enum discipline discipline;
     struct list places;           /* one in each queue in which it stands, by `of_request` */
     struct mapEntry by_requester; /* in the waitgraph, while it is there */
-    uint64_t reached_in;          /* the last search (waitsearch.h) that came by */
+    struct link in_newcomers;     /* of the waitgraph, while it is to get there */
+    bool is_newcomer;
+    uint64_t reached_in; /* the last search (waitsearch.h) that came by */
 };
 
 struct waitqueue;
@@ -69,8 +71,9 @@ struct waitqueue {
     size_t by_mode[MODE_COUNT];
     size_t joint; /* places of discipline JOINT */
     /* For waitgraph.c and waitsearch.c. */
-    struct list ties; /* places whose owner stands elsewhere too, in no order, by `in_ties` */
-    size_t in_graph;  /* places of requests that are in the graph */
+    struct list ties;  /* places whose owner stands elsewhere too, in no order, by `in_ties` */
+    size_t in_graph;   /* places of requests that are in the graph */
+    int64_t graph_end; /* above the order of each of those */
     struct waitqueueSeen seen;
 };
 

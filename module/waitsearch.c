@@ -110,15 +110,14 @@ void waitsearchReach(struct waitsearch *search, const char *owner, size_t length
 
 /* Where an owner stands that has a place here, or is about to get one at `order`. Of several only
  * the first counts: once it has the lock there, the others are re-entries (rule 2). A place without
- * a client counts for a fair request, which takes it over. */
+ * a client counts for a fair request, which takes it over. `request` itself is at `order`. */
 static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *queue,
                           const struct request *request, int64_t order) {
     const struct place *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
     while (own) {
         bool takes_over = own->request->discipline == FAIR && request->discipline == FAIR;
-        if (own->order < order && (waitgraphHas(own->request) || takes_over)) {
-            order = own->order;
-        }
+        bool counts = own->request != request && (waitgraphHas(own->request) || takes_over);
+        order = counts && own->order < order ? own->order : order;
         own = waitqueueNextOfOwner(own);
         if (own && !takeStep(search)) {
             break; /* too many for this search */
@@ -190,11 +189,22 @@ static void reachHolders(struct waitsearch *search, enum lockMode mode) {
 }
 
 void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length) {
-    seenIn(search, search->queue)->alone = reach(search, owner, length);
+    const struct request *first = reach(search, owner, length);
+    seenIn(search, search->queue)->alone = isAsker(search, owner, length) ? search->asker : first;
 }
 
-/* The asker, if it is going to stand before this order here: as an upgrade does, or a fair request
- * in its owner's old place, or a request whose owner waits here already. */
+static const struct request *requestOf(const struct waitsearch *search, size_t owner) {
+    return owner == 0 ? search->asker : search->reached[owner].first;
+}
+
+/* A request for several keys waits for nobody where its owner is the one that holds the lock. */
+static bool isHeldByOwner(const struct waitsearch *search, const struct waitqueue *queue,
+                          const struct request *request) {
+    return request->discipline == JOINT && queue->seen.alone == requestOf(search, search->from);
+}
+
+/* The asker, if it is before this order here: as an upgrade is, a fair request in its owner's old
+ * place, a request whose owner waits here already. */
 static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
     if (goesOn(search) && seenIn(search, search->queue)->asker < order &&
         rulesConflict(mode, search->asker->mode)) {
@@ -203,29 +213,24 @@ static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t or
     }
 }
 
-/* Where the asker is going to stand in this queue. */
-static int64_t orderOfAsker(struct waitsearch *search, const struct waitqueue *queue, bool first) {
-    if (first) {
-        return INT64_MIN;
-    }
-    return search->asker_stands ? firstOrder(search, queue, search->asker, INT64_MAX) : INT64_MAX;
-}
-
-/* Whoever will be in the way of the asker in this queue. The holders are not noted as seen: the
- * asker's own hold is not in its way, but in that of others. */
-static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, bool first) {
+/* Whoever is in the way of the asker in this queue, where its new place is at `order`. The holders
+ * are not noted as seen: the asker's own hold is not in its way, but in that of others. */
+static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, int64_t order) {
     enum lockMode mode = search->asker->mode;
-    int64_t order = orderOfAsker(search, queue, first);
+    struct waitqueueSeen *seen = seenIn(search, queue);
+    bool may_be_first = search->asker_stands && order != INT64_MIN;
+    order = may_be_first ? firstOrder(search, queue, search->asker, order) : order;
     bool all_wait_here_only = waitgraphSize(search->graph) == queue->in_graph - queue->ties.length;
     if (order == INT64_MAX && all_wait_here_only) {
         return; /* nobody who holds this lock waits for another */
     }
     search->queue = queue;
-    seenIn(search, queue)->asker = order;
-    search->goes_ahead |= order != INT64_MAX;
     reachHolders(search, mode);
-    if (!first) {
-        seenIn(search, queue)->before[mode] = order;
+    bool needs_it = !isHeldByOwner(search, queue, search->asker);
+    seen->asker = needs_it ? order : INT64_MAX;
+    search->goes_ahead |= seen->asker != INT64_MAX;
+    if (needs_it && order != INT64_MIN) {
+        seen->before[mode] = order;
         reachThoseAhead(search, mode, order);
     }
 }
@@ -244,12 +249,6 @@ static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen 
     return was;
 }
 
-/* A request for several keys waits for nobody where its owner is the one that holds the lock. */
-static bool isHeldByOwner(const struct waitsearch *search, const struct place *place) {
-    return place->request->discipline == JOINT && place->queue->seen.alone &&
-           place->queue->seen.alone == search->reached[search->from].first;
-}
-
 /* Whoever is in the way of the owner that stands here. For the asker nothing is noted as seen: its
  * own holds and places are not in its way, but in that of others. */
 static void lookFromPlace(struct waitsearch *search, const struct place *place) {
@@ -261,7 +260,7 @@ static void lookFromPlace(struct waitsearch *search, const struct place *place) 
         seen->holders[mode] = !is_asker;
         reachHolders(search, mode);
     }
-    if (isHeldByOwner(search, place)) {
+    if (isHeldByOwner(search, place->queue, place->request)) {
         takeStep(search); /* as any other of the owner's places is, among the ties of its queue */
         return;
     }
@@ -296,8 +295,8 @@ static void lookFromOwner(struct waitsearch *search, struct request *first) {
 
 static struct waitsearchStep stepFrom(const struct waitsearch *search, size_t from,
                                       struct waitqueue *queue, bool behind) {
-    const struct request *request = from == 0 ? search->asker : search->reached[from].first;
-    return (struct waitsearchStep){request->owner, request->owner_length, queue, behind};
+    const struct request *of = requestOf(search, from);
+    return (struct waitsearchStep){of->owner, of->owner_length, queue, behind};
 }
 
 /* The way that led back to the asker, from its first step on. */
@@ -320,12 +319,15 @@ static struct waitsearchCircle *circleOf(const struct waitsearch *search) {
 static void lookAround(struct waitsearch *search, const struct waitsearchAim *aim,
                        struct request *own) {
     note(search, own); /* number 0 is the asker */
-    for (size_t i = 0; i < aim->count && goesOn(search); i++) {
-        lookFromAsker(search, aim->queues[i], aim->first);
+    for (size_t i = 0; aim && i < aim->count && goesOn(search); i++) {
+        lookFromAsker(search, aim->queues[i], aim->first ? INT64_MIN : INT64_MAX);
     }
-    if (search->goes_ahead) {
-        lookFromOwner(search,
-                      own); /* those behind wait for the asker anew, and so for all of that */
+    struct place *place = aim ? NULL : waitqueueFirstOf(search->asker);
+    for (; place && goesOn(search); place = waitqueueNextOf(place)) {
+        lookFromAsker(search, place->queue, waitgraphIsLast(place) ? INT64_MAX : place->order);
+    }
+    if (search->goes_ahead) { /* those behind wait for the asker anew, and so for all of that */
+        lookFromOwner(search, own);
     }
     for (size_t i = 1; i < search->count && goesOn(search); i++) {
         search->from = i;
@@ -351,7 +353,7 @@ enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct reque
     /* The asker will stand in more than one queue then: what stands behind it where it waits
      * already waits for it. */
     struct request *own = waitgraphFirstOf(graph, asker->owner, asker->owner_length);
-    search.asker_stands = own || asker->discipline == FAIR;
+    search.asker_stands = own || (aim && asker->discipline == FAIR);
     struct request *only = own ? waitgraphTieOnly(graph, asker->owner, asker->owner_length) : NULL;
     lookAround(&search, aim, own);
     if (search.result == WAITSEARCH_CIRCLE) {

@@ -57,9 +57,10 @@ struct waitsearchAim {
     bool first; /* at the head, as whoever holds the lock has to: nobody stands ahead */
 };
 
-/* Whether the wait of `asker`, which stands nowhere yet, would close a circle. Takes no more than
- * `most` steps: to look at a holder, a tie, a place is one; for waitsearchEachRequest the caller
- * says. On WAITSEARCH_CIRCLE `*circle` is the caller's, to be freed with memFree. */
+/* Whether the wait of `asker`, which is not in the graph, would close a circle. If it stands in all
+ * its queues already, `aim` is NULL. Takes no more than `most` steps: to look at a holder, a tie, a
+ * place is one; for waitsearchEachRequest the caller says. On WAITSEARCH_CIRCLE `*circle` is the
+ * caller's, to be freed with memFree. */
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
                                      const struct waitsearchAim *aim, size_t most,
                                      waitsearchHolders holders, void *context,

@@ -37,8 +37,9 @@ static void assertIsCircle(struct detectorWorld *world, const struct detectorAsk
         size_t other = ownerOfStep(&circle->steps[(i + 1) % circle->length]);
         size_t lock = (size_t)(lockOfQueue(step->queue) - world->locks);
         assert_true(lock < world->lock_count);
-        assert_true(i == 0 ? detectorAskerWaitsAt(world, ask, other, lock, step->behind)
-                           : detectorWaitsAt(world, ask, one, other, lock, step->behind));
+        bool waits = detectorWaitsAt(world, ask, one, other, lock, step->behind);
+        assert_true(waits ||
+                    (i == 0 && detectorAskerWaitsAt(world, ask, other, lock, step->behind)));
     }
 }
 
@@ -178,6 +179,15 @@ static void stand(struct detectorWorld *world, struct detectorWait *wait, size_t
     insertAt(&world->lines[lock], first ? 0 : world->lines[lock].count, wait);
 }
 
+static bool standsIn(const struct detectorWait *wait, size_t lock) {
+    for (size_t i = 0; i < wait->lock_count; i++) {
+        if (wait->locks[i] == lock) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void beginToWait(struct fuzz *fuzz, struct detectorWorld *world) {
     struct detectorAsk ask = randomAsk(fuzz, world);
     bool has_place = hasFairPlace(world, ask.owner, ask.locks[0]);
@@ -273,6 +283,63 @@ static void assertCounts(const struct detectorWorld *world) {
     }
 }
 
+/* ---- newcomers ---- */
+
+/* Finds a circle exactly when the detector does of the request that the newcomer made. A shorter
+ * one, of waits that its owner has made before, may be found whenever others have stood behind. */
+static void assertSameAnswerOf(struct detectorWorld *world, const struct detectorWait *newcomer,
+                               const struct detectorAsk *ask, waitsearchHolders holders,
+                               struct detectorLengths lengths) {
+    struct waitsearchCircle *circle = NULL;
+    enum waitsearchResult result = waitsearchFind(&world->graph, &newcomer->request, NULL,
+                                                  DETECTOR_NEVER, holders, NULL, &circle);
+    if (result == WAITSEARCH_NO_CIRCLE) {
+        assert_int_equal(lengths.closed, DETECTOR_NEVER);
+        return;
+    }
+    assert_int_equal(result, WAITSEARCH_CIRCLE);
+    assert_in_range(circle->length, lengths.any, lengths.closed);
+    assertIsCircle(world, ask, circle);
+    memFree(circle);
+}
+
+/* It has come to the end of its queues, or to their heads; and to those of what its owner holds. */
+static void checkNewcomer(struct detectorWorld *world, const struct detectorAsk *ask,
+                          struct detectorLengths lengths) {
+    bool has_place = hasFairPlace(world, ask->owner, ask->locks[0]);
+    if (world->wait_count == DETECTOR_MOST_WAITS ||
+        (ask->request.discipline == FAIR && has_place)) {
+        return;
+    }
+    struct detectorWait *wait = newWait(world, ask);
+    for (size_t i = 0; i < ask->lock_count; i++) {
+        stand(world, wait, ask->locks[i], ask->first);
+    }
+    for (size_t lock = 0; lock < world->lock_count && wait->request.discipline == JOINT; lock++) {
+        if (detectorHoldsPlain(world, ask->owner, lock) && !standsIn(wait, lock)) {
+            stand(world, wait, lock, ask->first);
+        }
+    }
+    waitgraphAnnounce(&world->graph, &wait->request);
+    assertSameAnswerOf(world, wait, ask, lockTellHolds, lengths);
+    assertSameAnswerOf(world, wait, ask, lockTellRequests, lengths);
+    endWait(world, world->wait_count - 1);
+}
+
+/* It has taken a place over somewhere in the queue. */
+static void checkReturns(struct detectorWorld *world) {
+    for (size_t i = 0; i < world->wait_count; i++) {
+        const struct detectorWait *wait = world->waits[i];
+        if (!wait->in_graph && !holdsAny(world, wait->owner, wait->locks[0])) {
+            struct detectorAsk ask = {
+                .owner = wait->owner, .request = wait->request, .locks = {wait->locks[0]}};
+            ask.lock_count = 1;
+            struct detectorLengths lengths = detectorShortestCircles(world, &ask);
+            assertSameAnswerOf(world, wait, &ask, lockTellHolds, lengths);
+        }
+    }
+}
+
 static void beginWorld(struct fuzz *fuzz, struct detectorWorld *world) {
     *world = (struct detectorWorld){.owner_count = 3 + fuzzBelow(fuzz, DETECTOR_MOST_OWNERS - 2),
                                     .lock_count = 2 + fuzzBelow(fuzz, DETECTOR_MOST_LOCKS - 1)};
@@ -301,6 +368,8 @@ static void every_answer_is_that_of_a_detector_without_shortcuts(void **state) {
         assertSameAnswer(&world, &ask, DETECTOR_NEVER, lockTellHolds, lengths);
         assertSameAnswer(&world, &ask, DETECTOR_NEVER, lockTellRequests, lengths);
         assertSameAnswer(&world, &ask, fuzzBelow(&fuzz, 20), lockTellHolds, lengths);
+        checkNewcomer(&world, &ask, lengths);
+        checkReturns(&world);
         assertCounts(&world);
         if (fuzzOneIn(&fuzz, 200)) {
             endWorld(&world, before);

@@ -15,6 +15,27 @@ static void leaving_without_having_entered_does_nothing(void **state) {
     worldEnd(&world);
 }
 
+static void a_newcomer_is_not_in_the_graph_before_it_enters(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    struct waitgraph *graph = &world.graph;
+    struct request *newcomers[3];
+    for (size_t i = 0; i < LENGTH_OF(newcomers); i++) {
+        newcomers[i] = &worldStands(&world, "o", MODE_WRITE, 0)->request;
+        waitgraphAnnounce(graph, newcomers[i]);
+        assert_false(waitgraphHas(newcomers[i]));
+    }
+    assert_ptr_equal(waitgraphFirstNewcomer(graph), newcomers[0]);
+    waitgraphEnter(graph, newcomers[0]);
+    assert_true(waitgraphHas(newcomers[0]));
+    waitgraphLeave(graph, newcomers[1]);
+    assert_ptr_equal(waitgraphFirstNewcomer(graph), newcomers[2]);
+    waitgraphLeave(graph, newcomers[2]);
+    assert_null(waitgraphFirstNewcomer(graph));
+    assert_int_equal(waitgraphSize(graph), 1);
+    worldEnd(&world);
+}
+
 #define OWN 4 /* requests of one owner: two at one lock, one elsewhere, one at two locks */
 
 static void standAll(struct world *world) {
@@ -78,6 +99,7 @@ static void ties_are_right_whoever_comes_and_goes_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(leaving_without_having_entered_does_nothing),
+        UNIT(a_newcomer_is_not_in_the_graph_before_it_enters),
         UNIT(ties_are_right_whoever_comes_and_goes_first),
     };
     return cmocka_run_group_tests_name("waitgraph", tests, NULL, NULL);

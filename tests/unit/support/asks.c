@@ -45,18 +45,34 @@ static void tell(const struct world *world, const struct waitsearchCircle *circl
     }
 }
 
+static const waitsearchHolders ways[] = {lockTellHolds, lockTellRequests};
+
+static void assertTells(const struct world *world, struct waitsearchCircle *circle,
+                        const char *wanted) {
+    char text[256] = "";
+    if (circle) {
+        tell(world, circle, text, sizeof text);
+        memFree(circle);
+    }
+    assert_string_equal(text, wanted);
+}
+
 void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted) {
-    static const waitsearchHolders ways[] = {lockTellHolds, lockTellRequests};
     for (size_t i = 0; i < LENGTH_OF(ways); i++) {
         struct waitsearchCircle *circle = NULL;
-        char text[256] = "";
-        if (asksFind(world, &ask, ASKS_NO_BOUND, ways[i], NULL, &circle) == WAITSEARCH_CIRCLE) {
-            tell(world, circle, text, sizeof text);
-            memFree(circle);
-        } else {
-            assert_null(circle);
-        }
-        assert_string_equal(text, wanted);
+        bool found =
+            asksFind(world, &ask, ASKS_NO_BOUND, ways[i], NULL, &circle) == WAITSEARCH_CIRCLE;
+        assert_int_equal(found, circle != NULL);
+        assertTells(world, circle, wanted);
+    }
+}
+
+void asksAssertAnswerOf(struct world *world, const struct wait *newcomer, const char *wanted) {
+    for (size_t i = 0; i < LENGTH_OF(ways); i++) {
+        struct waitsearchCircle *circle = NULL;
+        waitsearchFind(&world->graph, &newcomer->request, NULL, ASKS_NO_BOUND, ways[i], NULL,
+                       &circle);
+        assertTells(world, circle, wanted);
     }
 }
 

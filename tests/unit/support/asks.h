@@ -36,4 +36,7 @@ void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted);
 
 void asksAssertNoCircle(struct world *world, struct ask ask);
 
+/* Likewise of a wait that stands already, and is not in the graph. */
+void asksAssertAnswerOf(struct world *world, const struct wait *newcomer, const char *wanted);
+
 #endif
