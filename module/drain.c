@@ -155,8 +155,8 @@ void drainRun(RedisModuleCtx *ctx) {
     case SERVER_WRITABLE:
         giveLostGrantsBack(ctx, now_ms);
         workDueLocks(ctx, now_ms);
-        /* After the passes: who was granted its lock there is in no circle, and needs no search. A
-         * wait that ends here makes its locks due, and so sets the alarm again. */
+        /* After the passes, which may grant what a newcomer waits for. A wait that ends here makes
+         * its locks due, and so sets the alarm again. */
         searchFromNewcomers(ctx, now_ms);
         break;
     case SERVER_WRITABLE_LATER:
