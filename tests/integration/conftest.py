@@ -145,13 +145,13 @@ def make_server(launch):
 class _Shared:
     """The server that the tests of one file share; a new one after a test that spoilt it."""
 
-    def __init__(self, launch):
-        self._servers = _Servers(launch)
+    def __init__(self, launch, new_server):
+        self._servers, self._new_server = _Servers(launch), new_server
         self._baseline = None
 
     def get(self):
         if self._baseline is None:
-            self._baseline = Baseline(self._servers.make())
+            self._baseline = Baseline(self._new_server(self._servers.make))
         return self._baseline.server
 
     def clean(self):
@@ -167,8 +167,14 @@ class _Shared:
 
 
 @pytest.fixture(scope="module")
-def _shared(launch):
-    shared = _Shared(launch)
+def new_server():
+    """How `server` is made. A file whose tests share another kind of server has a fixture of this name."""
+    return lambda make: make()
+
+
+@pytest.fixture(scope="module")
+def _shared(launch, new_server):
+    shared = _Shared(launch, new_server)
     yield shared
     problems = shared.end()
     if problems:
