@@ -1,0 +1,56 @@
+"""Answers as a page shows them against real ones: the same lines, but for numbers that differ each time."""
+
+import operator
+import re
+from difflib import ndiff
+
+# Labels are fields of LOCK.INFO, in RESP2 or RESP3. Long numbers are times, tickets and tokens: unix ms or µs.
+_LABELLED = r'"(?P<label>pttl|left|waited|client|session)"(?: =>|\n *\d+\)) \(integer\) (?P<number>\d+)'
+_LOOSE = re.compile(rf"{_LABELLED}|(?P<long>\d{{13,}})")
+
+
+class Answers:
+    """Compares the answers of one page; test_doc_examples.py states the rules."""
+
+    def __init__(self):
+        # What the shown numbers stand for: ids of clients, and long numbers.
+        self._ids, self._long = {}, {}
+
+    def compare(self, command, shown, real):
+        """Fails when the lines `real` are not what `shown` promises as the answer to `command`."""
+        shown_text, shown_numbers = _taken_apart(command, shown)
+        real_text, real_numbers = _taken_apart(command, real)
+        differ = "\n".join(["shown is -, real is +", *ndiff(shown, real)])
+        assert shown_text == real_text, differ
+        for (label, number), (_, real_number) in zip(shown_numbers, real_numbers, strict=True):
+            assert self._may_be(label, number, real_number), f"{real_number} instead of {number}\n{differ}"
+
+    def _may_be(self, label, shown, real):
+        if label == "waited":
+            return True
+        if label in ("pttl", "left"):
+            return shown / 1.5 < real < shown * 1.5
+        known, relation = (self._ids, operator.eq) if label else (self._long, _order)
+        may_be = all(relation(shown, other) == relation(real, real_other) for other, real_other in known.items())
+        known.setdefault(shown, real)
+        return may_be
+
+
+def _order(a, b):
+    return (a > b) - (a < b)
+
+
+def _taken_apart(command, lines):
+    """The text with marks in place of its loose numbers, and these: [(label or None, number)]."""
+    numbers = []
+
+    def mark(found):
+        number = found["number"] or found["long"]
+        numbers.append((found["label"], int(number)))
+        # A long number stays as long as it is.
+        return found[0].removesuffix(number) + ("#" if found["label"] else "#" * len(number))
+
+    # The command's own name labels its whole answer: PTTL. In RESP3 redis-cli leaves blanks at the ends of lines.
+    label = command.partition(" ")[0].lower()
+    text = f'"{label}" => ' + "\n".join(line.rstrip() for line in lines)
+    return _LOOSE.sub(mark, text), numbers

@@ -1,0 +1,194 @@
+"""The examples of a documentation page: reads them, and types them from the top of the page to the bottom."""
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from .answers import Answers
+from .cli import Cli
+from .waiting import wait_for
+
+_FENCE = re.compile(r" *```(.*)")
+_INDENT = "    "
+# `alice>` is a session of redis-cli, `alice$` and `$` are shells. So is a line `redis-cli …` without a prompt, whose
+# answer is not shown.
+_PROMPT = re.compile(r"(?P<who>\w+>|\w*\$|(?=redis-cli )) *(?P<said>.*)")
+_WAITS = re.compile(r" *\.\.\. waits\b.*?(?P<closes>, and \w+ connection closes)? \.\.\.")
+_INTERRUPTED = ["^C"]
+_NIL = ["(nil)"]
+
+
+# Reading
+
+
+@dataclass
+class _Step:
+    """A prompt, what stands behind it, and the lines below as far as the next prompt."""
+
+    line: int
+    who: str
+    said: str
+    below: list = field(default_factory=list)
+
+
+def _steps_of(text):
+    return [step for block in _transcripts(text) for step in _steps(block)]
+
+
+def _transcripts(text):
+    """Lists of (line number, line): the blocks with a prompt, and all fences that name no language."""
+    fence, block = None, []
+    for number, line in enumerate([*text.splitlines(), "the end"], 1):
+        mark = _FENCE.fullmatch(line)
+        if not mark and (fence is not None or line.startswith(_INDENT) or not line):
+            block.append((number, line if fence is not None else line.removeprefix(_INDENT)))
+            continue
+        if fence == "" or any(_PROMPT.match(line) for _, line in block):
+            yield block
+        block = []
+        if mark:
+            fence = mark[1] if fence is None else None
+    assert fence is None, "a fence is left open"
+
+
+def _steps(block):
+    steps = []
+    for number, line in block:
+        if prompt := _PROMPT.fullmatch(line):
+            steps.append(_Step(number, prompt["who"], prompt["said"]))
+        elif line:
+            assert steps, f"line {number}: {line!r} has no prompt above; a fence of anything else names its language"
+            steps[-1].below.append(line)
+    return steps
+
+
+# Typing
+
+
+def run_examples(server, text):
+    """Types what a page shows; fails at the first step that goes otherwise."""
+    steps = _steps_of(text)
+    assert steps, "the page has no examples"
+    desk = _Desk(server)
+    try:
+        # Before anything is said, so that no lease has to outlast the start of a program.
+        desk.open(dict.fromkeys(step.who for step in steps if step.who.endswith(">")))
+        for step in steps:
+            try:
+                desk.do(step)
+            except AssertionError as problem:
+                raise AssertionError(f"line {step.line}: {step.who} {step.said}\n{problem}") from None
+        desk.nobody_waits()
+    finally:
+        desk.close()
+
+
+class _Desk:
+    """All windows of the person who types."""
+
+    def __init__(self, server):
+        self._server, self._answers = server, Answers()
+        # By prompt: the program there, and the id of its client while that waits.
+        self._programs, self._waiting = {}, {}
+
+    def open(self, names, options=()):
+        """Sessions of redis-cli, in place of those that had these prompts."""
+        for who in names:
+            self._start(who, options)
+            self._answer_of(who)
+
+    def close(self):
+        for program in self._programs.values():
+            program.close()
+
+    def do(self, step):
+        if step.who in self._waiting:
+            # Nobody types where a command waits: this is its answer, behind the prompt or below it.
+            del self._waiting[step.who]
+            self._hear(step.who, step.said, [step.said, *step.below] if step.said else step.below)
+            return
+        before = self._all_wait_on()
+        who = self._say(step)
+        client = self._new_waiter(who, before)
+        if waits := step.below and _WAITS.fullmatch(step.below[0]):
+            assert client, f"it does not wait: {self._answer_of(who)}"
+            self._wait(step, client, bool(waits["closes"]))
+        else:
+            assert not client or step.below == _NIL, "it waits"
+            self._hear(who, step.said, step.below)
+
+    def nobody_waits(self):
+        """Fails if the page has left an answer out."""
+        assert not self._waiting, f"{', '.join(self._waiting)} waits at the end of the page"
+
+    def _all_wait_on(self):
+        """Fails if somebody has an answer that the page has not shown yet; returns the clients that wait."""
+        blocked = self._blocked()
+        for who, client in self._waiting.items():
+            assert client in blocked, f"{who} has been answered already: {self._answer_of(who)}"
+        return blocked
+
+    def _blocked(self):
+        # Not in WAIT, which the pages do not show to wait.
+        clients = self._server.control.client_list()
+        return {client["id"] for client in clients if "b" in client["flags"] and client["cmd"].startswith("lock.")}
+
+    def _say(self, step):
+        """Types a line; returns the prompt at which its answer is to be read."""
+        if step.who.endswith(">"):
+            if step.who not in self._programs:
+                self.open([step.who])
+            self._programs[step.who].type(step.said)
+            return step.who
+        program, *words = shlex.split(step.said, comments=True) or [""]
+        assert program == "redis-cli", "in a shell nothing but redis-cli is typed here"
+        # 6379 is the port of `make run`.
+        words = words[2:] if words[:2] == ["-p", "6379"] else words
+        # Without a command it is a session.
+        who = "redis>" if all(word.startswith("-") for word in words) else step.who
+        self._start(who, words)
+        return who
+
+    def _start(self, who, words):
+        self._drop(who)
+        self._programs[who] = Cli(self._server.port, words)
+
+    def _drop(self, who):
+        if who in self._programs:
+            self._programs.pop(who).close()
+
+    def _new_waiter(self, who, before):
+        """The client that has begun to wait since then, or None when there is an answer instead."""
+        program = self._programs[who]
+        found = wait_for(lambda: program.answer() is not None or self._blocked() - before, what=f"{who} to wait")
+        return None if found is True else found.pop()
+
+    def _wait(self, step, client, closes):
+        """What becomes of a wait: its connection closes, or its answer stands right below, or at a later step."""
+        below = step.below[1:]
+        if below == _INTERRUPTED:
+            self._programs[step.who].interrupt()
+        elif closes:
+            assert not below, f"its connection has closed, and still it is answered: {below}"
+        elif below:
+            self._hear(step.who, step.said, below)
+            return
+        else:
+            self._waiting[step.who] = client
+            return
+        self._drop(step.who)
+        wait_for(lambda: client not in self._blocked(), what="the server to see the connection close")
+
+    def _hear(self, who, said, shown):
+        real, program = self._answer_of(who), self._programs[who]
+        if who == "":
+            assert not shown and not real[0].startswith("(error)") and program.has_succeeded(), real
+        else:
+            self._answers.compare(said, shown, real)
+        if program.has_ended():
+            self._drop(who)
+
+    def _answer_of(self, who):
+        program = self._programs[who]
+        wait_for(lambda: program.answer() is not None, 10, f"{who} to be answered")
+        return program.answer()
