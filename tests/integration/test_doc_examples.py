@@ -36,20 +36,6 @@ def test_examples_of_a_page(request, page):
     run_examples(server, page.read_text())
 
 
-# Pages that are wrong, each with what is said of it. {} stands for the lines of a good example.
-GOOD = """\
-alice> LOCK.ACQUIRE k alice PX 60000 FENCED
-(integer) 1795303484430593
-bob>   LOCK.ACQUIRE k bob BLOCK 0
-       ... waits ...
-redis> PTTL k
-(integer) 58000
-alice> LOCK.RELEASE k alice
-(integer) 0
-bob>   (integer) 1
-"""
-
-
 # The test itself: a page that is right, and what makes it wrong.
 
 RIGHT = """
