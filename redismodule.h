@@ -647,10 +647,8 @@ REDISMODULE_API_REQUIRED(REDISMODULE_API_DECLARE)
 REDISMODULE_API_OPTIONAL(REDISMODULE_API_DECLARE)
 #undef REDISMODULE_API_DECLARE
 
-/* The names that the server looks up in the module. It checks nothing of them but that the first is there. The second
- * is asked by MODULE UNLOAD, after the server's own checks; REDISMODULE_ERR refuses. */
+/* The one name that the server must find in the module. The server checks nothing of it but that it is there. */
 REDISMODULE_API_EXPORTED int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
-REDISMODULE_API_EXPORTED int RedisModule_OnUnload(RedisModuleCtx *ctx);
 
 #ifdef REDISMODULE_MAIN
 

@@ -56,6 +56,10 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     return eventsSubscribe(ctx);
 }
 
+/* The server looks this name up too, but its header does not have it. MODULE UNLOAD asks here when
+ * nothing that the server knows of is in the way. */
+__attribute__((visibility("default"))) int RedisModule_OnUnload(RedisModuleCtx *ctx);
+
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
     (void)ctx;
     return alarmIsQuiet() ? REDISMODULE_OK : REDISMODULE_ERR;
