@@ -227,6 +227,7 @@ def test_hold_taken_anew_on_one_of_two_locks_stays_and_the_other_is_given_back(s
     b.wait_blocked()
     lines = [RELEASE, f"CLIENT KILL ID {b.client_id}", "LOCK.FORCE k", "LOCK.ACQUIRE k ob PX 600000"]
     server.raw_connection().sendall("".join(line + "\r\n" for line in lines).encode())
+    wait_for(lambda: server.control.hgetall("k") == {"ob": "1"}, what="the commands to have run")
     wait_for(lambda: not server.control.exists("l"), what="the other lock to be given back")
     assert server.control.hgetall("k") == {"ob": "1"}
 
