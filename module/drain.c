@@ -38,13 +38,20 @@ static enum giveBack whichOf(enum lockMode mode) {
     return GIVE_BACK_ONLY_MODE;
 }
 
-/* Returns false if the server would refuse the write now. */
-static bool giveBack(RedisModuleCtx *ctx, RedisModuleString *name, const struct untold *lost,
-                     int64_t now_ms) {
+/* First off the record: the lock may go on to another wait of the same owner, which takes it anew. */
+static void giveBack(RedisModuleCtx *ctx, struct untold *lost, size_t index, int64_t now_ms) {
     struct grantOutcome outcome = {0};
-    switch (serverConsentTo(ctx, name)) {
+    RedisModuleString *name = untoldTakeName(lost, index);
+    grantRelease(ctx, name, lost->owner, whichOf(lost->mode), now_ms, &outcome);
+    RedisModule_FreeString(NULL, name);
+}
+
+/* Returns false if the server would refuse the write now. */
+static bool giveBackOrPostpone(RedisModuleCtx *ctx, struct untold *lost, size_t index,
+                               int64_t now_ms) {
+    switch (serverConsentTo(ctx, lost->names[index])) {
     case SERVER_ACCEPTS:
-        grantRelease(ctx, name, lost->owner, whichOf(lost->mode), now_ms, &outcome);
+        giveBack(ctx, lost, index, now_ms);
         return true;
     case SERVER_NOT_OURS:
         return true;
@@ -54,10 +61,10 @@ static bool giveBack(RedisModuleCtx *ctx, RedisModuleString *name, const struct 
     return false;
 }
 
-static bool giveAllBack(RedisModuleCtx *ctx, const struct untold *lost, int64_t now_ms) {
+static bool giveAllBack(RedisModuleCtx *ctx, struct untold *lost, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lost->db);
     for (size_t i = 0; i < lost->name_count; i++) {
-        if (lost->names[i] && !giveBack(ctx, lost->names[i], lost, now_ms)) {
+        if (lost->names[i] && !giveBackOrPostpone(ctx, lost, i, now_ms)) {
             return false;
         }
     }

@@ -49,11 +49,16 @@ struct untold *untoldFirstLost(void) {
     return state.lost.first ? LIST_ELEMENT(state.lost.first, struct untold, in_lost) : NULL;
 }
 
+RedisModuleString *untoldTakeName(struct untold *untold, size_t index) {
+    RedisModuleString *name = untold->names[index];
+    untold->names[index] = NULL;
+    return name;
+}
+
 static void forgetName(struct untold *untold, RedisModuleString *name) {
     for (size_t i = 0; i < untold->name_count; i++) {
         if (untold->names[i] && RedisModule_StringCompare(untold->names[i], name) == 0) {
-            RedisModule_FreeString(NULL, untold->names[i]);
-            untold->names[i] = NULL;
+            RedisModule_FreeString(NULL, untoldTakeName(untold, i));
         }
     }
 }

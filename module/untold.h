@@ -41,6 +41,10 @@ void untoldForget(int db, RedisModuleString *name, RedisModuleString *owner);
 /* The first lost grant, or NULL. It stays until it is freed. */
 struct untold *untoldFirstLost(void);
 
+/* Takes the name number `index` off the record, which is done with it: the hold is about to be given
+ * back. The name is the caller's to free. */
+RedisModuleString *untoldTakeName(struct untold *untold, size_t index);
+
 void untoldFree(struct untold *untold);
 
 #endif

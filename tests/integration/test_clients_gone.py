@@ -232,6 +232,22 @@ def test_hold_taken_anew_on_one_of_two_locks_stays_and_the_other_is_given_back(s
     assert server.control.hgetall("k") == {"ob": "1"}
 
 
+@pytest.mark.parametrize("command", ["LOCK.RWWRITE", "LOCK.RWREAD"])
+def test_hold_given_back_for_the_dead_goes_to_another_wait_of_its_owner(server, actor, command):
+    """That one could not come in beside the first, being another kind of lock, and comes by a first hold."""
+    turn = Turn(server)
+    assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
+    assert turn.c.reply() is None
+    twin = actor()
+    twin.send(command, "k", "ob", "PX", 600_000, "BLOCK", 0)
+    twin.wait_blocked()
+    turn.say_at_once(RELEASE, KILL)
+    assert twin.reply() == 1
+    assert server.control.exists("k")
+    assert twin.call("LOCK.RELEASE", "k", "ob") == 0
+    assert server.info("lock")["lock_waiters"] == 0 and not server.control.exists("k")
+
+
 def test_lost_grant_waits_for_the_server_to_take_writes(server):
     """A hand-on is an acquisition: with too few replicas there is none, and then there is."""
     turn = Turn(server)

@@ -295,6 +295,7 @@ def _cost_of_looks(server, locks):
     return _cpu_seconds(server) - before
 
 
+@pytest.mark.timing
 def test_look_at_the_slots_does_not_ask_every_holder(make_server):
     """It costs with 50,000 readers of a lock what it costs with one."""
     server = make_server(cluster_enabled="yes")
