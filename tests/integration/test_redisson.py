@@ -48,8 +48,8 @@ def test_redisson_hears_it_once_on_a_replica(make_server):
     assert redisson.heard() == [FREE]
 
 
-def test_redisson_hears_it_once_on_a_replica_in_a_cluster(make_server):
-    # There the cluster's bus carries it to every node, replicas too; and Redisson may listen to the shard only.
+def cluster_of_a_master_and_its_replica(make_server):
+    """Both know each other for what they are: only then the bus carries a shard's messages between them."""
     master, replica = (make_server(cluster_enabled="yes", lock_redisson_interop="yes") for _ in range(2))
     ask, ask_replica = master.actor().call, replica.actor().call
     ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -58,8 +58,21 @@ def test_redisson_hears_it_once_on_a_replica_in_a_cluster(make_server):
     name = ask("CLUSTER", "MYID")
     wait_for(lambda: name in ask_replica("CLUSTER", "NODES"), 20, "the nodes to meet")
     ask_replica("CLUSTER", "REPLICATE", name)
-    wait_for(lambda: "cluster_state:ok" in ask("CLUSTER", "INFO"), 20, "the cluster")
+    for which, node in (("the master", ask), ("the replica", ask_replica)):
+        wait_for(lambda node=node: "cluster_state:ok" in node("CLUSTER", "INFO"), 20, f"{which} to serve")
+
+    def is_known_as_replica():
+        (known,) = (line.split() for line in ask("CLUSTER", "NODES").splitlines() if "myself" not in line)
+        return known[2:4] == ["slave", name] and known[7] == "connected"
+
+    wait_for(is_known_as_replica, 20, "the master to hear of its replica")
     wait_for_sync(master, replica)
+    return master, replica
+
+
+def test_redisson_hears_it_once_on_a_replica_in_a_cluster(make_server):
+    # There the cluster's bus carries it to every node, replicas too; and Redisson may listen to the shard only.
+    master, replica = cluster_of_a_master_and_its_replica(make_server)
     redisson, of_the_shard = Listener(replica, master), replica.actor()
     of_the_shard.call("SSUBSCRIBE", FREE[0])
     MUTATIONS["release"].perform(master)
