@@ -136,19 +136,23 @@ class Crowd:
     """
 
     def __init__(self, server, locks, readers, waiters):
-        self.locks, self.asker = locks, server.actor("a")
+        self.keys, self.asker = [f"{{k}}{i}" for i in range(locks)], server.actor("a")
         last = f"r{readers - 1}"
-        reads = (("LOCK.RWREAD", f"k{i}", f"r{j}") for i in range(locks) for j in range(readers - 1))
+        reads = (("LOCK.RWREAD", key, f"r{j}") for key in self.keys for j in range(readers - 1))
         assert set(pipelined(server, reads)) == {1}
-        held = [("LOCK.RWREAD", f"k{i}", f"s{i}") for i in range(locks - 1)] + [("LOCK.RWREAD", f"k{locks - 1}", last)]
+        held = [("LOCK.RWREAD", key, f"s{key}") for key in self.keys[:-1]] + [("LOCK.RWREAD", self.keys[-1], last)]
         assert set(pipelined(server, [*held, ("LOCK.ACQUIRE", "own", "a")])) == {1}
         self.sockets = [server.raw_connection() for _ in range(waiters)]
         for owner, sock in zip((last, *(f"w{i}" for i in range(1, waiters))), self.sockets):
             sock.sendall(b"LOCK.ACQUIRE own %s BLOCK 0\r\n" % owner.encode())
         wait_for(lambda: server.info("lock")["lock_waiters"] == waiters, 30, "all to wait")
+        self.circle = f"DEADLOCK a waits for {self.keys[-1]} held by {last}, {last} waits for own held by a"
+
+    def begins(self):
+        self.asker.send("LOCK.MACQUIRE", len(self.keys), *self.keys, "a", "BLOCK", 0)
 
     def asks(self):
-        self.asker.send("LOCK.MACQUIRE", self.locks, *(f"k{i}" for i in range(self.locks)), "a", "BLOCK", 0)
+        self.begins()
         wait_for(lambda: self.asker.has_reply() or self.asker.is_blocked(), 30, "the asker to hear or wait")
         return str(self.asker.outcome()) if self.asker.has_reply() else None
 
@@ -158,21 +162,28 @@ class Crowd:
 CROWDS = {"large hashes": (600, 700, 1), "small hashes": (50, 500, 8)}
 
 
-@pytest.mark.parametrize("crowd", CROWDS)
-def test_whoever_is_asked_whether_it_holds_a_lock_is_a_step(server, crowd):
-    waiters, readers, steps = CROWDS[crowd]
+
+def crowd_within(server, kind):
+    """As many locks as a search gets through, but for the few steps that lead from the last of them to a."""
+    waiters, readers, steps = CROWDS[kind]
+    return Crowd(server, (MOST_STEPS - 10) // (steps * (waiters + 1)), readers, waiters)
+
+
+def crowd_beyond(server, kind):
+    waiters, readers, steps = CROWDS[kind]
+    return Crowd(server, MOST_STEPS // (steps * (waiters + 1)) + 1, readers, waiters)
+
+
+@pytest.mark.parametrize("kind", CROWDS)
+def test_whoever_is_asked_whether_it_holds_a_lock_is_a_step(server, kind):
     before = counters(server)
-    most = (MOST_STEPS - 10) // (steps * (waiters + 1))  # a few steps lead from the last lock to a
-    within = Crowd(server, most, readers, waiters)
-    last = f"r{readers - 1}"
-    assert within.asks() == f"DEADLOCK a waits for k{most - 1} held by {last}, {last} waits for own held by a"
+    crowd = crowd_within(server, kind)
+    assert crowd.asks() == crowd.circle
     assert counters(server) == (before[0] + 1, before[1])
 
 
-@pytest.mark.parametrize("crowd", CROWDS)
-def test_more_who_are_asked_than_steps_cut_a_search(server, crowd):
-    waiters, readers, steps = CROWDS[crowd]
+@pytest.mark.parametrize("kind", CROWDS)
+def test_more_who_are_asked_than_steps_cut_a_search(server, kind):
     before = counters(server)
-    beyond = Crowd(server, MOST_STEPS // (steps * (waiters + 1)) + 1, readers, waiters)
-    assert beyond.asks() is None
+    assert crowd_beyond(server, kind).asks() is None
     assert counters(server) == (before[0], before[1] + 1)

@@ -10,7 +10,7 @@ from harness import scaled_ms, wait_for
 from harness.schedule import BLOCKS, DIES, STILL_BLOCKED, answered, granted, has, run_schedule, schedules
 from test_cluster import Node
 from test_deadlock import CIRCLES, TWO, detection, holds, refused, releases, says, waits
-from test_deadlock_bound import counters
+from test_deadlock_bound import CROWDS, counters, crowd_beyond, crowd_within
 from test_philosophers import Greedy, dinner
 
 # Of one slot, as LOCK.MACQUIRE has to have them.
@@ -416,6 +416,33 @@ class GreedyInACluster(Greedy):
 
 def test_philosophers_eat_in_a_cluster(server):
     assert dinner(server, GreedyInACluster, 7, 100) >= 1
+
+
+# ---- how far the search goes ----
+
+
+@pytest.mark.parametrize("kind", CROWDS)
+def test_search_within_the_bound_goes_to_its_end(server, kind):
+    before = counters(server)
+    crowd = crowd_within(server, kind)
+    crowd.begins()
+    assert str(crowd.asker.outcome(timeout=30)) == crowd.circle
+    assert counters(server) == (before[0] + 1, before[1])
+
+
+@pytest.mark.parametrize("kind", CROWDS)
+def test_search_past_the_bound_is_cut_and_the_wait_goes_on(server, kind):
+    before = counters(server)
+    crowd = crowd_beyond(server, kind)
+    crowd.begins()
+    wait_for(lambda: counters(server) == (before[0], before[1] + 1), 30, "the search to be cut")
+    crowd.asker.wait_blocked()
+    # Once only: the wait is no newcomer any more when others come, who wait for nobody in the crowd.
+    server.control.execute_command("LOCK.ACQUIRE", "l", "y")
+    server.actor().send("LOCK.ACQUIRE", "l", "z", "BLOCK", 0)
+    wait_for(lambda: server.info("lock")["lock_waiters"] == len(crowd.sockets) + 2, 30, "another to wait")
+    server.settle()
+    assert counters(server) == (before[0], before[1] + 1)
 
 
 # ---- names whose side keys would be of another slot ----
