@@ -445,7 +445,7 @@ def test_crowd_that_goes_at_once_leaves_nothing(make_server, size, keys):
     most = before + 250_000  # less than a note of 16 bytes about each would take
     # The server frees what it had for blocked clients bit by bit: 500 pieces a second.
     wait_for(lambda: memory(server) < most, 60, f"memory in use to be below {most}")
-    server.control.module_unload("lock")
+    server.unload()
     server.control.module_load(str(server.launch.module))
     assert server.control.execute_command("LOCK.ACQUIRE", "k0", "o") == 1
 

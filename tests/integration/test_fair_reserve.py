@@ -9,7 +9,7 @@ import time
 import pytest
 from redis.exceptions import ConnectionError, ResponseError
 
-from harness import scaled, scaled_ms, wait_for, wait_for_sync
+from harness import scaled_ms, wait_for, wait_for_sync
 from harness.schedule import as_map
 from model.fair_scene import ENDS, HOUR, QUEUE, ask, ask_all, detached, granted_ms, hold, holder, lose, order, release
 from model.fair_scene import server, wait_nothing_left, waiters, written, written_is_right  # noqa: F401
@@ -337,7 +337,7 @@ def test_becoming_a_replica_with_waiters_leaves_nothing_in_memory(make_server, r
     wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the places to be forgotten")
     assert server.info("lock")["lock_waiters"] == 0
     assert server.dump() == master.dump() == {}
-    assert server.control.module_unload("lock")
+    server.unload()
 
 
 def test_master_again_has_the_places_of_the_keys_only(make_server):
@@ -352,25 +352,18 @@ def test_master_again_has_the_places_of_the_keys_only(make_server):
     assert ask(server, "oy") and order(server) == ["ox", "oy"]
 
 
-def unload(server):
-    try:
-        return server.control.module_unload("lock")
-    except ResponseError:
-        return False
-
-
 def test_module_is_unloaded_only_when_the_reserves_are_over_and_leaves_nothing(make_server):
     server = make_server(lock_fair_reserve=scaled_ms(600))
     a = hold(server)
     dead, waits = ask_all(server, "ob", "oc")
     lose(server, dead)
-    assert not unload(server)
+    assert not server.unloads()
     a.call("LOCK.CANCEL", "k", "oc")
     assert waits.reply() is None
     assert order(server) == ["ob"]
-    assert not unload(server)
+    assert not server.unloads()
     end = end_of(server, "ob")
-    wait_for(lambda: unload(server), scaled(10), "MODULE UNLOAD to be accepted")
+    server.unload(timeout=10)
     assert server.now_ms() >= end
     assert set(server.dump()) == {(0, b"k")}
     server.control.module_load(str(server.launch.module))
@@ -383,7 +376,7 @@ def test_module_that_is_loaded_again_keeps_the_places_in_the_keys_for_a_reserve(
     server = make_server(lock_fair_reserve=scaled_ms(600))
     hold(server)
     tickets = {"ob": server.now_ms() * 1000, "oc": server.now_ms() * 1000 + 1}
-    assert unload(server)
+    server.unload()
     server.control.zadd(QUEUE, tickets)
     server.control.module_load(str(server.launch.module))
     set_reserve(server, scaled_ms(600))

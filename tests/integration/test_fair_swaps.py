@@ -6,7 +6,7 @@ Databases 0 and 3 change places. Each lock is held in both, so that nobody is gr
 import pytest
 
 from harness import wait_for, wait_for_sync
-from model.fair_scene import HOUR, LONG_RESERVE, QUEUE, ask, hold, info, release, server
+from model.fair_scene import HOUR, LONG_RESERVE, QUEUE, ask, hold, info, release
 from model.fair_scene import wait_nothing_left, written, written_is_right  # noqa: F401
 
 DB, OTHER = DATABASES = (0, 3)

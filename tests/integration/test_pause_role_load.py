@@ -341,7 +341,7 @@ def test_module_is_unloaded_only_when_nobody_waits(logged):
         scene.nobody_is_answered(waiter)
         waiter.kill_socket()
         wait_for(lambda: not waiter.is_connected(), what="the server to see the close")
-    wait_for(lambda: logged.control.module_unload("lock"), what="MODULE UNLOAD to be accepted")
+    logged.unload()
     assert scene.holder() == {"oa": "1"}
     logged.control.module_load(str(logged.launch.module))
     steps = [("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS), ("a", "LOCK.RELEASE k oa", 0), ("b", granted(1))]

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from redis.exceptions import ResponseError
 
 from harness import code_of, scaled, scaled_ms, wait_for
 from model.session_scene import GRACE, LEASE, LONG, begin_to_wait, holders, leases_pass, session, wait_free

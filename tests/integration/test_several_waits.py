@@ -407,7 +407,7 @@ def test_five_hundred_that_go_at_once_leave_nothing(make_server):
         crowd.leaves_nothing()
         server.disconnect_clients()
     wait_for(lambda: memory(server) < before + 250_000, 60, "memory in use to be what it was")
-    server.control.module_unload("lock")
+    server.unload()
     server.control.module_load(str(server.launch.module))
     assert server.control.execute_command("LOCK.MACQUIRE", 2, "k0", "k1", "o") == 2
 

@@ -4,7 +4,7 @@ import socket
 import subprocess
 from contextlib import suppress
 
-from redis.exceptions import ConnectionError, RedisError
+from redis.exceptions import ConnectionError, RedisError, ResponseError
 
 from .actor import Actor
 from .conffile import option_name, write_conf
@@ -218,6 +218,17 @@ class Server:
         """Waits until `ms` of the server's time are over: for a time that is scaled already, as a lease's is."""
         end = self.now_ms() + ms
         wait_for(lambda: self.now_ms() > end, what="the server's clock to move")
+
+    def unloads(self):
+        """Says MODULE UNLOAD; whether that was accepted."""
+        try:
+            return self.control.module_unload("lock")
+        except ResponseError:
+            return False
+
+    def unload(self, timeout=5.0):
+        """Until MODULE UNLOAD is accepted: for a moment after the last wait has ended it is not."""
+        wait_for(self.unloads, timeout, "MODULE UNLOAD to be accepted")
 
     def dump(self):
         """Its whole dataset, to compare with another's: see dataset.dump."""
