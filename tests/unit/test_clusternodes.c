@@ -1,0 +1,158 @@
+/* clusternodes.[ch]: whom a node's CLUSTER NODES sends a client to. */
+#include "clusternodes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/unit.h"
+
+#define ME "aa 10.0.0.1:7001@17001 myself,master - 0 0 1 connected"
+#define B "bb 10.0.0.2:7002@17002 master - 0 0 2 connected"
+#define C "cc 10.0.0.3:7003@17003 master - 0 0 3 connected"
+
+/* "MOVED host:port", "ASK host:port", or "" when nobody knows. */
+static const char *routeOf(const char *text, size_t length, int slot) {
+    static char said[200];
+    /* Without the zero behind it, so that the sanitizer sees who reads on. */
+    char *exact = malloc(length ? length : 1);
+    memcpy(exact, text, length);
+    struct clusternodesRoute route = clusternodesFind(exact, length, slot);
+    said[0] = '\0';
+    if (route.port.length > 0) {
+        snprintf(said, sizeof said, "%s %.*s:%.*s", route.asks ? "ASK" : "MOVED",
+                 (int)route.host.length, route.host.at, (int)route.port.length, route.port.at);
+    }
+    free(exact);
+    return said;
+}
+
+#define assert_route(text, slot, wanted) \
+    assert_string_equal(routeOf(text, strlen(text), slot), wanted)
+
+static void another_nodes_slot_is_moved(void **state) {
+    (void)state;
+    const char *text = ME " 0-99\n" B " 100-199 300\n" C " 200-299 301-16383\n";
+    assert_route(text, 100, "MOVED 10.0.0.2:7002");
+    assert_route(text, 199, "MOVED 10.0.0.2:7002");
+    assert_route(text, 200, "MOVED 10.0.0.3:7003");
+    assert_route(text, 299, "MOVED 10.0.0.3:7003");
+    assert_route(text, 300, "MOVED 10.0.0.2:7002");
+    assert_route(text, 301, "MOVED 10.0.0.3:7003");
+    assert_route(text, 16383, "MOVED 10.0.0.3:7003");
+}
+
+static void own_slot_leads_nowhere(void **state) {
+    (void)state;
+    assert_route(ME " 0-99\n" B " 100-199\n", 0, "");
+    assert_route(ME " 0-99\n" B " 100-199\n", 99, "");
+}
+
+static void slot_that_nobody_serves_leads_nowhere(void **state) {
+    (void)state;
+    assert_route(ME " 0-99\n" B " 100-199\n", 200, "");
+    assert_route(ME "\n", 0, "");
+    assert_route("", 0, "");
+    assert_route(ME " 0-99\n" B " 100-199\n", -1, "");
+}
+
+static void own_slot_that_is_given_away_is_asked_for(void **state) {
+    (void)state;
+    const char *text = ME " 0-99 [7->-cc] [8->-bb]\n" B " 100-199\n" C " 200-299\n";
+    assert_route(text, 7, "ASK 10.0.0.3:7003");
+    assert_route(text, 8, "ASK 10.0.0.2:7002");
+    assert_route(text, 9, "");
+    assert_route(text, 77, "");
+}
+
+static void slot_that_comes_here_is_still_the_other_nodes(void **state) {
+    (void)state;
+    assert_route(ME " 0-99 [107-<-bb]\n" B " 100-199\n", 107, "MOVED 10.0.0.2:7002");
+}
+
+static void slot_that_is_given_to_somebody_unknown_leads_nowhere(void **state) {
+    (void)state;
+    assert_route(ME " 0-99 [7->-zz]\n" B " 100-199\n", 7, "");
+    assert_route(ME " 0-99 [7->-]\n" B " 100-199\n", 7, "");
+    assert_route(ME " 0-99 [7->-bb\n" B " 100-199\n", 7, "ASK 10.0.0.2:7002");
+}
+
+static void order_of_the_nodes_does_not_matter(void **state) {
+    (void)state;
+    assert_route(C " 200-299\n" B " 100-199\n" ME " 0-99 [7->-cc]\n", 7, "ASK 10.0.0.3:7003");
+    assert_route(C " 200-299\n" B " 100-199\n" ME " 0-99 [7->-cc]\n", 150, "MOVED 10.0.0.2:7002");
+}
+
+static void address_may_have_colons(void **state) {
+    (void)state;
+    assert_route("bb ::1:7002@17002 master - 0 0 2 connected 5\n", 5, "MOVED ::1:7002");
+    assert_route("bb 2001:db8::7:7002@17002 master - 0 0 2 connected 5\n", 5,
+                 "MOVED 2001:db8::7:7002");
+}
+
+static void hostname_and_more_behind_the_bus_port_are_not_the_address(void **state) {
+    (void)state;
+    assert_route("bb 10.0.0.2:7002@17002,b.example master - 0 0 2 connected 5\n", 5,
+                 "MOVED 10.0.0.2:7002");
+    assert_route("bb 10.0.0.2:7002@17002,,tls-port=7,shard-id=ff master - 0 0 2 connected 5\n", 5,
+                 "MOVED 10.0.0.2:7002");
+}
+
+static void node_of_unknown_address_is_nowhere(void **state) {
+    (void)state;
+    assert_route("bb :0@0 master,noaddr - 0 0 2 disconnected 5\n", 5, "");
+    assert_route(ME " 0-99 [7->-bb]\nbb :0@0 master,noaddr - 0 0 2 disconnected\n", 7, "");
+}
+
+static void lines_that_cannot_be_read_are_passed_over(void **state) {
+    (void)state;
+    const char *text = "\n\nbb 10.0.0.9\nnothing known\n" B " x 1-y 5- -5 99999999999999999999 5\n";
+    assert_route(text, 5, "MOVED 10.0.0.2:7002");
+    assert_route(text, 1, "");
+    assert_route("bb 7002 master - 0 0 2 connected 5\n", 5, "");
+    assert_route(B " 5", 5, "MOVED 10.0.0.2:7002"); /* the last line without its end */
+}
+
+static void flags_say_which_node_was_asked(void **state) {
+    (void)state;
+    assert_route("aa 10.0.0.1:7001@17001 master,myself - 0 0 1 connected 5\n", 5, "");
+    assert_route("myself 10.0.0.2:7002@17002 master - 0 0 2 connected 5\n", 5,
+                 "MOVED 10.0.0.2:7002");
+}
+
+/* Any piece of a text, and any text with a few bytes of it changed, is read within its bounds. */
+static void mutilated_texts_are_read_within_their_bounds(void **state) {
+    (void)state;
+    const char text[] = ME " 0-99 [7->-cc] [8-<-bb]\n" B " 100-199 300\n" C " 200-299\n";
+    const char bytes[] = " \n,:@[]-<>0129ab";
+    struct fuzz fuzz = fuzzStart("clusternodes", 20000);
+    for (size_t i = 0; i < fuzz.steps; i++) {
+        char changed[sizeof text];
+        memcpy(changed, text, sizeof text);
+        for (size_t n = fuzzBelow(&fuzz, 4); n > 0; n--) {
+            changed[fuzzBelow(&fuzz, sizeof text - 1)] = bytes[fuzzBelow(&fuzz, sizeof bytes - 1)];
+        }
+        size_t from = fuzzBelow(&fuzz, sizeof text - 1);
+        size_t length = fuzzBelow(&fuzz, sizeof text - from);
+        routeOf(changed + from, length, (int)fuzzBelow(&fuzz, 320) - 1);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        UNIT(another_nodes_slot_is_moved),
+        UNIT(own_slot_leads_nowhere),
+        UNIT(slot_that_nobody_serves_leads_nowhere),
+        UNIT(own_slot_that_is_given_away_is_asked_for),
+        UNIT(slot_that_comes_here_is_still_the_other_nodes),
+        UNIT(slot_that_is_given_to_somebody_unknown_leads_nowhere),
+        UNIT(order_of_the_nodes_does_not_matter),
+        UNIT(address_may_have_colons),
+        UNIT(hostname_and_more_behind_the_bus_port_are_not_the_address),
+        UNIT(node_of_unknown_address_is_nowhere),
+        UNIT(lines_that_cannot_be_read_are_passed_over),
+        UNIT(flags_say_which_node_was_asked),
+        UNIT(mutilated_texts_are_read_within_their_bounds),
+    };
+    return cmocka_run_group_tests_name("clusternodes", tests, NULL, NULL);
+}
