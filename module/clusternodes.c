@@ -7,6 +7,7 @@
 #define LARGEST_SLOT 16383
 
 static const struct clusternodesPiece NOTHING = {"", 0};
+static const struct clusternodesPiece NAMELESS = {"?", 1};
 
 /* Cuts what comes before the next `separator` off `rest`. Returns false when nothing is left. */
 static bool cut(struct clusternodesPiece *rest, char separator, struct clusternodesPiece *piece) {
@@ -136,29 +137,55 @@ static bool serves(const struct node *node, int slot, struct clusternodesPiece *
     return found;
 }
 
-/* An ip may have colons too. Of a node that the asked one has never reached the ip is not known. */
-static void setAddress(struct clusternodesRoute *route, const struct node *node) {
-    struct clusternodesPiece address = node->address, host_and_port = NOTHING;
-    cut(&address, '@', &host_and_port);
-    struct clusternodesPiece port = cutLast(&host_and_port, ':');
-    if (host_and_port.length > 0) {
-        route->host = host_and_port;
-        route->port = port;
+/* What a client needs to find a node. */
+struct address {
+    struct clusternodesPiece ip, port, hostname;
+};
+
+/* An ip may have colons too. */
+static struct address readAddress(struct clusternodesPiece text) {
+    struct address address = {NOTHING, NOTHING, NOTHING};
+    struct clusternodesPiece numbers = NOTHING;
+    cut(&text, ',', &numbers);
+    cut(&text, ',', &address.hostname);
+    cut(&numbers, '@', &address.ip);
+    address.port = cutLast(&address.ip, ':');
+    return address;
+}
+
+/* Of a node that the asked one has never reached the ip is not known, nor then the port. */
+static void setAddress(struct clusternodesRoute *route, const struct node *node,
+                       enum clusternodesName name) {
+    struct address address = readAddress(node->address);
+    if (address.ip.length == 0) {
+        return;
+    }
+    route->port = address.port;
+    switch (name) {
+    case CLUSTERNODES_IP:
+        route->host = address.ip;
+        break;
+    case CLUSTERNODES_HOSTNAME:
+        route->host = address.hostname.length > 0 ? address.hostname : NAMELESS;
+        break;
+    case CLUSTERNODES_NO_NAME:
+        break;
     }
 }
 
 static void setAddressOf(struct clusternodesRoute *route, struct clusternodesPiece text,
-                         struct clusternodesPiece id) {
+                         struct clusternodesPiece id, enum clusternodesName name) {
     struct node node;
     while (readNode(&text, &node)) {
         if (equal(node.id, id)) {
-            setAddress(route, &node);
+            setAddress(route, &node, name);
             return;
         }
     }
 }
 
-struct clusternodesRoute clusternodesFind(const char *text, size_t length, int slot) {
+struct clusternodesRoute clusternodesFind(const char *text, size_t length, int slot,
+                                          enum clusternodesName name) {
     struct clusternodesRoute route = {.host = NOTHING, .port = NOTHING};
     struct clusternodesPiece all = {text, length}, rest = all, target;
     struct node node;
@@ -168,9 +195,9 @@ struct clusternodesRoute clusternodesFind(const char *text, size_t length, int s
         }
         if (isMyself(&node)) {
             route.asks = true;
-            setAddressOf(&route, all, target);
+            setAddressOf(&route, all, target, name);
         } else {
-            setAddress(&route, &node);
+            setAddress(&route, &node, name);
         }
         break;
     }

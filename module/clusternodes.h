@@ -20,6 +20,13 @@ struct clusternodesPiece {
     size_t length;
 };
 
+/* By what a node is called, as cluster-preferred-endpoint-type has it. */
+enum clusternodesName {
+    CLUSTERNODES_IP,
+    CLUSTERNODES_HOSTNAME, /* "?" for a node that has none, as the server says it */
+    CLUSTERNODES_NO_NAME   /* the client is to stay with the host that it has asked */
+};
+
 struct clusternodesRoute {
     bool asks; /* ASK: the slot is still the asked node's, but given away. Else MOVED. */
     struct clusternodesPiece host, port; /* without a port: nobody knows where to */
@@ -28,6 +35,7 @@ struct clusternodesRoute {
 /* Where a client that asks for this slot is to be sent by the node whose text this is. A node that
  * serves the slot, and does not give it away, knows nowhere to send anybody. A line that is not as
  * above is passed over. */
-struct clusternodesRoute clusternodesFind(const char *text, size_t length, int slot);
+struct clusternodesRoute clusternodesFind(const char *text, size_t length, int slot,
+                                          enum clusternodesName name);
 
 #endif

@@ -5,7 +5,9 @@
  */
 #include "redirect.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "clusternodes.h"
 #include "waiters.h"
@@ -20,10 +22,34 @@ static int slotOf(RedisModuleCtx *ctx, RedisModuleString *name) {
     return (int)slot;
 }
 
-static struct clusternodesRoute findRoute(RedisModuleCallReply *nodes, int slot) {
+static bool isText(RedisModuleCallReply *reply, const char *text) {
+    size_t length;
+    const char *bytes = RedisModule_CallReplyStringPtr(reply, &length);
+    return bytes && length == strlen(text) && memcmp(bytes, text, length) == 0;
+}
+
+/* The name that the server would use in a redirection of its own. */
+static enum clusternodesName preferredName(RedisModuleCtx *ctx) {
+    enum clusternodesName name = CLUSTERNODES_IP;
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, "CONFIG", "cc", "GET", "cluster-preferred-endpoint-type");
+    RedisModuleCallReply *value = reply ? RedisModule_CallReplyArrayElement(reply, 1) : NULL;
+    if (value && isText(value, "hostname")) {
+        name = CLUSTERNODES_HOSTNAME;
+    } else if (value && isText(value, "unknown-endpoint")) {
+        name = CLUSTERNODES_NO_NAME;
+    }
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
+    return name;
+}
+
+static struct clusternodesRoute findRoute(RedisModuleCtx *ctx, RedisModuleCallReply *nodes,
+                                          int slot) {
     size_t length = 0;
     const char *text = nodes ? RedisModule_CallReplyStringPtr(nodes, &length) : NULL;
-    return clusternodesFind(text ? text : "", text ? length : 0, slot);
+    return clusternodesFind(text ? text : "", text ? length : 0, slot, preferredName(ctx));
 }
 
 /* As it stands in an error reply; NULL if nobody knows. */
@@ -57,7 +83,7 @@ static void endWaits(RedisModuleCtx *ctx, struct lock *lock, const struct cluste
 void redirectWaiters(RedisModuleCtx *ctx, struct lock *lock) {
     int slot = slotOf(ctx, lock->name);
     RedisModuleCallReply *nodes = RedisModule_Call(ctx, "CLUSTER", "c", "NODES");
-    struct clusternodesRoute route = findRoute(nodes, slot);
+    struct clusternodesRoute route = findRoute(ctx, nodes, slot);
     contendedUse(lock);
     endWaits(ctx, lock, &route, slot);
     waitersForgetUnwritten(lock);

@@ -215,6 +215,42 @@ def test_waiters_follow_a_lock_that_is_migrated(nodes, key):
     assert says_moved(slot, two)(scene.b.attempt("LOCK.ACQUIRE", name, "ob", "BLOCK", 0))
 
 
+ENDPOINTS = {
+    "ip": ("ip", "node.example"),
+    "hostname": ("hostname", "node.example"),
+    "hostname that nobody gave": ("hostname", ""),
+    "none": ("unknown-endpoint", "node.example"),
+}
+
+
+@pytest.mark.parametrize("kind, hostname", ENDPOINTS.values(), ids=ENDPOINTS)
+def test_waiters_are_sent_where_the_server_sends_others(make_server, kind, hostname):
+    """By the name that the administrator prefers, in ASK and in MOVED."""
+    names = {"cluster_preferred_endpoint_type": kind, "cluster_announce_hostname": hostname}
+    one, two = make_nodes(make_server, **{name: value for name, value in names.items() if value})
+    wait_for(lambda: one.cluster("NODES").count(hostname) >= 2, 20, "the nodes to know their names")
+    name = next(name for name in map(str, range(1000)) if one.cluster("KEYSLOT", name) <= HALF)
+    slot = one.cluster("KEYSLOT", name)
+    newcomer = one.server.actor()
+
+    asked = Scene(one, name)
+    begin_move(slot, one, two)
+    migrate(name, one, two)
+    ask = str(newcomer.attempt("LOCK.ACQUIRE", name, "oz"))
+    assert ask.startswith(f"ASK {slot} ") and ask.endswith(f":{two.server.port}")
+    asked.both_hear(lambda heard: str(heard) == ask)
+
+    for node in (one, two):
+        node.cluster("SETSLOT", slot, "STABLE")
+    moved = Scene(one, name)
+    two.cluster("SETSLOT", slot, "IMPORTING", one.id)
+    two.cluster("SETSLOT", slot, "NODE", two.id)
+    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to hear of it")
+    move = str(newcomer.attempt("LOCK.ACQUIRE", name, "oz"))
+    assert move.startswith(f"MOVED {slot} ") and move.endswith(f":{two.server.port}")
+    moved.both_hear(lambda heard: str(heard) == move)
+
+
 def cancel_and_delete(scene):
     assert scene.a.call("LOCK.CANCEL", scene.key, "ob") == 1
     assert scene.a.call("DEL", scene.key) == 1

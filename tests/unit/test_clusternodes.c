@@ -12,12 +12,12 @@
 #define C "cc 10.0.0.3:7003@17003 master - 0 0 3 connected"
 
 /* "MOVED host:port", "ASK host:port", or "" when nobody knows. */
-static const char *routeOf(const char *text, size_t length, int slot) {
+static const char *routeOf(const char *text, size_t length, int slot, enum clusternodesName name) {
     static char said[200];
     /* Without the zero behind it, so that the sanitizer sees who reads on. */
     char *exact = malloc(length ? length : 1);
     memcpy(exact, text, length);
-    struct clusternodesRoute route = clusternodesFind(exact, length, slot);
+    struct clusternodesRoute route = clusternodesFind(exact, length, slot, name);
     said[0] = '\0';
     if (route.port.length > 0) {
         snprintf(said, sizeof said, "%s %.*s:%.*s", route.asks ? "ASK" : "MOVED",
@@ -28,7 +28,9 @@ static const char *routeOf(const char *text, size_t length, int slot) {
 }
 
 #define assert_route(text, slot, wanted) \
-    assert_string_equal(routeOf(text, strlen(text), slot), wanted)
+    assert_string_equal(routeOf(text, strlen(text), slot, CLUSTERNODES_IP), wanted)
+#define assert_route_by(name, text, slot, wanted) \
+    assert_string_equal(routeOf(text, strlen(text), slot, name), wanted)
 
 static void another_nodes_slot_is_moved(void **state) {
     (void)state;
@@ -98,9 +100,31 @@ static void hostname_and_more_behind_the_bus_port_are_not_the_address(void **sta
                  "MOVED 10.0.0.2:7002");
 }
 
+static void hostname_is_told_where_that_is_preferred(void **state) {
+    (void)state;
+    const char *given = "bb ::1:7002@17002,b.example,shard-id=ff master - 0 0 2 connected 5\n";
+    const char *none = "bb ::1:7002@17002 master - 0 0 2 connected 5\n";
+    const char *empty = "bb ::1:7002@17002,,shard-id=ff master - 0 0 2 connected 5\n";
+    assert_route_by(CLUSTERNODES_HOSTNAME, given, 5, "MOVED b.example:7002");
+    assert_route_by(CLUSTERNODES_HOSTNAME, none, 5, "MOVED ?:7002");
+    assert_route_by(CLUSTERNODES_HOSTNAME, empty, 5, "MOVED ?:7002");
+    assert_route_by(CLUSTERNODES_NO_NAME, given, 5, "MOVED :7002");
+    assert_route_by(CLUSTERNODES_NO_NAME, none, 5, "MOVED :7002");
+}
+
+static void target_is_named_as_preferred_too(void **state) {
+    (void)state;
+    const char *text = ME " 0-99 [7->-bb]\n"
+                          "bb 10.0.0.2:7002@17002,b.example master - 0 0 2 connected\n";
+    assert_route_by(CLUSTERNODES_HOSTNAME, text, 7, "ASK b.example:7002");
+    assert_route_by(CLUSTERNODES_NO_NAME, text, 7, "ASK :7002");
+}
+
 static void node_of_unknown_address_is_nowhere(void **state) {
     (void)state;
     assert_route("bb :0@0 master,noaddr - 0 0 2 disconnected 5\n", 5, "");
+    assert_route_by(CLUSTERNODES_HOSTNAME,
+                    "bb :0@0,b.example master,noaddr - 0 0 2 disconnected 5\n", 5, "");
     assert_route(ME " 0-99 [7->-bb]\nbb :0@0 master,noaddr - 0 0 2 disconnected\n", 7, "");
 }
 
@@ -134,7 +158,8 @@ static void mutilated_texts_are_read_within_their_bounds(void **state) {
         }
         size_t from = fuzzBelow(&fuzz, sizeof text - 1);
         size_t length = fuzzBelow(&fuzz, sizeof text - from);
-        routeOf(changed + from, length, (int)fuzzBelow(&fuzz, 320) - 1);
+        int slot = (int)fuzzBelow(&fuzz, 320) - 1;
+        routeOf(changed + from, length, slot, (enum clusternodesName)fuzzBelow(&fuzz, 3));
     }
 }
 
@@ -149,6 +174,8 @@ int main(void) {
         UNIT(order_of_the_nodes_does_not_matter),
         UNIT(address_may_have_colons),
         UNIT(hostname_and_more_behind_the_bus_port_are_not_the_address),
+        UNIT(hostname_is_told_where_that_is_preferred),
+        UNIT(target_is_named_as_preferred_too),
         UNIT(node_of_unknown_address_is_nowhere),
         UNIT(lines_that_cannot_be_read_are_passed_over),
         UNIT(flags_say_which_node_was_asked),
