@@ -358,3 +358,15 @@ def test_detection_off_keeps_the_refusals_of_one_lock(server, resp):
     run_schedule(server, [*upgrades, refused("b", "k", circle, "RWWRITE")], resp)
 
 
+
+
+def test_circle_that_the_end_of_a_wait_closes_is_found_when_its_owner_asks_again(server, resp):
+    """While b stood ahead of c, by a connection that is gone now, c waited for b in both queues."""
+
+    def the_first_wait_of_b_is_over(run):
+        wait_for(lambda: run.server.info("lock")["lock_waiters"] == 3, what="the server to see the close")
+
+    begin = [holds("a", "k"), holds("b", "l"), waits("c", "l"), waits("b1", "k"), waits("c2", "k"), waits("b2", "k")]
+    end = [("b1", DIES), (the_first_wait_of_b_is_over,)]
+    again = refused("c3", "k", "c waits for l held by b, b waits for k behind c")
+    run_schedule(server, [*begin, *end, again, ("z", "LOCK.INFO k", has(waiting=2))], resp)

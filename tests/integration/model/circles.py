@@ -25,13 +25,16 @@ def waits_for(owner, lock):
 def closes_a_circle(request, aims, locks):
     """Whether this request, which stands nowhere yet, would wait for itself.
 
-    `aims` are (lock, at the head) of the locks in whose queues it is going to stand.
+    `aims` are (lock, at the head) of the locks in whose queues it is going to stand. If that is ahead of somebody, what
+    the owner waits for already counts too: there may be a circle that something else than a wait has closed.
     """
     found = set()
     for lock, first in aims:
         own = [at for at, one in enumerate(lock.queue) if one.owner == request.owner]
         stands_at = 0 if first else own[0] if own else len(lock.queue)
         found |= set(in_the_way(request.owner, [request.mode], lock, stands_at))
+        if first or own:
+            found |= {other for waited in locks for other in waits_for(request.owner, waited)}
     reached = set()
     while found:
         owner = found.pop()
