@@ -162,7 +162,6 @@ class Crowd:
 CROWDS = {"large hashes": (600, 700, 1), "small hashes": (50, 500, 8)}
 
 
-
 def crowd_within(server, kind):
     """As many locks as a search gets through, but for the few steps that lead from the last of them to a."""
     waiters, readers, steps = CROWDS[kind]

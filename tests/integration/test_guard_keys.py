@@ -66,7 +66,8 @@ def test_permission_for_a_guard_without_a_command_can_be_asked(server, actor, wo
     script = "return redis.acl_check_cmd(unpack(ARGV))"
     heard = asks.attempt("EVAL", script, 0, *words.split())
     allowed = 1 if words == "LOCK.GUARD" else None  # without a key there is none that it may not use
-    assert heard == allowed or "Wrong number of args" in str(heard)
+    looks_at_the_arity = not server.is_valkey and server.version >= (8, 1)  # seen on 8.6
+    assert heard == allowed or (looks_at_the_arity and "Wrong number of args" in str(heard))
     assert server.control.ping()
 
 
