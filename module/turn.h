@@ -1,0 +1,22 @@
+/* How long the module may keep the server to itself: one command, one run of a timer.
+ *
+ * Whoever works through a list that may be long begins a turn, asks after each piece of work whether
+ * the turn is over, and leaves the rest noted for the drain. Turns nest: a grant pass inside the
+ * drain is part of the drain's turn, not one of its own.
+ */
+#ifndef LOCK_TURN_H
+#define LOCK_TURN_H
+
+#include <stdbool.h>
+
+/* Begins a turn, or joins the one that has begun. To be ended with turnEnd. */
+void turnBegin(void);
+
+/* Ends what the last turnBegin has begun. */
+void turnEnd(void);
+
+/* To be asked after each piece of work, of some µs, within a turn: whether the turn has used up its
+ * time, so that others are to speak first. Looks at the clock only now and then. */
+bool turnIsOver(void);
+
+#endif
