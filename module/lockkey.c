@@ -111,7 +111,12 @@ void lockkeyPut(struct holds *holds, RedisModuleString *field, int64_t count) {
 }
 
 void lockkeyDelete(struct holds *holds) {
-    RedisModule_DeleteKey(holds->key);
+    if (holds->shape == HOLDS_PLAIN) {
+        RedisModule_DeleteKey(holds->key);
+    } else {
+        RedisModule_UnlinkKey(holds->key); /* of thousands of readers: freed in the background */
+    }
     holds->shape = HOLDS_FREE;
+    holds->has_dead = false;
     effectsDeleted(holds->ctx, holds->name);
 }

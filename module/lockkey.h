@@ -39,6 +39,7 @@ struct holds {
     enum holdsShape shape;
     enum lockMode mode;   /* of HOLDS_READ_WRITE: what its field `mode` says */
     struct leases leases; /* see rwholdsLeases */
+    bool has_dead;        /* readers' holds are in the key whose leases are over: see rwholdsOpen */
 };
 
 /* Opens the key and finds out its shape; does not open `leases`. */

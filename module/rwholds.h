@@ -9,8 +9,9 @@
  * with them gets them here. */
 struct leases *rwholdsLeases(struct holds *holds);
 
-/* If the handle may write, takes the holds away whose leases are over: each ends by itself. That
- * may leave the lock free. */
+/* If the handle may write, takes holds away whose leases are over: each ends by itself. That may
+ * leave the lock free. Of thousands of readers not all at once: `has_dead` then tells that some are
+ * left, and they count for nobody, here as little as in their own eyes. */
 void rwholdsOpen(struct holds *holds);
 
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
