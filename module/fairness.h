@@ -41,12 +41,13 @@ struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
 void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms);
 
 /* Brings the keys up to date, and puts off their expiry if it is time to. Cheap when there is
- * nothing to do. */
-void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+ * nothing to do. Returns false if the turn was over first: then some is still to be written down. */
+bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
 /* The keys have been flushed: reserved places are gone with them, and fairnessWriteDown will write
- * live ones again. The lock must be in use. */
-void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
+ * live ones again. The lock must be in use. Returns false if the turn was over first: then it is to
+ * be called again. */
+bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
 
 /* When fairnessWriteDown will have something to do even if nobody comes or goes; INT64_MAX = never.
  */

@@ -103,6 +103,11 @@ static void noteUnwritten(struct lock *lock, struct waiter *waiter) {
     }
 }
 
+void waitersNoteUnplaced(struct lock *lock, struct waiter *waiter) {
+    waiter->placed = false;
+    noteUnwritten(lock, waiter);
+}
+
 /* Takes the waiter out of the queue of one of its keys. */
 static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct place *place,
                        bool granted) {
@@ -354,6 +359,7 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *o
     struct waiter *waiter = newWaiter(owner, MODE_EXCLUSIVE, FAIR, 1);
     waiter->db = lock->db;
     waiter->ticket = ticket;
+    waiter->placed = true;
     int64_t arrived_ms = ticket / 1000; /* a ticket is the time in µs, or more */
     waiter->since_ms = arrived_ms < now_ms ? arrived_ms : now_ms;
     waitersStandIn(waiter, 0, lock, true);
