@@ -161,6 +161,9 @@ static enum grantResult prepare(RedisModuleCtx *ctx, const struct acquireRequest
     if (request->take.session) {
         eventsWatchClients(ctx);
     }
+    if (request->take.fenced) {
+        eventsWatchSwaps(ctx);
+    }
     bool has_side_keys =
         request->take.fenced || request->discipline == FAIR || request->take.mode != MODE_EXCLUSIVE;
     if (has_side_keys && serverIsCluster() && !keynamesServeCluster(request->name)) {

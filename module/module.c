@@ -10,6 +10,7 @@
 #include "drain.h"
 #include "events.h"
 #include "fairqueue.h"
+#include "fence.h"
 #include "hashmap.h"
 #include "infosection.h"
 #include "server.h"
@@ -49,6 +50,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     alarmConnect(drainRun);
     sessionsConnect(sessionworkRun);
     fairqueueRestarted(RedisModule_Milliseconds());
+    fenceRestarted();
     if (configLoad(ctx) != REDISMODULE_OK || commandsRegister(ctx) != REDISMODULE_OK ||
         infosectionRegister(ctx) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
