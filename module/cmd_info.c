@@ -170,7 +170,7 @@ static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
         replyError(ctx, REPLY_WRONG_TYPE);
         return;
     }
-    if (holds->shape == HOLDS_FREE && in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
+    if (holdsIsFree(holds) && in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
         replyNull(ctx);
         return;
     }

@@ -36,10 +36,14 @@ static enum lockMode readMode(struct holds *holds) {
 /* A read-write lock says so in its field `mode`, a plain one has one field, its owner's. */
 static enum holdsShape shapeOfHash(struct holds *holds) {
     if (RedisModule_ValueLength(holds->key) == 1) {
-        return HOLDS_PLAIN; /* its field could be `mode`, but no owner can: foreign to everybody */
+        return HOLDS_PLAIN; /* or what is left of a read-write lock: lockkeyHasModeOnly */
     }
     holds->mode = readMode(holds);
     return holds->mode == MODE_COUNT ? HOLDS_FOREIGN : HOLDS_READ_WRITE;
+}
+
+bool lockkeyHasModeOnly(struct holds *holds) {
+    return holds->shape == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
 }
 
 static enum holdsShape shapeOf(struct holds *holds) {

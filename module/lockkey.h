@@ -46,6 +46,10 @@ struct holds {
 void lockkeyOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms,
                  enum keyAccess access);
 
+/* Whether a key of the shape HOLDS_PLAIN says `mode` and nothing else: somebody has taken the last
+ * owner out of a read-write lock by hand. Not asked when it is opened, as plain locks would pay. */
+bool lockkeyHasModeOnly(struct holds *holds);
+
 /* When the key expires, unix ms; LEASES_NO_END if never, or if there is no key. */
 int64_t lockkeyEnd(const struct holds *holds);
 

@@ -22,6 +22,7 @@ int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode
 int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);
+/* Also what is left of a read-write lock, of the shape HOLDS_PLAIN. */
 void rwholdsForce(struct holds *holds);
 int64_t rwholdsLeaseEnd(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 void rwholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
