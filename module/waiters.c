@@ -4,6 +4,7 @@
 #include "alarm.h"
 #include "answers.h"
 #include "config.h"
+#include "fairqueue.h"
 #include "mem.h"
 #include "reply.h"
 #include "server.h"
@@ -222,7 +223,7 @@ static struct untold *describeGrant(const struct waiter *waiter) {
 
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
     statsCount(STATS_GRANTED_AFTER_WAIT);
-    statsWaited(now_ms - waiter->since_ms);
+    statsWaited(now_ms - fairqueueCountedFrom(waiter->since_ms));
     answersSendNumber(waiter->bc, answer, untoldEnd, describeGrant(waiter));
     leave(ctx, waiter, true);
 }
@@ -360,8 +361,7 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *o
     waiter->db = lock->db;
     waiter->ticket = ticket;
     waiter->placed = true;
-    int64_t arrived_ms = ticket / 1000; /* a ticket is the time in µs, or more */
-    waiter->since_ms = arrived_ms < now_ms ? arrived_ms : now_ms;
+    waiter->since_ms = fairqueueArrival(ticket, now_ms);
     waitersStandIn(waiter, 0, lock, true);
     setDeadline(ctx, waiter, end_ms, now_ms);
 }
