@@ -144,14 +144,22 @@ static void noteWriter(const struct holder *holder, void *is_written) {
     }
 }
 
-static const char *shapeName(struct holds *holds) {
+/* Without a walk over all readers: a lock that is written says so in its key. That may be left from a
+ * writer whose lease is over, or that somebody has taken out by hand. */
+static bool isWritten(struct holds *holds) {
     bool is_written = false;
+    if (holds->mode == MODE_WRITE) {
+        holdsEach(holds, noteWriter, &is_written);
+    }
+    return is_written;
+}
+
+static const char *shapeName(struct holds *holds) {
     switch (holds->shape) {
     case HOLDS_FREE:
         return "free";
     case HOLDS_READ_WRITE:
-        holdsEach(holds, noteWriter, &is_written);
-        return is_written ? "write" : "read";
+        return isWritten(holds) ? "write" : "read";
     case HOLDS_PLAIN:
     case HOLDS_FOREIGN:
     case HOLDS_WRONG_TYPE:

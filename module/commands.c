@@ -173,7 +173,7 @@ static const struct commandRow command_rows[] = {
      "Gives one hold of each of several locks back.", frees_keys, mrelease_args},
     {"lock.guard", guardCommand, "write getkeys-api", "write", -4, "That of the command",
      "Runs a command if the owner holds the lock at that moment.", guards_key, guard_args},
-    {"lock.info", infoCommand, "readonly fast", "read fast", -2,
+    {"lock.info", infoCommand, "readonly", "read slow", -2,
      "O(H+N), H being the number of holders and N the number of waiters shown",
      "Shows who holds a lock and who waits for it.", reads_key, info_args},
 };

@@ -235,3 +235,10 @@ def test_acquisitions_are_refused_without_memory_and_block(name):
     assert ("denyoom" in flags, "blocking" in flags) == (acquires, acquires)
     assert ("readonly" in flags) == (name == "lock.info")
     assert ("write" in flags) == (name != "lock.info")
+
+
+@each_page
+def test_commands_that_walk_are_not_fast(name):
+    """The server's sense of the word: constant, or logarithmic."""
+    walks = name in {*SEVERAL, "lock.guard", "lock.info"}
+    assert ("fast" in header_of(name)["Flags"].split()) == (not walks)
