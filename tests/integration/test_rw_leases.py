@@ -372,3 +372,13 @@ def test_renewal_beyond_what_a_score_can_tell_leaves_others_theirs(server, say):
     assert say("LOCK.RWREAD k a") == 1
     assert say(f"LOCK.RENEW k a PX {2**62 + 1}") == 1
     wait_for(lambda: holders(server) == {"a read": 1}, what="b's lease to end")
+
+
+def test_mode_is_that_of_the_holders(say):
+    assert say(f"LOCK.RWWRITE k a PX {LONG}") == 1
+    assert as_map(say("LOCK.INFO k"))["mode"] == "write"
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    assert as_map(say("LOCK.INFO k"))["mode"] == "write"
+    say("HDEL k a:write")  # by hand: the key still says `write`
+    assert say("HGET k mode") == "write"
+    assert as_map(say("LOCK.INFO k"))["mode"] == "read"
