@@ -58,6 +58,20 @@ def test_some_of_many_holders_who_wait(server, actor, way):
     several_holders(server, actor, WAYS[way], 150)
 
 
+def test_holders_are_found_a_second_time(server, actor):
+    """Whoever comes later may stand where the first look has been already."""
+    call = server.control.execute_command
+    assert call("LOCK.RWWRITE", "k", "x", "PX", LONG) == 1
+    writer = waits(actor, "w", "LOCK.RWWRITE k", "w")
+    for time in range(2):
+        for number in range(100):
+            assert call("LOCK.RWREAD", "src", f"r{time}-{number}", "PX", LONG) == 1
+        one = waits(actor, f"a{time}", "LOCK.RWREAD k", f"r{time}-0")
+        rename(server)
+        assert one.reply() == 2
+    assert writer.is_blocked()
+
+
 def test_holders_are_found_behind_more_waiters_than_a_turn_can_ask(server, actor):
     call = server.control.execute_command
     for number in range(70):

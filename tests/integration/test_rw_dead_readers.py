@@ -111,6 +111,24 @@ def test_the_dead_go_by_and_by_while_somebody_waits(server, dead, actor):
     assert writer.reply() == 1
 
 
+def test_last_who_lives_hands_the_lock_on_to_one_who_wants_it_alone(server, actor):
+    """While clients are paused nobody takes the dead away; the release comes first when that is over."""
+    a, other, soon = actor("a"), actor("other"), 10 * SHORT
+    assert a.call("LOCK.RWREAD", "k", "a", "PX", LONG) == 1
+    many(server, *(("LOCK.RWREAD", "k", f"d{number}", "PX", soon) for number in range(DEAD)))
+    other.send("LOCK.ACQUIRE", "k", "o", "PX", LONG, "BLOCK", 0)
+    other.wait_blocked()
+    server.control.execute_command("CLIENT", "PAUSE", LONG, "WRITE")
+    a.send("LOCK.RELEASE", "k", "a")
+    a.wait_blocked()
+    server.let_pass(soon + 1)
+    assert server.control.hlen("k") > DEAD, "somebody has looked"
+    server.control.execute_command("CLIENT", "UNPAUSE")
+    assert a.reply() == 0
+    assert other.reply() == 1
+    assert server.control.hgetall("k") == {"o": "1"}
+
+
 def test_replica_has_the_same(make_server):
     server = make_server()
     replica = server.start_replica()

@@ -103,6 +103,16 @@ def test_one_owner_on_many_connections(server, at_once):
     assert server.control.hgetall("k") == {"o": "1000"}
 
 
+def test_one_owner_before_and_behind_a_stranger(server):
+    """Rule 2: its other waits are re-entries wherever they stand, also those that the first turn has not come to."""
+    server.control.execute_command("LOCK.ACQUIRE", "k", "w", "PX", LONG)
+    wait = f"LOCK.ACQUIRE k %s PX {LONG} BLOCK 0"
+    crowd = Crowd(server, *[wait % "o"] * 100, wait % "stranger", *[wait % "o"] * 900)
+    assert server.control.execute_command("LOCK.RELEASE", "k", "w") == 0
+    crowd.expect_waiting(1)
+    assert server.control.hgetall("k") == {"o": "1000"}
+
+
 def test_turns_reach_replicas_and_what_is_cut_is_whole(make_server):
     server = make_server()
     replica = server.start_replica()
@@ -129,6 +139,17 @@ def test_grants_of_clients_that_die_at_once_are_all_given_back(server):
         return not server.dump()
 
     wait_for(only_those_who_were_told, 30, "the lock to be free")
+
+
+def test_many_locks_of_one_client_that_dies_at_once_are_all_given_back(server, actor, at_once):
+    keys = [f"k{number}" for number in range(1000)]
+    server.control.execute_command("LOCK.ACQUIRE", "k7", "w", "PX", LONG)
+    dying = actor("dying")
+    dying.send("LOCK.MACQUIRE", len(keys), *keys, "o", "PX", LONG, "BLOCK", 0)
+    dying.wait_blocked()
+    heard = at_once("MULTI", "LOCK.RELEASE k7 w", f"CLIENT KILL ID {dying.client_id}", "DBSIZE", "EXEC")[-1]
+    assert heard == [0, 1, len(keys)]
+    wait_for(lambda: server.control.dbsize() == 0, 30, "all locks to be free")
 
 
 def test_flush_of_more_locks_than_a_turn_can_work_off(server, at_once):
