@@ -43,6 +43,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
+    sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
@@ -114,6 +115,7 @@ static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t
 
 void eventsWatchClients(RedisModuleCtx *ctx) {
     const struct subscription clients[] = {{RedisModuleEvent_ClientChange, onClientChange}};
+    eventsWatchSwaps(ctx);
     if (!watches_clients) {
         subscribeSurely(ctx, clients, 1);
         watches_clients = true;

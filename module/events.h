@@ -15,7 +15,7 @@
 int eventsSubscribe(RedisModuleCtx *ctx);
 
 /* To be called before a hold is bound to a connection: subscribes, once, to the closing of
- * connections. */
+ * connections, and to the swapping of databases, which takes holds along. */
 void eventsWatchClients(RedisModuleCtx *ctx);
 
 /* To be called before a fenced acquisition: subscribes, once, to the swapping of databases, which can

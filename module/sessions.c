@@ -183,6 +183,32 @@ void sessionsForgetAll(void) {
     }
 }
 
+static void moveToDb(struct binding *binding, int db) {
+    size_t length = binding->by_hold.key_length;
+    mapRemove(&sessions.by_hold, &binding->by_hold);
+    binding->db = db;
+    memcpy(binding->hold_key, &db, sizeof(db)); /* which begins with it: holdKey */
+    mapAdd(&sessions.by_hold, &binding->by_hold, binding->hold_key, length);
+}
+
+static void swapIn(const struct list *line, int first_db, int second_db) {
+    for (struct binding *binding = ofLine(line->first); binding;
+         binding = ofLine(binding->in_line.next)) {
+        if (binding->db == first_db) {
+            moveToDb(binding, second_db);
+        } else if (binding->db == second_db) {
+            moveToDb(binding, first_db);
+        }
+    }
+}
+
+void sessionsSwapped(int first_db, int second_db) {
+    if (first_db != second_db) {
+        swapIn(&sessions.alive, first_db, second_db);
+        swapIn(&sessions.closed, first_db, second_db);
+    }
+}
+
 unsigned long long sessionsClientOf(int db, RedisModuleString *name, RedisModuleString *owner) {
     struct binding *binding = find(db, name, owner);
     return binding ? binding->client_id : 0;

@@ -67,6 +67,9 @@ void sessionsForgetAll(void);
 /* When the next binding is due; INT64_MAX = never. */
 int64_t sessionsNextDue(void);
 
+/* Two databases have changed places: the holds are in the other one now, and so are the bindings. */
+void sessionsSwapped(int first_db, int second_db);
+
 /* How many there are. */
 size_t sessionsCount(void);
 

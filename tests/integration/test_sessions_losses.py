@@ -17,7 +17,6 @@ LOSSES = {
     "FLUSHDB": "FLUSHDB",
     "overwritten": "SET k x",
     "field lost": "HDEL k o",
-    "SWAPDB": "SWAPDB 0 7",
 }
 each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
