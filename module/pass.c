@@ -27,6 +27,10 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
         return false;
     }
     struct take take = takeOfWaiter(waiter);
+    if (takeHasSides(&take, waiter->request.discipline) && !holdsSidesAreHere(holds)) {
+        waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
+        return true;
+    }
     int64_t answer = takeHold(holds, &take, verdict);
     if (answer == 0) {
         waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
@@ -116,6 +120,9 @@ static void grantToHolder(struct holds *holds, struct lock *lock) {
 /* The pass itself, with what has happened to the lock since the last one. Every way here works all
  * of its notes off, because the notes are cleared afterwards. */
 static void passOver(struct holds *holds, struct lock *lock) {
+    if (holds->shape == HOLDS_MOVING) {
+        return; /* the notes are for when it is ours again; or its waiters are sent on */
+    }
     if (contendedTakeNote(lock, CONTENDED_FLUSHED)) {
         fairnessFlushed(holds->ctx, lock);
     }
