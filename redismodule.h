@@ -597,6 +597,7 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
     X(int, PublishMessage, (RedisModuleCtx *ctx, RedisModuleString *channel, RedisModuleString *message)) \
     X(int, PublishMessageShard, (RedisModuleCtx *ctx, RedisModuleString *channel, RedisModuleString *message)) \
     X(void, Log, (RedisModuleCtx *ctx, const char *level, const char *fmt, ...) REDISMODULE_API_PRINTF(3, 4)) \
+    X(void, _Assert, (const char *estr, const char *file, int line)) /* called by RedisModule_Assert */ \
     \
     /* Configs. */ \
     X(int, RegisterNumericConfig, (RedisModuleCtx *ctx, const char *name, long long default_val, unsigned int flags, \
@@ -646,6 +647,9 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
 REDISMODULE_API_REQUIRED(REDISMODULE_API_DECLARE)
 REDISMODULE_API_OPTIONAL(REDISMODULE_API_DECLARE)
 #undef REDISMODULE_API_DECLARE
+
+/* Gives the server up, with a crash report, if what cannot be is so. What is asked is always evaluated. */
+#define RedisModule_Assert(truth) ((truth) ? (void)0 : RedisModule__Assert(#truth, __FILE__, __LINE__))
 
 /* The one name that the server must find in the module. The server checks nothing of it but that it is there. */
 REDISMODULE_API_EXPORTED int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);

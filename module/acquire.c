@@ -164,6 +164,9 @@ static enum grantResult prepare(RedisModuleCtx *ctx, const struct acquireRequest
     if (request->take.session) {
         eventsWatchClients(ctx);
     }
+    if (request->take.fenced) {
+        eventsWatchSwaps(ctx);
+    }
     if (serverIsCluster() && takeHasSides(&request->take, request->discipline)) {
         if (!keynamesServeCluster(request->name)) {
             return GRANT_NO_SIDE_KEYS;

@@ -45,6 +45,23 @@ static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
 }
 
+/* Whether the reply is an error whose text begins and ends like this. */
+static bool isError(RedisModuleCallReply *reply, const char *begin, const char *end) {
+    if (!reply || RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR) {
+        return false;
+    }
+    size_t length, begins = strlen(begin), ends = strlen(end);
+    const char *text = RedisModule_CallReplyStringPtr(reply, &length);
+    return length >= begins + ends && memcmp(text, begin, begins) == 0 &&
+           memcmp(text + length - ends, end, ends) == 0;
+}
+
+/* Whether the server has refused the command because scripts may not call it, and so has not run
+ * it. The error number alone does not tell: what a command does while it runs may leave it, too. */
+static bool isRefusedToScripts(RedisModuleCallReply *reply, int error) {
+    return error == ESPIPE && isError(reply, "ERR command '", "' is not allowed on script mode");
+}
+
 /* Whether the server flags this command as one that may block its client. */
 static bool mayBlock(RedisModuleCtx *ctx, RedisModuleString *command) {
     bool blocks = false;
@@ -77,17 +94,32 @@ static RedisModuleCallReply *call(RedisModuleCtx *ctx, RedisModuleString **argv,
      * replies; "S": as in a script; "M": OOM; "0": in the caller's RESP version. */
     errno = 0;
     RedisModuleCallReply *reply = RedisModule_Call(ctx, command, "!CESM0v", arguments, count);
-    bool refused_to_scripts = errno == ESPIPE;
-    if (!refused_to_scripts || waitsForReplicas(argv[FIRST_INNER]) ||
+    if (!isRefusedToScripts(reply, errno) || waitsForReplicas(argv[FIRST_INNER]) ||
         !mayBlock(ctx, argv[FIRST_INNER])) {
         return reply;
     }
     /* BLPOP and its like are kept from scripts because they block. A call from a module never
      * blocks: they do what they do in MULTI. */
-    if (reply) {
-        RedisModule_FreeCallReply(reply);
-    }
+    RedisModule_FreeCallReply(reply);
     return RedisModule_Call(ctx, command, "!CEM0v", arguments, count);
+}
+
+/* Redis 7.0 has texts of its own, and another code, for what the caller may not do. Replies what
+ * later servers do. Returns whether it was that. */
+static bool replyNoPermission(RedisModuleCtx *ctx, RedisModuleCallReply *reply,
+                              RedisModuleString *command) {
+    static const char begin[] = "ERR acl verification failed, can't ";
+    bool is_refusal = true;
+    if (isError(reply, begin, "run this command or subcommand.")) {
+        replyNoCommandPermission(ctx, command);
+    } else if (isError(reply, begin, "keys mentioned in the command arguments.")) {
+        replyError(ctx, REPLY_NO_KEY_PERMISSION);
+    } else if (isError(reply, begin, "channel mentioned in the command.")) {
+        replyError(ctx, REPLY_NO_CHANNEL_PERMISSION);
+    } else {
+        is_refusal = false;
+    }
+    return is_refusal;
 }
 
 static int runInner(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
@@ -97,7 +129,9 @@ static int runInner(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (!reply) {
         return replyError(ctx, REPLY_NOT_RUN);
     }
-    RedisModule_ReplyWithCallReply(ctx, reply);
+    if (!replyNoPermission(ctx, reply, argv[FIRST_INNER])) {
+        RedisModule_ReplyWithCallReply(ctx, reply);
+    }
     RedisModule_FreeCallReply(reply);
     return REDISMODULE_OK;
 }

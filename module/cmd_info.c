@@ -78,7 +78,8 @@ static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t n
     } else {
         replyFieldNull(ctx, "client");
     }
-    replyFieldInteger(ctx, "waited", now_ms - shown->since_ms);
+    /* The clock may have stepped back since. */
+    replyFieldInteger(ctx, "waited", now_ms > shown->since_ms ? now_ms - shown->since_ms : 0);
     if (shown->end_ms == INT64_MAX) {
         replyFieldNull(ctx, "left");
     } else {
@@ -103,12 +104,11 @@ struct placeList {
  */
 static void replyPlace(const struct fairplace *place, void *data) {
     struct placeList *list = data;
-    int64_t arrived_ms = place->ticket / 1000;
     struct shown shown = {place->owner,
                           MODE_EXCLUSIVE,
                           true,
                           0,
-                          arrived_ms < list->now_ms ? arrived_ms : list->now_ms,
+                          fairqueueArrival(place->ticket, list->now_ms),
                           list->is_master ? fairqueueRestoredEnd() : place->end_ms};
     replyShown(list->ctx, &shown, list->now_ms);
 }
@@ -172,7 +172,7 @@ static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
         replyError(ctx, REPLY_WRONG_TYPE);
         return;
     }
-    if (holds->shape == HOLDS_FREE && in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
+    if (holdsIsFree(holds) && in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
         replyNull(ctx);
         return;
     }

@@ -162,7 +162,7 @@ static const struct commandRow command_rows[] = {
      "O(log N), N being the number of waiters", "Ends an owner's wait for a lock.", acquires_key,
      key_owner_args},
     {"lock.force", forceCommand, WRITES, "write fast dangerous", 2,
-     "O(H+log N), H being the number of holders and N the number of waiters",
+     "O(log N), N being the number of waiters",
      "Frees a lock, whoever holds it, and hands it to the next waiter.", frees_key, key_args},
     {"lock.macquire", macquireCommand, "write deny-oom blocking getkeys-api", "write slow blocking",
      -4, "O(K*log(N)), K being the number of keys and N the number of waiters",

@@ -15,7 +15,7 @@ enum numericConfig {
     MAX_WAITERS,
     NUMERIC_COUNT
 };
-enum boolConfig { REDISSON_INTEROP, DEADLOCK_DETECTION, BOOL_COUNT };
+enum boolConfig { REDISSON_INTEROP, DEADLOCK_DETECTION, ALLOW_UNLOAD, BOOL_COUNT };
 
 static struct numericRow {
     const char *name;
@@ -36,6 +36,7 @@ static struct boolRow {
 } boolean[BOOL_COUNT] = {
     [REDISSON_INTEROP] = {"redisson-interop", 0, 0},
     [DEADLOCK_DETECTION] = {"deadlock-detection", 1, 1},
+    [ALLOW_UNLOAD] = {"allow-unload", 0, 0},
 };
 
 static long long getNumeric(const char *name, void *row) {
@@ -107,4 +108,8 @@ bool configRedissonInterop(void) {
 
 bool configDeadlockDetection(void) {
     return boolean[DEADLOCK_DETECTION].value;
+}
+
+bool configAllowUnload(void) {
+    return boolean[ALLOW_UNLOAD].value;
 }

@@ -31,4 +31,7 @@ bool configRedissonInterop(void);
 /* lock.deadlock-detection: whether a wait that would close a circle is refused. */
 bool configDeadlockDetection(void);
 
+/* lock.allow-unload: whether MODULE UNLOAD is not refused outright. */
+bool configAllowUnload(void);
+
 #endif

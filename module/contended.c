@@ -135,6 +135,7 @@ void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock) {
 
 void contendedNote(RedisModuleCtx *ctx, struct lock *lock, unsigned notes) {
     lock->notes |= notes;
+    lock->asked_before = INT64_MIN;
     contendedMarkDue(ctx, lock);
 }
 

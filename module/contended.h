@@ -51,10 +51,12 @@ struct lock {
     int db;
     bool in_use; /* see contendedUse */
     bool due;
+    bool is_cut; /* the turn was over before the last pass was: the drain goes on with it */
     bool has_timer;
     unsigned notes; /* of enum contendedNote */
     RedisModuleTimerID timer;
     int64_t timer_at_ms;
+    int64_t asked_before; /* of CONTENDED_EDITED: places below this order have been worked off */
 };
 
 /* The contended lock `name` in database `db`, or NULL. One comparison when nobody waits anywhere.
@@ -90,7 +92,8 @@ size_t contendedCount(void);
  * in every callback. */
 void contendedMarkDue(RedisModuleCtx *ctx, struct lock *lock);
 
-/* Likewise, and notes what it was: `notes`, of enum contendedNote. */
+/* Likewise, and notes what it was: `notes`, of enum contendedNote. What the drain is working off
+ * already it begins anew. */
 void contendedNote(RedisModuleCtx *ctx, struct lock *lock, unsigned notes);
 
 /* Likewise for every contended lock of this database, or of CONTENDED_EVERY_DB. */

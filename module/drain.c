@@ -11,15 +11,12 @@
 #include "pass.h"
 #include "redirect.h"
 #include "server.h"
+#include "turn.h"
 #include "untold.h"
 #include "waiters.h"
 
 /* Nothing announces the end of a pause, of a load or of a refusal: we ask again after this long. */
 #define RETRY_MS 20
-
-/* So many locks a turn, then other clients may speak. A pass costs a few µs, so a turn stays below
- * a few ms. */
-#define LOCKS_A_TURN 256
 
 /* A search costs some µs as a rule, and never more than some 10 ms: past this much time for all of
  * them, others may speak. */
@@ -61,25 +58,32 @@ static bool giveBackOrPostpone(RedisModuleCtx *ctx, struct untold *lost, size_t 
     return false;
 }
 
-static bool giveAllBack(RedisModuleCtx *ctx, struct untold *lost, int64_t now_ms) {
+enum backProgress { BACK_DONE, BACK_CUT, BACK_REFUSED };
+
+/* Of a grant of several locks, those that have been given back are off its record. */
+static enum backProgress giveAllBack(RedisModuleCtx *ctx, struct untold *lost, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lost->db);
     for (size_t i = 0; i < lost->name_count; i++) {
         if (lost->names[i] && !giveBackOrPostpone(ctx, lost, i, now_ms)) {
-            return false;
+            return BACK_REFUSED;
+        }
+        if (turnIsOver() && i + 1 < lost->name_count) {
+            return BACK_CUT;
         }
     }
-    return true;
+    untoldFree(lost);
+    return BACK_DONE;
 }
 
 /* Clients died between the grant and their answer: their holds go back, and on (rule 5). */
 static void giveLostGrantsBack(RedisModuleCtx *ctx, int64_t now_ms) {
+    enum backProgress progress = BACK_DONE;
     struct untold *lost;
-    while ((lost = untoldFirstLost())) {
-        if (!giveAllBack(ctx, lost, now_ms)) {
-            alarmSet(ctx, RETRY_MS);
-            return;
-        }
-        untoldFree(lost);
+    while (progress == BACK_DONE && (lost = untoldFirstLost()) && !turnIsOver()) {
+        progress = giveAllBack(ctx, lost, now_ms);
+    }
+    if (untoldFirstLost()) {
+        alarmSet(ctx, progress == BACK_REFUSED ? RETRY_MS : 0);
     }
 }
 
@@ -109,13 +113,13 @@ static bool passOrPostpone(RedisModuleCtx *ctx, struct lock *lock, int64_t now_m
 
 static void workDueLocks(RedisModuleCtx *ctx, int64_t now_ms) {
     struct lock *lock;
-    for (int i = 0; i < LOCKS_A_TURN && (lock = contendedFirstDue()); i++) {
+    while ((lock = contendedFirstDue()) && !turnIsOver()) {
         if (!passOrPostpone(ctx, lock, now_ms)) {
             alarmSet(ctx, RETRY_MS);
             return;
         }
     }
-    if (contendedFirstDue()) {
+    if (lock) {
         alarmSet(ctx, 0);
     }
 }
@@ -151,12 +155,15 @@ static void searchFromNewcomers(RedisModuleCtx *ctx, int64_t now_ms) {
  * kept for owners are the master's to keep now. The new role has made every lock due. */
 static void forgetWaits(RedisModuleCtx *ctx) {
     struct lock *lock;
-    while ((lock = contendedFirstDue())) {
+    while ((lock = contendedFirstDue()) && !turnIsOver()) {
         waitersForgetDetached(ctx, lock);
+    }
+    if (lock) {
+        alarmSet(ctx, 0);
     }
 }
 
-void drainRun(RedisModuleCtx *ctx) {
+static void work(RedisModuleCtx *ctx) {
     int64_t now_ms = RedisModule_Milliseconds();
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:
@@ -174,4 +181,10 @@ void drainRun(RedisModuleCtx *ctx) {
         forgetWaits(ctx);
         break;
     }
+}
+
+void drainRun(RedisModuleCtx *ctx) {
+    turnBegin();
+    work(ctx);
+    turnEnd();
 }

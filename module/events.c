@@ -7,9 +7,10 @@
 #include "contended.h"
 #include "effects.h"
 #include "fairqueue.h"
+#include "fence.h"
 #include "sessions.h"
 
-static bool watches_keys, watches_clients;
+static bool watches_keys, watches_clients, watches_swaps;
 
 /* Any event on the key of a contended lock makes it due. Which event it was says little about what
  * is in the key by the time that the drain looks. */
@@ -41,12 +42,14 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)event;
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
+    fenceSwapped(swap->dbnum_first, swap->dbnum_second);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
 static void beginAnew(void) {
     effectsListenersMayHaveChanged();
     fairqueueRestarted(RedisModule_Milliseconds());
+    fenceRestarted();
 }
 
 static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
@@ -92,6 +95,14 @@ static int subscribe(RedisModuleCtx *ctx, const struct subscription *subscriptio
     return REDISMODULE_OK;
 }
 
+/* For what is subscribed to when it is first needed, within a command: there is no going on without
+ * it, as locks would be lost unseen, and no refusal either. A server refuses only an event that it
+ * does not know, and Redis 7.0 knows all of these. */
+static void subscribeSurely(RedisModuleCtx *ctx, const struct subscription *subscriptions,
+                            size_t count) {
+    RedisModule_Assert(subscribe(ctx, subscriptions, count) == REDISMODULE_OK);
+}
+
 static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent,
                            void *data) {
     (void)event;
@@ -104,8 +115,16 @@ static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t
 void eventsWatchClients(RedisModuleCtx *ctx) {
     const struct subscription clients[] = {{RedisModuleEvent_ClientChange, onClientChange}};
     if (!watches_clients) {
+        subscribeSurely(ctx, clients, 1);
         watches_clients = true;
-        subscribe(ctx, clients, 1);
+    }
+}
+
+void eventsWatchSwaps(RedisModuleCtx *ctx) {
+    const struct subscription swaps[] = {{RedisModuleEvent_SwapDB, onSwap}};
+    if (!watches_swaps) {
+        subscribeSurely(ctx, swaps, 1);
+        watches_swaps = true;
     }
 }
 
@@ -117,21 +136,20 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
         {RedisModuleEvent_ReplicationRoleChanged, onRole},
         {RedisModuleEvent_ForkChild, onListener},
     };
-    watches_keys = watches_clients = false;
+    watches_keys = watches_clients = watches_swaps = false;
     return subscribe(ctx, always, sizeof(always) / sizeof(always[0]));
 }
 
 void eventsWatchKeys(RedisModuleCtx *ctx) {
-    const struct subscription while_waiting[] = {
-        {RedisModuleEvent_FlushDB, onFlush},
-        {RedisModuleEvent_SwapDB, onSwap},
-    };
+    const struct subscription flushes[] = {{RedisModuleEvent_FlushDB, onFlush}};
     /* HASH, because an HDEL by hand can free a lock for somebody. */
     const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
                         REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH;
+    eventsWatchSwaps(ctx);
     if (!watches_keys) {
+        subscribeSurely(ctx, flushes, 1);
+        RedisModule_Assert(RedisModule_SubscribeToKeyspaceEvents(ctx, classes, onKeyEvent) ==
+                           REDISMODULE_OK);
         watches_keys = true;
-        subscribe(ctx, while_waiting, sizeof(while_waiting) / sizeof(while_waiting[0]));
-        RedisModule_SubscribeToKeyspaceEvents(ctx, classes, onKeyEvent);
     }
 }

@@ -18,6 +18,10 @@ int eventsSubscribe(RedisModuleCtx *ctx);
  * connections. */
 void eventsWatchClients(RedisModuleCtx *ctx);
 
+/* To be called before a fenced acquisition: subscribes, once, to the swapping of databases, which can
+ * bring back the record of an older token. */
+void eventsWatchSwaps(RedisModuleCtx *ctx);
+
 /* To be called before a client waits: subscribes, once, to what can free a lock for a waiter. Not
  * at load, because from then on each DEL, EXPIRE, HSET and their like of every user costs about 0.1
  * µs more, and Redis 7.0 has no way to unsubscribe. */

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "fairqueue.h"
 #include "keynames.h"
+#include "turn.h"
 
 /* How long the keys outlive the last moment that is known to need them. While somebody waits for
  * ever there is no such moment: then they live this long and are put off when half of it is over.
@@ -79,12 +80,41 @@ static struct lock *loadPlaces(struct fairqueue *fq, RedisModuleString *name, st
 
 /* ---- writing down ---- */
 
+/* Trees cost as much to make as they save in a few hand-offs: a queue that stays short and soon ends
+ * has none. */
+static void growTrees(struct fairqueue *fq, struct lock *lock) {
+    size_t length = fairqueueLength(fq);
+    if (length == 0) {
+        lock->fair.trees = false; /* new keys */
+    } else if (length >= SHORT_QUEUE && !lock->fair.trees) {
+        fairqueueGrowTrees(fq);
+        lock->fair.trees = true;
+    }
+}
+
+/* Writes ticket and end: the keys know nothing of this place. */
+static void putPlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
+                     int64_t now_ms) {
+    bool extend;
+    growTrees(fq, lock);
+    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
+    fairqueuePut(fq, waiter->owner, waiter->ticket, waiter->deadline_ms, expire_ms);
+    waiter->placed = true;
+    if (extend) {
+        fairqueueExpireAt(fq, expire_ms);
+    }
+}
+
 /* Brings what the keys say of this waiter up to date. */
 static void writePlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
                        int64_t now_ms) {
     if (waiter->over) {
         fairqueueRemove(fq, waiter->owner);
         waitersFree(waiter);
+        return;
+    }
+    if (!waiter->placed) {
+        putPlace(fq, lock, waiter, now_ms);
         return;
     }
     bool extend;
@@ -111,27 +141,32 @@ static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     }
 }
 
-/* What is in the keys is not what memory wrote there: makes it so, whatever it is. */
-static void writeAnew(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
-    waitersForgetUnwritten(lock); /* that is done with the rest */
+/* What is in the keys is not what memory wrote there: they go, whatever they say, and all places of
+ * memory are to be written down, the first ones first. */
+static void beginAnew(struct fairqueue *fq, struct lock *lock) {
     fairqueueClear(fq);
+    waitersForgetUnwritten(lock); /* that is done with the rest */
     struct place *place = waitqueueFirst(&lock->queue);
     for (; place; place = waitqueueNext(place)) {
         if (place->request->discipline == FAIR) {
-            fairnessEnter(fq, lock, waitersOfPlace(place), now_ms);
+            waitersNoteUnplaced(lock, waitersOfPlace(place));
         }
     }
 }
 
-static void writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     if (contendedTakeNote(lock, CONTENDED_OTHER_PLACES)) {
-        writeAnew(fq, lock, now_ms);
+        beginAnew(fq, lock);
     }
     struct waiter *waiter;
     while ((waiter = waitersNextUnwritten(lock))) {
         writePlace(fq, lock, waiter, now_ms);
+        if (turnIsOver()) {
+            break;
+        }
     }
     refresh(fq, lock, now_ms);
+    return contendedIsWritten(lock);
 }
 
 /* The slot is on the move, and with it the keys, one by one. What is not written down stays noted:
@@ -144,18 +179,19 @@ static void putOff(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     contendedWatchSlots(ctx);
 }
 
-void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (contendedIsWritten(lock) && !needsRefresh(lock, now_ms)) {
-        return;
+        return true;
     }
     if (!keynamesSidesAreHere(ctx, lock->name)) {
         putOff(ctx, lock, now_ms);
-        return;
+        return true;
     }
     struct fairqueue fq;
     fairqueueOpen(&fq, ctx, lock->name, &lock->fair.names, KEY_TO_WRITE);
-    writeDown(&fq, lock, now_ms);
+    bool written = writeDown(&fq, lock, now_ms);
     fairqueueClose(&fq);
+    return written;
 }
 
 /* ---- requests ---- */
@@ -173,7 +209,9 @@ bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *
     }
     if (lock) {
         lock->fair.loaded = true;
-        writeDown(fq, lock, now_ms);
+        turnBegin();
+        writeDown(fq, lock, now_ms); /* as far as it gets: then the lock is due, and stays so */
+        turnEnd();
     }
     return true;
 }
@@ -206,45 +244,31 @@ static int64_t nextTicket(struct lock *lock, int64_t now_ms) {
     return lock->fair.last_ticket;
 }
 
-/* Trees cost as much to make as they save in a few hand-offs: a queue that stays short and soon ends
- * has none. */
-static void growTrees(struct fairqueue *fq, struct lock *lock) {
-    size_t length = fairqueueLength(fq);
-    if (length == 0) {
-        lock->fair.trees = false; /* new keys */
-    } else if (length >= SHORT_QUEUE && !lock->fair.trees) {
-        fairqueueGrowTrees(fq);
-        lock->fair.trees = true;
-    }
-}
-
 void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms) {
     lock->fair.loaded = true; /* a fair request begins with loading */
     if (waiter->ticket == 0) {
         waiter->ticket = nextTicket(lock, now_ms);
     }
-    growTrees(fq, lock);
-    bool extend;
-    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
-    fairqueuePut(fq, waiter->owner, waiter->ticket, waiter->deadline_ms, expire_ms);
-    if (extend) {
-        fairqueueExpireAt(fq, expire_ms);
-    }
+    putPlace(fq, lock, waiter, now_ms);
     contendedWatch(fq->ctx, lock, fairnessNextLook(lock), now_ms);
 }
 
-void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
+bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
     struct place *next;
     for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
         struct waiter *waiter = waitersOfPlace(place);
         next = waitqueueNext(place);
         if (!waiter->bc) {
             waitersEnd(ctx, waiter, WAITERS_CANCELLED);
+            if (turnIsOver()) {
+                return false;
+            }
         }
     }
     if (lock->fair.loaded) {
         lock->notes |= CONTENDED_OTHER_PLACES;
     }
+    return true;
 }
 
 int64_t fairnessNextLook(const struct lock *lock) {

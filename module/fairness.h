@@ -43,12 +43,13 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
 
 /* Brings the keys up to date, and puts off their expiry if it is time to. Cheap when there is
  * nothing to do. While the slot of the lock moves to another node, leaves them alone: what is to be
- * done stays noted. */
-void fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+ * done stays noted. Returns false if the turn was over first: then some is still to be written down. */
+bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
 /* The keys have been flushed: reserved places are gone with them, and fairnessWriteDown will write
- * live ones again. The lock must be in use. */
-void fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
+ * live ones again. The lock must be in use. Returns false if the turn was over first: then it is to
+ * be called again. */
+bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
 
 /* When fairnessWriteDown will have something to do even if nobody comes or goes; INT64_MAX = never.
  */

@@ -4,6 +4,9 @@
 #include "config.h"
 #include "effects.h"
 
+/* A ticket below this is no time of ours: as one it lies before 2002. */
+#define LEAST_TICKET INT64_C(1000000000000000)
+
 /* Places from an earlier life count from here. */
 static int64_t restarted_at_ms;
 
@@ -142,7 +145,7 @@ void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner) {
 
 static void clear(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name) {
     if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
-        RedisModule_DeleteKey(key);
+        RedisModule_UnlinkKey(key); /* of thousands: freed in the background */
         effectsDeleted(fq->ctx, name);
     }
 }
@@ -219,4 +222,13 @@ void fairqueueRestarted(int64_t now_ms) {
 
 int64_t fairqueueRestoredEnd(void) {
     return restarted_at_ms + configFairReserveMs(); /* a config is far below the largest time */
+}
+
+int64_t fairqueueCountedFrom(int64_t since_ms) {
+    return since_ms > restarted_at_ms ? since_ms : restarted_at_ms;
+}
+
+int64_t fairqueueArrival(int64_t ticket, int64_t now_ms) {
+    int64_t arrived_ms = ticket < LEAST_TICKET ? restarted_at_ms : ticket / 1000;
+    return arrived_ms < now_ms ? arrived_ms : now_ms;
 }

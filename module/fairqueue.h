@@ -92,4 +92,13 @@ void fairqueueRestarted(int64_t now_ms);
 /* Until when places from an earlier life are kept. */
 int64_t fairqueueRestoredEnd(void);
 
+/* From when a wait since `since_ms` counts: not from before the keys came from an earlier life, as
+ * anybody can have written there whatever they say. */
+int64_t fairqueueCountedFrom(int64_t since_ms);
+
+/* When a place with this ticket was taken, unix ms, and no later than now. A ticket is the time in
+ * µs, or more; a number that somebody else has written and that can be no time counts from when the
+ * keys came from an earlier life. */
+int64_t fairqueueArrival(int64_t ticket, int64_t now_ms);
+
 #endif

@@ -6,13 +6,24 @@
 #include "config.h"
 #include "effects.h"
 #include "keynames.h"
+#include "mem.h"
 #include "server.h"
 
 /* A token is about the time in µs. What is far beyond, somebody else has written. */
 #define LARGEST_BELIEVED (INT64_MAX / 2)
 
-/* The largest token that this process has given. */
+/* Every token that this process has given is at most this; it only grows. */
 static int64_t largest;
+
+/* What `largest` was when this life of the data began: a token given since is larger. */
+static int64_t life_began;
+
+/* Likewise for single databases that have begun a life later, by number; 0 for those that have
+ * not. */
+static struct {
+    int64_t *began;
+    int count;
+} swapped;
 
 struct fence {
     RedisModuleCtx *ctx;
@@ -64,6 +75,50 @@ static bool lastIsOf(struct fence *fence, RedisModuleString *owner) {
     return same;
 }
 
+static int64_t beganIn(int db) {
+    bool later = db < swapped.count && swapped.began[db] > 0;
+    return later ? swapped.began[db] : life_began;
+}
+
+/* Whether this process can have given the token in this life of the database. If it has not, the
+ * record may be older than a token that was given since and is lost, and is not to be given again.
+ */
+static bool isOfThisLife(const struct fence *fence, int64_t token) {
+    return token > beganIn(RedisModule_GetSelectedDb(fence->ctx)) && token <= largest;
+}
+
+/* No token of an earlier life is beyond what this returns, as long as the clocks agree. */
+static int64_t newLife(void) {
+    int64_t now = serverMicroseconds();
+    largest = now > largest ? now : largest;
+    return largest;
+}
+
+void fenceRestarted(void) {
+    life_began = newLife();
+    memFree(swapped.began);
+    swapped.began = NULL;
+    swapped.count = 0;
+}
+
+static void makeRoomFor(int db) {
+    if (db < swapped.count) {
+        return;
+    }
+    int64_t *grown = memAlloc(((size_t)db + 1) * sizeof(*grown));
+    for (int i = 0; i < swapped.count; i++) {
+        grown[i] = swapped.began[i];
+    }
+    memFree(swapped.began);
+    swapped.began = grown;
+    swapped.count = db + 1;
+}
+
+void fenceSwapped(int first_db, int second_db) {
+    makeRoomFor(first_db > second_db ? first_db : second_db);
+    swapped.began[first_db] = swapped.began[second_db] = newLife();
+}
+
 /* In µs, not ms: a replica that is promoted within the millisecond of tokens that it has missed is
  * to give larger ones. */
 static int64_t newToken(int64_t last) {
@@ -91,7 +146,7 @@ int64_t fenceIssue(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStri
     struct fence fence;
     fenceOpen(&fence, ctx, name, KEY_TO_WRITE);
     int64_t last = readToken(&fence);
-    bool keeps = is_reentry && last > 0 && lastIsOf(&fence, owner);
+    bool keeps = is_reentry && isOfThisLife(&fence, last) && lastIsOf(&fence, owner);
     int64_t token = keeps ? last : newToken(last);
     writeDown(&fence, token, owner, now_ms);
     fenceClose(&fence);

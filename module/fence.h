@@ -7,6 +7,10 @@
  * failover, still gives a larger one. Within a process no token is ever given twice, of whatever
  * key: so a clock that steps back cannot make one smaller either.
  *
+ * A re-entry keeps the last token, but only one that this process has given in this life of the
+ * data: a record that came back with a snapshot, a promotion or a swap may be older than tokens that
+ * were given meanwhile to others, and are lost.
+ *
  * The only file that reads and writes this key. Each write announces itself (effects.h).
  */
 #ifndef LOCK_FENCE_H
@@ -21,11 +25,19 @@
 bool fenceIsWrongType(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* The token of an acquisition by `owner`: the last one if this is a re-entry and the last one is
- * the owner's, else a new one. Written down, unless the key is of another type. */
+ * the owner's and of this life, else a new one. Written down, unless the key is of another type. */
 int64_t fenceIssue(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                    bool is_reentry, int64_t now_ms);
 
 /* The last token of this lock, or 0 if none is known. Changes nothing. */
 int64_t fenceLast(RedisModuleCtx *ctx, RedisModuleString *name);
+
+/* The keys come from an earlier life: the server has started, has been promoted, or has loaded a
+ * data set. No token in them is given again. */
+void fenceRestarted(void);
+
+/* Likewise for these two databases, which have changed places: one that has been swapped out is of
+ * an earlier life when it comes back. */
+void fenceSwapped(int first_db, int second_db);
 
 #endif

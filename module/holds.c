@@ -35,6 +35,19 @@ void holdsClose(struct holds *holds) {
     holds->key = NULL;
 }
 
+/* What is left when somebody has taken the last owner out of a read-write lock by hand is nobody's.
+ * Its leases are closed again, because of others that may be open (joint.c). */
+bool holdsIsFree(struct holds *holds) {
+    if (lockkeyHasModeOnly(holds)) {
+        if (holds->access == KEY_TO_WRITE) {
+            rwholdsForce(holds);
+            holdsCloseLeases(holds);
+        }
+        holds->shape = HOLDS_FREE;
+    }
+    return holds->shape == HOLDS_FREE;
+}
+
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
     *view = (struct holdsView){.foreign =
                                    holds->shape == HOLDS_FOREIGN || holds->shape == HOLDS_MOVING};
@@ -47,7 +60,7 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
     int64_t count = lockkeyCount(holds, owner);
     view->foreign = count < 0;
     view->own[MODE_EXCLUSIVE] = count > 0 ? count : 0;
-    view->others[MODE_EXCLUSIVE] = count == 0;
+    view->others[MODE_EXCLUSIVE] = count == 0 && !holdsIsFree(holds);
 }
 
 int64_t holdsNextEnd(struct holds *holds) {
@@ -144,7 +157,7 @@ int64_t holdsDrop(struct holds *holds, RedisModuleString *owner) {
 }
 
 bool holdsForce(struct holds *holds) {
-    if (holds->shape == HOLDS_FREE) {
+    if (holdsIsFree(holds)) {
         return false;
     }
     if (holds->shape == HOLDS_READ_WRITE) {

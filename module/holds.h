@@ -33,6 +33,11 @@ void holdsCloseLeases(struct holds *holds);
  * under the name of the leases. */
 bool holdsCanLease(struct holds *holds);
 
+/* Whether there is no lock. What is left of a read-write lock out of which somebody has taken the last
+ * owner by hand is none: it is taken away, if the handle may write, and the shape is HOLDS_FREE from
+ * then on. */
+bool holdsIsFree(struct holds *holds);
+
 /* The holds as `owner` sees them: of HOLDS_MOVING, foreign ones. The shape must not be
  * HOLDS_WRONG_TYPE. */
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);

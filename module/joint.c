@@ -100,7 +100,8 @@ enum grantResult jointJudge(struct joint *joint, RedisModuleString *owner, size_
 
 void jointTake(struct joint *joint, const struct take *take) {
     for (size_t i = 0; i < joint->count; i++) {
-        takeHold(joint->keys[i].holds, take, joint->keys[i].verdict);
+        int64_t count = takeHold(joint->keys[i].holds, take, joint->keys[i].verdict);
+        RedisModule_Assert(count > 0); /* all have been judged, and no key comes twice */
     }
 }
 

@@ -118,7 +118,7 @@ void leasesRemove(struct leases *leases, RedisModuleString *field) {
 
 void leasesClear(struct leases *leases) {
     if (isType(leases, REDISMODULE_KEYTYPE_ZSET)) {
-        RedisModule_DeleteKey(leases->key);
+        RedisModule_UnlinkKey(leases->key); /* of thousands: freed in the background */
         effectsDeleted(leases->ctx, leases->name);
     }
     leases->freshness = LEASES_STALE;
@@ -142,6 +142,20 @@ RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms) {
         field = NULL;
     }
     return field;
+}
+
+bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms) {
+    bool found = false;
+    RedisModule_ZsetLastInScoreRange(leases->key, (double)now_ms, REDISMODULE_POSITIVE_INFINITE, 1,
+                                     0);
+    while (!found && !RedisModule_ZsetRangeEndReached(leases->key)) { /* twice at the most */
+        RedisModuleString *living = RedisModule_ZsetRangeCurrentElement(leases->key, NULL);
+        found = RedisModule_StringCompare(living, field) != 0;
+        RedisModule_FreeString(leases->ctx, living);
+        RedisModule_ZsetRangePrev(leases->key);
+    }
+    RedisModule_ZsetRangeStop(leases->key);
+    return found;
 }
 
 void leasesSetKeyEnd(struct leases *leases, int64_t key_end_ms) {

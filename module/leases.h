@@ -64,6 +64,10 @@ void leasesClear(struct leases *leases);
 int64_t leasesFirstEnd(struct leases *leases);
 int64_t leasesLastEnd(struct leases *leases);
 
+/* Whether a lease of another field than this one lives at `now_ms`. The set must not be stale.
+ * O(log n). */
+bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms);
+
 /* The field whose lease ends first, as a new string, if that is at or before `now_ms`; else NULL.
  */
 RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms);

@@ -36,10 +36,14 @@ static enum lockMode readMode(struct holds *holds) {
 /* A read-write lock says so in its field `mode`, a plain one has one field, its owner's. */
 static enum holdsShape shapeOfHash(struct holds *holds) {
     if (RedisModule_ValueLength(holds->key) == 1) {
-        return HOLDS_PLAIN; /* its field could be `mode`, but no owner can: foreign to everybody */
+        return HOLDS_PLAIN; /* or what is left of a read-write lock: lockkeyHasModeOnly */
     }
     holds->mode = readMode(holds);
     return holds->mode == MODE_COUNT ? HOLDS_FOREIGN : HOLDS_READ_WRITE;
+}
+
+bool lockkeyHasModeOnly(struct holds *holds) {
+    return holds->shape == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
 }
 
 static enum holdsShape shapeOf(struct holds *holds) {
@@ -111,7 +115,12 @@ void lockkeyPut(struct holds *holds, RedisModuleString *field, int64_t count) {
 }
 
 void lockkeyDelete(struct holds *holds) {
-    RedisModule_DeleteKey(holds->key);
+    if (holds->shape == HOLDS_PLAIN) {
+        RedisModule_DeleteKey(holds->key);
+    } else {
+        RedisModule_UnlinkKey(holds->key); /* of thousands of readers: freed in the background */
+    }
     holds->shape = HOLDS_FREE;
+    holds->has_dead = false;
     effectsDeleted(holds->ctx, holds->name);
 }

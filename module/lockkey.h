@@ -41,11 +41,16 @@ struct holds {
     enum lockMode mode; /* of HOLDS_READ_WRITE: what its field `mode` says */
     enum { SIDES_UNKNOWN, SIDES_HERE, SIDES_MOVING } sides; /* see holdsSidesAreHere */
     struct leases leases;                                   /* see rwholdsLeases */
+    bool has_dead; /* readers' holds are in the key whose leases are over: see rwholdsOpen */
 };
 
 /* Opens the key and finds out its shape; does not open `leases`. */
 void lockkeyOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms,
                  enum keyAccess access);
+
+/* Whether a key of the shape HOLDS_PLAIN says `mode` and nothing else: somebody has taken the last
+ * owner out of a read-write lock by hand. Not asked when it is opened, as plain locks would pay. */
+bool lockkeyHasModeOnly(struct holds *holds);
 
 /* When the key expires, unix ms; LEASES_NO_END if never, or if there is no key. */
 int64_t lockkeyEnd(const struct holds *holds);

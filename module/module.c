@@ -2,6 +2,7 @@
 #define REDISMODULE_MAIN
 #include "redismodule.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "alarm.h"
@@ -10,6 +11,7 @@
 #include "drain.h"
 #include "events.h"
 #include "fairqueue.h"
+#include "fence.h"
 #include "hashmap.h"
 #include "infosection.h"
 #include "server.h"
@@ -39,7 +41,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
         return REDISMODULE_ERR;
     }
     if (argc > 0) {
-        RedisModule_Log(ctx, "warning",
+        RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_WARNING,
                         "takes no arguments: set lock.* in redis.conf or by MODULE LOADEX CONFIG");
         return REDISMODULE_ERR;
     }
@@ -49,6 +51,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     alarmConnect(drainRun);
     sessionsConnect(sessionworkRun);
     fairqueueRestarted(RedisModule_Milliseconds());
+    fenceRestarted();
     if (configLoad(ctx) != REDISMODULE_OK || commandsRegister(ctx) != REDISMODULE_OK ||
         infosectionRegister(ctx) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
@@ -60,7 +63,20 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
  * nothing that the server knows of is in the way. */
 __attribute__((visibility("default"))) int RedisModule_OnUnload(RedisModuleCtx *ctx);
 
+/* Servers keep pointers to the commands of a module that is gone, whichever it is: in the queues of
+ * MULTI, with each client its last command. To follow one is to crash. Nobody is told the reason but
+ * by the log: there is no client to answer here. */
+static bool unloadIsAllowed(RedisModuleCtx *ctx) {
+    if (!configAllowUnload()) {
+        RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_WARNING,
+                        "MODULE UNLOAD is refused: a server may crash when the commands of a "
+                        "module go. To upgrade, put the new file beside the old one, let "
+                        "loadmodule name it, and restart, or fail over to a replica that runs it. "
+                        "Should it be unloaded all the same: CONFIG SET lock.allow-unload yes");
+    }
+    return configAllowUnload();
+}
+
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
-    (void)ctx;
-    return alarmIsQuiet() ? REDISMODULE_OK : REDISMODULE_ERR;
+    return unloadIsAllowed(ctx) && alarmIsQuiet() ? REDISMODULE_OK : REDISMODULE_ERR;
 }

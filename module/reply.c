@@ -22,6 +22,8 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_BOTH_MODES] = "ERR the owner holds reads and writes: say READ or WRITE",
     [REPLY_NO_SESSION] = "ERR SESSION needs a connection of its own to a master: not in a script",
     [REPLY_NESTED_GUARD] = "ERR LOCK.GUARD may not run inside itself",
+    [REPLY_NO_KEY_PERMISSION] = "NOPERM No permissions to access a key",
+    [REPLY_NO_CHANNEL_PERMISSION] = "NOPERM No permissions to access a channel",
     [REPLY_NOT_RUN] = "ERR the command could not be run",
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this lock is being moved",
 };
@@ -55,6 +57,17 @@ int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *circle) {
     }
     RedisModule_ReplyWithError(ctx, RedisModule_StringPtrLen(text, NULL));
     RedisModule_FreeString(ctx, text);
+    return REDISMODULE_OK;
+}
+
+int replyNoCommandPermission(RedisModuleCtx *ctx, RedisModuleString *command) {
+    RedisModuleString *user = RedisModule_GetCurrentUserName(ctx);
+    RedisModuleString *text = RedisModule_CreateStringPrintf(
+        ctx, "NOPERM User %s has no permissions to run the '%s' command",
+        RedisModule_StringPtrLen(user, NULL), RedisModule_StringPtrLen(command, NULL));
+    RedisModule_ReplyWithError(ctx, RedisModule_StringPtrLen(text, NULL));
+    RedisModule_FreeString(ctx, text);
+    RedisModule_FreeString(ctx, user);
     return REDISMODULE_OK;
 }
 

@@ -24,6 +24,8 @@ enum replyError {
     REPLY_BOTH_MODES,
     REPLY_NO_SESSION,
     REPLY_NESTED_GUARD,
+    REPLY_NO_KEY_PERMISSION,
+    REPLY_NO_CHANNEL_PERMISSION,
     REPLY_NOT_RUN,
     REPLY_TRY_AGAIN,
     REPLY_ERROR_COUNT
@@ -42,6 +44,9 @@ int replyNull(RedisModuleCtx *ctx);
 
 /* This wait would close a circle, which the text names: who waits for which key held by whom. */
 int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *circle);
+
+/* The user of this client may not run `command`, which exists. */
+int replyNoCommandPermission(RedisModuleCtx *ctx, RedisModuleString *command);
 
 /* The lock is served at `address`, `host:port`: ASK while its slot is on its way, MOVED afterwards.
  */

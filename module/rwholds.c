@@ -7,6 +7,9 @@
 #include "effects.h"
 #include "stats.h"
 
+/* So many dead readers are taken away whenever the lock is opened: some 200 µs. */
+#define MOST_PRUNED 64
+
 #define WRITE_SUFFIX ":write"
 #define WRITE_SUFFIX_LENGTH (sizeof(WRITE_SUFFIX) - 1)
 
@@ -120,37 +123,65 @@ static void removeField(struct holds *holds, RedisModuleString *field, bool is_w
     }
 }
 
+/* Whether all leases are over, of holds that have not been taken away yet. While the lock has a
+ * living holder the last lease is his or of somebody who lives too. */
+static bool onlyDeadAreLeft(struct holds *holds) {
+    return holds->has_dead && leasesLastEnd(rwholdsLeases(holds)) <= holds->now_ms;
+}
+
 /* The last hold in this field is gone; without any the lock is free. */
 static void removeHold(struct holds *holds, RedisModuleString *field, bool is_write) {
     if (holdFields(holds) == 1) {
         removeBoth(holds);
-    } else {
-        refreshStale(holds);
-        removeField(holds, field, is_write);
+        return;
+    }
+    refreshStale(holds);
+    removeField(holds, field, is_write);
+    if (onlyDeadAreLeft(holds)) {
+        removeBoth(holds);
     }
 }
 
-/* Takes away what is over. */
+/* Takes away the hold in this field, whose lease is over. */
+static void removeDead(struct holds *holds, RedisModuleString *field) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(field, &length);
+    if (lockkeyCount(holds, field) == 0) {
+        leasesRemove(rwholdsLeases(holds), field); /* somebody has taken the hold away by hand */
+        return;
+    }
+    removeHold(holds, field, isWriteField(bytes, length));
+    statsCount(STATS_LEASE_ENDS);
+    effectsEvent(holds->ctx, holds->name, "lock.expired");
+}
+
+/* Takes away what is over; of readers not more than MOST_PRUNED. A dead writer always goes, because
+ * the lock's mode tells of him. */
 static void prune(struct holds *holds) {
     RedisModuleString *field;
-    bool any = false;
+    int pruned = 0;
     while (holds->shape == HOLDS_READ_WRITE &&
            (field = leasesFirstOver(rwholdsLeases(holds), holds->now_ms))) {
-        size_t length;
-        const char *bytes = RedisModule_StringPtrLen(field, &length);
-        if (lockkeyCount(holds, field) == 0) {
-            leasesRemove(rwholdsLeases(holds),
-                         field); /* somebody has taken the hold away by hand */
-        } else {
-            removeHold(holds, field, isWriteField(bytes, length));
-            statsCount(STATS_LEASE_ENDS);
-            effectsEvent(holds->ctx, holds->name, "lock.expired");
+        holds->has_dead = holds->mode == MODE_READ && pruned == MOST_PRUNED;
+        if (!holds->has_dead) {
+            removeDead(holds, field);
+            pruned++;
         }
         RedisModule_FreeString(holds->ctx, field);
-        any = true;
+        if (holds->has_dead) {
+            break;
+        }
     }
-    if (any && holds->shape == HOLDS_READ_WRITE) {
+    if (pruned > 0 && holds->shape == HOLDS_READ_WRITE) {
         settleEnd(holds);
+    }
+}
+
+/* Before an owner is asked for: if its own hold is among the dead that are left, it goes now. */
+static void pruneOwn(struct holds *holds, RedisModuleString *owner) {
+    if (holds->has_dead && lockkeyCount(holds, owner) > 0 &&
+        leasesEndOf(rwholdsLeases(holds), owner) <= holds->now_ms) {
+        removeDead(holds, owner);
     }
 }
 
@@ -164,7 +195,21 @@ void rwholdsOpen(struct holds *holds) {
 
 /* ---- what holds.h promises ---- */
 
+/* Whether anybody else than this owner, who has so many fields, holds the lock. */
+static bool othersHold(struct holds *holds, RedisModuleString *owner, size_t own_fields) {
+    struct leases *leases = rwholdsLeases(holds);
+    /* A hold that somebody has written by hand has no lease, and lives as long as the key. */
+    if (!holds->has_dead || holdFields(holds) > leasesLength(leases)) {
+        return holdFields(holds) > own_fields;
+    }
+    return leasesOthersLive(leases, owner, holds->now_ms);
+}
+
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
+    pruneOwn(holds, owner);
+    if (holds->shape != HOLDS_READ_WRITE) {
+        return; /* nobody is left */
+    }
     int64_t reads = countOf(holds, owner, MODE_READ);
     int64_t writes = holds->mode == MODE_WRITE ? countOf(holds, owner, MODE_WRITE) : 0;
     bool written = holds->mode == MODE_WRITE;
@@ -172,7 +217,7 @@ void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsVi
     view->own[MODE_READ] = reads;
     view->own[MODE_WRITE] = writes;
     size_t own_fields = (reads > 0) + (size_t)(writes > 0);
-    bool others = holdFields(holds) > own_fields;
+    bool others = othersHold(holds, owner, own_fields);
     view->others[MODE_WRITE] = others && written && writes == 0;
     view->others[MODE_READ] = others && !view->others[MODE_WRITE];
 }
@@ -203,8 +248,28 @@ static void setLease(struct holds *holds, RedisModuleString *field, int64_t end_
     }
 }
 
+/* Nobody lives but this owner, who goes on as the only one: what the dead have left goes. */
+static void keepOnly(struct holds *holds, RedisModuleString *owner) {
+    int64_t reads = lockkeyCount(holds, owner);
+    int64_t end_ms = leasesEndOf(rwholdsLeases(holds), owner);
+    for (size_t dead = holdFields(holds) - (reads > 0); dead > 0; dead--) {
+        statsCount(STATS_LEASE_ENDS);
+    }
+    effectsEvent(holds->ctx, holds->name, "lock.expired");
+    removeBoth(holds);
+    if (reads > 0) {
+        beginLock(holds, MODE_READ);
+        lockkeyPut(holds, owner, reads);
+        effectsHold(holds->ctx, holds->name, owner, reads, EFFECTS_SAME_LEASE);
+        setLease(holds, owner, end_ms);
+    }
+}
+
 int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
                     int64_t lease_ms) {
+    if (holds->has_dead && mode == MODE_WRITE) {
+        keepOnly(holds, owner);
+    }
     bool is_free = holds->shape == HOLDS_FREE;
     RedisModuleString *field = fieldOf(holds, owner, mode);
     int64_t count = is_free ? 0 : lockkeyCount(holds, field);
@@ -231,6 +296,10 @@ int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode
 }
 
 int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+    pruneOwn(holds, owner);
+    if (holds->shape != HOLDS_READ_WRITE) {
+        return -1;
+    }
     RedisModuleString *field = fieldOf(holds, owner, mode);
     int64_t count = lockkeyCount(holds, field);
     if (count > 1) {
@@ -247,8 +316,9 @@ int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lock
 }
 
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
+    pruneOwn(holds, owner);
     int64_t total = 0;
-    for (int mode = MODE_READ; mode <= MODE_WRITE; mode++) {
+    for (int mode = MODE_READ; mode <= MODE_WRITE && holds->shape == HOLDS_READ_WRITE; mode++) {
         RedisModuleString *field = fieldOf(holds, owner, (enum lockMode)mode);
         int64_t count = lockkeyCount(holds, field);
         if (count > 0) {
@@ -262,6 +332,7 @@ int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t leas
 }
 
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
+    pruneOwn(holds, owner);
     int64_t total = 0;
     for (int mode = MODE_READ; mode <= MODE_WRITE && holds->shape == HOLDS_READ_WRITE; mode++) {
         RedisModuleString *field = fieldOf(holds, owner, (enum lockMode)mode);

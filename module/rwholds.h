@@ -9,8 +9,9 @@
  * with them gets them here. */
 struct leases *rwholdsLeases(struct holds *holds);
 
-/* If the handle may write, takes the holds away whose leases are over: each ends by itself. That
- * may leave the lock free. */
+/* If the handle may write, takes holds away whose leases are over: each ends by itself. That may
+ * leave the lock free. Of thousands of readers not all at once: `has_dead` then tells that some are
+ * left, and they count for nobody, here as little as in their own eyes. */
 void rwholdsOpen(struct holds *holds);
 
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
@@ -21,6 +22,7 @@ int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode
 int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);
+/* Also what is left of a read-write lock, of the shape HOLDS_PLAIN. */
 void rwholdsForce(struct holds *holds);
 int64_t rwholdsLeaseEnd(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 void rwholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),

@@ -14,6 +14,7 @@
 #include "pass.h"
 #include "queueing.h"
 #include "stats.h"
+#include "turn.h"
 
 /* ---- the names ---- */
 
@@ -208,9 +209,11 @@ enum grantResult severalRelease(RedisModuleCtx *ctx, const struct severalNames *
     struct severalNames distinct = withoutRepeats(locks);
     enum grantResult result = checkAll(ctx, &distinct, owner, now_ms);
     size_t freed = result == GRANT_DONE ? giveAllBack(ctx, &distinct, owner, now_ms) : 0;
+    turnBegin(); /* one for all */
     for (size_t i = 0; i < freed; i++) {
         handOn(ctx, distinct.names[i], now_ms);
     }
+    turnEnd();
     outcome->count = (int64_t)freed;
     memFree(distinct.names);
     return result;

@@ -4,6 +4,7 @@
 #include "alarm.h"
 #include "answers.h"
 #include "config.h"
+#include "fairqueue.h"
 #include "mem.h"
 #include "reply.h"
 #include "server.h"
@@ -101,6 +102,11 @@ static void noteUnwritten(struct lock *lock, struct waiter *waiter) {
         waiter->noted = true;
         listAddLast(&lock->fair.unwritten, &waiter->note);
     }
+}
+
+void waitersNoteUnplaced(struct lock *lock, struct waiter *waiter) {
+    waiter->placed = false;
+    noteUnwritten(lock, waiter);
 }
 
 /* Takes the waiter out of the queue of one of its keys. */
@@ -217,7 +223,7 @@ static struct untold *describeGrant(const struct waiter *waiter) {
 
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
     statsCount(STATS_GRANTED_AFTER_WAIT);
-    statsWaited(now_ms - waiter->since_ms);
+    statsWaited(now_ms - fairqueueCountedFrom(waiter->since_ms));
     answersSendNumber(waiter->bc, answer, untoldEnd, describeGrant(waiter));
     leave(ctx, waiter, true);
 }
@@ -354,8 +360,8 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *o
     struct waiter *waiter = newWaiter(owner, MODE_EXCLUSIVE, FAIR, 1);
     waiter->db = lock->db;
     waiter->ticket = ticket;
-    int64_t arrived_ms = ticket / 1000; /* a ticket is the time in µs, or more */
-    waiter->since_ms = arrived_ms < now_ms ? arrived_ms : now_ms;
+    waiter->placed = true;
+    waiter->since_ms = fairqueueArrival(ticket, now_ms);
     waitersStandIn(waiter, 0, lock, true);
     setDeadline(ctx, waiter, end_ms, now_ms);
 }

@@ -60,6 +60,7 @@ struct waiter {
     bool has_timer;
     bool over;             /* out of its queue; only its place in the keys is left to be removed */
     bool noted;            /* stands in the lock's `fair.unwritten` */
+    bool placed;           /* FAIR only: the keys know its ticket */
     size_t standing_count; /* in how many of its keys' queues it stands, or has stood */
     size_t in_the_way;     /* the number of the key that did not fit the last time; see joint.c */
     struct standing standings[];
@@ -132,6 +133,9 @@ size_t waitersCount(void);
 /* The next fair waiter of this lock whose place is not written down as it is, or NULL; it is not
  * noted any more. One that is `over` is the caller's to free. */
 struct waiter *waitersNextUnwritten(struct lock *lock);
+
+/* The keys know nothing of the place of this fair waiter: notes that. */
+void waitersNoteUnplaced(struct lock *lock, struct waiter *waiter);
 
 /* Forgets what is not written down of this lock: its keys are another node's now, or all that
  * memory knows is written anew. */

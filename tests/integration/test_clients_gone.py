@@ -147,7 +147,7 @@ SAME_TURN = dict(
     release_then_kill_after_a_transaction=["MULTI", RELEASE, "EXEC", KILL],
     delete_and_kill=["DEL k", KILL],
     release_kill_and_reload=[RELEASE, KILL, "DEBUG RELOAD"],
-    release_kill_and_refused_unload=[RELEASE, KILL, "MODULE UNLOAD lock"],
+    release_kill_and_refused_unload=["CONFIG SET lock.allow-unload yes", RELEASE, KILL, "MODULE UNLOAD lock"],
 )
 
 
@@ -263,7 +263,7 @@ def test_lost_grant_waits_for_the_server_to_take_writes(server):
 
 def test_unloading_while_the_drain_is_being_woken_is_refused_or_safe(make_server):
     """The server is to call the module once more: what wakes its event loop is no timer that it knows of."""
-    server = make_server(enable_debug_command="yes", enable_module_command="yes")
+    server = make_server(lock_allow_unload="yes")
     a, b = server.actor(), server.actor()
     assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)

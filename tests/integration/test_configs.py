@@ -10,10 +10,10 @@ from test_acquire import HOUR, lease
 
 CONFIGS = {"lock.default-lease": "30000", "lock.fair-reserve": "5000"}
 CONFIGS |= {"lock.token-retention": "86400000", "lock.session-grace": "1000"}
-CONFIGS |= {"lock.max-waiters": "0", "lock.redisson-interop": "no", "lock.deadlock-detection": "yes"}
+CONFIGS |= {"lock.max-waiters": "0", "lock.redisson-interop": "no", "lock.deadlock-detection": "yes", "lock.allow-unload": "no"}
 CHANGED = {"lock.default-lease": "4321", "lock.fair-reserve": "77"}
 CHANGED |= {"lock.token-retention": "12345", "lock.session-grace": "55"}
-CHANGED |= {"lock.max-waiters": "7", "lock.redisson-interop": "yes", "lock.deadlock-detection": "no"}
+CHANGED |= {"lock.max-waiters": "7", "lock.redisson-interop": "yes", "lock.deadlock-detection": "no", "lock.allow-unload": "yes"}
 
 
 def test_defaults(client):
@@ -23,11 +23,11 @@ def test_defaults(client):
 GOOD = [("lock.default-lease", "1"), ("lock.default-lease", str(10**15)), ("lock.max-waiters", "0")]
 GOOD += [("lock.fair-reserve", "0"), ("lock.fair-reserve", str(10**15))]
 GOOD += [("lock.max-waiters", "1"), ("lock.redisson-interop", "yes"), ("lock.redisson-interop", "no")]
-GOOD += [("lock.deadlock-detection", "yes"), ("lock.deadlock-detection", "no")]
+GOOD += [(name, value) for name in ("lock.deadlock-detection", "lock.allow-unload") for value in ("yes", "no")]
 BAD = [("lock.default-lease", value) for value in ("0", "-1", str(10**15 + 1), str(2**63 - 1), "1.5", "x", "")]
 BAD += [("lock.fair-reserve", "-1"), ("lock.fair-reserve", "x")]
 BAD += [("lock.max-waiters", "-1"), ("lock.max-waiters", "x"), ("lock.redisson-interop", "2")]
-BAD += [("lock.deadlock-detection", "2"), ("lock.deadlock-detection", "")]
+BAD += [("lock.deadlock-detection", "2"), ("lock.deadlock-detection", ""), ("lock.allow-unload", "1")]
 
 
 @pytest.mark.parametrize("name, value", GOOD)

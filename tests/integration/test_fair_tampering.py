@@ -222,3 +222,60 @@ def test_place_for_an_owner_that_cannot_be_ends_with_its_reserve(make_server, ow
     assert order(server) == [owner, "ob"]
     assert late.reply(10) == 1
     wait_nothing_left(server)
+
+
+# Scores that are no times
+
+
+SCORES = ("1", "-5", "0", "-inf", "+inf", "1e300", "999999999999999", "1e15")
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_score_by_hand_spoils_no_statistics(make_server, score):
+    """It is read when the server starts; what is counted began then."""
+    server = make_server(lock_fair_reserve=HOUR, appendonly="yes")
+    hold(server)
+    server.control.zadd(QUEUE, {"ob": score})
+    server.control.zadd(ENDS, {"ob": HOUR})
+    server.restart()
+    began = server.now_ms()
+    waiter = ask(server, "ob")
+    release(server, "oa")
+    assert waiter.reply() == 1
+    lived = server.now_ms() - began + scaled_ms(5000)  # it began before it could be asked
+    assert 0 <= server.info("lock")["lock_wait_ms_max"] <= lived
+
+
+@pytest.mark.parametrize("score", SCORES[:-1])
+@pytest.mark.parametrize("known", [False, True], ids=["in the keys", "in memory"])
+def test_score_that_is_no_time_is_shown_as_of_the_restart(make_server, score, known):
+    server = make_server(lock_fair_reserve=HOUR, appendonly="yes")
+    replica = server.start_replica()
+    hold(server)
+    server.control.zadd(QUEUE, {"ob": score})
+    server.control.zadd(ENDS, {"ob": HOUR})
+    server.restart()
+    began = server.now_ms()
+    if known:
+        server.control.execute_command("LOCK.CANCEL", "k", "stranger")
+    most = scaled_ms(30_000)
+    wait_for(lambda: replica.info("replication")["master_link_status"] == "up", 30, "the replica to come back")
+    for one in (server, replica):
+        (shown,) = as_map(one.control.execute_command("LOCK.INFO", "k"))["waiters"]
+        assert as_map(shown)["owner"] == "ob"
+        assert 0 <= as_map(shown)["waited"] <= server.now_ms() - began + most
+
+
+def test_place_keeps_its_age_over_a_restart_but_counts_from_it(make_server):
+    server = make_server(lock_fair_reserve=HOUR, appendonly="yes")
+    hold(server)
+    age = 2 * HOUR
+    server.control.zadd(QUEUE, {"ob": (server.now_ms() - age) * 1000})
+    server.control.zadd(ENDS, {"ob": HOUR})
+    server.restart()
+    waiter = ask(server, "ob")
+    (shown,) = as_map(server.control.execute_command("LOCK.INFO", "k"))["waiters"]
+    assert as_map(shown)["waited"] >= age
+    release(server, "oa")
+    assert waiter.reply() == 1
+    assert server.info("lock")["lock_wait_ms_max"] < HOUR

@@ -17,14 +17,14 @@ def test_unloads_and_loads_again_while_nobody_waits(make_server):
     client = server.client()
     client.execute_command("LOCK.ACQUIRE", "k", "o")
     client.execute_command("LOCK.RELEASE", "k", "o")
-    client.module_unload("lock")
+    server.unload()
     assert not is_loaded(client)
     client.module_load(str(server.launch.module))
     assert is_loaded(client)
 
 
 def test_is_not_unloaded_while_a_client_waits(make_server):
-    server = make_server()
+    server = make_server(lock_allow_unload="yes")
     a, b = server.actor("a"), server.actor("b")
     assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", "0")

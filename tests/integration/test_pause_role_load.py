@@ -335,6 +335,7 @@ def test_lock_that_ends_while_writes_are_refused_is_handed_on_when_they_are_not(
 def test_module_is_unloaded_only_when_nobody_waits(logged):
     scene = Scene(logged, "b", "c", lease_ms=LONG)
     b, c = scene.waiters
+    logged.control.config_set("lock.allow-unload", "yes")
     for waiter in (b, c):
         with pytest.raises(ResponseError, match="^ERR "):
             logged.control.module_unload("lock")

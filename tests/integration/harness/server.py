@@ -220,8 +220,9 @@ class Server:
         wait_for(lambda: self.now_ms() > end, what="the server's clock to move")
 
     def unloads(self):
-        """Says MODULE UNLOAD; whether that was accepted."""
+        """Allows MODULE UNLOAD and says it; whether that was accepted."""
         try:
+            self.control.config_set("lock.allow-unload", "yes")
             return self.control.module_unload("lock")
         except ResponseError:
             return False
