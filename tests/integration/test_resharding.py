@@ -158,6 +158,9 @@ class Workers:
     def rounds(self):
         return [worker.rounds for worker in self.all]
 
+    def heard(self):
+        return sum((worker.client.heard for worker in self.all), Counter())
+
     def go_on(self):
         """Each has done something since."""
         before = self.rounds()
@@ -202,7 +205,7 @@ def test_slots_with_a_thousand_locks_in_use_move_to_and_fro(make_server):
             workers.go_on()
         given = workers.register.tokens_given
     workers.well()
-    heard = sum((worker.client.heard for worker in workers.all), Counter())
+    heard = workers.heard()
     assert given > LOCKS // 8 and all(heard[code] for code in ("MOVED", "ASK", "TRYAGAIN")), heard
     for node in nodes:
         assert node.server.info("lock")["lock_waiters"] == 0
