@@ -382,6 +382,22 @@ def test_place_that_is_over_is_written_down_when_the_move_is_called_off(nodes, k
     wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, 10, "the lock to be forgotten")
 
 
+def test_places_on_their_way_are_not_read(nodes, key):
+    """A plain request just after a start reads what is kept of a fair queue: not while only half of it is here."""
+    (one, two), (name, slot) = nodes, key
+    two.server.control.config_set("lock.fair-reserve", LONG)
+    fair_wait(nodes, key, LONG)
+    begin_move(slot, one, two)
+    migrate(side("queue", name), one, two)
+    migrate(name, one, two)
+    assert ends_of(nodes)[1].attempt("LOCK.ACQUIRE", name, "ox") is None
+    assert two.server.info("lock")["lock_contended_locks"] == 0
+    finish_move(slot, one, two)
+    assert two.actor.call("LOCK.RELEASE", name, "oa") == 0
+    assert two.actor.call("LOCK.FAIR", name, "ox") is None
+    assert two.actor.call("LOCK.FAIR", name, "of") == 1
+
+
 def test_cancel_in_a_moving_slot(nodes):
     """Of a wait that is in memory only it is done."""
     one, two = nodes
