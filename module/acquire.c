@@ -131,8 +131,11 @@ static enum grantResult upgrade(struct acquiring *acquiring, struct grantOutcome
 static enum grantResult acquireIn(struct acquiring *acquiring, struct grantOutcome *outcome) {
     const struct acquireRequest *request = acquiring->request;
     struct holds *holds = &acquiring->holds;
-    if (holds->shape == HOLDS_WRONG_TYPE ||
-        (request->take.mode != MODE_EXCLUSIVE && !holdsCanLease(holds))) {
+    enum grantResult checked = takeCheckKey(holds);
+    if (checked != GRANT_DONE) {
+        return checked;
+    }
+    if (request->take.mode != MODE_EXCLUSIVE && !holdsCanLease(holds)) {
         return GRANT_WRONG_TYPE;
     }
     struct holdsView view;
@@ -164,10 +167,13 @@ static enum grantResult prepare(RedisModuleCtx *ctx, const struct acquireRequest
     if (request->take.fenced) {
         eventsWatchSwaps(ctx);
     }
-    bool has_side_keys =
-        request->take.fenced || request->discipline == FAIR || request->take.mode != MODE_EXCLUSIVE;
-    if (has_side_keys && serverIsCluster() && !keynamesServeCluster(request->name)) {
-        return GRANT_NO_SIDE_KEYS;
+    if (serverIsCluster() && takeHasSides(&request->take, request->discipline)) {
+        if (!keynamesServeCluster(request->name)) {
+            return GRANT_NO_SIDE_KEYS;
+        }
+        if (!keynamesSidesAreHere(ctx, request->name)) {
+            return GRANT_TRY_AGAIN;
+        }
     }
     if (request->take.fenced && fenceIsWrongType(ctx, request->name)) {
         return GRANT_WRONG_TYPE;

@@ -159,6 +159,9 @@ int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     case GRANT_WRONG_TYPE:
         replyError(ctx, REPLY_WRONG_TYPE);
         break;
+    case GRANT_TRY_AGAIN:
+        replyError(ctx, REPLY_TRY_AGAIN);
+        break;
     default:
         replyError(ctx, REPLY_NOT_HELD);
         break;

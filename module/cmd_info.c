@@ -8,6 +8,7 @@
 #include "fence.h"
 #include "handlers.h"
 #include "holds.h"
+#include "keynames.h"
 #include "reply.h"
 #include "sessions.h"
 #include "waiters.h"
@@ -163,6 +164,7 @@ static const char *shapeName(struct holds *holds) {
     case HOLDS_PLAIN:
     case HOLDS_FOREIGN:
     case HOLDS_WRONG_TYPE:
+    case HOLDS_MOVING:
         break;
     }
     return "exclusive";
@@ -202,6 +204,10 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     int64_t now_ms = RedisModule_Milliseconds();
     struct argsOptions options;
     if (argsOptionsOrReply(ctx, argv, argc, 2, ARGS_COUNT, now_ms, &options) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    if (!keynamesSidesAreHere(ctx, argv[1])) {
+        replyError(ctx, REPLY_TRY_AGAIN);
         return REDISMODULE_OK;
     }
     struct holds holds;

@@ -186,5 +186,6 @@ static void work(RedisModuleCtx *ctx) {
 void drainRun(RedisModuleCtx *ctx) {
     turnBegin();
     work(ctx);
+    redirectForget();
     turnEnd();
 }

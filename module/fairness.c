@@ -3,12 +3,16 @@
 
 #include "config.h"
 #include "fairqueue.h"
+#include "keynames.h"
 #include "turn.h"
 
 /* How long the keys outlive the last moment that is known to need them. While somebody waits for
  * ever there is no such moment: then they live this long and are put off when half of it is over.
  */
 #define KEEP_MS 600000
+
+/* While a slot moves the keys are left alone, and looked at again after this long. */
+#define RETRY_MS 1000
 
 /* So many places, and not more, the server may keep in arrays. */
 #define SHORT_QUEUE 4
@@ -165,8 +169,22 @@ static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     return contendedIsWritten(lock);
 }
 
+/* The slot is on the move, and with it the keys, one by one. What is not written down stays noted:
+ * the look at the slots has it written once the slot is ours again, or forgotten once it is another
+ * node's. */
+static void putOff(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    if (needsRefresh(lock, now_ms)) {
+        lock->fair.refresh_ms = now_ms + RETRY_MS; /* not at once: nothing announces the end */
+    }
+    contendedWatchSlots(ctx);
+}
+
 bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (contendedIsWritten(lock) && !needsRefresh(lock, now_ms)) {
+        return true;
+    }
+    if (!keynamesSidesAreHere(ctx, lock->name)) {
+        putOff(ctx, lock, now_ms);
         return true;
     }
     struct fairqueue fq;
@@ -201,7 +219,8 @@ bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *
 void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     struct fairqueue fq;
-    if ((!lock || !lock->fair.loaded) && fairnessOpen(&fq, ctx, name, now_ms)) {
+    if ((!lock || !lock->fair.loaded) && keynamesSidesAreHere(ctx, name) &&
+        fairnessOpen(&fq, ctx, name, now_ms)) {
         fairqueueClose(&fq);
     }
 }

@@ -21,7 +21,8 @@
 #include "waiters.h"
 
 /* Opens the keys of the lock `name` in the selected database, and makes sure that memory knows all
- * their places, and they all that memory knows. Every fair request begins with this. Returns false
+ * their places, and they all that memory knows. Every fair request begins with this, after it has asked
+ * keynamesSidesAreHere. Returns false
  * if somebody has put something of another type under one of the keys: then nothing is changed, and
  * there is nothing to close.
  *
@@ -30,7 +31,7 @@ bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *
                   int64_t now_ms);
 
 /* For other requests, which only have to know: takes places of an earlier life into memory, if that
- * has not been done and the keys are of the right type. */
+ * has not been done, the keys are of the right type, and their slot is not on the move. */
 void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
 
 /* The fair waiter of this owner, attached or not, or NULL. */
@@ -41,7 +42,8 @@ struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
 void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms);
 
 /* Brings the keys up to date, and puts off their expiry if it is time to. Cheap when there is
- * nothing to do. Returns false if the turn was over first: then some is still to be written down. */
+ * nothing to do. While the slot of the lock moves to another node, leaves them alone: what is to be
+ * done stays noted. Returns false if the turn was over first: then some is still to be written down. */
 bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
 /* The keys have been flushed: reserved places are gone with them, and fairnessWriteDown will write

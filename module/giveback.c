@@ -4,11 +4,13 @@
 #include "effects.h"
 #include "sessions.h"
 #include "stats.h"
+#include "take.h"
 
 enum grantResult givebackMode(struct holds *holds, RedisModuleString *owner, enum giveBack which,
                               enum lockMode *mode) {
-    if (holds->shape == HOLDS_WRONG_TYPE) {
-        return GRANT_WRONG_TYPE;
+    enum grantResult checked = takeCheckKey(holds);
+    if (checked != GRANT_DONE) {
+        return checked;
     }
     if (which != GIVE_BACK_ONLY_MODE) {
         *mode = which == GIVE_BACK_READ ? MODE_READ : MODE_WRITE;

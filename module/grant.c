@@ -1,14 +1,18 @@
 /* See grant.h. Rule numbers are those of docs/design.md. */
 #include "grant.h"
 
+#include "alarm.h"
 #include "effects.h"
 #include "events.h"
 #include "fairness.h"
 #include "holds.h"
+#include "keynames.h"
 #include "mem.h"
 #include "pass.h"
+#include "server.h"
 #include "sessions.h"
 #include "stats.h"
+#include "take.h"
 #include "waiters.h"
 
 static struct lock *findContended(RedisModuleCtx *ctx, RedisModuleString *name) {
@@ -43,21 +47,23 @@ enum grantResult grantCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisM
                             int64_t now_ms) {
     struct holds holds;
     struct holdsView view = {0};
-    enum holdsShape shape = holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
-    if (shape != HOLDS_WRONG_TYPE) {
+    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    enum grantResult checked = takeCheckKey(&holds);
+    if (checked == GRANT_DONE) {
         holdsSeenBy(&holds, owner, &view);
     }
     holdsClose(&holds);
-    if (shape == HOLDS_WRONG_TYPE) {
-        return GRANT_WRONG_TYPE;
+    if (checked != GRANT_DONE) {
+        return checked;
     }
     return !view.foreign && rulesOwnsAny(&view) ? GRANT_DONE : GRANT_NOT_HELD;
 }
 
 static enum grantResult renewIn(struct holds *holds, RedisModuleString *owner, int64_t lease_ms,
                                 struct grantOutcome *outcome) {
-    if (holds->shape == HOLDS_WRONG_TYPE) {
-        return GRANT_WRONG_TYPE;
+    enum grantResult checked = takeCheckKey(holds);
+    if (checked != GRANT_DONE) {
+        return checked;
     }
     outcome->count = holdsRenew(holds, owner, lease_ms);
     if (outcome->count == 0) {
@@ -87,8 +93,9 @@ enum grantResult grantRenew(RedisModuleCtx *ctx, RedisModuleString *name, RedisM
 }
 
 static enum grantResult forceIn(struct holds *holds, struct grantOutcome *outcome) {
-    if (holds->shape == HOLDS_WRONG_TYPE) {
-        return GRANT_WRONG_TYPE;
+    enum grantResult checked = takeCheckKey(holds);
+    if (checked != GRANT_DONE) {
+        return checked;
     }
     outcome->count = holdsForce(holds);
     if (outcome->count) {
@@ -136,6 +143,20 @@ static void endAll(RedisModuleCtx *ctx, struct place *first) {
     }
 }
 
+/* Ends the use of the lock, and hands it on if it has become due. In a cluster another lock than the
+ * command's may have gone ahead to another node, or be taken there: then the drain sends its waiters
+ * on. */
+static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    if (!lock->due) {
+        contendedEndUse(ctx, lock);
+    } else if (!serverIsCluster() || serverConsentTo(ctx, lock->name) == SERVER_ACCEPTS) {
+        passRun(ctx, lock, now_ms);
+    } else {
+        contendedEndUse(ctx, lock);
+        alarmSet(ctx, 0);
+    }
+}
+
 /* Ends the owner's waits, `first` and those behind it, and hands on what they kept from others. */
 static void cancel(RedisModuleCtx *ctx, struct place *first, int64_t now_ms) {
     size_t room = 0;
@@ -147,11 +168,7 @@ static void cancel(RedisModuleCtx *ctx, struct place *first, int64_t now_ms) {
     size_t count = useLocksOf(first, locks);
     endAll(ctx, first);
     for (size_t i = 0; i < count; i++) {
-        if (locks[i]->due) {
-            passRun(ctx, locks[i], now_ms);
-        } else {
-            contendedEndUse(ctx, locks[i]);
-        }
+        lookAgain(ctx, locks[i], now_ms);
     }
     if (room > 1) {
         memFree(locks);
@@ -166,9 +183,22 @@ static struct place *findPlace(RedisModuleCtx *ctx, RedisModuleString *name,
     return lock ? waitqueueOfOwner(&lock->queue, bytes, length) : NULL;
 }
 
+/* Whether keys say nothing of these waits of an owner, which begin with `first`. */
+static bool areInMemoryOnly(struct place *first) {
+    struct place *place = first;
+    while (place && place->request->discipline != FAIR) {
+        place = waitqueueNextOfOwner(place);
+    }
+    return first && !place;
+}
+
 enum grantResult grantCancel(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                              int64_t now_ms, struct grantOutcome *outcome) {
-    fairnessLoad(ctx, name, now_ms); /* the place may be one from an earlier life */
+    if (keynamesSidesAreHere(ctx, name)) {
+        fairnessLoad(ctx, name, now_ms); /* the place may be one from an earlier life */
+    } else if (!areInMemoryOnly(findPlace(ctx, name, owner))) {
+        return GRANT_TRY_AGAIN;
+    }
     struct place *first = findPlace(ctx, name, owner);
     if (first) {
         cancel(ctx, first, now_ms);

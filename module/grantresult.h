@@ -16,6 +16,7 @@ enum grantResult {
     GRANT_TOO_MANY_WAITERS,
     GRANT_NO_SIDE_KEYS, /* in a cluster: this name can have none in its slot */
     GRANT_DEADLOCK,     /* the wait would never end; `circle` tells why */
+    GRANT_TRY_AGAIN,    /* in a cluster: the slot moves, and side keys with it, one by one */
     GRANT_BOTH_MODES    /* the owner holds reads and writes, and has to say which to give back */
 };
 

@@ -9,10 +9,20 @@
 enum holdsShape holdsOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                           int64_t now_ms, enum keyAccess access) {
     lockkeyOpen(holds, ctx, name, now_ms, access);
+    if (holds->shape == HOLDS_READ_WRITE && access == KEY_TO_WRITE && !holdsSidesAreHere(holds)) {
+        holds->shape = HOLDS_MOVING;
+    }
     if (holds->shape == HOLDS_READ_WRITE) {
         rwholdsOpen(holds);
     }
     return holds->shape;
+}
+
+bool holdsSidesAreHere(struct holds *holds) {
+    if (holds->sides == SIDES_UNKNOWN) {
+        holds->sides = keynamesSidesAreHere(holds->ctx, holds->name) ? SIDES_HERE : SIDES_MOVING;
+    }
+    return holds->sides == SIDES_HERE;
 }
 
 void holdsCloseLeases(struct holds *holds) {
@@ -39,7 +49,8 @@ bool holdsIsFree(struct holds *holds) {
 }
 
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
-    *view = (struct holdsView){.foreign = holds->shape == HOLDS_FOREIGN};
+    *view = (struct holdsView){.foreign =
+                                   holds->shape == HOLDS_FOREIGN || holds->shape == HOLDS_MOVING};
     if (holds->shape == HOLDS_READ_WRITE) {
         rwholdsSeenBy(holds, owner, view);
     }
@@ -127,6 +138,7 @@ int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_
     case HOLDS_FREE:
     case HOLDS_FOREIGN:
     case HOLDS_WRONG_TYPE:
+    case HOLDS_MOVING:
         break;
     }
     return 0;

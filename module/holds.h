@@ -15,12 +15,16 @@
 #define HOLDS_NO_END LEASES_NO_END
 
 /* Opens the lock `name` in the selected database of `ctx`. With KEY_TO_WRITE, holds of a read-write
- * lock whose leases are over are taken away. Always to be closed with holdsClose, whatever the
- * shape. Returns the shape, which it also keeps. */
+ * lock whose leases are over are taken away; but while its slot moves to another node the shape is
+ * HOLDS_MOVING, and nothing here touches it. Always to be closed with holdsClose, whatever the shape.
+ * Returns the shape, which it also keeps. */
 enum holdsShape holdsOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                           int64_t now_ms, enum keyAccess access);
 
 void holdsClose(struct holds *holds);
+
+/* keynamesSidesAreHere of this lock, asked once. */
+bool holdsSidesAreHere(struct holds *holds);
 
 /* Closes the side key only; what asks for a lease opens it again. */
 void holdsCloseLeases(struct holds *holds);
@@ -34,7 +38,8 @@ bool holdsCanLease(struct holds *holds);
  * then on. */
 bool holdsIsFree(struct holds *holds);
 
-/* The holds as `owner` sees them. The shape must not be HOLDS_WRONG_TYPE. */
+/* The holds as `owner` sees them: of HOLDS_MOVING, foreign ones. The shape must not be
+ * HOLDS_WRONG_TYPE. */
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* Gives `owner` one more hold in `mode`, which must fit (rulesDecide said so for this handle), with
@@ -56,7 +61,8 @@ int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_
 /* Takes all holds of `owner` away, in every mode. Returns how many it had. */
 int64_t holdsDrop(struct holds *holds, RedisModuleString *owner);
 
-/* Deletes the key, whoever holds the lock. Returns whether there was one. */
+/* Deletes the key, whoever holds the lock. Returns whether there was one. The shape must not be
+ * HOLDS_MOVING. */
 bool holdsForce(struct holds *holds);
 
 /* When the next lease here ends, unix ms; HOLDS_NO_END for a free lock or a key without TTL. */
@@ -73,8 +79,7 @@ struct holder {
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder);
 
 /* Calls `visit` for each owner and mode that holds the lock by a lease that is not over, in no
- * order. Nobody for a free lock or
- * a foreign hash. */
+ * order. Nobody for a free lock, a foreign hash or HOLDS_MOVING. */
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context);
 

@@ -42,8 +42,9 @@ static struct lock *lockOf(const struct jointKey *key) {
 
 /* What the holds alone say of one lock. */
 static enum grantResult judgeHolds(struct jointKey *key, RedisModuleString *owner) {
-    if (key->holds->shape == HOLDS_WRONG_TYPE) {
-        return GRANT_WRONG_TYPE;
+    enum grantResult checked = takeCheckKey(key->holds);
+    if (checked != GRANT_DONE) {
+        return checked;
     }
     struct holdsView view;
     holdsSeenBy(key->holds, owner, &view);
@@ -65,11 +66,9 @@ static enum grantResult judgeHolds(struct jointKey *key, RedisModuleString *owne
 /* Whether the answer for one lock outweighs that for the others: what can never be, before what can
  * be later. */
 static bool outweighs(enum grantResult one, enum grantResult other) {
-    static const int weights[] = {[GRANT_DONE] = 0,
-                                  [GRANT_BUSY] = 1,
-                                  [GRANT_DEADLOCK] = 2,
-                                  [GRANT_TOO_MANY_HOLDS] = 3,
-                                  [GRANT_WRONG_TYPE] = 4};
+    static const int weights[] = {
+        [GRANT_DONE] = 0,     [GRANT_BUSY] = 1,           [GRANT_TRY_AGAIN] = 2,
+        [GRANT_DEADLOCK] = 3, [GRANT_TOO_MANY_HOLDS] = 4, [GRANT_WRONG_TYPE] = 5};
     return weights[one] > weights[other];
 }
 

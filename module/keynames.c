@@ -55,3 +55,15 @@ RedisModuleKey *keynamesOpenSide(RedisModuleCtx *ctx, RedisModuleString *name,
     bool is_elsewhere = serverIsCluster() && !keynamesServeCluster(name);
     return is_elsewhere ? NULL : keynamesOpen(ctx, side, access);
 }
+
+bool keynamesSidesAreHere(RedisModuleCtx *ctx, RedisModuleString *name) {
+    if (!serverIsCluster() || !keynamesServeCluster(name)) {
+        return true;
+    }
+    RedisModuleString *nothing = keynamesSide(ctx, "lock:nothing:", name);
+    RedisModuleString *nobody = keynamesSide(ctx, "lock:nobody:", name);
+    bool stable = serverSlotIsStable(ctx, nothing, nobody);
+    RedisModule_FreeString(ctx, nothing);
+    RedisModule_FreeString(ctx, nobody);
+    return stable;
+}

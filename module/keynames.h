@@ -29,4 +29,10 @@ RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisMo
  * has no tag, and in braces it would get the wrong one. */
 bool keynamesServeCluster(RedisModuleString *name);
 
+/* Whether the side keys of this lock are on this node and on no other. While a slot moves, by MIGRATE,
+ * its keys travel one by one: a side key that is missing here may be on the other node, and made
+ * here it would stop the move, which finds it twice. So whoever is about to use a side key in a
+ * cluster asks first. True at once where there is no cluster, or no such key. Costs about 1.5 µs. */
+bool keynamesSidesAreHere(RedisModuleCtx *ctx, RedisModuleString *name);
+
 #endif

@@ -27,7 +27,8 @@ enum holdsShape {
     HOLDS_PLAIN,      /* a plain lock */
     HOLDS_READ_WRITE, /* a read-write lock */
     HOLDS_FOREIGN, /* a hash that the module did not write: held by somebody that we cannot name */
-    HOLDS_WRONG_TYPE /* no hash at all */
+    HOLDS_WRONG_TYPE, /* no hash at all */
+    HOLDS_MOVING      /* a read-write lock whose leases may be on another node: see holdsOpen */
 };
 
 struct holds {
@@ -37,9 +38,10 @@ struct holds {
     int64_t now_ms;
     enum keyAccess access;
     enum holdsShape shape;
-    enum lockMode mode;   /* of HOLDS_READ_WRITE: what its field `mode` says */
-    struct leases leases; /* see rwholdsLeases */
-    bool has_dead;        /* readers' holds are in the key whose leases are over: see rwholdsOpen */
+    enum lockMode mode; /* of HOLDS_READ_WRITE: what its field `mode` says */
+    enum { SIDES_UNKNOWN, SIDES_HERE, SIDES_MOVING } sides; /* see holdsSidesAreHere */
+    struct leases leases;                                   /* see rwholdsLeases */
+    bool has_dead; /* readers' holds are in the key whose leases are over: see rwholdsOpen */
 };
 
 /* Opens the key and finds out its shape; does not open `leases`. */

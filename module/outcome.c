@@ -28,6 +28,9 @@ int outcomeReply(RedisModuleCtx *ctx, enum grantResult result, struct grantOutco
     case GRANT_NO_SIDE_KEYS:
         replyError(ctx, REPLY_NO_SIDE_KEYS);
         break;
+    case GRANT_TRY_AGAIN:
+        replyError(ctx, REPLY_TRY_AGAIN);
+        break;
     case GRANT_BOTH_MODES:
         replyError(ctx, REPLY_BOTH_MODES);
         break;

@@ -34,6 +34,10 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
         return false;
     }
     struct take take = takeOfWaiter(waiter);
+    if (takeHasSides(&take, waiter->request.discipline) && !holdsSidesAreHere(holds)) {
+        waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
+        return true;
+    }
     int64_t answer = takeHold(holds, &take, verdict);
     if (answer == 0) {
         waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
@@ -201,6 +205,9 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
 /* The pass itself, with what has happened to the lock since the last one. Works all notes off, but
  * those that it says are to be worked on still. Returns false if the turn was over first. */
 static bool passOver(struct holds *holds, struct lock *lock) {
+    if (holds->shape == HOLDS_MOVING) {
+        return true; /* the notes are for when it is ours again; or its waiters are sent on */
+    }
     if ((lock->notes & CONTENDED_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
         return false;
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "clusternodes.h"
+#include "turn.h"
 #include "waiters.h"
 
 static int slotOf(RedisModuleCtx *ctx, RedisModuleString *name) {
@@ -45,51 +46,88 @@ static enum clusternodesName preferredName(RedisModuleCtx *ctx) {
     return name;
 }
 
-static struct clusternodesRoute findRoute(RedisModuleCtx *ctx, RedisModuleCallReply *nodes,
-                                          int slot) {
-    size_t length = 0;
-    const char *text = nodes ? RedisModule_CallReplyStringPtr(nodes, &length) : NULL;
-    return clusternodesFind(text ? text : "", text ? length : 0, slot, preferredName(ctx));
-}
+/* What one turn has found out: the text that the routes are read from, and the last route. */
+static struct {
+    RedisModuleCallReply *nodes; /* NULL: not asked yet, or no answer */
+    enum clusternodesName name;
+    bool asked;
+    int slot; /* of `route` and `address`; -1: none */
+    struct clusternodesRoute route;
+    RedisModuleString *address; /* as it stands in an error reply; NULL if nobody knows */
+} found = {.slot = -1};
 
-/* As it stands in an error reply; NULL if nobody knows. */
-static RedisModuleString *addressOf(RedisModuleCtx *ctx, const struct clusternodesRoute *route) {
-    if (route->port.length == 0) {
-        return NULL;
+static void forgetRoute(void) {
+    found.slot = -1;
+    if (found.address) {
+        RedisModule_FreeString(NULL, found.address);
+        found.address = NULL;
     }
-    return RedisModule_CreateStringPrintf(ctx, "%.*s:%.*s", (int)route->host.length, route->host.at,
-                                          (int)route->port.length, route->port.at);
 }
 
-static void endWaits(RedisModuleCtx *ctx, struct lock *lock, const struct clusternodesRoute *route,
-                     int slot) {
-    RedisModuleString *address = addressOf(ctx, route);
+void redirectForget(void) {
+    forgetRoute();
+    if (found.nodes) {
+        RedisModule_FreeCallReply(found.nodes);
+        found.nodes = NULL;
+    }
+    found.asked = false;
+}
+
+static void askOnce(RedisModuleCtx *ctx) {
+    if (!found.asked) {
+        found.nodes = RedisModule_Call(ctx, "CLUSTER", "c", "NODES");
+        found.name = preferredName(ctx);
+        found.asked = true;
+    }
+}
+
+/* Many locks of one slot come one after the other: what was found for the last is kept. */
+static void findRoute(RedisModuleCtx *ctx, int slot) {
+    if (slot == found.slot) {
+        return;
+    }
+    askOnce(ctx);
+    forgetRoute();
     size_t length = 0;
-    const char *bytes = address ? RedisModule_StringPtrLen(address, &length) : NULL;
+    const char *text = found.nodes ? RedisModule_CallReplyStringPtr(found.nodes, &length) : NULL;
+    found.route = clusternodesFind(text ? text : "", text ? length : 0, slot, found.name);
+    found.slot = slot;
+    const struct clusternodesPiece *host = &found.route.host, *port = &found.route.port;
+    if (port->length > 0) {
+        found.address = RedisModule_CreateStringPrintf(NULL, "%.*s:%.*s", (int)host->length,
+                                                       host->at, (int)port->length, port->at);
+    }
+}
+
+static void endWait(RedisModuleCtx *ctx, struct waiter *waiter) {
+    if (!found.address) {
+        waitersEnd(ctx, waiter, WAITERS_TRY_AGAIN);
+        return;
+    }
+    size_t length;
+    const char *address = RedisModule_StringPtrLen(found.address, &length);
+    waitersEndRedirected(ctx, waiter, found.route.asks, found.slot, address, length);
+}
+
+/* Returns false if the turn was over first. */
+static bool endWaits(RedisModuleCtx *ctx, struct lock *lock) {
     struct place *place;
     while ((place = waitqueueFirst(&lock->queue))) {
-        struct waiter *waiter = waitersOfPlace(place);
-        if (bytes) {
-            waitersEndRedirected(ctx, waiter, route->asks, slot, bytes, length);
-        } else {
-            waitersEnd(ctx, waiter, WAITERS_TRY_AGAIN);
+        endWait(ctx, waitersOfPlace(place));
+        if (turnIsOver()) {
+            break;
         }
     }
-    if (address) {
-        RedisModule_FreeString(ctx, address);
-    }
+    return !waitqueueFirst(&lock->queue);
 }
 
 void redirectWaiters(RedisModuleCtx *ctx, struct lock *lock) {
-    int slot = slotOf(ctx, lock->name);
-    RedisModuleCallReply *nodes = RedisModule_Call(ctx, "CLUSTER", "c", "NODES");
-    struct clusternodesRoute route = findRoute(ctx, nodes, slot);
+    findRoute(ctx, slotOf(ctx, lock->name));
     contendedUse(lock);
-    endWaits(ctx, lock, &route, slot);
+    bool all = endWaits(ctx, lock);
     waitersForgetUnwritten(lock);
-    contendedClearDue(lock);
-    contendedEndUse(ctx, lock);
-    if (nodes) {
-        RedisModule_FreeCallReply(nodes);
+    if (all) {
+        contendedClearDue(lock);
     }
+    contendedEndUse(ctx, lock);
 }

@@ -4,16 +4,18 @@
 #include "server.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
+#define VERSION_7_2 0x00070200
 #define VERSION_7_4 0x00070400
 #define LONGEST_TIMER_MS (24LL * 3600 * 1000)
 
 static struct {
     bool unblock_by_command;
+    bool dry_run; /* RedisModule_Call knows the flag "D": it checks everything, and runs nothing */
     bool cluster;
-    unsigned char nobodys_field[16]; /* a name that no hash has a field of */
 } server;
 
 /* Valkey keeps Redis's version number 7.2.4 for modules; its own API names tell it apart. The first
@@ -26,9 +28,11 @@ static bool isValkey(RedisModuleCtx *ctx) {
 }
 
 void serverLearn(RedisModuleCtx *ctx) {
-    server.unblock_by_command = isValkey(ctx) || RedisModule_GetServerVersion() >= VERSION_7_4;
+    bool is_valkey = isValkey(ctx);
+    int version = RedisModule_GetServerVersion();
+    server.unblock_by_command = is_valkey || version >= VERSION_7_4;
+    server.dry_run = is_valkey || version >= VERSION_7_2;
     server.cluster = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_CLUSTER;
-    RedisModule_GetRandomBytes(server.nobodys_field, sizeof(server.nobodys_field));
 }
 
 bool serverCanUnblockByCommand(void) {
@@ -86,31 +90,38 @@ int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms) {
     return delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS;
 }
 
-/* An error other than WRONGTYPE: that one says that the server would have run the command. */
-static bool isRefusal(RedisModuleCallReply *reply) {
-    static const char wrong_type[] = "WRONGTYPE";
-    if (RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR) {
-        return false;
+/* ---- questions: a command that would change nothing, as a client would send it ---- */
+
+/* `reply` is that of a question that asks for errors as replies ("E"), and is freed; errno has been
+ * 0 before. Returns 0, or the errno of a refusal. A dry run that is not refused has no reply. */
+static int refusal(RedisModuleCallReply *reply) {
+    int error = errno ? errno : EINVAL;
+    if (!reply) {
+        return server.dry_run ? 0 : error;
     }
-    size_t length;
-    const char *text = RedisModule_CallReplyStringPtr(reply, &length);
-    return length < sizeof(wrong_type) - 1 || memcmp(text, wrong_type, sizeof(wrong_type) - 1) != 0;
+    bool refused = RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_ERROR;
+    RedisModule_FreeCallReply(reply);
+    return refused ? error : 0;
 }
 
 enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name) {
-    /* A write that can change nothing, whatever hash is there. "S" has the server apply to it what
-     * it applies to a script's writes; "E" has it answer a refusal as a reply. */
+    /* A write that no type of key refuses, and that changes no key: an expiry that may only be put
+     * off is never set to the first millisecond of all. "S" has the server apply to it what it
+     * applies to a script's writes. */
     errno = 0;
-    RedisModuleCallReply *reply = RedisModule_Call(ctx, "HDEL", "SEsb", name, server.nobodys_field,
-                                                   sizeof(server.nobodys_field));
-    int error = errno;
-    if (reply == NULL) {
-        return error == EPERM ? SERVER_NOT_OURS : SERVER_REFUSES;
-    }
-    bool refused = isRefusal(reply);
-    RedisModule_FreeCallReply(reply);
-    if (!refused) {
+    int error = refusal(
+        RedisModule_Call(ctx, "PEXPIREAT", server.dry_run ? "DSEscc" : "SEscc", name, "1", "GT"));
+    if (error == 0) {
         return SERVER_ACCEPTS;
     }
     return error == EPERM ? SERVER_NOT_OURS : SERVER_REFUSES;
+}
+
+bool serverSlotIsStable(RedisModuleCtx *ctx, RedisModuleString *nothing,
+                        RedisModuleString *nobody) {
+    /* Two keys, because a client that has said ASKING may ask the importing node for one that is not
+     * there. Read, because replicas are asked too. */
+    errno = 0;
+    return refusal(RedisModule_Call(ctx, "EXISTS", server.dry_run ? "DEss" : "Ess", nothing,
+                                    nobody)) != EPERM;
 }

@@ -13,6 +13,9 @@
 #include "mem.h"
 #include "server.h"
 
+/* What cannot be given back now is tried again after this long, or after lock.session-grace. */
+#define RETRY_MS 100
+
 static struct {
     struct map by_hold;
     struct map by_client;
@@ -250,6 +253,14 @@ struct binding *sessionsNextToGiveBack(int64_t now_ms) {
 void sessionsRenewed(struct binding *binding, int64_t now_ms) {
     listRemove(&sessions.alive, &binding->in_line);
     joinAlive(binding, now_ms);
+}
+
+/* Not before all others, who may have a longer grace than this retry: nobody is to walk past them. */
+void sessionsPutOff(struct binding *binding, int64_t now_ms) {
+    int64_t grace_ms = configSessionGraceMs();
+    binding->due_ms = now_ms + (grace_ms > RETRY_MS ? grace_ms : RETRY_MS);
+    listRemove(&sessions.closed, &binding->in_line);
+    listInsertBefore(&sessions.closed, placeAmongClosed(binding->due_ms), &binding->in_line);
 }
 
 int64_t sessionsNextDue(void) {

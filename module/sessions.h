@@ -59,6 +59,9 @@ struct binding *sessionsNextToGiveBack(int64_t now_ms);
 /* The binding has been renewed: it goes to the end of the line. */
 void sessionsRenewed(struct binding *binding, int64_t now_ms);
 
+/* The binding, of a closed connection, cannot be worked on now: it goes to the end of its line. */
+void sessionsPutOff(struct binding *binding, int64_t now_ms);
+
 void sessionsForget(struct binding *binding);
 
 /* Forgets them all: on a replica the holds are the master's. */

@@ -50,14 +50,28 @@ static void giveBack(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleSt
     holdsClose(&holds);
 }
 
-/* Returns whether the owner still holds the lock. */
+/* Returns whether the owner still holds the lock, or may: while the slot of a read-write lock is on
+ * the move its leases are left alone, and one renewal of three may well be missed. */
 static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
     struct holds holds;
     RedisModule_SelectDb(ctx, binding->db);
-    holdsOpen(&holds, ctx, binding->name, now_ms, KEY_TO_WRITE);
-    bool holds_it = holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
+    enum holdsShape shape = holdsOpen(&holds, ctx, binding->name, now_ms, KEY_TO_WRITE);
+    bool holds_it =
+        shape == HOLDS_MOVING || holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
     holdsClose(&holds);
     return holds_it;
+}
+
+/* Whether these are holds of a read-write lock whose slot is on the move: its leases may be on the
+ * other node. */
+static bool hasToWait(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
+    if (!serverIsCluster()) {
+        return false;
+    }
+    struct holds holds;
+    enum holdsShape shape = holdsOpen(&holds, ctx, binding->name, now_ms, KEY_TO_WRITE);
+    holdsClose(&holds);
+    return shape == HOLDS_MOVING;
 }
 
 static bool giveBackNext(RedisModuleCtx *ctx, int64_t now_ms) {
@@ -65,10 +79,14 @@ static bool giveBackNext(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!binding) {
         return false;
     }
+    RedisModule_SelectDb(ctx, binding->db);
+    if (hasToWait(ctx, binding, now_ms)) {
+        sessionsPutOff(binding, now_ms);
+        return true;
+    }
     RedisModuleString *name = binding->name, *owner = binding->owner;
     RedisModule_RetainString(NULL, name);
     RedisModule_RetainString(NULL, owner);
-    RedisModule_SelectDb(ctx, binding->db);
     /* First, because the same owner may wait there on another connection: then the lock is handed
      * to it, and its new hold may be bound anew. */
     sessionsForget(binding);

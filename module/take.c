@@ -6,6 +6,25 @@
 #include "sessions.h"
 #include "untold.h"
 
+bool takeHasSides(const struct take *take, enum discipline discipline) {
+    return take->fenced || discipline == FAIR || take->mode != MODE_EXCLUSIVE;
+}
+
+enum grantResult takeCheckKey(const struct holds *holds) {
+    switch (holds->shape) {
+    case HOLDS_WRONG_TYPE:
+        return GRANT_WRONG_TYPE;
+    case HOLDS_MOVING:
+        return GRANT_TRY_AGAIN;
+    case HOLDS_FREE:
+    case HOLDS_PLAIN:
+    case HOLDS_READ_WRITE:
+    case HOLDS_FOREIGN:
+        break;
+    }
+    return GRANT_DONE;
+}
+
 /* A first hold inherits nothing from holds that went some other way: neither their binding, nor
  * that they are to be given back. */
 static void beginAnew(struct holds *holds, const struct take *take) {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "grantresult.h"
 #include "holds.h"
 #include "redismodule.h"
 #include "rules.h"
@@ -20,6 +21,13 @@ struct take {
     unsigned long long session; /* the connection to bind the hold to; 0 = none */
     bool fenced;                /* the answer is to be a fencing token */
 };
+
+/* Whether a request of this kind, or its wait, is written down in side keys too. */
+bool takeHasSides(const struct take *take, enum discipline discipline);
+
+/* Whether the lock can be looked at and changed: GRANT_DONE; GRANT_WRONG_TYPE; GRANT_TRY_AGAIN for a
+ * read-write lock whose slot moves. */
+enum grantResult takeCheckKey(const struct holds *holds);
 
 /* Takes the lock; `verdict` is VERDICT_GRANT or VERDICT_REENTER, and was given for this handle.
  * Returns the owner's hold count in this mode, or with `fenced` the token; 0 when the count would

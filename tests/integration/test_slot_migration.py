@@ -8,6 +8,7 @@ import pytest
 from harness import scaled, scaled_ms, wait_for
 from harness.schedule import as_map
 from test_cluster import LONG, Scene, key, make_nodes, says_moved  # noqa: F401
+from test_resharding import SLOTS, Workers
 
 SHORT = scaled_ms(900)
 DONE = ("success", "completed")
@@ -21,17 +22,18 @@ def rows(reply):
     return [as_map(row) for row in reply]
 
 
-def begin_move(slot, source, target):
-    """Returns what tells whether the move is over."""
+def begin_move(slot, source, target, last=None):
+    """Of one slot, or of all up to the last one. Returns what tells whether the move is over."""
+    last = slot if last is None else last
     if source.server.is_valkey:
-        assert source.cluster("MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id) == "OK"
+        assert source.cluster("MIGRATESLOTS", "SLOTSRANGE", slot, last, "NODE", target.id) == "OK"
         return lambda: rows(source.cluster("GETSLOTMIGRATIONS"))[0]["state"] in DONE
-    task = target.cluster("MIGRATION", "IMPORT", slot, slot)
+    task = target.cluster("MIGRATION", "IMPORT", slot, last)
     return lambda: rows(target.cluster("MIGRATION", "STATUS", "ID", task))[0]["state"] in DONE
 
 
-def move(slot, source, target):
-    wait_for(begin_move(slot, source, target), 30, "the slot to move")
+def move(slot, source, target, last=None):
+    wait_for(begin_move(slot, source, target, last), 30, "the slot to move")
     for node in (source, target):
         wait_for(lambda node=node: node.port_of(slot) == target.server.port, 20, "the nodes to agree")
 
@@ -161,3 +163,16 @@ def test_one_name_in_several_databases_is_several_locks(nodes, key):  # noqa: F8
     assert {place: after[place] for place in before} == before
     for db in databases(nodes):
         assert two.server.actor(db=db).call("LOCK.FORCE", name) == 1
+
+
+def test_slots_with_a_thousand_locks_in_use_move_to_and_fro(nodes):
+    """As in test_resharding.py. Nobody hears TRYAGAIN for long: up to the end a slot is the node's that it leaves."""
+    with Workers(nodes[0]) as workers:
+        for number in range(10):
+            source, target = nodes[number % 2], nodes[(number + 1) % 2]
+            move(0, source, target, last=SLOTS - 1)
+            workers.go_on()
+        heard = workers.heard()
+    workers.well()
+    assert heard["MOVED"], heard
+    assert [node.server.info("lock")["lock_waiters"] for node in nodes] == [0, 0]
