@@ -19,7 +19,7 @@ enum statsCounter {
                               */
     STATS_CLIENTS_GONE,      /* waiters whose connection closed, or whom the server answered */
     STATS_DEADLOCKS,         /* waits refused because they would have closed a circle */
-    STATS_DEADLOCK_SEARCHES,     /* waits from which a circle was looked for */
+    STATS_DEADLOCK_SEARCHES, /* waits from which a circle was looked for */
     STATS_DEADLOCK_SEARCH_STEPS, /* in how many steps, all together */
     STATS_DEADLOCK_SEARCHES_CUT, /* waits let in because looking for a circle took too long */
     STATS_COUNTER_COUNT

@@ -38,7 +38,8 @@ struct waitedfor {
     waitedforIsHolder is_holder;
     void *context;
     size_t next, count, looks;
-    const struct request *owners[WAITEDFOR_MOST_OWNERS]; /* one request of each; first the newcomer */
+    const struct request
+        *owners[WAITEDFOR_MOST_OWNERS]; /* one request of each; first the newcomer */
     enum waitedforAnswer answer;
 };
 

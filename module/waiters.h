@@ -56,7 +56,7 @@ struct waiter {
     bool fenced;  /* is answered with a fencing token */
     int64_t lease_ms;
     int64_t since_ms;
-    int64_t deadline_ms; /* of a detached waiter: when its reserved place ends */
+    int64_t deadline_ms;   /* of a detached waiter: when its reserved place ends */
     uint64_t search_at_us; /* of a newcomer, monotonic */
     int64_t ticket;        /* FAIR only */
     RedisModuleTimerID timer;

@@ -18,7 +18,7 @@ struct waitsearch {
     enum waitsearchResult result;
     struct waitedfor waited_for; /* that its answer may end the search */
     size_t asked_about;          /* in steps, which `most` does not limit */
-    size_t postponed;            /* that many steps: what is being looked at is to be looked at after that */
+    size_t postponed; /* that many steps: what is being looked at is to be looked at after that */
     /* What is being looked at: an owner, where it waits, for which mode. */
     struct waitpathEdge at;
     enum lockMode mode;
@@ -190,13 +190,15 @@ static void reachHolders(struct waitsearch *search, enum lockMode mode) {
 
 void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length) {
     const struct request *first = reach(search, owner, length);
-    seenIn(search, search->at.queue)->alone = isAsker(search, owner, length) ? search->asker : first;
+    seenIn(search, search->at.queue)->alone =
+        isAsker(search, owner, length) ? search->asker : first;
 }
 
 /* A request for several keys waits for nobody where its owner is the one that holds the lock. */
 static bool isHeldByOwner(const struct waitsearch *search, const struct waitqueue *queue,
                           const struct request *request) {
-    return request->discipline == JOINT && queue->seen.alone == waitpathRequest(&search->path, search->at.from);
+    return request->discipline == JOINT &&
+           queue->seen.alone == waitpathRequest(&search->path, search->at.from);
 }
 
 /* The asker, if it is before this order here: as an upgrade is, a fair request in its owner's old
@@ -295,8 +297,8 @@ static void lookFromRequest(struct waitsearch *search, const struct request *req
 }
 
 static void lookFromOwner(struct waitsearch *search, lookAt look) {
-    for (struct request *request = search->path.reached[search->at.from].first; request && goesOn(search);
-         request = waitgraphNextOf(request)) {
+    for (struct request *request = search->path.reached[search->at.from].first;
+         request && goesOn(search); request = waitgraphNextOf(request)) {
         lookFromRequest(search, request, look);
     }
 }
@@ -337,10 +339,7 @@ static void lookAround(struct waitsearch *search) {
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
                                      const struct waitsearchAsked *asked, size_t *steps,
                                      struct waitpathCircle **circle) {
-    struct waitsearch search = {.graph = graph,
-                                .asker = asker,
-                                .asked = asked,
-                                .most = *steps};
+    struct waitsearch search = {.graph = graph, .asker = asker, .asked = asked, .most = *steps};
     waitedforBegin(&search.waited_for, graph, asker, asked->is_holder, asked->context);
     graph->searches++;
     /* The asker stands in more than one queue now: what stands behind it where it has waited before

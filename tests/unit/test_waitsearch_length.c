@@ -158,8 +158,8 @@ static void nobody_is_asked_twice_for_the_same(void **state) {
     worldWaits(&world, "c", MODE_WRITE, 0);
     /* a, b and c are asked for lock 0, b is reached; likewise for lock 1, c is reached, and waits
      * for lock 0: a is asked. */
-    assertStepsNeededWith(LOCKS_BY_REQUESTS_UNPROVEN, &world, asks("a", MODE_WRITE, 0), 3 + 1 + 3 + 1 + 1,
-                          WAITSEARCH_NO_CIRCLE);
+    assertStepsNeededWith(LOCKS_BY_REQUESTS_UNPROVEN, &world, asks("a", MODE_WRITE, 0),
+                          3 + 1 + 3 + 1 + 1, WAITSEARCH_NO_CIRCLE);
     worldHolds(&world, "a", MODE_READ, 0);
     asksAssertAnswer(&world, asksFirst("a", MODE_WRITE, 0), "a 0 b, b 1 c, c 0 a");
     worldEnd(&world);
@@ -180,6 +180,51 @@ static void places_of_a_holder_are_steps(void **state) {
     size_t at_1 = 1 + (waits - 1) + waits; /* h; which place is the first; and the ties there */
     assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), from_a + at_0 + at_1,
                       WAITSEARCH_NO_CIRCLE);
+    worldEnd(&world);
+}
+
+static char crowd[50][8];
+
+/* They wait for locks 0 and 1, which b holds, whom nobody of them is in the way of. */
+static void worldCrowd(struct world *world) {
+    worldHolds(world, "b", MODE_EXCLUSIVE, 0);
+    worldHolds(world, "b", MODE_EXCLUSIVE, 1);
+    for (size_t i = 0; i < LENGTH_OF(crowd); i++) {
+        snprintf(crowd[i], sizeof crowd[i], "w%zu", i);
+        worldWaitsJointly(world, crowd[i], MODE_EXCLUSIVE, 0, 1);
+    }
+}
+
+static void holders_are_followed_before_ties(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "c", MODE_EXCLUSIVE, 2);
+    worldHolds(&world, "a", MODE_EXCLUSIVE, 3);
+    worldCrowd(&world);
+    worldWaits(&world, "b", MODE_EXCLUSIVE, 2);
+    worldWaits(&world, "c", MODE_EXCLUSIVE, 3);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CIRCLE);
+    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 2 c, c 3 a");
+    worldEnd(&world);
+}
+
+static void assertStepsTaken(struct world *world, struct ask ask, size_t most) {
+    size_t steps = ASKS_NO_BOUND;
+    assert_int_equal(asksFind(world, &ask, &steps, LOCKS_BY_HOLDS, NULL, NULL),
+                     WAITSEARCH_NO_CIRCLE);
+    assert_in_range(steps, 0, most);
+}
+
+static void a_crowd_takes_no_steps(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldCrowd(&world);
+    assertStepsTaken(&world, asks("a", MODE_EXCLUSIVE, 0), 3);
+    worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
+    worldHolds(&world, "c", MODE_EXCLUSIVE, 3);
+    worldWaits(&world, "c", MODE_EXCLUSIVE, 2); /* for a */
+    worldWaits(&world, "d", MODE_EXCLUSIVE, 3); /* for c */
+    assertStepsTaken(&world, asks("a", MODE_EXCLUSIVE, 0), 30);
     worldEnd(&world);
 }
 
@@ -229,14 +274,13 @@ static void assertIsWholeChain(const struct chain *chain, const struct waitpathC
 }
 
 /* What a newcomer who wants the first lock of the chain hears, in at most so many steps. */
-static enum waitsearchResult searchFrom(struct chain *chain, const char *owner, size_t steps, int way,
-                                        struct waitpathCircle **circle) {
+static enum waitsearchResult searchFrom(struct chain *chain, const char *owner, size_t steps,
+                                        int way, struct waitpathCircle **circle) {
     struct request newcomer = worldRequest(owner, MODE_EXCLUSIVE);
     struct place place = {0};
     const struct waitsearchAsked asked = lockAsked(way, NULL);
     waitqueueAdd(&chain->locks[0].queue, &place, &newcomer);
-    enum waitsearchResult result =
-        waitsearchFind(&chain->graph, &newcomer, &asked, &steps, circle);
+    enum waitsearchResult result = waitsearchFind(&chain->graph, &newcomer, &asked, &steps, circle);
     waitqueueRemove(&place);
     return result;
 }
@@ -268,6 +312,8 @@ int main(void) {
         UNIT(those_who_are_asked_are_steps),
         UNIT(nobody_is_asked_twice_for_the_same),
         UNIT(places_of_a_holder_are_steps),
+        UNIT(holders_are_followed_before_ties),
+        UNIT(a_crowd_takes_no_steps),
         UNIT(a_chain_of_ten_thousand_waits),
     };
     return cmocka_run_group_tests_name("waitsearch, length", tests, NULL, NULL);

@@ -63,7 +63,7 @@ static void tell(struct waitsearch *search, const struct fakeHold *hold) {
 }
 
 static void tellHolds(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
-                   void *context) {
+                      void *context) {
     const struct fakeLock *lock = lockOfQueue(queue);
     countCall(context);
     for (size_t i = 0; i < lock->held; i++) {
@@ -91,7 +91,7 @@ static void tellIfHolder(struct waitsearch *search, const struct request *reques
 }
 
 static void tellRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
-                      void *context) {
+                         void *context) {
     struct asked asked = {lockOfQueue(queue), mode};
     countCall(context);
     if (!waitsearchMayTake(search, 1)) {

@@ -44,7 +44,13 @@ bool lockIsPlainOf(const struct fakeLock *lock, const char *owner, size_t length
  * the requests in the graph; and of one owner it is said whether it is a holder, or that it may be:
  * then nothing can be proven, and all ways are gone to their end. `context` is a size_t that counts
  * the calls, or NULL. */
-enum { LOCKS_BY_HOLDS, LOCKS_BY_REQUESTS, LOCKS_BY_HOLDS_UNPROVEN, LOCKS_BY_REQUESTS_UNPROVEN, LOCKS_WAYS };
+enum {
+    LOCKS_BY_HOLDS,
+    LOCKS_BY_REQUESTS,
+    LOCKS_BY_HOLDS_UNPROVEN,
+    LOCKS_BY_REQUESTS_UNPROVEN,
+    LOCKS_WAYS
+};
 
 struct waitsearchAsked lockAsked(int way, size_t *calls);
 
