@@ -132,6 +132,33 @@ def test_wait_that_ends_at_once_is_not_searched_from(server):
     assert searched(server) == before
 
 
+def test_work_for_the_drain_makes_no_search_come_earlier(server, actor):
+    """m goes while b has just begun to wait; when d has m, and so the drain has run, b is a newcomer still.
+
+    Unless more than 2 ms have gone by until we ask: so it is enough to see it once.
+    """
+    control, b, c, d = server.control, actor("b"), actor("c"), actor("d")
+    control.execute_command("LOCK.ACQUIRE", "k", "a")
+    seen = []
+    for _ in range(30):
+        control.execute_command("LOCK.ACQUIRE", "m", "a")
+        d.send("LOCK.ACQUIRE", "m", "d", "BLOCK", 0)
+        d.wait_blocked()
+        server.all_searched()
+        control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        b.send("LOCK.ACQUIRE", "k", "b", "BLOCK", 0)
+        b.wait_blocked()
+        c.send("DEL", "m")
+        c.wait_blocked()
+        control.execute_command("CLIENT", "UNPAUSE")
+        assert (d.reply(), c.reply()) == (1, 1)
+        seen.append(server.info("lock")["lock_waiters_unsearched"])
+        control.execute_command("LOCK.CANCEL", "k", "b")
+        assert b.reply() is None
+        control.execute_command("LOCK.RELEASE", "m", "d")
+    assert set(seen) <= {0, 1} and 1 in seen
+
+
 def test_waits_of_before_and_after_detection_was_switched_are_found(server):
     steps = [detection("no"), holds("a", "k"), holds("b", "l"), waits("a", "l"), detection("yes"), refused("b", "k", TWO)]
     run_schedule(server, [*steps, ("a", STILL_BLOCKED)])
