@@ -12,7 +12,7 @@ COMPILE     = $(CC) -std=c11 $(WARNINGS) $(CFLAGS) -MMD -MP
 SANITIZE    = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 # Floors 0 and 1 of docs/design.md, which need no server.
-UNIT_SOURCES = $(wildcard $(patsubst %,module/%.c,hashmap histogram clusternodes rules waitqueue waitgraph waitsearch)) \
+UNIT_SOURCES = $(wildcard $(patsubst %,module/%.c,hashmap histogram clusternodes rules waitqueue waitgraph waitedfor waitpath waitsearch)) \
                $(wildcard tests/unit/support/*.c)
 UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test_*.c))
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(wildcard module/*.c))

@@ -52,8 +52,7 @@ static enum grantResult takeFree(struct acquiring *acquiring, struct grantOutcom
     return take(acquiring, VERDICT_GRANT, outcome);
 }
 
-static enum grantResult beginToWait(struct acquiring *acquiring, bool at_head,
-                                    struct grantOutcome *outcome) {
+static enum grantResult beginToWait(struct acquiring *acquiring, bool at_head) {
     const struct acquireRequest *request = acquiring->request;
     struct holds *holds = &acquiring->holds;
     struct queueingKey key = {.holds = holds, .first = at_head};
@@ -67,7 +66,7 @@ static enum grantResult beginToWait(struct acquiring *acquiring, bool at_head,
         .own = acquiring->own,
     };
     struct waiter *waiter;
-    enum grantResult result = queueingBegin(holds->ctx, &queueing, &waiter, outcome);
+    enum grantResult result = queueingBegin(holds->ctx, &queueing, &waiter);
     if (result == GRANT_WAITING) {
         if (acquiring->fq_is_open) {
             fairnessEnter(&acquiring->fq, key.lock, waiter, holds->now_ms);
@@ -125,7 +124,7 @@ static enum grantResult upgrade(struct acquiring *acquiring, struct grantOutcome
         outcome->circle = deadlockOfTwo(ctx, request->name, request->take.owner, other->owner);
         return GRANT_DEADLOCK;
     }
-    return beginToWait(acquiring, true, outcome);
+    return beginToWait(acquiring, true);
 }
 
 static enum grantResult acquireIn(struct acquiring *acquiring, struct grantOutcome *outcome) {
@@ -144,13 +143,13 @@ static enum grantResult acquireIn(struct acquiring *acquiring, struct grantOutco
     switch (verdict) {
     case VERDICT_GRANT:
         if (mustStandBehind(acquiring)) {
-            return beginToWait(acquiring, false, outcome);
+            return beginToWait(acquiring, false);
         }
         return takeFree(acquiring, outcome);
     case VERDICT_REENTER:
         return take(acquiring, verdict, outcome);
     case VERDICT_WAIT:
-        return beginToWait(acquiring, false, outcome);
+        return beginToWait(acquiring, false);
     case VERDICT_UPGRADE:
         return upgrade(acquiring, outcome);
     case VERDICT_SELF_BLOCKED:

@@ -7,6 +7,8 @@
 static struct {
     void (*drain)(RedisModuleCtx *ctx);
     bool set;
+    uint64_t at_us; /* when it is to ring, monotonic */
+    RedisModuleTimerID timer;
     size_t wakings; /* those that the server has yet to call */
 } alarm_state;
 
@@ -33,15 +35,22 @@ bool alarmIsQuiet(void) {
     return alarm_state.wakings == 0;
 }
 
+/* On Redis 7.0 the event loop may already have decided how long to sleep. */
+static void wakeEventLoop(void) {
+    alarm_state.wakings++;
+    RedisModule_EventLoopAddOneShot(onWaking, NULL);
+}
+
 void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms) {
-    if (alarm_state.set) {
+    uint64_t at_us = RedisModule_MonotonicMicroseconds() + (uint64_t)delay_ms * 1000;
+    if (alarm_state.set && alarm_state.at_us <= at_us) {
         return;
     }
-    alarm_state.set = true;
-    RedisModule_CreateTimer(ctx, delay_ms, ring, NULL);
-    if (delay_ms == 0) {
-        /* On Redis 7.0 the event loop may already have decided how long to sleep: wake it up. */
-        alarm_state.wakings++;
-        RedisModule_EventLoopAddOneShot(onWaking, NULL);
+    if (alarm_state.set) {
+        RedisModule_StopTimer(ctx, alarm_state.timer, NULL);
     }
+    alarm_state.set = true;
+    alarm_state.at_us = at_us;
+    alarm_state.timer = RedisModule_CreateTimer(ctx, delay_ms, ring, NULL);
+    wakeEventLoop();
 }

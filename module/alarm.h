@@ -15,7 +15,7 @@
 void alarmConnect(void (*drain)(RedisModuleCtx *ctx));
 
 /* The drain will be called after `delay_ms`; 0 = as soon as the running command or callback is
- * over. Does nothing when the alarm is set already. */
+ * over. Of several the earliest counts: who wants the drain later sets the alarm again when it runs. */
 void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms);
 
 /* Whether the server will call nothing here but timers. Of those it knows itself, and does not

@@ -7,7 +7,6 @@
 #include "contended.h"
 #include "holds.h"
 #include "mem.h"
-#include "server.h"
 #include "stats.h"
 #include "waitsearch.h"
 
@@ -100,7 +99,7 @@ static struct lock *lockOf(struct waitqueue *queue) {
     return LIST_ELEMENT(queue, struct lock, queue);
 }
 
-static bool isInOneDb(const struct waitsearchCircle *circle) {
+static bool isInOneDb(const struct waitpathCircle *circle) {
     for (size_t i = 1; i < circle->length; i++) {
         if (lockOf(circle->steps[i].queue)->db != lockOf(circle->steps[0].queue)->db) {
             return false;
@@ -110,9 +109,9 @@ static bool isInOneDb(const struct waitsearchCircle *circle) {
 }
 
 static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
-                       const struct waitsearchCircle *circle, size_t i) {
-    const struct waitsearchStep *step = &circle->steps[i];
-    const struct waitsearchStep *next = &circle->steps[(i + 1) % circle->length];
+                       const struct waitpathCircle *circle, size_t i) {
+    const struct waitpathStep *step = &circle->steps[i];
+    const struct waitpathStep *next = &circle->steps[(i + 1) % circle->length];
     struct sentence sentence = {.owner = step->owner,
                                 .owner_length = step->owner_length,
                                 .other = next->owner,
@@ -123,7 +122,7 @@ static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
     appendSentence(ctx, text, &sentence);
 }
 
-static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitsearchCircle *circle) {
+static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitpathCircle *circle) {
     RedisModuleString *text = beginText(ctx);
     size_t left_out = circle->length > MOST_SHOWN ? circle->length - MOST_SHOWN : 0;
     for (size_t i = 0; i < circle->length; i++) {
@@ -144,8 +143,6 @@ static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitsearchCir
 struct asking {
     RedisModuleCtx *ctx;
     int64_t now_ms;
-    struct waitqueue *open; /* whose lock is open already, in `open_holds`; or NULL */
-    struct holds *open_holds;
     struct waitsearch *search;
     struct holds *holds; /* of the lock that is looked at */
     enum lockMode mode;
@@ -181,14 +178,18 @@ static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
     return false;
 }
 
-static void reachIfHolder(struct waitsearch *search, const struct request *request, void *data) {
-    struct asking *asking = data;
+static bool isOwnerInTheWay(struct asking *asking, const struct request *request) {
     RedisModuleCtx *ctx = asking->ctx;
     RedisModuleString *owner = RedisModule_CreateString(ctx, request->owner, request->owner_length);
-    if (isInTheWay(asking, owner)) {
+    bool is_in_the_way = isInTheWay(asking, owner);
+    RedisModule_FreeString(ctx, owner);
+    return is_in_the_way;
+}
+
+static void reachIfHolder(struct waitsearch *search, const struct request *request, void *data) {
+    if (isOwnerInTheWay(data, request)) {
         waitsearchReach(search, request->owner, request->owner_length);
     }
-    RedisModule_FreeString(ctx, owner);
 }
 
 /* How many steps it takes to ask whether an owner holds a lock of so many fields. */
@@ -201,8 +202,11 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
         return; /* readers, of whom none is in a reader's way */
     }
     size_t fields = lockkeyFieldCount(holds);
-    size_t steps = stepsToAsk(fields);
-    if (fields > steps * waitersCount()) {
+    size_t steps = stepsToAsk(fields), all = steps * waitersCount();
+    if (!waitsearchMayTake(asking->search, fields > all ? all : fields)) {
+        return;
+    }
+    if (fields > all) {
         waitsearchEachRequest(asking->search, steps, reachIfHolder, asking);
     } else {
         holdsEach(holds, reachHolder, asking);
@@ -220,62 +224,54 @@ static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     }
 }
 
+static void openLock(struct asking *asking, struct waitqueue *queue, enum lockMode mode,
+                     struct holds *holds) {
+    const struct lock *lock = lockOf(queue);
+    asking->mode = mode;
+    RedisModule_SelectDb(asking->ctx, lock->db);
+    holdsOpen(holds, asking->ctx, lock->name, asking->now_ms, KEY_TO_READ);
+}
+
 static void reachHolders(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
                          void *data) {
     struct asking *asking = data;
-    asking->search = search;
-    asking->mode = mode;
-    if (queue == asking->open) {
-        reachHoldersOf(asking, asking->open_holds);
-        return;
-    }
     struct holds holds;
-    const struct lock *lock = lockOf(queue);
-    RedisModule_SelectDb(asking->ctx, lock->db);
-    holdsOpen(&holds, asking->ctx, lock->name, asking->now_ms, KEY_TO_READ);
+    asking->search = search;
+    openLock(asking, queue, mode, &holds);
     reachHoldersOf(asking, &holds);
     holdsClose(&holds);
 }
 
+/* Likewise of one owner. */
+static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
+                     void *data) {
+    struct asking *asking = data;
+    struct holds holds;
+    openLock(asking, queue, mode, &holds);
+    asking->holds = &holds;
+    bool is_holder = holds.shape != HOLDS_WRONG_TYPE && isOwnerInTheWay(asking, request);
+    holdsClose(&holds);
+    return is_holder;
+}
+
 /* ---- the search ---- */
 
-/* `aim` as for waitsearchFind. */
-static RedisModuleString *find(struct asking *asking, const struct request *asker,
-                               const struct waitsearchAim *aim) {
+RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct waiter *newcomer,
+                                int64_t now_ms) {
     if (!configDeadlockDetection()) {
         return NULL;
     }
-    struct waitsearchCircle *circle = NULL;
-    int db = RedisModule_GetSelectedDb(asking->ctx);
+    struct asking asking = {.ctx = ctx, .now_ms = now_ms};
+    const struct waitsearchAsked asked = {reachHolders, isHolder, &asking};
+    struct waitpathCircle *circle = NULL;
+    size_t steps = MOST_STEPS;
     enum waitsearchResult result =
-        waitsearchFind(waitersGraph(), asker, aim, MOST_STEPS, reachHolders, asking, &circle);
-    RedisModule_SelectDb(asking->ctx, db);
+        waitsearchFind(waitersGraph(), &newcomer->request, &asked, &steps, &circle);
+    statsSearched(steps);
     if (result == WAITSEARCH_GAVE_UP) {
         statsCount(STATS_DEADLOCK_SEARCHES_CUT);
     }
-    RedisModuleString *text = result == WAITSEARCH_CIRCLE ? textOf(asking->ctx, circle) : NULL;
+    RedisModuleString *text = result == WAITSEARCH_CIRCLE ? textOf(ctx, circle) : NULL;
     memFree(circle);
     return text;
-}
-
-RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct deadlockWait *wait) {
-    struct request asker = {.mode = wait->mode, .discipline = wait->discipline};
-    asker.owner = RedisModule_StringPtrLen(wait->owner, &asker.owner_length);
-    struct waitsearchAim aim = {wait->queues, wait->queue_count, wait->first};
-    /* The first lock is the only one as a rule. */
-    struct asking asking = {.ctx = ctx,
-                            .now_ms = wait->holds->now_ms,
-                            .open = wait->queues[0],
-                            .open_holds = wait->holds};
-    return find(&asking, &asker, &aim);
-}
-
-bool deadlockIsSoughtLater(void) {
-    return serverIsCluster() && configDeadlockDetection();
-}
-
-RedisModuleString *deadlockFindOf(RedisModuleCtx *ctx, const struct waiter *newcomer,
-                                  int64_t now_ms) {
-    struct asking asking = {.ctx = ctx, .now_ms = now_ms};
-    return find(&asking, &newcomer->request, NULL);
 }

@@ -20,7 +20,7 @@
 
 /* A search costs some µs as a rule, and never more than some 10 ms: past this much time for all of
  * them, others may speak. */
-#define SEARCHES_A_TURN_US 1000
+#define SEARCHES_A_TURN_US 400
 
 static enum giveBack whichOf(enum lockMode mode) {
     switch (mode) {
@@ -127,27 +127,32 @@ static void workDueLocks(RedisModuleCtx *ctx, int64_t now_ms) {
 /* Whether its wait closes a circle: then it ends, as one that was cancelled. */
 static void searchFrom(RedisModuleCtx *ctx, struct waiter *newcomer, int64_t now_ms) {
     RedisModule_SelectDb(ctx, newcomer->db);
-    RedisModuleString *circle = deadlockFindOf(ctx, newcomer, now_ms);
+    RedisModuleString *circle = deadlockFind(ctx, newcomer, now_ms);
+    RedisModule_SelectDb(ctx, newcomer->db);
     if (circle) {
         waitersEndDeadlock(ctx, newcomer, circle);
     } else {
-        waitersBegin(ctx, newcomer, false);
+        waitersSearched(newcomer);
     }
+}
+
+static void setAlarmFor(RedisModuleCtx *ctx, const struct waiter *newcomer, uint64_t now_us) {
+    uint64_t at_us = newcomer->search_at_us;
+    alarmSet(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
 }
 
 /* In order of arrival, so that of those in a circle it is the last that is refused. */
 static void searchFromNewcomers(RedisModuleCtx *ctx, int64_t now_ms) {
-    struct waiter *newcomer = waitersFirstNewcomer();
-    if (!newcomer) {
-        return;
-    }
-    uint64_t end_us = RedisModule_MonotonicMicroseconds() + SEARCHES_A_TURN_US;
-    for (; newcomer && RedisModule_MonotonicMicroseconds() < end_us;
-         newcomer = waitersFirstNewcomer()) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    uint64_t end_us = now_us + SEARCHES_A_TURN_US;
+    struct waiter *newcomer;
+    while ((newcomer = waitersFirstNewcomer()) && newcomer->search_at_us <= now_us &&
+           now_us < end_us) {
         searchFrom(ctx, newcomer, now_ms);
+        now_us = RedisModule_MonotonicMicroseconds();
     }
     if (newcomer) {
-        alarmSet(ctx, 0);
+        setAlarmFor(ctx, newcomer, now_us);
     }
 }
 

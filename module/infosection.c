@@ -12,6 +12,7 @@ static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
         return; /* not asked for */
     }
     RedisModule_InfoAddFieldULongLong(ctx, "waiters", waitersCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "waiters_unsearched", waitersNewcomerCount());
     RedisModule_InfoAddFieldULongLong(ctx, "contended_locks", contendedCount());
     RedisModule_InfoAddFieldULongLong(ctx, "sessions", sessionsCount());
     statsAddToInfo(ctx);

@@ -1,9 +1,7 @@
 /* See queueing.h. */
 #include "queueing.h"
 
-#include "deadlock.h"
 #include "events.h"
-#include "mem.h"
 #include "server.h"
 
 bool queueingMayWait(RedisModuleCtx *ctx, int64_t block_ms) {
@@ -46,46 +44,8 @@ static void findLocks(RedisModuleCtx *ctx, const struct queueing *queueing) {
     }
 }
 
-/* Nobody has come: locks that were made for this request go again. */
-static void dropLocks(RedisModuleCtx *ctx, const struct queueing *queueing) {
-    for (size_t i = 0; i < queueing->key_count; i++) {
-        contendedDropIfIdle(ctx, queueing->keys[i].lock);
-    }
-}
-
-/* Where somebody is in the way. */
-static void addQueues(const struct queueing *queueing, struct deadlockWait *wait) {
-    for (size_t i = 0; i < queueing->key_count; i++) {
-        const struct queueingKey *key = &queueing->keys[i];
-        if (key->held) {
-            continue;
-        }
-        if (wait->queue_count == 0) {
-            wait->holds = key->holds;
-        }
-        wait->queues[wait->queue_count++] = &key->lock->queue;
-    }
-}
-
-static RedisModuleString *circleOf(RedisModuleCtx *ctx, const struct queueing *queueing) {
-    struct waitqueue *one = NULL;
-    struct waitqueue **many =
-        queueing->key_count > 1 ? memAlloc(queueing->key_count * sizeof(*many)) : NULL;
-    struct deadlockWait wait = {
-        .owner = queueing->take->owner,
-        .mode = queueing->take->mode,
-        .discipline = queueing->discipline,
-        .queues = many ? many : &one,
-        .first = queueing->key_count == 1 && queueing->keys[0].first,
-    };
-    addQueues(queueing, &wait);
-    RedisModuleString *circle = deadlockFind(ctx, &wait);
-    memFree(many);
-    return circle;
-}
-
 enum grantResult queueingBegin(RedisModuleCtx *ctx, const struct queueing *queueing,
-                               struct waiter **waiter, struct grantOutcome *outcome) {
+                               struct waiter **waiter) {
     if (!queueingMayWait(ctx, queueing->block_ms)) {
         return GRANT_BUSY;
     }
@@ -93,15 +53,12 @@ enum grantResult queueingBegin(RedisModuleCtx *ctx, const struct queueing *queue
     if (!replaces_client && !waitersHaveRoom()) {
         return GRANT_TOO_MANY_WAITERS;
     }
-    findLocks(ctx, queueing);
-    bool later = deadlockIsSoughtLater();
-    outcome->circle = later ? NULL : circleOf(ctx, queueing);
-    *waiter = outcome->circle ? NULL : block(ctx, queueing);
+    *waiter = block(ctx, queueing);
     if (!*waiter) {
-        dropLocks(ctx, queueing);
-        return outcome->circle ? GRANT_DEADLOCK : GRANT_BUSY;
+        return GRANT_BUSY;
     }
+    findLocks(ctx, queueing);
     stand(ctx, queueing, *waiter);
-    waitersBegin(ctx, *waiter, later);
+    waitersBegin(ctx, *waiter);
     return GRANT_WAITING;
 }

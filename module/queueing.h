@@ -1,4 +1,4 @@
-/* How a request begins to wait: may it, would it close a circle, and then into the queues.
+/* How a request begins to wait: may it, and then into the queues.
  *
  * Works in the selected database of `ctx`.
  */
@@ -23,7 +23,6 @@ struct queueingKey {
     struct holds *holds; /* open */
     struct lock *lock;   /* set by queueingBegin */
     bool first;          /* is to stand at the head (rule 2) */
-    bool held;           /* of several: the owner has it, and waits for nobody there */
 };
 
 struct queueing {
@@ -40,9 +39,9 @@ struct queueing {
 bool queueingMayWait(RedisModuleCtx *ctx, int64_t block_ms);
 
 /* Begins to wait. GRANT_WAITING: the client of `ctx` is blocked and `*waiter` stands in all queues;
- * the caller sees to it that the locks are watched. Or GRANT_BUSY, GRANT_TOO_MANY_WAITERS,
- * GRANT_DEADLOCK: nothing is changed. */
+ * the caller sees to it that the locks are watched. Or GRANT_BUSY, GRANT_TOO_MANY_WAITERS: nothing
+ * is changed. */
 enum grantResult queueingBegin(RedisModuleCtx *ctx, const struct queueing *queueing,
-                               struct waiter **waiter, struct grantOutcome *outcome);
+                               struct waiter **waiter);
 
 #endif

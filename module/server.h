@@ -35,9 +35,8 @@ unsigned long long serverConnectionOf(RedisModuleCtx *ctx);
  * time of day. */
 int64_t serverMicroseconds(void);
 
-/* The period of a timer that is to fire at `at_ms` (unix time). The server counts in µs, so a time
- * far away would overflow: then a day, and whoever is called looks at the time and sets the timer
- * again. */
+/* The period of a timer that is to fire at `at_ms` (unix time). Half an hour at most, for the server
+ * cannot count further: whoever is called looks at the time and sets the timer again. */
 int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms);
 
 enum serverWritable {

@@ -61,12 +61,10 @@ static enum grantResult takeAll(struct joint *joint, const struct take *take,
 }
 
 static enum grantResult waitForAll(RedisModuleCtx *ctx, struct joint *joint,
-                                   const struct severalRequest *request,
-                                   struct grantOutcome *outcome) {
+                                   const struct severalRequest *request) {
     struct queueingKey *keys = memAlloc(joint->count * sizeof(*keys));
     for (size_t i = 0; i < joint->count; i++) {
-        keys[i].holds = joint->keys[i].holds;
-        keys[i].held = joint->keys[i].verdict == VERDICT_REENTER;
+        keys[i] = (struct queueingKey){.holds = joint->keys[i].holds};
     }
     struct queueing queueing = {
         .take = &request->take,
@@ -77,7 +75,7 @@ static enum grantResult waitForAll(RedisModuleCtx *ctx, struct joint *joint,
         .key_count = joint->count,
     };
     struct waiter *waiter;
-    enum grantResult result = queueingBegin(ctx, &queueing, &waiter, outcome);
+    enum grantResult result = queueingBegin(ctx, &queueing, &waiter);
     for (size_t i = 0; result == GRANT_WAITING && i < joint->count; i++) {
         contendedWatch(ctx, keys[i].lock, holdsNextEnd(keys[i].holds), request->now_ms);
     }
@@ -105,7 +103,7 @@ static enum grantResult acquireIn(RedisModuleCtx *ctx, struct joint *joint,
         return takeAll(joint, &request->take, outcome);
     }
     if (result == GRANT_BUSY) {
-        return waitForAll(ctx, joint, request, outcome);
+        return waitForAll(ctx, joint, request);
     }
     if (result == GRANT_DEADLOCK) {
         return waitsForItself(ctx, joint->keys[own].holds->name, request, outcome);

@@ -20,6 +20,8 @@ static const char *const counter_names[STATS_COUNTER_COUNT] = {
     [STATS_SESSIONS_RELEASED] = "sessions_released",
     [STATS_CLIENTS_GONE] = "clients_gone",
     [STATS_DEADLOCKS] = "deadlocks_refused",
+    [STATS_DEADLOCK_SEARCHES] = "deadlock_searches",
+    [STATS_DEADLOCK_SEARCH_STEPS] = "deadlock_search_steps",
     [STATS_DEADLOCK_SEARCHES_CUT] = "deadlock_searches_cut",
 };
 
@@ -31,6 +33,11 @@ static const struct {
 
 void statsCount(enum statsCounter counter) {
     stats.counters[counter]++;
+}
+
+void statsSearched(size_t steps) {
+    stats.counters[STATS_DEADLOCK_SEARCHES]++;
+    stats.counters[STATS_DEADLOCK_SEARCH_STEPS] += steps;
 }
 
 void statsWaited(long long waited_ms) {

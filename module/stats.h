@@ -2,6 +2,8 @@
 #ifndef LOCK_STATS_H
 #define LOCK_STATS_H
 
+#include <stddef.h>
+
 #include "redismodule.h"
 
 enum statsCounter {
@@ -17,11 +19,16 @@ enum statsCounter {
                               */
     STATS_CLIENTS_GONE,      /* waiters whose connection closed, or whom the server answered */
     STATS_DEADLOCKS,         /* waits refused because they would have closed a circle */
+    STATS_DEADLOCK_SEARCHES, /* waits from which a circle was looked for */
+    STATS_DEADLOCK_SEARCH_STEPS, /* in how many steps, all together */
     STATS_DEADLOCK_SEARCHES_CUT, /* waits let in because looking for a circle took too long */
     STATS_COUNTER_COUNT
 };
 
 void statsCount(enum statsCounter counter);
+
+/* A circle was looked for, in so many steps. */
+void statsSearched(size_t steps);
 
 /* A wait that ended in a grant took `waited_ms`. */
 void statsWaited(long long waited_ms);

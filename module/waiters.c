@@ -322,18 +322,28 @@ void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool
 }
 
 /* A reserved place never begins: nobody waits there, and it ends by itself. */
-void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter, bool search_first) {
-    if (search_first) {
-        waitgraphAnnounce(&waiters.graph, &waiter->request);
-        alarmSet(ctx, 0);
-    } else {
+void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter) {
+    if (!configDeadlockDetection()) {
         waitgraphEnter(&waiters.graph, &waiter->request);
+        return;
     }
+    waiter->search_at_us =
+        RedisModule_MonotonicMicroseconds() + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
+    waitgraphAnnounce(&waiters.graph, &waiter->request);
+    alarmSet(ctx, WAITERS_SEARCH_DELAY_MS);
 }
 
 struct waiter *waitersFirstNewcomer(void) {
     struct request *first = waitgraphFirstNewcomer(&waiters.graph);
     return first ? LIST_ELEMENT(first, struct waiter, request) : NULL;
+}
+
+size_t waitersNewcomerCount(void) {
+    return waiters.graph.newcomers.length;
+}
+
+void waitersSearched(struct waiter *newcomer) {
+    waitgraphEnter(&waiters.graph, &newcomer->request);
 }
 
 void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {

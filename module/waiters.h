@@ -28,6 +28,10 @@
 /* A deadline that never comes: BLOCK 0. */
 #define WAITERS_NO_DEADLINE INT64_MAX
 
+/* A wait is searched from so long after it has begun; one that ends sooner, as most do, costs no
+ * search. */
+#define WAITERS_SEARCH_DELAY_MS 2
+
 /* How a wait ends without the lock, and what the client is told. */
 enum waitersEnding {
     WAITERS_TIMED_OUT,      /* null */
@@ -52,8 +56,9 @@ struct waiter {
     bool fenced;  /* is answered with a fencing token */
     int64_t lease_ms;
     int64_t since_ms;
-    int64_t deadline_ms; /* of a detached waiter: when its reserved place ends */
-    int64_t ticket;      /* FAIR only */
+    int64_t deadline_ms;   /* of a detached waiter: when its reserved place ends */
+    uint64_t search_at_us; /* of a newcomer, monotonic */
+    int64_t ticket;        /* FAIR only */
     RedisModuleTimerID timer;
     struct link note; /* in the lock's `fair.unwritten` */
     int db;
@@ -93,13 +98,18 @@ void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool
  * gets null. `old` is gone afterwards. */
 void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter);
 
-/* The waiter, which has a client, stands in all its queues now, and what it waits for can be part
- * of a circle from now on; or, if it is to be searched from first, is a newcomer until this is
- * called again. */
-void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter, bool search_first);
+/* The waiter, which has a client, stands in all its queues now. It is a newcomer: the alarm is set
+ * for when it is to be searched from. With lock.deadlock-detection off it is not, and can be part of
+ * a circle at once. */
+void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter);
 
 /* The newcomer that came first, or NULL. */
 struct waiter *waitersFirstNewcomer(void);
+
+size_t waitersNewcomerCount(void);
+
+/* The newcomer has been searched from, and what it waits for can be part of a circle from now on. */
+void waitersSearched(struct waiter *newcomer);
 
 /* Makes a detached fair waiter at the head of this lock's queue: a place from an earlier life, kept
  * until `end_ms`. */

@@ -69,12 +69,34 @@ struct request *waitgraphTieOnly(const struct waitgraph *graph, const char *owne
 
 /* ---- coming and going ---- */
 
-static void countPlaces(struct request *request, bool come) {
+static struct waitqueue *fromWaited(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct waitqueue, in_waited) : NULL;
+}
+
+struct waitqueue *waitgraphFirstWaited(const struct waitgraph *graph) {
+    return fromWaited(graph->waited.first);
+}
+
+struct waitqueue *waitgraphNextWaited(const struct waitqueue *queue) {
+    return fromWaited(queue->in_waited.next);
+}
+
+static void countIn(struct waitgraph *graph, struct request *request) {
     for (struct place *place = waitqueueFirstOf(request); place; place = waitqueueNextOf(place)) {
         struct waitqueue *queue = place->queue;
-        queue->in_graph += come ? 1 : (size_t)-1;
-        if (come && place->order >= queue->graph_end) {
+        if (queue->in_graph++ == 0) {
+            listAddLast(&graph->waited, &queue->in_waited);
+        }
+        if (place->order >= queue->graph_end) {
             queue->graph_end = place->order + 1;
+        }
+    }
+}
+
+static void countOut(struct waitgraph *graph, struct request *request) {
+    for (struct place *place = waitqueueFirstOf(request); place; place = waitqueueNextOf(place)) {
+        if (--place->queue->in_graph == 0) {
+            listRemove(&graph->waited, &place->queue->in_waited);
         }
     }
 }
@@ -124,7 +146,7 @@ static void forgetNewcomer(struct waitgraph *graph, struct request *request) {
 void waitgraphEnter(struct waitgraph *graph, struct request *request) {
     forgetNewcomer(graph, request);
     mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
-    countPlaces(request, true);
+    countIn(graph, request);
     bool is_alone = mapIsAlone(&request->by_requester);
     if (!is_alone) {
         tieBoth(graph, request);
@@ -141,7 +163,7 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
     }
     bool was_alone = mapIsAlone(&request->by_requester);
     waitgraphUntie(request);
-    countPlaces(request, false);
+    countOut(graph, request);
     mapRemove(&graph->by_owner, &request->by_requester);
     request->by_requester.key = NULL;
     struct request *only = was_alone ? NULL : onlyOf(graph, request->owner, request->owner_length);

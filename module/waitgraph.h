@@ -4,9 +4,9 @@
  * they lead from one queue to another, so a search for circles (waitsearch.h) never walks a queue
  * of ten thousand who wait for one lock.
  *
- * A request enters the graph when it has been searched from. Where that cannot be done as soon as
- * it stands in its queues it is a *newcomer* until then, and nobody else's search sees it: so the
- * circle that two of them close together is found once, and from the later one.
+ * A request enters the graph when it has been searched from, which is a moment after it has begun to
+ * wait. Until then it is a *newcomer*, and nobody else's search sees it: so the circle that two of
+ * them close together is found once, and from the later one.
  */
 #ifndef LOCK_WAITGRAPH_H
 #define LOCK_WAITGRAPH_H
@@ -24,6 +24,7 @@ struct waitgraph {
     struct map by_owner;
     uint64_t searches;     /* how many there have been */
     struct list newcomers; /* in order of arrival, by `in_newcomers` */
+    struct list waited;    /* queues in which somebody of the graph stands, by `in_waited` */
 };
 
 /* The request stands in all its queues now, and is to enter later. */
@@ -41,6 +42,10 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request);
 
 /* Whether nobody who is in the graph stands behind this place of a newcomer. */
 bool waitgraphIsLast(struct place *newcomer);
+
+/* A queue in which somebody who is in the graph stands; another one; or NULL. */
+struct waitqueue *waitgraphFirstWaited(const struct waitgraph *graph);
+struct waitqueue *waitgraphNextWaited(const struct waitqueue *queue);
 
 /* How many requests are in the graph. */
 size_t waitgraphSize(const struct waitgraph *graph);

@@ -71,9 +71,10 @@ struct waitqueue {
     size_t by_mode[MODE_COUNT];
     size_t joint; /* places of discipline JOINT */
     /* For waitgraph.c and waitsearch.c. */
-    struct list ties;  /* places whose owner stands elsewhere too, in no order, by `in_ties` */
-    size_t in_graph;   /* places of requests that are in the graph */
-    int64_t graph_end; /* above the order of each of those */
+    struct list ties;      /* places whose owner stands elsewhere too, in no order, by `in_ties` */
+    size_t in_graph;       /* places of requests that are in the graph */
+    int64_t graph_end;     /* above the order of each of those */
+    struct link in_waited; /* of the graph's `waited`, while there are any */
     struct waitqueueSeen seen;
 };
 

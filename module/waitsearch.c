@@ -1,61 +1,32 @@
 /* See waitsearch.h.
  *
- * The search goes breadth first, so the circle that it finds is a shortest one. It starts from what
- * the asker is going to wait for; and from what it waits for already only if others begin to wait
- * for it with this place: other circles through those waits would have been refused when they
- * began.
+ * The search goes breadth first, twice: as far as holders lead, then along the ties of all that has
+ * been reached. It starts from what the asker waits for with its new request; and from what it has
+ * waited for before only if others begin to wait for it with this place: other circles through
+ * those waits would have been refused when they began.
  */
 #include "waitsearch.h"
 
 #include <string.h>
 
-#include "mem.h"
-
-/* An owner that the asker would wait for, and how the search came to it. */
-struct reached {
-    struct request *first;   /* of its requests; of the asker NULL */
-    size_t from;             /* who waits for it: an index */
-    struct waitqueue *queue; /* where */
-    bool behind;
-};
-
-#define REACHED_AT_FIRST 16
-
 struct waitsearch {
     struct waitgraph *graph;
     const struct request *asker;
-    waitsearchHolders holders;
-    void *context;
-    bool goes_ahead;   /* the asker will stand ahead of others */
-    bool asker_stands; /* has a place somewhere already, or may have one without a client */
-    size_t steps_left;
+    const struct waitsearchAsked *asked;
+    bool goes_ahead; /* the asker stands ahead of others */
+    size_t steps, most;
     enum waitsearchResult result;
-    /* What is being looked at: owner number `from`, as it waits in `queue` for `mode`. */
-    size_t from;
-    struct waitqueue *queue;
+    struct waitedfor waited_for; /* that its answer may end the search */
+    size_t asked_about;          /* in steps, which `most` does not limit */
+    size_t postponed; /* that many steps: what is being looked at is to be looked at after that */
+    /* What is being looked at: an owner, where it waits, for which mode. */
+    struct waitpathEdge at;
     enum lockMode mode;
-    bool behind;
-    struct reached *reached;
-    size_t count, room;
-    struct reached few[REACHED_AT_FIRST];
+    struct waitpath path;
 };
 
 static bool goesOn(const struct waitsearch *search) {
-    return search->result == WAITSEARCH_NO_CIRCLE;
-}
-
-static void note(struct waitsearch *search, struct request *first) {
-    if (search->count == search->room) {
-        struct reached *larger = memAlloc(2 * search->room * sizeof(*larger));
-        memcpy(larger, search->reached, search->count * sizeof(*larger));
-        if (search->reached != search->few) {
-            memFree(search->reached);
-        }
-        search->reached = larger;
-        search->room *= 2;
-    }
-    search->reached[search->count++] =
-        (struct reached){first, search->from, search->queue, search->behind};
+    return search->result == WAITSEARCH_NO_CIRCLE && search->waited_for.answer != WAITEDFOR_NOBODY;
 }
 
 static bool isAsker(const struct waitsearch *search, const char *owner, size_t length) {
@@ -64,17 +35,38 @@ static bool isAsker(const struct waitsearch *search, const char *owner, size_t l
 }
 
 static bool takeSteps(struct waitsearch *search, size_t count) {
-    if (goesOn(search) && search->steps_left < count) {
+    if (goesOn(search) && search->most - search->steps < count) {
         search->result = WAITSEARCH_GAVE_UP;
     }
     if (goesOn(search)) {
-        search->steps_left -= count;
+        search->steps += count;
     }
     return goesOn(search);
 }
 
 static bool takeStep(struct waitsearch *search) {
     return takeSteps(search, 1);
+}
+
+/* Whether that many more steps are better not taken before one more owner is asked about, on the way
+ * to know that nobody waits for the asker: not if that is more than has been taken and is to be. So
+ * a search costs at most twice what it would without, and one for whom nobody waits at most twice
+ * what it takes to know that. */
+static bool isToAskFirst(const struct waitsearch *search, size_t steps) {
+    return goesOn(search) && search->waited_for.answer == WAITEDFOR_GOES_ON &&
+           search->asked_about + waitedforCost(&search->waited_for) < search->steps + steps;
+}
+
+static void askFirst(struct waitsearch *search, size_t steps) {
+    while (isToAskFirst(search, steps)) {
+        search->asked_about += waitedforCost(&search->waited_for);
+        waitedforGoOn(&search->waited_for);
+    }
+}
+
+bool waitsearchMayTake(struct waitsearch *search, size_t steps) {
+    search->postponed = isToAskFirst(search, steps) ? steps : 0;
+    return search->postponed == 0;
 }
 
 static struct waitqueueSeen *seenIn(struct waitsearch *search, struct waitqueue *queue) {
@@ -93,13 +85,13 @@ static struct request *reach(struct waitsearch *search, const char *owner, size_
         return NULL;
     }
     bool is_asker = isAsker(search, owner, length);
-    if (is_asker && search->from != 0) {
+    if (is_asker && search->at.from != 0) {
         search->result = WAITSEARCH_CIRCLE;
     }
     struct request *first = waitgraphFirstOf(search->graph, owner, length);
     if (first && !is_asker && first->reached_in != search->graph->searches) {
         first->reached_in = search->graph->searches;
-        note(search, first);
+        waitpathAdd(&search->path, first, &search->at);
     }
     return first;
 }
@@ -108,15 +100,13 @@ void waitsearchReach(struct waitsearch *search, const char *owner, size_t length
     reach(search, owner, length);
 }
 
-/* Where an owner stands that has a place here, or is about to get one at `order`. Of several only
- * the first counts: once it has the lock there, the others are re-entries (rule 2). A place without
- * a client counts for a fair request, which takes it over. `request` itself is at `order`. */
+/* Where the owner of this request stands, whose own place is at `order`. Of several only the first
+ * counts: once it has the lock there, the others are re-entries (rule 2). */
 static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *queue,
                           const struct request *request, int64_t order) {
     const struct place *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
     while (own) {
-        bool takes_over = own->request->discipline == FAIR && request->discipline == FAIR;
-        bool counts = own->request != request && (waitgraphHas(own->request) || takes_over);
+        bool counts = own->request != request && waitgraphHas(own->request);
         order = counts && own->order < order ? own->order : order;
         own = waitqueueNextOfOwner(own);
         if (own && !takeStep(search)) {
@@ -131,7 +121,7 @@ static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *que
 static bool wasReached(const struct waitsearch *search, const struct request *request) {
     const struct request *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
-    return first == search->reached[search->from].first ||
+    return first == search->path.reached[search->at.from].first ||
            first->reached_in == search->graph->searches;
 }
 
@@ -139,13 +129,13 @@ static bool wasReached(const struct waitsearch *search, const struct request *re
  * with that place or with an earlier one, after which it is a re-entry. From the youngest tie on,
  * which has most of the others ahead of it: what is seen from there need not be seen again. */
 static void reachTies(struct waitsearch *search, enum lockMode mode, int64_t order) {
-    search->behind = true;
-    for (struct place *place = waitgraphLastTie(search->queue); place && goesOn(search);
+    search->at.behind = true;
+    for (struct place *place = waitgraphLastTie(search->at.queue); place && goesOn(search);
          place = waitgraphTieBefore(place)) {
         const struct request *request = place->request;
         if (rulesConflict(mode, request->mode) && !wasReached(search, request) &&
             (place->order < order ||
-             firstOrder(search, search->queue, request, place->order) < order)) {
+             firstOrder(search, search->at.queue, request, place->order) < order)) {
             waitsearchReach(search, request->owner, request->owner_length);
         } else {
             takeStep(search);
@@ -161,8 +151,8 @@ static void reachLastWriter(struct waitsearch *search, enum lockMode mode, int64
     if (rulesConflict(mode, MODE_READ)) {
         return;
     }
-    search->behind = true;
-    for (struct place *place = waitqueueLastWriter(search->queue); place && goesOn(search);
+    search->at.behind = true;
+    for (struct place *place = waitqueueLastWriter(search->at.queue); place && goesOn(search);
          place = waitqueueWriterBefore(place)) {
         if (place->order < order && !place->is_tie && waitgraphHas(place->request)) {
             waitsearchReach(search, place->request->owner, place->request->owner_length);
@@ -174,6 +164,7 @@ static void reachLastWriter(struct waitsearch *search, enum lockMode mode, int64
 
 /* Whoever stands before this order and leads to somebody whom the holders do not lead to. */
 static void reachThoseAhead(struct waitsearch *search, enum lockMode mode, int64_t order) {
+    askFirst(search, search->at.queue->ties.length);
     if (goesOn(search)) { /* or `behind` would not be as it was when the circle was found */
         reachTies(search, mode, order);
     }
@@ -183,55 +174,64 @@ static void reachThoseAhead(struct waitsearch *search, enum lockMode mode, int64
 }
 
 static void reachHolders(struct waitsearch *search, enum lockMode mode) {
-    search->behind = false;
+    const struct waitsearchAsked *asked = search->asked;
+    search->at.behind = false;
     search->mode = mode;
-    search->holders(search, search->queue, mode, search->context);
+    askFirst(search, 1);
+    while (goesOn(search)) {
+        search->postponed = 0;
+        asked->holders(search, search->at.queue, mode, asked->context);
+        if (search->postponed == 0) {
+            break;
+        }
+        askFirst(search, search->postponed);
+    }
 }
 
 void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length) {
     const struct request *first = reach(search, owner, length);
-    seenIn(search, search->queue)->alone = isAsker(search, owner, length) ? search->asker : first;
-}
-
-static const struct request *requestOf(const struct waitsearch *search, size_t owner) {
-    return owner == 0 ? search->asker : search->reached[owner].first;
+    seenIn(search, search->at.queue)->alone =
+        isAsker(search, owner, length) ? search->asker : first;
 }
 
 /* A request for several keys waits for nobody where its owner is the one that holds the lock. */
 static bool isHeldByOwner(const struct waitsearch *search, const struct waitqueue *queue,
                           const struct request *request) {
-    return request->discipline == JOINT && queue->seen.alone == requestOf(search, search->from);
+    return request->discipline == JOINT &&
+           queue->seen.alone == waitpathRequest(&search->path, search->at.from);
 }
 
 /* The asker, if it is before this order here: as an upgrade is, a fair request in its owner's old
  * place, a request whose owner waits here already. */
 static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
-    if (goesOn(search) && seenIn(search, search->queue)->asker < order &&
+    if (goesOn(search) && seenIn(search, search->at.queue)->asker < order &&
         rulesConflict(mode, search->asker->mode)) {
-        search->behind = true;
+        search->at.behind = true;
         waitsearchReach(search, search->asker->owner, search->asker->owner_length);
     }
 }
 
-/* Whoever is in the way of the asker in this queue, where its new place is at `order`. The holders
- * are not noted as seen: the asker's own hold is not in its way, but in that of others. */
-static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, int64_t order) {
-    enum lockMode mode = search->asker->mode;
-    struct waitqueueSeen *seen = seenIn(search, queue);
-    bool may_be_first = search->asker_stands && order != INT64_MIN;
-    order = may_be_first ? firstOrder(search, queue, search->asker, order) : order;
-    bool all_wait_here_only = waitgraphSize(search->graph) == queue->in_graph - queue->ties.length;
-    if (order == INT64_MAX && all_wait_here_only) {
-        return; /* nobody who holds this lock waits for another */
+/* Who holds the lock that the asker wants. That is not noted as seen: the asker's own hold is not in
+ * its way, but in that of others. */
+static void askerHolders(struct waitsearch *search, struct place *place) {
+    struct waitqueueSeen *seen = seenIn(search, place->queue);
+    int64_t order = waitgraphIsLast(place) ? INT64_MAX : place->order;
+    order = firstOrder(search, place->queue, search->asker, order);
+    search->at.queue = place->queue;
+    reachHolders(search, search->asker->mode);
+    if (!isHeldByOwner(search, place->queue, search->asker)) {
+        seen->asker = order;
+        search->goes_ahead |= order != INT64_MAX;
     }
-    search->queue = queue;
-    reachHolders(search, mode);
-    bool needs_it = !isHeldByOwner(search, queue, search->asker);
-    seen->asker = needs_it ? order : INT64_MAX;
-    search->goes_ahead |= seen->asker != INT64_MAX;
-    if (needs_it && order != INT64_MIN) {
-        seen->before[mode] = order;
-        reachThoseAhead(search, mode, order);
+}
+
+static void askerTies(struct waitsearch *search, struct place *place) {
+    struct waitqueueSeen *seen = seenIn(search, place->queue);
+    bool is_first = waitqueueFirst(place->queue) == place;
+    search->at.queue = place->queue;
+    if (!is_first && !isHeldByOwner(search, place->queue, search->asker)) {
+        seen->before[search->asker->mode] = seen->asker;
+        reachThoseAhead(search, search->asker->mode, seen->asker);
     }
 }
 
@@ -239,7 +239,7 @@ static void lookFromAsker(struct waitsearch *search, struct waitqueue *queue, in
  * are now. An owner may wait here on thousands of connections. */
 static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen *seen,
                           enum lockMode mode) {
-    const struct request *first = search->reached[search->from].first;
+    const struct request *first = search->path.reached[search->at.from].first;
     if (seen->looked != first) {
         seen->looked = first;
         memset(seen->looked_as, 0, sizeof(seen->looked_as));
@@ -249,27 +249,31 @@ static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen 
     return was;
 }
 
-/* Whoever is in the way of the owner that stands here. For the asker nothing is noted as seen: its
- * own holds and places are not in its way, but in that of others. */
-static void lookFromPlace(struct waitsearch *search, const struct place *place) {
+/* Who holds what the owner that stands here wants. For the asker, here and in placeTies, nothing is
+ * noted as seen: its own holds and places are not in its way, but in that of others. */
+static void placeHolders(struct waitsearch *search, struct place *place) {
     enum lockMode mode = place->request->mode;
     struct waitqueueSeen *seen = seenIn(search, place->queue);
-    bool is_asker = search->from == 0;
-    search->queue = place->queue;
     if (!seen->holders[mode]) {
-        seen->holders[mode] = !is_asker;
+        seen->holders[mode] = search->at.from != 0;
+        search->at.queue = place->queue;
         reachHolders(search, mode);
     }
+}
+
+/* Whoever else is in its way. */
+static void placeTies(struct waitsearch *search, struct place *place) {
+    enum lockMode mode = place->request->mode;
+    struct waitqueueSeen *seen = seenIn(search, place->queue);
+    bool is_asker = search->at.from == 0;
+    search->at.queue = place->queue;
     if (isHeldByOwner(search, place->queue, place->request)) {
         takeStep(search); /* as any other of the owner's places is, among the ties of its queue */
         return;
     }
-    if (wasLookedFrom(search, seen, mode)) {
-        return;
-    }
     bool holders_are_all = place->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
                            seen->asker == INT64_MAX;
-    if (holders_are_all) {
+    if (wasLookedFrom(search, seen, mode) || holders_are_all) {
         return;
     }
     int64_t order = firstOrder(search, place->queue, place->request, place->order);
@@ -283,88 +287,75 @@ static void lookFromPlace(struct waitsearch *search, const struct place *place) 
     }
 }
 
-static void lookFromOwner(struct waitsearch *search, struct request *first) {
-    for (struct request *request = first; request && goesOn(search);
-         request = waitgraphNextOf(request)) {
-        for (struct place *place = waitqueueFirstOf(request); place && goesOn(search);
-             place = waitqueueNextOf(place)) {
-            lookFromPlace(search, place);
+typedef void (*lookAt)(struct waitsearch *search, struct place *place);
+
+static void lookFromRequest(struct waitsearch *search, const struct request *request, lookAt look) {
+    for (struct place *place = waitqueueFirstOf(request); place && goesOn(search);
+         place = waitqueueNextOf(place)) {
+        look(search, place);
+    }
+}
+
+static void lookFromOwner(struct waitsearch *search, lookAt look) {
+    for (struct request *request = search->path.reached[search->at.from].first;
+         request && goesOn(search); request = waitgraphNextOf(request)) {
+        lookFromRequest(search, request, look);
+    }
+}
+
+/* If it goes ahead, those behind wait for the asker anew, and so for all that it waits for. */
+static void lookForHolders(struct waitsearch *search, size_t from) {
+    search->at.from = from;
+    if (from == 0) {
+        lookFromRequest(search, search->asker, askerHolders);
+    }
+    if (from != 0 || search->goes_ahead) {
+        lookFromOwner(search, placeHolders);
+    }
+}
+
+static void lookForTies(struct waitsearch *search, size_t from) {
+    search->at.from = from;
+    if (from == 0) {
+        lookFromRequest(search, search->asker, askerTies);
+    }
+    if (from != 0 || search->goes_ahead) {
+        lookFromOwner(search, placeTies);
+    }
+}
+
+static void lookAround(struct waitsearch *search) {
+    askFirst(search, 1 + search->asker->places.length);
+    size_t held = 0, tied = 0;
+    while (goesOn(search) && tied < search->path.count) {
+        if (held < search->path.count) {
+            lookForHolders(search, held++);
+        } else {
+            lookForTies(search, tied++);
         }
     }
 }
 
-static struct waitsearchStep stepFrom(const struct waitsearch *search, size_t from,
-                                      struct waitqueue *queue, bool behind) {
-    const struct request *of = requestOf(search, from);
-    return (struct waitsearchStep){of->owner, of->owner_length, queue, behind};
-}
-
-/* The way that led back to the asker, from its first step on. */
-static struct waitsearchCircle *circleOf(const struct waitsearch *search) {
-    size_t length = 1;
-    for (size_t i = search->from; i != 0; i = search->reached[i].from) {
-        length++;
-    }
-    struct waitsearchCircle *circle = memAlloc(sizeof(*circle) + length * sizeof(circle->steps[0]));
-    circle->length = length;
-    size_t at = length - 1;
-    circle->steps[at] = stepFrom(search, search->from, search->queue, search->behind);
-    for (size_t i = search->from; i != 0; i = search->reached[i].from) {
-        const struct reached *reached = &search->reached[i];
-        circle->steps[--at] = stepFrom(search, reached->from, reached->queue, reached->behind);
-    }
-    return circle;
-}
-
-static void lookAround(struct waitsearch *search, const struct waitsearchAim *aim,
-                       struct request *own) {
-    note(search, own); /* number 0 is the asker */
-    for (size_t i = 0; aim && i < aim->count && goesOn(search); i++) {
-        lookFromAsker(search, aim->queues[i], aim->first ? INT64_MIN : INT64_MAX);
-    }
-    struct place *place = aim ? NULL : waitqueueFirstOf(search->asker);
-    for (; place && goesOn(search); place = waitqueueNextOf(place)) {
-        lookFromAsker(search, place->queue, waitgraphIsLast(place) ? INT64_MAX : place->order);
-    }
-    if (search->goes_ahead) { /* those behind wait for the asker anew, and so for all of that */
-        lookFromOwner(search, own);
-    }
-    for (size_t i = 1; i < search->count && goesOn(search); i++) {
-        search->from = i;
-        lookFromOwner(search, search->reached[i].first);
-    }
-}
-
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
-                                     const struct waitsearchAim *aim, size_t most,
-                                     waitsearchHolders holders, void *context,
-                                     struct waitsearchCircle **circle) {
-    if (waitgraphSize(graph) == 0) {
-        return WAITSEARCH_NO_CIRCLE;
-    }
-    struct waitsearch search = {.graph = graph,
-                                .asker = asker,
-                                .holders = holders,
-                                .context = context,
-                                .steps_left = most,
-                                .room = REACHED_AT_FIRST};
-    search.reached = search.few;
+                                     const struct waitsearchAsked *asked, size_t *steps,
+                                     struct waitpathCircle **circle) {
+    struct waitsearch search = {.graph = graph, .asker = asker, .asked = asked, .most = *steps};
+    waitedforBegin(&search.waited_for, graph, asker, asked->is_holder, asked->context);
     graph->searches++;
-    /* The asker will stand in more than one queue then: what stands behind it where it waits
-     * already waits for it. */
+    /* The asker stands in more than one queue now: what stands behind it where it has waited before
+     * waits for it. */
     struct request *own = waitgraphFirstOf(graph, asker->owner, asker->owner_length);
-    search.asker_stands = own || (aim && asker->discipline == FAIR);
     struct request *only = own ? waitgraphTieOnly(graph, asker->owner, asker->owner_length) : NULL;
-    lookAround(&search, aim, own);
+    waitpathBegin(&search.path, asker, own);
+    lookAround(&search);
     if (search.result == WAITSEARCH_CIRCLE) {
-        *circle = circleOf(&search);
+        *circle = waitpathCircle(&search.path, &search.at);
     }
+    waitpathEnd(&search.path);
     if (only) {
         waitgraphUntie(only);
     }
-    if (search.reached != search.few) {
-        memFree(search.reached);
-    }
+    *steps = search.steps + search.asked_about;
     return search.result;
 }
 
@@ -387,12 +378,12 @@ void waitsearchEachRequest(struct waitsearch *search, size_t steps,
                                          void *context),
                            void *context) {
     struct eachRequest each = {search, steps, visit, context};
-    bool *asked = &seenIn(search, search->queue)->asked[search->mode];
+    if (takeSteps(search, steps)) {
+        visit(search, search->asker, context);
+    }
+    bool *asked = &seenIn(search, search->at.queue)->asked[search->mode];
     if (!*asked) {
         *asked = true;
         mapEach(&search->graph->by_owner, visitEntry, &each);
-    }
-    if (takeSteps(search, steps)) {
-        visit(search, search->asker, context);
     }
 }

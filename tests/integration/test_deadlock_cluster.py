@@ -1,20 +1,17 @@
-"""In a cluster a wait that closes a circle is refused a moment after it has begun, whatever the slots of its keys.
+"""In a cluster a wait that closes a circle is refused as anywhere, whatever the slots of its keys.
 
-Words and helpers are those of test_deadlock.py, and so are most of the circles. The keys k, l, m and n are of four
-slots. What several clients are to say within one moment of the server, they say while it is paused.
+The schedules are those of test_deadlock.py and test_deadlock_newcomers.py. The keys k, l, m and n are of four slots.
 """
 
 import pytest
 
 from harness import scaled_ms, wait_for
-from harness.schedule import BLOCKS, DIES, STILL_BLOCKED, answered, granted, has, run_schedule, schedules
+from harness.schedule import granted, run_schedule, schedules
 from test_cluster import Node
-from test_deadlock import CIRCLES, TWO, detection, holds, refused, releases, says, waits
-from test_deadlock_bound import CROWDS, counters, crowd_beyond, crowd_within
+from test_deadlock import CIRCLES, holds, releases, says, waits
+from test_deadlock_bound import counters
+from test_deadlock_newcomers import HERE, NO_CIRCLE, SAME_TURN, hears, together
 from test_philosophers import Greedy, dinner
-
-# Of one slot, as LOCK.MACQUIRE has to have them.
-P, Q, R = "{p}1", "{p}2", "{p}3"
 
 
 def one_node(make_server):
@@ -30,26 +27,13 @@ def new_server():
     return one_node
 
 
-@pytest.fixture
-def refusals(server):
-    """How many waits have been refused in this test."""
-    before = counters(server)[0]
-    return lambda: counters(server)[0] - before
-
-
-# ---- the circles of test_deadlock.py ----
-
-# A request that is refused a moment later has taken a kept place over meanwhile.
-TAKES_A_PLACE_OVER = ("of_a_client_in_place_of_one_that_waits_fairly", "of_one_who_returns_to_a_kept_place")
-
-
-def fits_a_cluster(name, steps):
-    """In one database, and without several keys at once, which would be of several slots."""
+def fits_a_cluster(steps):
+    """In one database, and without several keys at once that are of several slots."""
     text = repr(steps)
-    return name not in TAKES_A_PLACE_OVER and not any(word in text for word in ("SELECT", "LOCK.MACQUIRE"))
+    return "SELECT" not in text and ("LOCK.MACQUIRE" not in text or "{p}" in text)
 
 
-OVER_SEVERAL_SLOTS = {name: steps for name, steps in CIRCLES.items() if fits_a_cluster(name, steps)}
+OVER_SEVERAL_SLOTS = {name: steps for name, steps in (CIRCLES | HERE).items() if fits_a_cluster(steps)}
 
 
 @schedules(**OVER_SEVERAL_SLOTS)
@@ -59,340 +43,18 @@ def test_circle_over_several_slots(server, schedule):
     assert counters(server)[1] == cut
 
 
-# ---- circles of a cluster's own ----
-
-A_HOLDS_P_B_HOLDS_L = [holds("a", P), holds("b", "l")]
-P_AND_L = f"b waits for {P} held by a, a waits for l held by b"
-
-HERE = dict(
-    one_of_several_in_one_slot=[
-        *A_HOLDS_P_B_HOLDS_L,
-        ("b", f"LOCK.MACQUIRE 3 {Q} {P} {R} b BLOCK 0", BLOCKS),
-        refused("a", "l", f"a waits for l held by b, b waits for {P} held by a"),
-        releases("a", P),
-        ("b", granted(3)),
-    ],
-    of_one_who_asks_for_several=[
-        *A_HOLDS_P_B_HOLDS_L,
-        waits("a", "l"),
-        ("b", f"LOCK.MACQUIRE 3 {Q} {P} {R} b BLOCK 0", says(P_AND_L)),
-        ("z", f"EXISTS {Q} {R}", 0),
-    ],
-    of_one_who_holds_one_of_several_already=[
-        *A_HOLDS_P_B_HOLDS_L,
-        holds("b", Q),
-        waits("a", "l"),
-        ("b", f"LOCK.MACQUIRE 2 {Q} {P} b BLOCK 0", says(P_AND_L)),
-    ],
-    several_that_others_have_begun_to_wait_for=[
-        holds("c", P),
-        holds("b", "l"),
-        ("a", f"LOCK.MACQUIRE 2 {P} {Q} a BLOCK 0", BLOCKS),
-        waits("a2", "l"),
-        refused("b", Q, f"b waits for {Q} behind a, a waits for l held by b"),
-    ],
-    # b waits for nobody where it holds the key already, although c, who waits for b, stands ahead there.
-    no_circle_over_one_of_several_that_is_held_already=[
-        holds("b", P),
-        holds("a", Q),
-        holds("b", "l"),
-        ("c", f"LOCK.MACQUIRE 2 {P} {R} c BLOCK 0", BLOCKS),
-        waits("c2", "l"),
-        ("b", f"LOCK.MACQUIRE 2 {P} {Q} b BLOCK 0", BLOCKS),
-        ("b", STILL_BLOCKED),
-        releases("a", Q),
-        ("b", granted(2)),
-    ],
-    those_behind_are_granted=[
-        holds("x", "k", "RWREAD"),
-        holds("b", "l"),
-        waits("x2", "l"),
-        ("b", "LOCK.RWWRITE k b BLOCK 0", says("b waits for k held by x, x waits for l held by b")),
-        holds("c", "k", "RWREAD"),
-    ],
-    one_who_came_behind_meanwhile_is_granted=[
-        holds("x", "k", "RWREAD"),
-        holds("b", "l"),
-        waits("x2", "l"),
-        (lambda s: at_once(s, ("b", "LOCK.RWWRITE k b BLOCK 0"), ("c", "LOCK.RWREAD k c BLOCK 0")),),
-        (lambda s: heard(s, "b", says("b waits for k held by x, x waits for l held by b")),),
-        (lambda s: heard(s, "c", 1),),
-    ],
-    a_kept_place_is_given_up=[
-        holds("a", "k"),
-        holds("b", "l"),
-        waits("b2", "k", "FAIR"),
-        ("b2", DIES),
-        (lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == 0),),
-        waits("a", "l"),
-        refused("b3", "k", TWO, "FAIR"),
-        (lambda s: wait_for(lambda: not s.server.control.exists("lock:queue:{k}"), what="the place to go"),),
-        ("z", "EXISTS lock:timeout:{k}", 0),
-    ],
-    a_client_whose_place_was_taken_over_has_gone=[
-        holds("a", "k"),
-        holds("b", "l"),
-        waits("b2", "k", "FAIR"),
-        detection("no"),
-        waits("a", "l"),
-        detection("yes"),
-        refused("b3", "k", TWO, "FAIR"),
-        ("b2", answered(None)),
-    ],
-    one_in_the_middle_of_a_fair_queue=[
-        holds("a", "k"),
-        holds("b", "l"),
-        waits("a2", "l"),
-        waits("c", "k", "FAIR"),
-        refused("b", "k", TWO, "FAIR"),
-        waits("d", "k", "FAIR"),
-        ("z", "ZCARD lock:queue:{k}", 2),
-        releases("a", "k"),
-        ("c", granted(1)),
-        releases("c", "k"),
-        ("d", granted(1)),
-    ],
-    not_when_switched_off=[
-        detection("no"),
-        holds("a", "k"),
-        holds("b", "l"),
-        waits("a", "l"),
-        waits("b", "k"),
-        ("a", STILL_BLOCKED),
-        ("b", STILL_BLOCKED),
-        ("z", "LOCK.INFO k", has(waiting=1)),
-        detection("yes"),
-        ("b", STILL_BLOCKED),
-    ],
-)
-
-
-def at_once(run, *sayings):
-    """These clients say this in one turn of the server's, in this order."""
-    control = run.server.control
-    control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
-    for name, said in sayings:
-        actor = run.actor(name)
-        actor.send(*said.split())
-        actor.wait_blocked()
-    control.execute_command("CLIENT", "UNPAUSE")
-
-
-def heard(run, name, expected):
-    got = run.actor(name).outcome()
-    assert expected(got) if callable(expected) else got == expected, f"{name} heard {got!r}"
-
-
-def hears(name, expected):
-    return (lambda run: heard(run, name, expected),)
-
-
-def together(*sayings):
-    return (lambda run: at_once(run, *sayings),)
-
-
-@schedules(**HERE)
-def test_circle_in_a_cluster(server, schedule):
-    run_schedule(server, schedule)
-
-
-def test_refusal_leaves_nothing(server, refusals):
-    steps = [holds("a", "k"), holds("b", "l"), waits("a", "l"), refused("b", "k", TWO, "FAIR")]
-    steps += [releases("b", "l"), ("a", granted(1)), releases("a", "l"), releases("a", "k")]
-    run_schedule(server, steps)
-    assert refusals() == 1
-    wait_for(lambda: server.control.dbsize() == 0, what="the fair queue's keys to go")
-    info = server.info("lock")
-    assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
-
-
-# ---- what happens before the search ----
-
-A_ASKS, B_ASKS = ("a", "LOCK.ACQUIRE l a BLOCK 0"), ("b", "LOCK.ACQUIRE k b BLOCK 0")
-A_HOLDS_K_B_HOLDS_L = [holds("a", "k"), holds("b", "l")]
-
-SAME_TURN = dict(
-    the_later_of_two_is_refused=[
-        *A_HOLDS_K_B_HOLDS_L,
-        together(A_ASKS, B_ASKS),
-        hears("b", says(TWO)),
-        (lambda s: is_waiting(s, "a"),),
-    ],
-    the_later_of_two_is_refused_the_other_way_round=[
-        *A_HOLDS_K_B_HOLDS_L,
-        together(B_ASKS, A_ASKS),
-        hears("a", says("a waits for l held by b, b waits for k held by a")),
-        (lambda s: is_waiting(s, "b"),),
-    ],
-    the_last_of_three_is_refused=[
-        *A_HOLDS_K_B_HOLDS_L,
-        holds("c", "m"),
-        together(A_ASKS, ("b", "LOCK.ACQUIRE m b BLOCK 0"), ("c", "LOCK.ACQUIRE k c BLOCK 0")),
-        hears("c", says("c waits for k held by a, a waits for l held by b, b waits for m held by c")),
-        releases("c", "m"),
-        hears("b", 1),
-        releases("b", "l"),
-        hears("a", 1),
-    ],
-)
-
-NO_CIRCLE = dict(
-    granted=[
-        *A_HOLDS_K_B_HOLDS_L,
-        together(A_ASKS, B_ASKS, ("a2", "LOCK.RELEASE k a")),
-        hears("a2", 0),
-        hears("b", 1),
-        (lambda s: is_waiting(s, "a"),),
-    ],
-    cancelled=[
-        *A_HOLDS_K_B_HOLDS_L,
-        together(A_ASKS, B_ASKS, ("z", "LOCK.CANCEL l a")),
-        hears("z", 1),
-        hears("a", None),
-        (lambda s: is_waiting(s, "b"),),
-    ],
-    the_later_one_cancelled=[
-        *A_HOLDS_K_B_HOLDS_L,
-        together(A_ASKS, B_ASKS, ("z", "LOCK.CANCEL k b")),
-        hears("z", 1),
-        hears("b", None),
-        (lambda s: is_waiting(s, "a"),),
-    ],
-    the_lock_deleted=[
-        *A_HOLDS_K_B_HOLDS_L,
-        together(A_ASKS, B_ASKS, ("z", "DEL k")),
-        hears("z", 1),
-        hears("b", 1),
-        (lambda s: is_waiting(s, "a"),),
-    ],
-    made_the_holder_by_hand=[
-        # c stands before b at k, and waits for b at l; but b need not queue where it holds the lock.
-        holds("x", "k"),
-        holds("b", "l"),
-        waits("c", "k"),
-        waits("c2", "l"),
-        together(B_ASKS, ("y", "DEL k"), ("z", "HSET k b 1")),
-        hears("y", 1),
-        hears("z", 1),
-        hears("b", 2),
-        (lambda s: is_waiting(s, "c"),),
-    ],
-    the_owner_granted_elsewhere=[
-        # b comes by what it waits for, on another connection: the wait is a re-entry.
-        *A_HOLDS_K_B_HOLDS_L,
-        together(A_ASKS, B_ASKS, ("a2", "LOCK.RELEASE k a"), ("b2", "LOCK.ACQUIRE k b")),
-        hears("a2", 0),
-        hears("b", 1),
-        hears("b2", 2),
-        (lambda s: is_waiting(s, "a"),),
-    ],
-)
-
-
-def is_waiting(run, name):
-    run.server.settle()
-    actor = run.actor(name)
-    assert actor.is_blocked() and not actor.has_reply()
-
-
 @schedules(**SAME_TURN)
-def test_of_those_that_come_together_the_last_is_refused(server, refusals, schedule):
+def test_of_those_that_come_together_the_last_is_refused(server, schedule):
+    before = counters(server)[0]
     run_schedule(server, schedule)
-    assert refusals() == 1
+    assert counters(server)[0] == before + 1
 
 
 @schedules(**NO_CIRCLE)
-def test_no_circle_when_a_wait_has_ended_before_the_search(server, refusals, schedule):
+def test_no_circle_when_a_wait_has_ended_before_the_search(server, schedule):
+    before = counters(server)[0]
     run_schedule(server, schedule)
-    assert refusals() == 0
-
-
-class Paused:
-    """a waits for b and b for a, and the server may not write, and so not search, since they came."""
-
-    def __init__(self, server, said="LOCK.ACQUIRE k b BLOCK 0"):
-        self.server = server
-        self.a, self.b, self.z = (server.actor(name) for name in "abz")
-        assert self.a.call("LOCK.ACQUIRE", "k", "a") == self.b.call("LOCK.ACQUIRE", "l", "b") == 1
-        server.control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
-        self.a.send(*A_ASKS[1].split())
-        self.a.wait_blocked()
-        self.b.send(*said.split())
-        self.b.wait_blocked()
-        assert self.z.call("MULTI") == "OK"
-        for said in (("DEL", "nothing"), ("CLIENT", "PAUSE", 600_000, "WRITE"), ("EXEC",)):
-            self.z.send(*said)
-        self.z.wait_blocked()
-        server.control.execute_command("CLIENT", "UNPAUSE")
-        assert [self.z.reply() for _ in range(3)] == ["QUEUED", "QUEUED", [0, "OK"]]
-        self.waiters(2)
-
-    def waiters(self, count):
-        wait_for(lambda: self.server.info("lock")["lock_waiters"] == count, what=f"{count} waiters")
-
-    def goes_on(self):
-        self.server.control.execute_command("CLIENT", "UNPAUSE")
-
-
-def test_search_waits_for_the_end_of_a_pause(server, refusals):
-    paused = Paused(server)
-    server.settle(50)
-    assert refusals() == 0 and not paused.b.has_reply()
-    paused.goes_on()
-    assert says(TWO)(paused.b.outcome())
-    assert paused.a.is_blocked()
-
-
-def test_no_circle_when_a_client_has_died_before_the_search(server, refusals):
-    paused = Paused(server)
-    paused.a.kill_socket()
-    paused.waiters(1)
-    paused.goes_on()
-    server.settle()
-    assert paused.b.is_blocked() and not paused.b.has_reply()
-    assert refusals() == 0
-
-
-def test_no_circle_when_the_later_client_has_died_before_the_search(server, refusals):
-    paused = Paused(server, "LOCK.FAIR k b BLOCK 0")
-    paused.b.kill_socket()
-    paused.waiters(1)
-    paused.goes_on()
-    server.settle()
-    assert paused.a.is_blocked() and not paused.a.has_reply()
-    assert refusals() == 0
-    assert server.control.zcard("lock:queue:{k}") == 1  # it keeps its place
-
-
-def test_no_circle_when_a_wait_has_timed_out_before_the_search(server, refusals):
-    paused = Paused(server, f"LOCK.ACQUIRE k b BLOCK {scaled_ms(30)}")
-    assert paused.b.reply() is None
-    paused.goes_on()
-    server.settle()
-    assert paused.a.is_blocked() and not paused.a.has_reply()
-    assert refusals() == 0
-
-
-def test_no_circle_when_detection_was_switched_off_before_the_search(server, refusals):
-    paused = Paused(server)
-    server.control.config_set("lock.deadlock-detection", "no")
-    paused.goes_on()
-    server.settle()
-    assert paused.b.is_blocked() and not paused.b.has_reply()
-    assert refusals() == 0
-
-
-def test_client_that_dies_as_it_is_refused_leaves_nothing(server):
-    paused = Paused(server)
-    paused.b.send("PING")
-    paused.b.kill_socket()
-    paused.waiters(1)
-    paused.goes_on()
-    paused.z.call("LOCK.RELEASE", "l", "b")
-    assert paused.a.reply() == 1
-
-
-# ---- many ----
+    assert counters(server)[0] == before
 
 
 @pytest.mark.timing
@@ -416,33 +78,6 @@ class GreedyInACluster(Greedy):
 
 def test_philosophers_eat_in_a_cluster(server):
     assert dinner(server, GreedyInACluster, 7, 100) >= 1
-
-
-# ---- how far the search goes ----
-
-
-@pytest.mark.parametrize("kind", CROWDS)
-def test_search_within_the_bound_goes_to_its_end(server, kind):
-    before = counters(server)
-    crowd = crowd_within(server, kind)
-    crowd.begins()
-    assert str(crowd.asker.outcome(timeout=30)) == crowd.circle
-    assert counters(server) == (before[0] + 1, before[1])
-
-
-@pytest.mark.parametrize("kind", CROWDS)
-def test_search_past_the_bound_is_cut_and_the_wait_goes_on(server, kind):
-    before = counters(server)
-    crowd = crowd_beyond(server, kind)
-    crowd.begins()
-    wait_for(lambda: counters(server) == (before[0], before[1] + 1), 30, "the search to be cut")
-    crowd.asker.wait_blocked()
-    # Once only: the wait is no newcomer any more when others come, who wait for nobody in the crowd.
-    server.control.execute_command("LOCK.ACQUIRE", "l", "y")
-    server.actor().send("LOCK.ACQUIRE", "l", "z", "BLOCK", 0)
-    wait_for(lambda: server.info("lock")["lock_waiters"] == len(crowd.sockets) + 2, 30, "another to wait")
-    server.settle()
-    assert counters(server) == (before[0], before[1] + 1)
 
 
 # ---- names whose side keys would be of another slot ----

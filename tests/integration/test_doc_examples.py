@@ -3,7 +3,7 @@
 Each page is typed from its top to its end, on a clean server, into the redis-cli of this machine: `alice>` is a
 session that lasts, and a line at `alice$` or `$` is a process of its own. A command that is shown to wait has to be
 blocked, and to stay so up to the step that its answer follows; a command of the module that is not shown to wait must
-not, unless it ends in (nil). Of a `redis-cli …` without a prompt no answer is shown, and none but an error is wrong.
+not, unless it ends in (nil) or DEADLOCK. Of a `redis-cli …` without a prompt no answer is shown, and none but an error is wrong.
 
 Every line of every answer counts as it stands, save:
 

@@ -38,7 +38,8 @@ class counts:
 
 def test_fields_of_info(make_server):
     server = make_server()
-    names = ["waiters", "contended_locks", "sessions", *COUNTERS, *PERCENTILES]
+    names = ["waiters", "waiters_unsearched", "contended_locks", "sessions", *COUNTERS, *PERCENTILES]
+    names += ["deadlock_searches", "deadlock_search_steps"]  # no counters here: a search comes a moment later
     assert server.info("lock") == {"lock_" + name: 0 for name in names}
     assert "lock_waiters" in server.info("everything")
     assert "lock_waiters" in server.info("modules")

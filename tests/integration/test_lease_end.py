@@ -361,3 +361,28 @@ def test_hold_whose_lease_is_over_is_not_given_back_with_others(server):
     assert matches(error("NOTHELD"), a.attempt("LOCK.MRELEASE", 2, "l", "k", "o"))
     assert server.control.hgetall("l") == {"o": "1"}
     assert server.control.hget("k", "other") == "1"
+
+
+@pytest.mark.timing
+def test_long_leases_let_the_server_sleep(server, actor):
+    """Redis 7.0 cannot count the time to a timer that is the next one and more than 35 minutes away."""
+    hour = 3_600_000  # a multiple that overflows into the past
+    assert actor("a").call("LOCK.ACQUIRE", "k", "oa", "PX", hour) == 1
+    actor("a").call("LOCK.ACQUIRE", "l", "oa")
+    b, c = actor("b"), actor("c")
+    b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", hour)
+    c.send("LOCK.ACQUIRE", "l", "oc", "BLOCK", 0)
+    b.wait_blocked(), c.wait_blocked()
+    server.control.delete("l")  # the module's timer hands on: the next one is a long one
+    assert c.reply() == 1
+    actor("c").call("LOCK.RELEASE", "l", "oc")
+
+    def used_ms():
+        used = server.info("cpu")
+        return 1000 * (used["used_cpu_user"] + used["used_cpu_sys"])
+
+    before, window = used_ms(), 400
+    server.let_pass(window)
+    own = server.info("lock")  # what the questions cost is small
+    assert own["lock_waiters"] == 1
+    assert used_ms() - before < window / 2

@@ -170,7 +170,7 @@ class Stage:
 
 
 def play(server, stages):
-    """All of them, in step: who waits is known to wait before the next step is said."""
+    """All of them, in step: who waits has been searched from before the next step is said."""
     for turn in range(max(len(stage.steps) for stage in stages)):
         on = [stage for stage in stages if turn < len(stage.steps)]
         for stage in on:
@@ -179,6 +179,7 @@ def play(server, stages):
             stage.hear(turn)
         waiting = sum(stage.waiting_at(turn) for stage in stages)
         wait_for(lambda waiting=waiting: server.info("lock")["lock_waiters"] == waiting, 10, f"{waiting} to wait")
+        server.all_searched()
     for stage in stages:
         stage.ends()
 

@@ -138,6 +138,7 @@ class LockMachine(RuleBasedStateMachine):
         if expected == WAITS:
             self.waits_for[client] = key
             actor.wait_blocked()
+            self.server.all_searched()  # as in the model, before anything else happens
         else:
             assert plainly(actor.outcome(PATIENCE)) == expected
         self.compare(at_once=True)

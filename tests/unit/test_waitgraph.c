@@ -96,11 +96,37 @@ static void ties_are_right_whoever_comes_and_goes_first(void **state) {
     }
 }
 
+static size_t countWaited(const struct waitgraph *graph) {
+    size_t count = 0;
+    for (struct waitqueue *queue = waitgraphFirstWaited(graph); queue;
+         queue = waitgraphNextWaited(queue)) {
+        assert_true(queue->in_graph > 0);
+        count++;
+    }
+    return count;
+}
+
+static void queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldStands(&world, "newcomer", MODE_WRITE, 3);
+    assert_int_equal(countWaited(&world.graph), 0);
+    struct wait *one = worldWaits(&world, "a", MODE_WRITE, 0);
+    struct wait *both = worldWaitsJointly(&world, "b", MODE_EXCLUSIVE, 0, 1);
+    assert_int_equal(countWaited(&world.graph), 2);
+    worldWaitEnds(&world, one);
+    assert_int_equal(countWaited(&world.graph), 2);
+    worldWaitEnds(&world, both);
+    assert_int_equal(countWaited(&world.graph), 0);
+    worldEnd(&world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(leaving_without_having_entered_does_nothing),
         UNIT(a_newcomer_is_not_in_the_graph_before_it_enters),
         UNIT(ties_are_right_whoever_comes_and_goes_first),
+        UNIT(queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there),
     };
     return cmocka_run_group_tests_name("waitgraph", tests, NULL, NULL);
 }

@@ -9,10 +9,12 @@ static void without_waits_nobody_is_asked_for_holders(void **state) {
     struct world world = {.count = 0};
     worldHolds(&world, "b", MODE_WRITE, 0);
     struct ask ask = asks("a", MODE_WRITE, 0);
-    size_t calls = 0;
-    assert_int_equal(asksFind(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITSEARCH_NO_CIRCLE);
+    size_t calls = 0, steps = 0;
+    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
+                     WAITSEARCH_NO_CIRCLE);
     ask.first = true;
-    assert_int_equal(asksFind(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITSEARCH_NO_CIRCLE);
+    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
+                     WAITSEARCH_NO_CIRCLE);
     assert_int_equal(calls, 0);
     worldEnd(&world);
 }
@@ -151,8 +153,9 @@ static void owners_are_bytes(void **state) {
     ask.request.owner_length = 2;
     asksAssertNoCircle(&world, ask);
     ask.request.owner_length = 3;
-    struct waitsearchCircle *circle = NULL;
-    assert_int_equal(asksFind(&world, &ask, ASKS_NO_BOUND, lockTellHolds, NULL, &circle),
+    struct waitpathCircle *circle = NULL;
+    size_t steps = ASKS_NO_BOUND;
+    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, NULL, &circle),
                      WAITSEARCH_CIRCLE);
     assert_int_equal(circle->length, 2);
     assert_int_equal(circle->steps[0].owner_length, 3);

@@ -19,7 +19,10 @@ static void with_one_hot_lock_nobody_is_asked_for_holders(void **state) {
     }
     struct ask ask = asks("a", MODE_WRITE, 0);
     size_t calls = 0;
-    assert_int_equal(asksFind(&world, &ask, 0, lockTellHolds, &calls, NULL), WAITSEARCH_NO_CIRCLE);
+    size_t steps = 0;
+    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
+                     WAITSEARCH_NO_CIRCLE);
+    assert_int_equal(steps, 0);
     assert_int_equal(calls, 0);
     worldEnd(&world);
 }
@@ -34,7 +37,8 @@ static void holders_are_asked_for_once_for_each_queue_and_mode(void **state) {
     }
     struct ask ask = asks("a", MODE_WRITE, 0);
     size_t calls = 0;
-    assert_int_equal(asksFind(&world, &ask, ASKS_NO_BOUND, lockTellHolds, &calls, NULL),
+    size_t steps = ASKS_NO_BOUND;
+    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS_UNPROVEN, &calls, NULL),
                      WAITSEARCH_NO_CIRCLE);
     assert_int_equal(calls, 1 + 2);
     worldEnd(&world);
@@ -50,15 +54,19 @@ static void a_long_queue_is_not_walked(void **state) {
         worldWaits(&world, i % 2 ? "odd" : "even", MODE_WRITE, 2);
     }
     struct ask ask = asks("b", MODE_WRITE, 0);
-    assert_int_equal(asksFind(&world, &ask, 2, lockTellHolds, NULL, NULL), WAITSEARCH_NO_CIRCLE);
+    size_t steps = 2;
+    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS_UNPROVEN, NULL, NULL),
+                     WAITSEARCH_NO_CIRCLE);
     worldEnd(&world);
 }
 
-static void assertStepsNeededWith(waitsearchHolders holders, struct world *world, struct ask ask,
-                                  size_t needed, enum waitsearchResult wanted) {
+/* Without the proof, which takes steps of its own. */
+static void assertStepsNeededWith(int way, struct world *world, struct ask ask, size_t needed,
+                                  enum waitsearchResult wanted) {
     for (size_t most = 0; most < needed + 3; most++) {
-        struct waitsearchCircle *circle = NULL;
-        enum waitsearchResult result = asksFind(world, &ask, most, holders, NULL, &circle);
+        struct waitpathCircle *circle = NULL;
+        size_t steps = most;
+        enum waitsearchResult result = asksFind(world, &ask, &steps, way, NULL, &circle);
         assert_int_equal(result, most < needed ? WAITSEARCH_GAVE_UP : wanted);
         if (result == WAITSEARCH_CIRCLE) {
             memFree(circle);
@@ -71,7 +79,7 @@ static void assertStepsNeededWith(waitsearchHolders holders, struct world *world
 
 static void assertStepsNeeded(struct world *world, struct ask ask, size_t needed,
                               enum waitsearchResult wanted) {
-    assertStepsNeededWith(lockTellHolds, world, ask, needed, wanted);
+    assertStepsNeededWith(LOCKS_BY_HOLDS_UNPROVEN, world, ask, needed, wanted);
 }
 
 static void a_search_gives_up_past_the_bound_and_not_at_it(void **state) {
@@ -135,7 +143,7 @@ static void those_who_are_asked_are_steps(void **state) {
     }
     size_t asked = LENGTH_OF(others) + 2; /* and b, and the asker */
     size_t needed = asked + 1 + asked;    /* for lock 0, then b is reached, then for lock 1 */
-    assertStepsNeededWith(lockTellRequests, &world, asks("a", MODE_WRITE, 0), needed,
+    assertStepsNeededWith(LOCKS_BY_REQUESTS_UNPROVEN, &world, asks("a", MODE_WRITE, 0), needed,
                           WAITSEARCH_NO_CIRCLE);
     worldEnd(&world);
 }
@@ -150,8 +158,8 @@ static void nobody_is_asked_twice_for_the_same(void **state) {
     worldWaits(&world, "c", MODE_WRITE, 0);
     /* a, b and c are asked for lock 0, b is reached; likewise for lock 1, c is reached, and waits
      * for lock 0: a is asked. */
-    assertStepsNeededWith(lockTellRequests, &world, asks("a", MODE_WRITE, 0), 3 + 1 + 3 + 1 + 1,
-                          WAITSEARCH_NO_CIRCLE);
+    assertStepsNeededWith(LOCKS_BY_REQUESTS_UNPROVEN, &world, asks("a", MODE_WRITE, 0),
+                          3 + 1 + 3 + 1 + 1, WAITSEARCH_NO_CIRCLE);
     worldHolds(&world, "a", MODE_READ, 0);
     asksAssertAnswer(&world, asksFirst("a", MODE_WRITE, 0), "a 0 b, b 1 c, c 0 a");
     worldEnd(&world);
@@ -172,6 +180,51 @@ static void places_of_a_holder_are_steps(void **state) {
     size_t at_1 = 1 + (waits - 1) + waits; /* h; which place is the first; and the ties there */
     assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), from_a + at_0 + at_1,
                       WAITSEARCH_NO_CIRCLE);
+    worldEnd(&world);
+}
+
+static char crowd[50][8];
+
+/* They wait for locks 0 and 1, which b holds, whom nobody of them is in the way of. */
+static void worldCrowd(struct world *world) {
+    worldHolds(world, "b", MODE_EXCLUSIVE, 0);
+    worldHolds(world, "b", MODE_EXCLUSIVE, 1);
+    for (size_t i = 0; i < LENGTH_OF(crowd); i++) {
+        snprintf(crowd[i], sizeof crowd[i], "w%zu", i);
+        worldWaitsJointly(world, crowd[i], MODE_EXCLUSIVE, 0, 1);
+    }
+}
+
+static void holders_are_followed_before_ties(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "c", MODE_EXCLUSIVE, 2);
+    worldHolds(&world, "a", MODE_EXCLUSIVE, 3);
+    worldCrowd(&world);
+    worldWaits(&world, "b", MODE_EXCLUSIVE, 2);
+    worldWaits(&world, "c", MODE_EXCLUSIVE, 3);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CIRCLE);
+    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 2 c, c 3 a");
+    worldEnd(&world);
+}
+
+static void assertStepsTaken(struct world *world, struct ask ask, size_t most) {
+    size_t steps = ASKS_NO_BOUND;
+    assert_int_equal(asksFind(world, &ask, &steps, LOCKS_BY_HOLDS, NULL, NULL),
+                     WAITSEARCH_NO_CIRCLE);
+    assert_in_range(steps, 0, most);
+}
+
+static void a_crowd_takes_no_steps(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldCrowd(&world);
+    assertStepsTaken(&world, asks("a", MODE_EXCLUSIVE, 0), 3);
+    worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
+    worldHolds(&world, "c", MODE_EXCLUSIVE, 3);
+    worldWaits(&world, "c", MODE_EXCLUSIVE, 2); /* for a */
+    worldWaits(&world, "d", MODE_EXCLUSIVE, 3); /* for c */
+    assertStepsTaken(&world, asks("a", MODE_EXCLUSIVE, 0), 30);
     worldEnd(&world);
 }
 
@@ -209,7 +262,7 @@ static void freeChain(struct chain *chain) {
     free(chain);
 }
 
-static void assertIsWholeChain(const struct chain *chain, const struct waitsearchCircle *circle) {
+static void assertIsWholeChain(const struct chain *chain, const struct waitpathCircle *circle) {
     assert_int_equal(circle->length, LONG);
     for (size_t i = 0; i < LONG; i++) {
         const char *name = chain->names[(i + LONG - 1) % LONG];
@@ -220,24 +273,30 @@ static void assertIsWholeChain(const struct chain *chain, const struct waitsearc
     }
 }
 
+/* What a newcomer who wants the first lock of the chain hears, in at most so many steps. */
+static enum waitsearchResult searchFrom(struct chain *chain, const char *owner, size_t steps,
+                                        int way, struct waitpathCircle **circle) {
+    struct request newcomer = worldRequest(owner, MODE_EXCLUSIVE);
+    struct place place = {0};
+    const struct waitsearchAsked asked = lockAsked(way, NULL);
+    waitqueueAdd(&chain->locks[0].queue, &place, &newcomer);
+    enum waitsearchResult result = waitsearchFind(&chain->graph, &newcomer, &asked, &steps, circle);
+    waitqueueRemove(&place);
+    return result;
+}
+
 static void a_chain_of_ten_thousand_waits(void **state) {
     (void)state;
     struct chain *chain = newChain();
-    struct waitqueue *first = &chain->locks[0].queue;
-    const struct waitsearchAim aim = {&first, 1, false};
-    const struct request stranger = worldRequest("stranger", MODE_EXCLUSIVE);
-    struct waitsearchCircle *circle = NULL;
-    assert_int_equal(
-        waitsearchFind(&chain->graph, &stranger, &aim, LONG, lockTellHolds, NULL, &circle),
-        WAITSEARCH_NO_CIRCLE);
-    const struct request *last = &chain->requests[LONG - 1];
-    assert_int_equal(
-        waitsearchFind(&chain->graph, last, &aim, LONG - 1, lockTellHolds, NULL, &circle),
-        WAITSEARCH_GAVE_UP);
-    assert_int_equal(waitsearchFind(&chain->graph, last, &aim, LONG, lockTellHolds, NULL, &circle),
-                     WAITSEARCH_CIRCLE);
-    assertIsWholeChain(chain, circle);
-    memFree(circle);
+    const char *last = chain->names[LONG - 1];
+    struct waitpathCircle *circle = NULL;
+    for (int way = LOCKS_BY_HOLDS; way < LOCKS_WAYS; way += LOCKS_BY_HOLDS_UNPROVEN) {
+        assert_int_equal(searchFrom(chain, "stranger", LONG, way, &circle), WAITSEARCH_NO_CIRCLE);
+        assert_int_equal(searchFrom(chain, last, LONG - 1, way, &circle), WAITSEARCH_GAVE_UP);
+        assert_int_equal(searchFrom(chain, last, LONG, way, &circle), WAITSEARCH_CIRCLE);
+        assertIsWholeChain(chain, circle);
+        memFree(circle);
+    }
     freeChain(chain);
 }
 
@@ -253,6 +312,8 @@ int main(void) {
         UNIT(those_who_are_asked_are_steps),
         UNIT(nobody_is_asked_twice_for_the_same),
         UNIT(places_of_a_holder_are_steps),
+        UNIT(holders_are_followed_before_ties),
+        UNIT(a_crowd_takes_no_steps),
         UNIT(a_chain_of_ten_thousand_waits),
     };
     return cmocka_run_group_tests_name("waitsearch, length", tests, NULL, NULL);

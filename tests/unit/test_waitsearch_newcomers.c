@@ -86,6 +86,21 @@ static void one_of_several_that_its_owner_holds_is_not_waited_for(void **state) 
     worldEnd(&world);
 }
 
+/* Nor is it known not to hold the first. */
+static void the_first_of_several_may_be_held_by_its_owner(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "c", MODE_EXCLUSIVE, 0);
+    worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
+    worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
+    struct request request = worldRequest("c", MODE_EXCLUSIVE);
+    request.discipline = JOINT;
+    struct wait *newcomer = worldStandsFor(&world, request, 0);
+    waitqueueAdd(&world.locks[1].queue, &newcomer->places[1], &newcomer->request);
+    asksAssertAnswerOf(&world, newcomer, "c 1 b, b 0 c");
+    worldEnd(&world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(who_has_come_last_closes_the_circle),
@@ -94,6 +109,7 @@ int main(void) {
         UNIT(who_has_been_moved_to_the_head_waits_for_nobody_ahead),
         UNIT(who_has_been_moved_to_the_head_is_waited_for),
         UNIT(one_of_several_that_its_owner_holds_is_not_waited_for),
+        UNIT(the_first_of_several_may_be_held_by_its_owner),
     };
     return cmocka_run_group_tests_name("waitsearch, newcomers", tests, NULL, NULL);
 }

@@ -202,6 +202,10 @@ class Server:
         """How many clients are in a blocking command."""
         return self.info("clients")["blocked_clients"]
 
+    def all_searched(self, timeout=10.0):
+        """Waits until a circle has been looked for from every wait that has begun."""
+        wait_for(lambda: self.info("lock")["lock_waiters_unsearched"] == 0, timeout, "all to be searched from")
+
     def now_ms(self):
         """The server's clock, in unix ms."""
         seconds, micros = self.control.time()

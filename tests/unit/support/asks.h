@@ -10,7 +10,7 @@
 
 #define ASKS_NO_BOUND SIZE_MAX
 
-/* A request that does not wait yet. */
+/* A request that is to wait. */
 struct ask {
     struct request request;
     bool first;
@@ -25,12 +25,12 @@ struct ask asksFirst(const char *owner, enum lockMode mode, size_t lock);
 
 struct ask asksFairly(const char *owner, size_t lock);
 
-/* As waitsearchFind; `calls` is the context of `holders`. */
-enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_t most,
-                               waitsearchHolders holders, size_t *calls,
-                               struct waitsearchCircle **circle);
+/* As waitsearchFind, with the request as a newcomer, which is gone again afterwards. `way` is one of
+ * locks.h. */
+enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
+                               size_t *calls, struct waitpathCircle **circle);
 
-/* The circle that the wait would close is this one, whichever way holders are told.
+/* The circle that the wait would close is this one, whichever way is asked.
  * "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */
 void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted);
 

@@ -62,8 +62,8 @@ static void tell(struct waitsearch *search, const struct fakeHold *hold) {
     }
 }
 
-void lockTellHolds(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
-                   void *context) {
+static void tellHolds(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
+                      void *context) {
     const struct fakeLock *lock = lockOfQueue(queue);
     countCall(context);
     for (size_t i = 0; i < lock->held; i++) {
@@ -90,9 +90,34 @@ static void tellIfHolder(struct waitsearch *search, const struct request *reques
     }
 }
 
-void lockTellRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
-                      void *context) {
+static void tellRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
+                         void *context) {
     struct asked asked = {lockOfQueue(queue), mode};
     countCall(context);
+    if (!waitsearchMayTake(search, 1)) {
+        return;
+    }
     waitsearchEachRequest(search, 1, tellIfHolder, &asked);
+}
+
+static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
+                     void *context) {
+    countCall(context);
+    return lockIsInTheWay(lockOfQueue(queue), request->owner, request->owner_length, mode);
+}
+
+static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
+                        void *context) {
+    (void)queue;
+    (void)mode;
+    (void)request;
+    (void)context;
+    return true;
+}
+
+struct waitsearchAsked lockAsked(int way, size_t *calls) {
+    bool by_holds = way == LOCKS_BY_HOLDS || way == LOCKS_BY_HOLDS_UNPROVEN;
+    bool unproven = way == LOCKS_BY_HOLDS_UNPROVEN || way == LOCKS_BY_REQUESTS_UNPROVEN;
+    return (struct waitsearchAsked){by_holds ? tellHolds : tellRequests,
+                                    unproven ? mayBeHolder : isHolder, calls};
 }

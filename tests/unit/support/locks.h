@@ -40,11 +40,18 @@ bool lockIsInTheWay(const struct fakeLock *lock, const char *owner, size_t lengt
 /* Whether the owner holds it as a plain lock. */
 bool lockIsPlainOf(const struct fakeLock *lock, const char *owner, size_t length);
 
-/* Two waitsearchHolders, which mean the same: one goes through the holds, the other through the
- * requests in the graph. `context` is a size_t that counts the calls, or NULL. */
-void lockTellHolds(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
-                   void *context);
-void lockTellRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
-                      void *context);
+/* Four ways to ask, which mean the same: the holders are told by going through the holds, or through
+ * the requests in the graph; and of one owner it is said whether it is a holder, or that it may be:
+ * then nothing can be proven, and all ways are gone to their end. `context` is a size_t that counts
+ * the calls, or NULL. */
+enum {
+    LOCKS_BY_HOLDS,
+    LOCKS_BY_REQUESTS,
+    LOCKS_BY_HOLDS_UNPROVEN,
+    LOCKS_BY_REQUESTS_UNPROVEN,
+    LOCKS_WAYS
+};
+
+struct waitsearchAsked lockAsked(int way, size_t *calls);
 
 #endif
