@@ -4,10 +4,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* So much time lies between two drains that timers of others ring for. */
+#define APART_US 1000
+
 static struct {
     void (*drain)(RedisModuleCtx *ctx);
     bool set;
-    uint64_t at_us; /* when it is to ring, monotonic */
+    uint64_t at_us;      /* when it is to ring, monotonic */
+    uint64_t rang_at_us; /* when the drain has run last */
     RedisModuleTimerID timer;
     size_t wakings; /* those that the server has yet to call */
 } alarm_state;
@@ -16,14 +20,26 @@ void alarmConnect(void (*drain)(RedisModuleCtx *ctx)) {
     alarm_state.drain = drain;
 }
 
-void alarmRing(RedisModuleCtx *ctx) {
+static void drain(RedisModuleCtx *ctx, uint64_t now_us) {
+    alarm_state.rang_at_us = now_us;
     alarm_state.drain(ctx);
+}
+
+/* The server calls all timers that are due before anything else: a drain for each would make one
+ * long turn of many short ones. */
+void alarmRing(RedisModuleCtx *ctx) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    if (now_us - alarm_state.rang_at_us < APART_US) {
+        alarmSet(ctx, 0);
+    } else {
+        drain(ctx, now_us);
+    }
 }
 
 static void ring(RedisModuleCtx *ctx, void *data) {
     (void)data;
     alarm_state.set = false;
-    alarmRing(ctx);
+    drain(ctx, RedisModule_MonotonicMicroseconds());
 }
 
 static void onWaking(void *data) {

@@ -22,8 +22,9 @@ void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms);
  * unload the module meanwhile; of what is to wake its event loop it does not. */
 bool alarmIsQuiet(void);
 
-/* Runs the drain now. Only for the callback of a timer, where writes are allowed: a second timer
- * would come up to a millisecond later. */
+/* Runs the drain now, or sets the alarm if it has run within the last millisecond. Only for the
+ * callback of a timer, where writes are allowed: a second timer would come up to a millisecond
+ * later. */
 void alarmRing(RedisModuleCtx *ctx);
 
 #endif
