@@ -39,6 +39,7 @@ def refuses(server, resp, actor):
     client = actor()
 
     def refuse(words, text):
+        server.all_searched()
         before = server.dump(), server.control.dbsize(), server.info("lock")
         # A command that blocks instead is found by the time limit of attempt().
         error = client.attempt(*words)

@@ -18,6 +18,7 @@ each_other = pytest.mark.parametrize("mutation", OTHERS.values(), ids=OTHERS)
 
 def assert_refused(server, actor, words, code):
     """The server refuses the words with this code; nothing is changed and nobody begins to wait."""
+    server.all_searched()  # which is counted
     before, blocked, module = server.dump(), server.blocked_clients(), server.info("lock")
     assert code_of(actor.attempt(*words)) == code
     assert (server.dump(), server.blocked_clients(), server.info("lock")) == (before, blocked, module)

@@ -43,6 +43,7 @@ def refuses(server, resp, actor):
     client = actor()
 
     def refuse(words, text):
+        server.all_searched()
         before = server.dump(), order(server), server.info("lock")
         heard = client.attempt(*words)
         assert re.match(re.escape(text), str(heard)), heard
@@ -103,6 +104,7 @@ def test_lock_of_another_type(server, resp, actor, make):
 
 
 def assert_refused(server, words, code):
+    server.all_searched()
     before = server.dump(), order(server), server.info("lock"), server.blocked_clients()
     client = server.actor()
     assert code_of(client.attempt(*words)) == code
