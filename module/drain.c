@@ -18,10 +18,6 @@
 /* Nothing announces the end of a pause, of a load or of a refusal: we ask again after this long. */
 #define RETRY_MS 20
 
-/* A search costs some µs as a rule, and never more than some 10 ms: past this much time for all of
- * them, others may speak. */
-#define SEARCHES_A_TURN_US 400
-
 static enum giveBack whichOf(enum lockMode mode) {
     switch (mode) {
     case MODE_READ:
@@ -141,15 +137,16 @@ static void setAlarmFor(RedisModuleCtx *ctx, const struct waiter *newcomer, uint
     alarmSet(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
 }
 
-/* In order of arrival, so that of those in a circle it is the last that is refused. */
+/* In order of arrival, so that of those in a circle it is the last that is refused. From one at least
+ * in each turn, however much else there is to do. A search costs some µs as a rule, and never more
+ * than some 10 ms. */
 static void searchFromNewcomers(RedisModuleCtx *ctx, int64_t now_ms) {
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
-    uint64_t end_us = now_us + SEARCHES_A_TURN_US;
+    bool is_over = false;
     struct waiter *newcomer;
-    while ((newcomer = waitersFirstNewcomer()) && newcomer->search_at_us <= now_us &&
-           now_us < end_us) {
+    while ((newcomer = waitersFirstNewcomer()) && newcomer->search_at_us <= now_us && !is_over) {
         searchFrom(ctx, newcomer, now_ms);
-        now_us = RedisModule_MonotonicMicroseconds();
+        is_over = turnIsOverByClock();
     }
     if (newcomer) {
         setAlarmFor(ctx, newcomer, now_us);

@@ -42,9 +42,11 @@ static bool lookAtClock(void) {
     return now_us >= turn.end_us;
 }
 
-bool turnIsOver(void) {
-    if (!turn.over && turn.pieces++ % PIECES_A_LOOK == 0) {
-        turn.over = lookAtClock();
-    }
+bool turnIsOverByClock(void) {
+    turn.over = turn.over || lookAtClock();
     return turn.over;
+}
+
+bool turnIsOver(void) {
+    return turn.pieces++ % PIECES_A_LOOK == 0 ? turnIsOverByClock() : turn.over;
 }

@@ -19,4 +19,7 @@ void turnEnd(void);
  * time, so that others are to speak first. Looks at the clock only now and then. */
 bool turnIsOver(void);
 
+/* Likewise, after a piece of work that may have been long: looks at the clock each time. */
+bool turnIsOverByClock(void);
+
 #endif

@@ -44,7 +44,7 @@ static void tie(struct request *request) {
     }
 }
 
-void waitgraphUntie(struct request *request) {
+static void untie(struct request *request) {
     for (struct place *place = waitqueueFirstOf(request); place; place = waitqueueNextOf(place)) {
         if (place->is_tie) {
             place->is_tie = false;
@@ -59,12 +59,30 @@ static struct request *onlyOf(const struct waitgraph *graph, const char *owner, 
     return only && !waitgraphNextOf(only) && only->places.length == 1 ? only : NULL;
 }
 
-struct request *waitgraphTieOnly(const struct waitgraph *graph, const char *owner, size_t length) {
-    struct request *only = onlyOf(graph, owner, length);
-    if (only) {
-        tie(only);
+/* Of one owner all requests are ties, or none. */
+static bool isTied(const struct request *request) {
+    return waitqueueFirstOf(request)->is_tie;
+}
+
+static void tieFrom(struct request *first) {
+    for (struct request *request = first; request; request = waitgraphNextOf(request)) {
+        tie(request);
     }
-    return only;
+}
+
+struct request *waitgraphTieAll(const struct waitgraph *graph, const char *owner, size_t length) {
+    struct request *first = waitgraphFirstOf(graph, owner, length);
+    if (!first || isTied(first)) {
+        return NULL;
+    }
+    tieFrom(first);
+    return first;
+}
+
+void waitgraphUntieAll(struct request *first) {
+    for (struct request *request = first; request; request = waitgraphNextOf(request)) {
+        untie(request);
+    }
 }
 
 /* ---- coming and going ---- */
@@ -101,13 +119,28 @@ static void countOut(struct waitgraph *graph, struct request *request) {
     }
 }
 
-/* The first of the owner's requests has been its only one until now, and may have tied nothing. */
-static void tieBoth(const struct waitgraph *graph, const struct request *request) {
+/* Whether the request only repeats what the other waits for. For another mode it would not: its
+ * place counts as standing where the owner's first place does. */
+static bool repeats(const struct request *request, const struct request *other) {
+    return request->places.length == 1 && request->discipline != JOINT &&
+           other->discipline != JOINT && request->mode == other->mode &&
+           waitqueueFirstOf(request)->queue == waitqueueFirstOf(other)->queue;
+}
+
+/* Makes the new request a tie if its owner waits for something else too; and if that is because of
+ * this request, all others of the owner. An owner may wait for one lock on thousands of connections:
+ * they lead nowhere that one does not. */
+static void tieIfElsewhere(const struct waitgraph *graph, struct request *request) {
     struct request *first = waitgraphFirstOf(graph, request->owner, request->owner_length);
-    struct request *second = waitgraphNextOf(first);
-    if (!waitgraphNextOf(second)) {
-        tie(first);
-        tie(second);
+    struct request *other = first == request ? waitgraphNextOf(first) : first;
+    if (!other) {
+        if (request->places.length > 1) {
+            tie(request);
+        }
+    } else if (isTied(other)) {
+        tie(request);
+    } else if (!repeats(request, other)) {
+        tieFrom(first);
     }
 }
 
@@ -147,13 +180,7 @@ void waitgraphEnter(struct waitgraph *graph, struct request *request) {
     forgetNewcomer(graph, request);
     mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
     countIn(graph, request);
-    bool is_alone = mapIsAlone(&request->by_requester);
-    if (!is_alone) {
-        tieBoth(graph, request);
-    }
-    if (!is_alone || request->places.length > 1) {
-        tie(request);
-    }
+    tieIfElsewhere(graph, request);
 }
 
 void waitgraphLeave(struct waitgraph *graph, struct request *request) {
@@ -162,12 +189,12 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
         return;
     }
     bool was_alone = mapIsAlone(&request->by_requester);
-    waitgraphUntie(request);
+    untie(request);
     countOut(graph, request);
     mapRemove(&graph->by_owner, &request->by_requester);
     request->by_requester.key = NULL;
     struct request *only = was_alone ? NULL : onlyOf(graph, request->owner, request->owner_length);
     if (only) {
-        waitgraphUntie(only);
+        untie(only);
     }
 }

@@ -1,6 +1,6 @@
 /* Who waits where: every request that waits, by its owner.
  *
- * And which of a queue's places are *ties*: those whose owner stands in another queue too. Only
+ * And which of a queue's places are *ties*: those whose owner waits for something else too. Only
  * they lead from one queue to another, so a search for circles (waitsearch.h) never walks a queue
  * of ten thousand who wait for one lock.
  *
@@ -63,9 +63,10 @@ struct request *waitgraphNextOf(const struct request *request);
 struct place *waitgraphLastTie(const struct waitqueue *queue);
 struct place *waitgraphTieBefore(const struct place *place);
 
-/* Makes ties of an owner's only place, if it has but one, as if it stood in another queue too.
- * Returns its request, or NULL; to be taken back with waitgraphUntie. */
-struct request *waitgraphTieOnly(const struct waitgraph *graph, const char *owner, size_t length);
-void waitgraphUntie(struct request *request);
+/* Makes ties of all places of an owner that has none, as if it stood in another queue too. Returns
+ * one of its requests, or NULL if there is nothing to do; to be taken back with waitgraphUntieAll,
+ * before anybody comes or goes. */
+struct request *waitgraphTieAll(const struct waitgraph *graph, const char *owner, size_t length);
+void waitgraphUntieAll(struct request *first);
 
 #endif

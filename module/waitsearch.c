@@ -145,8 +145,9 @@ static void reachTies(struct waitsearch *search, enum lockMode mode, int64_t ord
 
 /* A reader that stands at this order waits also for the writers ahead that wait nowhere else: the
  * other readers, who hold the lock or stand ahead, are in their way although not in its own. The
- * last of those writers leads wherever any of them does. A writer need not ask: whatever is in the
- * way of one ahead is in its own. */
+ * last of those writers leads wherever any of them does; but for one whose owner has a place further
+ * ahead, where it counts as standing. A writer need not ask: whatever is in the way of one ahead is
+ * in its own. */
 static void reachLastWriter(struct waitsearch *search, enum lockMode mode, int64_t order) {
     if (rulesConflict(mode, MODE_READ)) {
         return;
@@ -156,7 +157,9 @@ static void reachLastWriter(struct waitsearch *search, enum lockMode mode, int64
          place = waitqueueWriterBefore(place)) {
         if (place->order < order && !place->is_tie && waitgraphHas(place->request)) {
             waitsearchReach(search, place->request->owner, place->request->owner_length);
-            return;
+            if (mapIsAlone(&place->by_owner)) {
+                return;
+            }
         }
         takeStep(search);
     }
@@ -336,25 +339,48 @@ static void lookAround(struct waitsearch *search) {
     }
 }
 
+/* An owner that waits here so many times already, and for no less, asks for nothing new: of its
+ * places the first counts. Not at the second time, as a circle that has been closed by something
+ * else than a wait is found when somebody in it asks once more. */
+#define ENOUGH_PLACES 16
+
+static bool asksForNothingNew(const struct waitgraph *graph, const struct request *asker) {
+    const struct place *own = waitqueueFirstOf(asker);
+    const struct request *other = waitgraphFirstOf(graph, asker->owner, asker->owner_length);
+    int count = 0;
+    for (; other && count < ENOUGH_PLACES; other = waitgraphNextOf(other)) {
+        const struct place *place = waitqueueFirstOf(other);
+        bool is_no_less = other->mode == asker->mode || rulesConflict(other->mode, MODE_READ);
+        if (place->queue != own->queue || place->order > own->order || !is_no_less ||
+            other->discipline == JOINT || asker->discipline == JOINT) {
+            break;
+        }
+        count++;
+    }
+    return count == ENOUGH_PLACES;
+}
+
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
                                      const struct waitsearchAsked *asked, size_t *steps,
                                      struct waitpathCircle **circle) {
+    if (asksForNothingNew(graph, asker)) {
+        *steps = ENOUGH_PLACES;
+        return WAITSEARCH_NO_CIRCLE;
+    }
     struct waitsearch search = {.graph = graph, .asker = asker, .asked = asked, .most = *steps};
     waitedforBegin(&search.waited_for, graph, asker, asked->is_holder, asked->context);
     graph->searches++;
     /* The asker stands in more than one queue now: what stands behind it where it has waited before
      * waits for it. */
     struct request *own = waitgraphFirstOf(graph, asker->owner, asker->owner_length);
-    struct request *only = own ? waitgraphTieOnly(graph, asker->owner, asker->owner_length) : NULL;
+    struct request *tied = waitgraphTieAll(graph, asker->owner, asker->owner_length);
     waitpathBegin(&search.path, asker, own);
     lookAround(&search);
     if (search.result == WAITSEARCH_CIRCLE) {
         *circle = waitpathCircle(&search.path, &search.at);
     }
     waitpathEnd(&search.path);
-    if (only) {
-        waitgraphUntie(only);
-    }
+    waitgraphUntieAll(tied);
     *steps = search.steps + search.asked_about;
     return search.result;
 }

@@ -106,6 +106,27 @@ def test_wait_where_each_has_a_lock_of_its_own(server):
     assert crowd.steps_of(f"LOCK.ACQUIRE k{locks} p") <= 4
 
 
+@pytest.mark.parametrize("others", [30, 1000])
+def test_one_owner_on_many_connections(server, others):
+    """It asks for nothing new each time, and leads nowhere that one of its waits does not."""
+    server.control.execute_command("LOCK.ACQUIRE", "k", "h", "PX", LONG)
+    crowd = Crowd(server)
+    crowd.wait(*["LOCK.ACQUIRE k o"] * int(others / scaled(1)))
+    assert crowd.steps_of(*["LOCK.ACQUIRE k o"] * 10) <= 10 * 16
+    assert crowd.steps_of("LOCK.ACQUIRE k p", "LOCK.FAIR k q", "LOCK.MACQUIRE 2 k l r") <= 100
+
+
+def test_one_owner_on_many_connections_closes_a_circle(server):
+    """Also the first time that it waits for something else."""
+    call = server.control.execute_command
+    call("LOCK.ACQUIRE", "k", "h", "PX", LONG)
+    call("LOCK.ACQUIRE", "l", "o", "PX", LONG)
+    crowd = Crowd(server)
+    crowd.wait(*["LOCK.ACQUIRE k o"] * 30)
+    h = server.actor("h")
+    assert says("h waits for l held by o, o waits for k held by h")(h.attempt("LOCK.ACQUIRE", "l", "h", "BLOCK", 0))
+
+
 def test_one_hot_lock_is_not_asked_about(server):
     server.control.execute_command("LOCK.RWWRITE", "k", "h")
     crowd = Crowd(server)
