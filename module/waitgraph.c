@@ -198,3 +198,26 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
         untie(only);
     }
 }
+
+/* ---- what need not be searched from ---- */
+
+/* An owner that waits here so many times already, and for no less, asks for nothing new: of its
+ * places the first counts. Not at the second time, as a circle that has been closed by something
+ * else than a wait is found when somebody in it asks once more. */
+#define ENOUGH_PLACES 16
+
+bool waitgraphAsksForNothingNew(const struct waitgraph *graph, const struct request *newcomer) {
+    const struct place *own = waitqueueFirstOf(newcomer);
+    const struct request *other = waitgraphFirstOf(graph, newcomer->owner, newcomer->owner_length);
+    int count = 0;
+    for (; other && count < ENOUGH_PLACES; other = waitgraphNextOf(other)) {
+        const struct place *place = waitqueueFirstOf(other);
+        bool is_no_less = other->mode == newcomer->mode || rulesConflict(other->mode, MODE_READ);
+        if (place->queue != own->queue || place->order > own->order || !is_no_less ||
+            other->discipline == JOINT || newcomer->discipline == JOINT) {
+            break;
+        }
+        count++;
+    }
+    return count == ENOUGH_PLACES;
+}

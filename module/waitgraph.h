@@ -47,6 +47,10 @@ bool waitgraphIsLast(struct place *newcomer);
 struct waitqueue *waitgraphFirstWaited(const struct waitgraph *graph);
 struct waitqueue *waitgraphNextWaited(const struct waitqueue *queue);
 
+/* Whether the newcomer only repeats what its owner has been waiting for many times already, so that
+ * no search from it is needed. O(1). */
+bool waitgraphAsksForNothingNew(const struct waitgraph *graph, const struct request *newcomer);
+
 /* How many requests are in the graph. */
 size_t waitgraphSize(const struct waitgraph *graph);
 

@@ -339,32 +339,11 @@ static void lookAround(struct waitsearch *search) {
     }
 }
 
-/* An owner that waits here so many times already, and for no less, asks for nothing new: of its
- * places the first counts. Not at the second time, as a circle that has been closed by something
- * else than a wait is found when somebody in it asks once more. */
-#define ENOUGH_PLACES 16
-
-static bool asksForNothingNew(const struct waitgraph *graph, const struct request *asker) {
-    const struct place *own = waitqueueFirstOf(asker);
-    const struct request *other = waitgraphFirstOf(graph, asker->owner, asker->owner_length);
-    int count = 0;
-    for (; other && count < ENOUGH_PLACES; other = waitgraphNextOf(other)) {
-        const struct place *place = waitqueueFirstOf(other);
-        bool is_no_less = other->mode == asker->mode || rulesConflict(other->mode, MODE_READ);
-        if (place->queue != own->queue || place->order > own->order || !is_no_less ||
-            other->discipline == JOINT || asker->discipline == JOINT) {
-            break;
-        }
-        count++;
-    }
-    return count == ENOUGH_PLACES;
-}
-
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
                                      const struct waitsearchAsked *asked, size_t *steps,
                                      struct waitpathCircle **circle) {
-    if (asksForNothingNew(graph, asker)) {
-        *steps = ENOUGH_PLACES;
+    if (waitgraphAsksForNothingNew(graph, asker)) {
+        *steps = 0;
         return WAITSEARCH_NO_CIRCLE;
     }
     struct waitsearch search = {.graph = graph, .asker = asker, .asked = asked, .most = *steps};

@@ -208,3 +208,16 @@ def actor(request, server):
     """A factory of actors on `server`: actor("a"); they speak `resp` if the test asks for it."""
     protocol = request.getfixturevalue("resp") if "resp" in request.fixturenames else 2
     return lambda name=None, **options: server.actor(name, options.pop("protocol", protocol), **options)
+
+
+@pytest.fixture
+def at_once(server):
+    """at_once("DEL k", …): says them all in one packet."""
+
+    def say(*commands):
+        pipeline = server.client().pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command.split())
+        return pipeline.execute()
+
+    return say

@@ -13,19 +13,6 @@ SHORT = scaled_ms(100)
 
 
 @pytest.fixture
-def at_once(server):
-    """at_once("DEL k", …): says them all in one packet."""
-
-    def say(*commands):
-        pipeline = server.client().pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command.split())
-        return pipeline.execute()
-
-    return say
-
-
-@pytest.fixture
 def waits(server):
     """waits("LOCK.RWREAD k o"): an actor that waits."""
 

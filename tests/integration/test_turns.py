@@ -41,19 +41,6 @@ def crowd_of(server, command, count=MANY):
     return Crowd(server, *(command.replace("#", str(number)) for number in range(count)))
 
 
-@pytest.fixture
-def at_once(server):
-    """at_once("DEL k", …): says them all in one packet."""
-
-    def say(*commands):
-        pipeline = server.client().pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command.split())
-        return pipeline.execute()
-
-    return say
-
-
 def owners(info):
     return {as_map(holder)["owner"] for holder in as_map(info)["holders"]}
 
