@@ -4,13 +4,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* By less the two clocks, one of ms and one of µs, differ from look to look. */
+#define STEP_US 2000
+
 /* So much time lies between two drains that timers of others ring for. */
 #define APART_US 1000
 
 static struct {
     void (*drain)(RedisModuleCtx *ctx);
     bool set;
-    uint64_t at_us;      /* when it is to ring, monotonic */
+    uint64_t at_us;  /* when it is to ring, monotonic */
+    int64_t wall_us; /* how far the time of day was ahead of the monotonic clock when it was set */
     uint64_t rang_at_us; /* when the drain has run last */
     RedisModuleTimerID timer;
     size_t wakings; /* those that the server has yet to call */
@@ -57,16 +61,28 @@ static void wakeEventLoop(void) {
     RedisModule_EventLoopAddOneShot(onWaking, NULL);
 }
 
-void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms) {
-    uint64_t at_us = RedisModule_MonotonicMicroseconds() + (uint64_t)delay_ms * 1000;
-    if (alarm_state.set && alarm_state.at_us <= at_us) {
-        return;
-    }
+static void setTimer(RedisModuleCtx *ctx, uint64_t at_us, uint64_t now_us, int64_t wall_us) {
     if (alarm_state.set) {
         RedisModule_StopTimer(ctx, alarm_state.timer, NULL);
     }
+    int64_t delay_ms = at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0;
     alarm_state.set = true;
     alarm_state.at_us = at_us;
+    alarm_state.wall_us = wall_us;
     alarm_state.timer = RedisModule_CreateTimer(ctx, delay_ms, ring, NULL);
     wakeEventLoop();
+}
+
+/* The server's timers ring by the time of day. When that has stepped back, the one that is set rings
+ * as much later: then it is set anew. */
+void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    uint64_t at_us = now_us + (uint64_t)delay_ms * 1000;
+    int64_t wall_us = RedisModule_Milliseconds() * 1000 - (int64_t)now_us;
+    bool is_sooner = !alarm_state.set || at_us < alarm_state.at_us;
+    if (is_sooner) {
+        setTimer(ctx, at_us, now_us, wall_us);
+    } else if (alarm_state.wall_us - wall_us > STEP_US) {
+        setTimer(ctx, alarm_state.at_us, now_us, wall_us);
+    }
 }

@@ -108,6 +108,22 @@ def test_grows_when_the_clock_has_stepped_back(clock, make_server, lost):
     assert take(client) > third
 
 
+def test_drain_that_is_to_come_when_the_clock_steps_back_comes(clock, make_server):
+    """The server's timers ring by the time of day. While clients are paused the drain asks again and again."""
+    server = make_server()
+    take(server.control)
+    head = begin_to_wait(server.actor, "head", "FENCED")
+    waiter = begin_to_wait(server.actor, "w", "FENCED")
+    server.control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+    head.kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the head to leave")
+    clock.step_for(server, -3600)
+    server.let_pass(50)  # by now it would have come
+    server.control.execute_command("CLIENT", "UNPAUSE")
+    server.control.execute_command("FLUSHALL")
+    assert waiter.reply() > 0
+
+
 def test_grows_for_waiters_when_the_clock_has_stepped_back(clock, make_server):
     server = make_server()
     first = take(server.control)
