@@ -1,4 +1,4 @@
-"""Holds whose clients died before they heard of them: just these are given back, whatever else their owner has, or takes anew."""
+"""Holds whose clients died before they heard of them: just these go back, whatever else their owner has or takes."""
 
 import pytest
 
