@@ -151,6 +151,20 @@ def test_locks_are_handed_on_as_elsewhere(nodes, key, how):
     assert scene.c.reply() == 1
 
 
+def test_module_is_unloaded_when_nobody_waits_any_more(make_server):
+    """What looks after the slots once a second, while anybody waits, ends with the last wait."""
+    node = Node(make_server(cluster_enabled="yes"))
+    node.cluster("ADDSLOTSRANGE", 0, LAST)
+    wait_for(node.is_up, 20, "the cluster to be whole")
+    scene = Scene(node, "k")
+    for owner, waiter in (("oa", scene.b), ("ob", scene.c)):
+        assert scene.a.call("LOCK.RELEASE", "k", owner) == 0
+        assert waiter.reply() == 1
+    node.server.disconnect_clients()
+    wait_for(lambda: node.server.info("clients")["connected_clients"] == 1, what="the clients to be gone")
+    node.server.unload()
+
+
 def test_cluster_that_is_down_for_a_while_leaves_nobody_hanging(nodes, key):
     """Some servers answer their blocked clients CLUSTERDOWN, some let them wait; then grants follow."""
     one, _ = nodes

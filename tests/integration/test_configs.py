@@ -20,13 +20,16 @@ def test_defaults(client):
     assert client.config_get("lock.*") == CONFIGS
 
 
-GOOD = [("lock.default-lease", "1"), ("lock.default-lease", str(10**15)), ("lock.max-waiters", "0")]
-GOOD += [("lock.fair-reserve", "0"), ("lock.fair-reserve", str(10**15))]
-GOOD += [("lock.max-waiters", "1"), ("lock.redisson-interop", "yes"), ("lock.redisson-interop", "no")]
+LEAST = {"lock.default-lease": 1, "lock.token-retention": 1}
+LEAST |= dict.fromkeys(["lock.fair-reserve", "lock.session-grace", "lock.max-waiters"], 0)
+MOST = 10**15
+
+GOOD = [(name, str(value)) for name, least in LEAST.items() for value in (least, MOST)]
+GOOD += [("lock.redisson-interop", "yes"), ("lock.redisson-interop", "no")]
 GOOD += [(name, value) for name in ("lock.deadlock-detection", "lock.allow-unload") for value in ("yes", "no")]
-BAD = [("lock.default-lease", value) for value in ("0", "-1", str(10**15 + 1), str(2**63 - 1), "1.5", "x", "")]
-BAD += [("lock.fair-reserve", "-1"), ("lock.fair-reserve", "x")]
-BAD += [("lock.max-waiters", "-1"), ("lock.max-waiters", "x"), ("lock.redisson-interop", "2")]
+BAD = [(name, str(value)) for name, least in LEAST.items() for value in (least - 1, MOST + 1)]
+BAD += [("lock.default-lease", value) for value in ("-1", str(2**63 - 1), "1.5", "x", "")]
+BAD += [("lock.fair-reserve", "x"), ("lock.max-waiters", "x"), ("lock.redisson-interop", "2")]
 BAD += [("lock.deadlock-detection", "2"), ("lock.deadlock-detection", ""), ("lock.allow-unload", "1")]
 
 

@@ -135,6 +135,17 @@ def test_owner_on_hundreds_of_connections_is_one_owner_to_the_search(server):
     assert server.info("lock")["lock_deadlock_searches_cut"] == 0
 
 
+def test_key_of_another_type_keeps_no_lock_waiting_that_is_due_after_it(server, waits, at_once):
+    for key in "klm":
+        server.control.execute_command("LOCK.ACQUIRE", key, "x")
+    first, *others = (waits(f"LOCK.ACQUIRE {key} o") for key in "klm")
+    at_once("MULTI", "DEL k", "SET k v", "DEL l", "DEL m", "EXEC")
+    assert [waiter.reply() for waiter in others] == [1, 1]
+    assert first.is_blocked()
+    server.control.delete("k")
+    assert first.reply() == 1
+
+
 def assert_handed_on(server, actor):
     """The drain hands a lock on: it has worked through all that was due before."""
     assert server.control.execute_command("LOCK.ACQUIRE", "last", "o") == 1

@@ -340,6 +340,15 @@ def test_becoming_a_replica_with_waiters_leaves_nothing_in_memory(make_server, r
     server.unload()
 
 
+def test_becoming_a_replica_with_nothing_but_kept_places_leaves_nothing_in_memory(make_server):
+    """Though its new master never answers: nothing is flushed."""
+    server = make_server(lock_fair_reserve=HOUR)
+    hold(server)
+    lose(server, *ask_all(server, "ob", "oc"))
+    server.control.replicaof("127.0.0.1", 1)
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the places to be forgotten")
+
+
 def test_master_again_has_the_places_of_the_keys_only(make_server):
     server, master = make_server(lock_fair_reserve=HOUR), make_server(lock_fair_reserve=HOUR)
     hold(server)

@@ -38,6 +38,19 @@ def test_user_without_the_inner_command(server, as_user):
     assert server.control.hgetall("k") == {"o": "1"}
 
 
+def test_user_of_some_of_the_commands_that_block(server, as_user):
+    """Redis 7.0 keeps them from scripts; there they are run in another way, no less as the caller."""
+    hold(server)
+    server.control.rpush("l", "a", "b")
+    server.control.rpush("other", "a")
+    client = as_user("+lock.guard", "+brpop", "~k", "~l")
+    assert refuses(client, "BLPOP", "l", 0)
+    assert refuses(client, "BLMOVE", "l", "l", "LEFT", "RIGHT", 0)
+    assert refuses(client, "BRPOP", "other", 0)
+    assert server.control.lrange("l", 0, -1) == ["a", "b"] and server.control.exists("other")
+    assert guard(client, "BRPOP", "l", 0) == ["l", "b"]
+
+
 def test_user_without_the_guard(server, as_user):
     hold(server)
     client = as_user("+@all", "-lock.guard", "~*")

@@ -18,6 +18,18 @@ def test_oom_is_passed_on(client, server):
     assert guard(client, "LOCK.RELEASE", "k", "o") == 0
 
 
+@pytest.mark.parametrize("inner", ["BLMOVE l x LEFT LEFT 0", "BRPOPLPUSH l x 0"])
+def test_oom_is_passed_on_of_a_command_that_would_block(client, server, inner):
+    """Redis 7.0 keeps it from scripts; there it is run in another way."""
+    hold(server)
+    client.rpush("l", "a", "b")
+    client.config_set("maxmemory", 1)
+    with pytest.raises(ResponseError, match="^OOM "):
+        guard(client, *inner.split())
+    assert client.lrange("l", 0, -1) == ["a", "b"] and not client.exists("x")
+    assert guard(client, "BLPOP", "l", 0) == ["l", "a"]
+
+
 def test_readonly_on_a_replica(server, resp):
     hold(server)
     replica = server.start_replica()

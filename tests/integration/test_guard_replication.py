@@ -37,6 +37,26 @@ def test_replicated_as_the_inner_command(make_server):
     assert server.dump() == before
 
 
+def test_commands_that_would_block_reach_replicas_and_the_aof(make_server):
+    """Redis 7.0 keeps them from scripts; there they are run in another way."""
+    server = make_server(appendonly="yes")
+    replica = server.start_replica()
+    hold(server)
+    client = server.client()
+    client.rpush("l", *"abcd")
+    client.zadd("z", {"a": 1, "b": 2})
+    assert guard(client, "BLPOP", "l", 0) == ["l", "a"]
+    assert guard(client, "BLMOVE", "l", "m", "LEFT", "LEFT", 0) == "b"
+    assert guard(client, "BZPOPMIN", "z", 0)[1] == "a"
+    wait_for_sync(server, replica)
+    before = server.dump()
+    assert replica.dump() == before
+    assert client.lrange("l", 0, -1) == ["c", "d"]
+    server.kill()
+    server.start()
+    assert server.dump() == before
+
+
 def test_random_effects_are_the_same_on_the_replica(server):
     replica = server.start_replica()
     hold(server)

@@ -4,7 +4,7 @@ import pytest
 
 from harness import scaled_ms, wait_for
 from model.told import TOLD
-from model.waiting_scene import say
+from model.waiting_scene import HOUR, say
 from model.waiting_scene import wait_as  # noqa: F401
 from test_multi_lua import FAILURES, MUTATIONS, SAYS_NO_AT_ONCE, TAKE, WAIT
 
@@ -109,3 +109,23 @@ def test_percentiles_of_the_wait(make_server):
     values = [server.info("lock")["lock_" + name] for name in PERCENTILES]
     assert values == sorted(values)
     assert 0 < values[0] <= values[-1] <= longest
+
+
+def test_few_long_waits_show_in_the_highest_percentile_only(make_server):
+    """One wait in 301. It lasts as long as all others together, so none of them need be short."""
+    server = make_server()
+    quick, slow = server.actor(), server.actor()
+    say(server, f"LOCK.ACQUIRE k o PX {HOUR}")
+    slow.send("LOCK.ACQUIRE", "k", "slow", "BLOCK", 0)
+    slow.wait_blocked()
+    say(server, f"LOCK.ACQUIRE l o0 PX {HOUR}")
+    for number in range(300):
+        quick.send("LOCK.ACQUIRE", "l", f"o{number + 1}", "PX", HOUR, "BLOCK", 0)
+        quick.wait_blocked()
+        say(server, f"LOCK.RELEASE l o{number}")
+        assert quick.reply() == 1
+    server.let_pass(scaled_ms(20))
+    say(server, "LOCK.RELEASE k o")
+    assert slow.reply() == 1
+    p99, p99_9, longest = (server.info("lock")["lock_" + name] for name in PERCENTILES[1:])
+    assert p99 < p99_9 == longest

@@ -4,6 +4,7 @@ import pytest
 
 from harness import wait_for, wait_for_sync
 from harness.listener import Listener
+from model.waiting_scene import HOUR, say
 from test_multi_lua import MUTATIONS
 
 FREE = ("redisson_lock__channel:{k}", "0")
@@ -32,6 +33,21 @@ def test_redissons_channel(server, redisson, key):
     server.control.execute_command("LOCK.RELEASE", key, "o")
     channel = "redisson_lock__channel:" + (key if "{" in key else f"{{{key}}}")
     assert redisson.heard() == [(channel, "0")]
+
+
+@pytest.mark.parametrize("freed", ["LOCK.RELEASE k o", "LOCK.FORCE k", "LOCK.MRELEASE 1 k o"])
+def test_redisson_hears_of_a_lock_that_is_free_but_for_a_kept_place(server, actor, redisson, freed):
+    """The first in the fair queue has lost its connection, and may come back for a while."""
+    server.control.config_set("lock.fair-reserve", HOUR)
+    say(server, f"LOCK.ACQUIRE k o PX {HOUR}")
+    waiter = actor()
+    waiter.send("LOCK.FAIR", "k", "w", "BLOCK", 0)
+    waiter.wait_blocked().kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the place to be without a client")
+    say(server, freed)
+    assert redisson.heard() == [FREE]
+    assert server.info("lock")["lock_contended_locks"] == 1
+    assert actor().call("LOCK.FAIR", "k", "w") == 1
 
 
 def test_redisson_hears_nothing_any_more(server, redisson):

@@ -201,6 +201,16 @@ TAKING = dict(
         free("k", "m"),
         held("l", "oa", 2147483647),
     ],
+    what_can_never_be_is_not_waited_for_behind_another=[
+        ("a", "LOCK.RWREAD l oa", 1),
+        ("z", "HSET m oa 2147483647", 1),
+        one("b", "k", 1),
+        one("b", "n", 1),
+        takes("a", "k l n", error("DEADLOCK", "oa waits for l held by oa"), "BLOCK", "0"),
+        takes("a", "n m k", error("ERR"), "BLOCK", "0"),
+        queue("k"),
+        queue("n"),
+    ],
     one_key_is_no_lock=[
         ("z", "SET m x", "OK"),
         takes("a", "k l m", error("WRONGTYPE")),
