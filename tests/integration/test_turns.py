@@ -196,3 +196,15 @@ def test_release_goes_on_where_places_are_written_down_still(server, at_once):
     assert crowd.sockets[0].recv(100) == b":1\r\n"
     wait_for(lambda: server.control.zcard("lock:queue:{k}") == 999, 30, "all other places to be written down")
     assert server.control.zscore("lock:queue:{k}", "o0") is None
+
+
+def test_places_are_forgotten_by_turns_when_the_server_becomes_a_replica(make_server):
+    """They are the master's to keep from then on."""
+    server = make_server(lock_fair_reserve=LONG)
+    pipeline = server.control.pipeline(transaction=False)
+    for number in range(MANY):
+        pipeline.execute_command("LOCK.ACQUIRE", f"k{number}", "w", "PX", LONG)
+    pipeline.execute()
+    crowd_of(server, f"LOCK.FAIR k# o PX {LONG} BLOCK 0")
+    server.control.execute_command("REPLICAOF", "127.0.0.1", 1)
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, 30, "all places to be forgotten")
