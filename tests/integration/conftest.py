@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from harness import Launch, Server, valgrind
+from harness.clock import Clock
 from harness.quiet import room
 from harness.reset import Baseline
 from harness.waiting import set_scale
@@ -186,6 +187,12 @@ def server(_shared):
     """A server that is as good as new; the test may do with it what it likes, except end it."""
     yield _shared.get()
     _shared.clean()
+
+
+@pytest.fixture
+def clock(tmp_path, monkeypatch):
+    """The time of day of the servers that the test makes: harness/clock.py."""
+    return Clock(tmp_path, monkeypatch)
 
 
 # Clients

@@ -62,6 +62,15 @@ def test_grows_when_the_token_has_expired(client, server):
     assert take(client) > first  # a re-entry, or a new one: the token is lost in any case
 
 
+def test_tokens_tell_microseconds(client, server):
+    """Each is taken in a millisecond of its own: within one they would differ in any case."""
+    tokens = []
+    for n in range(10):
+        tokens.append(take(client, key=f"k{n}"))
+        wait_for(lambda: server.now_ms() > tokens[-1] // 1000, what="the next millisecond")
+    assert any(token % 1000 for token in tokens)
+
+
 def test_grows_among_all_commands_and_many_at_once(client):
     tokens = []
     for n in range(100):

@@ -68,6 +68,18 @@ def test_time_out_is_counted(server, actor):
         assert actor().call("LOCK.ACQUIRE", "k", "w", "BLOCK", 1) is None
 
 
+def test_end_of_a_place_that_was_kept_is_no_time_out(server, actor):
+    """Whoever waited there has been counted when the connection closed."""
+    server.control.config_set("lock.fair-reserve", scaled_ms(60))
+    say(server, TAKE)
+    with counts(server, clients_gone=1):
+        waiter = actor()
+        waiter.send("LOCK.FAIR", "k", "w", "BLOCK", 0)
+        waiter.wait_blocked()
+        waiter.kill_socket()
+        wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the place to end")
+
+
 def test_lost_client_is_counted(server, wait_as):
     say(server, TAKE)
     waiter = wait_as()

@@ -3,9 +3,10 @@
 import pytest
 from redis.exceptions import ResponseError
 
+from harness import wait_for
 from harness.schedule import as_map
-from test_rw_leases import LEASES, LONG, LONGER, SHORT, all_agree, end_of, holders, leases, until, wait
-from test_rw_leases import no_expiry_by_the_server, say
+from test_rw_leases import LEASES, LONG, LONGER, SHORT, all_agree, end_of, holders, leases, takes, until
+from test_rw_leases import no_expiry_by_the_server, say, wait
 
 __all__ = ["no_expiry_by_the_server", "say", "wait"]  # fixtures
 
@@ -67,6 +68,35 @@ def test_PERSIST_by_hand_is_a_lock_without_an_end(server, say):
     assert say("PTTL k") == -1
     assert say("LOCK.RENEW k b PX 40000") == 1
     assert 40000 < say("PTTL k") <= 50000
+    assert all_agree(server)
+
+
+@pytest.mark.parametrize("ms", [20_000, LONG], ids=["shorter", "longer"])
+def test_PEXPIRE_by_hand_stays_the_others_lease_when_one_is_renewed(server, say, ms):
+    two_readers(server)
+    say("PEXPIRE k 50000")
+    end = end_of(server)
+    with takes(server, "a", ms):
+        assert say(f"LOCK.RENEW k a PX {ms}") == 1
+    assert leases(server)["b"] == end
+    assert all_agree(server)
+
+
+@pytest.mark.parametrize("leaves", ["by LOCK.RELEASE", "with its connection"])
+def test_PEXPIREAT_by_hand_stays_everybodys_lease_when_one_leaves(server, say, actor, leaves):
+    """It is when b's lease was to end: without c's, what is written down would seem to be right again."""
+    server.control.config_set("lock.session-grace", SHORT)
+    server.control.config_set("lock.default-lease", 2 * LONGER)
+    two_readers(server)
+    c = actor()
+    assert c.call("LOCK.RWREAD", "k", "c", "SESSION") == 1
+    end = leases(server)["b"]
+    say(f"PEXPIREAT k {end}")
+    if leaves == "by LOCK.RELEASE":
+        assert c.call("LOCK.RELEASE", "k", "c") == 0
+    c.kill_socket()
+    wait_for(lambda: not server.control.hexists("k", "c"), 10, "c's hold to be given back")
+    assert leases(server) == {"a": end, "b": end}
     assert all_agree(server)
 
 

@@ -7,6 +7,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from harness import wait_for
+from harness.schedule import as_map
 from model.session_scene import COMMANDS, GRACE, LONG, begin_to_wait, each_command, each_way_to_die, grace_passes
 from model.session_scene import holders, wait_free, wait_noticed
 from model.session_scene import long_grace, server  # noqa: F401
@@ -32,6 +33,21 @@ def test_free_after_the_grace_when_nobody_waits(server, actor):
     server.disconnect_clients()
     wait_for(lambda: server.control.dbsize() == 0, 10, "all to be released")
     assert server.dump() == {}
+
+
+def test_lease_of_another_reader_stays_its_own(server, actor):
+    """The session's ends later, until it is given back: then the key ends with the other one."""
+    server.control.config_set("lock.default-lease", 3 * LONG)
+    a = actor()
+    a.call("LOCK.RWREAD", "k", "o", "SESSION")
+    assert server.control.execute_command("LOCK.RWREAD", "k", "other", "PX", LONG) == 1
+    end = server.control.zscore("lock:lease:{k}", "other")
+    a.kill_socket()
+    wait_for(lambda: set(holders(server)) == {("other", "read")}, 10, "the session's hold to be given back")
+    ends = [server.control.execute_command("PEXPIRETIME", key) for key in ("k", "lock:lease:{k}")]
+    assert ends == [end, end]
+    (other,) = as_map(server.control.execute_command("LOCK.INFO", "k"))["holders"]
+    assert as_map(other)["pttl"] <= LONG
 
 
 def test_not_before_the_grace(server, actor, long_grace):

@@ -1,8 +1,8 @@
 """Sessions on a replica, after a promotion, a demotion, a restart, and without the module."""
 
 from harness import scaled_ms, wait_for_sync
-from model.session_scene import COMMANDS, GRACE, LEASE, each_command, holders, leases_pass, session, sessions, wait_free
-from model.session_scene import server, short_leases  # noqa: F401
+from model.session_scene import COMMANDS, GRACE, LEASE, each_command, holders, leases_pass, session, sessions
+from model.session_scene import server, short_leases, wait_free  # noqa: F401
 
 
 def test_replica_follows_renewals_and_releases(server, actor, short_leases):
@@ -102,6 +102,21 @@ def test_demoted_for_a_moment_it_has_no_sessions(make_server):
     assert server.control.exists("k", "l") == 2
     assert b.call("LOCK.RENEW", "l", "o", "SESSION") == 1
     assert session(server, "l") == b.client_id
+
+
+def test_demoted_for_a_moment_it_gives_nothing_back(make_server):
+    """The connection has closed before, and its grace ends after: all is said in one packet."""
+    grace = scaled_ms(500)
+    server = make_server(lock_session_grace=grace)
+    a = server.actor()
+    a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    pipeline = server.control.pipeline(transaction=False)
+    for command in (f"CLIENT KILL ID {a.client_id}", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"):
+        pipeline.execute_command(*command.split())
+    pipeline.execute()
+    assert sessions(server) == 0
+    server.let_pass(2 * grace)
+    assert server.control.hgetall("k") == {"o": "1"}
 
 
 def test_unload_is_refused_or_leaves_the_hold_to_its_lease(make_server):

@@ -152,6 +152,19 @@ def test_flush_of_more_locks_than_a_turn_can_work_off(server, at_once):
     assert server.control.dbsize() == count
 
 
+def test_lock_that_is_free_behind_more_than_a_turn_can_look_at(server, at_once):
+    """All are due at once; only the last one can be given to somebody."""
+    pipeline = server.control.pipeline(transaction=False)
+    for number in range(MANY):
+        pipeline.execute_command("LOCK.ACQUIRE", f"k{number}", "w", "PX", LONG)
+    pipeline.execute()
+    crowd = crowd_of(server, f"LOCK.ACQUIRE k# o PX {LONG} BLOCK 0")
+    server.all_searched(60)
+    at_once("MULTI", *(f"PEXPIRE k{number} {LONG}" for number in range(MANY - 1)), f"DEL k{MANY - 1}", "EXEC")
+    crowd.expect_waiting(MANY - 1)
+    assert crowd.sockets[-1].recv(100) == b":1\r\n"
+
+
 def test_mrelease_that_hands_on_more_than_a_turn_can(server):
     keys = [f"k{number}" for number in range(400)]
     server.control.execute_command("LOCK.MACQUIRE", len(keys), *keys, "w", "PX", LONG)
@@ -183,3 +196,15 @@ def test_release_goes_on_where_places_are_written_down_still(server, at_once):
     assert crowd.sockets[0].recv(100) == b":1\r\n"
     wait_for(lambda: server.control.zcard("lock:queue:{k}") == 999, 30, "all other places to be written down")
     assert server.control.zscore("lock:queue:{k}", "o0") is None
+
+
+def test_places_are_forgotten_by_turns_when_the_server_becomes_a_replica(make_server):
+    """They are the master's to keep from then on."""
+    server = make_server(lock_fair_reserve=LONG)
+    pipeline = server.control.pipeline(transaction=False)
+    for number in range(MANY):
+        pipeline.execute_command("LOCK.ACQUIRE", f"k{number}", "w", "PX", LONG)
+    pipeline.execute()
+    crowd_of(server, f"LOCK.FAIR k# o PX {LONG} BLOCK 0")
+    server.control.execute_command("REPLICAOF", "127.0.0.1", 1)
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, 30, "all places to be forgotten")
