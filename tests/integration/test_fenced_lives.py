@@ -9,7 +9,6 @@ import pytest
 
 from harness import wait_for_sync
 from model.fenced_scene import TOKEN, begin_to_wait, each_command, take
-from test_fenced_clock import clock  # noqa: F401
 from test_fenced_growth import stopped
 
 LONG = ("EX", 600)
@@ -165,7 +164,7 @@ def test_swap_while_a_fenced_client_waits(make_server):
     assert grows_once(client, old, new)
 
 
-def test_re_entry_keeps_its_token_while_the_clock_steps_back(clock, make_server):  # noqa: F811
+def test_re_entry_keeps_its_token_while_the_clock_steps_back(clock, make_server):
     server = make_server()
     token = alice(server.control)
     for hours in (-1, -2, 0):
@@ -174,7 +173,7 @@ def test_re_entry_keeps_its_token_while_the_clock_steps_back(clock, make_server)
 
 
 @pytest.mark.parametrize("life", ["DEBUG RELOAD NOSAVE", "SWAPDB 0 1"])
-def test_new_life_while_the_clock_has_stepped_back(clock, make_server, life):  # noqa: F811
+def test_new_life_while_the_clock_has_stepped_back(clock, make_server, life):
     server = make_server()
     client = server.control
     old = alice(client)
