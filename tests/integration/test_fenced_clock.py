@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import wait_for
 from model.fenced_scene import TOKEN, begin_to_wait, take
 
 LOSSES = {"nothing": "PING", "release": "LOCK.RELEASE k o", "token": f"DEL {TOKEN}", "everything": "FLUSHALL"}
