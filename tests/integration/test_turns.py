@@ -175,6 +175,7 @@ def test_mrelease_that_hands_on_more_than_a_turn_can(server):
 
 
 def test_places_of_a_fair_queue_are_written_down_again_by_turns(server, at_once):
+    server.control.config_set("lock.fair-reserve", 0)  # no place outlives the crowd
     server.control.execute_command("LOCK.FAIR", "k", "w", "PX", LONG)
     crowd = crowd_of(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", 1000)
     before = server.control.zrange("lock:queue:{k}", 0, -1, withscores=True)
@@ -190,6 +191,7 @@ def test_places_of_a_fair_queue_are_written_down_again_by_turns(server, at_once)
 
 
 def test_release_goes_on_where_places_are_written_down_still(server, at_once):
+    server.control.config_set("lock.fair-reserve", 0)  # no place outlives the crowd
     server.control.execute_command("LOCK.FAIR", "k", "w", "PX", LONG)
     crowd = crowd_of(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", 1000)
     at_once("MULTI", "FLUSHALL", "LOCK.ACQUIRE k z", "LOCK.RELEASE k z", "EXEC")
