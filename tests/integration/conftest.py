@@ -34,6 +34,9 @@ def pytest_addoption(parser):
     group = parser.getgroup("servers")
     group.addoption("--server", help="the server program (default: $SERVER, redis-server, valkey-server)")
     group.addoption("--module", help="the module (default: $MODULE, lock.so at the top level)")
+    group.addoption(
+        "--slowness", type=float, default=os.environ.get("SLOWNESS", 1), help="so many times longer everything may take"
+    )
     group.addoption("--valgrind", action="store_true", help="run every server under Valgrind")
     group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
 
@@ -42,10 +45,10 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     RUNS.mkdir(parents=True, exist_ok=True)
     _allow_many_sockets()
-    if config.getoption("--valgrind"):
-        set_scale(valgrind.SLOWDOWN)
-        if config.getoption("timeout", None) is None:
-            config.option.timeout = 120 * valgrind.SLOWDOWN
+    scale = config.getoption("--slowness") * (valgrind.SLOWDOWN if config.getoption("--valgrind") else 1)
+    set_scale(scale)
+    if config.getoption("timeout", None) is None:
+        config.option.timeout = 120 * scale
 
 
 def _allow_many_sockets():

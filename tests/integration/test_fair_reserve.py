@@ -3,7 +3,6 @@
 Grants are timed by the lease, which counts from the grant, on the server's own clock.
 """
 
-import statistics
 import time
 
 import pytest
@@ -11,11 +10,12 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from harness import scaled_ms, wait_for, wait_for_sync
 from harness.schedule import as_map
+from harness.yardstick import Yardstick
 from model.fair_scene import ENDS, HOUR, QUEUE, ask, ask_all, detached, granted_ms, hold, holder, lose, order, release
 from model.fair_scene import server, wait_nothing_left, waiters, written, written_is_right  # noqa: F401
 
 RESERVE = scaled_ms(400)
-LATEST = scaled_ms(300)  # so much later than the reserve's end on a busy machine
+LATEST = scaled_ms(2000)  # so much later than the reserve's end on a busy machine
 
 
 def set_reserve(server, ms):
@@ -61,7 +61,7 @@ def test_dead_head_is_skipped_when_its_reserve_is_over(short):
 
 @pytest.mark.timing
 def test_dead_head_is_skipped_soon(short):
-    late = []
+    late, machine = [], Yardstick(short)
     for _ in range(11):
         set_reserve(short, 60)
         hold(short)
@@ -72,8 +72,9 @@ def test_dead_head_is_skipped_soon(short):
         assert waits.reply() == 1
         late.append(granted_ms(short) - end)
         release(short, "oc")
+        machine.measure()
     assert min(late) >= 0
-    assert statistics.median(late) <= 5, late
+    assert machine.allows(late, 5), late
 
 
 def test_dead_in_the_middle_is_skipped_when_its_turn_comes_before_the_end(short):

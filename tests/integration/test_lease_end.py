@@ -10,7 +10,7 @@ import pytest
 from harness import scaled_ms, wait_for
 from harness.schedule import error, matches
 
-SOON_MS = 1000
+SOON_MS = 3000
 LONG, SHORT = 600_000, scaled_ms(300)
 OTHER_DB = 9
 

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 from harness import scaled_ms, wait_for
 from harness.schedule import as_map
 
-SOON_MS = 1000
+SOON_MS = 3000
 LONG, LONGER = 600_000, 1_200_000
 SHORT, LESS_SHORT = scaled_ms(150), scaled_ms(300)
 LEASES = "lock:lease:{k}"

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from harness import code_of, scaled, scaled_ms, wait_for
+from harness.yardstick import Yardstick
 from model.session_scene import GRACE, LEASE, LONG, begin_to_wait, holders, leases_pass, session, wait_free
 
 # Says what it reads, line by line, each on the connection that the line names, and prints the replies.
@@ -91,8 +92,8 @@ def test_killed_process_loses_its_session_hold(server, actor, process):
 
 @pytest.mark.timing
 def test_killed_process_is_followed_within_milliseconds_of_the_grace(server, actor, process):
-    taken = []
-    for n in range(5):
+    taken, machine = [], Yardstick(server)
+    for n in range(9):
         client = process()
         assert client.say(f"LOCK.ACQUIRE k{n} o SESSION") == ":1"
         waiter = begin_to_wait(actor, f"w{n}", key=f"k{n}")
@@ -100,8 +101,9 @@ def test_killed_process_is_followed_within_milliseconds_of_the_grace(server, act
         client.signal(signal.SIGKILL)
         assert waiter.reply() == 1
         taken.append(server.now_ms() - before - GRACE)
+        machine.measure()
     # Its death is the kernel's: 5 ms are the module's, the rest is what a busy machine adds.
-    assert sorted(taken)[2] <= 15, taken
+    assert machine.allows(taken, 15), taken
 
 
 def test_killed_waiter_gets_nothing(server, actor, process):

@@ -57,7 +57,7 @@ def test_promoted_replica_binds_it_again(make_server):
 
 
 def test_restart_bounds_it_by_the_lease(make_server):
-    server = make_server(appendonly="yes", lock_default_lease=scaled_ms(1000))
+    server = make_server(appendonly="yes", lock_default_lease=scaled_ms(3000))
     server.actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
     before = server.dump()
     server.kill()

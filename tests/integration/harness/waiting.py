@@ -6,7 +6,7 @@ _scale = 1.0
 
 
 def set_scale(factor):
-    """Makes every time limit `factor` times longer: for servers under Valgrind."""
+    """Makes every time limit `factor` times longer: for servers under Valgrind, or a slow machine."""
     global _scale
     _scale = float(factor)
 
