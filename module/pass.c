@@ -119,7 +119,9 @@ static int64_t earlier(int64_t a, int64_t b) {
 /* What every use of a lock in memory ends with: the keys are as memory is, and the next look is set.
  * What the turn was too short for, the drain goes on with. */
 static void settle(struct holds *holds, struct lock *lock, bool done) {
-    bool written = fairnessWriteDown(holds->ctx, lock, holds->now_ms);
+    /* What a flush took away is not written again place by place before it is known who is over. */
+    bool flush_goes_on = !done && (lock->notes & CONTENDED_FLUSHED);
+    bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
     contendedClearDue(lock);
     lock->is_cut = !done || !written;
     int64_t look_ms = earlier(holdsNextEnd(holds), fairnessNextLook(lock));

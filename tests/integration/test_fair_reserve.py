@@ -207,7 +207,7 @@ def test_new_config_counts_for_whoever_dies_from_now_on(short):
     set_reserve(short, HOUR)
     lose(short, first)
     set_reserve(short, RESERVE)
-    lose(short, second)
+    second.kill_socket()
     wait_for(lambda: order(short) == ["ob", "od"], what="the short reserve to end")
     assert end_of(short, "ob") > short.now_ms() + HOUR // 2
 
