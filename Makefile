@@ -12,10 +12,14 @@ COMPILE     = $(CC) -std=c11 $(WARNINGS) $(CFLAGS) -MMD -MP
 SANITIZE    = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 # Floors 0 and 1 of docs/design.md, which need no server.
-UNIT_SOURCES = $(wildcard $(patsubst %,module/%.c,hashmap histogram clusternodes rules waitqueue waitgraph waitedfor waitpath waitsearch)) \
+UNIT_SOURCES = $(wildcard $(patsubst %,module/%.c,hashmap histogram clusternodes rules waitqueue waitgraph waitedfor waitpath waitsearch queuecheck)) \
                $(wildcard tests/unit/support/*.c)
 UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test_*.c))
-OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(wildcard module/*.c))
+SOURCES      = $(wildcard module/*.c)
+# The checking build asserts the invariants after every use of a lock, and has failpoints: CONTRIBUTING.md.
+CHECKING     = module/lockcheck.c module/queuecheck.c module/failpoint.c
+OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
+CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
 BENCH        = build/bench/lockbench
 # Not redismodule.h, which is a list: one item a line, however long.
 C_FILES      = $(wildcard module/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch])
@@ -28,16 +32,22 @@ export PATH := $(PATH):$(CURDIR)/build/servers
         header-check bench clean distclean help FORCE
 .DELETE_ON_ERROR:
 
-all: lock.so ## build lock.so (the default)
+all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
 
 lock.so: $(OBJECTS)
 	$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(OBJECTS)
 
+build/checked/lock.so: $(CHECKED_OBJECTS)
+	$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(CHECKED_OBJECTS)
+
 build/obj/%.o: module/%.c build/obj/flags
 	$(COMPILE) -fPIC -fvisibility=hidden -I. -c -o $@ $<
 
+build/checked/%.o: module/%.c build/checked/flags
+	$(COMPILE) -DCHECKED -fPIC -fvisibility=hidden -I. -c -o $@ $<
+
 # Changes when the compiler or a flag does, or a file comes or goes, and so makes all be built again.
-build/obj/flags build/unit/flags build/bench/flags: FORCE
+build/obj/flags build/checked/flags build/unit/flags build/bench/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LDFLAGS) $(OBJECTS)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(OBJECTS)' > $@
 
@@ -60,9 +70,12 @@ fuzz: ## run the fuzz tests among the unit tests for longer (FUZZ_STEPS=1000000,
 build/unit/%: tests/unit/%.c $(UNIT_SOURCES) build/unit/flags
 	$(COMPILE) $(SANITIZE) -Imodule -Itests/unit -o $@ $< $(UNIT_SOURCES) -lcmocka
 
-integration: lock.so ## run the integration tests (SERVER=redis-server, PYTEST_ARGS=)
+# The module that the integration tests load.
+MODULE ?= build/checked/lock.so
+
+integration: $(MODULE) ## run the integration tests with the checking build (MODULE=lock.so: what users load; SERVER=redis-server, PYTEST_ARGS=)
 	@tools/setup test
-	$(PYTEST)
+	MODULE=$(MODULE) $(PYTEST)
 
 # Valgrind takes its time. Left out is what walks, many times over, paths that other files walk too, and what differs
 # in the protocol only, which the module does not know; and what starts a server, or several, for each test.
@@ -112,7 +125,7 @@ $(BENCH): $(wildcard bench/*.[ch]) build/bench/flags
 	$(COMPILE) -o $@ $(filter %.c,$^) -lhiredis -lm
 
 clean: ## remove what was built
-	rm -rf lock.so build/obj build/unit build/bench build/run build/tests
+	rm -rf lock.so build/obj build/checked build/unit build/bench build/run build/tests
 
 distclean: clean ## remove everything that is not in the repository, the Python environment and the servers too
 	rm -rf build tests/.pytest_cache
@@ -121,4 +134,4 @@ distclean: clean ## remove everything that is not in the repository, the Python 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
--include $(OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH:=.d)
+-include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH:=.d)

@@ -54,6 +54,8 @@ typedef long long (*RedisModuleConfigGetNumericFunc)(const char *name, void *pri
 typedef int (*RedisModuleConfigSetNumericFunc)(const char *name, long long val, void *privdata, RedisModuleString **err);
 typedef int (*RedisModuleConfigGetBoolFunc)(const char *name, void *privdata);
 typedef int (*RedisModuleConfigSetBoolFunc)(const char *name, int val, void *privdata, RedisModuleString **err);
+typedef RedisModuleString *(*RedisModuleConfigGetStringFunc)(const char *name, void *privdata);
+typedef int (*RedisModuleConfigSetStringFunc)(const char *name, RedisModuleString *val, void *privdata, RedisModuleString **err);
 typedef int (*RedisModuleConfigApplyFunc)(RedisModuleCtx *ctx, void *privdata, RedisModuleString **err);
 
 /* Since 7.2, for AddPostNotificationJob. */
@@ -193,7 +195,7 @@ typedef void (*RedisModulePostNotificationJobFunc)(RedisModuleCtx *ctx, void *pd
 #define REDISMODULE_NOTIFY_MODULE (1 << 13)   /* what modules announce themselves */
 #define REDISMODULE_NOTIFY_NEW (1 << 14)
 
-/* ---- Configs: flags for RegisterNumericConfig and RegisterBoolConfig ---- */
+/* ---- Configs: flags for RegisterNumericConfig, RegisterBoolConfig, RegisterStringConfig ---- */
 
 #define REDISMODULE_CONFIG_DEFAULT 0
 #define REDISMODULE_CONFIG_IMMUTABLE (1ULL << 0)    /* only in the configuration file or at load */
@@ -606,6 +608,9 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
     X(int, RegisterBoolConfig, (RedisModuleCtx *ctx, const char *name, int default_val, unsigned int flags, \
                               RedisModuleConfigGetBoolFunc getfn, RedisModuleConfigSetBoolFunc setfn, \
                               RedisModuleConfigApplyFunc applyfn, void *privdata)) \
+    X(int, RegisterStringConfig, (RedisModuleCtx *ctx, const char *name, const char *default_val, unsigned int flags, \
+                                RedisModuleConfigGetStringFunc getfn, RedisModuleConfigSetStringFunc setfn, \
+                                RedisModuleConfigApplyFunc applyfn, void *privdata)) \
     X(int, LoadConfigs, (RedisModuleCtx *ctx)) \
     \
     /* INFO: the module's part of it, and reading the server's. */ \

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "failpoint.h"
 #include "mem.h"
 #include "server.h"
 
@@ -26,6 +27,7 @@ static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     (void)argv;
     (void)argc;
     struct answer *answer = RedisModule_GetBlockedClientPrivateData(ctx);
+    (void)failpoint(FAILPOINT_REPLY);
     answer->delivered = true;
     switch (answer->kind) {
     case ANSWER_NUMBER:
@@ -58,6 +60,9 @@ RedisModuleBlockedClient *answersBlock(RedisModuleCtx *ctx, RedisModuleCmdFunc o
                                        RedisModuleDisconnectFunc onDisconnect) {
     /* Time-out 0: deadlines are our own timers, because the server's come up to 100 ms late and
      * race with unblocking. */
+    if (failpoint(FAILPOINT_BLOCK)) {
+        return NULL;
+    }
     RedisModuleBlockedClient *bc = RedisModule_BlockClient(
         ctx, onReply, serverCanUnblockByCommand() ? onUnblock : NULL, onFree, 0);
     if (bc) {

@@ -2,6 +2,8 @@
  */
 #include "config.h"
 
+#include "failpoint.h"
+
 #include <stddef.h>
 
 /* Long enough for everybody, and added to the time of day it does not overflow. */
@@ -79,7 +81,8 @@ int configLoad(RedisModuleCtx *ctx) {
             return REDISMODULE_ERR;
         }
     }
-    return RedisModule_LoadConfigs(ctx);
+    return failpointRegister(ctx) == REDISMODULE_OK ? RedisModule_LoadConfigs(ctx)
+                                                    : REDISMODULE_ERR;
 }
 
 long long configDefaultLeaseMs(void) {

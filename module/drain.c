@@ -7,6 +7,7 @@
 #include "alarm.h"
 #include "contended.h"
 #include "deadlock.h"
+#include "failpoint.h"
 #include "grant.h"
 #include "pass.h"
 #include "redirect.h"
@@ -94,6 +95,7 @@ static void forgetLostGrants(void) {
 /* Returns whether the lock could be looked at; if not it is still due. */
 static bool passOrPostpone(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lock->db);
+    (void)failpoint(FAILPOINT_DRAIN_LOCK);
     switch (serverConsentTo(ctx, lock->name)) {
     case SERVER_ACCEPTS:
         passRun(ctx, lock, now_ms);
@@ -167,6 +169,7 @@ static void forgetWaits(RedisModuleCtx *ctx) {
 
 static void work(RedisModuleCtx *ctx) {
     int64_t now_ms = RedisModule_Milliseconds();
+    (void)failpoint(FAILPOINT_DRAIN_BEGUN);
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:
         giveLostGrantsBack(ctx, now_ms);

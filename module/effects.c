@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "config.h"
+#include "failpoint.h"
 #include "server.h"
 
 static enum { LISTENERS_UNKNOWN, LISTENERS_NONE, LISTENERS_SOME } listeners = LISTENERS_UNKNOWN;
@@ -34,7 +35,9 @@ static bool infoSaysZero(RedisModuleCtx *ctx, const char *section, const char *f
     return error == REDISMODULE_OK && value == 0;
 }
 
+/* Asked before each announcement, when the key has been changed. */
 static bool somebodyListens(RedisModuleCtx *ctx) {
+    (void)failpoint(FAILPOINT_EFFECT);
     if (listeners == LISTENERS_UNKNOWN) {
         bool none = !serverIsCluster() && infoSaysZero(ctx, "persistence", "aof_enabled") &&
                     infoSaysZero(ctx, "replication", "connected_slaves") &&

@@ -3,6 +3,7 @@
 
 #include "config.h"
 #include "effects.h"
+#include "failpoint.h"
 
 /* A ticket below this is no time of ours: as one it lies before 2002. */
 #define LEAST_TICKET INT64_C(1000000000000000)
@@ -93,6 +94,7 @@ static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleStrin
 void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
                   int64_t expire_ms) {
     setScore(fq, fq->queue, fq->names.queue, owner, ticket, expire_ms);
+    (void)failpoint(FAILPOINT_FAIR_BETWEEN);
     setScore(fq, fq->timeout, fq->names.timeout, owner, end_ms, expire_ms);
 }
 

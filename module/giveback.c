@@ -2,6 +2,7 @@
 #include "giveback.h"
 
 #include "effects.h"
+#include "failpoint.h"
 #include "sessions.h"
 #include "stats.h"
 #include "take.h"
@@ -44,6 +45,7 @@ static void unbindIfGone(struct holds *holds, RedisModuleString *owner) {
 }
 
 int64_t givebackHold(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+    (void)failpoint(FAILPOINT_GIVEBACK_BEGUN);
     int64_t left = holdsGiveBack(holds, owner, mode);
     if (left >= 0) {
         statsCount(STATS_RELEASES);
@@ -51,6 +53,7 @@ int64_t givebackHold(struct holds *holds, RedisModuleString *owner, enum lockMod
     if (left == 0) {
         unbindIfGone(holds, owner);
         effectsEvent(holds->ctx, holds->name, "lock.released");
+        (void)failpoint(FAILPOINT_GIVEBACK_DONE);
     }
     return left;
 }

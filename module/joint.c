@@ -1,6 +1,7 @@
 /* See joint.h. */
 #include "joint.h"
 
+#include "failpoint.h"
 #include "mem.h"
 #include "server.h"
 #include "stats.h"
@@ -102,6 +103,7 @@ void jointTake(struct joint *joint, const struct take *take) {
     for (size_t i = 0; i < joint->count; i++) {
         int64_t count = takeHold(joint->keys[i].holds, take, joint->keys[i].verdict);
         RedisModule_Assert(count > 0); /* all have been judged, and no key comes twice */
+        (void)failpoint(FAILPOINT_JOINT_BETWEEN);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "effects.h"
 #include "fairness.h"
 #include "joint.h"
+#include "lockcheck.h"
 #include "rules.h"
 #include "stats.h"
 #include "take.h"
@@ -126,6 +127,7 @@ static void settle(struct holds *holds, struct lock *lock, bool done) {
     lock->is_cut = !done || !written;
     int64_t look_ms = earlier(holdsNextEnd(holds), fairnessNextLook(lock));
     contendedWatch(holds->ctx, lock, look_ms, holds->now_ms);
+    lockcheckAfterPass(holds, lock, look_ms);
     if (lock->is_cut) {
         lock->in_use = false;
         contendedMarkDue(holds->ctx, lock);

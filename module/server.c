@@ -3,6 +3,8 @@
 
 #include "server.h"
 
+#include "failpoint.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -108,6 +110,9 @@ static int refusal(RedisModuleCallReply *reply) {
 }
 
 enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name) {
+    if (failpoint(FAILPOINT_CONSENT)) {
+        return SERVER_REFUSES;
+    }
     /* A write that no type of key refuses, and that changes no key: an expiry that may only be put
      * off is never set to the first millisecond of all. "S" has the server apply to it what it
      * applies to a script's writes. */

@@ -11,6 +11,7 @@
 #include "config.h"
 #include "contended.h"
 #include "effects.h"
+#include "failpoint.h"
 #include "holds.h"
 #include "pass.h"
 #include "server.h"
@@ -55,10 +56,12 @@ static void giveBack(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleSt
 static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
     struct holds holds;
     RedisModule_SelectDb(ctx, binding->db);
+    (void)failpoint(FAILPOINT_RENEW_BEGUN);
     enum holdsShape shape = holdsOpen(&holds, ctx, binding->name, now_ms, KEY_TO_WRITE);
     bool holds_it =
         shape == HOLDS_MOVING || holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
     holdsClose(&holds);
+    (void)failpoint(FAILPOINT_RENEW_DONE);
     return holds_it;
 }
 

@@ -2,7 +2,9 @@
 #include "take.h"
 
 #include "effects.h"
+#include "failpoint.h"
 #include "fence.h"
+#include "lockcheck.h"
 #include "sessions.h"
 #include "untold.h"
 
@@ -36,12 +38,15 @@ static void beginAnew(struct holds *holds, const struct take *take) {
 }
 
 int64_t takeHold(struct holds *holds, const struct take *take, enum verdict verdict) {
+    (void)failpoint(FAILPOINT_TAKE_BEGUN);
     int64_t count = holdsTake(holds, take->owner, take->mode, take->lease_ms);
     if (count == 0) {
         return 0;
     }
+    (void)failpoint(FAILPOINT_TAKE_WRITTEN);
     effectsEvent(holds->ctx, holds->name, "lock.granted");
     if (verdict == VERDICT_GRANT) {
+        lockcheckAfterGrant(holds, take->owner, take->mode);
         beginAnew(holds, take);
     }
     if (take->session) {

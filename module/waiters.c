@@ -4,6 +4,7 @@
 #include "alarm.h"
 #include "answers.h"
 #include "config.h"
+#include "failpoint.h"
 #include "fairqueue.h"
 #include "mem.h"
 #include "reply.h"
@@ -222,6 +223,7 @@ static struct untold *describeGrant(const struct waiter *waiter) {
 }
 
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
+    (void)failpoint(FAILPOINT_ANSWER);
     statsCount(STATS_GRANTED_AFTER_WAIT);
     statsWaited(now_ms - fairqueueCountedFrom(waiter->since_ms));
     answersSendNumber(waiter->bc, answer, untoldEnd, describeGrant(waiter));

@@ -192,7 +192,7 @@ GONE = dict(
 
 def reads_end(server, key, owner):
     """Until this reader's lease is over, by the server's clock."""
-    end = server.control.zscore(f"lock:lease:{{{key}}}", owner)
+    end = server.control.zscore(f"lock:lease:{{{key}}}", owner) or 0  # none: it is over, and taken away
     wait_for(lambda: server.now_ms() > end, 30, "the reader's lease to end")
 
 

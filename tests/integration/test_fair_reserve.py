@@ -14,7 +14,7 @@ from harness.yardstick import Yardstick
 from model.fair_scene import ENDS, HOUR, QUEUE, ask, ask_all, detached, granted_ms, hold, holder, lose, order, release
 from model.fair_scene import server, wait_nothing_left, waiters, written, written_is_right  # noqa: F401
 
-RESERVE = scaled_ms(400)
+RESERVE = scaled_ms(800)
 LATEST = scaled_ms(2000)  # so much later than the reserve's end on a busy machine
 
 
