@@ -16,7 +16,7 @@ UNIT_SOURCES = $(wildcard $(patsubst %,module/%.c,hashmap histogram clusternodes
                $(wildcard tests/unit/support/*.c)
 UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test_*.c))
 SOURCES      = $(wildcard module/*.c)
-# The checking build asserts the invariants after every use of a lock, and has failpoints: CONTRIBUTING.md.
+# What the checking build adds: the invariants, asserted after every use of a lock, and failpoints.
 CHECKING     = module/lockcheck.c module/queuecheck.c module/failpoint.c
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
 CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))

@@ -48,6 +48,7 @@ static void ring(RedisModuleCtx *ctx, void *data) {
 
 static void onWaking(void *data) {
     (void)data;
+    RedisModule_Assert(alarm_state.wakings > 0);
     alarm_state.wakings--;
 }
 

@@ -2,6 +2,7 @@
  * entry, because each step along a chain is a cache miss. */
 #include "hashmap.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "mem.h"
@@ -148,6 +149,7 @@ bool mapIsAlone(const struct mapEntry *entry) {
 static void unlinkFirst(struct map *map, struct mapEntry *entry) {
     struct mapEntry **at = bucketOf(map, entry->hash);
     while (*at != entry) {
+        assert(*at); /* or the entry is in no map, or in another */
         at = &(*at)->next;
     }
     struct mapEntry *heir = entry->younger;

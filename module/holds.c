@@ -49,6 +49,7 @@ bool holdsIsFree(struct holds *holds) {
 }
 
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
+    RedisModule_Assert(holds->shape != HOLDS_WRONG_TYPE);
     *view = (struct holdsView){.foreign =
                                    holds->shape == HOLDS_FOREIGN || holds->shape == HOLDS_MOVING};
     if (holds->shape == HOLDS_READ_WRITE) {
@@ -157,6 +158,7 @@ int64_t holdsDrop(struct holds *holds, RedisModuleString *owner) {
 }
 
 bool holdsForce(struct holds *holds) {
+    RedisModule_Assert(holds->shape != HOLDS_MOVING);
     if (holdsIsFree(holds)) {
         return false;
     }

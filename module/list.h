@@ -6,6 +6,7 @@
 #ifndef LOCK_LIST_H
 #define LOCK_LIST_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -49,6 +50,7 @@ static inline void listAddLast(struct list *list, struct link *link) {
 }
 
 static inline void listRemove(struct list *list, struct link *link) {
+    assert(list->length > 0);
     if (link->prev) {
         link->prev->next = link->next;
     } else {

@@ -124,11 +124,13 @@ static const char *fitFault(struct holds *holds, const struct waiter *waiter, bo
                                                                   : NULL;
 }
 
+/* Of places that have been read from the keys two may say the same, or what is no ticket, as a double
+ * does not tell it from others: somebody else has written there. */
 static const char *ticketFault(const struct waiter *waiter, const struct waiter **last_fair) {
-    if (waiter->request.discipline != FAIR) {
+    if (waiter->request.discipline != FAIR || waiter->ticket >= INT64_C(1) << 53) {
         return NULL;
     }
-    bool is_in_order = !*last_fair || (*last_fair)->ticket < waiter->ticket;
+    bool is_in_order = !*last_fair || (*last_fair)->ticket <= waiter->ticket;
     *last_fair = waiter;
     return is_in_order ? NULL : "tickets that are not in the order of places";
 }
@@ -172,7 +174,9 @@ void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms)
     if (!fault) {
         fault = placesFault(holds, lock);
     }
-    if (!fault && look_ms != INT64_MAX && (!lock->has_timer || lock->timer_at_ms > look_ms)) {
+    bool late =
+        !lock->has_timer || (lock->timer_at_ms > look_ms && lock->timer_at_ms > holds->now_ms);
+    if (!fault && look_ms != INT64_MAX && late) {
         fault = "no look at the lock is set, or one that is too late";
     }
     if (fault) {

@@ -38,6 +38,7 @@ static void beginAnew(struct holds *holds, const struct take *take) {
 }
 
 int64_t takeHold(struct holds *holds, const struct take *take, enum verdict verdict) {
+    RedisModule_Assert(verdict == VERDICT_GRANT || verdict == VERDICT_REENTER);
     (void)failpoint(FAILPOINT_TAKE_BEGUN);
     int64_t count = holdsTake(holds, take->owner, take->mode, take->lease_ms);
     if (count == 0) {

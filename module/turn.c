@@ -31,6 +31,7 @@ void turnBegin(void) {
 }
 
 void turnEnd(void) {
+    RedisModule_Assert(turn.depth > 0);
     turn.depth--;
 }
 

@@ -223,6 +223,7 @@ static struct untold *describeGrant(const struct waiter *waiter) {
 }
 
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
+    RedisModule_Assert(waiter->bc); /* a kept place is granted nothing */
     (void)failpoint(FAILPOINT_ANSWER);
     statsCount(STATS_GRANTED_AFTER_WAIT);
     statsWaited(now_ms - fairqueueCountedFrom(waiter->since_ms));

@@ -1,6 +1,8 @@
 /* See waitgraph.h. */
 #include "waitgraph.h"
 
+#include <assert.h>
+
 static struct request *fromEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct request, by_requester) : NULL;
 }
@@ -177,6 +179,7 @@ static void forgetNewcomer(struct waitgraph *graph, struct request *request) {
 }
 
 void waitgraphEnter(struct waitgraph *graph, struct request *request) {
+    assert(waitqueueFirstOf(request) && !waitgraphHas(request));
     forgetNewcomer(graph, request);
     mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
     countIn(graph, request);

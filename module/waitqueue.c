@@ -1,6 +1,8 @@
 /* See waitqueue.h. */
 #include "waitqueue.h"
 
+#include <assert.h>
+
 static struct place *fromLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct place, in_queue) : NULL;
 }
@@ -24,6 +26,7 @@ static struct link *firstWriterFrom(struct place *place) {
 static void insertBefore(struct waitqueue *queue, struct link *successor,
                          struct link *successor_of_writer, struct place *place,
                          struct request *request, int64_t order) {
+    assert(!place->queue); /* it stands in one queue at a time */
     place->queue = queue;
     place->request = request;
     place->order = order;
@@ -58,6 +61,7 @@ void waitqueueAddFirst(struct waitqueue *queue, struct place *place, struct requ
 
 void waitqueueRemove(struct place *place) {
     struct waitqueue *queue = place->queue;
+    assert(queue && !place->is_tie); /* it has left the graph before */
     listRemove(&queue->places, &place->in_queue);
     if (isWriter(place)) {
         listRemove(&queue->writers, &place->in_writers);

@@ -75,8 +75,14 @@ def pytest_runtest_makereport(item, call):
     if report.failed:
         item.session.stash[_FAILED].add(item.nodeid)
         for server in Server.live:
-            report.sections.append((f"log of {server}", server.log()[-3000:]))
+            report.sections.append((f"log of {server}", _part_to_show(server.log())))
     return report
+
+
+def _part_to_show(log):
+    """The end of it; or what the checking build says of the first broken invariant, which a long crash report follows."""
+    broken = log.find("broken invariant")
+    return log[-3000:] if broken < 0 else log[broken : broken + 3000]
 
 
 _FAILED = pytest.StashKey()
@@ -190,6 +196,12 @@ def server(_shared):
     """A server that is as good as new; the test may do with it what it likes, except end it."""
     yield _shared.get()
     _shared.clean()
+
+
+@pytest.fixture
+def no_lease_ends(server):
+    """For tests that build up thousands of holds: on a slow machine that takes longer than a lease."""
+    server.control.config_set("lock.default-lease", 3_600_000)
 
 
 @pytest.fixture

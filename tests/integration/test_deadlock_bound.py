@@ -5,6 +5,8 @@ import pytest
 from harness import scaled, wait_for
 from harness.schedule import as_map
 
+pytestmark = pytest.mark.usefixtures("no_lease_ends")
+
 # The bound of the search: so many holders, ties and places are looked at, or waiters asked whether they hold a lock.
 MOST_STEPS = 20_000
 

@@ -13,6 +13,8 @@ from harness.yardstick import Yardstick
 from test_deadlock import TWO, detection, holds, refused, says, waits
 from test_deadlock_bound import counters, pipelined
 
+pytestmark = pytest.mark.usefixtures("no_lease_ends")
+
 LONG = 3_600_000
 
 

@@ -29,7 +29,7 @@ GONE = dict(
     wait_timed_out=[
         holds("a", "k"),
         holds("b", "l"),
-        ("a", f"LOCK.ACQUIRE l a BLOCK {scaled_ms(30)}", BLOCKS),
+        ("a", f"LOCK.ACQUIRE l a BLOCK {scaled_ms(250)}", BLOCKS),
         ("a", answered(None)),
         *B_WAITS_TOO,
     ],
@@ -56,7 +56,7 @@ GONE = dict(
         refused("b", "k", TWO),
     ],
     lease_ended=[
-        ("a", f"LOCK.ACQUIRE k a PX {scaled_ms(60)}", 1),
+        ("a", f"LOCK.ACQUIRE k a PX {scaled_ms(250)}", 1),
         holds("b", "l"),
         waits("a", "l"),
         ("lease ends", "k"),
@@ -66,7 +66,7 @@ GONE = dict(
         *B_WAITS_TOO,
     ],
     lease_of_one_reader_among_several_ended=[
-        ("a", f"LOCK.RWREAD k a PX {scaled_ms(60)}", 1),
+        ("a", f"LOCK.RWREAD k a PX {scaled_ms(250)}", 1),
         holds("c", "k", "RWREAD"),
         holds("b", "l"),
         waits("a", "l"),
@@ -78,7 +78,7 @@ GONE = dict(
     ],
     lease_of_one_of_many_readers_ended=[
         # More readers than waiters: the search asks the waiters, not the readers.
-        ("a", f"LOCK.RWREAD k a PX {scaled_ms(60)}", 1),
+        ("a", f"LOCK.RWREAD k a PX {scaled_ms(250)}", 1),
         *[(name, f"LOCK.RWREAD k {name}", 1) for name in ("c", "d", "e", "f", "g")],
         holds("b", "l"),
         waits("a", "l"),

@@ -7,7 +7,7 @@ from model.fair_changes import CHANGES, Scene
 from model.fair_scene import ENDS, HOUR, LONG_RESERVE, QUEUE, ask, ask_all, hold, info, lose, nothing_left, order
 from model.fair_scene import release, server, wait_nothing_left  # noqa: F401
 
-A_WHILE = scaled_ms(80)
+A_WHILE = scaled_ms(250)
 OWNERS = ("ob", "oc", "od")
 
 

@@ -8,7 +8,7 @@ from harness.schedule import STILL_BLOCKED, answered, error, granted, schedules
 from model.fair_scene import HOUR, ask, granted_ms, hold, release, server  # noqa: F401
 from model.fair_steps import A_HOLDS, A_RELEASES, gone, play, queue_is, releases, time_passes, waits, waits_plainly
 
-A_WHILE = scaled_ms(80)
+A_WHILE = scaled_ms(250)
 
 
 TAKEN_OVER = dict(

@@ -164,7 +164,7 @@ LEAVING = dict(
     ],
     timed_out_at_the_head=[
         A_HOLDS,
-        ("b", f"LOCK.ACQUIRE k ob BLOCK {scaled_ms(60)}", BLOCKS),
+        ("b", f"LOCK.ACQUIRE k ob BLOCK {scaled_ms(300)}", BLOCKS),
         waits("c"),
         ("b", answered(None)),
         ("c", STILL_BLOCKED),
@@ -175,7 +175,7 @@ LEAVING = dict(
     timed_out_behind_others=[
         A_HOLDS,
         waits("b"),
-        ("c", f"LOCK.ACQUIRE k oc BLOCK {scaled_ms(60)}", BLOCKS),
+        ("c", f"LOCK.ACQUIRE k oc BLOCK {scaled_ms(300)}", BLOCKS),
         waits("d"),
         ("c", answered(None)),
         ("a", "LOCK.RELEASE k oa", 0),

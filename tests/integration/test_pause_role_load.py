@@ -304,7 +304,7 @@ def test_lease_end_on_the_master_hands_on_and_reaches_the_replica_in_order(pair)
 @pytest.mark.parametrize("how", ["release", "lease_end"])
 def test_promoted_replica_goes_on_with_the_holds_that_survived(pair, how):
     master, replica = pair
-    scene = Scene(master, "b", lease_ms=LONG if how == "release" else scaled_ms(2000))
+    scene = Scene(master, "b", lease_ms=LONG if how == "release" else scaled_ms(4000))
     wait_for_sync(master, replica)
     master.kill()
     master.start()

@@ -12,7 +12,7 @@ from test_clients_gone import kills
 from test_several import free, gives, held, knows_of, one, queue, releases, takes, waits
 
 # A lease, or a deadline, that is waited out.
-SHORT = scaled_ms(50)
+SHORT = scaled_ms(300)
 
 ORDER = dict(
     waits_in_all_queues=[

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "queuecheck.h"
 #include "support/unit.h"
 #include "waitqueue.h"
 
@@ -199,6 +200,7 @@ static void a_random_walk_agrees_with_arrays(void **state) {
         const struct owner *owner = randomOwner(&fuzz);
         size_t with_waiters = 0;
         for (size_t i = 0; i < QUEUES; i++) {
+            assert_null(queuecheckFault(&queues[i]));
             assertSameOrder(&queues[i], &models[i]);
             assertSameWriters(&queues[i], &models[i]);
             assertSameOfOwner(&queues[i], &models[i], owner);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "queuecheck.h"
 #include "support/detector.h"
 #include "support/locks.h"
 #include "support/unit.h"
@@ -267,6 +268,7 @@ static void assertCounts(const struct detectorWorld *world) {
         }
         assert_int_equal(world->locks[lock].queue.in_graph, waiting);
         assert_in_range(world->locks[lock].queue.ties.length, sure, possible);
+        assert_null(queuecheckFault(&world->locks[lock].queue));
     }
 }
 

@@ -12,7 +12,7 @@ from harness import scaled_ms, wait_for
 
 from .fair_scene import HOUR, ask, hold, holder, lose, order, release, written_is_right
 
-A_WHILE = scaled_ms(60)
+A_WHILE = scaled_ms(200)
 
 
 class Scene:

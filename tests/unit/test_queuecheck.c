@@ -1,0 +1,115 @@
+/* What the checking build looks at notices each kind of damage. */
+#include <string.h>
+
+#include "queuecheck.h"
+#include "support/unit.h"
+#include "support/world.h"
+
+/* Three wait for lock 0: a write, a read that waits for lock 1 too, a write. */
+static void fill(struct world *world) {
+    *world = (struct world){.count = 0};
+    worldWaits(world, "a", MODE_WRITE, 0);
+    worldWaitsJointly(world, "b", MODE_EXCLUSIVE, 0, 1);
+    worldWaits(world, "c", MODE_READ, 0);
+}
+
+static void assertFault(const struct world *world, const char *part) {
+    const char *fault = queuecheckFault(&world->locks[0].queue);
+    assert_non_null(fault);
+    assert_non_null(strstr(fault, part));
+}
+
+static void a_queue_in_use_has_no_fault(void **state) {
+    (void)state;
+    struct world world;
+    fill(&world);
+    assert_null(queuecheckFault(&world.locks[0].queue));
+    assert_null(queuecheckFault(&world.locks[1].queue));
+    worldEnd(&world);
+    assert_null(queuecheckFault(&world.locks[0].queue));
+}
+
+static void order_is_looked_at(void **state) {
+    (void)state;
+    struct world world;
+    fill(&world);
+    int64_t order = world.waits[1].places[0].order;
+    world.waits[1].places[0].order = world.waits[0].places[0].order;
+    assertFault(&world, "out of order");
+    world.waits[1].places[0].order = order;
+    worldEnd(&world);
+}
+
+static void counts_are_looked_at(void **state) {
+    (void)state;
+    struct world world;
+    fill(&world);
+    struct waitqueue *queue = &world.locks[0].queue;
+    queue->by_mode[MODE_READ]++;
+    assertFault(&world, "of a kind");
+    queue->by_mode[MODE_READ]--;
+    queue->joint--;
+    assertFault(&world, "of a kind");
+    queue->joint++;
+    queue->in_graph++;
+    assertFault(&world, "in the graph");
+    queue->in_graph--;
+    queue->places.length++;
+    assertFault(&world, "number of places");
+    queue->places.length--;
+    worldEnd(&world);
+}
+
+static void writers_are_looked_at(void **state) {
+    (void)state;
+    struct world world;
+    fill(&world);
+    struct waitqueue *queue = &world.locks[0].queue;
+    struct link *first = queue->writers.first;
+    queue->writers.first = first->next;
+    assertFault(&world, "writers");
+    queue->writers.first = first;
+    worldEnd(&world);
+}
+
+static void ties_are_looked_at(void **state) {
+    (void)state;
+    struct world world;
+    fill(&world);
+    struct place *place = &world.waits[1].places[0];
+    assert_true(place->is_tie);
+    place->is_tie = false;
+    assertFault(&world, "tie");
+    place->is_tie = true;
+    world.waits[0].request.is_newcomer = true;
+    assertFault(&world, "searched from");
+    world.waits[0].request.is_newcomer = false;
+    world.locks[0].queue.graph_end = place->order;
+    assertFault(&world, "graph's end");
+    world.locks[0].queue.graph_end = INT64_MAX;
+    worldEnd(&world);
+}
+
+static void owners_names_are_looked_at(void **state) {
+    (void)state;
+    struct world world;
+    fill(&world);
+    const char *owner = world.waits[0].request.owner;
+    world.waits[0].request.owner = "x";
+    assertFault(&world, "owner's name");
+    world.waits[0].request.owner = owner;
+    struct waitqueue *queue = world.waits[0].places[0].queue;
+    world.waits[0].places[0].queue = &world.locks[1].queue;
+    assertFault(&world, "another queue");
+    world.waits[0].places[0].queue = queue;
+    worldEnd(&world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        UNIT(a_queue_in_use_has_no_fault), UNIT(order_is_looked_at),
+        UNIT(counts_are_looked_at),        UNIT(writers_are_looked_at),
+        UNIT(ties_are_looked_at),          UNIT(owners_names_are_looked_at),
+    };
+    return cmocka_run_group_tests_name("queuecheck", tests, NULL, NULL);
+}
