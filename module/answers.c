@@ -23,6 +23,12 @@ struct answer {
     char address[]; /* of ANSWER_REDIRECTION, with its zero */
 };
 
+static size_t in_flight;
+
+size_t answersInFlight(void) {
+    return in_flight;
+}
+
 static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     (void)argv;
     (void)argc;
@@ -54,6 +60,7 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
         RedisModule_FreeString(NULL, answer->circle);
     }
     memFree(answer);
+    in_flight--;
 }
 
 RedisModuleBlockedClient *answersBlock(RedisModuleCtx *ctx, RedisModuleCmdFunc onUnblock,
@@ -72,6 +79,7 @@ RedisModuleBlockedClient *answersBlock(RedisModuleCtx *ctx, RedisModuleCmdFunc o
 }
 
 static struct answer *newAnswer(enum answerKind kind, size_t address_size) {
+    in_flight++;
     struct answer *answer = memAlloc(sizeof(*answer) + address_size);
     answer->kind = kind;
     return answer;

@@ -33,6 +33,9 @@ void answersSendDeadlock(RedisModuleBlockedClient *bc, RedisModuleString *circle
 void answersSendRedirection(RedisModuleBlockedClient *bc, bool asks, int slot, const char *address,
                             size_t length);
 
+/* How many answers the server has not yet written, or found to have no reader. */
+size_t answersInFlight(void);
+
 /* Ends the block of a client that is gone, or is answered by the server itself. */
 void answersSendNothing(RedisModuleBlockedClient *bc);
 

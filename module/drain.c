@@ -9,6 +9,7 @@
 #include "deadlock.h"
 #include "failpoint.h"
 #include "grant.h"
+#include "lockcheck.h"
 #include "pass.h"
 #include "redirect.h"
 #include "server.h"
@@ -193,4 +194,5 @@ void drainRun(RedisModuleCtx *ctx) {
     work(ctx);
     redirectForget();
     turnEnd();
+    lockcheckAfterDrain();
 }

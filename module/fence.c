@@ -168,3 +168,7 @@ bool fenceIsWrongType(RedisModuleCtx *ctx, RedisModuleString *name) {
     fenceClose(&fence);
     return type != REDISMODULE_KEYTYPE_HASH && type != REDISMODULE_KEYTYPE_EMPTY;
 }
+
+bool fenceKeepsMemory(void) {
+    return swapped.began;
+}

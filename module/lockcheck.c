@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answers.h"
+#include "fence.h"
+#include "mem.h"
 #include "queuecheck.h"
+#include "sessions.h"
+#include "untold.h"
 #include "waiters.h"
 
 /* Each pass earns the right to look at so many places; saved up to what ten of the longest queues
@@ -208,4 +213,12 @@ void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum loc
     if (rivals.found) {
         fail(holds, NULL, "two owners hold a lock in modes that conflict");
     }
+}
+
+/* ---- memory that nobody needs ---- */
+
+void lockcheckAfterDrain(void) {
+    bool used = contendedCount() > 0 || waitersCount() > 0 || answersInFlight() > 0 ||
+                untoldCount() > 0 || sessionsCount() > 0;
+    RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0));
 }

@@ -22,7 +22,14 @@ void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms)
  * in one that conflicts. */
 void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 
+/* The drain is over. Invariant 6: while nobody waits, no answer is on its way and nothing is bound, the
+ * module has no memory. */
+void lockcheckAfterDrain(void);
+
 #else
+
+static inline void lockcheckAfterDrain(void) {
+}
 
 static inline void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms) {
     (void)holds, (void)lock, (void)look_ms;

@@ -15,4 +15,7 @@ void *memAlloc(size_t size);
 /* NULL is allowed. */
 void memFree(void *memory);
 
+/* How many allocations have not been freed. Of the unit tests and the checking build only. */
+size_t memLive(void);
+
 #endif

@@ -45,6 +45,10 @@ void untoldEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     }
 }
 
+size_t untoldCount(void) {
+    return state.by_owner.used;
+}
+
 struct untold *untoldFirstLost(void) {
     return state.lost.first ? LIST_ELEMENT(state.lost.first, struct untold, in_lost) : NULL;
 }

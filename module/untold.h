@@ -38,6 +38,9 @@ void untoldEnd(RedisModuleCtx *ctx, bool delivered, void *data);
 /* The owner has taken this lock anew, without having held it. */
 void untoldForget(int db, RedisModuleString *name, RedisModuleString *owner);
 
+/* How many grants have no answer yet, or are lost. */
+size_t untoldCount(void);
+
 /* The first lost grant, or NULL. It stays until it is freed. */
 struct untold *untoldFirstLost(void);
 
