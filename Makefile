@@ -23,7 +23,7 @@ CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
 BENCH        = build/bench/lockbench
 # Not redismodule.h, which is a list: one item a line, however long.
 C_FILES      = $(wildcard module/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch])
-PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
+PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # Where tools/setup and tools/servers put servers of our own.
 export PATH := $(PATH):$(CURDIR)/build/servers

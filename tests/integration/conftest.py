@@ -12,7 +12,6 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from harness import Launch, Server, valgrind
 from harness.clock import Clock
-from harness.quiet import room
 from harness.reset import Baseline
 from harness.waiting import set_scale
 
@@ -113,12 +112,6 @@ def launch(request):
         print(f"\nserver folders kept in {root}")
     else:
         shutil.rmtree(root)
-
-
-@pytest.fixture(autouse=True)
-def _room(request):
-    with room(RUNS, alone=request.node.get_closest_marker("timing") is not None):
-        yield
 
 
 # Servers
