@@ -9,6 +9,7 @@
 #include "fairqueue.h"
 #include "fence.h"
 #include "sessions.h"
+#include "untold.h"
 
 static bool watches_keys, watches_clients, watches_swaps;
 
@@ -44,6 +45,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     const RedisModuleSwapDbInfo *swap = data;
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
+    untoldSwapped(swap->dbnum_first, swap->dbnum_second);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 

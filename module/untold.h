@@ -38,6 +38,9 @@ void untoldEnd(RedisModuleCtx *ctx, bool delivered, void *data);
 /* The owner has taken this lock anew, without having held it. */
 void untoldForget(int db, RedisModuleString *name, RedisModuleString *owner);
 
+/* SWAPDB has taken the holds to the other database. */
+void untoldSwapped(int first_db, int second_db);
+
 /* The first lost grant, or NULL. It stays until it is freed. */
 struct untold *untoldFirstLost(void);
 
