@@ -64,7 +64,9 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
 }
 
 /* As soon as we are a replica the holds are the master's: should we be promoted again, even before
- * the next turn of renewals, none of them is a session's of ours. */
+ * the next turn of renewals, none of them is a session's of ours. (Who becomes a master has none.)
+ * All locks are due, so that the drain forgets their places; or, if we are master again by then, looks
+ * at them as after any edit, although nobody waits there with a client. */
 static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)data;

@@ -219,6 +219,7 @@ bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *
 void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     struct fairqueue fq;
+    /* Once more would change nothing, and cost two keys to open. */
     if ((!lock || !lock->fair.loaded) && keynamesSidesAreHere(ctx, name) &&
         fairnessOpen(&fq, ctx, name, now_ms)) {
         fairqueueClose(&fq);
