@@ -148,6 +148,18 @@ def test_key_of_another_type_keeps_no_lock_waiting_that_is_due_after_it(server, 
     assert first.reply() == 1
 
 
+def test_lock_that_is_due_for_long_while_no_write_is_allowed(server, waits, at_once):
+    """The drain asks again and again."""
+    server.control.execute_command("LOCK.ACQUIRE", "k", "x")
+    waiter = waits("LOCK.ACQUIRE k o")
+    server.all_searched()
+    at_once("DEL k", "CONFIG SET min-replicas-to-write 1")
+    server.let_pass(scaled_ms(500))
+    assert waiter.is_blocked() and not waiter.has_reply()
+    server.control.config_set("min-replicas-to-write", 0)
+    assert waiter.reply() == 1
+
+
 def test_lock_that_goes_as_the_server_is_about_to_sleep_is_handed_on_at_once(make_server):
     """By a command behind one that has blocked. Redis 7.0 may have decided by then to sleep for a second here."""
     server, took = make_server(hz=1), []

@@ -381,8 +381,8 @@ def test_long_leases_let_the_server_sleep(server, actor):
         used = server.info("cpu")
         return 1000 * (used["used_cpu_user"] + used["used_cpu_sys"])
 
-    before, window = used_ms(), 400
+    before, window = used_ms(), 1000
     server.let_pass(window)
     own = server.info("lock")  # what the questions cost is small
     assert own["lock_waiters"] == 1
-    assert used_ms() - before < window / 2
+    assert used_ms() - before < window / 10  # all of it, or what a busy machine leaves of it, if it does not sleep
