@@ -22,6 +22,10 @@ def now_it_is(clock, server):
     return lambda ms: clock.step_and_ring(server, ms / 1000)
 
 
+def changes(server):
+    return server.info("persistence")["rdb_changes_since_last_save"]
+
+
 def begin_to_wait(server, command, block):
     waiter = server.actor("ob")
     waiter.send(command, "k", "ob", "BLOCK", block)
@@ -40,6 +44,9 @@ def test_places_stay_written_down_while_somebody_waits_for_ever(server, now_it_i
         wait_for(will_live, what=f"the keys to be put off after {minutes} minutes")
     assert order(server) == server.control.zrange(QUEUE, 0, -1) == ["ob"]
     assert waiter.is_blocked()
+    before = changes(server)
+    server.settle(100)
+    assert changes(server) == before, "put off again and again"
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR"])
