@@ -56,10 +56,12 @@ bool alarmIsQuiet(void) {
     return alarm_state.wakings == 0;
 }
 
-/* On Redis 7.0 the event loop may already have decided how long to sleep. */
-static void wakeEventLoop(void) {
-    alarm_state.wakings++;
-    RedisModule_EventLoopAddOneShot(onWaking, NULL);
+/* Once is enough: as long as the server has yet to call, it does not sleep. */
+void alarmWakeLoop(void) {
+    if (alarm_state.wakings == 0) {
+        alarm_state.wakings++;
+        RedisModule_EventLoopAddOneShot(onWaking, NULL);
+    }
 }
 
 static void setTimer(RedisModuleCtx *ctx, uint64_t at_us, uint64_t now_us, int64_t wall_us) {
@@ -71,7 +73,7 @@ static void setTimer(RedisModuleCtx *ctx, uint64_t at_us, uint64_t now_us, int64
     alarm_state.at_us = at_us;
     alarm_state.wall_us = wall_us;
     alarm_state.timer = RedisModule_CreateTimer(ctx, delay_ms, ring, NULL);
-    wakeEventLoop();
+    alarmWakeLoop();
 }
 
 /* The server's timers ring by the time of day. When that has stepped back, the one that is set rings

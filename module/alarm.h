@@ -18,6 +18,10 @@ void alarmConnect(void (*drain)(RedisModuleCtx *ctx));
  * over. Of several the earliest counts: who wants the drain later sets the alarm again when it runs. */
 void alarmSet(RedisModuleCtx *ctx, int64_t delay_ms);
 
+/* For who has made another timer in a callback that may be called when the server is about to sleep:
+ * Redis 7.0 has decided by then how long, without that timer. */
+void alarmWakeLoop(void);
+
 /* Whether the server will call nothing here but timers. Of those it knows itself, and does not
  * unload the module meanwhile; of what is to wake its event loop it does not. */
 bool alarmIsQuiet(void);

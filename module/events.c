@@ -9,6 +9,7 @@
 #include "fairqueue.h"
 #include "fence.h"
 #include "sessions.h"
+#include "untold.h"
 
 static bool watches_keys, watches_clients, watches_swaps;
 
@@ -44,6 +45,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     const RedisModuleSwapDbInfo *swap = data;
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
+    untoldSwapped(swap->dbnum_first, swap->dbnum_second);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
@@ -62,7 +64,9 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
 }
 
 /* As soon as we are a replica the holds are the master's: should we be promoted again, even before
- * the next turn of renewals, none of them is a session's of ours. */
+ * the next turn of renewals, none of them is a session's of ours. (Who becomes a master has none.)
+ * All locks are due, so that the drain forgets their places; or, if we are master again by then, looks
+ * at them as after any edit, although nobody waits there with a client. */
 static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)data;

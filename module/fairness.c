@@ -17,9 +17,9 @@
 /* So many places, and not more, the server may keep in arrays. */
 #define SHORT_QUEUE 4
 
-/* Scores are doubles, which tell whole numbers apart up to here. Whatever is beyond is no ticket of
- * ours. */
-#define LARGEST_TICKET (INT64_C(1) << 53)
+/* Scores are doubles, which tell whole numbers apart up to 2^53. Whatever is near that, or beyond, is
+ * no ticket of ours: the tickets that follow a last one need room, too. */
+#define LARGEST_TICKET ((INT64_C(1) << 53) - (INT64_C(1) << 40))
 
 /* The sum of two times that are not negative, but no later than any key ever needs to expire. */
 static int64_t later(int64_t time_ms, int64_t by_ms) {
@@ -219,6 +219,7 @@ bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *
 void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     struct fairqueue fq;
+    /* Once more would change nothing, and cost two keys to open. */
     if ((!lock || !lock->fair.loaded) && keynamesSidesAreHere(ctx, name) &&
         fairnessOpen(&fq, ctx, name, now_ms)) {
         fairqueueClose(&fq);

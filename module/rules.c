@@ -22,15 +22,6 @@ bool rulesOwnsAny(const struct holdsView *view) {
     return false;
 }
 
-bool rulesIsFree(const struct holdsView *view) {
-    for (int mode = 0; mode < MODE_COUNT; mode++) {
-        if (view->others[mode]) {
-            return false;
-        }
-    }
-    return !view->foreign && !rulesOwnsAny(view);
-}
-
 /* A plain lock and a read-write lock are recorded differently, so one owner cannot hold both on one
  * key, and would wait for itself if it tried. */
 static bool ownHoldIsOfOtherKind(enum lockMode mode, const struct holdsView *view) {

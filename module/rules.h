@@ -39,9 +39,6 @@ enum verdict {
 /* Whether holds of two different owners in these modes exclude each other. */
 bool rulesConflict(enum lockMode one, enum lockMode other);
 
-/* Whether nobody holds the lock. */
-bool rulesIsFree(const struct holdsView *view);
-
 /* Whether the owner has a hold in any mode. */
 bool rulesOwnsAny(const struct holdsView *view);
 

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "alarm.h"
 #include "config.h"
 #include "mem.h"
 #include "server.h"
@@ -235,6 +236,7 @@ void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64
         listInsertBefore(&sessions.closed, place, &binding->in_line);
     }
     sessionsWakeAt(ctx, sessionsNextDue(), now_ms);
+    alarmWakeLoop(); /* who has said QUIT is closed when the answer has been written */
 }
 
 static struct binding *firstDue(const struct list *line, int64_t now_ms) {

@@ -81,3 +81,22 @@ void untoldForget(int db, RedisModuleString *name, RedisModuleString *owner) {
         }
     }
 }
+
+struct swap {
+    int first_db, second_db;
+};
+
+static void goAlong(struct mapEntry *entry, void *data) {
+    const struct swap *swap = data;
+    struct untold *untold = LIST_ELEMENT(entry, struct untold, by_owner);
+    if (untold->db == swap->first_db) {
+        untold->db = swap->second_db;
+    } else if (untold->db == swap->second_db) {
+        untold->db = swap->first_db;
+    }
+}
+
+void untoldSwapped(int first_db, int second_db) {
+    struct swap swap = {first_db, second_db};
+    mapEach(&state.by_owner, goAlong, &swap);
+}

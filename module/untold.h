@@ -41,6 +41,9 @@ void untoldForget(int db, RedisModuleString *name, RedisModuleString *owner);
 /* How many grants have no answer yet, or are lost. */
 size_t untoldCount(void);
 
+/* SWAPDB has taken the holds to the other database. */
+void untoldSwapped(int first_db, int second_db);
+
 /* The first lost grant, or NULL. It stays until it is freed. */
 struct untold *untoldFirstLost(void);
 

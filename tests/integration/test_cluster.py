@@ -328,6 +328,19 @@ def test_move_that_is_called_off_changes_nothing(nodes, key):
 # The look at the slots
 
 
+def test_waiters_of_a_slot_that_nobody_serves_are_sent_away(clock, make_server):
+    """Nothing tells of it but the look once a second, which has come round some times before."""
+    server = make_server(cluster_enabled="yes", cluster_require_full_coverage="no")
+    node = Node(server)
+    node.cluster("ADDSLOTSRANGE", 0, LAST)
+    wait_for(node.is_up, 20, "the cluster to be whole")
+    scene = Scene(node, "k")
+    for seconds in (2, 4, 6):
+        clock.step_and_ring(server, seconds)
+    node.cluster("DELSLOTS", node.cluster("KEYSLOT", "k"))
+    scene.both_hear(lambda heard: any(error(code)(heard) for code in ("TRYAGAIN", "CLUSTERDOWN")))
+
+
 def _cpu_seconds(server):
     found = server.info("cpu")
     return found["used_cpu_user"] + found["used_cpu_sys"]

@@ -4,9 +4,11 @@ What happens outside is noted, and the drain works it off a moment later. Here t
 the same packet, so it comes first.
 """
 
+import time
+
 import pytest
 
-from harness import scaled_ms, wait_for
+from harness import scaled, scaled_ms, wait_for
 
 LONG = 600_000
 SHORT = scaled_ms(100)
@@ -144,6 +146,39 @@ def test_key_of_another_type_keeps_no_lock_waiting_that_is_due_after_it(server, 
     assert first.is_blocked()
     server.control.delete("k")
     assert first.reply() == 1
+
+
+def test_lock_that_is_due_for_long_while_no_write_is_allowed(server, waits, at_once):
+    """The drain asks again and again."""
+    server.control.execute_command("LOCK.ACQUIRE", "k", "x")
+    waiter = waits("LOCK.ACQUIRE k o")
+    server.all_searched()
+    at_once("DEL k", "CONFIG SET min-replicas-to-write 1")
+    server.let_pass(scaled_ms(500))
+    assert waiter.is_blocked() and not waiter.has_reply()
+    server.control.config_set("min-replicas-to-write", 0)
+    assert waiter.reply() == 1
+
+
+def test_lock_that_goes_as_the_server_is_about_to_sleep_is_handed_on_at_once(make_server):
+    """By a command behind one that has blocked. Redis 7.0 may have decided by then to sleep for a second here."""
+    server, took = make_server(hz=1), []
+    deletes, waiter = server.actor(), server.actor()
+    for _ in range(7):
+        server.control.execute_command("LOCK.ACQUIRE", "k", "x")
+        waiter.send("LOCK.ACQUIRE", "k", "o", "BLOCK", 0)
+        waiter.wait_blocked()
+        server.all_searched()
+        deletes.send("BLPOP", "list", 0)
+        deletes.wait_blocked()
+        deletes.send("DEL", "k")
+        began = time.monotonic()
+        server.control.lpush("list", "x")
+        assert waiter.reply() == 1
+        took.append(time.monotonic() - began)
+        assert [deletes.reply(), deletes.reply()] == [["list", "x"], 1]
+        assert waiter.call("LOCK.RELEASE", "k", "o") == 0
+    assert min(took) < scaled(0.3), took
 
 
 def assert_handed_on(server, actor):

@@ -3,9 +3,10 @@
 Places are kept for an hour here, so that time plays no part; when they end: test_fair_reserve.py.
 """
 
-from harness import scaled_ms
+from harness import scaled_ms, wait_for
 from harness.schedule import STILL_BLOCKED, answered, error, granted, schedules
-from model.fair_scene import HOUR, ask, granted_ms, hold, release, server  # noqa: F401
+from model.fair_scene import ENDS, HOUR, QUEUE, ask, granted_ms, hold, order, release
+from model.fair_scene import server  # noqa: F401
 from model.fair_steps import A_HOLDS, A_RELEASES, gone, play, queue_is, releases, time_passes, waits, waits_plainly
 
 A_WHILE = scaled_ms(250)
@@ -289,3 +290,17 @@ GIVEN_UP = dict(
 @schedules(**GIVEN_UP)
 def test_place_that_is_given_up_keeps_nobody_waiting(server, resp, schedule):
     play(server, schedule, resp)
+
+
+def test_place_from_before_a_restart_is_cancelled_where_others_wait_already(make_server):
+    """Who waited before it was kept at all has not looked for it."""
+    server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
+    hold(server)
+    ask(server, "ob")
+    server.kill()
+    server.start(lock_fair_reserve=0)
+    ask(server, "oc", command="LOCK.ACQUIRE")
+    server.control.config_set("lock.fair-reserve", HOUR)
+    assert server.control.execute_command("LOCK.CANCEL", "k", "ob") == 1
+    wait_for(lambda: not server.control.exists(QUEUE, ENDS), what="the place to be taken out of the keys")
+    assert order(server) == ["oc"]

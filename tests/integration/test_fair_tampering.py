@@ -179,7 +179,9 @@ def test_info_counts_no_place_of_a_key_of_another_type(server):
 # Tickets that somebody else wrote
 
 
-SCORES = ["inf", "1e300", "9223372036854775807", "1152921504606846976", "1e17", "9007199254740993", "-inf", "-5", "0.5"]
+SCORES = ["inf", "1e300", "9223372036854775807", "1152921504606846976", "1e17", "-inf", "-5", "0.5"]
+# Up to 2^53 a score tells whole numbers apart: from one that is just below tickets could not go on.
+SCORES += [str(2**53 + more) for more in (1, 0, -1, -2, -1000, -(2**40), -(2**40) - 1)]
 
 
 @pytest.mark.parametrize("score", SCORES)

@@ -98,6 +98,22 @@ def test_info_shows_the_last_one(client):
     assert shown(client) is None
 
 
+@pytest.mark.parametrize("written", [-1, -(2**63), 0, 2**62, 2**63 - 1, 2**63, "1.5", "x", ""])
+def test_info_shows_no_token_where_somebody_has_written_none(client, written):
+    client.execute_command("LOCK.ACQUIRE", "k", "o")
+    client.hset(TOKEN, mapping={"token": written, "owner": "o"})
+    assert shown(client) is None
+    assert take(client) > 10**15
+    assert client.hget(TOKEN, "token") == str(shown(client))
+
+
+@pytest.mark.parametrize("written", [1, 2**53 + 1, 2**62 - 1])
+def test_info_shows_what_might_be_a_token(client, written):
+    client.execute_command("LOCK.ACQUIRE", "k", "o")
+    client.hset(TOKEN, mapping={"token": written, "owner": "o"})
+    assert shown(client) == written
+
+
 def test_info_shows_it_on_a_replica(server, resp):
     replica = server.start_replica()
     token = take(server.control)

@@ -129,6 +129,18 @@ def test_both_swapped_databases_are_of_an_earlier_life(make_server):
     assert alice(three) > old
 
 
+def test_databases_swapped_one_after_the_other_are_of_an_earlier_life_each_time(make_server):
+    """Each time the next one, which was not among those of which anything is known."""
+    server = make_server()
+    clients = [server.client(db=db) for db in range(8)]
+    last = max(alice(client) for client in clients)
+    for first, second in ((0, 1), (1, 2), (3, 2), (0, 4), (5, 4), (7, 6)):
+        server.control.swapdb(first, second)
+        tokens = [alice(clients[db]) for db in (first, second)]
+        assert min(tokens) > last
+        last = max(tokens)
+
+
 def test_database_that_was_not_swapped_keeps_its_tokens(make_server):
     server = make_server()
     tokens = {db: alice(server.client(db=db)) for db in (0, 1, 2, 3, 4)}

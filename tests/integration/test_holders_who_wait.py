@@ -5,6 +5,8 @@ RENAME, SWAPDB and RESTORE bring the holds of another name; none of them is the 
 
 import pytest
 
+from test_turns import Crowd
+
 LONG = 600_000
 
 
@@ -56,6 +58,21 @@ def test_two_holders_who_wait(server, actor, way):
 def test_some_of_many_holders_who_wait(server, actor, way):
     """More holders than are asked one by one."""
     several_holders(server, actor, WAYS[way], 150)
+
+
+@pytest.mark.parametrize("count", [1, 62, 63, 64, 65, 66, 300])
+def test_all_of_so_many_holders_wait(server, actor, count):
+    """Up to 64 fields of the hash the holders are asked, of more the waiters."""
+    call = server.control.execute_command
+    for number in range(count):
+        assert call("LOCK.RWREAD", "src", f"r{number}", "PX", LONG) == 1
+    assert call("LOCK.RWWRITE", "k", "x", "PX", LONG) == 1
+    writer = waits(actor, "w", "LOCK.RWWRITE k", "w")
+    crowd = Crowd(server, *(f"LOCK.RWREAD k r{number} PX {LONG} BLOCK 0" for number in range(count)), ahead=1)
+    rename(server)
+    assert set(crowd.answers()) == {b":2\r\n"}
+    assert server.control.hgetall("k") == {"mode": "read", **{f"r{number}": "2" for number in range(count)}}
+    assert writer.is_blocked()
 
 
 def test_holders_are_found_a_second_time(server, actor):

@@ -22,6 +22,10 @@ def now_it_is(clock, server):
     return lambda ms: clock.step_and_ring(server, ms / 1000)
 
 
+def changes(server):
+    return server.info("persistence")["rdb_changes_since_last_save"]
+
+
 def begin_to_wait(server, command, block):
     waiter = server.actor("ob")
     waiter.send(command, "k", "ob", "BLOCK", block)
@@ -40,6 +44,9 @@ def test_places_stay_written_down_while_somebody_waits_for_ever(server, now_it_i
         wait_for(will_live, what=f"the keys to be put off after {minutes} minutes")
     assert order(server) == server.control.zrange(QUEUE, 0, -1) == ["ob"]
     assert waiter.is_blocked()
+    before = changes(server)
+    server.settle(100)
+    assert changes(server) == before, "put off again and again"
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR"])
@@ -51,3 +58,59 @@ def test_wait_of_more_than_a_day_ends_when_it_should(server, now_it_is, command)
         assert waiter.is_blocked()
     now_it_is(27 * HOUR)
     assert waiter.reply() is None
+
+
+@pytest.mark.parametrize("take, wait", [("LOCK.ACQUIRE", "LOCK.ACQUIRE"), ("LOCK.RWREAD", "LOCK.RWWRITE")])
+def test_lease_of_hours_that_somebody_waits_for(server, now_it_is, take, wait):
+    for owner, hours in (("x", 2), ("y", 3))[: 1 if take == "LOCK.ACQUIRE" else 2]:
+        server.control.execute_command(take, "l", owner, "PX", hours * HOUR)
+    waiter, last = server.actor(), 2 if take == "LOCK.ACQUIRE" else 3
+    waiter.send(wait, "l", "w", "PX", 100 * HOUR, "BLOCK", 0)
+    waiter.wait_blocked()
+    for hours in (0.7, 1.4, last - 0.1):
+        now_it_is(hours * HOUR)
+        assert waiter.is_blocked()
+    now_it_is((last + 0.1) * HOUR)
+    assert waiter.reply() == 1
+
+
+def test_place_that_is_kept_for_hours(server, now_it_is):
+    server.control.config_set("lock.fair-reserve", 2 * HOUR)
+    begin_to_wait(server, "LOCK.FAIR", 0).kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the place to be without a client")
+    waiter = server.actor()
+    waiter.send("LOCK.FAIR", "k", "oc", "PX", 100 * HOUR, "BLOCK", 0)
+    waiter.wait_blocked()
+    assert server.control.execute_command("LOCK.RELEASE", "k", "oa") == 0
+    for hours in (0.7, 1.4, 1.9):
+        now_it_is(hours * HOUR)
+        assert waiter.is_blocked()
+        assert server.control.zrange(QUEUE, 0, -1) == ["ob", "oc"]
+    now_it_is(2.1 * HOUR)
+    assert waiter.reply() == 1
+
+
+def test_session_with_a_lease_of_hours_is_renewed_when_a_third_is_over(server, now_it_is):
+    server.control.config_set("lock.default-lease", 6 * HOUR)
+    assert server.actor().call("LOCK.ACQUIRE", "l", "o", "SESSION") == 1
+    now_it_is(1.5 * HOUR)
+    assert server.control.pttl("l") < 4.6 * HOUR
+    for hours in (2.1, 4.2, 6.3, 8.4):
+        now_it_is(hours * HOUR)
+        wait_for(lambda: server.control.pttl("l") > 5.9 * HOUR, what=f"the renewal after {hours} hours")
+
+
+def test_session_with_a_grace_of_hours_ends_when_it_is_over(server, now_it_is):
+    server.control.config_set("lock.default-lease", 100 * HOUR)
+    server.control.config_set("lock.session-grace", 2 * HOUR)
+    holder, waiter = server.actor(), server.actor()
+    assert holder.call("LOCK.ACQUIRE", "l", "o", "SESSION") == 1
+    waiter.send("LOCK.ACQUIRE", "l", "w", "PX", 100 * HOUR, "BLOCK", 0)
+    waiter.wait_blocked()
+    holder.kill_socket()
+    wait_for(lambda: not holder.is_connected(), what="the server to see the end")
+    for hours in (0.7, 1.4, 1.9):
+        now_it_is(hours * HOUR)
+        assert waiter.is_blocked()
+    now_it_is(2.1 * HOUR)
+    assert waiter.reply() == 1

@@ -255,10 +255,10 @@ def test_leases_of_many_locks_end_at_once(server):
         waiter.send("LOCK.ACQUIRE", f"k{n}", "ob", "PX", LONG, "BLOCK", 0)
         waiter.wait_blocked()
     end = server.now_ms() + SHORT
+    # Together, so that their timers ring together; and nobody asks for anything until all are granted.
+    a.call("EVAL", "for n = 0, 49 do redis.call('PEXPIREAT', 'k' .. n, ARGV[1]) end", 0, end)
+    assert [waiter.reply(timeout=10) for waiter in waiters] == [1] * 50
     for n in range(50):
-        a.call("PEXPIREAT", f"k{n}", end)
-    for n, waiter in enumerate(waiters):
-        assert waiter.reply(timeout=10) == 1
         assert end <= a.call("PEXPIRETIME", f"k{n}") - LONG <= end + scaled_ms(SOON_MS)
 
 
@@ -381,8 +381,8 @@ def test_long_leases_let_the_server_sleep(server, actor):
         used = server.info("cpu")
         return 1000 * (used["used_cpu_user"] + used["used_cpu_sys"])
 
-    before, window = used_ms(), 400
+    before, window = used_ms(), 1000
     server.let_pass(window)
     own = server.info("lock")  # what the questions cost is small
     assert own["lock_waiters"] == 1
-    assert used_ms() - before < window / 2
+    assert used_ms() - before < window / 10  # all of it, or what a busy machine leaves of it, if it does not sleep

@@ -73,3 +73,18 @@ def test_master_again_it_gives_nothing_back_of_before(make_server):
     server.control.execute_command("REPLICAOF", "NO", "ONE")
     assert_handed_on(server, server.actor)
     assert server.control.hgetall("k") == {"ob": "1"}
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "its owner holds the other one"])
+@pytest.mark.parametrize("swap", ["SWAPDB 0 1", "SWAPDB 1 0"])
+def test_in_the_database_that_a_swap_has_taken_the_lock_to(server, actor, swap, others):
+    here, there = server.client(db=0), server.client(db=1)
+    assert here.execute_command("LOCK.ACQUIRE", "k", "oa") == 1
+    if others:
+        assert there.execute_command("LOCK.ACQUIRE", "k", "ob", "PX", LONG) == 1
+    dies = waits(actor(), "LOCK.ACQUIRE k ob")
+    say_at_once(server, RELEASE, f"CLIENT KILL ID {dies.client_id}", swap)
+    dies.wait_closed()
+    assert_handed_on(server, actor)
+    assert there.hgetall("k") == {}
+    assert here.hgetall("k") == ({"ob": "1"} if others else {})

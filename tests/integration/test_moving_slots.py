@@ -95,6 +95,21 @@ def test_answers_while_a_slot_moves(nodes, held, answers, end):
     assert two.server.info("lock")["lock_waiters"] == 0
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_several_keys_of_which_one_cannot_be_asked_are_not_waited_for(nodes, key, first):
+    """The other one is somebody else's; when that comes free there is still the slot in the way."""
+    (one, two), (name, slot) = nodes, key
+    source, _ = ends_of(nodes)
+    names = [f"{{{name}}}plain", f"{{{name}}}read"]
+    for command, lock in zip(("LOCK.ACQUIRE", "LOCK.RWREAD"), names, strict=True):
+        assert source.attempt(command, lock, "oa", "PX", LONG) == 1
+    begin_move(slot, one, two)
+    order = names if first == 0 else names[::-1]
+    for wait in (), ("BLOCK", 0):
+        assert source.attempt("LOCK.MACQUIRE", 2, *order, "ob", *wait) == TRY_AGAIN
+    assert one.server.info("lock")["lock_waiters"] == 0
+
+
 def test_script_and_transaction_that_need_side_keys_in_a_moving_slot(nodes, key):
     (one, two), (name, slot) = nodes, key
     source, target = ends_of(nodes)

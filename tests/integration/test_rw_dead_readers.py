@@ -22,14 +22,14 @@ def many(server, *commands):
 
 @pytest.fixture
 def dead(server):
-    """dead(): as many readers have died by now, and `alive` reads on. Nobody has looked since."""
+    """dead(): so many readers have died by now, and `alive` reads on. Nobody has looked since."""
 
-    def make(*alive):
+    def make(*alive, count=DEAD):
         for owner in alive:
             server.control.execute_command("LOCK.RWREAD", "k", owner, "PX", LONG)
-        many(server, *(("LOCK.RWREAD", "k", f"d{number}", "PX", SHORT) for number in range(DEAD)))
+        many(server, *(("LOCK.RWREAD", "k", f"d{number}", "PX", SHORT) for number in range(count)))
         server.let_pass(SHORT + 1)
-        assert server.control.hlen("k") > DEAD, "somebody has looked"
+        assert server.control.hlen("k") > count, "somebody has looked"
 
     return make
 
@@ -47,6 +47,30 @@ def test_living_reader_writes_at_once(server, dead):
     assert ends(server) - before == DEAD
     assert server.control.execute_command("LOCK.RELEASE", "k", "a", "WRITE") == 0
     assert server.control.execute_command("LOCK.RELEASE", "k", "a", "READ") == 0
+    assert not server.dump()
+
+
+# So many are taken away at once, one more or less, and several times as many.
+each_count = pytest.mark.parametrize("count", [63, 64, 65, 127, 128, 129, 192])
+
+
+@each_count
+def test_whatever_their_number_the_dead_go_and_the_living_stay(server, dead, count):
+    before = ends(server)
+    dead("a", "b", count=count)
+    assert server.control.execute_command("LOCK.RWWRITE", "k", "w") is None
+    assert server.control.execute_command("LOCK.RELEASE", "k", "b") == 0
+    assert server.control.execute_command("LOCK.RWWRITE", "k", "a", "PX", LONG) == 1
+    assert server.control.hgetall("k") == {"mode": "write", "a": "1", "a:write": "1"}
+    assert set(server.control.zrange("lock:lease:{k}", 0, -1)) == {"a", "a:write"}
+    assert server.control.pttl("k") > LONG / 2
+    assert ends(server) - before == count
+
+
+@each_count
+def test_whatever_their_number_nobody_is_left_with_the_last_who_lives(server, dead, count):
+    dead("a", count=count)
+    assert server.control.execute_command("LOCK.RELEASE", "k", "a") == 0
     assert not server.dump()
 
 

@@ -2,11 +2,12 @@
 
 import socket
 import struct
+import time
 
 import pytest
 from redis.exceptions import ResponseError
 
-from harness import wait_for
+from harness import scaled, wait_for
 from harness.schedule import as_map
 from model.session_scene import COMMANDS, GRACE, LONG, begin_to_wait, each_command, each_way_to_die, grace_passes
 from model.session_scene import holders, wait_free, wait_noticed
@@ -25,6 +26,24 @@ def test_released_and_handed_on_after_the_grace(server, actor, dies, command):
     assert server.now_ms() - before >= GRACE
     [(owner, _)] = holders(server)
     assert owner == "w"
+
+
+@each_way_to_die
+def test_released_without_waiting_for_the_servers_clock_to_tick(make_server, dies):
+    """Once a second here, and Redis 7.0 may have decided to sleep for so long when it ends the connection."""
+    server = make_server(hz=1, lock_session_grace=0)
+    took = []
+    for _ in range(7):
+        a = server.actor()
+        a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
+        b = begin_to_wait(server.actor, "w")
+        server.all_searched()
+        began = time.monotonic()
+        dies(a)
+        assert b.reply() == 1
+        took.append(time.monotonic() - began)
+        assert b.call("LOCK.RELEASE", "k", "w") == 0
+    assert min(took) < scaled(0.3), took
 
 
 def test_free_after_the_grace_when_nobody_waits(server, actor):

@@ -3,6 +3,7 @@
 import pytest
 
 from harness import scaled_ms, wait_for
+from harness.aof import aof_of, commands_in
 from model.session_scene import LONG, begin_to_wait
 from model.session_scene import server  # noqa: F401
 
@@ -65,3 +66,31 @@ def test_many_to_renew_delay_no_release(server, actor, many):
     end_pause_when_due(server, last, lease)
     assert waiter.reply() == 1
     assert waiter.reply() < lease / 2, "the release had to wait for all renewals"
+
+
+def largest_turn(server, since):
+    """How many renewals are in one transaction of the AOF at most, behind so many bytes."""
+    largest = count = 0
+    for words in commands_in(aof_of(server)[since:]):
+        count = count + 1 if words[0] == "PEXPIREAT" else 0
+        largest = max(largest, count)
+    return largest
+
+
+@pytest.mark.timing
+def test_turns_are_longer_when_leases_would_end(clock, make_server):
+    """Ten times, as soon as the first has been due for a third of the lease; and short again afterwards."""
+    server = make_server(appendonly="yes", appendfsync="no", lock_default_lease=30_000)
+    keys = [f"many:{number}" for number in range(MANY)]
+    with server.client().pipeline(transaction=False) as pipe:
+        for key in keys:
+            pipe.execute_command("LOCK.ACQUIRE", key, "o", "SESSION")
+        assert pipe.execute() == [1] * MANY
+        turns, now = [], 0
+        for passes in (12, 24, 12):  # seconds; a third is 10
+            since, now = len(aof_of(server)), now + passes
+            clock.step_and_ring(server, now)
+            wait_for(lambda: min(server.control.pttl(key) for key in keys[:: MANY - 1]) > 25_000, 30, "the renewals")
+            turns.append(largest_turn(server, since))
+    on_time, late, on_time_again = turns
+    assert late > 3 * on_time and late > 3 * on_time_again, turns

@@ -128,3 +128,18 @@ def test_released_ones_are_renewed_no_more(server, actor, short_leases):
     assert a.call("LOCK.RELEASE", "k", "o") == 0
     leases_pass(server, 1)
     assert server.dump() == {}
+
+
+@pytest.mark.parametrize("lease", [1, 2, 3])
+def test_shortest_leases_are_renewed_once_a_millisecond_at_most(server, actor, lease):
+    """A third of them is less; some end before, and are renewed no more."""
+
+    def changes():
+        return server.info("persistence")["rdb_changes_since_last_save"]
+
+    server.control.config_set("lock.default-lease", lease)
+    before, began = changes(), server.now_ms()
+    actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
+    server.let_pass(30)
+    renewals = changes() - before
+    assert renewals <= 10 + server.now_ms() - began

@@ -4,6 +4,11 @@ Who waits, and in which order: test_several_order.py. How a wait ends, and what 
 test_several_waits.py.
 """
 
+from itertools import permutations
+
+import pytest
+
+from harness import code_of
 from harness.schedule import BLOCKS, STILL_BLOCKED, as_map, error, granted, has
 from harness.schedule import run_schedule, schedules
 
@@ -240,6 +245,26 @@ TAKING = dict(
 @schedules(**TAKING)
 def test_taken_all_or_none(server, resp, schedule):
     run_schedule(server, schedule, resp)
+
+
+# What keeps a from a key, the worst last; and what a hears. None of it is waited for but the first.
+WORSE = {
+    "another's": ("LOCK.ACQUIRE {} ob", None),
+    "its own to read": ("LOCK.RWREAD {} oa", "DEADLOCK"),
+    "at the limit of its count": ("HSET {} oa 2147483647", "ERR"),
+    "no lock": ("SET {} x", "WRONGTYPE"),
+}
+
+
+@pytest.mark.parametrize("first, second", list(permutations(WORSE, 2)))
+def test_of_two_keys_that_it_cannot_have_the_worse_one_is_told(server, actor, first, second):
+    for key, state in (("k", first), ("l", second)):
+        server.control.execute_command(*WORSE[state][0].format(key).split())
+    before = server.dump()
+    expected = WORSE[max(first, second, key=list(WORSE).index)][1]
+    assert code_of(actor().attempt("LOCK.MACQUIRE", 3, "free", "k", "l", "oa", "BLOCK", 0)) == expected
+    assert server.dump() == before
+    assert server.info("lock")["lock_waiters"] == 0
 
 
 GIVING = dict(

@@ -14,14 +14,14 @@ MANY = 2000
 
 
 class Crowd:
-    """Connections of which each has said one command and waits."""
+    """Connections of which each has said one command and waits; `ahead` wait already."""
 
-    def __init__(self, server, *commands):
+    def __init__(self, server, *commands, ahead=0):
         self.server = server
         self.sockets = [server.raw_connection() for _ in commands]
         for sock, command in zip(self.sockets, commands, strict=True):
             sock.sendall(command.encode() + b"\r\n")
-        self.expect_waiting(len(commands))
+        self.expect_waiting(ahead + len(commands))
 
     def expect_waiting(self, count):
         wait_for(lambda: self.server.info("lock")["lock_waiters"] == count, 60, f"{count} clients to wait")
@@ -146,6 +146,7 @@ def test_flush_of_more_locks_than_a_turn_can_work_off(server, at_once):
         pipeline.execute_command("LOCK.ACQUIRE", f"k{number}", "w", "PX", LONG)
     pipeline.execute()
     crowd = crowd_of(server, f"LOCK.ACQUIRE k# o PX {LONG} BLOCK 0", count)
+    server.all_searched(60)  # nothing else will bring the drain
     server.control.flushall()
     crowd.expect_waiting(0)
     assert set(crowd.answers()) == {b":1\r\n"}

@@ -165,15 +165,6 @@ static void an_owner_owns_if_it_has_a_hold_in_any_mode(void **state) {
     forEveryView(checkOwnsAny);
 }
 
-static void checkIsFree(const struct holdsView *view) {
-    assert_int_equal(rulesIsFree(view), holdersOf(view).count == 0);
-}
-
-static void a_lock_is_free_if_it_has_no_holder_at_all(void **state) {
-    (void)state;
-    forEveryView(checkIsFree);
-}
-
 static void only_two_reads_go_together(void **state) {
     (void)state;
     size_t pairs_that_go_together = 0;
@@ -226,7 +217,6 @@ static void a_hold_count_may_be_as_large_as_it_gets(void **state) {
     assert_int_equal(RULES_MAX_HOLDS, 2147483647);
     const struct holdsView view = {.own = {[MODE_EXCLUSIVE] = RULES_MAX_HOLDS}};
     assert_true(rulesOwnsAny(&view));
-    assert_false(rulesIsFree(&view));
     assert_int_equal(rulesDecide(MODE_EXCLUSIVE, &view), VERDICT_REENTER);
 }
 
@@ -234,7 +224,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(every_verdict_is_that_of_the_contract),
         UNIT(an_owner_owns_if_it_has_a_hold_in_any_mode),
-        UNIT(a_lock_is_free_if_it_has_no_holder_at_all),
         UNIT(only_two_reads_go_together),
         UNIT(conflict_works_both_ways),
         UNIT(no_verdict_waits_for_a_lock_that_is_free),

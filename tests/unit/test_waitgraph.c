@@ -126,12 +126,34 @@ static void queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there(v
     worldEnd(&world);
 }
 
+/* Whether an owner that waits here so many times asks for something new when it waits once more. */
+static bool asksForNothingNewAfter(size_t count) {
+    struct world world = {.count = 0};
+    for (size_t i = 0; i < count; i++) {
+        worldWaits(&world, "o", MODE_WRITE, 0);
+    }
+    worldWaits(&world, "other", MODE_WRITE, 0);
+    struct wait *newcomer = worldStands(&world, "o", MODE_WRITE, 0);
+    waitgraphAnnounce(&world.graph, &newcomer->request);
+    bool nothing_new = waitgraphAsksForNothingNew(&world.graph, &newcomer->request);
+    worldEnd(&world);
+    return nothing_new;
+}
+
+static void the_seventeenth_wait_of_an_owner_for_the_same_asks_for_nothing_new(void **state) {
+    (void)state;
+    for (size_t count = 0; count < 100; count++) {
+        assert_int_equal(asksForNothingNewAfter(count), count >= 16);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(leaving_without_having_entered_does_nothing),
         UNIT(a_newcomer_is_not_in_the_graph_before_it_enters),
         UNIT(ties_are_right_whoever_comes_and_goes_first),
         UNIT(queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there),
+        UNIT(the_seventeenth_wait_of_an_owner_for_the_same_asks_for_nothing_new),
     };
     return cmocka_run_group_tests_name("waitgraph", tests, NULL, NULL);
 }
