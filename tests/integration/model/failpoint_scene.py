@@ -1,0 +1,294 @@
+"""Scenes in which a server comes by its failpoints, and their ends, whatever went wrong in them.
+
+A line is what a party says, "a LOCK.ACQUIRE k a BLOCK 0": its first word names the party and is the owner too. PX is
+added where it is left out.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+from redis.exceptions import ConnectionError, ResponseError
+
+from harness import code_of, failpoint, scaled_ms, wait_for
+from harness.server import Server
+
+from .failpoint_judge import holders_in, locks_in
+
+LONG = 600_000
+
+CONFIG = dict(lock_default_lease=LONG, lock_fair_reserve=scaled_ms(40), lock_session_grace=scaled_ms(20))
+
+
+@pytest.fixture(scope="session")
+def _has_failpoints(launch):
+    server = Server(launch, launch.root / "has-failpoints")
+    found = failpoint.has_failpoints(server)
+    server.stop()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def checking_build(_has_failpoints):
+    if not _has_failpoints:
+        pytest.skip("the module is not the checking build: make integration, or make CHECKED=1 and MODULE=…")
+
+
+@dataclass(frozen=True)
+class Scene:
+    before: tuple
+    """What is said first; who says BLOCK waits then."""
+    then: tuple
+    """What makes the server come by the points. In one packet, if the first word is no party but "at_once"."""
+    moved: str = ""
+    """Keys that `then` changes before the server comes to the point, too: "k l"."""
+
+
+TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.MACQUIRE")
+
+SCENES = dict(
+    takes_a_free_lock=Scene(("a LOCK.ACQUIRE other a",), ("a LOCK.ACQUIRE k a FENCED",)),
+    takes_a_token=Scene(("a LOCK.ACQUIRE k a FENCED", "a LOCK.RELEASE k a"), ("a LOCK.ACQUIRE k a FENCED",)),
+    reenters=Scene(("a LOCK.ACQUIRE k a", "a LOCK.ACQUIRE k a"), ("a LOCK.ACQUIRE k a",)),
+    reads_too=Scene(("a LOCK.RWWRITE k a", "b LOCK.RWREAD k b BLOCK 0"), ("a LOCK.RWREAD k a",)),
+    hands_on=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.ACQUIRE k c BLOCK 0"),
+        ("a LOCK.RELEASE k a",),
+    ),
+    hands_on_with_a_token=Scene(
+        ("a LOCK.ACQUIRE k a FENCED", "b LOCK.ACQUIRE k b FENCED BLOCK 0", "c LOCK.ACQUIRE k c FENCED BLOCK 0"),
+        ("a LOCK.RELEASE k a",),
+    ),
+    is_forced=Scene(("a LOCK.ACQUIRE k a", "b LOCK.RWREAD k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"), ("x LOCK.FORCE k",)),
+    first_waits_in_turn=Scene(("a LOCK.ACQUIRE k a SESSION",), ("b LOCK.FAIR k b BLOCK 0",)),
+    waits_in_turn=Scene(("a LOCK.FAIR k a SESSION", "b LOCK.FAIR k b BLOCK 0"), ("c LOCK.FAIR k c BLOCK 0",)),
+    hands_on_in_turn=Scene(
+        ("a LOCK.FAIR k a SESSION", "b LOCK.FAIR k b BLOCK 0", "c LOCK.FAIR k c FENCED BLOCK 0"),
+        ("a LOCK.RELEASE k a",),
+    ),
+    leaves_its_turn=Scene(
+        ("a LOCK.FAIR k a", "b LOCK.FAIR k b BLOCK 0", "c LOCK.FAIR k c BLOCK 0"), ("x LOCK.CANCEL k b",)
+    ),
+    lets_readers_in=Scene(
+        ("a LOCK.RWWRITE k a", *(f"{name} LOCK.RWREAD k {name} BLOCK 0" for name in "bcd")), ("a LOCK.RELEASE k a",)
+    ),
+    upgrades=Scene(
+        ("a LOCK.RWREAD k a", "b LOCK.RWREAD k b", "b LOCK.RWWRITE k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"),
+        ("a LOCK.RELEASE k a",),
+    ),
+    takes_several=Scene(("b LOCK.ACQUIRE other b",), ("a LOCK.MACQUIRE 3 k l m a",)),
+    hands_several_on=Scene(
+        ("a LOCK.MACQUIRE 3 k l m a SESSION", "b LOCK.MACQUIRE 3 l m k b BLOCK 0", "c LOCK.ACQUIRE m c BLOCK 0"),
+        ("a LOCK.MRELEASE 3 k l m a",),
+    ),
+    renews=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "b LOCK.RWREAD l b SESSION", "c LOCK.RWWRITE m c SESSION", "d LOCK.ACQUIRE k d BLOCK 0"),
+        (f"x CONFIG SET lock.default-lease {scaled_ms(300)}", "z LOCK.ACQUIRE n z SESSION"),
+        moved="k l m n",
+    ),
+    ends_a_session=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "a LOCK.RWWRITE l a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.RWREAD l c BLOCK 0"),
+        ("a DIES",),
+        moved="k l",
+    ),
+    sees_a_lease_end=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.ACQUIRE k c BLOCK 0"),
+        ("x PEXPIRE k 1",),
+        moved="k",
+    ),
+    sees_locks_go=Scene(
+        ("a LOCK.ACQUIRE k a", "b LOCK.FAIR k b BLOCK 0", "a LOCK.RWWRITE l a", "c LOCK.RWREAD l c BLOCK 0", "d LOCK.RWREAD l d BLOCK 0"),
+        ("x DEL k l",),
+        moved="k l",
+    ),
+    loses_a_grant=Scene(
+        ("a LOCK.ACQUIRE k a", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.ACQUIRE k c BLOCK 0"),
+        ("at_once LOCK.RELEASE k a", "at_once CLIENT KILL ID {b}"),
+        moved="k",
+    ),
+    loses_a_grant_of_several=Scene(
+        ("a LOCK.MACQUIRE 3 k l m a", "b LOCK.MACQUIRE 3 k l m b BLOCK 0", "c LOCK.ACQUIRE l c BLOCK 0", "d LOCK.FAIR m d BLOCK 0"),
+        ("at_once LOCK.MRELEASE 3 k l m a", "at_once CLIENT KILL ID {b}"),
+        moved="k l m",
+    ),
+)
+
+
+def keys_of(words):
+    return words[2 : 2 + int(words[1])] if words[0] in ("LOCK.MACQUIRE", "LOCK.MRELEASE") else words[1:2]
+
+
+class Party:
+    """One client: what it waits for and what it has been told to hold."""
+
+    def __init__(self, server, owner):
+        self.server, self.owner = server, owner
+        self.actor = server.actor(owner)
+        self.unanswered = []  # what it has said, as lists of words
+        self.holds = []  # the commands by which it was told that it holds something
+        self.lives = True
+        self.answers = []
+
+    def say(self, line, lease=LONG):
+        words = line.split()
+        if words[0] in TAKES and not {"SESSION", "PX"} & set(words):
+            words += ["PX", str(lease)]
+        self.actor.send(*words)
+        self.unanswered.append(words)
+        return words
+
+    @property
+    def waits(self):
+        return self.lives and any(words[0] in TAKES for words in self.unanswered)
+
+    def dies(self):
+        self.actor.kill_socket()
+        self.lives, self.unanswered, self.holds = False, [], []
+
+    def hear(self):
+        """Takes in the answers that have come."""
+        try:
+            while self.lives and self.unanswered and self.actor.has_reply():
+                self._take_in(self.unanswered[0], self.actor.outcome())
+                self.unanswered.pop(0)
+        except ConnectionError:
+            self.lives = False
+
+    def _take_in(self, words, heard):
+        self.answers.append((words, heard))
+        if isinstance(heard, ResponseError):
+            assert words[0] == "LOCK.RELEASE" and code_of(heard) == "NOTHELD", f"{self.actor}: {words}: {heard}"
+        elif words[0] in TAKES and heard is not None:
+            self.holds.append(words)
+        elif words[0] in ("LOCK.RELEASE", "LOCK.MRELEASE"):
+            self.holds = self.holds[:heard] if words[0] == "LOCK.RELEASE" else []
+
+    def gives_back(self):
+        """All that it holds; returns how many holds there were none of any more."""
+        lost = 0
+        for words in self.holds:
+            back = ["LOCK.RELEASE", words[1], self.owner]
+            if words[0] == "LOCK.MACQUIRE":
+                back = ["LOCK.MRELEASE", *words[1 : 2 + int(words[1])], self.owner]
+            elif words[0].startswith("LOCK.RW"):
+                back.append(words[0].removeprefix("LOCK.RW"))
+            heard = self.actor.attempt(*back)
+            if isinstance(heard, ResponseError):
+                assert code_of(heard) == "NOTHELD", f"{self.actor}: {back}: {heard}"
+                lost += 1
+        self.holds = []
+        return lost
+
+
+class Play:
+    """One scene on one server."""
+
+    def __init__(self, server, scene):
+        self.server, self.scene = server, scene
+        self.parties = {}
+        self.asked = []  # all that was said to take something, with its owner
+        self.told_before = []
+
+    def say(self, line, lease=LONG):
+        name, _, command = line.partition(" ")
+        if name not in self.parties:
+            self.parties[name] = Party(self.server, name)
+        party = self.parties[name]
+        words = party.say(command, lease)
+        if words[0] in TAKES:
+            self.asked.append((name, words))
+        return party
+
+    def begin(self, lease=LONG):
+        """Says what comes first; the server is at rest afterwards. Who waits then is to have this lease."""
+        for line in self.scene.before:
+            waits = "BLOCK" in line
+            party = self.say(line, lease if waits else LONG)
+            if waits:
+                party.actor.wait_blocked()
+            else:
+                wait_for(lambda who=party: who.hear() or not who.unanswered, what=line)
+        self.server.all_searched()
+        return self
+
+    def go(self, lease=LONG):
+        """Says the rest, and waits for no answer."""
+        at_once = [line.removeprefix("at_once ") for line in self.scene.then if line.startswith("at_once ")]
+        if at_once:
+            ids = {name: party.actor.client_id for name, party in self.parties.items()}
+            packet = "".join(line.format(**ids) + "\r\n" for line in at_once)
+            self.server.raw_connection().sendall(packet.encode())
+            self.parties["a"].holds = []
+            return
+        for line in self.scene.then:
+            if line.endswith(" DIES"):
+                self.parties[line.split()[0]].dies()
+            else:
+                self.say(line, lease)
+
+    def hear(self):
+        for party in self.parties.values():
+            party.hear()
+
+    def told(self):
+        """{(key, owner)} of all that those who live have been told that they hold, and did not give back."""
+        pairs = ((key, party.owner, words) for party in self.parties.values() for words in party.holds for key in keys_of(words))
+        return {(key, owner) for key, owner, _ in pairs}
+
+    @property
+    def several(self):
+        return [(owner, keys_of(words)) for owner, words in self.asked if words[0] == "LOCK.MACQUIRE"]
+
+    @property
+    def fenced(self):
+        """Who asked for a token each time."""
+        every = {(owner, words[1]) for owner, words in self.asked}
+        plain = {(owner, words[1]) for owner, words in self.asked if "FENCED" not in words}
+        return every - plain
+
+    # The end
+
+    def comes_again(self, server):
+        """Who waited asks the server that there is now, for what it had asked for."""
+        again = Play(server, self.scene)
+        for owner, words in self.asked:
+            if "BLOCK" in words:
+                again.say(f"{owner} {' '.join(words)}")
+        return again
+
+    def is_over(self):
+        """Each who was told of a hold gives it back, until nobody waits. Returns how many holds were lost meanwhile."""
+        lost = 0
+
+        def nobody_waits():
+            nonlocal lost
+            self.hear()
+            lost += sum(party.gives_back() for party in self.parties.values() if party.lives)
+            return not any(party.waits or (party.lives and party.unanswered) for party in self.parties.values())
+
+        wait_for(nobody_waits, 10, f"{self.scene} to be over")
+        return lost
+
+    def nothing_is_left(self):
+        wait_for(lambda: self._is_empty(), 10, "all that the scene wrote to go")
+
+    def _is_empty(self):
+        info = self.server.info("lock")
+        for field in ("lock_waiters", "lock_contended_locks", "lock_sessions"):
+            assert info[field] == 0, f"{field} is {info[field]}"
+        left = [name for _, name in self.server.dump() if not name.startswith(b"lock:token:")]
+        assert not left, f"{left} is left"
+        keys = {key for _, words in self.asked for key in keys_of(words)}
+        assert all(self.server.control.execute_command("LOCK.INFO", key) is None for key in keys if not self._has_token(key))
+        return True
+
+    def _has_token(self, key):
+        return self.server.control.exists(f"lock:token:{{{key}}}")
+
+
+def holds_end(server, asked):
+    """By the end of their leases where somebody waits; else by force."""
+    for key in locks_in(server.dump()):
+        if any(key in keys_of(words) for _, words in asked):
+            server.control.pexpire(key, scaled_ms(20))
+        else:
+            assert server.control.execute_command("LOCK.FORCE", key) == 1
