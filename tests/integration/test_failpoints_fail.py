@@ -6,7 +6,8 @@ from redis.exceptions import ResponseError
 from harness import failpoint, wait_for
 from harness.schedule import as_map
 from model.failpoint_scene import CONFIG, LONG, Play, Scene
-from model.failpoint_scene import _has_failpoints, checking_build  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("checking_build")
 
 
 @pytest.fixture(scope="module")
