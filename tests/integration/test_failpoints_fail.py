@@ -18,7 +18,13 @@ def new_server():
 # ---- the server would take no write now: the drain comes again ----
 
 DUE = Scene(
-    ("a LOCK.ACQUIRE k a", "b LOCK.FAIR k b BLOCK 0", "a LOCK.RWWRITE l a", "c LOCK.RWREAD l c BLOCK 0", "d LOCK.RWREAD l d BLOCK 0"),
+    (
+        "a LOCK.ACQUIRE k a",
+        "b LOCK.FAIR k b BLOCK 0",
+        "a LOCK.RWWRITE l a",
+        "c LOCK.RWREAD l c BLOCK 0",
+        "d LOCK.RWREAD l d BLOCK 0",
+    ),
     ("x DEL k l",),
 )
 LOST = Scene(
@@ -26,11 +32,21 @@ LOST = Scene(
     ("at_once LOCK.RELEASE k a", "at_once CLIENT KILL ID {b}"),
 )
 SEVERAL_LOST = Scene(
-    ("a LOCK.MACQUIRE 3 k l m a", "b LOCK.MACQUIRE 3 k l m b BLOCK 0", *(f"{name} LOCK.ACQUIRE {key} {name} BLOCK 0" for name, key in ("ck", "dl", "em"))),
+    (
+        "a LOCK.MACQUIRE 3 k l m a",
+        "b LOCK.MACQUIRE 3 k l m b BLOCK 0",
+        *(f"{name} LOCK.ACQUIRE {key} {name} BLOCK 0" for name, key in ("ck", "dl", "em")),
+    ),
     ("at_once LOCK.MRELEASE 3 k l m a", "at_once CLIENT KILL ID {b}"),
 )
 SESSION_GONE = Scene(
-    ("a LOCK.ACQUIRE k a SESSION", "a LOCK.RWWRITE l a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.RWREAD l c BLOCK 0", "d LOCK.RWREAD l d BLOCK 0"),
+    (
+        "a LOCK.ACQUIRE k a SESSION",
+        "a LOCK.RWWRITE l a SESSION",
+        "b LOCK.ACQUIRE k b BLOCK 0",
+        "c LOCK.RWREAD l c BLOCK 0",
+        "d LOCK.RWREAD l d BLOCK 0",
+    ),
     ("a DIES",),
 )
 
@@ -72,7 +88,9 @@ def test_refused_once_the_drain_comes_again(server, scene, count):
 
 HOLDER = ("a LOCK.ACQUIRE k a", "a LOCK.RWREAD l a")
 REQUESTS = [f"{command} k b" for command in ("LOCK.ACQUIRE", "LOCK.FAIR")]
-REQUESTS += ["LOCK.ACQUIRE k b FENCED", "LOCK.FAIR k b SESSION", "LOCK.RWWRITE l b", "LOCK.RWREAD k b", "LOCK.RWWRITE l r"]
+REQUESTS += [
+    "LOCK.ACQUIRE k b FENCED", "LOCK.FAIR k b SESSION", "LOCK.RWWRITE l b", "LOCK.RWREAD k b", "LOCK.RWWRITE l r"
+]
 REQUESTS += ["LOCK.MACQUIRE 2 k free b", "LOCK.MACQUIRE 2 free k b SESSION"]
 
 

@@ -25,12 +25,23 @@ DIES = {
     "waits_in_turn": [("fair.between", 1), ("effect", 1), ("effect", 2)],
     "hands_on_in_turn": [("giveback.done", 1), ("take.written", 1), ("effect", 3), ("effect", 4), ("answer", 1)],
     "leaves_its_turn": [("effect", 1), ("effect", 2)],
-    "lets_readers_in": [("take.begun", 2), ("take.written", 3), ("effect", 4), ("answer", 3), ("reply", 2), ("reply", 3)],
+    "lets_readers_in": [
+        ("take.begun", 2), ("take.written", 3), ("effect", 4), ("answer", 3), ("reply", 2), ("reply", 3)
+    ],
     "reads_again": [("take.written", 1)],
     "upgrades": [("giveback.done", 1), ("take.written", 1), ("effect", 2), ("effect", 3), ("answer", 1)],
     "takes_several": [("joint.between", 1), ("joint.between", 2), ("take.begun", 3), ("effect", 2)],
-    "hands_several_on": [("giveback.done", 1), ("giveback.begun", 3), ("joint.between", 1), ("joint.between", 3), ("effect", 5), ("reply", 1)],
-    "renews": [("renew.begun", 1), ("renew.begun", 3), ("renew.done", 1), ("renew.done", 2), ("renew.done", 3), ("effect", 3)],
+    "hands_several_on": [
+        ("giveback.done", 1),
+        ("giveback.begun", 3),
+        ("joint.between", 1),
+        ("joint.between", 3),
+        ("effect", 5),
+        ("reply", 1),
+    ],
+    "renews": [
+        ("renew.begun", 1), ("renew.begun", 3), ("renew.done", 1), ("renew.done", 2), ("renew.done", 3), ("effect", 3)
+    ],
     "ends_a_session": [("effect", 1), ("effect", 2), ("take.written", 2), ("answer", 1)],
     "sees_a_lease_end": [("drain.begun", 1), ("drain.lock", 1), ("effect", 1), ("take.written", 1), ("reply", 1)],
     "sees_locks_go": [("drain.lock", 1), ("drain.lock", 2), ("take.written", 2), ("effect", 4), ("reply", 2)],
@@ -65,10 +76,11 @@ def judge(play, before, data):
 
 def judge_promises(play, data):
     """Who was told of a hold has it, but of what the scene itself ended; who gave it back has none."""
-    for key, owner in play.told():
-        if key not in play.scene.moved.split():
-            assert owner in holders_in(data, key), f"{owner} was told that it holds {key}"
+    lost = (play.scene.moved if play.scene.lost is None else play.scene.lost).split()
     for party in play.parties.values():
+        for key, owner in party.told():
+            if key not in {*lost, *party.may_have_given_back()}:
+                assert owner in holders_in(data, key), f"{owner} was told that it holds {key}"
         for words, heard in party.answers:
             if words[0] == "LOCK.RELEASE" and heard == 0 and not party.holds:
                 assert party.owner not in holders_in(data, words[1]), f"{party.owner} gave {words[1]} back"

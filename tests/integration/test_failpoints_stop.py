@@ -105,19 +105,21 @@ def waits_that_were_cancelled(play):
 
 
 def nobody_waits_who_fits(play, data):
-    locks, waiting = locks_in(data), [words for party in play.parties.values() for words in party.unanswered]
+    alive = [party for party in play.parties.values() if party.lives]
+    locks, waiting = locks_in(data), [words for party in alive for words in party.unanswered]
     for words in waiting:
         if words[0] in TAKES:
             assert locks.keys() & set(keys_of(words)), f"waits for what is free: {words}"
     for key, lock in locks.items():
-        ways = {words[0] for words in waiting if key in keys_of(words)}
-        assert not (lock.get("mode") == "read" and ways == {"LOCK.RWREAD"}), f"only readers wait for {key}, which is read"
+        only_readers_wait = {words[0] for words in waiting if key in keys_of(words)} == {"LOCK.RWREAD"}
+        assert not (lock.get("mode") == "read" and only_readers_wait), f"readers wait for {key}, which others read"
 
 
 def is_settled(play):
     play.hear()
     data, told = play.server.dump(), play.told()
-    assert all(party.waits or not party.unanswered for party in play.parties.values()), "somebody has no answer"
+    alive = [party for party in play.parties.values() if party.lives]
+    assert all(party.waits or not party.unanswered for party in alive), "somebody has no answer"
     nobody_waits_who_fits(play, data)
     for key in locks_in(data):
         for owner in holders_in(data, key):

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from redis.exceptions import ConnectionError, ResponseError
 
 from harness import code_of, scaled_ms, wait_for
+from harness.schedule import as_map
 
-from .failpoint_judge import holders_in, locks_in
+from .failpoint_judge import locks_in
 
 LONG = 600_000
 
@@ -24,7 +25,9 @@ class Scene:
     then: tuple
     """What makes the server come by the points. In one packet, if the first word is no party but "at_once"."""
     moved: str = ""
-    """Keys that `then` changes before the server comes to the point, too: "k l"."""
+    """Locks that `then` changes before the server comes to the point, too: "k l"."""
+    lost: str | None = None
+    """Those among them whose holders lose them; all, if nothing is said."""
 
 
 TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.MACQUIRE")
@@ -42,7 +45,9 @@ SCENES = dict(
         ("a LOCK.ACQUIRE k a FENCED", "b LOCK.ACQUIRE k b FENCED BLOCK 0", "c LOCK.ACQUIRE k c FENCED BLOCK 0"),
         ("a LOCK.RELEASE k a",),
     ),
-    is_forced=Scene(("a LOCK.ACQUIRE k a", "b LOCK.RWREAD k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"), ("x LOCK.FORCE k",)),
+    is_forced=Scene(
+        ("a LOCK.ACQUIRE k a", "b LOCK.RWREAD k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"), ("x LOCK.FORCE k",)
+    ),
     first_waits_in_turn=Scene(("a LOCK.ACQUIRE k a SESSION",), ("b LOCK.FAIR k b BLOCK 0",)),
     waits_in_turn=Scene(("a LOCK.FAIR k a SESSION", "b LOCK.FAIR k b BLOCK 0"), ("c LOCK.FAIR k c BLOCK 0",)),
     reads_again=Scene(
@@ -63,10 +68,16 @@ SCENES = dict(
         ("x LOCK.CANCEL k b",),
     ),
     lets_readers_in=Scene(
-        ("a LOCK.RWWRITE k a SESSION", *(f"{name} LOCK.RWREAD k {name} BLOCK 0" for name in "bcd")), ("a LOCK.RELEASE k a",)
+        ("a LOCK.RWWRITE k a SESSION", *(f"{name} LOCK.RWREAD k {name} BLOCK 0" for name in "bcd")),
+        ("a LOCK.RELEASE k a",),
     ),
     upgrades=Scene(
-        ("a LOCK.RWREAD k a SESSION", "b LOCK.RWREAD k b SESSION", "b LOCK.RWWRITE k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"),
+        (
+            "a LOCK.RWREAD k a SESSION",
+            "b LOCK.RWREAD k b SESSION",
+            "b LOCK.RWWRITE k b BLOCK 0",
+            "c LOCK.RWREAD k c BLOCK 0",
+        ),
         ("a LOCK.RELEASE k a",),
     ),
     takes_several=Scene(("b LOCK.ACQUIRE other b",), ("a LOCK.MACQUIRE 3 k l m a",)),
@@ -74,13 +85,27 @@ SCENES = dict(
         ("a LOCK.MACQUIRE 3 k l m a SESSION", "b LOCK.MACQUIRE 3 l m k b BLOCK 0", "c LOCK.ACQUIRE m c BLOCK 0"),
         ("a LOCK.MRELEASE 3 k l m a",),
     ),
+    # The lease that runs when z binds is a long one, and what is renewed gets a long one again.
     renews=Scene(
-        ("a LOCK.ACQUIRE k a SESSION", "b LOCK.RWREAD l b SESSION", "c LOCK.RWWRITE m c SESSION", "d LOCK.ACQUIRE k d BLOCK 0"),
-        (f"x CONFIG SET lock.default-lease {scaled_ms(300)}", "z LOCK.ACQUIRE n z SESSION"),
+        (
+            *("a LOCK.ACQUIRE k a SESSION", "b LOCK.RWREAD l b SESSION", "c LOCK.RWWRITE m c SESSION"),
+            *("d LOCK.ACQUIRE k d BLOCK 0", "z LOCK.ACQUIRE n z"),
+        ),
+        (
+            f"z CONFIG SET lock.default-lease {scaled_ms(300)}",
+            "z LOCK.ACQUIRE n z SESSION",
+            f"z CONFIG SET lock.default-lease {LONG}",
+        ),
         moved="k l m n",
+        lost="",
     ),
     ends_a_session=Scene(
-        ("a LOCK.ACQUIRE k a SESSION", "a LOCK.RWWRITE l a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.RWREAD l c BLOCK 0"),
+        (
+            "a LOCK.ACQUIRE k a SESSION",
+            "a LOCK.RWWRITE l a SESSION",
+            "b LOCK.ACQUIRE k b BLOCK 0",
+            "c LOCK.RWREAD l c BLOCK 0",
+        ),
         ("a DIES",),
         moved="k l",
     ),
@@ -90,7 +115,13 @@ SCENES = dict(
         moved="k",
     ),
     sees_locks_go=Scene(
-        ("a LOCK.ACQUIRE k a", "b LOCK.FAIR k b BLOCK 0", "a LOCK.RWWRITE l a", "c LOCK.RWREAD l c BLOCK 0", "d LOCK.RWREAD l d BLOCK 0"),
+        (
+            "a LOCK.ACQUIRE k a",
+            "b LOCK.FAIR k b BLOCK 0",
+            "a LOCK.RWWRITE l a",
+            "c LOCK.RWREAD l c BLOCK 0",
+            "d LOCK.RWREAD l d BLOCK 0",
+        ),
         ("x DEL k l",),
         moved="k l",
     ),
@@ -100,7 +131,12 @@ SCENES = dict(
         moved="k",
     ),
     loses_a_grant_of_several=Scene(
-        ("a LOCK.MACQUIRE 3 k l m a", "b LOCK.MACQUIRE 3 k l m b BLOCK 0", "c LOCK.ACQUIRE l c BLOCK 0", "d LOCK.FAIR m d BLOCK 0"),
+        (
+            "a LOCK.MACQUIRE 3 k l m a",
+            "b LOCK.MACQUIRE 3 k l m b BLOCK 0",
+            "c LOCK.ACQUIRE l c BLOCK 0",
+            "d LOCK.FAIR m d BLOCK 0",
+        ),
         ("at_once LOCK.MRELEASE 3 k l m a", "at_once CLIENT KILL ID {b}"),
         moved="k l m",
     ),
@@ -136,10 +172,7 @@ class Party:
 
     def dies(self):
         self.actor.kill_socket()
-        self._is_dead()
-
-    def _is_dead(self):
-        self.lives, self.unanswered, self.holds = False, [], []
+        self.lives = False
 
     def hear(self):
         """Takes in the answers that have come."""
@@ -148,7 +181,7 @@ class Party:
                 self._take_in(self.unanswered[0], self.actor.outcome())
                 self.unanswered.pop(0)
         except ConnectionError:
-            self._is_dead()
+            self.lives = False
 
     def _take_in(self, words, heard):
         self.answers.append((words, heard))
@@ -158,6 +191,13 @@ class Party:
             self.holds.append(words)
         elif words[0] in ("LOCK.RELEASE", "LOCK.MRELEASE"):
             self.holds = self.holds[:heard] if words[0] == "LOCK.RELEASE" else []
+
+    def told(self):
+        return {(key, self.owner) for words in self.holds for key in keys_of(words)}
+
+    def may_have_given_back(self):
+        """{key} of what it said, and has heard no answer to."""
+        return {key for words in self.unanswered if words[0] not in TAKES for key in keys_of(words)}
 
     def gives_back(self):
         """All that it holds. Returns how many of the holds it did not have any more."""
@@ -241,8 +281,7 @@ class Play:
 
     def told(self):
         """{(key, owner)} of all that those who live have been told that they hold, and did not give back."""
-        pairs = ((key, party.owner, words) for party in self.parties.values() for words in party.holds for key in keys_of(words))
-        return {(key, owner) for key, owner, _ in pairs}
+        return {pair for party in self.parties.values() if party.lives for pair in party.told()}
 
     @property
     def several(self):
@@ -293,12 +332,10 @@ class Play:
             ends_by_itself.append(b"lock:lease:")
         left = [name for _, name in self.server.dump() if not name.startswith(tuple(ends_by_itself))]
         assert not left, f"{left} is left"
-        keys = {key for _, words in self.asked for key in keys_of(words)}
-        assert all(self.server.control.execute_command("LOCK.INFO", key) is None for key in keys if not self._has_token(key))
+        for key in {key for _, words in self.asked for key in keys_of(words)}:
+            known = as_map(self.server.control.execute_command("LOCK.INFO", key))
+            assert not known or known["mode"] == "free", f"{key}: {known}"
         return True
-
-    def _has_token(self, key):
-        return self.server.control.exists(f"lock:token:{{{key}}}")
 
 
 def holds_end(server, asked):
