@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L /* SIGSTOP, strtok_r */
 #include "failpoint.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,36 +78,51 @@ static size_t numberOf(const char *word, const char *const table[], size_t count
     return i;
 }
 
-/* "point action [n]". Returns whether it is that; then it is armed. */
+/* The number that the word is, or 0 if it is none, or one too large. */
+static unsigned long countOf(const char *word) {
+    char *end;
+    bool begins_with_digit = *word >= '0' && *word <= '9';
+    errno = 0;
+    unsigned long count = strtoul(word, &end, 10);
+    return begins_with_digit && *end == '\0' && errno == 0 ? count : 0;
+}
+
+/* "point action [n]". Returns whether it is that; then it is armed, in place of what was. */
 static bool arm(RedisModuleString *value) {
     char text[64], *rest = NULL;
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(value, &length);
-    if (length >= sizeof(text)) {
+    if (length >= sizeof(text) || memchr(bytes, '\0', length)) {
         return false;
     }
     memcpy(text, bytes, length);
     text[length] = '\0';
-    const char *point = strtok_r(text, " ", &rest), *action = strtok_r(NULL, " ", &rest);
+    size_t point = numberOf(strtok_r(text, " ", &rest), names, FAILPOINT_COUNT);
+    size_t action = numberOf(strtok_r(NULL, " ", &rest), actions, ACTION_COUNT);
     const char *times = strtok_r(NULL, " ", &rest);
-    armed.point = (enum failpoint)numberOf(point, names, FAILPOINT_COUNT);
-    armed.action = (enum action)numberOf(action, actions, ACTION_COUNT);
-    armed.countdown = times ? strtoul(times, NULL, 10) : 1;
-    if (armed.point == FAILPOINT_COUNT || armed.action == ACTION_COUNT || armed.countdown == 0) {
+    unsigned long count = times ? countOf(times) : 1;
+    if (point == FAILPOINT_COUNT || action == ACTION_COUNT || count == 0 ||
+        strtok_r(NULL, " ", &rest)) {
         return false;
     }
+    disarm();
+    armed.point = (enum failpoint)point;
+    armed.action = (enum action)action;
+    armed.countdown = count;
     armed.text = RedisModule_CreateStringFromString(NULL, value);
     return true;
 }
 
 static int set(const char *name, RedisModuleString *value, void *data, RedisModuleString **error) {
+    static const char refused[] = "no such failpoint, or nothing to do there";
     (void)name;
     (void)data;
     size_t length;
     (void)RedisModule_StringPtrLen(value, &length);
-    disarm();
-    if (length > 0 && !arm(value)) {
-        *error = RedisModule_CreateString(NULL, "no such failpoint, or nothing to do there", 41);
+    if (length == 0) {
+        disarm();
+    } else if (!arm(value)) {
+        *error = RedisModule_CreateString(NULL, refused, sizeof(refused) - 1);
         return REDISMODULE_ERR;
     }
     return REDISMODULE_OK;

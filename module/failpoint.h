@@ -3,7 +3,7 @@
  *   CONFIG SET lock.failpoint "take.written kill"      the server is killed there
  *   CONFIG SET lock.failpoint "drain.lock stop 3"      the third time that it comes there, it stops,
  *                                                      until it gets SIGCONT
- *   CONFIG SET lock.failpoint "server.consent fail"    what is done there fails
+ *   CONFIG SET lock.failpoint "consent fail"           what is done there fails
  *
  * One is set at a time, and what happens there happens once: then the config is empty again. In any
  * other build there are neither points nor the config.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from harness import Launch, Server, valgrind
+from harness import Launch, Server, failpoint, valgrind
 from harness.clock import Clock
 from harness.reset import Baseline
 from harness.waiting import set_scale
@@ -201,6 +201,24 @@ def no_lease_ends(server):
 def clock(tmp_path, monkeypatch):
     """The time of day of the servers that the test makes: harness/clock.py."""
     return Clock(tmp_path, monkeypatch)
+
+
+# The checking build
+
+
+@pytest.fixture(scope="session")
+def _has_failpoints(launch):
+    servers = _Servers(launch)
+    found = failpoint.has_failpoints(servers.make())
+    servers.end()
+    return found
+
+
+@pytest.fixture
+def checking_build(_has_failpoints):
+    """For tests that set failpoints: skipped with any other build."""
+    if not _has_failpoints:
+        pytest.skip("the module is not the checking build; make integration tests that")
 
 
 # Clients

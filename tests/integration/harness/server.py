@@ -3,6 +3,7 @@
 import socket
 import subprocess
 from contextlib import suppress
+from signal import SIGKILL
 
 from redis.exceptions import ConnectionError, RedisError, ResponseError
 
@@ -113,6 +114,17 @@ class Server:
         process.kill()
         self._disconnect()
         found = process.problems(ended=False)
+        if found:
+            raise ServerDied("\n".join([f"{self}:", *found]))
+
+    def has_died(self, signal=SIGKILL):
+        """It has ended by this signal, which nobody sent it: it killed itself."""
+        assert not self.is_running(), f"{self} lives"
+        process = self._forget_process()
+        self._disconnect()
+        found = process.problems(ended=False)
+        if process.wait_end(0) != -signal:
+            found.append(f"it did not end by signal {signal}:\n{process.last_words()}")
         if found:
             raise ServerDied("\n".join([f"{self}:", *found]))
 

@@ -1,0 +1,82 @@
+"""What is to be true of a lock's keys at any moment, whatever has gone wrong.
+
+A dataset is what `dump` returns, of database 0 only. The tests name no lock with braces, nor one that begins as a side
+key does.
+"""
+
+_SIDES = (b"lock:lease:", b"lock:queue:", b"lock:timeout:", b"lock:token:")
+
+
+def side(prefix, key):
+    return f"lock:{prefix}:{{{key}}}".encode()
+
+
+def locks_in(data):
+    """{key: its hash, in texts}"""
+    hashes = {name: entry for (_, name), entry in data.items() if not name.startswith(_SIDES)}
+    return {
+        name.decode(): {field.decode(): value.decode() for field, value in value.items()}
+        for name, (kind, value, _) in hashes.items()
+        if kind == "hash"
+    }
+
+
+def holders_in(data, key):
+    """The owners who hold the lock in any mode."""
+    return {field.removesuffix(":write") for field in locks_in(data).get(key, {}) if field != "mode"}
+
+
+def tokens_in(data):
+    """{key: (its last fencing token, whose that was)}"""
+    found = {}
+    for (_, name), (_, value, _) in data.items():
+        if name.startswith(b"lock:token:"):
+            found[name[12:-1].decode()] = int(value[b"token"]), value[b"owner"].decode()
+    return found
+
+
+def part_of(data, keys):
+    """The locks of these names with their side keys."""
+    names = {name for key in keys for name in (key.encode(), *(prefix + b"{%s}" % key.encode() for prefix in _SIDES))}
+    return {place: entry for place, entry in data.items() if place[1] in names}
+
+
+def _members(data, name):
+    value = data.get((0, name), ("zset", [], None))[1]
+    return dict(value)
+
+
+def _torn_leases(data, key, lock):
+    """A read-write lock: one lease for each hold, and the key ends with the last."""
+    leases = _members(data, side("lease", key))
+    if "mode" not in lock:
+        return {"leases of a plain lock": leases} if leases else {}
+    fields = {field.encode() for field in lock if field != "mode"}
+    if leases.keys() != fields:
+        return {"holds": fields, "leases": set(leases)}
+    end = data[0, key.encode()][2]
+    return {} if max(leases.values()) == end else {"the last lease": max(leases.values()), "the key's": end}
+
+
+def torn(data, several=(), fenced=()):
+    """What is there by half, as a list; `several` are (owner, keys) of LOCK.MACQUIRE, `fenced` (owner, key)."""
+    found = []
+    for key, lock in locks_in(data).items():
+        if wrong := _torn_leases(data, key, lock):
+            found.append((key, wrong))
+        if len(holders_in(data, key)) > 1 and lock.get("mode") != "read":
+            found.append((key, "two owners", lock))
+    for name in [name for _, name in data if name.startswith(b"lock:queue:")]:
+        key = name[12:-1].decode()
+        queue, ends = _members(data, name), _members(data, side("timeout", key))
+        if queue.keys() != ends.keys():
+            found.append((key, "places", queue, "ends", ends))
+    for owner, keys in several:
+        held = {key for key in keys if owner in holders_in(data, key)}
+        if held not in (set(), set(keys)):
+            found.append((owner, "holds of", keys, "only", held))
+    for owner, key in fenced:
+        if owner in holders_in(data, key) and tokens_in(data).get(key, (0, None))[1] != owner:
+            found.append((owner, "has no token of", key, tokens_in(data).get(key)))
+    found += [(name, "lives for ever") for (_, name), entry in data.items() if entry[2] is None]
+    return found

@@ -1,0 +1,347 @@
+"""Scenes in which a server comes by its failpoints, and their ends, whatever went wrong in them.
+
+A line is what a party says, "a LOCK.ACQUIRE k a BLOCK 0": its first word names the party and is the owner too. PX is
+added where it is left out.
+"""
+
+from dataclasses import dataclass
+
+from redis.exceptions import ConnectionError, ResponseError
+
+from harness import code_of, scaled_ms, wait_for
+from harness.schedule import as_map
+
+from .failpoint_judge import locks_in
+
+LONG = 600_000
+
+CONFIG = dict(lock_default_lease=LONG, lock_fair_reserve=scaled_ms(40), lock_session_grace=scaled_ms(20))
+
+
+@dataclass(frozen=True)
+class Scene:
+    before: tuple
+    """What is said first; who says BLOCK waits then."""
+    then: tuple
+    """What makes the server come by the points. In one packet, if the first word is no party but "at_once"."""
+    moved: str = ""
+    """Locks that `then` changes before the server comes to the point, too: "k l"."""
+    lost: str | None = None
+    """Those among them whose holders lose them; all, if nothing is said."""
+
+
+TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.MACQUIRE")
+
+SCENES = dict(
+    takes_a_free_lock=Scene(("a LOCK.ACQUIRE other a",), ("a LOCK.ACQUIRE k a FENCED",)),
+    takes_a_token=Scene(("a LOCK.ACQUIRE k a FENCED", "a LOCK.RELEASE k a"), ("a LOCK.ACQUIRE k a FENCED",)),
+    reenters=Scene(("a LOCK.ACQUIRE k a", "a LOCK.ACQUIRE k a"), ("a LOCK.ACQUIRE k a",)),
+    reads_too=Scene(("a LOCK.RWWRITE k a", "b LOCK.RWREAD k b BLOCK 0"), ("a LOCK.RWREAD k a",)),
+    hands_on=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.ACQUIRE k c BLOCK 0"),
+        ("a LOCK.RELEASE k a",),
+    ),
+    hands_on_with_a_token=Scene(
+        ("a LOCK.ACQUIRE k a FENCED", "b LOCK.ACQUIRE k b FENCED BLOCK 0", "c LOCK.ACQUIRE k c FENCED BLOCK 0"),
+        ("a LOCK.RELEASE k a",),
+    ),
+    is_forced=Scene(
+        ("a LOCK.ACQUIRE k a", "b LOCK.RWREAD k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"), ("x LOCK.FORCE k",)
+    ),
+    first_waits_in_turn=Scene(("a LOCK.ACQUIRE k a SESSION",), ("b LOCK.FAIR k b BLOCK 0",)),
+    waits_in_turn=Scene(("a LOCK.FAIR k a SESSION", "b LOCK.FAIR k b BLOCK 0"), ("c LOCK.FAIR k c BLOCK 0",)),
+    reads_again=Scene(
+        ("a LOCK.RWREAD k a SESSION", "b LOCK.RWWRITE k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"), ("a LOCK.RWREAD k a",)
+    ),
+    hands_on_in_turn=Scene(
+        (
+            *("d LOCK.FAIR k d", "a LOCK.FAIR k a SESSION BLOCK 0", "b LOCK.FAIR k b BLOCK 0"),
+            *("c LOCK.FAIR k c FENCED BLOCK 0", "d LOCK.RELEASE k d"),
+        ),
+        ("a LOCK.RELEASE k a",),
+    ),
+    leaves_its_turn=Scene(
+        (
+            *("a LOCK.FAIR k a", "b LOCK.FAIR k b BLOCK 0", "c LOCK.FAIR k c BLOCK 0", "d LOCK.FAIR k d BLOCK 0"),
+            "x LOCK.CANCEL k d",
+        ),
+        ("x LOCK.CANCEL k b",),
+    ),
+    lets_readers_in=Scene(
+        ("a LOCK.RWWRITE k a SESSION", *(f"{name} LOCK.RWREAD k {name} BLOCK 0" for name in "bcd")),
+        ("a LOCK.RELEASE k a",),
+    ),
+    upgrades=Scene(
+        (
+            "a LOCK.RWREAD k a SESSION",
+            "b LOCK.RWREAD k b SESSION",
+            "b LOCK.RWWRITE k b BLOCK 0",
+            "c LOCK.RWREAD k c BLOCK 0",
+        ),
+        ("a LOCK.RELEASE k a",),
+    ),
+    takes_several=Scene(("b LOCK.ACQUIRE other b",), ("a LOCK.MACQUIRE 3 k l m a",)),
+    hands_several_on=Scene(
+        ("a LOCK.MACQUIRE 3 k l m a SESSION", "b LOCK.MACQUIRE 3 l m k b BLOCK 0", "c LOCK.ACQUIRE m c BLOCK 0"),
+        ("a LOCK.MRELEASE 3 k l m a",),
+    ),
+    # The lease that runs when z binds is a long one, and what is renewed gets a long one again.
+    renews=Scene(
+        (
+            *("a LOCK.ACQUIRE k a SESSION", "b LOCK.RWREAD l b SESSION", "c LOCK.RWWRITE m c SESSION"),
+            *("d LOCK.ACQUIRE k d BLOCK 0", "z LOCK.ACQUIRE n z"),
+        ),
+        (
+            f"z CONFIG SET lock.default-lease {scaled_ms(300)}",
+            "z LOCK.ACQUIRE n z SESSION",
+            f"z CONFIG SET lock.default-lease {LONG}",
+        ),
+        moved="k l m n",
+        lost="",
+    ),
+    ends_a_session=Scene(
+        (
+            "a LOCK.ACQUIRE k a SESSION",
+            "a LOCK.RWWRITE l a SESSION",
+            "b LOCK.ACQUIRE k b BLOCK 0",
+            "c LOCK.RWREAD l c BLOCK 0",
+        ),
+        ("a DIES",),
+        moved="k l",
+    ),
+    sees_a_lease_end=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.ACQUIRE k c BLOCK 0"),
+        ("x PEXPIRE k 1",),
+        moved="k",
+    ),
+    sees_locks_go=Scene(
+        (
+            "a LOCK.ACQUIRE k a",
+            "b LOCK.FAIR k b BLOCK 0",
+            "a LOCK.RWWRITE l a",
+            "c LOCK.RWREAD l c BLOCK 0",
+            "d LOCK.RWREAD l d BLOCK 0",
+        ),
+        ("x DEL k l",),
+        moved="k l",
+    ),
+    loses_a_grant=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.ACQUIRE k c BLOCK 0"),
+        ("at_once LOCK.RELEASE k a", "at_once CLIENT KILL ID {b}"),
+        moved="k",
+    ),
+    loses_a_grant_of_several=Scene(
+        (
+            "a LOCK.MACQUIRE 3 k l m a",
+            "b LOCK.MACQUIRE 3 k l m b BLOCK 0",
+            "c LOCK.ACQUIRE l c BLOCK 0",
+            "d LOCK.FAIR m d BLOCK 0",
+        ),
+        ("at_once LOCK.MRELEASE 3 k l m a", "at_once CLIENT KILL ID {b}"),
+        moved="k l m",
+    ),
+)
+
+
+def keys_of(words):
+    return words[2 : 2 + int(words[1])] if words[0] in ("LOCK.MACQUIRE", "LOCK.MRELEASE") else words[1:2]
+
+
+class Party:
+    """One client: what it waits for and what it has been told to hold."""
+
+    def __init__(self, server, owner):
+        self.server, self.owner = server, owner
+        self.actor = server.actor(owner)
+        self.unanswered = []  # what it has said, as lists of words
+        self.holds = []  # the commands by which it was told that it holds something
+        self.lives = True
+        self.answers = []
+
+    def say(self, line, lease=("PX", LONG)):
+        words = line.split()
+        if words[0] in TAKES and not {"SESSION", "PX"} & set(words):
+            words += map(str, lease)
+        self.actor.send(*words)
+        self.unanswered.append(words)
+        return words
+
+    @property
+    def waits(self):
+        return self.lives and any(words[0] in TAKES for words in self.unanswered)
+
+    def dies(self):
+        self.actor.kill_socket()
+        self.lives = False
+
+    def hear(self):
+        """Takes in the answers that have come."""
+        try:
+            while self.lives and self.unanswered and self.actor.has_reply():
+                self._take_in(self.unanswered[0], self.actor.outcome())
+                self.unanswered.pop(0)
+        except ConnectionError:
+            self.lives = False
+
+    def _take_in(self, words, heard):
+        self.answers.append((words, heard))
+        if isinstance(heard, ResponseError):
+            assert words[0] == "LOCK.RELEASE" and code_of(heard) == "NOTHELD", f"{self.actor}: {words}: {heard}"
+        elif words[0] in TAKES and heard is not None:
+            self.holds.append(words)
+        elif words[0] in ("LOCK.RELEASE", "LOCK.MRELEASE"):
+            self.holds = self.holds[:heard] if words[0] == "LOCK.RELEASE" else []
+
+    def told(self):
+        return {(key, self.owner) for words in self.holds for key in keys_of(words)}
+
+    def may_have_given_back(self):
+        """{key} of what it said, and has heard no answer to."""
+        return {key for words in self.unanswered if words[0] not in TAKES for key in keys_of(words)}
+
+    def gives_back(self):
+        """All that it holds. Returns how many of the holds it did not have any more."""
+        lost = 0
+        for words in self.holds:
+            if words[0] == "LOCK.MACQUIRE":
+                several = " ".join(words[1 : 2 + int(words[1])])
+                # Of some that are gone it gives the others back one by one.
+                if self._gives_one_back(f"LOCK.MRELEASE {several}"):
+                    continue
+                ways = [f"LOCK.RELEASE {key}" for key in keys_of(words)]
+            else:
+                ways = [f"LOCK.RELEASE {words[1]}"]
+            mode = words[0].removeprefix("LOCK.RW") if words[0].startswith("LOCK.RW") else ""
+            lost += [self._gives_one_back(way, mode) for way in ways].count(False)
+        self.holds = []
+        return lost
+
+    def _gives_one_back(self, command, mode=""):
+        heard = self.actor.attempt(*command.split(), self.owner, *mode.split())
+        if isinstance(heard, ResponseError):
+            assert code_of(heard) == "NOTHELD", f"{self.actor}: {command}: {heard}"
+        return not isinstance(heard, ResponseError)
+
+
+class Play:
+    """One scene on one server."""
+
+    def __init__(self, server, scene):
+        self.server, self.scene = server, scene
+        self.parties = {}
+        self.asked = []  # all that was said to take something, with its owner
+
+    def invite(self, *names):
+        """They connect, if they have not yet."""
+        for name in names:
+            if name not in self.parties:
+                self.parties[name] = Party(self.server, name)
+
+    def say(self, line, lease=("PX", LONG)):
+        name, _, command = line.partition(" ")
+        self.invite(name)
+        party = self.parties[name]
+        words = party.say(command, lease)
+        if words[0] in TAKES:
+            self.asked.append((name, words))
+        return party
+
+    def begin(self, *lease):
+        """Says what comes first; the server is at rest afterwards. Who waits then has asked for this lease."""
+        lease = lease or ("PX", LONG)
+        for line in self.scene.before:
+            waits = "BLOCK" in line
+            party = self.say(line, lease) if waits else self.say(line)
+            if waits:
+                party.actor.wait_blocked()
+            else:
+                wait_for(lambda who=party: who.hear() or not who.unanswered, what=line)
+        self.server.all_searched()
+        return self
+
+    def go(self, *lease):
+        """Says the rest, and waits for no answer."""
+        lease = lease or ("PX", LONG)
+        at_once = [line.removeprefix("at_once ") for line in self.scene.then if line.startswith("at_once ")]
+        if at_once:
+            ids = {name: party.actor.client_id for name, party in self.parties.items()}
+            packet = "".join(line.format(**ids) + "\r\n" for line in at_once)
+            self.server.raw_connection().sendall(packet.encode())
+            self.parties["a"].holds = []
+            return
+        for line in self.scene.then:
+            if line.endswith(" DIES"):
+                self.parties[line.split()[0]].dies()
+            else:
+                self.say(line, lease)
+
+    def hear(self):
+        for party in self.parties.values():
+            party.hear()
+
+    def told(self):
+        """{(key, owner)} of all that those who live have been told that they hold, and did not give back."""
+        return {pair for party in self.parties.values() if party.lives for pair in party.told()}
+
+    @property
+    def several(self):
+        return [(owner, keys_of(words)) for owner, words in self.asked if words[0] == "LOCK.MACQUIRE"]
+
+    @property
+    def fenced(self):
+        """Who asked for a token each time."""
+        every = {(owner, words[1]) for owner, words in self.asked}
+        plain = {(owner, words[1]) for owner, words in self.asked if "FENCED" not in words}
+        return every - plain
+
+    # The end
+
+    def comes_again(self, server):
+        """Who waited asks the server that there is now, for what it had asked for."""
+        again = Play(server, self.scene)
+        for owner, words in self.asked:
+            if "BLOCK" in words:
+                again.say(f"{owner} {' '.join(words)}")
+        return again
+
+    def is_over(self):
+        """Each who was told of a hold gives it back, until nobody waits. Returns how many holds were lost meanwhile."""
+        lost = 0
+
+        def nobody_waits():
+            nonlocal lost
+            self.hear()
+            lost += sum(party.gives_back() for party in self.parties.values() if party.lives)
+            return not any(party.waits or (party.lives and party.unanswered) for party in self.parties.values())
+
+        wait_for(nobody_waits, 10, f"{self.scene} to be over")
+        return lost
+
+    def nothing_is_left(self):
+        """All go, and nothing of them stays."""
+        for party in self.parties.values():
+            party.actor.close()
+        wait_for(lambda: self._is_empty(), 10, "all that the scene wrote to go")
+
+    def _is_empty(self):
+        info = self.server.info("lock")
+        for field in ("lock_waiters", "lock_contended_locks", "lock_sessions"):
+            assert info[field] == 0, f"{field} is {info[field]}"
+        ends_by_itself = [b"lock:token:"]
+        if any(words[0] == "DEL" for party in self.parties.values() for words, _ in party.answers):
+            ends_by_itself.append(b"lock:lease:")
+        left = [name for _, name in self.server.dump() if not name.startswith(tuple(ends_by_itself))]
+        assert not left, f"{left} is left"
+        for key in {key for _, words in self.asked for key in keys_of(words)}:
+            known = as_map(self.server.control.execute_command("LOCK.INFO", key))
+            assert not known or known["mode"] == "free", f"{key}: {known}"
+        return True
+
+
+def holds_end(server, asked):
+    """By the end of their leases where somebody waits; else by force."""
+    for key in locks_in(server.dump()):
+        if any(key in keys_of(words) for _, words in asked):
+            server.control.pexpire(key, scaled_ms(20))
+        else:
+            server.control.execute_command("LOCK.FORCE", key)
