@@ -82,7 +82,6 @@ integration: $(MODULE) ## run the integration tests with the checking build (MOD
 # the checking build.
 VALGRIND_WITHOUT = bad_input rw_generated rw_random fair_random state_machine errors_of_state multi_lua command_docs \
                    guard_* fenced_* rw_errors fair_refusals rw_storm storm \
-                   persistence_* rw_persistence fair_survival fair_effects sessions_processes resharding moving_slots* redirect_many upgrade hours_ahead \
                    persistence_* rw_persistence fair_survival fair_effects sessions_processes resharding moving_slots* \
                    redirect_many upgrade hours_ahead first_of_a_kind failpoints_*
 
