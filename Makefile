@@ -1,9 +1,11 @@
 # lock.so and all that is done with it; `make help` lists the targets.
 # `make` needs a C compiler and nothing else. Every other target first installs what it lacks: tools/setup.
 
-PORT       ?= 6379
-TEST_JOBS  ?= 4
-FUZZ_STEPS ?= 1000000
+PORT        ?= 6379
+TEST_JOBS   ?= 4
+FUZZ_STEPS  ?= 1000000
+MUTATE_JOBS ?= 1
+BASE        ?= origin/main
 
 CFLAGS     ?= -O2 -g
 WARNINGS    = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual \
@@ -24,7 +26,7 @@ PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS)
 # Where tools/setup and tools/servers put servers of our own.
 export PATH := $(PATH):$(CURDIR)/build/servers
 
-.PHONY: all run test unit integration fuzz valgrind lint format format-check tidy cppcheck shellcheck layers \
+.PHONY: all run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
         header-check bench clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -73,6 +75,12 @@ VALGRIND_WITHOUT = bad_input rw_generated rw_random fair_random state_machine er
 valgrind: lock.so ## run the integration tests with every server under Valgrind
 	@tools/setup valgrind
 	$(PYTEST) --valgrind -k 'not resp3' $(VALGRIND_WITHOUT:%='--ignore-glob=tests/integration/test_%.py')
+
+mutate: ## see which mutants of the lines that differ from BASE no test notices (BASE=origin/main, ALL=1, COUNT=, SEED=)
+	@tools/setup mutate
+	@CC='$(CC)' SANITIZE='$(SANITIZE)' UNIT_SOURCES='$(UNIT_SOURCES)' TEST_JOBS='$(TEST_JOBS)' \
+	    MUTATE_JOBS='$(MUTATE_JOBS)' BASE='$(BASE)' ALL='$(ALL)' COUNT='$(COUNT)' SEED='$(SEED)' \
+	    build/venv/bin/python tests/mutation/run.py
 
 lint: format-check tidy cppcheck shellcheck layers ## run all checks of the source
 
