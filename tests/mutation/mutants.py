@@ -55,7 +55,7 @@ class Source:
         self._unseen = self._lines_unseen(text)
 
     def _lines_unseen(self, text):
-        """A comment with the word is about the line on which it ends or, if nothing else is there, the next statement."""
+        """With the word, a comment is about the line that it ends on or, if nothing is there, the next statement."""
         found = set()
         for token in _TOKEN.finditer(text):
             if token[0].startswith("/") and UNSEEN.search(token[0]):
