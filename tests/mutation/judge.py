@@ -58,20 +58,20 @@ class Judge:
     def _likely(self, mutant):
         """The test files that are tried first, in order, with a mutant by itself.
 
-        New files first. Then by how much of the source they run, how often they noticed other mutants of it, and how
-        little time they take, until FIRST_SECONDS are full.
+        New files first. Then by how much they are about the line, how often they noticed other mutants of the source,
+        and how little time they take, until FIRST_SECONDS are full.
         """
         hits, tries = Counter(), Counter()
         for other in self._results.of_source(mutant.source):
             tries.update(other.get("ran", ()))
             hits.update({suite.file_of(other["by"]): 1} if other.get("by") else ())
-        shares = self._table.files_for(mutant.source, mutant.line)
+        about = self._table.files_for(mutant.source, mutant.line)
 
         def worth(file):
-            return shares[file] * (hits[file] + 1) / (tries[file] + 2) / self._table.seconds(file)
+            return about[file] * (hits[file] + 1) / (tries[file] + 2) / self._table.seconds(file)
 
         chosen, seconds = self._table.unknown(), 0
-        for file in sorted(set(shares) & set(suite.files()), key=worth, reverse=True):
+        for file in sorted(set(about) & set(suite.files()), key=worth, reverse=True):
             if seconds == 0 or seconds + self._table.seconds(file) <= FIRST_SECONDS:
                 chosen.append(file)
                 seconds += self._table.seconds(file)

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import build
 import suite
@@ -99,15 +100,22 @@ class Table:
         return line
 
     def files_for(self, source, line):
-        """The test files that run the line, or those near it if it is no code by itself, with their share of all lines
-        of the source that are run: who runs much of it is about it."""
+        """The test files that run the line, or those near it if it is no code by itself, and how much each is about it.
+
+        A file is about a line if it runs the lines around it, and others of the source, that few other files run; and
+        more so if it is named after the source.
+        """
         lines = self._lines.get(source, {})
         number = self._measured_line(source, line)
         # The rest of a statement of several lines, a declaration: what comes before and after it.
         near = {number} if number in lines else _neighbours(lines, number)
         found = {file for at in near for file in lines[at]} or {file for files in lines.values() for file in files}
-        runs = Counter(file for files in lines.values() for file in files)
-        return {file: runs[file] / len(lines) for file in found}
+        about = Counter()
+        for at, files in lines.items():
+            for file in found.intersection(files):
+                about[file] += 1 / len(files) / (10 + abs(at - number))
+        noun = Path(source).stem.removeprefix("cmd_")
+        return {file: weight * (3 if noun in file else 1) for file, weight in about.items()}
 
     def unknown(self):
         """Test files that the table knows nothing of: the newest, which may be about just this."""
