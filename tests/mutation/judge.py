@@ -166,7 +166,7 @@ def _one_of_each_file(tests):
 
 
 def groups(mutants, size):
-    """Mutants that can share a module: no two on one line, or on neighbouring ones."""
+    """Mutants that can share a module: no two so near each other that one might undo the other, or need it."""
     made = []
     for mutant in mutants:
         for group in made:
@@ -179,4 +179,4 @@ def groups(mutants, size):
 
 
 def _are_near(one, other):
-    return one.source == other.source and abs(one.line - other.line) < 3
+    return one.source == other.source and abs(one.line - other.line) < 40
