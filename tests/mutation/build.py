@@ -46,7 +46,9 @@ def sources():
 def compile_object(source, target, flags=MODULE):
     """Compiles one file; whether it is C."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    return say([*CC, *C, *flags, "-c", "-o", str(target), str(source)])
+    # Assertions name their file: the same one for a mutant, or no two objects would be equal.
+    names = f"-fmacro-prefix-map={Path(source).parent}=module"
+    return say([*CC, *C, *flags, names, "-c", "-o", str(target), str(source)])
 
 
 def object_of(source, folder=BASE):

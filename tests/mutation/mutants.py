@@ -93,7 +93,10 @@ class Source:
         lines = list(self.text_lines)
         for mutant in mutants:
             # A line may end in the middle of a comment, which has to begin still.
-            lines[mutant.line - 1] = mutant.mutated + _opening(lines[mutant.line - 1], mutant.original)
+            opening = _opening(lines[mutant.line - 1], mutant.original)
+            # Assertions name their line too.
+            number = f"#line {mutant.line + 1}\n" if mutant.mutated.count("\n") > 1 and not opening else ""
+            lines[mutant.line - 1] = mutant.mutated + number + opening
         return "".join(lines)
 
 
