@@ -69,7 +69,7 @@ integration: lock.so ## run the integration tests (SERVER=redis-server, PYTEST_A
 # Valgrind takes its time. Left out is what walks, many times over, paths that other files walk too, and what differs
 # in the protocol only, which the module does not know; and what starts a server, or several, for each test.
 VALGRIND_WITHOUT = bad_input rw_generated rw_random fair_random state_machine errors_of_state multi_lua command_docs \
-                   guard_* fenced_* rw_errors fair_refusals rw_storm storm \
+                   guard_* fenced_* rw_errors fair_refusals rw_storm storm memory \
                    persistence_* rw_persistence fair_survival fair_effects sessions_processes resharding moving_slots* redirect_many upgrade hours_ahead turns
 
 valgrind: lock.so ## run the integration tests with every server under Valgrind
