@@ -5,7 +5,7 @@ This also finds what the module keeps for ever in good order, which no Valgrind 
 
 import pytest
 
-from harness import scaled
+from harness import scaled, wait_for
 
 ROUNDS = 1000
 # No allocation is smaller; what one round in so many leaves is the server's own.
@@ -108,3 +108,19 @@ def test_waits_leave_no_memory(server, actor, grows_by, holds, waits, ends):
 
     with waiter.makefile("rb") as answers:
         assert grows_by(work) < LEAST_LEAK * rounds() // 2
+
+
+@pytest.mark.parametrize("command", ["ACQUIRE", "RWREAD", "RWWRITE", "FAIR"])
+def test_sessions_that_end_leave_no_memory(server, grows_by, command):
+    server.control.config_set("lock.session-grace", 0)
+
+    def work():
+        client = server.client()
+        pipeline = client.pipeline(transaction=False)
+        for i in range(rounds()):
+            pipeline.execute_command(f"LOCK.{command}", f"k{i}", "o", "SESSION")
+        assert set(pipeline.execute()) == {1}
+        client.close()
+        wait_for(lambda: server.control.dbsize() == 0, 30, "the locks to be given back")
+
+    assert grows_by(work) < LEAST_LEAK * rounds()
