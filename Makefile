@@ -1,9 +1,11 @@
 # lock.so and all that is done with it; `make help` lists the targets.
 # `make` needs a C compiler and nothing else. Every other target first installs what it lacks: tools/setup.
 
-PORT       ?= 6379
-TEST_JOBS  ?= 4
-FUZZ_STEPS ?= 1000000
+PORT        ?= 6379
+TEST_JOBS   ?= 4
+FUZZ_STEPS  ?= 1000000
+MUTATE_JOBS ?= 1
+BASE        ?= origin/main
 
 CFLAGS     ?= -O2 -g
 WARNINGS    = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual \
@@ -28,7 +30,7 @@ PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS)
 # Where tools/setup and tools/servers put servers of our own.
 export PATH := $(PATH):$(CURDIR)/build/servers
 
-.PHONY: all run test unit integration fuzz valgrind lint format format-check tidy cppcheck shellcheck layers \
+.PHONY: all run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
         header-check bench clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -81,13 +83,19 @@ integration: $(MODULE) ## run the integration tests with the checking build (MOD
 # in the protocol only, which the module does not know; what starts a server, or several, for each test; and what needs
 # the checking build.
 VALGRIND_WITHOUT = bad_input rw_generated rw_random fair_random state_machine errors_of_state multi_lua command_docs \
-                   guard_* fenced_* rw_errors fair_refusals rw_storm storm \
+                   guard_* fenced_* rw_errors fair_refusals rw_storm storm memory \
                    persistence_* rw_persistence fair_survival fair_effects sessions_processes resharding moving_slots* \
                    redirect_many upgrade hours_ahead first_of_a_kind failpoints_*
 
 valgrind: lock.so ## run the integration tests with every server under Valgrind
 	@tools/setup valgrind
 	$(PYTEST) --valgrind -k 'not resp3' $(VALGRIND_WITHOUT:%='--ignore-glob=tests/integration/test_%.py')
+
+mutate: ## see which mutants of the lines that differ from BASE no test notices (BASE=origin/main, ALL=1, COUNT=, SEED=)
+	@tools/setup mutate
+	@CC='$(CC)' SANITIZE='$(SANITIZE)' UNIT_SOURCES='$(UNIT_SOURCES)' CHECKING='$(CHECKING)' TEST_JOBS='$(TEST_JOBS)' \
+	    MUTATE_JOBS='$(MUTATE_JOBS)' BASE='$(BASE)' ALL='$(ALL)' COUNT='$(COUNT)' SEED='$(SEED)' \
+	    build/venv/bin/python tests/mutation/run.py
 
 lint: format-check tidy cppcheck shellcheck layers ## run all checks of the source
 

@@ -32,7 +32,7 @@ def words_of(command, *more, key="k", owner="o"):
 
 @pytest.fixture
 def refuses(server, resp, actor):
-    """refuses(words, text): held lock or free, the words are refused by just that text and change nothing."""
+    """refuses(words, text): held lock or free, the words are refused by just that text, once, and change nothing."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     server.control.execute_command("LOCK.ACQUIRE", "other", "o", "PX", HOUR)
     server.control.set("text", "a text")
@@ -45,6 +45,7 @@ def refuses(server, resp, actor):
         error = client.attempt(*words)
         assert code_of(error) == text.split()[0]
         assert re.match(re.escape(text), str(error))
+        assert client.call("ECHO", "once") == "once", "it was answered twice"
         assert (server.dump(), server.control.dbsize(), server.info("lock")) == before
         assert server.blocked_clients() == 0
 

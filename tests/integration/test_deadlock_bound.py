@@ -126,8 +126,8 @@ def test_more_readers_than_steps_are_no_way_past_the_search(server):
 class Crowd:
     """The asker a wants locks with so many readers each; so many others wait for what a holds, and none of them reads.
 
-    There are fewer who wait than readers, so each of them, and a, is asked for every lock whether it holds that: no
-    step leads anywhere. Only one reader of the last lock waits too, for a.
+    If fewer wait than there are readers, each of them, and a, is asked for every lock whether it holds that: no step
+    leads anywhere. Only one reader of the last lock waits too, for a.
     """
 
     def __init__(self, server, locks, readers, waiters):
@@ -185,3 +185,12 @@ def test_more_who_are_asked_than_steps_cut_a_search(server, kind):
     wait_for(lambda: server.info("lock")["lock_waiters"] == len(crowd.sockets) + 2, 30, "another to wait")
     server.all_searched()
     assert counters(server) == (before[0], before[1] + 1)
+
+
+def test_few_readers_are_looked_at_however_many_wait(server):
+    """To ask each who waits whether it holds a lock would cut the search: the readers are fewer steps."""
+    before = counters(server)
+    waiters = 600
+    crowd = Crowd(server, locks=MOST_STEPS // waiters + 10, readers=2, waiters=waiters)
+    assert crowd.asks() == crowd.circle
+    assert counters(server) == (before[0] + 1, before[1])

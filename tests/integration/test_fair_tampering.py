@@ -170,6 +170,21 @@ def test_fair_request_for_a_free_lock_is_wrongtype_too(server, actor, name):
     assert server.control.execute_command("LOCK.ACQUIRE", "k", "oz") == 1
 
 
+@pytest.mark.parametrize("name", [QUEUE, ENDS], ids=["queue", "deadlines"])
+def test_key_of_another_type_gets_no_expiry(server, name):
+    """Not even when that of the keys of the queue is put off."""
+    hold(server)
+    waiter = ask(server, "ob")
+    server.control.set(name, "x")
+    server.control.config_set("lock.fair-reserve", 1000 * HOUR)
+    before = server.dump()[0, name.encode()]
+    other = ENDS if name == QUEUE else QUEUE
+    waiter.kill_socket()
+    wait_for(lambda: server.control.pttl(other) > 999 * HOUR, what="the expiry to be put off")
+    assert server.dump()[0, name.encode()] == before
+    server.control.delete(name)
+
+
 def test_info_counts_no_place_of_a_key_of_another_type(server):
     hold(server)
     server.control.set(QUEUE, "x")

@@ -7,6 +7,7 @@ from harness import code_of, wait_for, wait_for_sync
 from harness.schedule import as_map
 from model.fenced_scene import COMMANDS, TOKEN, each_command, take
 from test_acquire import HOUR
+from test_multi_lua import in_multi
 
 
 def shown(client, key="k"):
@@ -33,6 +34,17 @@ def test_key_outlives_the_lock(client):
     client.execute_command("LOCK.RELEASE", "k", "o")
     assert client.keys("*") == [TOKEN]
     assert client.hget(TOKEN, "token") == str(token)
+
+
+@pytest.mark.parametrize("before", [(), ("o",)], ids=["first", "next"])
+def test_token_aborts_a_watch_of_its_key(client, actor, before):
+    for owner in before:
+        take(client, owner)
+        client.execute_command("LOCK.RELEASE", "k", owner)
+    watcher = actor()
+    watcher.call("WATCH", TOKEN)
+    take(client, "other")
+    assert in_multi(watcher, "ECHO done") is None
 
 
 def test_key_is_of_the_same_database(server, resp):

@@ -110,6 +110,25 @@ def test_several_keys_of_which_one_cannot_be_asked_are_not_waited_for(nodes, key
     assert one.server.info("lock")["lock_waiters"] == 0
 
 
+WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+NOT_HELD = "NOTHELD the owner holds no such lock"
+NO_LOCKS = {
+    "a foreign hash": ("HSET {} a 1 b 2", {"ACQUIRE {} oa": None, "RELEASE {} a": NOT_HELD, "RENEW {} a PX 9": NOT_HELD}),
+    "a string": ("SET {} x", dict.fromkeys(("ACQUIRE {} oa", "RELEASE {} a", "RENEW {} a PX 9"), WRONG_TYPE)),
+}
+
+
+@pytest.mark.parametrize("make, answers", NO_LOCKS.values(), ids=NO_LOCKS)
+def test_key_that_is_no_lock_has_no_side_keys_to_wait_for(nodes, key, make, answers):
+    (one, two), (name, slot) = nodes, key
+    source, _ = ends_of(nodes)
+    source.attempt(*make.format(name).split())
+    begin_move(slot, one, two)
+    said = {words: source.attempt(*f"LOCK.{words}".format(name).split()) for words in answers}
+    call_off(nodes, slot)
+    assert said == answers
+
+
 def test_script_and_transaction_that_need_side_keys_in_a_moving_slot(nodes, key):
     (one, two), (name, slot) = nodes, key
     source, target = ends_of(nodes)

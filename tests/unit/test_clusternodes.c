@@ -105,7 +105,9 @@ static void hostname_is_told_where_that_is_preferred(void **state) {
     const char *given = "bb ::1:7002@17002,b.example,shard-id=ff master - 0 0 2 connected 5\n";
     const char *none = "bb ::1:7002@17002 master - 0 0 2 connected 5\n";
     const char *empty = "bb ::1:7002@17002,,shard-id=ff master - 0 0 2 connected 5\n";
+    const char *shortest = "bb ::1:7002@17002,b master - 0 0 2 connected 5\n";
     assert_route_by(CLUSTERNODES_HOSTNAME, given, 5, "MOVED b.example:7002");
+    assert_route_by(CLUSTERNODES_HOSTNAME, shortest, 5, "MOVED b:7002");
     assert_route_by(CLUSTERNODES_HOSTNAME, none, 5, "MOVED ?:7002");
     assert_route_by(CLUSTERNODES_HOSTNAME, empty, 5, "MOVED ?:7002");
     assert_route_by(CLUSTERNODES_NO_NAME, given, 5, "MOVED :7002");

@@ -177,6 +177,22 @@ static void a_reader_waits_for_readers_between_two_writers_ahead(void **state) {
     worldEnd(&world);
 }
 
+/* It waits for those ahead of its first place only, so the writer before its last one is asked too. */
+static void a_writer_who_stands_twice_hides_none_between(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
+    worldWaits(&world, "w", MODE_WRITE, 0);
+    worldWaits(&world, "r", MODE_READ, 0);
+    worldWaits(&world, "r", MODE_READ, 1);
+    struct wait *between = worldWaits(&world, "v", MODE_WRITE, 0);
+    worldWaits(&world, "w", MODE_WRITE, 0);
+    asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< v, v 0< r, r 1 a");
+    worldWaitEnds(&world, between);
+    asksAssertNoCircle(&world, asks("a", MODE_READ, 0));
+    worldEnd(&world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(a_waiter_ahead_who_waits_elsewhere_too),
@@ -190,6 +206,7 @@ int main(void) {
         UNIT(a_reader_waits_for_the_readers_whom_a_writer_ahead_waits_for),
         UNIT(a_new_reader_waits_for_them_too),
         UNIT(a_reader_waits_for_readers_between_two_writers_ahead),
+        UNIT(a_writer_who_stands_twice_hides_none_between),
         UNIT(a_hold_is_told_rather_than_a_place_ahead),
     };
     return cmocka_run_group_tests_name("waitsearch, ahead", tests, NULL, NULL);

@@ -1,0 +1,50 @@
+"""A pytest plugin: tells run.py what becomes of each test, and keeps apart which test file runs which code.
+
+MUTATION_RECORD names a file that gets a line of JSON for each event of a test. With MUTATION_GCOV, a folder, the
+servers of each test file leave the counts of a module built for gcov in a folder of that file's name.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+
+def pytest_configure(config):
+    # With xdist all reports reach the controller, which is the one that writes.
+    if "MUTATION_RECORD" in os.environ and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Recorder(os.environ["MUTATION_RECORD"]))
+
+
+class _Recorder:
+    def __init__(self, path):
+        self._file = open(path, "a", buffering=1, encoding="utf-8")
+
+    def _write(self, **event):
+        self._file.write(json.dumps(event) + "\n")
+
+    def pytest_runtest_logstart(self, nodeid):
+        self._write(test=nodeid, event="start")
+
+    def pytest_runtest_logreport(self, report):
+        self._write(test=report.nodeid, event=report.outcome, when=report.when, seconds=report.duration)
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self._write(test=report.nodeid, event="failed", when="collect", seconds=0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if "MUTATION_GCOV" in os.environ:
+        os.environ["GCOV_PREFIX"] = str(Path(os.environ["MUTATION_GCOV"]) / item.path.stem)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers_folder(request):
+    # A run that is killed does not remove its folder: run.py does, by this note.
+    if "MUTATION_RECORD" in os.environ:
+        root = request.getfixturevalue("launch").root
+        with open(os.environ["MUTATION_RECORD"] + ".folders", "a", encoding="utf-8") as file:
+            file.write(f"{root}\n")
