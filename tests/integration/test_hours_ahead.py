@@ -1,5 +1,8 @@
 """What is to happen minutes or hours from now, on servers whose time of day is moved on."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from harness import wait_for
@@ -114,3 +117,21 @@ def test_session_with_a_grace_of_hours_ends_when_it_is_over(server, now_it_is):
         assert waiter.is_blocked()
     now_it_is(2.1 * HOUR)
     assert waiter.reply() == 1
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD"])
+def test_server_sleeps_until_then(make_server, command):
+    server = make_server()
+    server.control.execute_command("LOCK.RWWRITE" if "RW" in command else "LOCK.ACQUIRE", "k", "oa", "PX", 1000 * HOUR)
+    begin_to_wait(server, command, HOUR)
+    server.all_searched()
+
+    def times_woken():
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)[1])
+
+    before = times_woken()
+    server.control.blpop("nothing", 1)
+    # Ten a second are the server's own; a timer that comes each millisecond would be a thousand.
+    assert times_woken() - before < 100

@@ -152,13 +152,19 @@ def _link_group(group):
     folder.mkdir(exist_ok=True)
     objects = {}
     for source in sorted({mutant.source for mutant in group}):
-        target = build.object_of(source, folder)
-        text = Source(source, TOP).with_mutants([mutant for mutant in group if mutant.source == source])
-        target.with_suffix(".c").write_text(text, encoding="utf-8")
-        if not build.compile_object(target.with_suffix(".c"), target):
-            raise RuntimeError(f"mutants of {source} do not compile together")
-        objects[source] = target
+        here = [mutant for mutant in group if mutant.source == source]
+        objects[source] = object_of(here[0]) if len(here) == 1 else _compile_together(here, folder)
     return build.link_module(folder, objects)
+
+
+def _compile_together(mutants, folder):
+    source = mutants[0].source
+    target = build.object_of(source, folder)
+    text = Source(source, TOP).with_mutants(mutants)
+    target.with_suffix(".c").write_text(text, encoding="utf-8")
+    if not build.compile_object(target.with_suffix(".c"), target):
+        raise RuntimeError(f"mutants of {source} do not compile together")
+    return target
 
 
 def _one_of_each_file(tests):

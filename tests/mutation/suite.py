@@ -140,6 +140,8 @@ _fork.set_forkserver_preload(["pytest", "hypothesis.stateful", "redis", "pytest_
 
 def _pytest(arguments, env, log):
     os.setsid()
+    # Ignored in what a shell starts in the background, and then by what the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(TOP)
     os.environ.update(env)
     sys.path.insert(0, str(HERE))
