@@ -65,6 +65,7 @@ static enum backProgress giveAllBack(RedisModuleCtx *ctx, struct untold *lost, i
         if (lost->names[i] && !giveBackOrPostpone(ctx, lost, i, now_ms)) {
             return BACK_REFUSED;
         }
+        /* Unseen: after the last one it would cost a turn more, and nothing else. */
         if (turnIsOver() && i + 1 < lost->name_count) {
             return BACK_CUT;
         }

@@ -183,7 +183,8 @@ static struct joint *openFor(struct holds *holds, const struct waiter *waiter) {
     return joint;
 }
 
-/* Judges them anew, together: on Redis 7.0 a lease may have ended since each was looked at. */
+/* Judges them anew, together: on Redis 7.0 a lease may have ended since each was looked at. Unseen:
+ * by a test, as that takes the one moment in between. */
 static bool stillFit(struct joint *joint, const struct waiter *waiter) {
     for (size_t i = 0; i < joint->count; i++) {
         if (judgeStanding(&joint->keys[i], waiter, &waiter->standings[i]) != GRANT_DONE) {

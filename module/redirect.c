@@ -109,25 +109,20 @@ static void endWait(RedisModuleCtx *ctx, struct waiter *waiter) {
     waitersEndRedirected(ctx, waiter, found.route.asks, found.slot, address, length);
 }
 
-/* Returns false if the turn was over first. */
-static bool endWaits(RedisModuleCtx *ctx, struct lock *lock) {
+/* As many as the turn has time for. */
+static void endWaits(RedisModuleCtx *ctx, struct lock *lock) {
     struct place *place;
-    while ((place = waitqueueFirst(&lock->queue))) {
+    bool over = false;
+    while ((place = waitqueueFirst(&lock->queue)) && !over) {
         endWait(ctx, waitersOfPlace(place));
-        if (turnIsOver()) {
-            break;
-        }
+        over = turnIsOver();
     }
-    return !waitqueueFirst(&lock->queue);
 }
 
 void redirectWaiters(RedisModuleCtx *ctx, struct lock *lock) {
     findRoute(ctx, slotOf(ctx, lock->name));
     contendedUse(lock);
-    bool all = endWaits(ctx, lock);
+    endWaits(ctx, lock);
     waitersForgetUnwritten(lock);
-    if (all) {
-        contendedClearDue(lock);
-    }
-    contendedEndUse(ctx, lock);
+    contendedEndUse(ctx, lock); /* if some are left, it is still due */
 }

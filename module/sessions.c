@@ -14,7 +14,8 @@
 #include "mem.h"
 #include "server.h"
 
-/* What cannot be given back now is tried again after this long, or after lock.session-grace. */
+/* What cannot be given back now is tried again after this long, or after lock.session-grace. Unseen:
+ * sooner is only dearer. */
 #define RETRY_MS 100
 
 static struct {
