@@ -13,18 +13,17 @@ WARNINGS    = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-pr
 COMPILE     = $(CC) -std=c11 $(WARNINGS) $(CFLAGS) -MMD -MP
 SANITIZE    = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-# Floors 0 and 1 of docs/design.md, which need no server.
-UNIT_SOURCES = $(wildcard $(patsubst %,module/%.c,hashmap histogram clusternodes rules waitqueue waitgraph waitedfor waitpath waitsearch queuecheck)) \
-               $(wildcard tests/unit/support/*.c)
+# What needs no server.
+UNIT_SOURCES = $(wildcard module/core/*.c) $(wildcard tests/unit/support/*.c)
 UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test_*.c))
-SOURCES      = $(wildcard module/*.c)
+SOURCES      = $(wildcard module/*/*.c)
 # What the checking build adds: the invariants, asserted after every use of a lock, and failpoints.
-CHECKING     = module/lockcheck.c module/queuecheck.c module/failpoint.c
+CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/server/failpoint.c
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
 CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
 BENCH        = build/bench/lockbench
 # Not redismodule.h, which is a list: one item a line, however long.
-C_FILES      = $(wildcard module/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch])
+C_FILES      = $(wildcard module/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch])
 PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # Where tools/setup and tools/servers put servers of our own.
@@ -43,10 +42,12 @@ build/checked/lock.so: $(CHECKED_OBJECTS)
 	$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(CHECKED_OBJECTS)
 
 build/obj/%.o: module/%.c build/obj/flags
-	$(COMPILE) -fPIC -fvisibility=hidden -I. -c -o $@ $<
+	@mkdir -p $(@D)
+	$(COMPILE) -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
 
 build/checked/%.o: module/%.c build/checked/flags
-	$(COMPILE) -DCHECKED -fPIC -fvisibility=hidden -I. -c -o $@ $<
+	@mkdir -p $(@D)
+	$(COMPILE) -DCHECKED -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
 
 # Changes when the compiler or a flag does, or a file comes or goes, and so makes all be built again.
 build/obj/flags build/checked/flags build/unit/flags build/bench/flags: FORCE
@@ -115,7 +116,7 @@ tidy: ## run clang-tidy
 
 cppcheck: ## run cppcheck
 	@tools/setup lint
-	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. module
+	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. -Imodule module
 
 shellcheck: ## check the shell scripts
 	@tools/setup lint

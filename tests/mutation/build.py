@@ -16,7 +16,7 @@ UNIT_SOURCES = os.environ.get("UNIT_SOURCES", "").split()
 
 # A mutant may be untidy C, so warnings are no errors; but what newer compilers, and the standard, do not take as C at
 # all does not compile. (With -w it would.) No -g: with equal object code a mutant is no mutant.
-C = ["-std=c11", "-O2", "-I.", "-iquote", "module"]
+C = ["-std=c11", "-O2", "-I.", "-Imodule"]
 C += [f"-Werror={what}" for what in ("implicit-function-declaration", "int-conversion", "incompatible-pointer-types")]
 # The checking build, as `make integration` has it.
 MODULE = ["-fPIC", "-fvisibility=hidden", "-DCHECKED"]
@@ -40,8 +40,8 @@ def _must(command):
 
 
 def sources():
-    """module/*.c, as paths from the top level."""
-    return sorted(str(path.relative_to(TOP)) for path in (TOP / "module").glob("*.c"))
+    """module/*/*.c, as paths from the top level."""
+    return sorted(str(path.relative_to(TOP)) for path in (TOP / "module").glob("*/*.c"))
 
 
 def mutated_sources():
@@ -117,6 +117,6 @@ def build_for_gcov(folder):
     objects = []
     for source in sources():
         objects.append(folder / (Path(source).stem + ".o"))
-        _must(["gcc", "-std=c11", "-w", "-O0", "--coverage", *MODULE, "-I.", "-c", "-o", str(objects[-1]), source])
+        _must(["gcc", "-std=c11", "-w", "-O0", "--coverage", *MODULE, "-I.", "-Imodule", "-c", "-o", str(objects[-1]), source])
     _must(["gcc", "-shared", "--coverage", "-o", str(folder / "lock.so"), *map(str, objects)])
     return folder / "lock.so"

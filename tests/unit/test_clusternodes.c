@@ -1,5 +1,5 @@
 /* clusternodes.[ch]: whom a node's CLUSTER NODES sends a client to. */
-#include "clusternodes.h"
+#include "core/clusternodes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

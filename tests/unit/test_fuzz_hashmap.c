@@ -1,7 +1,7 @@
 /* A random walk of a map, against an array of items that know whether they are in it. */
 #include <string.h>
 
-#include "hashmap.h"
+#include "core/hashmap.h"
 #include "support/items.h"
 #include "support/unit.h"
 

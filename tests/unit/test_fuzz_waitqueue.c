@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queuecheck.h"
+#include "core/queuecheck.h"
 #include "support/unit.h"
-#include "waitqueue.h"
+#include "core/waitqueue.h"
 
 #define QUEUES 3
 #define MANY 40 /* places in one queue */

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem.h"
-#include "queuecheck.h"
+#include "core/mem.h"
+#include "core/queuecheck.h"
 #include "support/detector.h"
 #include "support/locks.h"
 #include "support/unit.h"
-#include "waitsearch.h"
+#include "core/waitsearch.h"
 
 /* ---- the detector's question to the graph ---- */
 

@@ -1,5 +1,5 @@
 /* hashmap.[ch]: which entries are found under which keys, and what memory the map owns. */
-#include "hashmap.h"
+#include "core/hashmap.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* histogram.[ch]: where a bucket ends, and percentiles against a sorted array. */
-#include "histogram.h"
+#include "core/histogram.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* list.h: what is in a list and in which order, read forwards, backwards and by its length. */
-#include "list.h"
+#include "core/list.h"
 
 #include "support/unit.h"
 

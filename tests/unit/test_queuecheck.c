@@ -1,7 +1,7 @@
 /* What the checking build looks at notices each kind of damage. */
 #include <string.h>
 
-#include "queuecheck.h"
+#include "core/queuecheck.h"
 #include "support/unit.h"
 #include "support/world.h"
 

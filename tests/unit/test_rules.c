@@ -4,7 +4,7 @@
  * holds out as a list of holders, one line each, as somebody would who reads LOCK.INFO, and asks
  * the sentences of the contract about them.
  */
-#include "rules.h"
+#include "core/rules.h"
 
 #include <string.h>
 

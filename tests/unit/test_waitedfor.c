@@ -1,5 +1,5 @@
 /* waitedfor.[ch]: past its bounds it says that maybe somebody waits, never that nobody does. */
-#include "waitedfor.h"
+#include "core/waitedfor.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* waitgraph.[ch]: what is kept of waits that come and go in any order. */
-#include "waitgraph.h"
+#include "core/waitgraph.h"
 
 #include "support/unit.h"
 #include "support/world.h"

@@ -1,5 +1,5 @@
 /* waitqueue.[ch]: who stands where, whose places are whose, and who keeps a newcomer waiting. */
-#include "waitqueue.h"
+#include "core/waitqueue.h"
 
 #include <string.h>
 

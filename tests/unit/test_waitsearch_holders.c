@@ -1,5 +1,5 @@
 /* waitsearch.[ch]: circles through those who hold what others wait for, and who is who. */
-#include "mem.h"
+#include "core/mem.h"
 #include "support/asks.h"
 #include "support/unit.h"
 #include "support/world.h"

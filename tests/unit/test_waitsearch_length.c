@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem.h"
+#include "core/mem.h"
 #include "support/asks.h"
 #include "support/unit.h"
 #include "support/world.h"

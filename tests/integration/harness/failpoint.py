@@ -1,6 +1,6 @@
 """Failpoints of the checking build: where a test has the server die, stand still or be refused something.
 
-module/failpoint.h tells what they are, CONTRIBUTING.md how to add one.
+module/server/failpoint.h tells what they are, CONTRIBUTING.md how to add one.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from .waiting import wait_for
 
 CONFIG = "lock.failpoint"
-MODULE = Path(__file__).resolve().parents[3] / "module"
+MODULE = Path(__file__).resolve().parents[3] / "module" / "server"
 
 
 def has_failpoints(server):

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "mem.h"
+#include "core/mem.h"
 #include "unit.h"
 
 struct ask asks(const char *owner, enum lockMode mode, size_t lock) {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "waitsearch.h"
+#include "core/waitsearch.h"
 #include "world.h"
 
 #define ASKS_NO_BOUND SIZE_MAX

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "locks.h"
-#include "waitgraph.h"
+#include "core/waitgraph.h"
 
 #define DETECTOR_MOST_OWNERS 8
 #define DETECTOR_MOST_LOCKS 6

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "hashmap.h"
+#include "core/hashmap.h"
 
 /* The entry does not come first: the map must not take an entry for the struct around it. */
 struct item {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "list.h"
+#include "core/list.h"
 #include "unit.h"
 
 struct fakeLock *lockOfQueue(struct waitqueue *queue) {

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "rules.h"
-#include "waitqueue.h"
-#include "waitsearch.h"
+#include "core/rules.h"
+#include "core/waitqueue.h"
+#include "core/waitsearch.h"
 
 #define LOCKS_MOST_HOLDS 24
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mem.h"
+#include "core/mem.h"
 
 static size_t live, live_before_test;
 

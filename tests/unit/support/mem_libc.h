@@ -2,7 +2,7 @@
 #ifndef LOCK_TESTS_MEM_LIBC_H
 #define LOCK_TESTS_MEM_LIBC_H
 
-#include "mem.h"
+#include "core/mem.h"
 
 /* A cmocka setup and teardown: the test must leave as many allocations as it found. What an earlier
  * test that failed has left behind is not counted against the next one. */

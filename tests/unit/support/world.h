@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "locks.h"
-#include "waitgraph.h"
+#include "core/waitgraph.h"
 
 #define WORLD_LOCKS 6
 #define WORLD_MOST_WAITS 128

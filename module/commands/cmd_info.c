@@ -1,0 +1,221 @@
+/* Looking: LOCK.INFO. Writes nothing, so it serves on replicas too. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "commands/args.h"
+#include "waits/contended.h"
+#include "keys/fairqueue.h"
+#include "keys/fence.h"
+#include "commands/handlers.h"
+#include "keys/holds.h"
+#include "keys/keynames.h"
+#include "server/reply.h"
+#include "waits/sessions.h"
+#include "waits/waiters.h"
+
+static const char *modeName(enum lockMode mode) {
+    switch (mode) {
+    case MODE_READ:
+        return "read";
+    case MODE_WRITE:
+        return "write";
+    case MODE_EXCLUSIVE:
+    case MODE_COUNT:
+        break;
+    }
+    return "exclusive";
+}
+
+struct holderList {
+    struct holds *holds;
+    long length;
+};
+
+static void replyHolder(const struct holder *holder, void *data) {
+    struct holderList *list = data;
+    RedisModuleCtx *ctx = list->holds->ctx;
+    int64_t end_ms = holdsLeaseEnd(list->holds, holder);
+    replyMap(ctx, 5);
+    replyFieldString(ctx, "owner", holder->owner);
+    replyFieldText(ctx, "mode", modeName(holder->mode));
+    replyFieldInteger(ctx, "holds", holder->count);
+    replyFieldInteger(ctx, "pttl", end_ms == HOLDS_NO_END ? -1 : end_ms - list->holds->now_ms);
+    unsigned long long client_id =
+        sessionsClientOf(RedisModule_GetSelectedDb(ctx), list->holds->name, holder->owner);
+    if (client_id) {
+        replyFieldInteger(ctx, "session", (int64_t)client_id);
+    } else {
+        replyFieldNull(ctx, "session");
+    }
+    list->length++;
+}
+
+static void replyHolders(struct holds *holds) {
+    struct holderList list = {holds, 0};
+    replyFieldName(holds->ctx, "holders");
+    replyListStart(holds->ctx);
+    holdsEach(holds, replyHolder, &list);
+    replyListEnd(holds->ctx, list.length);
+}
+
+/* One who waits: the fields of LOCK.INFO's `waiters`. */
+struct shown {
+    RedisModuleString *owner;
+    enum lockMode mode;
+    bool fair;
+    unsigned long long client_id; /* 0: detached */
+    int64_t since_ms;
+    int64_t end_ms; /* INT64_MAX: for ever */
+};
+
+static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t now_ms) {
+    replyMap(ctx, 6);
+    replyFieldString(ctx, "owner", shown->owner);
+    replyFieldText(ctx, "mode", modeName(shown->mode));
+    replyFieldInteger(ctx, "fair", shown->fair);
+    if (shown->client_id) {
+        replyFieldInteger(ctx, "client", (int64_t)shown->client_id);
+    } else {
+        replyFieldNull(ctx, "client");
+    }
+    /* The clock may have stepped back since. */
+    replyFieldInteger(ctx, "waited", now_ms > shown->since_ms ? now_ms - shown->since_ms : 0);
+    if (shown->end_ms == INT64_MAX) {
+        replyFieldNull(ctx, "left");
+    } else {
+        replyFieldInteger(ctx, "left", shown->end_ms > now_ms ? shown->end_ms - now_ms : 0);
+    }
+}
+
+static void replyWaiter(RedisModuleCtx *ctx, const struct waiter *waiter, int64_t now_ms) {
+    struct shown shown = {
+        waiter->owner,     waiter->request.mode, waiter->request.discipline == FAIR,
+        waiter->client_id, waiter->since_ms,     waiter->deadline_ms};
+    replyShown(ctx, &shown, now_ms);
+}
+
+struct placeList {
+    RedisModuleCtx *ctx;
+    int64_t now_ms;
+    bool is_master;
+};
+
+/* A place that only the keys know: on a replica the master's, on a master one from an earlier life.
+ */
+static void replyPlace(const struct fairplace *place, void *data) {
+    struct placeList *list = data;
+    struct shown shown = {place->owner,
+                          MODE_EXCLUSIVE,
+                          true,
+                          0,
+                          fairqueueArrival(place->ticket, list->now_ms),
+                          list->is_master ? fairqueueRestoredEnd() : place->end_ms};
+    replyShown(list->ctx, &shown, list->now_ms);
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* How many places only the keys know. */
+static int64_t placesInKeysOnly(struct fairqueue *fq, const struct lock *lock,
+                                const struct placeList *list) {
+    bool memory_knows = lock && lock->fair.loaded;
+    bool over = list->is_master && list->now_ms >= fairqueueRestoredEnd();
+    return memory_knows || over ? 0 : (int64_t)fairqueueLength(fq);
+}
+
+static void replyWaiters(struct fairqueue *fq, int64_t in_keys, struct lock *lock, int64_t most,
+                         struct placeList *list) {
+    int64_t in_memory = lock ? (int64_t)lock->queue.places.length : 0;
+    int64_t shown = smaller(most, in_keys + in_memory);
+    replyFieldInteger(list->ctx, "waiting", in_keys + in_memory);
+    replyFieldName(list->ctx, "waiters");
+    replyList(list->ctx, (long)shown);
+    fairqueueEach(fq, FAIRQUEUE_FROM_FIRST, smaller(shown, in_keys), replyPlace, list);
+    struct place *place = lock ? waitqueueFirst(&lock->queue) : NULL;
+    for (int64_t i = in_keys; i < shown; i++, place = waitqueueNext(place)) {
+        replyWaiter(list->ctx, waitersOfPlace(place), list->now_ms);
+    }
+}
+
+static void noteWriter(const struct holder *holder, void *is_written) {
+    if (holder->mode == MODE_WRITE) {
+        *(bool *)is_written = true;
+    }
+}
+
+/* Without a walk over all readers: a lock that is written says so in its key. That may be left from a
+ * writer whose lease is over, or that somebody has taken out by hand. */
+static bool isWritten(struct holds *holds) {
+    bool is_written = false;
+    if (holds->mode == MODE_WRITE) {
+        holdsEach(holds, noteWriter, &is_written);
+    }
+    return is_written;
+}
+
+static const char *shapeName(struct holds *holds) {
+    switch (holds->shape) {
+    case HOLDS_FREE:
+        return "free";
+    case HOLDS_READ_WRITE:
+        return isWritten(holds) ? "write" : "read";
+    case HOLDS_PLAIN:
+    case HOLDS_FOREIGN:
+    case HOLDS_WRONG_TYPE:
+    case HOLDS_MOVING:
+        break;
+    }
+    return "exclusive";
+}
+
+static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
+    RedisModuleCtx *ctx = holds->ctx;
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), holds->name);
+    struct placeList list = {ctx, holds->now_ms,
+                             RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER};
+    int64_t in_keys = placesInKeysOnly(fq, lock, &list);
+    if (holds->shape == HOLDS_WRONG_TYPE) {
+        replyError(ctx, REPLY_WRONG_TYPE);
+        return;
+    }
+    if (holdsIsFree(holds) && in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
+        replyNull(ctx);
+        return;
+    }
+    replyMap(ctx, 5);
+    replyFieldText(ctx, "mode", shapeName(holds));
+    replyHolders(holds);
+    replyWaiters(fq, in_keys, lock, most, &list);
+    int64_t token = fenceLast(ctx, holds->name);
+    if (token) {
+        replyFieldInteger(ctx, "token", token);
+    } else {
+        replyFieldNull(ctx, "token");
+    }
+}
+
+/* LOCK.INFO key [COUNT n] */
+int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    if (argc < 2) {
+        return RedisModule_WrongArity(ctx);
+    }
+    int64_t now_ms = RedisModule_Milliseconds();
+    struct argsOptions options;
+    if (argsOptionsOrReply(ctx, argv, argc, 2, ARGS_COUNT, now_ms, &options) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    if (!keynamesSidesAreHere(ctx, argv[1])) {
+        replyError(ctx, REPLY_TRY_AGAIN);
+        return REDISMODULE_OK;
+    }
+    struct holds holds;
+    struct fairqueue fq;
+    holdsOpen(&holds, ctx, argv[1], now_ms, KEY_TO_READ);
+    fairqueueOpen(&fq, ctx, argv[1], NULL, KEY_TO_READ);
+    replyInfo(&holds, &fq, options.count);
+    fairqueueClose(&fq);
+    holdsClose(&holds);
+    return REDISMODULE_OK;
+}

@@ -1,0 +1,214 @@
+/* See commands.h. One row for each command at the end of the file; what it documents stands above
+ * it. The pages in docs/commands/ say the same in prose, and a test compares the two. */
+#include "commands/commands.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "commands/handlers.h"
+
+#define SINCE "0.1.0"
+
+#define KEY_ARG \
+    { .name = "key", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0 }
+#define OWNER_ARG \
+    { .name = "owner", .type = REDISMODULE_ARG_TYPE_STRING, .key_spec_index = -1 }
+#define NUMBER_OPTION(word, unit)                                                   \
+    {                                                                               \
+        .name = (unit), .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1, \
+        .token = (word), .flags = REDISMODULE_CMD_ARG_OPTIONAL                      \
+    }
+#define LEASE_OPTION                                                               \
+    {                                                                              \
+        .name = "lease", .type = REDISMODULE_ARG_TYPE_ONEOF, .key_spec_index = -1, \
+        .flags = REDISMODULE_CMD_ARG_OPTIONAL, .subargs = lease_args               \
+    }
+
+static RedisModuleCommandArg lease_args[] = {
+    {.name = "milliseconds",
+     .type = REDISMODULE_ARG_TYPE_INTEGER,
+     .key_spec_index = -1,
+     .token = "PX"},
+    {.name = "seconds", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1, .token = "EX"},
+    {.name = "session",
+     .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+     .key_spec_index = -1,
+     .token = "SESSION"},
+    {0},
+};
+#define FENCED_OPTION                                                                    \
+    {                                                                                    \
+        .name = "fenced", .type = REDISMODULE_ARG_TYPE_PURE_TOKEN, .key_spec_index = -1, \
+        .token = "FENCED", .flags = REDISMODULE_CMD_ARG_OPTIONAL                         \
+    }
+static RedisModuleCommandArg acquire_args[] = {
+    KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), FENCED_OPTION, {0}};
+static RedisModuleCommandArg read_args[] = {
+    KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
+#define KEYS_ARGS                                                                      \
+    {.name = "numkeys", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1}, { \
+        .name = "key", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0,          \
+        .flags = REDISMODULE_CMD_ARG_MULTIPLE                                          \
+    }
+static RedisModuleCommandArg macquire_args[] = {
+    KEYS_ARGS, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
+static RedisModuleCommandArg mrelease_args[] = {KEYS_ARGS, OWNER_ARG, {0}};
+static RedisModuleCommandArg guard_args[] = {
+    KEY_ARG,
+    OWNER_ARG,
+    {.name = "command", .type = REDISMODULE_ARG_TYPE_STRING, .key_spec_index = -1},
+    {.name = "arg",
+     .type = REDISMODULE_ARG_TYPE_STRING,
+     .key_spec_index = -1,
+     .flags = REDISMODULE_CMD_ARG_OPTIONAL | REDISMODULE_CMD_ARG_MULTIPLE},
+    {0}};
+static RedisModuleCommandArg renew_args[] = {KEY_ARG, OWNER_ARG, LEASE_OPTION, {0}};
+static RedisModuleCommandArg mode_args[] = {
+    {.name = "read",
+     .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+     .key_spec_index = -1,
+     .token = "READ"},
+    {.name = "write",
+     .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+     .key_spec_index = -1,
+     .token = "WRITE"},
+    {0},
+};
+static RedisModuleCommandArg release_args[] = {KEY_ARG,
+                                               OWNER_ARG,
+                                               {.name = "mode",
+                                                .type = REDISMODULE_ARG_TYPE_ONEOF,
+                                                .key_spec_index = -1,
+                                                .flags = REDISMODULE_CMD_ARG_OPTIONAL,
+                                                .subargs = mode_args},
+                                               {0}};
+static RedisModuleCommandArg key_owner_args[] = {KEY_ARG, OWNER_ARG, {0}};
+static RedisModuleCommandArg key_args[] = {KEY_ARG, {0}};
+static RedisModuleCommandArg info_args[] = {KEY_ARG, NUMBER_OPTION("COUNT", "count"), {0}};
+
+/* The first argument, and nothing else, is a key. */
+#define FIRST_ARG_IS_KEY(key_flags)                       \
+    {                                                     \
+        {.flags = (key_flags),                            \
+         .begin_search_type = REDISMODULE_KSPEC_BS_INDEX, \
+         .bs.index.pos = 1,                               \
+         .find_keys_type = REDISMODULE_KSPEC_FK_RANGE,    \
+         .fk.range = {0, 1, 0}},                          \
+            {0},                                          \
+    }
+
+/* The first argument says how many keys follow. */
+#define FIRST_ARG_IS_NUMKEYS(key_flags)                   \
+    {                                                     \
+        {.flags = (key_flags),                            \
+         .begin_search_type = REDISMODULE_KSPEC_BS_INDEX, \
+         .bs.index.pos = 1,                               \
+         .find_keys_type = REDISMODULE_KSPEC_FK_KEYNUM,   \
+         .fk.keynum = {0, 1, 1}},                         \
+            {0},                                          \
+    }
+
+static RedisModuleCommandKeySpec acquires_keys[] = FIRST_ARG_IS_NUMKEYS(
+    REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_UPDATE);
+static RedisModuleCommandKeySpec frees_keys[] = FIRST_ARG_IS_NUMKEYS(
+    REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_DELETE);
+static RedisModuleCommandKeySpec acquires_key[] = FIRST_ARG_IS_KEY(
+    REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_UPDATE);
+static RedisModuleCommandKeySpec frees_key[] = FIRST_ARG_IS_KEY(
+    REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_DELETE);
+/* The inner command's keys are found by the handler itself ("getkeys-api"). */
+static RedisModuleCommandKeySpec guards_key[] = FIRST_ARG_IS_KEY(
+    REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_INCOMPLETE);
+static RedisModuleCommandKeySpec reads_key[] =
+    FIRST_ARG_IS_KEY(REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS);
+
+#define ACQUIRES "write deny-oom fast blocking"
+#define WRITES "write fast"
+
+struct commandRow {
+    const char *name;
+    RedisModuleCmdFunc handler;
+    const char *flags;
+    const char *acl_categories; /* for servers that let a module say so */
+    int arity;
+    const char *complexity;
+    const char *summary;
+    RedisModuleCommandKeySpec *key_specs;
+    RedisModuleCommandArg *args;
+};
+
+static const struct commandRow command_rows[] = {
+    {"lock.acquire", acquireCommand, ACQUIRES, "write fast blocking", -3, "O(1)",
+     "Takes a lock, or waits until it is the owner's.", acquires_key, acquire_args},
+    {"lock.fair", fairCommand, ACQUIRES, "write fast blocking", -3,
+     "O(log N), N being the number of waiters",
+     "Takes a lock, first come first served, or waits until it is the owner's.", acquires_key,
+     acquire_args},
+    {"lock.rwread", readCommand, ACQUIRES, "write fast blocking", -3,
+     "O(log N), N being the number of holders",
+     "Takes a read-write lock to read, shared with others, or waits for it.", acquires_key,
+     read_args},
+    {"lock.rwwrite", writeCommand, ACQUIRES, "write fast blocking", -3,
+     "O(log N), N being the number of holders",
+     "Takes a read-write lock to write, alone, or waits for it.", acquires_key, acquire_args},
+    {"lock.release", releaseCommand, WRITES, "write fast", -3,
+     "O(log N) for each hold given back or granted, N being the number of holders and waiters",
+     "Gives one hold of a lock back; the last one hands the lock to the next waiter.", frees_key,
+     release_args},
+    {"lock.renew", renewCommand, WRITES, "write fast", -3,
+     "O(log N), N being the number of holders", "Gives a held lock a new lease from now.",
+     acquires_key, renew_args},
+    {"lock.cancel", cancelCommand, WRITES, "write fast", 3,
+     "O(log N), N being the number of waiters", "Ends an owner's wait for a lock.", acquires_key,
+     key_owner_args},
+    {"lock.force", forceCommand, WRITES, "write fast dangerous", 2,
+     "O(log N), N being the number of waiters",
+     "Frees a lock, whoever holds it, and hands it to the next waiter.", frees_key, key_args},
+    {"lock.macquire", macquireCommand, "write deny-oom blocking getkeys-api", "write slow blocking",
+     -4, "O(K*log(N)), K being the number of keys and N the number of waiters",
+     "Takes several locks, all or none, or waits until all are the owner's.", acquires_keys,
+     macquire_args},
+    {"lock.mrelease", mreleaseCommand, "write getkeys-api", "write slow", -4,
+     "O(log N) for each hold given back or granted, N being the number of holders and waiters",
+     "Gives one hold of each of several locks back.", frees_keys, mrelease_args},
+    {"lock.guard", guardCommand, "write getkeys-api", "write", -4, "That of the command",
+     "Runs a command if the owner holds the lock at that moment.", guards_key, guard_args},
+    {"lock.info", infoCommand, "readonly", "read slow", -2,
+     "O(H+N), H being the number of holders and N the number of waiters shown",
+     "Shows who holds a lock and who waits for it.", reads_key, info_args},
+};
+
+static int registerRow(RedisModuleCtx *ctx, const struct commandRow *row) {
+    /* With a number of keys in front there is no fixed range: the key spec says it. */
+    bool in_range = row->key_specs->find_keys_type == REDISMODULE_KSPEC_FK_RANGE;
+    if (RedisModule_CreateCommand(ctx, row->name, row->handler, row->flags, in_range, in_range,
+                                  in_range) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    RedisModuleCommand *command = RedisModule_GetCommand(ctx, row->name);
+    const RedisModuleCommandInfo info = {
+        .version = REDISMODULE_COMMAND_INFO_VERSION,
+        .summary = row->summary,
+        .complexity = row->complexity,
+        .since = SINCE,
+        .arity = row->arity,
+        .key_specs = row->key_specs,
+        .args = row->args,
+    };
+    if (RedisModule_SetCommandInfo(command, &info) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    if (RedisModule_SetCommandACLCategories) {
+        return RedisModule_SetCommandACLCategories(command, row->acl_categories);
+    }
+    return REDISMODULE_OK;
+}
+
+int commandsRegister(RedisModuleCtx *ctx) {
+    for (size_t i = 0; i < sizeof(command_rows) / sizeof(command_rows[0]); i++) {
+        if (registerRow(ctx, &command_rows[i]) != REDISMODULE_OK) {
+            return REDISMODULE_ERR;
+        }
+    }
+    return REDISMODULE_OK;
+}

@@ -1,0 +1,205 @@
+/* See clusternodes.h. */
+#include "core/clusternodes.h"
+
+#include <string.h>
+
+#define WORDS_BEFORE_SLOTS 8
+#define LARGEST_SLOT 16383
+
+static const struct clusternodesPiece NOTHING = {"", 0};
+static const struct clusternodesPiece NAMELESS = {"?", 1};
+
+/* Cuts what comes before the next `separator` off `rest`. Returns false when nothing is left. */
+static bool cut(struct clusternodesPiece *rest, char separator, struct clusternodesPiece *piece) {
+    if (rest->length == 0) {
+        return false;
+    }
+    const char *end = memchr(rest->at, separator, rest->length);
+    piece->at = rest->at;
+    piece->length = end ? (size_t)(end - rest->at) : rest->length;
+    size_t used = piece->length + (end ? 1 : 0);
+    rest->at += used;
+    rest->length -= used;
+    return true;
+}
+
+/* What stands behind the last `separator`, which `text` loses with it; nothing if it has none. */
+static struct clusternodesPiece cutLast(struct clusternodesPiece *text, char separator) {
+    for (size_t i = text->length; i > 0; i--) {
+        if (text->at[i - 1] == separator) {
+            struct clusternodesPiece last = {text->at + i, text->length - i};
+            text->length = i - 1;
+            return last;
+        }
+    }
+    return NOTHING;
+}
+
+static bool startsWith(struct clusternodesPiece piece, const char *word) {
+    size_t length = strlen(word);
+    return piece.length >= length && memcmp(piece.at, word, length) == 0;
+}
+
+static bool equal(struct clusternodesPiece one, struct clusternodesPiece other) {
+    return one.length == other.length && one.length > 0 &&
+           memcmp(one.at, other.at, one.length) == 0;
+}
+
+struct node {
+    struct clusternodesPiece id, address, flags, slots;
+};
+
+/* The next node of the text; one without anything for a line that we cannot read. Returns false at
+ * the end. */
+static bool readNode(struct clusternodesPiece *text, struct node *node) {
+    struct clusternodesPiece line, words[WORDS_BEFORE_SLOTS];
+    if (!cut(text, '\n', &line)) {
+        return false;
+    }
+    *node = (struct node){NOTHING, NOTHING, NOTHING, NOTHING};
+    for (int i = 0; i < WORDS_BEFORE_SLOTS; i++) {
+        if (!cut(&line, ' ', &words[i])) {
+            return true;
+        }
+    }
+    *node = (struct node){words[0], words[1], words[2], line};
+    return true;
+}
+
+static bool isMyself(const struct node *node) {
+    struct clusternodesPiece flags = node->flags, flag;
+    while (cut(&flags, ',', &flag)) {
+        if (startsWith(flag, "myself")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Cuts a slot's number off `rest`. Returns false when there is none. */
+static bool cutSlot(struct clusternodesPiece *rest, int *slot) {
+    size_t digits = 0;
+    *slot = 0;
+    while (digits < rest->length && rest->at[digits] >= '0' && rest->at[digits] <= '9') {
+        *slot = *slot * 10 + (rest->at[digits] - '0');
+        digits++;
+        if (*slot > LARGEST_SLOT) {
+            return false;
+        }
+    }
+    rest->at += digits;
+    rest->length -= digits;
+    return digits > 0;
+}
+
+/* Whether `n` or `first-last` has the slot in it. */
+static bool isWithin(struct clusternodesPiece range, int slot) {
+    int first, last;
+    if (!cutSlot(&range, &first)) {
+        return false;
+    }
+    last = first;
+    if (startsWith(range, "-")) {
+        range.at++;
+        range.length--;
+        if (!cutSlot(&range, &last)) {
+            return false;
+        }
+    }
+    return range.length == 0 && first <= slot && slot <= last;
+}
+
+/* The id in `[n->-id]` if n is the slot; else nothing. */
+static struct clusternodesPiece givenTo(struct clusternodesPiece word, int slot) {
+    int number;
+    struct clusternodesPiece rest = {word.at + 1, word.length - 1};
+    if (cutSlot(&rest, &number) && number == slot && startsWith(rest, "->-")) {
+        struct clusternodesPiece id;
+        rest.at += 3;
+        rest.length -= 3;
+        return cut(&rest, ']', &id) ? id : NOTHING;
+    }
+    return NOTHING;
+}
+
+/* Whether the node serves the slot. If it gives it away, `target` is the id of who gets it. */
+static bool serves(const struct node *node, int slot, struct clusternodesPiece *target) {
+    struct clusternodesPiece slots = node->slots, word;
+    bool found = false;
+    *target = NOTHING;
+    while (cut(&slots, ' ', &word)) {
+        if (!startsWith(word, "[")) {
+            found = found || isWithin(word, slot);
+        } else if (target->length == 0) {
+            *target = givenTo(word, slot);
+        }
+    }
+    return found;
+}
+
+/* What a client needs to find a node. */
+struct address {
+    struct clusternodesPiece ip, port, hostname;
+};
+
+/* An ip may have colons too. */
+static struct address readAddress(struct clusternodesPiece text) {
+    struct address address = {NOTHING, NOTHING, NOTHING};
+    struct clusternodesPiece numbers = NOTHING;
+    cut(&text, ',', &numbers);
+    cut(&text, ',', &address.hostname);
+    cut(&numbers, '@', &address.ip);
+    address.port = cutLast(&address.ip, ':');
+    return address;
+}
+
+/* Of a node that the asked one has never reached the ip is not known, nor then the port. */
+static void setAddress(struct clusternodesRoute *route, const struct node *node,
+                       enum clusternodesName name) {
+    struct address address = readAddress(node->address);
+    if (address.ip.length == 0) {
+        return;
+    }
+    route->port = address.port;
+    switch (name) {
+    case CLUSTERNODES_IP:
+        route->host = address.ip;
+        break;
+    case CLUSTERNODES_HOSTNAME:
+        route->host = address.hostname.length > 0 ? address.hostname : NAMELESS;
+        break;
+    case CLUSTERNODES_NO_NAME:
+        break;
+    }
+}
+
+static void setAddressOf(struct clusternodesRoute *route, struct clusternodesPiece text,
+                         struct clusternodesPiece id, enum clusternodesName name) {
+    struct node node;
+    while (readNode(&text, &node)) {
+        if (equal(node.id, id)) {
+            setAddress(route, &node, name);
+            return;
+        }
+    }
+}
+
+struct clusternodesRoute clusternodesFind(const char *text, size_t length, int slot,
+                                          enum clusternodesName name) {
+    struct clusternodesRoute route = {.host = NOTHING, .port = NOTHING};
+    struct clusternodesPiece all = {text, length}, rest = all, target;
+    struct node node;
+    while (readNode(&rest, &node)) {
+        if (!serves(&node, slot, &target)) {
+            continue;
+        }
+        if (isMyself(&node)) {
+            route.asks = true;
+            setAddressOf(&route, all, target, name);
+        } else {
+            setAddress(&route, &node, name);
+        }
+        break;
+    }
+    return route;
+}

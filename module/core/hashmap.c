@@ -1,0 +1,208 @@
+/* See hashmap.h. Chained buckets; the array doubles when it has fewer than two buckets for an
+ * entry, because each step along a chain is a cache miss. */
+#include "core/hashmap.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+#define INITIAL_BUCKETS 8
+
+static uint64_t hash_seed[2];
+
+void mapSeed(const uint64_t seed[2]) {
+    hash_seed[0] = seed[0];
+    hash_seed[1] = seed[1];
+}
+
+/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): one round a word, three at the end ---- */
+
+static uint64_t rotate(uint64_t word, int bits) {
+    return (word << bits) | (word >> (64 - bits));
+}
+
+struct sip {
+    uint64_t a, b, c, d;
+};
+
+static inline struct sip sipRound(struct sip v) {
+    v.a += v.b;
+    v.c += v.d;
+    v.b = rotate(v.b, 13) ^ v.a;
+    v.d = rotate(v.d, 16) ^ v.c;
+    v.a = rotate(v.a, 32) + v.d;
+    v.c += v.b;
+    v.d = rotate(v.d, 21) ^ v.a;
+    v.b = rotate(v.b, 17) ^ v.c;
+    v.c = rotate(v.c, 32);
+    return v;
+}
+
+static inline struct sip absorb(struct sip v, uint64_t word) {
+    v.d ^= word;
+    v = sipRound(v);
+    v.a ^= word;
+    return v;
+}
+
+/* Eight bytes, in the machine's own order: the hash never leaves the process. */
+static inline uint64_t wordOf(const char *bytes) {
+    uint64_t word;
+    memcpy(&word, bytes, sizeof(word));
+    return word;
+}
+
+/* Fewer than eight bytes, and in the free one the length of the whole. */
+static uint64_t lastWordOf(const char *bytes, size_t count, size_t length) {
+    uint64_t word = (uint64_t)length << 56;
+    for (size_t i = 0; i < count; i++) {
+        word |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
+    }
+    return word;
+}
+
+static uint64_t hashBytes(const char *bytes, size_t length) {
+    struct sip v = {
+        hash_seed[0] ^ UINT64_C(0x736f6d6570736575), hash_seed[1] ^ UINT64_C(0x646f72616e646f6d),
+        hash_seed[0] ^ UINT64_C(0x6c7967656e657261), hash_seed[1] ^ UINT64_C(0x7465646279746573)};
+    size_t whole = length - length % 8;
+    for (size_t at = 0; at < whole; at += 8) {
+        v = absorb(v, wordOf(bytes + at));
+    }
+    v = absorb(v, lastWordOf(bytes + whole, length - whole, length));
+    v.c ^= 0xff;
+    v = sipRound(sipRound(sipRound(v)));
+    return v.a ^ v.b ^ v.c ^ v.d;
+}
+
+/* ---- the map ---- */
+
+static struct mapEntry **bucketOf(const struct map *map, uint64_t hash) {
+    return &map->buckets[hash & (map->bucket_count - 1)];
+}
+
+/* The first entry with this key, or NULL. */
+static struct mapEntry *scan(const struct map *map, const char *key, size_t length, uint64_t hash) {
+    struct mapEntry *entry = *bucketOf(map, hash);
+    for (; entry; entry = entry->next) {
+        if (entry->hash == hash && entry->key_length == length &&
+            memcmp(entry->key, key, length) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* Puts the first entry of its key into its bucket. */
+static void linkFirst(struct map *map, struct mapEntry *entry) {
+    struct mapEntry **bucket = bucketOf(map, entry->hash);
+    entry->next = *bucket;
+    *bucket = entry;
+}
+
+static void resize(struct map *map, size_t bucket_count) {
+    struct map larger = {memAlloc(bucket_count * sizeof(struct mapEntry *)), bucket_count,
+                         map->used};
+    for (size_t i = 0; i < map->bucket_count; i++) {
+        while (map->buckets[i]) {
+            struct mapEntry *entry = map->buckets[i];
+            map->buckets[i] = entry->next;
+            linkFirst(&larger, entry);
+        }
+    }
+    memFree(map->buckets);
+    *map = larger;
+}
+
+static void addHashed(struct map *map, struct mapEntry *entry, const char *key, size_t key_length,
+                      uint64_t hash) {
+    if (map->used >= map->bucket_count / 2) {
+        resize(map, map->bucket_count ? map->bucket_count * 2 : INITIAL_BUCKETS);
+    }
+    struct mapEntry *first = scan(map, key, key_length, hash);
+    *entry = (struct mapEntry){.key = key, .key_length = key_length, .hash = hash};
+    if (first) {
+        entry->older = first->youngest;
+        first->youngest->younger = entry;
+        first->youngest = entry;
+    } else {
+        entry->youngest = entry;
+        linkFirst(map, entry);
+    }
+    map->used++;
+}
+
+void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length) {
+    addHashed(map, entry, key, key_length, hashBytes(key, key_length));
+}
+
+void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *other) {
+    addHashed(map, entry, other->key, other->key_length, other->hash);
+}
+
+bool mapIsAlone(const struct mapEntry *entry) {
+    return !entry->older && !entry->younger;
+}
+
+/* The next of the same key takes the place of the first in the bucket, or nothing does. */
+static void unlinkFirst(struct map *map, struct mapEntry *entry) {
+    struct mapEntry **at = bucketOf(map, entry->hash);
+    while (*at != entry) {
+        assert(*at); /* or the entry is in no map, or in another */
+        at = &(*at)->next;
+    }
+    struct mapEntry *heir = entry->younger;
+    *at = heir ? heir : entry->next;
+    if (heir) {
+        heir->older = NULL;
+        heir->youngest = entry->youngest;
+        heir->next = entry->next;
+    }
+}
+
+/* Takes an entry that is not the first of its key out of the line of those. */
+static void unlinkYounger(struct map *map, struct mapEntry *entry) {
+    entry->older->younger = entry->younger;
+    if (entry->younger) {
+        entry->younger->older = entry->older;
+    } else {
+        scan(map, entry->key, entry->key_length, entry->hash)->youngest = entry->older;
+    }
+}
+
+void mapRemove(struct map *map, struct mapEntry *entry) {
+    if (entry->older) {
+        unlinkYounger(map, entry);
+    } else {
+        unlinkFirst(map, entry);
+    }
+    map->used--;
+    if (map->used == 0) {
+        memFree(map->buckets);
+        *map = (struct map){0};
+    }
+}
+
+struct mapEntry *mapFind(const struct map *map, const char *key, size_t key_length) {
+    return map->used ? scan(map, key, key_length, hashBytes(key, key_length)) : NULL;
+}
+
+struct mapEntry *mapFindNext(const struct mapEntry *entry) {
+    return entry->younger;
+}
+
+void mapEach(struct map *map, void (*visit)(struct mapEntry *entry, void *context), void *context) {
+    /* A visit that removes the last entry frees the array and zeroes the count: the loop ends. */
+    for (size_t i = 0; i < map->bucket_count; i++) {
+        struct mapEntry *next_key;
+        for (struct mapEntry *first = map->buckets[i]; first; first = next_key) {
+            next_key = first->next;
+            struct mapEntry *next;
+            for (struct mapEntry *entry = first; entry; entry = next) {
+                next = entry->younger;
+                visit(entry, context);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+/* See waitpath.h. */
+#include "core/waitpath.h"
+
+#include <string.h>
+
+#include "core/mem.h"
+
+void waitpathBegin(struct waitpath *path, const struct request *asker, struct request *own) {
+    path->asker = asker;
+    path->reached = path->few;
+    path->room = WAITPATH_AT_FIRST;
+    path->reached[0] = (struct waitpathReached){.first = own};
+    path->count = 1;
+}
+
+void waitpathEnd(struct waitpath *path) {
+    if (path->reached != path->few) {
+        memFree(path->reached);
+    }
+}
+
+static void makeRoom(struct waitpath *path) {
+    struct waitpathReached *larger = memAlloc(2 * path->room * sizeof(*larger));
+    memcpy(larger, path->reached, path->count * sizeof(*larger));
+    waitpathEnd(path);
+    path->reached = larger;
+    path->room *= 2;
+}
+
+void waitpathAdd(struct waitpath *path, struct request *first, const struct waitpathEdge *edge) {
+    if (path->count == path->room) {
+        makeRoom(path);
+    }
+    path->reached[path->count++] = (struct waitpathReached){first, *edge};
+}
+
+const struct request *waitpathRequest(const struct waitpath *path, size_t owner) {
+    return owner == 0 ? path->asker : path->reached[owner].first;
+}
+
+static size_t lengthTo(const struct waitpath *path, size_t owner) {
+    size_t length = 0;
+    for (; owner != 0; owner = path->reached[owner].edge.from) {
+        length++;
+    }
+    return length;
+}
+
+struct waitpathCircle *waitpathCircle(const struct waitpath *path,
+                                      const struct waitpathEdge *last) {
+    size_t at = lengthTo(path, last->from) + 1;
+    struct waitpathCircle *circle = memAlloc(sizeof(*circle) + at * sizeof(circle->steps[0]));
+    circle->length = at;
+    for (const struct waitpathEdge *edge = last; at-- > 0; edge = &path->reached[edge->from].edge) {
+        const struct request *of = waitpathRequest(path, edge->from);
+        circle->steps[at] =
+            (struct waitpathStep){of->owner, of->owner_length, edge->queue, edge->behind};
+    }
+    return circle;
+}

@@ -1,0 +1,122 @@
+/* The places of one lock, in the order in which the grant pass will look at them.
+ *
+ * Order of arrival, except that an upgrade stands at the head (rule 2). The queue knows who asks
+ * for what, not how they wait: a request belongs to a waiter of waiters.c, and a waiter for several
+ * keys has one request and a place in each key's queue. Every function is O(1) but for an owner's
+ * own places.
+ */
+#ifndef LOCK_WAITQUEUE_H
+#define LOCK_WAITQUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/hashmap.h"
+#include "core/list.h"
+#include "core/rules.h"
+
+/* How a request treats those who wait already (rule 3). */
+enum discipline {
+    PLAIN,   /* looks at the holds only: may barge in when the lock happens to be free */
+    ORDERED, /* also waits behind every waiter ahead of it that it conflicts with */
+    FAIR,    /* likewise, and its place is kept in keys: one for each owner */
+    JOINT    /* likewise, for several keys at once; and nobody barges in while it waits */
+};
+
+struct request {
+    const char *owner; /* owner_length bytes, the requester's */
+    size_t owner_length;
+    enum lockMode mode;
+    enum discipline discipline;
+    struct list places;           /* one in each queue in which it stands, by `of_request` */
+    struct mapEntry by_requester; /* in the waitgraph, while it is there */
+    struct link in_newcomers;     /* of the waitgraph, while it is to get there */
+    bool is_newcomer;
+    uint64_t reached_in; /* the last search (waitsearch.h) that came by */
+};
+
+struct waitqueue;
+
+struct place {
+    struct link in_queue;
+    struct mapEntry by_owner;
+    struct link of_request;
+    struct waitqueue *queue; /* NULL while it stands in none */
+    struct request *request;
+    int64_t order;          /* lower than that of every place behind it in its queue */
+    struct link in_writers; /* if it asks for more than to read */
+    struct link in_ties;
+    bool is_tie; /* stands in the queue's `ties` */
+};
+
+/* What one search (waitsearch.h) has seen of a queue. */
+struct waitqueueSeen {
+    uint64_t search;
+    const struct request *looked; /* the owner whose places here were looked from last … */
+    bool looked_as[MODE_COUNT];   /* … in which modes */
+    const struct request *alone;  /* of the owner that holds the lock alone, if that waits */
+    int64_t asker; /* where the asker is going to stand, INT64_MAX if at the end or not at all */
+    int64_t
+        before[MODE_COUNT];   /* the ties below this order, as a request for this mode sees them */
+    bool holders[MODE_COUNT]; /* who is in the way of such a request */
+    bool asked[MODE_COUNT];   /* all others than the asker, whether they are */
+};
+
+/* All zero is an empty queue. An empty queue owns no memory. */
+struct waitqueue {
+    struct list places;
+    struct list writers; /* those places that exclude readers, in the same order */
+    struct map by_owner;
+    size_t by_mode[MODE_COUNT];
+    size_t joint; /* places of discipline JOINT */
+    /* For waitgraph.c and waitsearch.c. */
+    struct list ties;      /* places whose owner stands elsewhere too, in no order, by `in_ties` */
+    size_t in_graph;       /* places of requests that are in the graph */
+    int64_t graph_end;     /* above the order of each of those */
+    struct link in_waited; /* of the graph's `waited`, while there are any */
+    struct waitqueueSeen seen;
+};
+
+/* Puts `place` at the end, for `request`, which must outlive its stay. */
+void waitqueueAdd(struct waitqueue *queue, struct place *place, struct request *request);
+
+/* Puts `place` at the head, for an upgrade. */
+void waitqueueAddFirst(struct waitqueue *queue, struct place *place, struct request *request);
+
+/* Takes the place out of its queue. */
+void waitqueueRemove(struct place *place);
+
+/* Moves a place that stands in its queue to the head of it: its owner has come by a hold, so what
+ * it waits for has become an upgrade. */
+void waitqueueMoveFirst(struct place *place);
+
+/* `place`, which stands in no queue, takes the place of `old`, which then stands in none. */
+void waitqueueTakeOver(struct place *old, struct place *place, struct request *request);
+
+/* The place at the head, or NULL. */
+struct place *waitqueueFirst(const struct waitqueue *queue);
+
+/* The place behind this one, or NULL. */
+struct place *waitqueueNext(const struct place *place);
+
+/* The last place here that excludes readers; the one of that kind before this one; or NULL. */
+struct place *waitqueueLastWriter(const struct waitqueue *queue);
+struct place *waitqueueWriterBefore(const struct place *place);
+
+/* A place of the request, in whatever queue; another one; or NULL. */
+struct place *waitqueueFirstOf(const struct request *request);
+struct place *waitqueueNextOf(const struct place *place);
+
+/* A place of this owner, or NULL. An owner may have several, on several connections. */
+struct place *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length);
+
+/* Another place of the same owner in the same queue, or NULL after the last. */
+struct place *waitqueueNextOfOwner(const struct place *place);
+
+/* Whether the newcomer has to stand behind (rule 3). An ordered one: when anybody other than its
+ * owner waits here for a mode that conflicts with its own. A plain one: when anybody else waits for
+ * several keys at once, who would never find all of them free if others barged in. */
+bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request);
+
+#endif

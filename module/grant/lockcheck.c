@@ -1,0 +1,224 @@
+/* See lockcheck.h. */
+#ifndef CHECKED
+#define CHECKED /* also for who looks at this file alone: make tidy */
+#endif
+#include "grant/lockcheck.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "waits/answers.h"
+#include "keys/fence.h"
+#include "core/mem.h"
+#include "core/queuecheck.h"
+#include "waits/sessions.h"
+#include "waits/untold.h"
+#include "waits/waiters.h"
+
+/* Each pass earns the right to look at so many places; saved up to what ten of the longest queues
+ * of the tests cost. */
+#define EARNED 64
+#define MOST_SAVED 100000
+
+/* Of more holders than this, only their number is a problem of the tests of quantity. */
+#define MOST_HOLDERS 64
+
+/* ---- what stands in the log ---- */
+
+static const char *nameOfMode(enum lockMode mode) {
+    static const char *const names[MODE_COUNT] = {
+        [MODE_READ] = "read", [MODE_WRITE] = "write", [MODE_EXCLUSIVE] = "exclusive"};
+    return names[mode];
+}
+
+static void logPlace(RedisModuleCtx *ctx, struct place *place) {
+    const struct request *request = place->request;
+    const struct waiter *waiter = waitersOfPlace(place);
+    RedisModule_Log(ctx, "warning",
+                    "  place %lld: owner %.*s, %s, discipline %d, client %llu%s, ticket %lld, "
+                    "deadline %lld%s%s%s%s",
+                    (long long)place->order, (int)request->owner_length, request->owner,
+                    nameOfMode(request->mode), (int)request->discipline, waiter->client_id,
+                    waiter->bc ? "" : " (gone)", (long long)waiter->ticket,
+                    (long long)waiter->deadline_ms, place->is_tie ? ", tie" : "",
+                    request->is_newcomer ? ", newcomer" : "", waiter->noted ? ", noted" : "",
+                    waiter->over ? ", over" : "");
+}
+
+static void logLock(RedisModuleCtx *ctx, struct lock *lock) {
+    RedisModule_Log(ctx, "warning",
+                    "lock %s in database %d: %zu places, notes %u%s%s%s, timer %s at %lld",
+                    RedisModule_StringPtrLen(lock->name, NULL), lock->db, lock->queue.places.length,
+                    lock->notes, lock->due ? ", due" : "", lock->is_cut ? ", cut" : "",
+                    lock->in_use ? ", in use" : "", lock->has_timer ? "set" : "not set",
+                    (long long)lock->timer_at_ms);
+    const size_t most = 20;
+    struct place *place = waitqueueFirst(&lock->queue);
+    for (size_t i = 0; place && i < most; i++, place = waitqueueNext(place)) {
+        logPlace(ctx, place);
+    }
+}
+
+static void logHolder(const struct holder *holder, void *ctx) {
+    RedisModule_Log(ctx, "warning", "  holder %s: %s, %lld holds",
+                    RedisModule_StringPtrLen(holder->owner, NULL), nameOfMode(holder->mode),
+                    (long long)holder->count);
+}
+
+/* The server ends here. */
+static void fail(struct holds *holds, struct lock *lock, const char *fault) {
+    RedisModule_Log(holds->ctx, "warning", "broken invariant: %s", fault);
+    if (lock) {
+        logLock(holds->ctx, lock);
+    }
+    RedisModule_Log(holds->ctx, "warning", "lock %s has shape %d at %lld",
+                    RedisModule_StringPtrLen(holds->name, NULL), (int)holds->shape,
+                    (long long)holds->now_ms);
+    holdsEach(holds, logHolder, holds->ctx);
+    RedisModule__Assert(fault, __FILE__, __LINE__);
+    abort();
+}
+
+/* ---- memory ---- */
+
+/* Invariants 3 and 4 of one waiter. */
+static const char *waiterFault(const struct waiter *waiter) {
+    bool searched = waitgraphHas(&waiter->request);
+    if (waiter->over) {
+        return "a wait that is over stands in a queue";
+    }
+    if (waiter->deadline_ms != WAITERS_NO_DEADLINE && !waiter->has_timer) {
+        return "a wait that is to end has no timer";
+    }
+    if (waiter->bc) {
+        if (waiter->by_client.key != (const char *)&waiter->bc) {
+            return "a waiter that its client does not lead to";
+        }
+        return searched || waiter->request.is_newcomer
+                   ? NULL
+                   : "a waiter that no search sees, nor is to be made from";
+    }
+    if (waiter->request.discipline != FAIR || waiter->deadline_ms == WAITERS_NO_DEADLINE) {
+        return "a place that is kept though it is not fair, or for ever";
+    }
+    return searched || waiter->request.is_newcomer ? "a kept place that waits" : NULL;
+}
+
+static const char *lockFault(const struct lock *lock) {
+    if (contendedFind(lock->db, lock->name) != lock) {
+        return "a contended lock that its name does not lead to";
+    }
+    return queuecheckFault(&lock->queue);
+}
+
+/* ---- memory and keys ---- */
+
+/* Invariant 2, of one waiter: who stands at the head, or holds the lock, does not fit. One for
+ * several keys fits only where all of them do; joint.c knows. */
+static const char *fitFault(struct holds *holds, const struct waiter *waiter, bool is_head) {
+    struct holdsView view;
+    if (!waiter->bc || waiter->request.discipline == JOINT) {
+        return NULL;
+    }
+    holdsSeenBy(holds, waiter->owner, &view);
+    if (!is_head && (view.foreign || !rulesOwnsAny(&view))) {
+        return NULL;
+    }
+    enum verdict verdict = rulesDecide(waiter->request.mode, &view);
+    return verdict == VERDICT_GRANT || verdict == VERDICT_REENTER ? "a waiter that fits waits"
+                                                                  : NULL;
+}
+
+/* Of places that have been read from the keys two may say the same, or what is no ticket, as a double
+ * does not tell it from others: somebody else has written there. */
+static const char *ticketFault(const struct waiter *waiter, const struct waiter **last_fair) {
+    if (waiter->request.discipline != FAIR || waiter->ticket >= INT64_C(1) << 53) {
+        return NULL;
+    }
+    bool is_in_order = !*last_fair || (*last_fair)->ticket <= waiter->ticket;
+    *last_fair = waiter;
+    return is_in_order ? NULL : "tickets that are not in the order of places";
+}
+
+/* Whether the key can be asked who holds it. */
+static bool isReadable(const struct holds *holds) {
+    return holds->shape != HOLDS_WRONG_TYPE && holds->shape != HOLDS_MOVING;
+}
+
+static const char *placesFault(struct holds *holds, struct lock *lock) {
+    bool was_passed = !lock->is_cut && isReadable(holds);
+    struct place *head = waitqueueFirst(&lock->queue);
+    const struct waiter *last_fair = NULL;
+    const char *fault = NULL;
+    for (struct place *place = head; place && !fault; place = waitqueueNext(place)) {
+        const struct waiter *waiter = waitersOfPlace(place);
+        fault = waiterFault(waiter);
+        if (!fault && was_passed) {
+            fault = fitFault(holds, waiter, place == head);
+        }
+        if (!fault) {
+            fault = ticketFault(waiter, &last_fair);
+        }
+    }
+    return fault;
+}
+
+static bool affords(size_t places) {
+    static size_t saved = EARNED;
+    bool enough = places <= saved;
+    saved -= enough ? places : 0;
+    saved += saved < MOST_SAVED ? EARNED : 0;
+    return enough;
+}
+
+void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms) {
+    if (!affords(lock->queue.places.length)) {
+        return;
+    }
+    const char *fault = lockFault(lock);
+    if (!fault) {
+        fault = placesFault(holds, lock);
+    }
+    bool late =
+        !lock->has_timer || (lock->timer_at_ms > look_ms && lock->timer_at_ms > holds->now_ms);
+    if (!fault && look_ms != INT64_MAX && late) {
+        fault = "no look at the lock is set, or one that is too late";
+    }
+    if (fault) {
+        fail(holds, lock, fault);
+    }
+}
+
+/* ---- keys ---- */
+
+struct rivals {
+    RedisModuleString *owner;
+    enum lockMode mode;
+    RedisModuleString *found;
+};
+
+static void findRival(const struct holder *holder, void *data) {
+    struct rivals *rivals = data;
+    if (RedisModule_StringCompare(holder->owner, rivals->owner) != 0 &&
+        rulesConflict(holder->mode, rivals->mode)) {
+        rivals->found = holder->owner;
+    }
+}
+
+void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+    struct rivals rivals = {owner, mode, NULL};
+    if (lockkeyFieldCount(holds) <= MOST_HOLDERS) {
+        holdsEach(holds, findRival, &rivals);
+    }
+    if (rivals.found) {
+        fail(holds, NULL, "two owners hold a lock in modes that conflict");
+    }
+}
+
+/* ---- memory that nobody needs ---- */
+
+void lockcheckAfterDrain(void) {
+    bool used = contendedCount() > 0 || waitersCount() > 0 || answersInFlight() > 0 ||
+                untoldCount() > 0 || sessionsCount() > 0;
+    RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0));
+}

@@ -1,0 +1,283 @@
+/* See pass.h. Rule numbers are those of docs/design.md. */
+#include "grant/pass.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "server/effects.h"
+#include "waits/fairness.h"
+#include "grant/joint.h"
+#include "grant/lockcheck.h"
+#include "core/rules.h"
+#include "server/stats.h"
+#include "grant/take.h"
+#include "server/turn.h"
+#include "waits/waiters.h"
+
+enum passProgress {
+    PASS_GOES_ON,
+    PASS_IS_DONE, /* nobody else fits */
+    PASS_IS_CUT   /* the turn is over in the middle of a grant's consequences */
+};
+
+/* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
+static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
+    if (!waiter->bc) {
+        return false; /* a reserved place: its owner has to come back for it */
+    }
+    if (waiter->request.discipline == JOINT) {
+        return jointGrant(holds, waiter);
+    }
+    struct holdsView view;
+    holdsSeenBy(holds, waiter->owner, &view);
+    enum verdict verdict = rulesDecide(waiter->request.mode, &view);
+    if (verdict != VERDICT_GRANT && verdict != VERDICT_REENTER) {
+        return false;
+    }
+    struct take take = takeOfWaiter(waiter);
+    if (takeHasSides(&take, waiter->request.discipline) && !holdsSidesAreHere(holds)) {
+        waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
+        return true;
+    }
+    int64_t answer = takeHold(holds, &take, verdict);
+    if (answer == 0) {
+        waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
+        return true;
+    }
+    waitersGrant(holds->ctx, waiter, answer, holds->now_ms);
+    return true;
+}
+
+/* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
+ * still waits at the head (rule 2). A place that was kept for the owner has served its purpose.
+ * Returns whether it is over. */
+static bool lookAtReentry(struct holds *holds, struct place *place) {
+    struct waiter *waiter = waitersOfPlace(place);
+    if (!waiter->bc) {
+        waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
+        return true;
+    }
+    bool granted = grantIfFits(holds, waiter);
+    if (!granted && waiter->request.discipline != JOINT) {
+        waitqueueMoveFirst(place); /* but those for several keys keep one order in all queues */
+    }
+    return granted;
+}
+
+/* The owner has come by a hold: looks at whatever else it waits for here, on other connections.
+ * Returns false if the turn was over first; then at least one wait is over, so that those that do
+ * not fit, and are looked at again, cannot keep it from the others. */
+static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    struct place *next, *place = waitqueueOfOwner(&lock->queue, bytes, length);
+    for (; place; place = next) {
+        next = waitqueueNextOfOwner(place);
+        if (lookAtReentry(holds, place) && next && turnIsOver()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Gives the lock to the waiter at the head, if it fits, and lets in what else its owner waits for
+ * here. */
+static enum passProgress grantHead(struct holds *holds, struct lock *lock, struct waiter *waiter) {
+    RedisModuleString *owner = waiter->owner;
+    RedisModule_RetainString(NULL, owner); /* outlives the waiter */
+    enum passProgress progress = PASS_IS_DONE;
+    if (grantIfFits(holds, waiter)) {
+        progress = grantReentries(holds, lock, owner) ? PASS_GOES_ON : PASS_IS_CUT;
+    }
+    RedisModule_FreeString(NULL, owner);
+    return progress;
+}
+
+/* Lets waiters in from the head, as long as they fit. Returns false if the turn was over first. */
+static bool grantFromHead(struct holds *holds, struct lock *lock) {
+    struct place *head;
+    while ((head = waitqueueFirst(&lock->queue))) {
+        switch (grantHead(holds, lock, waitersOfPlace(head))) {
+        case PASS_IS_DONE:
+            return true;
+        case PASS_IS_CUT:
+            lock->notes |= CONTENDED_EDITED; /* the owner's other waits are to be looked at still */
+            return false;
+        case PASS_GOES_ON:
+            break;
+        }
+        if (turnIsOver()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t earlier(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* What every use of a lock in memory ends with: the keys are as memory is, and the next look is set.
+ * What the turn was too short for, the drain goes on with. */
+static void settle(struct holds *holds, struct lock *lock, bool done) {
+    /* What a flush took away is not written again place by place before it is known who is over. */
+    bool flush_goes_on = !done && (lock->notes & CONTENDED_FLUSHED);
+    bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
+    contendedClearDue(lock);
+    lock->is_cut = !done || !written;
+    int64_t look_ms = earlier(holdsNextEnd(holds), fairnessNextLook(lock));
+    contendedWatch(holds->ctx, lock, look_ms, holds->now_ms);
+    lockcheckAfterPass(holds, lock, look_ms);
+    if (lock->is_cut) {
+        lock->in_use = false;
+        contendedMarkDue(holds->ctx, lock);
+    } else {
+        contendedEndUse(holds->ctx, lock);
+    }
+}
+
+/* ---- a holder who waits ---- */
+
+/* Up to so many holders are asked whether they wait here; of more it is each waiter that is asked
+ * whether it holds the lock. */
+#define FEW_HOLDERS 64
+
+struct reentering {
+    struct lock *lock;
+    size_t count;
+    RedisModuleString *owners[FEW_HOLDERS + 1]; /* holders who wait here too */
+};
+
+static void findReentering(const struct holder *holder, void *data) {
+    struct reentering *found = data;
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
+    if (found->count <= FEW_HOLDERS && waitqueueOfOwner(&found->lock->queue, bytes, length)) {
+        found->owners[found->count++] = RedisModule_CreateStringFromString(NULL, holder->owner);
+    }
+}
+
+/* First found, then granted: a grant writes the key, which is not to be done while it is scanned. */
+static bool grantToFewHolders(struct holds *holds, struct lock *lock) {
+    struct reentering found = {.lock = lock};
+    bool done = true;
+    holdsEach(holds, findReentering, &found);
+    for (size_t i = 0; i < found.count; i++) {
+        done = done && grantReentries(holds, lock, found.owners[i]);
+        RedisModule_FreeString(NULL, found.owners[i]);
+    }
+    return done;
+}
+
+static bool holdsIt(struct holds *holds, RedisModuleString *owner) {
+    struct holdsView view;
+    holdsSeenBy(holds, owner, &view);
+    return !view.foreign && rulesOwnsAny(&view);
+}
+
+/* Goes on where the last turn ended: whatever stands before that has been looked at. */
+static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
+    struct place *next;
+    for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
+        next = waitqueueNext(place);
+        if (place->order < lock->asked_before) {
+            continue;
+        }
+        lock->asked_before = place->order + 1;
+        if (holdsIt(holds, waitersOfPlace(place)->owner)) {
+            lookAtReentry(holds, place);
+        }
+        if (next && turnIsOver()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Somebody else may have written owners into the key that wait in the middle of the queue. Returns
+ * false if the turn was over before all were found. */
+static bool grantToHolders(struct holds *holds, struct lock *lock) {
+    if (holds->shape != HOLDS_PLAIN && holds->shape != HOLDS_READ_WRITE) {
+        return true;
+    }
+    return lockkeyFieldCount(holds) > FEW_HOLDERS ? grantToWaitersWhoHold(holds, lock)
+                                                  : grantToFewHolders(holds, lock);
+}
+
+/* ---- the pass ---- */
+
+/* The pass itself, with what has happened to the lock since the last one. Works all notes off, but
+ * those that it says are to be worked on still. Returns false if the turn was over first. */
+static bool passOver(struct holds *holds, struct lock *lock) {
+    if (holds->shape == HOLDS_MOVING) {
+        return true; /* the notes are for when it is ours again; or its waiters are sent on */
+    }
+    if ((lock->notes & CONTENDED_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
+        return false;
+    }
+    contendedTakeNote(lock, CONTENDED_FLUSHED);
+    if (contendedTakeNote(lock, CONTENDED_LEASE_ENDED)) {
+        statsCount(STATS_LEASE_ENDS);
+        effectsEvent(holds->ctx, holds->name, "lock.expired");
+    }
+    if ((lock->notes & CONTENDED_EDITED) && !grantToHolders(holds, lock)) {
+        return false;
+    }
+    contendedTakeNote(lock, CONTENDED_EDITED);
+    return holds->shape == HOLDS_WRONG_TYPE || grantFromHead(holds, lock);
+}
+
+void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    struct holds holds;
+    turnBegin();
+    contendedUse(lock);
+    holdsOpen(&holds, ctx, lock->name, now_ms, KEY_TO_WRITE);
+    bool done = passOver(&holds, lock);
+    settle(&holds, lock, done);
+    holdsClose(&holds);
+    turnEnd();
+}
+
+static struct lock *contendedLockOf(struct holds *holds) {
+    return contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
+}
+
+static void handOn(struct holds *holds, struct lock *lock) {
+    turnBegin();
+    if (turnIsOver()) {
+        contendedMarkDue(holds->ctx, lock); /* one of many that a command frees */
+    } else {
+        contendedUse(lock);
+        bool done = passOver(holds, lock);
+        settle(holds, lock, done);
+    }
+    turnEnd();
+}
+
+void passHandOn(struct holds *holds) {
+    struct lock *lock = contendedLockOf(holds);
+    if (lock) {
+        handOn(holds, lock);
+    }
+    if (holds->shape == HOLDS_FREE) {
+        effectsFreeForRedisson(holds->ctx, holds->name);
+    }
+}
+
+void passAfterTake(struct holds *holds, RedisModuleString *owner) {
+    struct lock *lock = contendedLockOf(holds);
+    if (!lock) {
+        return;
+    }
+    bool was_cut = lock->is_cut; /* then the drain is on its way, in turns of its own */
+    turnBegin();
+    contendedUse(lock);
+    bool done = grantReentries(holds, lock, owner);
+    if (!done) {
+        lock->notes |= CONTENDED_EDITED;
+    } else if (lock->due && !was_cut) {
+        done = passOver(holds, lock);
+    }
+    settle(holds, lock, done && !was_cut);
+    turnEnd();
+}

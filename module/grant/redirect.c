@@ -1,0 +1,128 @@
+/* See redirect.h.
+ *
+ * Where a slot is we ask by CLUSTER NODES. Not by CLUSTER SLOTS, which crashes Valkey 8.0 to 9.0.0
+ * when a timer asks.
+ */
+#include "grant/redirect.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/clusternodes.h"
+#include "server/turn.h"
+#include "waits/waiters.h"
+
+static int slotOf(RedisModuleCtx *ctx, RedisModuleString *name) {
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, "CLUSTER", "cs", "KEYSLOT", name);
+    if (!reply) {
+        return -1;
+    }
+    long long slot = RedisModule_CallReplyInteger(reply);
+    RedisModule_FreeCallReply(reply);
+    return (int)slot;
+}
+
+static bool isText(RedisModuleCallReply *reply, const char *text) {
+    size_t length;
+    const char *bytes = RedisModule_CallReplyStringPtr(reply, &length);
+    return bytes && length == strlen(text) && memcmp(bytes, text, length) == 0;
+}
+
+/* The name that the server would use in a redirection of its own. */
+static enum clusternodesName preferredName(RedisModuleCtx *ctx) {
+    enum clusternodesName name = CLUSTERNODES_IP;
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, "CONFIG", "cc", "GET", "cluster-preferred-endpoint-type");
+    RedisModuleCallReply *value = reply ? RedisModule_CallReplyArrayElement(reply, 1) : NULL;
+    if (value && isText(value, "hostname")) {
+        name = CLUSTERNODES_HOSTNAME;
+    } else if (value && isText(value, "unknown-endpoint")) {
+        name = CLUSTERNODES_NO_NAME;
+    }
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
+    return name;
+}
+
+/* What one turn has found out: the text that the routes are read from, and the last route. */
+static struct {
+    RedisModuleCallReply *nodes; /* NULL: not asked yet, or no answer */
+    enum clusternodesName name;
+    bool asked;
+    int slot; /* of `route` and `address`; -1: none */
+    struct clusternodesRoute route;
+    RedisModuleString *address; /* as it stands in an error reply; NULL if nobody knows */
+} found = {.slot = -1};
+
+static void forgetRoute(void) {
+    found.slot = -1;
+    if (found.address) {
+        RedisModule_FreeString(NULL, found.address);
+        found.address = NULL;
+    }
+}
+
+void redirectForget(void) {
+    forgetRoute();
+    if (found.nodes) {
+        RedisModule_FreeCallReply(found.nodes);
+        found.nodes = NULL;
+    }
+    found.asked = false;
+}
+
+static void askOnce(RedisModuleCtx *ctx) {
+    if (!found.asked) {
+        found.nodes = RedisModule_Call(ctx, "CLUSTER", "c", "NODES");
+        found.name = preferredName(ctx);
+        found.asked = true;
+    }
+}
+
+/* Many locks of one slot come one after the other: what was found for the last is kept. */
+static void findRoute(RedisModuleCtx *ctx, int slot) {
+    if (slot == found.slot) {
+        return;
+    }
+    askOnce(ctx);
+    forgetRoute();
+    size_t length = 0;
+    const char *text = found.nodes ? RedisModule_CallReplyStringPtr(found.nodes, &length) : NULL;
+    found.route = clusternodesFind(text ? text : "", text ? length : 0, slot, found.name);
+    found.slot = slot;
+    const struct clusternodesPiece *host = &found.route.host, *port = &found.route.port;
+    if (port->length > 0) {
+        found.address = RedisModule_CreateStringPrintf(NULL, "%.*s:%.*s", (int)host->length,
+                                                       host->at, (int)port->length, port->at);
+    }
+}
+
+static void endWait(RedisModuleCtx *ctx, struct waiter *waiter) {
+    if (!found.address) {
+        waitersEnd(ctx, waiter, WAITERS_TRY_AGAIN);
+        return;
+    }
+    size_t length;
+    const char *address = RedisModule_StringPtrLen(found.address, &length);
+    waitersEndRedirected(ctx, waiter, found.route.asks, found.slot, address, length);
+}
+
+/* As many as the turn has time for. */
+static void endWaits(RedisModuleCtx *ctx, struct lock *lock) {
+    struct place *place;
+    bool over = false;
+    while ((place = waitqueueFirst(&lock->queue)) && !over) {
+        endWait(ctx, waitersOfPlace(place));
+        over = turnIsOver();
+    }
+}
+
+void redirectWaiters(RedisModuleCtx *ctx, struct lock *lock) {
+    findRoute(ctx, slotOf(ctx, lock->name));
+    contendedUse(lock);
+    endWaits(ctx, lock);
+    waitersForgetUnwritten(lock);
+    contendedEndUse(ctx, lock); /* if some are left, it is still due */
+}

@@ -1,0 +1,236 @@
+/* See fairqueue.h. */
+#include "keys/fairqueue.h"
+
+#include "server/config.h"
+#include "server/effects.h"
+#include "server/failpoint.h"
+
+/* A ticket below this is no time of ours: as one it lies before 2002. */
+#define LEAST_TICKET INT64_C(1000000000000000)
+
+/* Places from an earlier life count from here. */
+static int64_t restarted_at_ms;
+
+static struct fairqueueNames makeNames(RedisModuleString *name) {
+    return (struct fairqueueNames){keynamesSide(NULL, "lock:queue:", name),
+                                   keynamesSide(NULL, "lock:timeout:", name)};
+}
+
+static struct fairqueueNames share(const struct fairqueueNames *names) {
+    RedisModule_RetainString(NULL, names->queue);
+    RedisModule_RetainString(NULL, names->timeout);
+    return *names;
+}
+
+static struct fairqueueNames namesOf(RedisModuleString *name, struct fairqueueNames *kept) {
+    if (!kept) {
+        return makeNames(name);
+    }
+    if (!kept->queue) {
+        *kept = makeNames(name);
+    }
+    return share(kept);
+}
+
+void fairqueueForgetNames(struct fairqueueNames *names) {
+    if (names->queue) {
+        RedisModule_FreeString(NULL, names->queue);
+        RedisModule_FreeString(NULL, names->timeout);
+        *names = (struct fairqueueNames){0};
+    }
+}
+
+void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                   struct fairqueueNames *kept, enum keyAccess access) {
+    fq->ctx = ctx;
+    fq->names = namesOf(name, kept);
+    fq->queue = keynamesOpenSide(ctx, name, fq->names.queue, access);
+    fq->timeout = keynamesOpenSide(ctx, name, fq->names.timeout, access);
+}
+
+void fairqueueClose(struct fairqueue *fq) {
+    RedisModule_CloseKey(fq->queue);
+    RedisModule_CloseKey(fq->timeout);
+    fairqueueForgetNames(&fq->names);
+}
+
+/* A key that was opened to be read and does not exist is NULL. */
+static int typeOf(RedisModuleKey *key) {
+    return key ? RedisModule_KeyType(key) : REDISMODULE_KEYTYPE_EMPTY;
+}
+
+static bool isUsable(RedisModuleKey *key) {
+    int type = typeOf(key);
+    return type == REDISMODULE_KEYTYPE_EMPTY || type == REDISMODULE_KEYTYPE_ZSET;
+}
+
+bool fairqueueIsWrongType(const struct fairqueue *fq) {
+    return !isUsable(fq->queue) || !isUsable(fq->timeout);
+}
+
+static void expireAt(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
+                     int64_t expire_ms) {
+    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModule_SetAbsExpire(key, expire_ms);
+        effectsLease(fq->ctx, name, expire_ms);
+    }
+}
+
+/* Sets one score; a key that this makes gets its expiry with it. */
+static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
+                     RedisModuleString *owner, int64_t value, int64_t expire_ms) {
+    if (!isUsable(key)) {
+        return;
+    }
+    bool is_new = typeOf(key) == REDISMODULE_KEYTYPE_EMPTY;
+    double score = value == FAIRQUEUE_NO_END ? REDISMODULE_POSITIVE_INFINITE : (double)value;
+    RedisModule_ZsetAdd(key, score, owner, NULL);
+    effectsScore(fq->ctx, name, owner, value);
+    if (is_new) {
+        expireAt(fq, key, name, expire_ms);
+    }
+}
+
+void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
+                  int64_t expire_ms) {
+    setScore(fq, fq->queue, fq->names.queue, owner, ticket, expire_ms);
+    (void)failpoint(FAILPOINT_FAIR_BETWEEN);
+    setScore(fq, fq->timeout, fq->names.timeout, owner, end_ms, expire_ms);
+}
+
+/* The server keeps a sorted set of up to 128 short members as one array, and walks it to find a
+ * member or a score, reading the scores from text: of a hand-off at 100 members that was two thirds.
+ * One member longer than `zset-max-listpack-value` makes it a skip list for as long as it lives. Who
+ * has raised that far above its default loses nothing but time.
+ *
+ * The member is longer than an owner may be, so it is nobody's place. It comes and goes here, and
+ * is announced to nobody. */
+static void growTree(struct fairqueue *fq, RedisModuleKey *key) {
+    static const char longer_than_owners[512 + 1];
+    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModuleString *member =
+            RedisModule_CreateString(fq->ctx, longer_than_owners, sizeof(longer_than_owners));
+        int added = REDISMODULE_ZADD_NX;
+        RedisModule_ZsetAdd(key, 0, member, &added);
+        if (added & REDISMODULE_ZADD_ADDED) {
+            RedisModule_ZsetRem(key, member, NULL);
+        }
+        RedisModule_FreeString(fq->ctx, member);
+    }
+}
+
+void fairqueueGrowTrees(struct fairqueue *fq) {
+    growTree(fq, fq->queue);
+    growTree(fq, fq->timeout);
+}
+
+void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
+                     int64_t expire_ms) {
+    setScore(fq, fq->timeout, fq->names.timeout, owner, end_ms, expire_ms);
+}
+
+static void removeScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
+                        RedisModuleString *owner) {
+    int removed = 0;
+    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModule_ZsetRem(key, owner, &removed);
+    }
+    if (removed) {
+        effectsUnscored(fq->ctx, name, owner);
+    }
+}
+
+void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner) {
+    removeScore(fq, fq->queue, fq->names.queue, owner);
+    removeScore(fq, fq->timeout, fq->names.timeout, owner);
+}
+
+static void clear(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name) {
+    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModule_UnlinkKey(key); /* of thousands: freed in the background */
+        effectsDeleted(fq->ctx, name);
+    }
+}
+
+void fairqueueClear(struct fairqueue *fq) {
+    clear(fq, fq->queue, fq->names.queue);
+    clear(fq, fq->timeout, fq->names.timeout);
+}
+
+void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms) {
+    expireAt(fq, fq->queue, fq->names.queue, expire_ms);
+    expireAt(fq, fq->timeout, fq->names.timeout, expire_ms);
+}
+
+/* A score as a time or a ticket; scores that we did not write are cut to what fits. */
+static int64_t fromScore(double score) {
+    if (!(score > 0)) {
+        return 0;
+    }
+    return score < 9e18 ? (int64_t)score : FAIRQUEUE_NO_END;
+}
+
+static int64_t endOf(struct fairqueue *fq, RedisModuleString *owner) {
+    double score = 0;
+    if (typeOf(fq->timeout) == REDISMODULE_KEYTYPE_ZSET) {
+        RedisModule_ZsetScore(fq->timeout, owner, &score);
+    }
+    return fromScore(score);
+}
+
+size_t fairqueueLength(struct fairqueue *fq) {
+    bool is_zset = typeOf(fq->queue) == REDISMODULE_KEYTYPE_ZSET;
+    return is_zset ? RedisModule_ValueLength(fq->queue) : 0;
+}
+
+static void rangeStart(RedisModuleKey *key, enum fairqueueOrder order) {
+    if (order == FAIRQUEUE_FROM_FIRST) {
+        RedisModule_ZsetFirstInScoreRange(key, REDISMODULE_NEGATIVE_INFINITE,
+                                          REDISMODULE_POSITIVE_INFINITE, 0, 0);
+    } else {
+        RedisModule_ZsetLastInScoreRange(key, REDISMODULE_NEGATIVE_INFINITE,
+                                         REDISMODULE_POSITIVE_INFINITE, 0, 0);
+    }
+}
+
+static void rangeGoOn(RedisModuleKey *key, enum fairqueueOrder order) {
+    if (order == FAIRQUEUE_FROM_FIRST) {
+        RedisModule_ZsetRangeNext(key);
+    } else {
+        RedisModule_ZsetRangePrev(key);
+    }
+}
+
+void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most,
+                   void (*visit)(const struct fairplace *place, void *context), void *context) {
+    if (typeOf(fq->queue) != REDISMODULE_KEYTYPE_ZSET) {
+        return;
+    }
+    rangeStart(fq->queue, order);
+    for (int64_t i = 0; i < most && !RedisModule_ZsetRangeEndReached(fq->queue); i++) {
+        double score;
+        RedisModuleString *owner = RedisModule_ZsetRangeCurrentElement(fq->queue, &score);
+        struct fairplace place = {owner, fromScore(score), endOf(fq, owner)};
+        visit(&place, context);
+        RedisModule_FreeString(fq->ctx, owner);
+        rangeGoOn(fq->queue, order);
+    }
+    RedisModule_ZsetRangeStop(fq->queue);
+}
+
+void fairqueueRestarted(int64_t now_ms) {
+    restarted_at_ms = now_ms;
+}
+
+int64_t fairqueueRestoredEnd(void) {
+    return restarted_at_ms + configFairReserveMs(); /* a config is far below the largest time */
+}
+
+int64_t fairqueueCountedFrom(int64_t since_ms) {
+    return since_ms > restarted_at_ms ? since_ms : restarted_at_ms;
+}
+
+int64_t fairqueueArrival(int64_t ticket, int64_t now_ms) {
+    int64_t arrived_ms = ticket < LEAST_TICKET ? restarted_at_ms : ticket / 1000;
+    return arrived_ms < now_ms ? arrived_ms : now_ms;
+}

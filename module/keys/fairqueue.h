@@ -1,0 +1,104 @@
+/* The keys of a fair queue: what waiters.c has in memory, written down so that places survive the
+ * process.
+ *
+ *   lock:queue:{key}      sorted set, owner -> ticket: only grows; the lowest is the head
+ *   lock:timeout:{key}    sorted set, owner -> when its wait or its reserved place ends, in unix
+ *                         milliseconds; +inf for BLOCK 0
+ *
+ * Memory is the truth while the process lives. These keys are read when it begins with a lock:
+ * after a restart, a promotion. The one file that reads and writes them, and each write announces
+ * itself (effects.h). Whatever somebody else does to them harms nobody's exclusion: a key of
+ * another type is left alone.
+ */
+#ifndef LOCK_FAIRQUEUE_H
+#define LOCK_FAIRQUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keys/keynames.h"
+#include "redismodule.h"
+
+/* The end of a wait that never ends. */
+#define FAIRQUEUE_NO_END INT64_MAX
+
+/* The names of the two keys, kept by whoever opens them again and again; all zero: not made yet. */
+struct fairqueueNames {
+    RedisModuleString *queue, *timeout;
+};
+
+/* Makes `names` all zero. */
+void fairqueueForgetNames(struct fairqueueNames *names);
+
+struct fairqueue {
+    RedisModuleCtx *ctx;
+    struct fairqueueNames names;
+    RedisModuleKey *queue, *timeout;
+};
+
+/* Opens the queue of the lock `name` in the selected database. Always to be closed. `kept` is where
+ * its names are kept, or to be kept; or NULL. */
+void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                   struct fairqueueNames *kept, enum keyAccess access);
+
+void fairqueueClose(struct fairqueue *fq);
+
+/* Whether somebody has put something else under one of the two names. */
+bool fairqueueIsWrongType(const struct fairqueue *fq);
+
+/* Gives the owner a place: `ticket`, until `end_ms`. If that makes a key, it is to expire at
+ * `expire_ms`. */
+void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
+                  int64_t expire_ms);
+
+/* Makes the server keep both keys, which exist, as trees, however short they are: see fairqueue.c.
+ * They stay trees until they are gone. */
+void fairqueueGrowTrees(struct fairqueue *fq);
+
+/* Changes when the owner's place ends, and leaves where it is. `expire_ms` as in fairqueuePut. */
+void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
+                     int64_t expire_ms);
+
+/* Takes the owner's place away. The last one takes the keys with it. */
+void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner);
+
+/* Deletes both keys. */
+void fairqueueClear(struct fairqueue *fq);
+
+/* Lets both keys expire at `expire_ms`. */
+void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms);
+
+/* One place as it is written down. */
+struct fairplace {
+    RedisModuleString *owner; /* valid during the call */
+    int64_t ticket;
+    int64_t end_ms; /* or FAIRQUEUE_NO_END */
+};
+
+enum fairqueueOrder { FAIRQUEUE_FROM_FIRST, FAIRQUEUE_FROM_LAST };
+
+/* Calls `visit` for at most `most` places, in this order. `visit` changes nothing of the queue. */
+void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most,
+                   void (*visit)(const struct fairplace *place, void *context), void *context);
+
+/* How many places are written down. */
+size_t fairqueueLength(struct fairqueue *fq);
+
+/* The keys come from an earlier life: the server has started, has been promoted, or has loaded a
+ * data set. The places in them are kept for lock.fair-reserve from `now_ms` on. */
+void fairqueueRestarted(int64_t now_ms);
+
+/* Until when places from an earlier life are kept. */
+int64_t fairqueueRestoredEnd(void);
+
+/* From when a wait since `since_ms` counts: not from before the keys came from an earlier life, as
+ * anybody can have written there whatever they say. */
+int64_t fairqueueCountedFrom(int64_t since_ms);
+
+/* When a place with this ticket was taken, unix ms, and no later than now. A ticket is the time in
+ * µs, or more; a number that somebody else has written and that can be no time counts from when the
+ * keys came from an earlier life. */
+int64_t fairqueueArrival(int64_t ticket, int64_t now_ms);
+
+#endif

@@ -1,0 +1,70 @@
+/* See keynames.h. */
+#include "keys/keynames.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "server/server.h"
+
+RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access) {
+    int mode = REDISMODULE_READ | (access == KEY_TO_WRITE ? REDISMODULE_WRITE : 0);
+    return RedisModule_OpenKey(ctx, name, mode);
+}
+
+/* Whether the name has a hash tag: something between its first `{` and the first `}` behind that.
+ */
+static bool hasTag(const char *bytes, size_t length) {
+    const char *open = memchr(bytes, '{', length);
+    if (!open) {
+        return false;
+    }
+    const char *close = memchr(open + 1, '}', (size_t)(bytes + length - open - 1));
+    return close && close > open + 1;
+}
+
+static char *append(char *at, const char *bytes, size_t length) {
+    memcpy(at, bytes, length);
+    return at + length;
+}
+
+RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisModuleString *name) {
+    size_t length, prefix_length = strlen(prefix);
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    size_t brace = hasTag(bytes, length) ? 0 : 1;
+    size_t size = prefix_length + length + 2 * brace;
+    char small[256], *large = size > sizeof(small) ? memAlloc(size) : NULL;
+    char *buffer = large ? large : small;
+    char *at = append(buffer, prefix, prefix_length);
+    at = append(at, "{", brace);
+    at = append(at, bytes, length);
+    append(at, "}", brace);
+    RedisModuleString *side = RedisModule_CreateString(ctx, buffer, size);
+    memFree(large);
+    return side;
+}
+
+bool keynamesServeCluster(RedisModuleString *name) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    return hasTag(bytes, length) || (length > 0 && !memchr(bytes, '}', length));
+}
+
+RedisModuleKey *keynamesOpenSide(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *side, enum keyAccess access) {
+    bool is_elsewhere = serverIsCluster() && !keynamesServeCluster(name);
+    return is_elsewhere ? NULL : keynamesOpen(ctx, side, access);
+}
+
+bool keynamesSidesAreHere(RedisModuleCtx *ctx, RedisModuleString *name) {
+    if (!serverIsCluster() || !keynamesServeCluster(name)) {
+        return true;
+    }
+    /* Unseen: any two names of this slot would do. */
+    RedisModuleString *nothing = keynamesSide(ctx, "lock:nothing:", name);
+    RedisModuleString *nobody = keynamesSide(ctx, "lock:nobody:", name);
+    bool stable = serverSlotIsStable(ctx, nothing, nobody);
+    RedisModule_FreeString(ctx, nothing);
+    RedisModule_FreeString(ctx, nobody);
+    return stable;
+}

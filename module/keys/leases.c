@@ -1,0 +1,168 @@
+/* See leases.h. */
+#include "keys/leases.h"
+
+#include <stddef.h>
+
+#include "server/effects.h"
+
+static bool isType(const struct leases *leases, int type) {
+    return leases->key ? RedisModule_KeyType(leases->key) == type
+                       : type == REDISMODULE_KEYTYPE_EMPTY;
+}
+
+static int64_t fromScore(double score) {
+    if (!(score > 0)) {
+        return 0;
+    }
+    return score < 0x1p63 ? (int64_t)score : LEASES_NO_END;
+}
+
+static double toScore(int64_t end_ms) {
+    return end_ms == LEASES_NO_END ? REDISMODULE_POSITIVE_INFINITE : (double)end_ms;
+}
+
+/* A double has 53 bits: up to 2^53 it tells every millisecond, up to 2^63 every 1,024th. */
+int64_t leasesKeptEnd(int64_t end_ms) {
+    const int64_t exact_to = INT64_C(1) << 53, step = 1024;
+    return end_ms == LEASES_NO_END || end_ms <= exact_to ? end_ms : end_ms - end_ms % step;
+}
+
+/* The end at one side of the sorted set, which must not be empty; the field too, if `field` is not
+ * NULL. */
+static int64_t endAt(struct leases *leases, bool last, RedisModuleString **field) {
+    double score = 0;
+    if (last) {
+        RedisModule_ZsetLastInScoreRange(leases->key, REDISMODULE_NEGATIVE_INFINITE,
+                                         REDISMODULE_POSITIVE_INFINITE, 0, 0);
+    } else {
+        RedisModule_ZsetFirstInScoreRange(leases->key, REDISMODULE_NEGATIVE_INFINITE,
+                                          REDISMODULE_POSITIVE_INFINITE, 0, 0);
+    }
+    RedisModuleString *element = RedisModule_ZsetRangeCurrentElement(leases->key, &score);
+    RedisModule_ZsetRangeStop(leases->key);
+    if (field) {
+        *field = element;
+    } else if (element) {
+        RedisModule_FreeString(leases->ctx, element);
+    }
+    return fromScore(score);
+}
+
+void leasesOpen(struct leases *leases, RedisModuleCtx *ctx, RedisModuleString *lock_name,
+                int64_t key_end_ms, enum keyAccess access) {
+    leases->ctx = ctx;
+    leases->name = keynamesSide(ctx, "lock:lease:", lock_name);
+    leases->key = keynamesOpenSide(ctx, lock_name, leases->name, access);
+    leases->key_end_ms = key_end_ms;
+    leases->freshness = LEASES_UNKNOWN;
+}
+
+bool leasesAreStale(struct leases *leases) {
+    if (leases->freshness == LEASES_UNKNOWN) {
+        bool fresh = isType(leases, REDISMODULE_KEYTYPE_ZSET) &&
+                     endAt(leases, true, NULL) == leases->key_end_ms;
+        leases->freshness = fresh ? LEASES_FRESH : LEASES_STALE;
+    }
+    return leases->freshness == LEASES_STALE;
+}
+
+void leasesClose(struct leases *leases) {
+    if (leases->name) {
+        RedisModule_CloseKey(leases->key);
+        RedisModule_FreeString(leases->ctx, leases->name);
+        leases->name = NULL;
+        leases->key = NULL;
+    }
+}
+
+bool leasesIsWrongType(const struct leases *leases) {
+    return !isType(leases, REDISMODULE_KEYTYPE_ZSET) && !isType(leases, REDISMODULE_KEYTYPE_EMPTY);
+}
+
+/* Whether the set has anything to say. It is empty when those who hold have been written by hand.
+ */
+static bool knows(struct leases *leases) {
+    return !leasesAreStale(leases) && isType(leases, REDISMODULE_KEYTYPE_ZSET);
+}
+
+size_t leasesLength(const struct leases *leases) {
+    return isType(leases, REDISMODULE_KEYTYPE_ZSET) ? RedisModule_ValueLength(leases->key) : 0;
+}
+
+int64_t leasesEndOf(struct leases *leases, RedisModuleString *field) {
+    double score;
+    if (!knows(leases) || RedisModule_ZsetScore(leases->key, field, &score) != REDISMODULE_OK) {
+        return leases->key_end_ms;
+    }
+    return fromScore(score);
+}
+
+void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms) {
+    if (!leases->key || leasesIsWrongType(leases)) {
+        return;
+    }
+    RedisModule_ZsetAdd(leases->key, toScore(end_ms), field, NULL);
+    effectsScore(leases->ctx, leases->name, field, end_ms);
+    leases->freshness = LEASES_FRESH;
+}
+
+void leasesRemove(struct leases *leases, RedisModuleString *field) {
+    int removed = 0;
+    if (isType(leases, REDISMODULE_KEYTYPE_ZSET)) {
+        RedisModule_ZsetRem(leases->key, field, &removed);
+    }
+    if (removed) {
+        effectsUnscored(leases->ctx, leases->name, field);
+    }
+}
+
+void leasesClear(struct leases *leases) {
+    if (isType(leases, REDISMODULE_KEYTYPE_ZSET)) {
+        RedisModule_UnlinkKey(leases->key); /* of thousands: freed in the background */
+        effectsDeleted(leases->ctx, leases->name);
+    }
+    leases->freshness = LEASES_STALE;
+}
+
+int64_t leasesFirstEnd(struct leases *leases) {
+    return knows(leases) ? endAt(leases, false, NULL) : leases->key_end_ms;
+}
+
+int64_t leasesLastEnd(struct leases *leases) {
+    return knows(leases) ? endAt(leases, true, NULL) : leases->key_end_ms;
+}
+
+RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms) {
+    if (!knows(leases)) {
+        return NULL;
+    }
+    RedisModuleString *field = NULL;
+    if (endAt(leases, false, &field) > now_ms && field) {
+        RedisModule_FreeString(leases->ctx, field);
+        field = NULL;
+    }
+    return field;
+}
+
+bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms) {
+    bool found = false;
+    RedisModule_ZsetLastInScoreRange(leases->key, (double)now_ms, REDISMODULE_POSITIVE_INFINITE, 1,
+                                     0);
+    while (!found && !RedisModule_ZsetRangeEndReached(leases->key)) { /* twice at the most */
+        RedisModuleString *living = RedisModule_ZsetRangeCurrentElement(leases->key, NULL);
+        found = RedisModule_StringCompare(living, field) != 0;
+        RedisModule_FreeString(leases->ctx, living);
+        RedisModule_ZsetRangePrev(leases->key);
+    }
+    RedisModule_ZsetRangeStop(leases->key);
+    return found;
+}
+
+void leasesSetKeyEnd(struct leases *leases, int64_t key_end_ms) {
+    leases->key_end_ms = key_end_ms;
+    if (isType(leases, REDISMODULE_KEYTYPE_ZSET)) {
+        RedisModule_SetAbsExpire(leases->key,
+                                 key_end_ms == LEASES_NO_END ? REDISMODULE_NO_EXPIRE : key_end_ms);
+        effectsLease(leases->ctx, leases->name, key_end_ms);
+    }
+}

@@ -1,0 +1,78 @@
+/* The leases of a read-write lock: each hold's own.
+ *
+ *   lock:lease:{key}    sorted set: `owner` (its reads) and `owner:write` -> the end of that lease,
+ *                       unix ms; +inf for a lock without a TTL
+ *
+ * The lock's key expires when the last of them ends. That is also how we know that the set speaks
+ * of this lock, and not of one that went by DEL or RENAME, or whose TTL somebody has changed by
+ * hand: if its last end is not the key's, it is *stale*, and every lease ends with the key.
+ *
+ * The only file that reads and writes this key. Each write announces itself (effects.h).
+ */
+#ifndef LOCK_LEASES_H
+#define LOCK_LEASES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keys/keynames.h"
+#include "redismodule.h"
+
+/* The end of a lease that never ends. */
+#define LEASES_NO_END INT64_MAX
+
+struct leases {
+    RedisModuleCtx *ctx;
+    RedisModuleString *name; /* NULL: not open */
+    RedisModuleKey *key;
+    int64_t key_end_ms;                                            /* when the lock's key expires */
+    enum { LEASES_UNKNOWN, LEASES_FRESH, LEASES_STALE } freshness; /* found out when it matters */
+};
+
+/* Opens the leases of the lock `lock_name`, whose key expires at `key_end_ms`. */
+void leasesOpen(struct leases *leases, RedisModuleCtx *ctx, RedisModuleString *lock_name,
+                int64_t key_end_ms, enum keyAccess access);
+
+/* Does nothing when they are not open. */
+void leasesClose(struct leases *leases);
+
+/* Whether the set does not speak of this lock. */
+bool leasesAreStale(struct leases *leases);
+
+/* Whether somebody has put something of another type under the name. Then nothing is ever written
+ * to it, and all leases end with the key. */
+bool leasesIsWrongType(const struct leases *leases);
+
+/* How many leases are written down. */
+size_t leasesLength(const struct leases *leases);
+
+/* The end that is kept for a lease that ends at `end_ms`: a score is a double, which is exact for
+ * some 285,000 years. The key must expire at the very same, or the set would look stale. */
+int64_t leasesKeptEnd(int64_t end_ms);
+
+/* When the lease of this field ends. */
+int64_t leasesEndOf(struct leases *leases, RedisModuleString *field);
+
+void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms);
+void leasesRemove(struct leases *leases, RedisModuleString *field);
+
+/* Deletes the key. */
+void leasesClear(struct leases *leases);
+
+/* The end of the lease that ends first, or last; `key_end_ms` where the set does not know. */
+int64_t leasesFirstEnd(struct leases *leases);
+int64_t leasesLastEnd(struct leases *leases);
+
+/* Whether a lease of another field than this one lives at `now_ms`. The set must not be stale.
+ * O(log n). */
+bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms);
+
+/* The field whose lease ends first, as a new string, if that is at or before `now_ms`; else NULL.
+ */
+RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms);
+
+/* Lets the key expire with the lock's, which now does at `key_end_ms`. */
+void leasesSetKeyEnd(struct leases *leases, int64_t key_end_ms);
+
+#endif

@@ -1,0 +1,144 @@
+/* See failpoint.h. */
+#ifndef CHECKED
+#define CHECKED /* also for who looks at this file alone: make tidy */
+#endif
+#define _POSIX_C_SOURCE 200809L /* SIGSTOP, strtok_r */
+#include "server/failpoint.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[FAILPOINT_COUNT] = {
+    [FAILPOINT_TAKE_BEGUN] = "take.begun",
+    [FAILPOINT_TAKE_WRITTEN] = "take.written",
+    [FAILPOINT_GIVEBACK_BEGUN] = "giveback.begun",
+    [FAILPOINT_GIVEBACK_DONE] = "giveback.done",
+    [FAILPOINT_RENEW_BEGUN] = "renew.begun",
+    [FAILPOINT_RENEW_DONE] = "renew.done",
+    [FAILPOINT_EFFECT] = "effect",
+    [FAILPOINT_ANSWER] = "answer",
+    [FAILPOINT_REPLY] = "reply",
+    [FAILPOINT_DRAIN_BEGUN] = "drain.begun",
+    [FAILPOINT_DRAIN_LOCK] = "drain.lock",
+    [FAILPOINT_JOINT_BETWEEN] = "joint.between",
+    [FAILPOINT_FAIR_BETWEEN] = "fair.between",
+    [FAILPOINT_CONSENT] = "consent",
+    [FAILPOINT_BLOCK] = "block",
+};
+
+enum action { KILL, STOP, FAIL, ACTION_COUNT };
+
+static const char *const actions[ACTION_COUNT] = {
+    [KILL] = "kill", [STOP] = "stop", [FAIL] = "fail"};
+
+static struct {
+    RedisModuleString *text; /* as it was set; NULL: none is */
+    enum failpoint point;
+    enum action action;
+    unsigned long countdown; /* it happens when this many times have come */
+} armed;
+
+static void disarm(void) {
+    if (armed.text) {
+        RedisModule_FreeString(NULL, armed.text);
+        armed.text = NULL;
+    }
+}
+
+bool failpoint(enum failpoint point) {
+    if (!armed.text || armed.point != point || --armed.countdown > 0) {
+        return false;
+    }
+    enum action action = armed.action;
+    disarm();
+    switch (action) {
+    case KILL:
+        (void)raise(SIGKILL);
+        break;
+    case STOP:
+        (void)raise(SIGSTOP);
+        break;
+    case FAIL:
+    case ACTION_COUNT:
+        break;
+    }
+    return action == FAIL;
+}
+
+/* ---- the config ---- */
+
+/* The number of the word in the table, or `count`. */
+static size_t numberOf(const char *word, const char *const table[], size_t count) {
+    size_t i = 0;
+    while (i < count && (!word || strcmp(word, table[i]) != 0)) {
+        i++;
+    }
+    return i;
+}
+
+/* The number that the word is, or 0 if it is none, or one too large. */
+static unsigned long countOf(const char *word) {
+    char *end;
+    bool begins_with_digit = *word >= '0' && *word <= '9';
+    errno = 0;
+    unsigned long count = strtoul(word, &end, 10);
+    return begins_with_digit && *end == '\0' && errno == 0 ? count : 0;
+}
+
+/* "point action [n]". Returns whether it is that; then it is armed, in place of what was. */
+static bool arm(RedisModuleString *value) {
+    char text[64], *rest = NULL;
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(value, &length);
+    if (length >= sizeof(text) || memchr(bytes, '\0', length)) {
+        return false;
+    }
+    memcpy(text, bytes, length);
+    text[length] = '\0';
+    size_t point = numberOf(strtok_r(text, " ", &rest), names, FAILPOINT_COUNT);
+    size_t action = numberOf(strtok_r(NULL, " ", &rest), actions, ACTION_COUNT);
+    const char *times = strtok_r(NULL, " ", &rest);
+    unsigned long count = times ? countOf(times) : 1;
+    if (point == FAILPOINT_COUNT || action == ACTION_COUNT || count == 0 ||
+        strtok_r(NULL, " ", &rest)) {
+        return false;
+    }
+    disarm();
+    armed.point = (enum failpoint)point;
+    armed.action = (enum action)action;
+    armed.countdown = count;
+    armed.text = RedisModule_CreateStringFromString(NULL, value);
+    return true;
+}
+
+static int set(const char *name, RedisModuleString *value, void *data, RedisModuleString **error) {
+    static const char refused[] = "no such failpoint, or nothing to do there";
+    (void)name;
+    (void)data;
+    size_t length;
+    (void)RedisModule_StringPtrLen(value, &length);
+    if (length == 0) {
+        disarm();
+    } else if (!arm(value)) {
+        *error = RedisModule_CreateString(NULL, refused, sizeof(refused) - 1);
+        return REDISMODULE_ERR;
+    }
+    return REDISMODULE_OK;
+}
+
+static RedisModuleString *get(const char *name, void *data) {
+    static RedisModuleString *none;
+    (void)name;
+    (void)data;
+    if (!none) {
+        none = RedisModule_CreateString(NULL, "", 0);
+    }
+    return armed.text ? armed.text : none;
+}
+
+int failpointRegister(RedisModuleCtx *ctx) {
+    return RedisModule_RegisterStringConfig(ctx, "failpoint", "", REDISMODULE_CONFIG_DEFAULT, get,
+                                            set, NULL, NULL);
+}

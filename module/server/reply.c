@@ -1,0 +1,120 @@
+/* See reply.h. */
+#include "server/reply.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const char *const error_texts[REPLY_ERROR_COUNT] = {
+    [REPLY_SYNTAX] = "ERR syntax error",
+    [REPLY_BAD_LEASE] = "ERR lease is not a positive integer or out of range",
+    [REPLY_BAD_BLOCK] = "ERR timeout is not an integer, is negative or out of range",
+    [REPLY_BAD_COUNT] = "ERR count is not an integer or is negative",
+    [REPLY_BAD_NUMKEYS] = "ERR numkeys is not an integer from 1 to 1024",
+    [REPLY_OWNER_LENGTH] = "ERR owner must be 1 to 512 bytes long",
+    [REPLY_OWNER_RESERVED] =
+        "ERR owner is reserved: it may not be 'mode' and may not end in ':write'",
+    [REPLY_WRONG_TYPE] = "WRONGTYPE Operation against a key holding the wrong kind of value",
+    [REPLY_NOT_HELD] = "NOTHELD the owner holds no such lock",
+    [REPLY_TOO_MANY_HOLDS] = "ERR hold count would overflow",
+    [REPLY_TOO_MANY_WAITERS] = "ERR too many waiters, see lock.max-waiters",
+    [REPLY_NO_SIDE_KEYS] =
+        "ERR in a cluster a lock of this kind needs a name with a hash tag, or without '}'",
+    [REPLY_BOTH_MODES] = "ERR the owner holds reads and writes: say READ or WRITE",
+    [REPLY_NO_SESSION] = "ERR SESSION needs a connection of its own to a master: not in a script",
+    [REPLY_NESTED_GUARD] = "ERR LOCK.GUARD may not run inside itself",
+    [REPLY_NO_KEY_PERMISSION] = "NOPERM No permissions to access a key",
+    [REPLY_NO_CHANNEL_PERMISSION] = "NOPERM No permissions to access a channel",
+    [REPLY_NOT_RUN] = "ERR the command could not be run",
+    [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this lock is being moved",
+};
+
+int replyError(RedisModuleCtx *ctx, enum replyError error) {
+    RedisModule_ReplyWithError(ctx, error_texts[error]);
+    return REDISMODULE_ERR;
+}
+
+int replyInteger(RedisModuleCtx *ctx, int64_t value) {
+    return RedisModule_ReplyWithLongLong(ctx, value);
+}
+
+int replyNull(RedisModuleCtx *ctx) {
+    return RedisModule_ReplyWithNull(ctx);
+}
+
+/* An error is one line: bytes of a key or an owner that would end it become dots. */
+static char printable(char byte) {
+    unsigned char code = (unsigned char)byte;
+    return code < ' ' || code == 0x7f ? '.' : byte;
+}
+
+int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *circle) {
+    RedisModuleString *text = RedisModule_CreateString(ctx, "DEADLOCK ", strlen("DEADLOCK "));
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(circle, &length);
+    for (size_t i = 0; i < length; i++) {
+        char byte = printable(bytes[i]);
+        RedisModule_StringAppendBuffer(ctx, text, &byte, 1);
+    }
+    RedisModule_ReplyWithError(ctx, RedisModule_StringPtrLen(text, NULL));
+    RedisModule_FreeString(ctx, text);
+    return REDISMODULE_OK;
+}
+
+int replyNoCommandPermission(RedisModuleCtx *ctx, RedisModuleString *command) {
+    RedisModuleString *user = RedisModule_GetCurrentUserName(ctx);
+    RedisModuleString *text = RedisModule_CreateStringPrintf(
+        ctx, "NOPERM User %s has no permissions to run the '%s' command",
+        RedisModule_StringPtrLen(user, NULL), RedisModule_StringPtrLen(command, NULL));
+    RedisModule_ReplyWithError(ctx, RedisModule_StringPtrLen(text, NULL));
+    RedisModule_FreeString(ctx, text);
+    RedisModule_FreeString(ctx, user);
+    return REDISMODULE_OK;
+}
+
+int replyRedirection(RedisModuleCtx *ctx, bool asks, int slot, const char *address) {
+    RedisModuleString *text =
+        RedisModule_CreateStringPrintf(ctx, "%s %d %s", asks ? "ASK" : "MOVED", slot, address);
+    RedisModule_ReplyWithError(ctx, RedisModule_StringPtrLen(text, NULL));
+    RedisModule_FreeString(ctx, text);
+    return REDISMODULE_OK;
+}
+
+void replyMap(RedisModuleCtx *ctx, long fields) {
+    RedisModule_ReplyWithMap(ctx, fields);
+}
+
+void replyList(RedisModuleCtx *ctx, long length) {
+    RedisModule_ReplyWithArray(ctx, length);
+}
+
+void replyListStart(RedisModuleCtx *ctx) {
+    RedisModule_ReplyWithArray(ctx, REDISMODULE_POSTPONED_LEN);
+}
+
+void replyListEnd(RedisModuleCtx *ctx, long length) {
+    RedisModule_ReplySetArrayLength(ctx, length);
+}
+
+void replyFieldName(RedisModuleCtx *ctx, const char *name) {
+    RedisModule_ReplyWithCString(ctx, name);
+}
+
+void replyFieldInteger(RedisModuleCtx *ctx, const char *name, int64_t value) {
+    replyFieldName(ctx, name);
+    RedisModule_ReplyWithLongLong(ctx, value);
+}
+
+void replyFieldText(RedisModuleCtx *ctx, const char *name, const char *text) {
+    replyFieldName(ctx, name);
+    RedisModule_ReplyWithCString(ctx, text);
+}
+
+void replyFieldString(RedisModuleCtx *ctx, const char *name, RedisModuleString *value) {
+    replyFieldName(ctx, name);
+    RedisModule_ReplyWithString(ctx, value);
+}
+
+void replyFieldNull(RedisModuleCtx *ctx, const char *name) {
+    replyFieldName(ctx, name);
+    RedisModule_ReplyWithNull(ctx);
+}

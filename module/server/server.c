@@ -1,0 +1,135 @@
+/* See server.h. */
+#define _POSIX_C_SOURCE 199309L /* clock_gettime */
+
+#include "server/server.h"
+
+#include "server/failpoint.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#define VERSION_7_2 0x00070200
+#define VERSION_7_4 0x00070400
+
+/* Redis 7.0 counts the time to its next timer in an int of µs: past 35 minutes that overflows, and
+ * the event loop does not sleep any more. */
+#define LONGEST_TIMER_MS (30LL * 60 * 1000)
+
+static struct {
+    bool unblock_by_command;
+    bool dry_run; /* RedisModule_Call knows the flag "D": it checks everything, and runs nothing */
+    bool cluster;
+} server;
+
+/* Valkey keeps Redis's version number 7.2.4 for modules; its own API names tell it apart. The first
+ * member of a context is the function that looks names up. */
+static bool isValkey(RedisModuleCtx *ctx) {
+    int (*lookUp)(const char *name, void *target);
+    void *target;
+    memcpy(&lookUp, ctx, sizeof(lookUp));
+    return lookUp("ValkeyModule_Alloc", &target) == REDISMODULE_OK;
+}
+
+void serverLearn(RedisModuleCtx *ctx) {
+    bool is_valkey = isValkey(ctx);
+    int version = RedisModule_GetServerVersion();
+    server.unblock_by_command = is_valkey || version >= VERSION_7_4;
+    server.dry_run = is_valkey || version >= VERSION_7_2;
+    server.cluster = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_CLUSTER;
+}
+
+bool serverCanUnblockByCommand(void) {
+    return server.unblock_by_command;
+}
+
+bool serverIsCluster(void) {
+    return server.cluster;
+}
+
+bool serverMayBlock(RedisModuleCtx *ctx) {
+    int flags = RedisModule_GetContextFlags(ctx);
+    return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
+}
+
+/* Whether the client is one that connects: the server makes clients up for scripts and for calls from
+ * modules. Those have an id too; that they are not in the list of clients, only the question for
+ * their user tells on every server (Valkey 9.1 has GetClientInfoById find them). */
+static bool isConnection(RedisModuleCtx *ctx, unsigned long long id) {
+    RedisModuleString *user = RedisModule_GetClientUserNameById(ctx, id);
+    if (user) {
+        RedisModule_FreeString(ctx, user);
+    }
+    return user;
+}
+
+unsigned long long serverConnectionOf(RedisModuleCtx *ctx) {
+    if (!(RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER)) {
+        return 0;
+    }
+    unsigned long long id = RedisModule_GetClientId(ctx);
+    return isConnection(ctx, id) ? id : 0;
+}
+
+enum serverWritable serverWritableNow(RedisModuleCtx *ctx) {
+    int flags = RedisModule_GetContextFlags(ctx);
+    if (!(flags & REDISMODULE_CTX_FLAGS_MASTER)) {
+        return SERVER_IS_REPLICA;
+    }
+    bool not_yet = (flags & REDISMODULE_CTX_FLAGS_LOADING) || RedisModule_AvoidReplicaTraffic();
+    return not_yet ? SERVER_WRITABLE_LATER : SERVER_WRITABLE;
+}
+
+int64_t serverMicroseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms) {
+    if (at_ms <= now_ms) {
+        return 0;
+    }
+    int64_t delay_ms = at_ms - now_ms;
+    return delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS;
+}
+
+/* ---- questions: a command that would change nothing, as a client would send it ---- */
+
+/* `reply` is that of a question that asks for errors as replies ("E"), and is freed; errno has been
+ * 0 before. Returns 0, or the errno of a refusal. A dry run that is not refused has no reply. */
+static int refusal(RedisModuleCallReply *reply) {
+    int error = errno ? errno : EINVAL;
+    if (!reply) {
+        return server.dry_run ? 0 : error;
+    }
+    bool refused = RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_ERROR;
+    RedisModule_FreeCallReply(reply);
+    return refused ? error : 0;
+}
+
+enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name) {
+    if (failpoint(FAILPOINT_CONSENT)) {
+        return SERVER_REFUSES;
+    }
+    /* A write that no type of key refuses, and that changes no key: an expiry that may only be put
+     * off is never set to the first millisecond of all. "S" has the server apply to it what it
+     * applies to a script's writes. */
+    errno = 0;
+    int error = refusal(
+        RedisModule_Call(ctx, "PEXPIREAT", server.dry_run ? "DSEscc" : "SEscc", name, "1", "GT"));
+    if (error == 0) {
+        return SERVER_ACCEPTS;
+    }
+    return error == EPERM ? SERVER_NOT_OURS : SERVER_REFUSES;
+}
+
+bool serverSlotIsStable(RedisModuleCtx *ctx, RedisModuleString *nothing,
+                        RedisModuleString *nobody) {
+    /* Two keys, because a client that has said ASKING may ask the importing node for one that is not
+     * there. Read, because replicas are asked too. */
+    errno = 0;
+    return refusal(RedisModule_Call(ctx, "EXISTS", server.dry_run ? "DEss" : "Ess", nothing,
+                                    nobody)) != EPERM;
+}

@@ -1,0 +1,277 @@
+/* See deadlock.h. */
+#include "waits/deadlock.h"
+
+#include <string.h>
+
+#include "server/config.h"
+#include "waits/contended.h"
+#include "keys/holds.h"
+#include "core/mem.h"
+#include "server/stats.h"
+#include "core/waitsearch.h"
+
+/* A search that takes more steps is given up: these take some 10 ms. */
+#define MOST_STEPS 20000
+
+/* Up to so many fields the server keeps a hash as a list, and walks it to find one. */
+#define MOST_LISTED 512
+#define LISTED_A_STEP 64
+
+/* Of a longer circle the text shows the first and the last waits, of a longer name its beginning.
+ */
+#define MOST_SHOWN 8
+#define LONGEST_SHOWN 64
+
+/* ---- the text ---- */
+
+static void append(RedisModuleCtx *ctx, RedisModuleString *text, const char *words) {
+    RedisModule_StringAppendBuffer(ctx, text, words, strlen(words));
+}
+
+static void appendName(RedisModuleCtx *ctx, RedisModuleString *text, const char *bytes,
+                       size_t length) {
+    bool is_cut = length > LONGEST_SHOWN;
+    RedisModule_StringAppendBuffer(ctx, text, bytes, is_cut ? LONGEST_SHOWN : length);
+    if (is_cut) {
+        append(ctx, text, "...");
+    }
+}
+
+static void appendNumber(RedisModuleCtx *ctx, RedisModuleString *text, const char *before,
+                         long long number, const char *after) {
+    RedisModuleString *digits =
+        RedisModule_CreateStringPrintf(ctx, "%s%lld%s", before, number, after);
+    append(ctx, text, RedisModule_StringPtrLen(digits, NULL));
+    RedisModule_FreeString(ctx, digits);
+}
+
+/* One wait as the text tells it: `a waits for k held by b`. */
+struct sentence {
+    const char *owner, *key, *other;
+    size_t owner_length, key_length, other_length;
+    int db; /* to be told, or -1 */
+    bool behind;
+};
+
+static void appendSentence(RedisModuleCtx *ctx, RedisModuleString *text,
+                           const struct sentence *sentence) {
+    appendName(ctx, text, sentence->owner, sentence->owner_length);
+    append(ctx, text, " waits for ");
+    appendName(ctx, text, sentence->key, sentence->key_length);
+    if (sentence->db >= 0) {
+        appendNumber(ctx, text, " (db ", sentence->db, ")");
+    }
+    append(ctx, text, sentence->behind ? " behind " : " held by ");
+    appendName(ctx, text, sentence->other, sentence->other_length);
+}
+
+static RedisModuleString *beginText(RedisModuleCtx *ctx) {
+    statsCount(STATS_DEADLOCKS);
+    return RedisModule_CreateString(ctx, "", 0);
+}
+
+static void appendHeldBy(RedisModuleCtx *ctx, RedisModuleString *text, RedisModuleString *owner,
+                         RedisModuleString *name, RedisModuleString *other) {
+    struct sentence sentence = {.db = -1};
+    sentence.owner = RedisModule_StringPtrLen(owner, &sentence.owner_length);
+    sentence.key = RedisModule_StringPtrLen(name, &sentence.key_length);
+    sentence.other = RedisModule_StringPtrLen(other, &sentence.other_length);
+    appendSentence(ctx, text, &sentence);
+}
+
+RedisModuleString *deadlockOfOne(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *owner) {
+    RedisModuleString *text = beginText(ctx);
+    appendHeldBy(ctx, text, owner, name, owner);
+    return text;
+}
+
+RedisModuleString *deadlockOfTwo(RedisModuleCtx *ctx, RedisModuleString *name,
+                                 RedisModuleString *one, RedisModuleString *other) {
+    RedisModuleString *text = beginText(ctx);
+    appendHeldBy(ctx, text, one, name, other);
+    append(ctx, text, ", ");
+    appendHeldBy(ctx, text, other, name, one);
+    return text;
+}
+
+static struct lock *lockOf(struct waitqueue *queue) {
+    return LIST_ELEMENT(queue, struct lock, queue);
+}
+
+static bool isInOneDb(const struct waitpathCircle *circle) {
+    for (size_t i = 1; i < circle->length; i++) {
+        if (lockOf(circle->steps[i].queue)->db != lockOf(circle->steps[0].queue)->db) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
+                       const struct waitpathCircle *circle, size_t i) {
+    const struct waitpathStep *step = &circle->steps[i];
+    const struct waitpathStep *next = &circle->steps[(i + 1) % circle->length];
+    struct sentence sentence = {.owner = step->owner,
+                                .owner_length = step->owner_length,
+                                .other = next->owner,
+                                .other_length = next->owner_length,
+                                .db = isInOneDb(circle) ? -1 : lockOf(step->queue)->db,
+                                .behind = step->behind};
+    sentence.key = RedisModule_StringPtrLen(lockOf(step->queue)->name, &sentence.key_length);
+    appendSentence(ctx, text, &sentence);
+}
+
+static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitpathCircle *circle) {
+    RedisModuleString *text = beginText(ctx);
+    size_t left_out = circle->length > MOST_SHOWN ? circle->length - MOST_SHOWN : 0;
+    for (size_t i = 0; i < circle->length; i++) {
+        if (i > 0) {
+            append(ctx, text, ", ");
+        }
+        if (left_out > 0 && i == MOST_SHOWN / 2) {
+            appendNumber(ctx, text, "... ", (long long)left_out, " more waits ..., ");
+            i += left_out;
+        }
+        appendStep(ctx, text, circle, i);
+    }
+    return text;
+}
+
+/* ---- who holds a lock ---- */
+
+struct asking {
+    RedisModuleCtx *ctx;
+    int64_t now_ms;
+    struct waitsearch *search;
+    struct holds *holds; /* of the lock that is looked at */
+    enum lockMode mode;
+};
+
+static void reachHolder(const struct holder *holder, void *data) {
+    const struct asking *asking = data;
+    if (rulesConflict(asking->mode, holder->mode)) {
+        size_t length;
+        const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
+        if (holder->mode == MODE_EXCLUSIVE) {
+            waitsearchReachAlone(asking->search, bytes, length);
+        } else {
+            waitsearchReach(asking->search, bytes, length);
+        }
+    }
+}
+
+/* Whether the owner's hold is in the way, and its lease not over. */
+static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
+    struct holdsView view;
+    holdsSeenBy(asking->holds, owner, &view);
+    if (view.foreign) {
+        return false;
+    }
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        bool holds_it = view.own[mode] > 0 && rulesConflict(asking->mode, (enum lockMode)mode);
+        const struct holder holder = {.owner = owner, .mode = (enum lockMode)mode};
+        if (holds_it && holdsLeaseEnd(asking->holds, &holder) > asking->holds->now_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool isOwnerInTheWay(struct asking *asking, const struct request *request) {
+    RedisModuleCtx *ctx = asking->ctx;
+    RedisModuleString *owner = RedisModule_CreateString(ctx, request->owner, request->owner_length);
+    bool is_in_the_way = isInTheWay(asking, owner);
+    RedisModule_FreeString(ctx, owner);
+    return is_in_the_way;
+}
+
+static void reachIfHolder(struct waitsearch *search, const struct request *request, void *data) {
+    if (isOwnerInTheWay(data, request)) {
+        waitsearchReach(search, request->owner, request->owner_length);
+    }
+}
+
+/* How many steps it takes to ask whether an owner holds a lock of so many fields. */
+static size_t stepsToAsk(size_t fields) {
+    return fields > MOST_LISTED ? 1 : 1 + fields / LISTED_A_STEP;
+}
+
+static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) {
+    if (!rulesConflict(asking->mode, holds->mode)) {
+        return; /* readers, of whom none is in a reader's way */
+    }
+    size_t fields = lockkeyFieldCount(holds);
+    size_t steps = stepsToAsk(fields), all = steps * waitersCount();
+    if (!waitsearchMayTake(asking->search, fields > all ? all : fields)) {
+        return;
+    }
+    if (fields > all) {
+        waitsearchEachRequest(asking->search, steps, reachIfHolder, asking);
+    } else {
+        holdsEach(holds, reachHolder, asking);
+    }
+}
+
+/* Looks at the holders, or asks for each waiter whether it is one, whichever takes fewer steps: a
+ * lock may have thousands of readers of whom nobody waits for anything. */
+static void reachHoldersOf(struct asking *asking, struct holds *holds) {
+    asking->holds = holds;
+    if (holds->shape == HOLDS_READ_WRITE) {
+        reachHoldersOfReadWrite(asking, holds);
+    } else {
+        holdsEach(holds, reachHolder, asking);
+    }
+}
+
+static void openLock(struct asking *asking, struct waitqueue *queue, enum lockMode mode,
+                     struct holds *holds) {
+    const struct lock *lock = lockOf(queue);
+    asking->mode = mode;
+    RedisModule_SelectDb(asking->ctx, lock->db);
+    holdsOpen(holds, asking->ctx, lock->name, asking->now_ms, KEY_TO_READ);
+}
+
+static void reachHolders(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
+                         void *data) {
+    struct asking *asking = data;
+    struct holds holds;
+    asking->search = search;
+    openLock(asking, queue, mode, &holds);
+    reachHoldersOf(asking, &holds);
+    holdsClose(&holds);
+}
+
+/* Likewise of one owner. */
+static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
+                     void *data) {
+    struct asking *asking = data;
+    struct holds holds;
+    openLock(asking, queue, mode, &holds);
+    asking->holds = &holds;
+    bool is_holder = holds.shape != HOLDS_WRONG_TYPE && isOwnerInTheWay(asking, request);
+    holdsClose(&holds);
+    return is_holder;
+}
+
+/* ---- the search ---- */
+
+RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct waiter *newcomer,
+                                int64_t now_ms) {
+    if (!configDeadlockDetection()) {
+        return NULL;
+    }
+    struct asking asking = {.ctx = ctx, .now_ms = now_ms};
+    const struct waitsearchAsked asked = {reachHolders, isHolder, &asking};
+    struct waitpathCircle *circle = NULL;
+    size_t steps = MOST_STEPS;
+    enum waitsearchResult result =
+        waitsearchFind(waitersGraph(), &newcomer->request, &asked, &steps, &circle);
+    statsSearched(steps);
+    if (result == WAITSEARCH_GAVE_UP) {
+        statsCount(STATS_DEADLOCK_SEARCHES_CUT);
+    }
+    RedisModuleString *text = result == WAITSEARCH_CIRCLE ? textOf(ctx, circle) : NULL;
+    memFree(circle);
+    return text;
+}

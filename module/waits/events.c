@@ -1,0 +1,161 @@
+/* See events.h. */
+#include "waits/events.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "waits/contended.h"
+#include "server/effects.h"
+#include "keys/fairqueue.h"
+#include "keys/fence.h"
+#include "waits/sessions.h"
+#include "waits/untold.h"
+
+static bool watches_keys, watches_clients, watches_swaps;
+
+/* Any event on the key of a contended lock makes it due. Which event it was says little about what
+ * is in the key by the time that the drain looks. */
+static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
+    (void)event;
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), key);
+    if (lock) {
+        unsigned notes = CONTENDED_EDITED;
+        if (type == REDISMODULE_NOTIFY_EXPIRED) {
+            notes |= CONTENDED_LEASE_ENDED;
+        }
+        contendedNote(ctx, lock, notes);
+    }
+    return REDISMODULE_OK;
+}
+
+static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event;
+    const RedisModuleFlushInfo *flush = data;
+    if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
+        contendedNoteAll(ctx, flush->dbnum < 0 ? CONTENDED_EVERY_DB : flush->dbnum,
+                         CONTENDED_FLUSHED);
+    }
+}
+
+/* A client stays in the database of its number, and so does its wait: what it waits for is now
+ * whatever the swap has put there, as for BLPOP. Only places in a fair queue have to come back. */
+static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event;
+    (void)subevent;
+    const RedisModuleSwapDbInfo *swap = data;
+    fenceSwapped(swap->dbnum_first, swap->dbnum_second);
+    sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
+    untoldSwapped(swap->dbnum_first, swap->dbnum_second);
+    contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
+}
+
+static void beginAnew(void) {
+    effectsListenersMayHaveChanged();
+    fairqueueRestarted(RedisModule_Milliseconds());
+    fenceRestarted();
+}
+
+static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event;
+    (void)subevent;
+    (void)data;
+    beginAnew();
+    contendedLoaded(ctx);
+}
+
+/* As soon as we are a replica the holds are the master's: should we be promoted again, even before
+ * the next turn of renewals, none of them is a session's of ours. (Who becomes a master has none.)
+ * All locks are due, so that the drain forgets their places; or, if we are master again by then, looks
+ * at them as after any edit, although nobody waits there with a client. */
+static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event;
+    (void)data;
+    if (subevent == REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA) {
+        sessionsForgetAll();
+    }
+    beginAnew();
+    contendedNoteAll(ctx, CONTENDED_EVERY_DB, CONTENDED_EDITED);
+}
+
+static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)ctx;
+    (void)event;
+    (void)subevent;
+    (void)data;
+    effectsListenersMayHaveChanged();
+}
+
+struct subscription {
+    RedisModuleEvent event;
+    RedisModuleEventCallback callback;
+};
+
+static int subscribe(RedisModuleCtx *ctx, const struct subscription *subscriptions, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (RedisModule_SubscribeToServerEvent(ctx, subscriptions[i].event,
+                                               subscriptions[i].callback) != REDISMODULE_OK) {
+            return REDISMODULE_ERR;
+        }
+    }
+    return REDISMODULE_OK;
+}
+
+/* For what is subscribed to when it is first needed, within a command: there is no going on without
+ * it, as locks would be lost unseen, and no refusal either. A server refuses only an event that it
+ * does not know, and Redis 7.0 knows all of these. */
+static void subscribeSurely(RedisModuleCtx *ctx, const struct subscription *subscriptions,
+                            size_t count) {
+    RedisModule_Assert(subscribe(ctx, subscriptions, count) == REDISMODULE_OK);
+}
+
+static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent,
+                           void *data) {
+    (void)event;
+    const RedisModuleClientInfo *client = data;
+    if (subevent == REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED) {
+        sessionsClientGone(ctx, client->id, RedisModule_Milliseconds());
+    }
+}
+
+void eventsWatchClients(RedisModuleCtx *ctx) {
+    const struct subscription clients[] = {{RedisModuleEvent_ClientChange, onClientChange}};
+    eventsWatchSwaps(ctx);
+    if (!watches_clients) {
+        subscribeSurely(ctx, clients, 1);
+        watches_clients = true;
+    }
+}
+
+void eventsWatchSwaps(RedisModuleCtx *ctx) {
+    const struct subscription swaps[] = {{RedisModuleEvent_SwapDB, onSwap}};
+    if (!watches_swaps) {
+        subscribeSurely(ctx, swaps, 1);
+        watches_swaps = true;
+    }
+}
+
+int eventsSubscribe(RedisModuleCtx *ctx) {
+    /* As few as will do: the server looks through all subscriptions twice in each turn of its loop.
+     */
+    const struct subscription always[] = {
+        {RedisModuleEvent_Loading, onLoad},
+        {RedisModuleEvent_ReplicationRoleChanged, onRole},
+        {RedisModuleEvent_ForkChild, onListener},
+    };
+    watches_keys = watches_clients = watches_swaps = false;
+    return subscribe(ctx, always, sizeof(always) / sizeof(always[0]));
+}
+
+void eventsWatchKeys(RedisModuleCtx *ctx) {
+    const struct subscription flushes[] = {{RedisModuleEvent_FlushDB, onFlush}};
+    /* HASH, because an HDEL by hand can free a lock for somebody. */
+    const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
+                        REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH;
+    eventsWatchSwaps(ctx);
+    if (!watches_keys) {
+        subscribeSurely(ctx, flushes, 1);
+        RedisModule_Assert(RedisModule_SubscribeToKeyspaceEvents(ctx, classes, onKeyEvent) ==
+                           REDISMODULE_OK);
+        watches_keys = true;
+    }
+}

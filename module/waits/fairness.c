@@ -1,0 +1,277 @@
+/* See fairness.h. */
+#include "waits/fairness.h"
+
+#include "server/config.h"
+#include "keys/fairqueue.h"
+#include "keys/keynames.h"
+#include "server/turn.h"
+
+/* How long the keys outlive the last moment that is known to need them. While somebody waits for
+ * ever there is no such moment: then they live this long and are put off when half of it is over.
+ */
+#define KEEP_MS 600000
+
+/* While a slot moves the keys are left alone, and looked at again after this long. */
+#define RETRY_MS 1000
+
+/* So many places, and not more, the server may keep in arrays. */
+#define SHORT_QUEUE 4
+
+/* Scores are doubles, which tell whole numbers apart up to 2^53. Whatever is near that, or beyond, is
+ * no ticket of ours: the tickets that follow a last one need room, too. */
+#define LARGEST_TICKET ((INT64_C(1) << 53) - (INT64_C(1) << 40))
+
+/* The sum of two times that are not negative, but no later than any key ever needs to expire. */
+static int64_t later(int64_t time_ms, int64_t by_ms) {
+    const int64_t latest_ms = INT64_MAX / 2;
+    return time_ms > latest_ms - by_ms ? latest_ms : time_ms + by_ms;
+}
+
+/* Notes until when the keys are needed now. Returns when they are to expire; `*extend` tells
+ * whether that is later than they do. */
+static int64_t expiryFor(struct lock *lock, int64_t end_ms, int64_t now_ms, bool *extend) {
+    bool for_ever = end_ms == FAIRQUEUE_NO_END;
+    if (for_ever && lock->fair.refresh_ms == 0) {
+        lock->fair.refresh_ms = now_ms + KEEP_MS / 2;
+    }
+    int64_t needed_ms = later(for_ever ? now_ms + KEEP_MS / 2 : end_ms, configFairReserveMs());
+    *extend = needed_ms > lock->fair.expire_ms;
+    if (*extend) {
+        /* Some more, so that the next waiter does not need to put it off again. */
+        lock->fair.expire_ms = later(needed_ms, KEEP_MS / 2);
+    }
+    return lock->fair.expire_ms;
+}
+
+/* ---- loading ---- */
+
+struct loading {
+    RedisModuleCtx *ctx;
+    struct lock *lock;
+    int64_t end_ms, now_ms;
+};
+
+static void restore(const struct fairplace *place, void *data) {
+    struct loading *loading = data;
+    struct fairState *fair = &loading->lock->fair;
+    if (place->ticket > fair->last_ticket && place->ticket < LARGEST_TICKET) {
+        fair->last_ticket = place->ticket;
+    }
+    waitersRestore(loading->ctx, loading->lock, place->owner, place->ticket, loading->end_ms,
+                   loading->now_ms);
+}
+
+/* Takes the places in the keys into memory, or away, if their time is over. Returns the lock, which
+ * is contended then, or what it was. */
+static struct lock *loadPlaces(struct fairqueue *fq, RedisModuleString *name, struct lock *lock,
+                               int64_t now_ms) {
+    if (fairqueueLength(fq) == 0) {
+        return lock;
+    }
+    if (now_ms >= fairqueueRestoredEnd()) {
+        fairqueueClear(fq);
+        return lock;
+    }
+    lock = contendedFindOrMake(RedisModule_GetSelectedDb(fq->ctx), name);
+    struct loading loading = {fq->ctx, lock, fairqueueRestoredEnd(), now_ms};
+    fairqueueEach(fq, FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading);
+    return lock;
+}
+
+/* ---- writing down ---- */
+
+/* Trees cost as much to make as they save in a few hand-offs: a queue that stays short and soon ends
+ * has none. */
+static void growTrees(struct fairqueue *fq, struct lock *lock) {
+    size_t length = fairqueueLength(fq);
+    if (length == 0) {
+        lock->fair.trees = false; /* new keys */
+    } else if (length >= SHORT_QUEUE && !lock->fair.trees) {
+        fairqueueGrowTrees(fq);
+        lock->fair.trees = true;
+    }
+}
+
+/* Writes ticket and end: the keys know nothing of this place. */
+static void putPlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
+                     int64_t now_ms) {
+    bool extend;
+    growTrees(fq, lock);
+    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
+    fairqueuePut(fq, waiter->owner, waiter->ticket, waiter->deadline_ms, expire_ms);
+    waiter->placed = true;
+    if (extend) {
+        fairqueueExpireAt(fq, expire_ms);
+    }
+}
+
+/* Brings what the keys say of this waiter up to date. */
+static void writePlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
+                       int64_t now_ms) {
+    if (waiter->over) {
+        fairqueueRemove(fq, waiter->owner);
+        waitersFree(waiter);
+        return;
+    }
+    if (!waiter->placed) {
+        putPlace(fq, lock, waiter, now_ms);
+        return;
+    }
+    bool extend;
+    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
+    fairqueueSetEnd(fq, waiter->owner, waiter->deadline_ms, expire_ms);
+    if (extend) {
+        fairqueueExpireAt(fq, expire_ms);
+    }
+}
+
+static bool needsRefresh(const struct lock *lock, int64_t now_ms) {
+    return lock->fair.refresh_ms && now_ms >= lock->fair.refresh_ms;
+}
+
+/* Somebody waits for ever: puts the expiry of the keys off when half of their time is over. */
+static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+    if (!needsRefresh(lock, now_ms)) {
+        return;
+    }
+    lock->fair.refresh_ms = 0;
+    if (fairqueueLength(fq) > 0) {
+        bool extend;
+        fairqueueExpireAt(fq, expiryFor(lock, FAIRQUEUE_NO_END, now_ms, &extend));
+    }
+}
+
+/* What is in the keys is not what memory wrote there: they go, whatever they say, and all places of
+ * memory are to be written down, the first ones first. */
+static void beginAnew(struct fairqueue *fq, struct lock *lock) {
+    fairqueueClear(fq);
+    waitersForgetUnwritten(lock); /* that is done with the rest */
+    struct place *place = waitqueueFirst(&lock->queue);
+    for (; place; place = waitqueueNext(place)) {
+        if (place->request->discipline == FAIR) {
+            waitersNoteUnplaced(lock, waitersOfPlace(place));
+        }
+    }
+}
+
+static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+    if (contendedTakeNote(lock, CONTENDED_OTHER_PLACES)) {
+        beginAnew(fq, lock);
+    }
+    struct waiter *waiter;
+    while ((waiter = waitersNextUnwritten(lock))) {
+        writePlace(fq, lock, waiter, now_ms);
+        if (turnIsOver()) {
+            break;
+        }
+    }
+    refresh(fq, lock, now_ms);
+    return contendedIsWritten(lock);
+}
+
+/* The slot is on the move, and with it the keys, one by one. What is not written down stays noted:
+ * the look at the slots has it written once the slot is ours again, or forgotten once it is another
+ * node's. */
+static void putOff(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    if (needsRefresh(lock, now_ms)) {
+        lock->fair.refresh_ms = now_ms + RETRY_MS; /* not at once: nothing announces the end */
+    }
+    contendedWatchSlots(ctx);
+}
+
+bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    if (contendedIsWritten(lock) && !needsRefresh(lock, now_ms)) {
+        return true;
+    }
+    if (!keynamesSidesAreHere(ctx, lock->name)) {
+        putOff(ctx, lock, now_ms);
+        return true;
+    }
+    struct fairqueue fq;
+    fairqueueOpen(&fq, ctx, lock->name, &lock->fair.names, KEY_TO_WRITE);
+    bool written = writeDown(&fq, lock, now_ms);
+    fairqueueClose(&fq);
+    return written;
+}
+
+/* ---- requests ---- */
+
+bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                  int64_t now_ms) {
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    fairqueueOpen(fq, ctx, name, lock ? &lock->fair.names : NULL, KEY_TO_WRITE);
+    if (fairqueueIsWrongType(fq)) {
+        fairqueueClose(fq);
+        return false;
+    }
+    if (!lock || !lock->fair.loaded) {
+        lock = loadPlaces(fq, name, lock, now_ms);
+    }
+    if (lock) {
+        lock->fair.loaded = true;
+        turnBegin();
+        writeDown(fq, lock, now_ms); /* as far as it gets: then the lock is due, and stays so */
+        turnEnd();
+    }
+    return true;
+}
+
+void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct fairqueue fq;
+    /* Once more would change nothing, and cost two keys to open. */
+    if ((!lock || !lock->fair.loaded) && keynamesSidesAreHere(ctx, name) &&
+        fairnessOpen(&fq, ctx, name, now_ms)) {
+        fairqueueClose(&fq);
+    }
+}
+
+struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    struct place *place = waitqueueOfOwner(&lock->queue, bytes, length);
+    while (place && place->request->discipline != FAIR) {
+        place = waitqueueNextOfOwner(place);
+    }
+    return place ? waitersOfPlace(place) : NULL;
+}
+
+/* Larger than every ticket of this queue, and the time of arrival as long as the clock does not
+ * step back. */
+static int64_t nextTicket(struct lock *lock, int64_t now_ms) {
+    int64_t by_clock = now_ms * 1000;
+    lock->fair.last_ticket =
+        by_clock > lock->fair.last_ticket ? by_clock : lock->fair.last_ticket + 1;
+    return lock->fair.last_ticket;
+}
+
+void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms) {
+    lock->fair.loaded = true; /* a fair request begins with loading */
+    if (waiter->ticket == 0) {
+        waiter->ticket = nextTicket(lock, now_ms);
+    }
+    putPlace(fq, lock, waiter, now_ms);
+    contendedWatch(fq->ctx, lock, fairnessNextLook(lock), now_ms);
+}
+
+bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
+    struct place *next;
+    for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
+        struct waiter *waiter = waitersOfPlace(place);
+        next = waitqueueNext(place);
+        if (!waiter->bc) {
+            waitersEnd(ctx, waiter, WAITERS_CANCELLED);
+            if (turnIsOver()) {
+                return false;
+            }
+        }
+    }
+    if (lock->fair.loaded) {
+        lock->notes |= CONTENDED_OTHER_PLACES;
+    }
+    return true;
+}
+
+int64_t fairnessNextLook(const struct lock *lock) {
+    return lock->fair.refresh_ms ? lock->fair.refresh_ms : INT64_MAX;
+}

@@ -1,0 +1,58 @@
+/* Keeping a fair queue in memory and in its keys the same (docs/design.md, "The fair queue
+ * survives").
+ *
+ * Memory leads: waiters come and go there, also in callbacks that may not write, and what the keys
+ * do not show yet is noted in the lock. fairnessWriteDown brings the keys up to date; it is part of
+ * every grant pass and of every fair request, so a change is written in the transaction of the
+ * command that made it, or by the drain.
+ *
+ * Once in a process's life for each lock it is the other way round: fairnessLoad takes the places
+ * of an earlier life from the keys into memory, detached, for their owners to come back to.
+ */
+#ifndef LOCK_FAIRNESS_H
+#define LOCK_FAIRNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "waits/contended.h"
+#include "keys/fairqueue.h"
+#include "redismodule.h"
+#include "waits/waiters.h"
+
+/* Opens the keys of the lock `name` in the selected database, and makes sure that memory knows all
+ * their places, and they all that memory knows. Every fair request begins with this, after it has asked
+ * keynamesSidesAreHere. Returns false
+ * if somebody has put something of another type under one of the keys: then nothing is changed, and
+ * there is nothing to close.
+ *
+ * While `fq` is open nobody else may write the keys: it is closed before a grant pass. */
+bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                  int64_t now_ms);
+
+/* For other requests, which only have to know: takes places of an earlier life into memory, if that
+ * has not been done, the keys are of the right type, and their slot is not on the move. */
+void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
+
+/* The fair waiter of this owner, attached or not, or NULL. */
+struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
+
+/* Writes down the place of a fair waiter that has just begun to stand in this lock's queue, or has
+ * taken a place over. */
+void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms);
+
+/* Brings the keys up to date, and puts off their expiry if it is time to. Cheap when there is
+ * nothing to do. While the slot of the lock moves to another node, leaves them alone: what is to be
+ * done stays noted. Returns false if the turn was over first: then some is still to be written down. */
+bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
+
+/* The keys have been flushed: reserved places are gone with them, and fairnessWriteDown will write
+ * live ones again. The lock must be in use. Returns false if the turn was over first: then it is to
+ * be called again. */
+bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
+
+/* When fairnessWriteDown will have something to do even if nobody comes or goes; INT64_MAX = never.
+ */
+int64_t fairnessNextLook(const struct lock *lock);
+
+#endif
