@@ -1,4 +1,4 @@
-/* The one place that turns what the grant floor did into the reply of a command. */
+/* The one place that turns what grant/ did into the reply of a command. */
 #ifndef LOCK_OUTCOME_H
 #define LOCK_OUTCOME_H
 

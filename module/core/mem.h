@@ -1,4 +1,4 @@
-/* Allocation as the floors without a server see it.
+/* Allocation as what needs no server sees it.
  *
  * mem.c gives the server's allocator, so that what the module uses counts in `used_memory`; the
  * unit tests link one of their own. Like the server's, neither ever returns NULL: out of memory is
