@@ -44,8 +44,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     RUNS.mkdir(parents=True, exist_ok=True)
     _allow_many_sockets()
-    scale = config.getoption("--slowness") * (valgrind.SLOWDOWN if config.getoption("--valgrind") else 1)
-    set_scale(scale)
+    fewer = valgrind.SLOWDOWN if config.getoption("--valgrind") else 1
+    scale = config.getoption("--slowness") * fewer
+    set_scale(scale, fewer)
     if config.getoption("timeout", None) is None:
         config.option.timeout = 120 * scale
 
