@@ -52,7 +52,7 @@ build/checked/%.o: module/%.c build/checked/flags
 # Changes when the compiler or a flag does, or a file comes or goes, and so makes all be built again.
 build/obj/flags build/checked/flags build/unit/flags build/bench/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(COMPILE) $(LDFLAGS) $(OBJECTS)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(OBJECTS)' > $@
+	@echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' > $@
 
 run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
 	@tools/setup run

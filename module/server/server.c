@@ -3,12 +3,12 @@
 
 #include "server/server.h"
 
-#include "server/failpoint.h"
-
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
+
+#include "server/failpoint.h"
 
 #define VERSION_7_2 0x00070200
 #define VERSION_7_4 0x00070400

@@ -13,6 +13,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from harness import Launch, Server, failpoint, valgrind
 from harness.clock import Clock
 from harness.reset import Baseline
+from harness.standstill import TRIES, Excuse
 from harness.waiting import set_scale
 
 TOP = Path(__file__).resolve().parents[2]
@@ -44,8 +45,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     RUNS.mkdir(parents=True, exist_ok=True)
     _allow_many_sockets()
-    scale = config.getoption("--slowness") * (valgrind.SLOWDOWN if config.getoption("--valgrind") else 1)
-    set_scale(scale)
+    fewer = valgrind.SLOWDOWN if config.getoption("--valgrind") else 1
+    scale = config.getoption("--slowness") * fewer
+    set_scale(scale, fewer)
     if config.getoption("timeout", None) is None:
         config.option.timeout = 120 * scale
 
@@ -58,11 +60,24 @@ def _allow_many_sockets():
 
 
 def pytest_collection_modifyitems(config, items):
+    excuse = config.stash[_EXCUSE] = Excuse()
+    for item in items:
+        item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
     # Times mean nothing under Valgrind.
     if config.getoption("--valgrind"):
         timing = [item for item in items if item.get_closest_marker("timing")]
         items[:] = [item for item in items if item not in timing]
         config.hook.pytest_deselected(items=timing)
+
+
+# Tests during which the machine stood still: harness/standstill.py
+
+_EXCUSE = pytest.StashKey()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.config.stash[_EXCUSE].begin()
 
 
 # Failure reports

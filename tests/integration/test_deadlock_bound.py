@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import scaled, wait_for
+from harness import fewer, wait_for
 from harness.schedule import as_map
 
 pytestmark = pytest.mark.usefixtures("no_lease_ends")
@@ -45,7 +45,7 @@ class Chain:
 
 @pytest.mark.timeout(600)
 def test_chain_of_ten_thousand_waits_is_seen_to_its_end(make_server):
-    length = int(10_000 / scaled(1))
+    length = fewer(10_000)
     server = make_server(maxclients=length + 100)
     chain = Chain(server, length)
     told = chain.close()

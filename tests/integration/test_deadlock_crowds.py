@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import code_of, scaled, wait_for
+from harness import code_of, fewer, wait_for
 from harness.schedule import STILL_BLOCKED, run_schedule
 from harness.yardstick import Yardstick
 from test_deadlock import TWO, detection, holds, refused, says, waits
@@ -56,7 +56,7 @@ def test_circle_of_two_in_a_crowd_is_found(server, others):
     assert h.call("LOCK.MACQUIRE", len(keys), *keys, "h", "PX", LONG) == len(keys)
     assert x.call("LOCK.ACQUIRE", "z", "x", "PX", LONG) == 1
     crowd = Crowd(server)
-    crowd.wait("LOCK.ACQUIRE z h", *(several(keys, f"o{i}") for i in range(int(others / scaled(1)))))
+    crowd.wait("LOCK.ACQUIRE z h", *(several(keys, f"o{i}") for i in range(fewer(others))))
     heard = x.attempt("LOCK.MACQUIRE", len(keys), *keys, "x", "BLOCK", 0)
     assert says("x waits for m0 held by h, h waits for z held by x")(heard)
     assert counters(server) == (before[0] + 1, before[1])
@@ -70,7 +70,7 @@ def test_wait_for_the_same_keys_as_a_crowd(server, others):
     keys = [f"m{i}" for i in range(10)]
     pipelined(server, [("LOCK.ACQUIRE", key, "h", "PX", LONG) for key in keys])
     crowd = Crowd(server)
-    crowd.wait(*(several(keys, f"o{i}") for i in range(int(others / scaled(1)))))
+    crowd.wait(*(several(keys, f"o{i}") for i in range(fewer(others))))
     # Each key is asked about once: whether it is the asker's.
     assert crowd.steps_of(*(several(keys, f"p{i}") for i in range(10))) <= 10 * len(keys)
 
@@ -81,7 +81,7 @@ def test_wait_of_one_for_whom_somebody_waits(server, others):
     keys = [f"m{i}" for i in range(10)]
     pipelined(server, [("LOCK.ACQUIRE", key, "h", "PX", LONG) for key in keys] + [("LOCK.ACQUIRE", "y", "p")])
     crowd = Crowd(server)
-    crowd.wait("LOCK.ACQUIRE y q", *(several(keys, f"o{i}") for i in range(int(others / scaled(1)))))
+    crowd.wait("LOCK.ACQUIRE y q", *(several(keys, f"o{i}") for i in range(fewer(others))))
     steps = crowd.steps_of(several(keys, "p"))
     assert steps <= 6 * len(keys)
 
@@ -90,7 +90,7 @@ def test_wait_of_one_for_whom_somebody_waits(server, others):
 @pytest.mark.parametrize("owns", [False, True], ids=["owns nothing", "owns what another wants"])
 def test_wait_among_thousands_of_readers(server, asker, owns):
     """So many read, and as many wait to read behind a writer."""
-    readers = int(1500 / scaled(1))
+    readers = fewer(1500)
     held = [("LOCK.RWREAD", "k", f"r{i}", "PX", LONG) for i in range(readers)]
     held += [("LOCK.ACQUIRE", "l", "h", "PX", LONG), ("LOCK.ACQUIRE", "y", "p" if owns else "h", "PX", LONG)]
     assert set(pipelined(server, held)) == {1}
@@ -101,7 +101,7 @@ def test_wait_among_thousands_of_readers(server, asker, owns):
 
 
 def test_wait_where_each_has_a_lock_of_its_own(server):
-    locks = int(1000 / scaled(1))
+    locks = fewer(1000)
     pipelined(server, [("LOCK.ACQUIRE", f"k{i}", f"h{i}", "PX", LONG) for i in range(locks + 1)])
     crowd = Crowd(server)
     crowd.wait(*(f"LOCK.ACQUIRE k{i} o{i}" for i in range(locks)))
@@ -113,7 +113,7 @@ def test_one_owner_on_many_connections(server, others):
     """It asks for nothing new each time, and leads nowhere that one of its waits does not."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "h", "PX", LONG)
     crowd = Crowd(server)
-    crowd.wait(*["LOCK.ACQUIRE k o"] * int(others / scaled(1)))
+    crowd.wait(*["LOCK.ACQUIRE k o"] * fewer(others))
     assert crowd.steps_of(*["LOCK.ACQUIRE k o"] * 10) <= 10 * 16
     assert crowd.steps_of("LOCK.ACQUIRE k p", "LOCK.FAIR k q", "LOCK.MACQUIRE 2 k l r") <= 100
 
@@ -133,7 +133,7 @@ def test_one_hot_lock_is_not_asked_about(server):
     server.control.execute_command("LOCK.RWWRITE", "k", "h")
     crowd = Crowd(server)
     modes = ("RWREAD", "RWWRITE", "ACQUIRE", "FAIR")
-    assert crowd.steps_of(*(f"LOCK.{modes[i % 4]} k o{i}" for i in range(int(400 / scaled(1))))) == 0
+    assert crowd.steps_of(*(f"LOCK.{modes[i % 4]} k o{i}" for i in range(fewer(400)))) == 0
 
 
 # ---- when it is searched ----

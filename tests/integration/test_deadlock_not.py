@@ -6,7 +6,7 @@ helpers are those of test_deadlock.py.
 
 import pytest
 
-from harness import code_of, scaled, scaled_ms, wait_for, wait_for_sync
+from harness import code_of, fewer, scaled_ms, wait_for, wait_for_sync
 from harness.schedule import BLOCKS, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, granted, has
 from harness.schedule import run_schedule, schedules
 from test_deadlock import MODES, SEARCHED, TWO, detection, holds, refused, releases, waits, words
@@ -313,7 +313,7 @@ def test_refusals_leave_no_memory(server, actor):
     used = []
     for _ in range(6):
         pipeline = server.control.pipeline(transaction=False)
-        for i in range(int(200 / scaled(1))):  # one after the other, each some ms
+        for i in range(fewer(200)):  # one after the other, each some ms
             keys = [f"key{i}.{j}" for j in range(10)]
             pipeline.execute_command("LOCK.MACQUIRE", 11, "k", *keys, "b", "BLOCK", 0)
         heard = pipeline.execute(raise_on_error=False)
@@ -321,7 +321,7 @@ def test_refusals_leave_no_memory(server, actor):
         assert server.info("lock")["lock_contended_locks"] == 1
         used.append(server.info("memory")["used_memory"])
     # A waiter of eleven keys takes more than 1,000 bytes.
-    assert used[-1] - used[1] < 100 * 200 / scaled(1), used
+    assert used[-1] - used[1] < 100 * fewer(200), used
 
 
 # lock.deadlock-detection

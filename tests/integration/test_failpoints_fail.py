@@ -5,7 +5,7 @@ from redis.exceptions import ResponseError
 
 from harness import failpoint, wait_for
 from harness.schedule import as_map
-from model.failpoint_scene import CONFIG, LONG, Play, Scene
+from model.failpoint_scene import CONFIG, LONG, SCENES, Play, Scene
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
@@ -17,20 +17,7 @@ def new_server():
 
 # ---- the server would take no write now: the drain comes again ----
 
-DUE = Scene(
-    (
-        "a LOCK.ACQUIRE k a",
-        "b LOCK.FAIR k b BLOCK 0",
-        "a LOCK.RWWRITE l a",
-        "c LOCK.RWREAD l c BLOCK 0",
-        "d LOCK.RWREAD l d BLOCK 0",
-    ),
-    ("x DEL k l",),
-)
-LOST = Scene(
-    ("a LOCK.ACQUIRE k a", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.ACQUIRE k c BLOCK 0"),
-    ("at_once LOCK.RELEASE k a", "at_once CLIENT KILL ID {b}"),
-)
+DUE, LOST = SCENES["sees_locks_go"], SCENES["loses_a_grant"]
 SEVERAL_LOST = Scene(
     (
         "a LOCK.MACQUIRE 3 k l m a",

@@ -282,3 +282,17 @@ def test_info_of_a_lock_that_nobody_waits_for_any_more(server):
     assert info(server) == {"waiters": [], "holders": []}
     assert say(server, "LOCK.INFO", "k") is None
     assert nothing_left(server)
+
+
+@pytest.mark.parametrize("words", ["LOCK.FAIR k oz", "LOCK.CANCEL k oz"])
+def test_places_that_were_over_before_anybody_came_leave_no_memory(make_server, words):
+    """Kept by a file for longer than by the server: who asks first only takes the keys away."""
+    server = make_server(appendonly="yes", lock_fair_reserve=scaled_ms(300))
+    hold(server)
+    ask_all(server, "ob", "oc")
+    server.kill()
+    server.start()
+    server.let_pass(scaled_ms(300))
+    assert not server.actor().attempt(*words.split())
+    assert server.info("lock")["lock_contended_locks"] == 0
+    assert server.control.keys("*") == ["k"]

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from harness import scaled
+from harness import fewer
 from model.fair_driver import DEATHS, FairDriver
 from model.fair_scene import LONG_RESERVE, end_all_places, server  # noqa: F401
 
@@ -115,7 +115,7 @@ class Walk:
 @pytest.mark.timeout(900)
 def test_200_owners_that_join_leave_die_and_return(server):
     driver = FairDriver(server)
-    Walk(driver, seed_of_this_run(), OWNERS).go(int(STEPS / scaled(1)))
+    Walk(driver, seed_of_this_run(), OWNERS).go(fewer(STEPS))
     driver.drains()
 
 
@@ -123,11 +123,11 @@ def test_200_owners_that_join_leave_die_and_return(server):
 def test_200_owners_that_wait_at_once_and_die_and_return(server):
     """The whole crowd stands in the queue first, and only then anything happens."""
     driver, dice = FairDriver(server), random.Random(seed_of_this_run())
-    owners = OWNERS[: int(200 / scaled(1))]
+    owners = OWNERS[: fewer(200)]
     for owner in dice.sample(owners, len(owners)):
         driver.asks(owner)
     assert len(driver.places()) == len(owners) - 1
-    Walk(driver, dice.random(), OWNERS).go(int(300 / scaled(1)))
+    Walk(driver, dice.random(), OWNERS).go(fewer(300))
     driver.drains()
 
 
@@ -135,7 +135,7 @@ def test_200_owners_that_wait_at_once_and_die_and_return(server):
 def test_owners_that_join_leave_die_and_return_while_the_server_crashes(make_server):
     server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=LONG_RESERVE)
     driver = FairDriver(server)
-    Walk(driver, seed_of_this_run(), OWNERS[:30], restarts=4).go(int(600 / scaled(1)))
+    Walk(driver, seed_of_this_run(), OWNERS[:30], restarts=4).go(fewer(600))
     driver.drains()
 
 
@@ -197,6 +197,6 @@ class FairMachine(RuleBasedStateMachine):
 @pytest.mark.timeout(900)
 def test_every_sequence_of_few_owners_is_as_modelled(server):
     effort = settings(
-        max_examples=int(120 / scaled(1)), stateful_step_count=40, suppress_health_check=list(HealthCheck)
+        max_examples=fewer(120), stateful_step_count=40, suppress_health_check=list(HealthCheck)
     )
     run_state_machine_as_test(lambda: FairMachine(server), settings=effort)

@@ -215,8 +215,10 @@ def test_swap_brings_several_keys_and_takes_their_session_away(server, actor):
 def test_persisted_by_hand_a_readers_session_is_renewed_and_the_other_reads_for_ever(make_server):
     server = make_server(lock_default_lease=LEASE, lock_session_grace=GRACE)
     first = takes(server.actor(), "LOCK.RWREAD", "k", "o", "SESSION")
-    server.control.execute_command("LOCK.RWREAD", "k", "p", "PX", LEASE)
-    assert server.control.persist("k")
+    with server.control.pipeline() as both:  # in one step: the lease is short
+        both.execute_command("LOCK.RWREAD", "k", "p", "PX", LEASE)
+        both.persist("k")
+        assert both.execute() == [1, True]
     server.let_pass(3 * LEASE)
     assert holders(server) == {("o", "read"): (1, first.client_id), ("p", "read"): (1, None)}
     assert server.control.ttl("k") == -1

@@ -5,7 +5,7 @@ This also finds what the module keeps for ever in good order, which no Valgrind 
 
 import pytest
 
-from harness import scaled, wait_for
+from harness import fewer, wait_for
 
 ROUNDS = 1000
 # No allocation is smaller; what one round in so many leaves is the server's own.
@@ -69,7 +69,7 @@ def grows_by(server):
 
 
 def rounds():
-    return int(ROUNDS / scaled(1))
+    return fewer(ROUNDS)
 
 
 @pytest.mark.parametrize("commands", ALONE.values(), ids=ALONE)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from harness import code_of, scaled, wait_for
+from harness import code_of, fewer, scaled, wait_for
 
 LONG = 3_600_000
 
@@ -149,7 +149,7 @@ def test_storm_on_single_keys_starves_nobody_who_wants_several(server, share_tha
         locker.start()
     several, control = server.actor("several"), server.control
     try:
-        for _ in range(int(60 / scaled(1)) + 5):
+        for _ in range(fewer(60) + 5):
             earlier = int(control.get("turns") or 0)
             wait_for(lambda earlier=earlier: int(control.get("turns") or 0) > earlier + lockers, 60, "the storm")
             several.send("LOCK.MACQUIRE", 2, "k", "l", "several", "PX", LONG, "BLOCK", 0)

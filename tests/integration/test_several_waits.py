@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from harness import code_of, scaled, scaled_ms, wait_for, wait_for_sync
+from harness import code_of, fewer, scaled_ms, wait_for, wait_for_sync
 from harness.aof import aof_of, commands_in
 from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, error, granted
 from harness.schedule import run_schedule, schedules
@@ -398,7 +398,7 @@ class Crowd:
 
 
 def test_five_hundred_that_go_at_once_leave_nothing(make_server):
-    size = int(500 / scaled(1))
+    size = fewer(500)
     server = make_server(latency_tracking="no")
     before = memory_after_as_many_idle_connections(server, size)
     for leave in (Crowd.kill_all, Crowd.reset_all):
@@ -413,7 +413,7 @@ def test_five_hundred_that_go_at_once_leave_nothing(make_server):
 
 
 def test_five_hundred_that_wait_for_the_same_keys_come_one_after_another(server, actor):
-    size = int(500 / scaled(1))
+    size = fewer(500)
     a = actor("a")
     a.call("LOCK.MACQUIRE", 3, "k0", "k1", "k2", "o")
     waiters = [server.raw_connection() for _ in range(size)]

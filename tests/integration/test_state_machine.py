@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test
 
-from harness import code_of, scaled, wait_for
+from harness import code_of, fewer, wait_for
 from harness.schedule import as_map
 from model import EXCLUSIVE, WAITS, Lock, Refused, Request
 
@@ -273,7 +273,7 @@ def test_server_does_as_the_model_does(server):
         return LockMachine(server)
 
     effort = settings(
-        max_examples=int(EXAMPLES / scaled(1)),
+        max_examples=fewer(EXAMPLES),
         stateful_step_count=50,
         suppress_health_check=list(HealthCheck),
     )

@@ -6,7 +6,7 @@ from .errors import code_of
 from .launch import Launch
 from .replication import wait_for_sync
 from .server import Server, ServerDied
-from .waiting import scaled, scaled_ms, wait_for
+from .waiting import fewer, scaled, scaled_ms, wait_for
 
 __all__ = [
     "Actor",
@@ -15,6 +15,7 @@ __all__ = [
     "ServerDied",
     "code_of",
     "dump",
+    "fewer",
     "scaled",
     "scaled_ms",
     "wait_for",

@@ -86,4 +86,14 @@ class Process:
         found = [f"the server crashed: {mark}" for mark in CRASHED if mark in text]
         if self._vg_log and self._vg_log.exists():
             found += valgrind.problems(self._vg_log.read_text(errors="replace"), ended)
+        _unwell.extend(found)
         return found
+
+
+# All that was ever wrong with a server of this run.
+_unwell = []
+
+
+def unwell():
+    """How often something was wrong with a server so far."""
+    return len(_unwell)

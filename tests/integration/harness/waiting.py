@@ -3,12 +3,19 @@
 import time
 
 _scale = 1.0
+_fewer = 1
 
 
-def set_scale(factor):
-    """Makes every time limit `factor` times longer: for servers under Valgrind, or a slow machine."""
-    global _scale
-    _scale = float(factor)
+def set_scale(factor, fewer=1):
+    """Makes every time limit `factor` times longer, for servers under Valgrind or a slow machine; and what a test does
+    many times over, so many times less often."""
+    global _scale, _fewer
+    _scale, _fewer = float(factor), fewer
+
+
+def fewer(number):
+    """How many of these servers under Valgrind can do in the time that others need for `number`."""
+    return int(number / _fewer)
 
 
 def scaled(seconds):
