@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "redismodule.h"
 #include "core/rules.h"
+#include "redismodule.h"
 
 #define ARGS_LONGEST_OWNER 512
 #define ARGS_MOST_KEYS 1024

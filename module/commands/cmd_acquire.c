@@ -1,8 +1,8 @@
 /* Acquiring: LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE. */
-#include "grant/acquire.h"
 #include "commands/args.h"
 #include "commands/handlers.h"
 #include "commands/outcome.h"
+#include "grant/acquire.h"
 
 /* What an acquiring command is, apart from its arguments. */
 struct kind {

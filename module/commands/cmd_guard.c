@@ -11,8 +11,8 @@
 #include <strings.h>
 
 #include "commands/args.h"
-#include "grant/grant.h"
 #include "commands/handlers.h"
+#include "grant/grant.h"
 #include "server/reply.h"
 
 #define FIRST_INNER 3

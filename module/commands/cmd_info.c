@@ -3,13 +3,13 @@
 #include <stddef.h>
 
 #include "commands/args.h"
-#include "waits/contended.h"
+#include "commands/handlers.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
-#include "commands/handlers.h"
 #include "keys/holds.h"
 #include "keys/keynames.h"
 #include "server/reply.h"
+#include "waits/contended.h"
 #include "waits/sessions.h"
 #include "waits/waiters.h"
 
@@ -94,22 +94,22 @@ static void replyWaiter(RedisModuleCtx *ctx, const struct waiter *waiter, int64_
     replyShown(ctx, &shown, now_ms);
 }
 
-struct placeList {
+struct positionList {
     RedisModuleCtx *ctx;
     int64_t now_ms;
     bool is_master;
 };
 
-/* A place that only the keys know: on a replica the master's, on a master one from an earlier life.
+/* A position that only the keys know: on a replica the master's, on a master one from an earlier life.
  */
-static void replyPlace(const struct fairplace *place, void *data) {
-    struct placeList *list = data;
-    struct shown shown = {place->owner,
+static void replyPosition(const struct fairposition *position, void *data) {
+    struct positionList *list = data;
+    struct shown shown = {position->owner,
                           MODE_EXCLUSIVE,
                           true,
                           0,
-                          fairqueueArrival(place->ticket, list->now_ms),
-                          list->is_master ? fairqueueRestoredEnd() : place->end_ms};
+                          fairqueueArrival(position->ticket, list->now_ms),
+                          list->is_master ? fairqueueRestoredEnd() : position->end_ms};
     replyShown(list->ctx, &shown, list->now_ms);
 }
 
@@ -117,25 +117,25 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* How many places only the keys know. */
-static int64_t placesInKeysOnly(struct fairqueue *fq, const struct lock *lock,
-                                const struct placeList *list) {
+/* How many positions only the keys know. */
+static int64_t positionsInKeysOnly(struct fairqueue *fq, const struct lock *lock,
+                                   const struct positionList *list) {
     bool memory_knows = lock && lock->fair.loaded;
     bool over = list->is_master && list->now_ms >= fairqueueRestoredEnd();
     return memory_knows || over ? 0 : (int64_t)fairqueueLength(fq);
 }
 
 static void replyWaiters(struct fairqueue *fq, int64_t in_keys, struct lock *lock, int64_t most,
-                         struct placeList *list) {
-    int64_t in_memory = lock ? (int64_t)lock->queue.places.length : 0;
+                         struct positionList *list) {
+    int64_t in_memory = lock ? (int64_t)lock->queue.positions.length : 0;
     int64_t shown = smaller(most, in_keys + in_memory);
     replyFieldInteger(list->ctx, "waiting", in_keys + in_memory);
     replyFieldName(list->ctx, "waiters");
     replyList(list->ctx, (long)shown);
-    fairqueueEach(fq, FAIRQUEUE_FROM_FIRST, smaller(shown, in_keys), replyPlace, list);
-    struct place *place = lock ? waitqueueFirst(&lock->queue) : NULL;
-    for (int64_t i = in_keys; i < shown; i++, place = waitqueueNext(place)) {
-        replyWaiter(list->ctx, waitersOfPlace(place), list->now_ms);
+    fairqueueEach(fq, FAIRQUEUE_FROM_FIRST, smaller(shown, in_keys), replyPosition, list);
+    struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
+    for (int64_t i = in_keys; i < shown; i++, position = waitqueueNext(position)) {
+        replyWaiter(list->ctx, waitersOfPosition(position), list->now_ms);
     }
 }
 
@@ -173,9 +173,9 @@ static const char *shapeName(struct holds *holds) {
 static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
     RedisModuleCtx *ctx = holds->ctx;
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), holds->name);
-    struct placeList list = {ctx, holds->now_ms,
-                             RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER};
-    int64_t in_keys = placesInKeysOnly(fq, lock, &list);
+    struct positionList list = {ctx, holds->now_ms,
+                                RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER};
+    int64_t in_keys = positionsInKeysOnly(fq, lock, &list);
     if (holds->shape == HOLDS_WRONG_TYPE) {
         replyError(ctx, REPLY_WRONG_TYPE);
         return;

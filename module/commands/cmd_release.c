@@ -1,8 +1,8 @@
-/* Giving back and taking away: LOCK.RELEASE, LOCK.FORCE, LOCK.CANCEL. */
+/* Releasing and taking away: LOCK.RELEASE, LOCK.FORCE, LOCK.CANCEL. */
 #include "commands/args.h"
-#include "grant/grant.h"
 #include "commands/handlers.h"
 #include "commands/outcome.h"
+#include "grant/grant.h"
 
 /* LOCK.RELEASE key owner [READ | WRITE] */
 int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
@@ -16,9 +16,9 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
             REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    enum giveBack which = GIVE_BACK_ONLY_MODE;
+    enum releaseWhich which = RELEASE_ONLY_MODE;
     if (options.given) {
-        which = options.given & ARGS_READ ? GIVE_BACK_READ : GIVE_BACK_WRITE;
+        which = options.given & ARGS_READ ? RELEASE_READ : RELEASE_WRITE;
     }
     struct grantOutcome outcome = {0};
     enum grantResult result = grantRelease(ctx, argv[1], argv[2], which, now_ms, &outcome);

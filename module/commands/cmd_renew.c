@@ -1,8 +1,8 @@
 /* Renewing: LOCK.RENEW. */
 #include "commands/args.h"
-#include "grant/grant.h"
 #include "commands/handlers.h"
 #include "commands/outcome.h"
+#include "grant/grant.h"
 
 /* LOCK.RENEW key owner [PX ms | EX s | SESSION] */
 int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {

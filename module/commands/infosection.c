@@ -1,9 +1,9 @@
 /* See infosection.h. The server puts `lock_` before each name. */
 #include "commands/infosection.h"
 
+#include "server/stats.h"
 #include "waits/contended.h"
 #include "waits/sessions.h"
-#include "server/stats.h"
 #include "waits/waiters.h"
 
 static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {

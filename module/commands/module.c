@@ -5,18 +5,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/alarm.h"
 #include "commands/commands.h"
-#include "server/config.h"
+#include "commands/infosection.h"
+#include "core/hashmap.h"
 #include "grant/drain.h"
-#include "waits/events.h"
+#include "grant/sessionwork.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
-#include "core/hashmap.h"
-#include "commands/infosection.h"
+#include "server/alarm.h"
+#include "server/config.h"
 #include "server/server.h"
+#include "waits/events.h"
 #include "waits/sessions.h"
-#include "grant/sessionwork.h"
 
 #define MODULE_NAME "lock"
 #define MODULE_VERSION 1

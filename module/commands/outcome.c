@@ -35,8 +35,8 @@ int outcomeReply(RedisModuleCtx *ctx, enum grantResult result, struct grantOutco
         replyError(ctx, REPLY_BOTH_MODES);
         break;
     case GRANT_DEADLOCK:
-        replyDeadlock(ctx, outcome->circle);
-        RedisModule_FreeString(ctx, outcome->circle);
+        replyDeadlock(ctx, outcome->cycle);
+        RedisModule_FreeString(ctx, outcome->cycle);
         break;
     }
     return REDISMODULE_OK;

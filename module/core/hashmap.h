@@ -1,6 +1,6 @@
 /* An intrusive hash map from byte strings to entries.
  *
- *   struct place { ...; struct mapEntry by_owner; ... };
+ *   struct position { ...; struct mapEntry by_owner; ... };
  *
  * The entry lives inside the caller's struct; the map owns the bucket array only. The key's bytes
  * are not copied: the entry points at them, and they must stay where they are while it is in the

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* So many places are looked at, and then somebody may be there. */
+/* So many positions are looked at, and then somebody may be there. */
 #define MOST_LOOKS 200
 
 void waitedforBegin(struct waitedfor *asked, const struct waitgraph *graph,
@@ -54,12 +54,12 @@ static void note(struct waitedfor *asked, const struct request *waiting) {
     }
 }
 
-/* Looks at a place of somebody who may wait for the owner that is asked about. */
-static void lookAt(struct waitedfor *asked, const struct place *place) {
+/* Looks at a position of somebody who may wait for the owner that is asked about. */
+static void lookAt(struct waitedfor *asked, const struct position *position) {
     if (asked->looks++ == MOST_LOOKS) {
         giveUp(asked);
-    } else if (waitgraphHas(place->request)) {
-        note(asked, place->request);
+    } else if (waitgraphHas(position->request)) {
+        note(asked, position->request);
     }
 }
 
@@ -69,15 +69,15 @@ static void lookAt(struct waitedfor *asked, const struct place *place) {
  * it only if nobody else of the graph is there; but for requests for several locks, which may hold
  * some of them. */
 static bool isKnownNotToHold(const struct waitedfor *asked, const struct waitqueue *queue) {
-    struct place *place = waitqueueFirstOf(asked->newcomer);
-    return asked->next == 0 && asked->newcomer->discipline != JOINT && place->queue == queue &&
-           waitgraphIsLast(place);
+    struct position *position = waitqueueFirstOf(asked->newcomer);
+    return asked->next == 0 && asked->newcomer->discipline != MULTIKEY &&
+           position->queue == queue && waitgraphIsLast(position);
 }
 
 size_t waitedforCost(const struct waitedfor *asked) {
     size_t waited = asked->graph->waited.length;
     if (asked->next > 0) {
-        return waited + asked->newcomer->places.length;
+        return waited + asked->newcomer->positions.length;
     }
     const struct waitqueue *own = waitqueueFirstOf(asked->newcomer)->queue;
     return waited - (own->in_graph > 0 && isKnownNotToHold(asked, own));
@@ -92,9 +92,9 @@ static void askAbout(struct waitedfor *asked, struct waitqueue *queue) {
     if (isKnownNotToHold(asked, queue) || !holds(asked, queue, mode)) {
         return;
     }
-    for (const struct place *place = waitqueueFirst(queue); place && goesOn(asked);
-         place = waitqueueNext(place)) {
-        lookAt(asked, place);
+    for (const struct position *position = waitqueueFirst(queue); position && goesOn(asked);
+         position = waitqueueNext(position)) {
+        lookAt(asked, position);
     }
 }
 
@@ -105,42 +105,43 @@ static void askAboutHolds(struct waitedfor *asked) {
     }
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
-static void lookAtWritersBehind(struct waitedfor *asked, const struct place *place) {
-    for (const struct place *writer = waitqueueLastWriter(place->queue);
-         writer && writer->order > place->order && goesOn(asked);
+static void lookAtWritersBehind(struct waitedfor *asked, const struct position *position) {
+    for (const struct position *writer = waitqueueLastWriter(position->queue);
+         writer && writer->order > position->order && goesOn(asked);
          writer = waitqueueWriterBefore(writer)) {
         lookAt(asked, writer);
     }
 }
 
-static void lookAtAllBehind(struct waitedfor *asked, const struct place *place) {
-    for (const struct place *next = waitqueueNext(place); next && goesOn(asked);
+static void lookAtAllBehind(struct waitedfor *asked, const struct position *position) {
+    for (const struct position *next = waitqueueNext(position); next && goesOn(asked);
          next = waitqueueNext(next)) {
         lookAt(asked, next);
     }
 }
 
-/* An owner's first place counts for all that it asks for there, so only of one that is alone it
+/* An owner's first position counts for all that it asks for there, so only of one that is alone it
  * matters that it is to read. */
-static void lookBehind(struct waitedfor *asked, struct place *place) {
-    bool is_last = waitgraphHas(place->request) ? place->order >= place->queue->graph_end - 1
-                                                : waitgraphIsLast(place);
+static void lookBehind(struct waitedfor *asked, struct position *position) {
+    bool is_last = waitgraphHas(position->request)
+                       ? position->order >= position->queue->graph_end - 1
+                       : waitgraphIsLast(position);
     if (is_last) {
         return;
     }
-    if (place->request->mode == MODE_READ && mapIsAlone(&place->by_owner)) {
-        lookAtWritersBehind(asked, place);
+    if (position->request->mode == MODE_READ && mapIsAlone(&position->by_owner)) {
+        lookAtWritersBehind(asked, position);
     } else {
-        lookAtAllBehind(asked, place);
+        lookAtAllBehind(asked, position);
     }
 }
 
 static void lookBehindAll(struct waitedfor *asked, const struct request *request) {
-    for (struct place *place = waitqueueFirstOf(request); place && goesOn(asked);
-         place = waitqueueNextOf(place)) {
-        lookBehind(asked, place);
+    for (struct position *position = waitqueueFirstOf(request); position && goesOn(asked);
+         position = waitqueueNextOf(position)) {
+        lookBehind(asked, position);
     }
 }
 
@@ -164,10 +165,10 @@ static void lookBehindOwner(struct waitedfor *asked) {
 /* The newcomer is not in the graph: whether it waits for this owner, which then waits for it. */
 static void askWhetherNewcomerWaits(struct waitedfor *asked) {
     const struct request *owner = asked->owners[asked->next];
-    for (struct place *place = waitqueueFirstOf(asked->newcomer); place && goesOn(asked);
-         place = waitqueueNextOf(place)) {
-        if (waitqueueOfOwner(place->queue, owner->owner, owner->owner_length) ||
-            holds(asked, place->queue, asked->newcomer->mode)) {
+    for (struct position *position = waitqueueFirstOf(asked->newcomer); position && goesOn(asked);
+         position = waitqueueNextOf(position)) {
+        if (waitqueueOfOwner(position->queue, owner->owner, owner->owner_length) ||
+            holds(asked, position->queue, asked->newcomer->mode)) {
             giveUp(asked);
         }
     }

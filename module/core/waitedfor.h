@@ -1,5 +1,5 @@
 /* Whether anybody waits for the owner of a newcomer whom that waits for: without such a one it
- * closes no circle.
+ * closes no cycle.
  *
  * Whoever has come to wait last stands behind everybody as a rule, and holds no lock that others
  * want, or only few wait for it, and nobody for those. To find that out is to ask a few times for
@@ -28,7 +28,7 @@ typedef bool (*waitedforIsHolder)(struct waitqueue *queue, enum lockMode mode,
 
 enum waitedforAnswer {
     WAITEDFOR_GOES_ON,
-    WAITEDFOR_NOBODY, /* no circle */
+    WAITEDFOR_NOBODY, /* no cycle */
     WAITEDFOR_MAYBE
 };
 

@@ -7,8 +7,8 @@ static struct request *fromEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct request, by_requester) : NULL;
 }
 
-static struct place *fromTie(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct place, in_ties) : NULL;
+static struct position *fromTie(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct position, in_ties) : NULL;
 }
 
 size_t waitgraphSize(const struct waitgraph *graph) {
@@ -29,28 +29,30 @@ struct request *waitgraphNextOf(const struct request *request) {
 
 /* ---- ties ---- */
 
-struct place *waitgraphLastTie(const struct waitqueue *queue) {
+struct position *waitgraphLastTie(const struct waitqueue *queue) {
     return fromTie(queue->ties.last);
 }
 
-struct place *waitgraphTieBefore(const struct place *place) {
-    return fromTie(place->in_ties.prev);
+struct position *waitgraphTieBefore(const struct position *position) {
+    return fromTie(position->in_ties.prev);
 }
 
 static void tie(struct request *request) {
-    for (struct place *place = waitqueueFirstOf(request); place; place = waitqueueNextOf(place)) {
-        if (!place->is_tie) {
-            place->is_tie = true;
-            listAddLast(&place->queue->ties, &place->in_ties);
+    for (struct position *position = waitqueueFirstOf(request); position;
+         position = waitqueueNextOf(position)) {
+        if (!position->is_tie) {
+            position->is_tie = true;
+            listAddLast(&position->queue->ties, &position->in_ties);
         }
     }
 }
 
 static void untie(struct request *request) {
-    for (struct place *place = waitqueueFirstOf(request); place; place = waitqueueNextOf(place)) {
-        if (place->is_tie) {
-            place->is_tie = false;
-            listRemove(&place->queue->ties, &place->in_ties);
+    for (struct position *position = waitqueueFirstOf(request); position;
+         position = waitqueueNextOf(position)) {
+        if (position->is_tie) {
+            position->is_tie = false;
+            listRemove(&position->queue->ties, &position->in_ties);
         }
     }
 }
@@ -58,7 +60,7 @@ static void untie(struct request *request) {
 /* The owner's only request, if it has but one, and that stands in one queue; or NULL. */
 static struct request *onlyOf(const struct waitgraph *graph, const char *owner, size_t length) {
     struct request *only = waitgraphFirstOf(graph, owner, length);
-    return only && !waitgraphNextOf(only) && only->places.length == 1 ? only : NULL;
+    return only && !waitgraphNextOf(only) && only->positions.length == 1 ? only : NULL;
 }
 
 /* Of one owner all requests are ties, or none. */
@@ -102,30 +104,32 @@ struct waitqueue *waitgraphNextWaited(const struct waitqueue *queue) {
 }
 
 static void countIn(struct waitgraph *graph, struct request *request) {
-    for (struct place *place = waitqueueFirstOf(request); place; place = waitqueueNextOf(place)) {
-        struct waitqueue *queue = place->queue;
+    for (struct position *position = waitqueueFirstOf(request); position;
+         position = waitqueueNextOf(position)) {
+        struct waitqueue *queue = position->queue;
         if (queue->in_graph++ == 0) {
             listAddLast(&graph->waited, &queue->in_waited);
         }
-        if (place->order >= queue->graph_end) {
-            queue->graph_end = place->order + 1;
+        if (position->order >= queue->graph_end) {
+            queue->graph_end = position->order + 1;
         }
     }
 }
 
 static void countOut(struct waitgraph *graph, struct request *request) {
-    for (struct place *place = waitqueueFirstOf(request); place; place = waitqueueNextOf(place)) {
-        if (--place->queue->in_graph == 0) {
-            listRemove(&graph->waited, &place->queue->in_waited);
+    for (struct position *position = waitqueueFirstOf(request); position;
+         position = waitqueueNextOf(position)) {
+        if (--position->queue->in_graph == 0) {
+            listRemove(&graph->waited, &position->queue->in_waited);
         }
     }
 }
 
 /* Whether the request only repeats what the other waits for. For another mode it would not: its
- * place counts as standing where the owner's first place does. */
+ * position counts as standing where the owner's first position does. */
 static bool repeats(const struct request *request, const struct request *other) {
-    return request->places.length == 1 && request->discipline != JOINT &&
-           other->discipline != JOINT && request->mode == other->mode &&
+    return request->positions.length == 1 && request->discipline != MULTIKEY &&
+           other->discipline != MULTIKEY && request->mode == other->mode &&
            waitqueueFirstOf(request)->queue == waitqueueFirstOf(other)->queue;
 }
 
@@ -136,7 +140,7 @@ static void tieIfElsewhere(const struct waitgraph *graph, struct request *reques
     struct request *first = waitgraphFirstOf(graph, request->owner, request->owner_length);
     struct request *other = first == request ? waitgraphNextOf(first) : first;
     if (!other) {
-        if (request->places.length > 1) {
+        if (request->positions.length > 1) {
             tie(request);
         }
     } else if (isTied(other)) {
@@ -157,13 +161,13 @@ struct request *waitgraphFirstNewcomer(const struct waitgraph *graph) {
 }
 
 /* The bound may be one of somebody who has left: then it is put right, for those who ask next. */
-bool waitgraphIsLast(struct place *newcomer) {
+bool waitgraphIsLast(struct position *newcomer) {
     struct waitqueue *queue = newcomer->queue;
     if (newcomer->order >= queue->graph_end) {
         return true;
     }
-    for (struct place *place = newcomer; place; place = waitqueueNext(place)) {
-        if (waitgraphHas(place->request)) {
+    for (struct position *position = newcomer; position; position = waitqueueNext(position)) {
+        if (waitgraphHas(position->request)) {
             return false;
         }
     }
@@ -205,19 +209,19 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
 /* ---- what need not be searched from ---- */
 
 /* An owner that waits here so many times already, and for no less, asks for nothing new: of its
- * places the first counts. Not at the second time, as a circle that has been closed by something
+ * positions the first counts. Not at the second time, as a cycle that has been closed by something
  * else than a wait is found when somebody in it asks once more. */
 #define ENOUGH_PLACES 16
 
 bool waitgraphAsksForNothingNew(const struct waitgraph *graph, const struct request *newcomer) {
-    const struct place *own = waitqueueFirstOf(newcomer);
+    const struct position *own = waitqueueFirstOf(newcomer);
     const struct request *other = waitgraphFirstOf(graph, newcomer->owner, newcomer->owner_length);
     int count = 0;
     for (; other && count < ENOUGH_PLACES; other = waitgraphNextOf(other)) {
-        const struct place *place = waitqueueFirstOf(other);
+        const struct position *position = waitqueueFirstOf(other);
         bool is_no_less = other->mode == newcomer->mode || rulesConflict(other->mode, MODE_READ);
-        if (place->queue != own->queue || place->order > own->order || !is_no_less ||
-            other->discipline == JOINT || newcomer->discipline == JOINT) {
+        if (position->queue != own->queue || position->order > own->order || !is_no_less ||
+            other->discipline == MULTIKEY || newcomer->discipline == MULTIKEY) {
             break;
         }
         count++;

@@ -1,11 +1,11 @@
 /* Who waits where: every request that waits, by its owner.
  *
- * And which of a queue's places are *ties*: those whose owner waits for something else too. Only
- * they lead from one queue to another, so a search for circles (waitsearch.h) never walks a queue
+ * And which of a queue's positions are *ties*: those whose owner waits for something else too. Only
+ * they lead from one queue to another, so a search for cycles (waitsearch.h) never walks a queue
  * of ten thousand who wait for one lock.
  *
  * A request enters the graph when it has been searched from, which is a moment after it has begun to
- * wait. Until then it is a *newcomer*, and nobody else's search sees it: so the circle that two of
+ * wait. Until then it is a *newcomer*, and nobody else's search sees it: so the cycle that two of
  * them close together is found once, and from the later one.
  */
 #ifndef LOCK_WAITGRAPH_H
@@ -36,12 +36,12 @@ struct request *waitgraphFirstNewcomer(const struct waitgraph *graph);
 /* The request stands in all its queues now. It is no newcomer any more. */
 void waitgraphEnter(struct waitgraph *graph, struct request *request);
 
-/* The request does not wait any more. To be called before its places leave their queues. Does
+/* The request does not wait any more. To be called before its positions leave their queues. Does
  * nothing when it is neither in the graph nor a newcomer. */
 void waitgraphLeave(struct waitgraph *graph, struct request *request);
 
-/* Whether nobody who is in the graph stands behind this place of a newcomer. */
-bool waitgraphIsLast(struct place *newcomer);
+/* Whether nobody who is in the graph stands behind this position of a newcomer. */
+bool waitgraphIsLast(struct position *newcomer);
 
 /* A queue in which somebody who is in the graph stands; another one; or NULL. */
 struct waitqueue *waitgraphFirstWaited(const struct waitgraph *graph);
@@ -64,10 +64,10 @@ struct request *waitgraphFirstOf(const struct waitgraph *graph, const char *owne
 struct request *waitgraphNextOf(const struct request *request);
 
 /* The youngest tie of this queue; the one that is older; or NULL. */
-struct place *waitgraphLastTie(const struct waitqueue *queue);
-struct place *waitgraphTieBefore(const struct place *place);
+struct position *waitgraphLastTie(const struct waitqueue *queue);
+struct position *waitgraphTieBefore(const struct position *position);
 
-/* Makes ties of all places of an owner that has none, as if it stood in another queue too. Returns
+/* Makes ties of all positions of an owner that has none, as if it stood in another queue too. Returns
  * one of its requests, or NULL if there is nothing to do; to be taken back with waitgraphUntieAll,
  * before anybody comes or goes. */
 struct request *waitgraphTieAll(const struct waitgraph *graph, const char *owner, size_t length);

@@ -46,15 +46,14 @@ static size_t lengthTo(const struct waitpath *path, size_t owner) {
     return length;
 }
 
-struct waitpathCircle *waitpathCircle(const struct waitpath *path,
-                                      const struct waitpathEdge *last) {
+struct waitpathCycle *waitpathCycle(const struct waitpath *path, const struct waitpathEdge *last) {
     size_t at = lengthTo(path, last->from) + 1;
-    struct waitpathCircle *circle = memAlloc(sizeof(*circle) + at * sizeof(circle->steps[0]));
-    circle->length = at;
+    struct waitpathCycle *cycle = memAlloc(sizeof(*cycle) + at * sizeof(cycle->steps[0]));
+    cycle->length = at;
     for (const struct waitpathEdge *edge = last; at-- > 0; edge = &path->reached[edge->from].edge) {
         const struct request *of = waitpathRequest(path, edge->from);
-        circle->steps[at] =
+        cycle->steps[at] =
             (struct waitpathStep){of->owner, of->owner_length, edge->queue, edge->behind};
     }
-    return circle;
+    return cycle;
 }

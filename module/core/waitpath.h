@@ -1,4 +1,4 @@
-/* The owners that a search for circles (waitsearch.h) has come by, and how: so that it can tell the
+/* The owners that a search for cycles (waitsearch.h) has come by, and how: so that it can tell the
  * way back. */
 #ifndef LOCK_WAITPATH_H
 #define LOCK_WAITPATH_H
@@ -29,7 +29,7 @@ struct waitpath {
     struct waitpathReached few[WAITPATH_AT_FIRST];
 };
 
-/* One wait of a circle: `owner` waits in `queue` for the owner of the next step, who holds that
+/* One wait of a cycle: `owner` waits in `queue` for the owner of the next step, who holds that
  * lock, or stands ahead. The last waits for the first. */
 struct waitpathStep {
     const char *owner; /* of the requests in the graph, or the asker's */
@@ -38,7 +38,7 @@ struct waitpathStep {
     bool behind; /* the next one stands ahead, and no hold of it is in the way */
 };
 
-struct waitpathCircle {
+struct waitpathCycle {
     size_t length;
     struct waitpathStep steps[];
 };
@@ -55,6 +55,6 @@ const struct request *waitpathRequest(const struct waitpath *path, size_t owner)
 
 /* The way from the asker that ends with this edge to it, the asker first. The caller's, to be freed
  * with memFree. */
-struct waitpathCircle *waitpathCircle(const struct waitpath *path, const struct waitpathEdge *last);
+struct waitpathCycle *waitpathCycle(const struct waitpath *path, const struct waitpathEdge *last);
 
 #endif

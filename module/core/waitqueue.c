@@ -3,144 +3,145 @@
 
 #include <assert.h>
 
-static struct place *fromLink(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct place, in_queue) : NULL;
+static struct position *fromLink(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct position, in_queue) : NULL;
 }
 
-static struct place *fromEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct place, by_owner) : NULL;
+static struct position *fromEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct position, by_owner) : NULL;
 }
 
-static bool isWriter(const struct place *place) {
-    return rulesConflict(place->request->mode, MODE_READ);
+static bool isWriter(const struct position *position) {
+    return rulesConflict(position->request->mode, MODE_READ);
 }
 
-/* The link of the first writer's place at or behind this one, or NULL. */
-static struct link *firstWriterFrom(struct place *place) {
-    while (place && !isWriter(place)) {
-        place = waitqueueNext(place);
+/* The link of the first writer's position at or behind this one, or NULL. */
+static struct link *firstWriterFrom(struct position *position) {
+    while (position && !isWriter(position)) {
+        position = waitqueueNext(position);
     }
-    return place ? &place->in_writers : NULL;
+    return position ? &position->in_writers : NULL;
 }
 
 static void insertBefore(struct waitqueue *queue, struct link *successor,
-                         struct link *successor_of_writer, struct place *place,
+                         struct link *successor_of_writer, struct position *position,
                          struct request *request, int64_t order) {
-    assert(!place->queue); /* it stands in one queue at a time */
-    place->queue = queue;
-    place->request = request;
-    place->order = order;
-    listInsertBefore(&queue->places, successor, &place->in_queue);
-    if (isWriter(place)) {
-        listInsertBefore(&queue->writers, successor_of_writer, &place->in_writers);
+    assert(!position->queue); /* it stands in one queue at a time */
+    position->queue = queue;
+    position->request = request;
+    position->order = order;
+    listInsertBefore(&queue->positions, successor, &position->in_queue);
+    if (isWriter(position)) {
+        listInsertBefore(&queue->writers, successor_of_writer, &position->in_writers);
     }
-    listAddLast(&request->places, &place->of_request);
-    mapAdd(&queue->by_owner, &place->by_owner, request->owner, request->owner_length);
+    listAddLast(&request->positions, &position->of_request);
+    mapAdd(&queue->by_owner, &position->by_owner, request->owner, request->owner_length);
     queue->by_mode[request->mode]++;
-    queue->joint += request->discipline == JOINT;
+    queue->multikey += request->discipline == MULTIKEY;
 }
 
 static int64_t orderBeforeFirst(const struct waitqueue *queue) {
-    struct place *first = waitqueueFirst(queue);
+    struct position *first = waitqueueFirst(queue);
     return first ? first->order - 1 : 0;
 }
 
 static int64_t orderBehindLast(const struct waitqueue *queue) {
-    struct place *last = fromLink(queue->places.last);
+    struct position *last = fromLink(queue->positions.last);
     return last ? last->order + 1 : 0;
 }
 
-void waitqueueAdd(struct waitqueue *queue, struct place *place, struct request *request) {
-    insertBefore(queue, NULL, NULL, place, request, orderBehindLast(queue));
+void waitqueueAdd(struct waitqueue *queue, struct position *position, struct request *request) {
+    insertBefore(queue, NULL, NULL, position, request, orderBehindLast(queue));
 }
 
-void waitqueueAddFirst(struct waitqueue *queue, struct place *place, struct request *request) {
-    insertBefore(queue, queue->places.first, queue->writers.first, place, request,
+void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
+                       struct request *request) {
+    insertBefore(queue, queue->positions.first, queue->writers.first, position, request,
                  orderBeforeFirst(queue));
 }
 
-void waitqueueRemove(struct place *place) {
-    struct waitqueue *queue = place->queue;
-    assert(queue && !place->is_tie); /* it has left the graph before */
-    listRemove(&queue->places, &place->in_queue);
-    if (isWriter(place)) {
-        listRemove(&queue->writers, &place->in_writers);
+void waitqueueRemove(struct position *position) {
+    struct waitqueue *queue = position->queue;
+    assert(queue && !position->is_tie); /* it has left the graph before */
+    listRemove(&queue->positions, &position->in_queue);
+    if (isWriter(position)) {
+        listRemove(&queue->writers, &position->in_writers);
     }
-    listRemove(&place->request->places, &place->of_request);
-    mapRemove(&queue->by_owner, &place->by_owner);
-    queue->by_mode[place->request->mode]--;
-    queue->joint -= place->request->discipline == JOINT;
-    place->queue = NULL;
+    listRemove(&position->request->positions, &position->of_request);
+    mapRemove(&queue->by_owner, &position->by_owner);
+    queue->by_mode[position->request->mode]--;
+    queue->multikey -= position->request->discipline == MULTIKEY;
+    position->queue = NULL;
 }
 
-void waitqueueTakeOver(struct place *old, struct place *place, struct request *request) {
-    insertBefore(old->queue, &old->in_queue, firstWriterFrom(old), place, request, old->order);
+void waitqueueTakeOver(struct position *old, struct position *position, struct request *request) {
+    insertBefore(old->queue, &old->in_queue, firstWriterFrom(old), position, request, old->order);
     waitqueueRemove(old);
 }
 
-void waitqueueMoveFirst(struct place *place) {
-    struct list *places = &place->queue->places, *writers = &place->queue->writers;
-    place->order = orderBeforeFirst(place->queue);
-    listRemove(places, &place->in_queue);
-    listInsertBefore(places, places->first, &place->in_queue);
-    if (isWriter(place)) {
-        listRemove(writers, &place->in_writers);
-        listInsertBefore(writers, writers->first, &place->in_writers);
+void waitqueueMoveFirst(struct position *position) {
+    struct list *positions = &position->queue->positions, *writers = &position->queue->writers;
+    position->order = orderBeforeFirst(position->queue);
+    listRemove(positions, &position->in_queue);
+    listInsertBefore(positions, positions->first, &position->in_queue);
+    if (isWriter(position)) {
+        listRemove(writers, &position->in_writers);
+        listInsertBefore(writers, writers->first, &position->in_writers);
     }
 }
 
-struct place *waitqueueFirst(const struct waitqueue *queue) {
-    return fromLink(queue->places.first);
+struct position *waitqueueFirst(const struct waitqueue *queue) {
+    return fromLink(queue->positions.first);
 }
 
-struct place *waitqueueNext(const struct place *place) {
-    return fromLink(place->in_queue.next);
+struct position *waitqueueNext(const struct position *position) {
+    return fromLink(position->in_queue.next);
 }
 
-static struct place *fromWriter(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct place, in_writers) : NULL;
+static struct position *fromWriter(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct position, in_writers) : NULL;
 }
 
-struct place *waitqueueLastWriter(const struct waitqueue *queue) {
+struct position *waitqueueLastWriter(const struct waitqueue *queue) {
     return fromWriter(queue->writers.last);
 }
 
-struct place *waitqueueWriterBefore(const struct place *place) {
-    return fromWriter(place->in_writers.prev);
+struct position *waitqueueWriterBefore(const struct position *position) {
+    return fromWriter(position->in_writers.prev);
 }
 
-static struct place *ofRequest(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct place, of_request) : NULL;
+static struct position *ofRequest(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct position, of_request) : NULL;
 }
 
-struct place *waitqueueFirstOf(const struct request *request) {
-    return ofRequest(request->places.first);
+struct position *waitqueueFirstOf(const struct request *request) {
+    return ofRequest(request->positions.first);
 }
 
-struct place *waitqueueNextOf(const struct place *place) {
-    return ofRequest(place->of_request.next);
+struct position *waitqueueNextOf(const struct position *position) {
+    return ofRequest(position->of_request.next);
 }
 
-struct place *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length) {
+struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length) {
     return fromEntry(mapFind(&queue->by_owner, owner, length));
 }
 
-struct place *waitqueueNextOfOwner(const struct place *place) {
-    return fromEntry(mapFindNext(&place->by_owner));
+struct position *waitqueueNextOfOwner(const struct position *position) {
+    return fromEntry(mapFindNext(&position->by_owner));
 }
 
 /* Whether a newcomer who asks for this stands behind one who waits for that. */
 static bool standsBehind(const struct request *newcomer, const struct request *waiting) {
     if (newcomer->discipline == PLAIN) {
-        return waiting->discipline == JOINT;
+        return waiting->discipline == MULTIKEY;
     }
     return rulesConflict(newcomer->mode, waiting->mode);
 }
 
-/* How many places there are that the newcomer stands behind, its owner's own included. */
+/* How many positions there are that the newcomer stands behind, its owner's own included. */
 static size_t countAhead(const struct waitqueue *queue, const struct request *newcomer) {
     if (newcomer->discipline == PLAIN) {
-        return queue->joint;
+        return queue->multikey;
     }
     size_t count = 0;
     for (int mode = 0; mode < MODE_COUNT; mode++) {
@@ -156,7 +157,7 @@ bool waitqueueBlocks(const struct waitqueue *queue, const struct request *reques
     if (ahead == 0) {
         return false;
     }
-    struct place *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
+    struct position *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
     for (; own && ahead > 0; own = waitqueueNextOfOwner(own)) {
         ahead -= standsBehind(request, own->request);
     }

@@ -1,9 +1,9 @@
-/* The places of one lock, in the order in which the grant pass will look at them.
+/* The positions of one lock, in the order in which the grant pass will look at them.
  *
  * Order of arrival, except that an upgrade stands at the head (rule 2). The queue knows who asks
  * for what, not how they wait: a request belongs to a waiter of waiters.c, and a waiter for several
- * keys has one request and a place in each key's queue. Every function is O(1) but for an owner's
- * own places.
+ * keys has one request and a position in each key's queue. Every function is O(1) but for an owner's
+ * own positions.
  */
 #ifndef LOCK_WAITQUEUE_H
 #define LOCK_WAITQUEUE_H
@@ -20,8 +20,8 @@
 enum discipline {
     PLAIN,   /* looks at the holds only: may barge in when the lock happens to be free */
     ORDERED, /* also waits behind every waiter ahead of it that it conflicts with */
-    FAIR,    /* likewise, and its place is kept in keys: one for each owner */
-    JOINT    /* likewise, for several keys at once; and nobody barges in while it waits */
+    FAIR,    /* likewise, and its position is kept in keys: one for each owner */
+    MULTIKEY /* likewise, for several keys at once; and nobody barges in while it waits */
 };
 
 struct request {
@@ -29,7 +29,7 @@ struct request {
     size_t owner_length;
     enum lockMode mode;
     enum discipline discipline;
-    struct list places;           /* one in each queue in which it stands, by `of_request` */
+    struct list positions;        /* one in each queue in which it stands, by `of_request` */
     struct mapEntry by_requester; /* in the waitgraph, while it is there */
     struct link in_newcomers;     /* of the waitgraph, while it is to get there */
     bool is_newcomer;
@@ -38,13 +38,13 @@ struct request {
 
 struct waitqueue;
 
-struct place {
+struct position {
     struct link in_queue;
     struct mapEntry by_owner;
     struct link of_request;
     struct waitqueue *queue; /* NULL while it stands in none */
     struct request *request;
-    int64_t order;          /* lower than that of every place behind it in its queue */
+    int64_t order;          /* lower than that of every position behind it in its queue */
     struct link in_writers; /* if it asks for more than to read */
     struct link in_ties;
     bool is_tie; /* stands in the queue's `ties` */
@@ -53,7 +53,7 @@ struct place {
 /* What one search (waitsearch.h) has seen of a queue. */
 struct waitqueueSeen {
     uint64_t search;
-    const struct request *looked; /* the owner whose places here were looked from last … */
+    const struct request *looked; /* the owner whose positions here were looked from last … */
     bool looked_as[MODE_COUNT];   /* … in which modes */
     const struct request *alone;  /* of the owner that holds the lock alone, if that waits */
     int64_t asker; /* where the asker is going to stand, INT64_MAX if at the end or not at all */
@@ -65,54 +65,54 @@ struct waitqueueSeen {
 
 /* All zero is an empty queue. An empty queue owns no memory. */
 struct waitqueue {
-    struct list places;
-    struct list writers; /* those places that exclude readers, in the same order */
+    struct list positions;
+    struct list writers; /* those positions that exclude readers, in the same order */
     struct map by_owner;
     size_t by_mode[MODE_COUNT];
-    size_t joint; /* places of discipline JOINT */
+    size_t multikey; /* positions of discipline MULTIKEY */
     /* For waitgraph.c and waitsearch.c. */
-    struct list ties;      /* places whose owner stands elsewhere too, in no order, by `in_ties` */
-    size_t in_graph;       /* places of requests that are in the graph */
-    int64_t graph_end;     /* above the order of each of those */
+    struct list ties;  /* positions whose owner stands elsewhere too, in no order, by `in_ties` */
+    size_t in_graph;   /* positions of requests that are in the graph */
+    int64_t graph_end; /* above the order of each of those */
     struct link in_waited; /* of the graph's `waited`, while there are any */
     struct waitqueueSeen seen;
 };
 
-/* Puts `place` at the end, for `request`, which must outlive its stay. */
-void waitqueueAdd(struct waitqueue *queue, struct place *place, struct request *request);
+/* Puts `position` at the end, for `request`, which must outlive its stay. */
+void waitqueueAdd(struct waitqueue *queue, struct position *position, struct request *request);
 
-/* Puts `place` at the head, for an upgrade. */
-void waitqueueAddFirst(struct waitqueue *queue, struct place *place, struct request *request);
+/* Puts `position` at the head, for an upgrade. */
+void waitqueueAddFirst(struct waitqueue *queue, struct position *position, struct request *request);
 
-/* Takes the place out of its queue. */
-void waitqueueRemove(struct place *place);
+/* Takes the position out of its queue. */
+void waitqueueRemove(struct position *position);
 
-/* Moves a place that stands in its queue to the head of it: its owner has come by a hold, so what
+/* Moves a position that stands in its queue to the head of it: its owner has come by a hold, so what
  * it waits for has become an upgrade. */
-void waitqueueMoveFirst(struct place *place);
+void waitqueueMoveFirst(struct position *position);
 
-/* `place`, which stands in no queue, takes the place of `old`, which then stands in none. */
-void waitqueueTakeOver(struct place *old, struct place *place, struct request *request);
+/* `position`, which stands in no queue, takes the place of `old`, which then stands in none. */
+void waitqueueTakeOver(struct position *old, struct position *position, struct request *request);
 
-/* The place at the head, or NULL. */
-struct place *waitqueueFirst(const struct waitqueue *queue);
+/* The position at the head, or NULL. */
+struct position *waitqueueFirst(const struct waitqueue *queue);
 
-/* The place behind this one, or NULL. */
-struct place *waitqueueNext(const struct place *place);
+/* The position behind this one, or NULL. */
+struct position *waitqueueNext(const struct position *position);
 
-/* The last place here that excludes readers; the one of that kind before this one; or NULL. */
-struct place *waitqueueLastWriter(const struct waitqueue *queue);
-struct place *waitqueueWriterBefore(const struct place *place);
+/* The last position here that excludes readers; the one of that kind before this one; or NULL. */
+struct position *waitqueueLastWriter(const struct waitqueue *queue);
+struct position *waitqueueWriterBefore(const struct position *position);
 
-/* A place of the request, in whatever queue; another one; or NULL. */
-struct place *waitqueueFirstOf(const struct request *request);
-struct place *waitqueueNextOf(const struct place *place);
+/* A position of the request, in whatever queue; another one; or NULL. */
+struct position *waitqueueFirstOf(const struct request *request);
+struct position *waitqueueNextOf(const struct position *position);
 
-/* A place of this owner, or NULL. An owner may have several, on several connections. */
-struct place *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length);
+/* A position of this owner, or NULL. An owner may have several, on several connections. */
+struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length);
 
-/* Another place of the same owner in the same queue, or NULL after the last. */
-struct place *waitqueueNextOfOwner(const struct place *place);
+/* Another position of the same owner in the same queue, or NULL after the last. */
+struct position *waitqueueNextOfOwner(const struct position *position);
 
 /* Whether the newcomer has to stand behind (rule 3). An ordered one: when anybody other than its
  * owner waits here for a mode that conflicts with its own. A plain one: when anybody else waits for

@@ -2,7 +2,7 @@
  *
  * The search goes breadth first, twice: as far as holders lead, then along the ties of all that has
  * been reached. It starts from what the asker waits for with its new request; and from what it has
- * waited for before only if others begin to wait for it with this place: other circles through
+ * waited for before only if others begin to wait for it with this position: other cycles through
  * those waits would have been refused when they began.
  */
 #include "core/waitsearch.h"
@@ -26,7 +26,7 @@ struct waitsearch {
 };
 
 static bool goesOn(const struct waitsearch *search) {
-    return search->result == WAITSEARCH_NO_CIRCLE && search->waited_for.answer != WAITEDFOR_NOBODY;
+    return search->result == WAITSEARCH_NO_CYCLE && search->waited_for.answer != WAITEDFOR_NOBODY;
 }
 
 static bool isAsker(const struct waitsearch *search, const char *owner, size_t length) {
@@ -86,7 +86,7 @@ static struct request *reach(struct waitsearch *search, const char *owner, size_
     }
     bool is_asker = isAsker(search, owner, length);
     if (is_asker && search->at.from != 0) {
-        search->result = WAITSEARCH_CIRCLE;
+        search->result = WAITSEARCH_CYCLE;
     }
     struct request *first = waitgraphFirstOf(search->graph, owner, length);
     if (first && !is_asker && first->reached_in != search->graph->searches) {
@@ -100,11 +100,11 @@ void waitsearchReach(struct waitsearch *search, const char *owner, size_t length
     reach(search, owner, length);
 }
 
-/* Where the owner of this request stands, whose own place is at `order`. Of several only the first
+/* Where the owner of this request stands, whose own position is at `order`. Of several only the first
  * counts: once it has the lock there, the others are re-entries (rule 2). */
 static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *queue,
                           const struct request *request, int64_t order) {
-    const struct place *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
+    const struct position *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
     while (own) {
         bool counts = own->request != request && waitgraphHas(own->request);
         order = counts && own->order < order ? own->order : order;
@@ -126,16 +126,16 @@ static bool wasReached(const struct waitsearch *search, const struct request *re
 }
 
 /* Whoever has a tie here that conflicts with a request for `mode`, and stands before this order:
- * with that place or with an earlier one, after which it is a re-entry. From the youngest tie on,
+ * with that position or with an earlier one, after which it is a re-entry. From the youngest tie on,
  * which has most of the others ahead of it: what is seen from there need not be seen again. */
 static void reachTies(struct waitsearch *search, enum lockMode mode, int64_t order) {
     search->at.behind = true;
-    for (struct place *place = waitgraphLastTie(search->at.queue); place && goesOn(search);
-         place = waitgraphTieBefore(place)) {
-        const struct request *request = place->request;
+    for (struct position *position = waitgraphLastTie(search->at.queue); position && goesOn(search);
+         position = waitgraphTieBefore(position)) {
+        const struct request *request = position->request;
         if (rulesConflict(mode, request->mode) && !wasReached(search, request) &&
-            (place->order < order ||
-             firstOrder(search, search->at.queue, request, place->order) < order)) {
+            (position->order < order ||
+             firstOrder(search, search->at.queue, request, position->order) < order)) {
             waitsearchReach(search, request->owner, request->owner_length);
         } else {
             takeStep(search);
@@ -145,7 +145,7 @@ static void reachTies(struct waitsearch *search, enum lockMode mode, int64_t ord
 
 /* A reader that stands at this order waits also for the writers ahead that wait nowhere else: the
  * other readers, who hold the lock or stand ahead, are in their way although not in its own. The
- * last of those writers leads wherever any of them does; but for one whose owner has a place further
+ * last of those writers leads wherever any of them does; but for one whose owner has a position further
  * ahead, where it counts as standing. A writer need not ask: whatever is in the way of one ahead is
  * in its own. */
 static void reachLastWriter(struct waitsearch *search, enum lockMode mode, int64_t order) {
@@ -153,11 +153,11 @@ static void reachLastWriter(struct waitsearch *search, enum lockMode mode, int64
         return;
     }
     search->at.behind = true;
-    for (struct place *place = waitqueueLastWriter(search->at.queue); place && goesOn(search);
-         place = waitqueueWriterBefore(place)) {
-        if (place->order < order && !place->is_tie && waitgraphHas(place->request)) {
-            waitsearchReach(search, place->request->owner, place->request->owner_length);
-            if (mapIsAlone(&place->by_owner)) {
+    for (struct position *position = waitqueueLastWriter(search->at.queue);
+         position && goesOn(search); position = waitqueueWriterBefore(position)) {
+        if (position->order < order && !position->is_tie && waitgraphHas(position->request)) {
+            waitsearchReach(search, position->request->owner, position->request->owner_length);
+            if (mapIsAlone(&position->by_owner)) {
                 return;
             }
         }
@@ -168,7 +168,7 @@ static void reachLastWriter(struct waitsearch *search, enum lockMode mode, int64
 /* Whoever stands before this order and leads to somebody whom the holders do not lead to. */
 static void reachThoseAhead(struct waitsearch *search, enum lockMode mode, int64_t order) {
     askFirst(search, search->at.queue->ties.length);
-    if (goesOn(search)) { /* or `behind` would not be as it was when the circle was found */
+    if (goesOn(search)) { /* or `behind` would not be as it was when the cycle was found */
         reachTies(search, mode, order);
     }
     if (goesOn(search)) {
@@ -200,12 +200,12 @@ void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t l
 /* A request for several keys waits for nobody where its owner is the one that holds the lock. */
 static bool isHeldByOwner(const struct waitsearch *search, const struct waitqueue *queue,
                           const struct request *request) {
-    return request->discipline == JOINT &&
+    return request->discipline == MULTIKEY &&
            queue->seen.alone == waitpathRequest(&search->path, search->at.from);
 }
 
 /* The asker, if it is before this order here: as an upgrade is, a fair request in its owner's old
- * place, a request whose owner waits here already. */
+ * position, a request whose owner waits here already. */
 static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
     if (goesOn(search) && seenIn(search, search->at.queue)->asker < order &&
         rulesConflict(mode, search->asker->mode)) {
@@ -216,29 +216,29 @@ static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t or
 
 /* Who holds the lock that the asker wants. That is not noted as seen: the asker's own hold is not in
  * its way, but in that of others. */
-static void askerHolders(struct waitsearch *search, struct place *place) {
-    struct waitqueueSeen *seen = seenIn(search, place->queue);
-    int64_t order = waitgraphIsLast(place) ? INT64_MAX : place->order;
-    order = firstOrder(search, place->queue, search->asker, order);
-    search->at.queue = place->queue;
+static void askerHolders(struct waitsearch *search, struct position *position) {
+    struct waitqueueSeen *seen = seenIn(search, position->queue);
+    int64_t order = waitgraphIsLast(position) ? INT64_MAX : position->order;
+    order = firstOrder(search, position->queue, search->asker, order);
+    search->at.queue = position->queue;
     reachHolders(search, search->asker->mode);
-    if (!isHeldByOwner(search, place->queue, search->asker)) {
+    if (!isHeldByOwner(search, position->queue, search->asker)) {
         seen->asker = order;
         search->goes_ahead |= order != INT64_MAX;
     }
 }
 
-static void askerTies(struct waitsearch *search, struct place *place) {
-    struct waitqueueSeen *seen = seenIn(search, place->queue);
-    bool is_first = waitqueueFirst(place->queue) == place;
-    search->at.queue = place->queue;
-    if (!is_first && !isHeldByOwner(search, place->queue, search->asker)) {
+static void askerTies(struct waitsearch *search, struct position *position) {
+    struct waitqueueSeen *seen = seenIn(search, position->queue);
+    bool is_first = waitqueueFirst(position->queue) == position;
+    search->at.queue = position->queue;
+    if (!is_first && !isHeldByOwner(search, position->queue, search->asker)) {
         seen->before[search->asker->mode] = seen->asker;
         reachThoseAhead(search, search->asker->mode, seen->asker);
     }
 }
 
-/* Whether this owner's places here were looked from in this mode, all at once, and notes that they
+/* Whether this owner's positions here were looked from in this mode, all at once, and notes that they
  * are now. An owner may wait here on thousands of connections. */
 static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen *seen,
                           enum lockMode mode) {
@@ -252,36 +252,37 @@ static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen 
     return was;
 }
 
-/* Who holds what the owner that stands here wants. For the asker, here and in placeTies, nothing is
- * noted as seen: its own holds and places are not in its way, but in that of others. */
-static void placeHolders(struct waitsearch *search, struct place *place) {
-    enum lockMode mode = place->request->mode;
-    struct waitqueueSeen *seen = seenIn(search, place->queue);
+/* Who holds what the owner that stands here wants. For the asker, here and in positionTies, nothing is
+ * noted as seen: its own holds and positions are not in its way, but in that of others. */
+static void positionHolders(struct waitsearch *search, struct position *position) {
+    enum lockMode mode = position->request->mode;
+    struct waitqueueSeen *seen = seenIn(search, position->queue);
     if (!seen->holders[mode]) {
         seen->holders[mode] = search->at.from != 0;
-        search->at.queue = place->queue;
+        search->at.queue = position->queue;
         reachHolders(search, mode);
     }
 }
 
 /* Whoever else is in its way. */
-static void placeTies(struct waitsearch *search, struct place *place) {
-    enum lockMode mode = place->request->mode;
-    struct waitqueueSeen *seen = seenIn(search, place->queue);
+static void positionTies(struct waitsearch *search, struct position *position) {
+    enum lockMode mode = position->request->mode;
+    struct waitqueueSeen *seen = seenIn(search, position->queue);
     bool is_asker = search->at.from == 0;
-    search->at.queue = place->queue;
-    if (isHeldByOwner(search, place->queue, place->request)) {
-        takeStep(search); /* as any other of the owner's places is, among the ties of its queue */
+    search->at.queue = position->queue;
+    if (isHeldByOwner(search, position->queue, position->request)) {
+        takeStep(
+            search); /* as any other of the owner's positions is, among the ties of its queue */
         return;
     }
-    bool holders_are_all = place->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
+    bool holders_are_all = position->queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
                            seen->asker == INT64_MAX;
     if (wasLookedFrom(search, seen, mode) || holders_are_all) {
         return;
     }
-    int64_t order = firstOrder(search, place->queue, place->request, place->order);
+    int64_t order = firstOrder(search, position->queue, position->request, position->order);
     if (is_asker && seen->asker < order) {
-        order = seen->asker; /* its new place is the first */
+        order = seen->asker; /* its new position is the first */
     }
     reachAsker(search, mode, order);
     if (order > seen->before[mode]) {
@@ -290,12 +291,12 @@ static void placeTies(struct waitsearch *search, struct place *place) {
     }
 }
 
-typedef void (*lookAt)(struct waitsearch *search, struct place *place);
+typedef void (*lookAt)(struct waitsearch *search, struct position *position);
 
 static void lookFromRequest(struct waitsearch *search, const struct request *request, lookAt look) {
-    for (struct place *place = waitqueueFirstOf(request); place && goesOn(search);
-         place = waitqueueNextOf(place)) {
-        look(search, place);
+    for (struct position *position = waitqueueFirstOf(request); position && goesOn(search);
+         position = waitqueueNextOf(position)) {
+        look(search, position);
     }
 }
 
@@ -313,7 +314,7 @@ static void lookForHolders(struct waitsearch *search, size_t from) {
         lookFromRequest(search, search->asker, askerHolders);
     }
     if (from != 0 || search->goes_ahead) {
-        lookFromOwner(search, placeHolders);
+        lookFromOwner(search, positionHolders);
     }
 }
 
@@ -323,12 +324,12 @@ static void lookForTies(struct waitsearch *search, size_t from) {
         lookFromRequest(search, search->asker, askerTies);
     }
     if (from != 0 || search->goes_ahead) {
-        lookFromOwner(search, placeTies);
+        lookFromOwner(search, positionTies);
     }
 }
 
 static void lookAround(struct waitsearch *search) {
-    askFirst(search, 1 + search->asker->places.length);
+    askFirst(search, 1 + search->asker->positions.length);
     size_t held = 0, tied = 0;
     while (goesOn(search) && tied < search->path.count) {
         if (held < search->path.count) {
@@ -341,10 +342,10 @@ static void lookAround(struct waitsearch *search) {
 
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
                                      const struct waitsearchAsked *asked, size_t *steps,
-                                     struct waitpathCircle **circle) {
+                                     struct waitpathCycle **cycle) {
     if (waitgraphAsksForNothingNew(graph, asker)) {
         *steps = 0;
-        return WAITSEARCH_NO_CIRCLE;
+        return WAITSEARCH_NO_CYCLE;
     }
     struct waitsearch search = {.graph = graph, .asker = asker, .asked = asked, .most = *steps};
     waitedforBegin(&search.waited_for, graph, asker, asked->is_holder, asked->context);
@@ -355,8 +356,8 @@ enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct reque
     struct request *tied = waitgraphTieAll(graph, asker->owner, asker->owner_length);
     waitpathBegin(&search.path, asker, own);
     lookAround(&search);
-    if (search.result == WAITSEARCH_CIRCLE) {
-        *circle = waitpathCircle(&search.path, &search.at);
+    if (search.result == WAITSEARCH_CYCLE) {
+        *cycle = waitpathCycle(&search.path, &search.at);
     }
     waitpathEnd(&search.path);
     waitgraphUntieAll(tied);

@@ -1,12 +1,12 @@
-/* Whether one more wait closes a circle (docs/design.md, "Circles").
+/* Whether one more wait closes a cycle (docs/design.md, "Cycles").
  *
  * The nodes are owners. An owner that waits in a queue waits for
  *   - every other owner whose hold of that lock conflicts with what it asks for, and
  *   - every other owner that stands ahead of it there and conflicts with it.
- * A circle of waits never ends by itself, and is closed by a new wait, but for the cases that
+ * A cycle of waits never ends by itself, and is closed by a new wait, but for the cases that
  * docs/design.md names: so one look is taken, a moment after a request has begun to wait.
  *
- * An owner with several places in a queue stands where the first of them is. One that waits for
+ * An owner with several positions in a queue stands where the first of them is. One that waits for
  * several keys waits for nobody in the queue of a key that it holds already.
  *
  * In each queue the search looks at the holders, the ties, and of all others at one at most: the
@@ -40,18 +40,18 @@ struct waitsearchAsked {
 };
 
 enum waitsearchResult {
-    WAITSEARCH_NO_CIRCLE,
-    WAITSEARCH_CIRCLE, /* `circle` tells it, the asker first */
+    WAITSEARCH_NO_CYCLE,
+    WAITSEARCH_CYCLE,  /* `cycle` tells it, the asker first */
     WAITSEARCH_GAVE_UP /* more than the given number of steps would have been needed */
 };
 
-/* Whether the wait of `asker` closes a circle: a newcomer, which stands in its queues. Takes no more
- * than `*steps` steps: to look at a holder, a tie, a place is one; for waitsearchEachRequest the
+/* Whether the wait of `asker` closes a cycle: a newcomer, which stands in its queues. Takes no more
+ * than `*steps` steps: to look at a holder, a tie, a position is one; for waitsearchEachRequest the
  * caller says. Sets `*steps` to how many it has taken, one for each lock that it has asked about
- * included; these are at most as many again. On WAITSEARCH_CIRCLE `*circle` is the caller's, to be freed with memFree. */
+ * included; these are at most as many again. On WAITSEARCH_CYCLE `*cycle` is the caller's, to be freed with memFree. */
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
                                      const struct waitsearchAsked *asked, size_t *steps,
-                                     struct waitpathCircle **circle);
+                                     struct waitpathCycle **cycle);
 
 /* Within `holders`, before that many steps at once: whether to take them. If not, `holders` returns
  * without having told anybody, and is called again unless the search is over by then. */

@@ -1,17 +1,17 @@
 /* See acquire.h. Rule numbers are those of docs/design.md. */
 #include "grant/acquire.h"
 
-#include "waits/deadlock.h"
-#include "waits/events.h"
-#include "waits/fairness.h"
+#include "grant/pass.h"
+#include "grant/queueing.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
 #include "keys/holds.h"
 #include "keys/keynames.h"
-#include "grant/pass.h"
-#include "grant/queueing.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "waits/deadlock.h"
+#include "waits/events.h"
+#include "waits/fairness.h"
 #include "waits/waiters.h"
 
 /* One request at work. */
@@ -19,7 +19,7 @@ struct acquiring {
     const struct acquireRequest *request;
     struct holds holds;
     struct lock *lock;   /* NULL while nobody waits */
-    struct waiter *own;  /* FAIR: the owner's own place in the queue, or NULL */
+    struct waiter *own;  /* FAIR: the owner's own position in the queue, or NULL */
     struct fairqueue fq; /* FAIR: open until the request is granted */
     bool fq_is_open;
 };
@@ -43,7 +43,7 @@ static enum grantResult take(struct acquiring *acquiring, enum verdict verdict,
     return GRANT_DONE;
 }
 
-/* Takes a free lock. An owner has one place in the fair queue: this request has taken it over, so a
+/* Takes a free lock. An owner has one position in the fair queue: this request has taken it over, so a
  * client that waits there gets null. */
 static enum grantResult takeFree(struct acquiring *acquiring, struct grantOutcome *outcome) {
     if (acquiring->own) {
@@ -84,7 +84,7 @@ static bool mustStandBehind(const struct acquiring *acquiring) {
         return false;
     }
     if (acquiring->own) {
-        return waitqueueFirst(&lock->queue) != &acquiring->own->standings[0].place;
+        return waitqueueFirst(&lock->queue) != &acquiring->own->standings[0].position;
     }
     struct request newcomer = {.mode = request->take.mode, .discipline = request->discipline};
     newcomer.owner = RedisModule_StringPtrLen(request->take.owner, &newcomer.owner_length);
@@ -97,20 +97,20 @@ static enum grantResult waitsForItself(struct acquiring *acquiring, struct grant
     if (!queueingMayWait(acquiring->holds.ctx, request->block_ms)) {
         return GRANT_BUSY;
     }
-    outcome->circle = deadlockOfOne(acquiring->holds.ctx, request->name, request->take.owner);
+    outcome->cycle = deadlockOfOne(acquiring->holds.ctx, request->name, request->take.owner);
     return GRANT_DEADLOCK;
 }
 
 /* Another reader of this lock that waits to write, or NULL. It stands at the head (rule 2). */
 static struct waiter *otherUpgrade(struct acquiring *acquiring) {
     struct lock *lock = acquiring->lock;
-    struct place *head = lock ? waitqueueFirst(&lock->queue) : NULL;
+    struct position *head = lock ? waitqueueFirst(&lock->queue) : NULL;
     if (!head) {
         return NULL;
     }
     struct holdsView view;
-    holdsSeenBy(&acquiring->holds, waitersOfPlace(head)->owner, &view);
-    return rulesOwnsAny(&view) ? waitersOfPlace(head) : NULL;
+    holdsSeenBy(&acquiring->holds, waitersOfPosition(head)->owner, &view);
+    return rulesOwnsAny(&view) ? waitersOfPosition(head) : NULL;
 }
 
 /* A reader wants to write while others read. Of two the second is refused: each would wait for the
@@ -121,7 +121,7 @@ static enum grantResult upgrade(struct acquiring *acquiring, struct grantOutcome
     struct waiter *other = otherUpgrade(acquiring);
     bool is_own = other && RedisModule_StringCompare(other->owner, request->take.owner) == 0;
     if (other && !is_own && queueingMayWait(ctx, request->block_ms)) {
-        outcome->circle = deadlockOfTwo(ctx, request->name, request->take.owner, other->owner);
+        outcome->cycle = deadlockOfTwo(ctx, request->name, request->take.owner, other->owner);
         return GRANT_DEADLOCK;
     }
     return beginToWait(acquiring, true);
@@ -190,7 +190,7 @@ static bool lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx) {
             return false;
         }
     } else if (request->now_ms < fairqueueRestoredEnd()) {
-        /* Places from an earlier life stand before whoever comes now, and one may be this owner's.
+        /* Positions from an earlier life stand before whoever comes now, and one may be this owner's.
          */
         fairnessLoad(ctx, request->name, request->now_ms);
     }

@@ -7,10 +7,10 @@
 
 #include <stdint.h>
 
-#include "grant/grantresult.h"
-#include "redismodule.h"
-#include "grant/take.h"
 #include "core/waitqueue.h"
+#include "grant/grantresult.h"
+#include "grant/take.h"
+#include "redismodule.h"
 
 struct acquireRequest {
     RedisModuleString *name;

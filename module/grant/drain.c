@@ -4,49 +4,49 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/alarm.h"
-#include "waits/contended.h"
-#include "waits/deadlock.h"
-#include "server/failpoint.h"
 #include "grant/grant.h"
 #include "grant/lockcheck.h"
 #include "grant/pass.h"
 #include "grant/redirect.h"
+#include "server/alarm.h"
+#include "server/failpoint.h"
 #include "server/server.h"
 #include "server/turn.h"
-#include "waits/untold.h"
+#include "waits/contended.h"
+#include "waits/deadlock.h"
+#include "waits/inflight.h"
 #include "waits/waiters.h"
 
 /* Nothing announces the end of a pause, of a load or of a refusal: we ask again after this long. */
 #define RETRY_MS 20
 
-static enum giveBack whichOf(enum lockMode mode) {
+static enum releaseWhich whichOf(enum lockMode mode) {
     switch (mode) {
     case MODE_READ:
-        return GIVE_BACK_READ;
+        return RELEASE_READ;
     case MODE_WRITE:
-        return GIVE_BACK_WRITE;
+        return RELEASE_WRITE;
     case MODE_EXCLUSIVE:
     case MODE_COUNT:
         break;
     }
-    return GIVE_BACK_ONLY_MODE;
+    return RELEASE_ONLY_MODE;
 }
 
 /* First off the record: the lock may go on to another wait of the same owner, which takes it anew. */
-static void giveBack(RedisModuleCtx *ctx, struct untold *lost, size_t index, int64_t now_ms) {
+static void releaseHolds(RedisModuleCtx *ctx, struct inflight *lost, size_t index, int64_t now_ms) {
     struct grantOutcome outcome = {0};
-    RedisModuleString *name = untoldTakeName(lost, index);
+    RedisModuleString *name = inflightTakeName(lost, index);
     grantRelease(ctx, name, lost->owner, whichOf(lost->mode), now_ms, &outcome);
     RedisModule_FreeString(NULL, name);
 }
 
 /* Returns false if the server would refuse the write now. */
-static bool giveBackOrPostpone(RedisModuleCtx *ctx, struct untold *lost, size_t index,
-                               int64_t now_ms) {
+static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflight *lost, size_t index,
+                              int64_t now_ms) {
     switch (serverConsentTo(ctx, lost->names[index])) {
     case SERVER_ACCEPTS:
-        giveBack(ctx, lost, index, now_ms);
+        releaseHolds(ctx, lost, index, now_ms);
         return true;
     case SERVER_NOT_OURS:
         return true;
@@ -56,41 +56,41 @@ static bool giveBackOrPostpone(RedisModuleCtx *ctx, struct untold *lost, size_t 
     return false;
 }
 
-enum backProgress { BACK_DONE, BACK_CUT, BACK_REFUSED };
+enum releaseProgress { RELEASE_DONE, RELEASE_CUT, RELEASE_REFUSED };
 
-/* Of a grant of several locks, those that have been given back are off its record. */
-static enum backProgress giveAllBack(RedisModuleCtx *ctx, struct untold *lost, int64_t now_ms) {
+/* Of a grant of several locks, those that have been released are off its record. */
+static enum releaseProgress releaseAll(RedisModuleCtx *ctx, struct inflight *lost, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lost->db);
     for (size_t i = 0; i < lost->name_count; i++) {
-        if (lost->names[i] && !giveBackOrPostpone(ctx, lost, i, now_ms)) {
-            return BACK_REFUSED;
+        if (lost->names[i] && !releaseOrPostpone(ctx, lost, i, now_ms)) {
+            return RELEASE_REFUSED;
         }
         /* Unseen: after the last one it would cost a turn more, and nothing else. */
         if (turnIsOver() && i + 1 < lost->name_count) {
-            return BACK_CUT;
+            return RELEASE_CUT;
         }
     }
-    untoldFree(lost);
-    return BACK_DONE;
+    inflightFree(lost);
+    return RELEASE_DONE;
 }
 
-/* Clients died between the grant and their answer: their holds go back, and on (rule 5). */
-static void giveLostGrantsBack(RedisModuleCtx *ctx, int64_t now_ms) {
-    enum backProgress progress = BACK_DONE;
-    struct untold *lost;
-    while (progress == BACK_DONE && (lost = untoldFirstLost()) && !turnIsOver()) {
-        progress = giveAllBack(ctx, lost, now_ms);
+/* Clients died between the grant and their answer: their holds are released, and handed on (rule 5). */
+static void releaseLostGrants(RedisModuleCtx *ctx, int64_t now_ms) {
+    enum releaseProgress progress = RELEASE_DONE;
+    struct inflight *lost;
+    while (progress == RELEASE_DONE && (lost = inflightFirstLost()) && !turnIsOver()) {
+        progress = releaseAll(ctx, lost, now_ms);
     }
-    if (untoldFirstLost()) {
-        alarmSet(ctx, progress == BACK_REFUSED ? RETRY_MS : 0);
+    if (inflightFirstLost()) {
+        alarmSet(ctx, progress == RELEASE_REFUSED ? RETRY_MS : 0);
     }
 }
 
 /* On a replica they are the master's business. */
 static void forgetLostGrants(void) {
-    struct untold *lost;
-    while ((lost = untoldFirstLost())) {
-        untoldFree(lost);
+    struct inflight *lost;
+    while ((lost = inflightFirstLost())) {
+        inflightFree(lost);
     }
 }
 
@@ -124,13 +124,13 @@ static void workDueLocks(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
-/* Whether its wait closes a circle: then it ends, as one that was cancelled. */
+/* Whether its wait closes a cycle: then it ends, as one that was cancelled. */
 static void searchFrom(RedisModuleCtx *ctx, struct waiter *newcomer, int64_t now_ms) {
     RedisModule_SelectDb(ctx, newcomer->db);
-    RedisModuleString *circle = deadlockFind(ctx, newcomer, now_ms);
+    RedisModuleString *cycle = deadlockFind(ctx, newcomer, now_ms);
     RedisModule_SelectDb(ctx, newcomer->db);
-    if (circle) {
-        waitersEndDeadlock(ctx, newcomer, circle);
+    if (cycle) {
+        waitersEndDeadlock(ctx, newcomer, cycle);
     } else {
         waitersSearched(newcomer);
     }
@@ -141,7 +141,7 @@ static void setAlarmFor(RedisModuleCtx *ctx, const struct waiter *newcomer, uint
     alarmSet(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
 }
 
-/* In order of arrival, so that of those in a circle it is the last that is refused. From one at least
+/* In order of arrival, so that of those in a cycle it is the last that is refused. From one at least
  * in each turn, however much else there is to do. A search costs some µs as a rule, and never more
  * than some 10 ms. */
 static void searchFromNewcomers(RedisModuleCtx *ctx, int64_t now_ms) {
@@ -157,7 +157,7 @@ static void searchFromNewcomers(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
-/* We have become a replica: whoever waited has been answered by the server, and places that are
+/* We have become a replica: whoever waited has been answered by the server, and positions that are
  * kept for owners are the master's to keep now. The new role has made every lock due. */
 static void forgetWaits(RedisModuleCtx *ctx) {
     struct lock *lock;
@@ -174,7 +174,7 @@ static void work(RedisModuleCtx *ctx) {
     (void)failpoint(FAILPOINT_DRAIN_BEGUN);
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:
-        giveLostGrantsBack(ctx, now_ms);
+        releaseLostGrants(ctx, now_ms);
         workDueLocks(ctx, now_ms);
         /* After the passes, which may grant what a newcomer waits for. A wait that ends here makes
          * its locks due, and so sets the alarm again. */

@@ -1,7 +1,7 @@
 /* Working off what has been noted: due locks, grants whose clients died, and waits that are to be
  * searched from.
  *
- * Runs from the alarm's timer, the only place outside a client's command where the module writes.
+ * Runs from the alarm's timer, the only position outside a client's command where the module writes.
  */
 #ifndef LOCK_DRAIN_H
 #define LOCK_DRAIN_H

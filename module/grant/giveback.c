@@ -1,20 +1,20 @@
 /* See giveback.h. */
 #include "grant/giveback.h"
 
+#include "grant/take.h"
 #include "server/effects.h"
 #include "server/failpoint.h"
-#include "waits/sessions.h"
 #include "server/stats.h"
-#include "grant/take.h"
+#include "waits/sessions.h"
 
-enum grantResult givebackMode(struct holds *holds, RedisModuleString *owner, enum giveBack which,
-                              enum lockMode *mode) {
+enum grantResult givebackMode(struct holds *holds, RedisModuleString *owner,
+                              enum releaseWhich which, enum lockMode *mode) {
     enum grantResult checked = takeCheckKey(holds);
     if (checked != GRANT_DONE) {
         return checked;
     }
-    if (which != GIVE_BACK_ONLY_MODE) {
-        *mode = which == GIVE_BACK_READ ? MODE_READ : MODE_WRITE;
+    if (which != RELEASE_ONLY_MODE) {
+        *mode = which == RELEASE_READ ? MODE_READ : MODE_WRITE;
         return GRANT_DONE;
     }
     *mode = MODE_EXCLUSIVE;
@@ -45,15 +45,15 @@ static void unbindIfGone(struct holds *holds, RedisModuleString *owner) {
 }
 
 int64_t givebackHold(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
-    (void)failpoint(FAILPOINT_GIVEBACK_BEGUN);
-    int64_t left = holdsGiveBack(holds, owner, mode);
+    (void)failpoint(FAILPOINT_RELEASE_BEGUN);
+    int64_t left = holdsRelease(holds, owner, mode);
     if (left >= 0) {
         statsCount(STATS_RELEASES);
     }
     if (left == 0) {
         unbindIfGone(holds, owner);
         effectsEvent(holds->ctx, holds->name, "lock.released");
-        (void)failpoint(FAILPOINT_GIVEBACK_DONE);
+        (void)failpoint(FAILPOINT_RELEASE_DONE);
     }
     return left;
 }

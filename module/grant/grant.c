@@ -1,18 +1,18 @@
 /* See grant.h. Rule numbers are those of docs/design.md. */
 #include "grant/grant.h"
 
-#include "server/alarm.h"
-#include "server/effects.h"
-#include "waits/events.h"
-#include "waits/fairness.h"
-#include "keys/holds.h"
-#include "keys/keynames.h"
 #include "core/mem.h"
 #include "grant/pass.h"
-#include "server/server.h"
-#include "waits/sessions.h"
-#include "server/stats.h"
 #include "grant/take.h"
+#include "keys/holds.h"
+#include "keys/keynames.h"
+#include "server/alarm.h"
+#include "server/effects.h"
+#include "server/server.h"
+#include "server/stats.h"
+#include "waits/events.h"
+#include "waits/fairness.h"
+#include "waits/sessions.h"
 #include "waits/waiters.h"
 
 static struct lock *findContended(RedisModuleCtx *ctx, RedisModuleString *name) {
@@ -20,7 +20,7 @@ static struct lock *findContended(RedisModuleCtx *ctx, RedisModuleString *name) 
 }
 
 static enum grantResult releaseIn(struct holds *holds, RedisModuleString *owner,
-                                  enum giveBack which, struct grantOutcome *outcome) {
+                                  enum releaseWhich which, struct grantOutcome *outcome) {
     enum lockMode mode;
     enum grantResult chosen = givebackMode(holds, owner, which, &mode);
     if (chosen != GRANT_DONE) {
@@ -34,7 +34,7 @@ static enum grantResult releaseIn(struct holds *holds, RedisModuleString *owner,
 }
 
 enum grantResult grantRelease(RedisModuleCtx *ctx, RedisModuleString *name,
-                              RedisModuleString *owner, enum giveBack which, int64_t now_ms,
+                              RedisModuleString *owner, enum releaseWhich which, int64_t now_ms,
                               struct grantOutcome *outcome) {
     struct holds holds;
     holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
@@ -119,12 +119,12 @@ enum grantResult grantForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_
 
 /* Takes into use every lock in whose queue these waits of the owner, which begin with `first`, stand:
  * a wait for several keys in others too. Returns how many they are. */
-static size_t useLocksOf(struct place *first, struct lock **locks) {
+static size_t useLocksOf(struct position *first, struct lock **locks) {
     size_t count = 0;
-    for (struct place *place = first; place; place = waitqueueNextOfOwner(place)) {
-        struct waiter *waiter = waitersOfPlace(place);
+    for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {
+        struct waiter *waiter = waitersOfPosition(position);
         for (size_t i = 0; i < waiter->standing_count; i++) {
-            struct lock *lock = contendedOfPlace(&waiter->standings[i].place);
+            struct lock *lock = contendedOfPosition(&waiter->standings[i].position);
             if (!lock->in_use) {
                 contendedUse(lock);
                 locks[count++] = lock;
@@ -134,12 +134,12 @@ static size_t useLocksOf(struct place *first, struct lock **locks) {
     return count;
 }
 
-static void endAll(RedisModuleCtx *ctx, struct place *first) {
-    struct place *next;
-    for (struct place *place = first; place; place = next) {
-        next = waitqueueNextOfOwner(place);
+static void endAll(RedisModuleCtx *ctx, struct position *first) {
+    struct position *next;
+    for (struct position *position = first; position; position = next) {
+        next = waitqueueNextOfOwner(position);
         statsCount(STATS_CANCELLED);
-        waitersEnd(ctx, waitersOfPlace(place), WAITERS_CANCELLED);
+        waitersEnd(ctx, waitersOfPosition(position), WAITERS_CANCELLED);
     }
 }
 
@@ -158,10 +158,10 @@ static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
 }
 
 /* Ends the owner's waits, `first` and those behind it, and hands on what they kept from others. */
-static void cancel(RedisModuleCtx *ctx, struct place *first, int64_t now_ms) {
+static void cancel(RedisModuleCtx *ctx, struct position *first, int64_t now_ms) {
     size_t room = 0;
-    for (struct place *place = first; place; place = waitqueueNextOfOwner(place)) {
-        room += waitersOfPlace(place)->standing_count;
+    for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {
+        room += waitersOfPosition(position)->standing_count;
     }
     struct lock *one = NULL;
     struct lock **locks = room > 1 ? memAlloc(room * sizeof(struct lock *)) : &one;
@@ -175,8 +175,8 @@ static void cancel(RedisModuleCtx *ctx, struct place *first, int64_t now_ms) {
     }
 }
 
-static struct place *findPlace(RedisModuleCtx *ctx, RedisModuleString *name,
-                               RedisModuleString *owner) {
+static struct position *findPosition(RedisModuleCtx *ctx, RedisModuleString *name,
+                                     RedisModuleString *owner) {
     struct lock *lock = findContended(ctx, name);
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
@@ -184,22 +184,22 @@ static struct place *findPlace(RedisModuleCtx *ctx, RedisModuleString *name,
 }
 
 /* Whether keys say nothing of these waits of an owner, which begin with `first`. */
-static bool areInMemoryOnly(struct place *first) {
-    struct place *place = first;
-    while (place && place->request->discipline != FAIR) {
-        place = waitqueueNextOfOwner(place);
+static bool areInMemoryOnly(struct position *first) {
+    struct position *position = first;
+    while (position && position->request->discipline != FAIR) {
+        position = waitqueueNextOfOwner(position);
     }
-    return first && !place;
+    return first && !position;
 }
 
 enum grantResult grantCancel(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                              int64_t now_ms, struct grantOutcome *outcome) {
     if (keynamesSidesAreHere(ctx, name)) {
-        fairnessLoad(ctx, name, now_ms); /* the place may be one from an earlier life */
-    } else if (!areInMemoryOnly(findPlace(ctx, name, owner))) {
+        fairnessLoad(ctx, name, now_ms); /* the position may be one from an earlier life */
+    } else if (!areInMemoryOnly(findPosition(ctx, name, owner))) {
         return GRANT_TRY_AGAIN;
     }
-    struct place *first = findPlace(ctx, name, owner);
+    struct position *first = findPosition(ctx, name, owner);
     if (first) {
         cancel(ctx, first, now_ms);
         outcome->count = 1;

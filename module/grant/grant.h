@@ -1,4 +1,4 @@
-/* What commands do with one lock that is held or waited for: give back, renew, force, cancel.
+/* What commands do with one lock that is held or waited for: release, renew, force, cancel.
  *
  * All functions work in the selected database of `ctx` and with the time `now_ms` that the caller
  * read once.
@@ -12,10 +12,10 @@
 #include "grant/grantresult.h"
 #include "redismodule.h"
 
-/* Gives one hold back and hands the lock on. GRANT_DONE (`count`: holds left in its mode),
+/* Releases one hold and hands the lock on. GRANT_DONE (`count`: holds left in its mode),
  * GRANT_NOT_HELD, GRANT_BOTH_MODES or GRANT_WRONG_TYPE. */
 enum grantResult grantRelease(RedisModuleCtx *ctx, RedisModuleString *name,
-                              RedisModuleString *owner, enum giveBack which, int64_t now_ms,
+                              RedisModuleString *owner, enum releaseWhich which, int64_t now_ms,
                               struct grantOutcome *outcome);
 
 /* Whether the owner holds the lock, in whatever mode: GRANT_DONE, GRANT_NOT_HELD or

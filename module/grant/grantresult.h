@@ -1,4 +1,4 @@
-/* How an attempt to take, give back, renew or free a lock ends; outcome.c turns it into a reply. */
+/* How an attempt to take, release, renew or free a lock ends; outcome.c turns it into a reply. */
 #ifndef LOCK_GRANTRESULT_H
 #define LOCK_GRANTRESULT_H
 
@@ -15,14 +15,14 @@ enum grantResult {
     GRANT_TOO_MANY_HOLDS,
     GRANT_TOO_MANY_WAITERS,
     GRANT_NO_SIDE_KEYS, /* in a cluster: this name can have none in its slot */
-    GRANT_DEADLOCK,     /* the wait would never end; `circle` tells why */
+    GRANT_DEADLOCK,     /* the wait would never end; `cycle` tells why */
     GRANT_TRY_AGAIN,    /* in a cluster: the slot moves, and side keys with it, one by one */
-    GRANT_BOTH_MODES    /* the owner holds reads and writes, and has to say which to give back */
+    GRANT_BOTH_MODES    /* the owner holds reads and writes, and has to say which to release */
 };
 
 struct grantOutcome {
     int64_t count;
-    RedisModuleString *circle; /* of GRANT_DEADLOCK; free it with RedisModule_FreeString */
+    RedisModuleString *cycle; /* of GRANT_DEADLOCK; free it with RedisModule_FreeString */
 };
 
 #endif

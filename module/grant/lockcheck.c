@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "waits/answers.h"
-#include "keys/fence.h"
 #include "core/mem.h"
 #include "core/queuecheck.h"
+#include "keys/fence.h"
+#include "waits/answers.h"
+#include "waits/inflight.h"
 #include "waits/sessions.h"
-#include "waits/untold.h"
 #include "waits/waiters.h"
 
-/* Each pass earns the right to look at so many places; saved up to what ten of the longest queues
+/* Each pass earns the right to look at so many positions; saved up to what ten of the longest queues
  * of the tests cost. */
 #define EARNED 64
 #define MOST_SAVED 100000
@@ -31,31 +31,31 @@ static const char *nameOfMode(enum lockMode mode) {
     return names[mode];
 }
 
-static void logPlace(RedisModuleCtx *ctx, struct place *place) {
-    const struct request *request = place->request;
-    const struct waiter *waiter = waitersOfPlace(place);
+static void logPosition(RedisModuleCtx *ctx, struct position *position) {
+    const struct request *request = position->request;
+    const struct waiter *waiter = waitersOfPosition(position);
     RedisModule_Log(ctx, "warning",
-                    "  place %lld: owner %.*s, %s, discipline %d, client %llu%s, ticket %lld, "
+                    "  position %lld: owner %.*s, %s, discipline %d, client %llu%s, ticket %lld, "
                     "deadline %lld%s%s%s%s",
-                    (long long)place->order, (int)request->owner_length, request->owner,
+                    (long long)position->order, (int)request->owner_length, request->owner,
                     nameOfMode(request->mode), (int)request->discipline, waiter->client_id,
                     waiter->bc ? "" : " (gone)", (long long)waiter->ticket,
-                    (long long)waiter->deadline_ms, place->is_tie ? ", tie" : "",
+                    (long long)waiter->deadline_ms, position->is_tie ? ", tie" : "",
                     request->is_newcomer ? ", newcomer" : "", waiter->noted ? ", noted" : "",
                     waiter->over ? ", over" : "");
 }
 
 static void logLock(RedisModuleCtx *ctx, struct lock *lock) {
     RedisModule_Log(ctx, "warning",
-                    "lock %s in database %d: %zu places, notes %u%s%s%s, timer %s at %lld",
-                    RedisModule_StringPtrLen(lock->name, NULL), lock->db, lock->queue.places.length,
-                    lock->notes, lock->due ? ", due" : "", lock->is_cut ? ", cut" : "",
-                    lock->in_use ? ", in use" : "", lock->has_timer ? "set" : "not set",
-                    (long long)lock->timer_at_ms);
+                    "lock %s in database %d: %zu positions, notes %u%s%s%s, timer %s at %lld",
+                    RedisModule_StringPtrLen(lock->name, NULL), lock->db,
+                    lock->queue.positions.length, lock->notes, lock->due ? ", due" : "",
+                    lock->is_cut ? ", cut" : "", lock->in_use ? ", in use" : "",
+                    lock->has_timer ? "set" : "not set", (long long)lock->timer_at_ms);
     const size_t most = 20;
-    struct place *place = waitqueueFirst(&lock->queue);
-    for (size_t i = 0; place && i < most; i++, place = waitqueueNext(place)) {
-        logPlace(ctx, place);
+    struct position *position = waitqueueFirst(&lock->queue);
+    for (size_t i = 0; position && i < most; i++, position = waitqueueNext(position)) {
+        logPosition(ctx, position);
     }
 }
 
@@ -99,9 +99,9 @@ static const char *waiterFault(const struct waiter *waiter) {
                    : "a waiter that no search sees, nor is to be made from";
     }
     if (waiter->request.discipline != FAIR || waiter->deadline_ms == WAITERS_NO_DEADLINE) {
-        return "a place that is kept though it is not fair, or for ever";
+        return "a position that is kept though it is not fair, or for ever";
     }
-    return searched || waiter->request.is_newcomer ? "a kept place that waits" : NULL;
+    return searched || waiter->request.is_newcomer ? "a kept position that waits" : NULL;
 }
 
 static const char *lockFault(const struct lock *lock) {
@@ -114,10 +114,10 @@ static const char *lockFault(const struct lock *lock) {
 /* ---- memory and keys ---- */
 
 /* Invariant 2, of one waiter: who stands at the head, or holds the lock, does not fit. One for
- * several keys fits only where all of them do; joint.c knows. */
+ * several keys fits only where all of them do; multikey.c knows. */
 static const char *fitFault(struct holds *holds, const struct waiter *waiter, bool is_head) {
     struct holdsView view;
-    if (!waiter->bc || waiter->request.discipline == JOINT) {
+    if (!waiter->bc || waiter->request.discipline == MULTIKEY) {
         return NULL;
     }
     holdsSeenBy(holds, waiter->owner, &view);
@@ -129,7 +129,7 @@ static const char *fitFault(struct holds *holds, const struct waiter *waiter, bo
                                                                   : NULL;
 }
 
-/* Of places that have been read from the keys two may say the same, or what is no ticket, as a double
+/* Of positions that have been read from the keys two may say the same, or what is no ticket, as a double
  * does not tell it from others: somebody else has written there. */
 static const char *ticketFault(const struct waiter *waiter, const struct waiter **last_fair) {
     if (waiter->request.discipline != FAIR || waiter->ticket >= INT64_C(1) << 53) {
@@ -137,7 +137,7 @@ static const char *ticketFault(const struct waiter *waiter, const struct waiter 
     }
     bool is_in_order = !*last_fair || (*last_fair)->ticket <= waiter->ticket;
     *last_fair = waiter;
-    return is_in_order ? NULL : "tickets that are not in the order of places";
+    return is_in_order ? NULL : "tickets that are not in the order of positions";
 }
 
 /* Whether the key can be asked who holds it. */
@@ -145,16 +145,16 @@ static bool isReadable(const struct holds *holds) {
     return holds->shape != HOLDS_WRONG_TYPE && holds->shape != HOLDS_MOVING;
 }
 
-static const char *placesFault(struct holds *holds, struct lock *lock) {
+static const char *positionsFault(struct holds *holds, struct lock *lock) {
     bool was_passed = !lock->is_cut && isReadable(holds);
-    struct place *head = waitqueueFirst(&lock->queue);
+    struct position *head = waitqueueFirst(&lock->queue);
     const struct waiter *last_fair = NULL;
     const char *fault = NULL;
-    for (struct place *place = head; place && !fault; place = waitqueueNext(place)) {
-        const struct waiter *waiter = waitersOfPlace(place);
+    for (struct position *position = head; position && !fault; position = waitqueueNext(position)) {
+        const struct waiter *waiter = waitersOfPosition(position);
         fault = waiterFault(waiter);
         if (!fault && was_passed) {
-            fault = fitFault(holds, waiter, place == head);
+            fault = fitFault(holds, waiter, position == head);
         }
         if (!fault) {
             fault = ticketFault(waiter, &last_fair);
@@ -163,21 +163,21 @@ static const char *placesFault(struct holds *holds, struct lock *lock) {
     return fault;
 }
 
-static bool affords(size_t places) {
+static bool affords(size_t positions) {
     static size_t saved = EARNED;
-    bool enough = places <= saved;
-    saved -= enough ? places : 0;
+    bool enough = positions <= saved;
+    saved -= enough ? positions : 0;
     saved += saved < MOST_SAVED ? EARNED : 0;
     return enough;
 }
 
 void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms) {
-    if (!affords(lock->queue.places.length)) {
+    if (!affords(lock->queue.positions.length)) {
         return;
     }
     const char *fault = lockFault(lock);
     if (!fault) {
-        fault = placesFault(holds, lock);
+        fault = positionsFault(holds, lock);
     }
     bool late =
         !lock->has_timer || (lock->timer_at_ms > look_ms && lock->timer_at_ms > holds->now_ms);
@@ -219,6 +219,6 @@ void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum loc
 
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || waitersCount() > 0 || answersInFlight() > 0 ||
-                untoldCount() > 0 || sessionsCount() > 0;
+                inflightCount() > 0 || sessionsCount() > 0;
     RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0));
 }

@@ -8,14 +8,14 @@
 #ifndef LOCK_LOCKCHECK_H
 #define LOCK_LOCKCHECK_H
 
-#include "waits/contended.h"
 #include "keys/holds.h"
+#include "waits/contended.h"
 
 #ifdef CHECKED
 
 /* The pass over this lock is over, and its key is open still: memory is consistent with itself,
  * nobody who fits waits, and the next look at the lock comes no later than `look_ms`. A lock with
- * many places is looked at now and then only, so that checking costs each pass the same. */
+ * many positions is looked at now and then only, so that checking costs each pass the same. */
 void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms);
 
 /* The owner, who held nothing here, has just been given the lock in this mode: nobody else holds it

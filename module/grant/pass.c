@@ -4,14 +4,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/effects.h"
-#include "waits/fairness.h"
-#include "grant/joint.h"
-#include "grant/lockcheck.h"
 #include "core/rules.h"
-#include "server/stats.h"
+#include "grant/lockcheck.h"
+#include "grant/multikey.h"
 #include "grant/take.h"
+#include "server/effects.h"
+#include "server/stats.h"
 #include "server/turn.h"
+#include "waits/fairness.h"
 #include "waits/waiters.h"
 
 enum passProgress {
@@ -23,10 +23,10 @@ enum passProgress {
 /* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
 static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (!waiter->bc) {
-        return false; /* a reserved place: its owner has to come back for it */
+        return false; /* a reserved position: its owner has to come back for it */
     }
-    if (waiter->request.discipline == JOINT) {
-        return jointGrant(holds, waiter);
+    if (waiter->request.discipline == MULTIKEY) {
+        return multikeyGrant(holds, waiter);
     }
     struct holdsView view;
     holdsSeenBy(holds, waiter->owner, &view);
@@ -49,17 +49,17 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
 }
 
 /* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
- * still waits at the head (rule 2). A place that was kept for the owner has served its purpose.
+ * still waits at the head (rule 2). A position that was kept for the owner has served its purpose.
  * Returns whether it is over. */
-static bool lookAtReentry(struct holds *holds, struct place *place) {
-    struct waiter *waiter = waitersOfPlace(place);
+static bool lookAtReentry(struct holds *holds, struct position *position) {
+    struct waiter *waiter = waitersOfPosition(position);
     if (!waiter->bc) {
         waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
         return true;
     }
     bool granted = grantIfFits(holds, waiter);
-    if (!granted && waiter->request.discipline != JOINT) {
-        waitqueueMoveFirst(place); /* but those for several keys keep one order in all queues */
+    if (!granted && waiter->request.discipline != MULTIKEY) {
+        waitqueueMoveFirst(position); /* but those for several keys keep one order in all queues */
     }
     return granted;
 }
@@ -70,10 +70,10 @@ static bool lookAtReentry(struct holds *holds, struct place *place) {
 static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    struct place *next, *place = waitqueueOfOwner(&lock->queue, bytes, length);
-    for (; place; place = next) {
-        next = waitqueueNextOfOwner(place);
-        if (lookAtReentry(holds, place) && next && turnIsOver()) {
+    struct position *next, *position = waitqueueOfOwner(&lock->queue, bytes, length);
+    for (; position; position = next) {
+        next = waitqueueNextOfOwner(position);
+        if (lookAtReentry(holds, position) && next && turnIsOver()) {
             return false;
         }
     }
@@ -95,9 +95,9 @@ static enum passProgress grantHead(struct holds *holds, struct lock *lock, struc
 
 /* Lets waiters in from the head, as long as they fit. Returns false if the turn was over first. */
 static bool grantFromHead(struct holds *holds, struct lock *lock) {
-    struct place *head;
+    struct position *head;
     while ((head = waitqueueFirst(&lock->queue))) {
-        switch (grantHead(holds, lock, waitersOfPlace(head))) {
+        switch (grantHead(holds, lock, waitersOfPosition(head))) {
         case PASS_IS_DONE:
             return true;
         case PASS_IS_CUT:
@@ -120,7 +120,7 @@ static int64_t earlier(int64_t a, int64_t b) {
 /* What every use of a lock in memory ends with: the keys are as memory is, and the next look is set.
  * What the turn was too short for, the drain goes on with. */
 static void settle(struct holds *holds, struct lock *lock, bool done) {
-    /* What a flush took away is not written again place by place before it is known who is over. */
+    /* What a flush took away is not written again position by position before it is known who is over. */
     bool flush_goes_on = !done && (lock->notes & CONTENDED_FLUSHED);
     bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
     contendedClearDue(lock);
@@ -177,15 +177,15 @@ static bool holdsIt(struct holds *holds, RedisModuleString *owner) {
 
 /* Goes on where the last turn ended: whatever stands before that has been looked at. */
 static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
-    struct place *next;
-    for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
-        next = waitqueueNext(place);
-        if (place->order < lock->asked_before) {
+    struct position *next;
+    for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
+        next = waitqueueNext(position);
+        if (position->order < lock->asked_before) {
             continue;
         }
-        lock->asked_before = place->order + 1;
-        if (holdsIt(holds, waitersOfPlace(place)->owner)) {
-            lookAtReentry(holds, place);
+        lock->asked_before = position->order + 1;
+        if (holdsIt(holds, waitersOfPosition(position)->owner)) {
+            lookAtReentry(holds, position);
         }
         if (next && turnIsOver()) {
             return false;

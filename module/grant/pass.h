@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
-#include "waits/contended.h"
 #include "keys/holds.h"
 #include "redismodule.h"
+#include "waits/contended.h"
 
 /* Something outside may have changed the lock: runs the pass, brings the fair queue's keys up to
  * date, clears the lock's notes, watches the lease of what is left. `lock` may be gone afterwards.

@@ -1,8 +1,8 @@
 /* See queueing.h. */
 #include "grant/queueing.h"
 
-#include "waits/events.h"
 #include "server/server.h"
+#include "waits/events.h"
 
 bool queueingMayWait(RedisModuleCtx *ctx, int64_t block_ms) {
     return block_ms != QUEUEING_NO_WAIT && serverMayBlock(ctx);

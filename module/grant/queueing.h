@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "waits/contended.h"
 #include "grant/grantresult.h"
-#include "redismodule.h"
 #include "grant/take.h"
+#include "redismodule.h"
+#include "waits/contended.h"
 #include "waits/waiters.h"
 
 /* `block_ms` of a request that does not wait. */
@@ -32,7 +32,7 @@ struct queueing {
     int64_t now_ms;
     struct queueingKey *keys;
     size_t key_count;
-    struct waiter *own; /* of FAIR: the owner's own place, to be taken over; or NULL */
+    struct waiter *own; /* of FAIR: the owner's own position, to be taken over; or NULL */
 };
 
 /* Whether a request with this `block_ms` waits if it has to. */

@@ -111,10 +111,10 @@ static void endWait(RedisModuleCtx *ctx, struct waiter *waiter) {
 
 /* As many as the turn has time for. */
 static void endWaits(RedisModuleCtx *ctx, struct lock *lock) {
-    struct place *place;
+    struct position *position;
     bool over = false;
-    while ((place = waitqueueFirst(&lock->queue)) && !over) {
-        endWait(ctx, waitersOfPlace(place));
+    while ((position = waitqueueFirst(&lock->queue)) && !over) {
+        endWait(ctx, waitersOfPosition(position));
         over = turnIsOver();
     }
 }

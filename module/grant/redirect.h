@@ -2,8 +2,8 @@
 #ifndef LOCK_REDIRECT_H
 #define LOCK_REDIRECT_H
 
-#include "waits/contended.h"
 #include "redismodule.h"
+#include "waits/contended.h"
 
 /* Ends the waits for this lock, which is not ours to grant any more: with MOVED when another node
  * serves the slot, with ASK when the slot is on its way and the key has gone ahead, with TRYAGAIN

@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "grant/pass.h"
+#include "keys/holds.h"
 #include "server/config.h"
-#include "waits/contended.h"
 #include "server/effects.h"
 #include "server/failpoint.h"
-#include "keys/holds.h"
-#include "grant/pass.h"
 #include "server/server.h"
-#include "waits/sessions.h"
 #include "server/stats.h"
+#include "waits/contended.h"
+#include "waits/sessions.h"
 
 /* About 400 renewals. What they replicate is sent after the turn, and takes as long again. */
 #define TURN_US 300
@@ -32,9 +32,9 @@ static bool mayHandOn(RedisModuleCtx *ctx, RedisModuleString *name, const struct
     return lock && serverConsentTo(ctx, name) == SERVER_ACCEPTS;
 }
 
-/* Gives all holds of the owner back, and the lock on. */
-static void giveBack(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
-                     int64_t now_ms) {
+/* Releases all holds of the owner, and hands the lock on. */
+static void releaseHolds(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
+                         int64_t now_ms) {
     struct holds holds;
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     bool hand_on = mayHandOn(ctx, name, lock);
@@ -77,8 +77,8 @@ static bool hasToWait(RedisModuleCtx *ctx, const struct binding *binding, int64_
     return shape == HOLDS_MOVING;
 }
 
-static bool giveBackNext(RedisModuleCtx *ctx, int64_t now_ms) {
-    struct binding *binding = sessionsNextToGiveBack(now_ms);
+static bool releaseNext(RedisModuleCtx *ctx, int64_t now_ms) {
+    struct binding *binding = sessionsNextToRelease(now_ms);
     if (!binding) {
         return false;
     }
@@ -93,7 +93,7 @@ static bool giveBackNext(RedisModuleCtx *ctx, int64_t now_ms) {
     /* First, because the same owner may wait there on another connection: then the lock is handed
      * to it, and its new hold may be bound anew. */
     sessionsForget(binding);
-    giveBack(ctx, name, owner, now_ms);
+    releaseHolds(ctx, name, owner, now_ms);
     RedisModule_FreeString(NULL, name);
     RedisModule_FreeString(NULL, owner);
     return true;
@@ -115,8 +115,8 @@ static bool renewNext(RedisModuleCtx *ctx, int64_t now_ms) {
 /* Takes from both lines in turn: neither makes the other late. */
 static bool workOn(RedisModuleCtx *ctx, int64_t now_ms) {
     bool renewed = renewNext(ctx, now_ms);
-    bool gave_back = giveBackNext(ctx, now_ms);
-    return renewed || gave_back;
+    bool has_released = releaseNext(ctx, now_ms);
+    return renewed || has_released;
 }
 
 /* A lease is due when a third of it is over. When the second third is over too, a lease that ends

@@ -3,18 +3,18 @@
 
 #include <stdbool.h>
 
+#include "core/hashmap.h"
+#include "core/mem.h"
+#include "grant/giveback.h"
+#include "grant/multikey.h"
+#include "grant/pass.h"
+#include "grant/queueing.h"
+#include "keys/fairqueue.h"
+#include "server/stats.h"
+#include "server/turn.h"
 #include "waits/deadlock.h"
 #include "waits/events.h"
 #include "waits/fairness.h"
-#include "keys/fairqueue.h"
-#include "grant/giveback.h"
-#include "core/hashmap.h"
-#include "grant/joint.h"
-#include "core/mem.h"
-#include "grant/pass.h"
-#include "grant/queueing.h"
-#include "server/stats.h"
-#include "server/turn.h"
 
 /* ---- the names ---- */
 
@@ -38,45 +38,45 @@ static struct severalNames withoutRepeats(const struct severalNames *given) {
     return distinct;
 }
 
-static struct joint *openAll(RedisModuleCtx *ctx, const struct severalNames *locks,
-                             int64_t now_ms) {
-    struct joint *joint = jointNew(locks->count);
+static struct multikey *openAll(RedisModuleCtx *ctx, const struct severalNames *locks,
+                                int64_t now_ms) {
+    struct multikey *multikey = multikeyNew(locks->count);
     for (size_t i = 0; i < locks->count; i++) {
-        jointOpen(joint, ctx, locks->names[i], now_ms);
+        multikeyOpen(multikey, ctx, locks->names[i], now_ms);
     }
-    return joint;
+    return multikey;
 }
 
 /* ---- acquiring ---- */
 
-static enum grantResult takeAll(struct joint *joint, const struct take *take,
+static enum grantResult takeAll(struct multikey *multikey, const struct take *take,
                                 struct grantOutcome *outcome) {
-    jointTake(joint, take);
-    for (size_t i = 0; i < joint->count; i++) {
-        bool again = joint->keys[i].verdict == VERDICT_REENTER;
+    multikeyTake(multikey, take);
+    for (size_t i = 0; i < multikey->count; i++) {
+        bool again = multikey->keys[i].verdict == VERDICT_REENTER;
         statsCount(again ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE);
     }
-    outcome->count = (int64_t)joint->count;
+    outcome->count = (int64_t)multikey->count;
     return GRANT_DONE;
 }
 
-static enum grantResult waitForAll(RedisModuleCtx *ctx, struct joint *joint,
+static enum grantResult waitForAll(RedisModuleCtx *ctx, struct multikey *multikey,
                                    const struct severalRequest *request) {
-    struct queueingKey *keys = memAlloc(joint->count * sizeof(*keys));
-    for (size_t i = 0; i < joint->count; i++) {
-        keys[i] = (struct queueingKey){.holds = joint->keys[i].holds};
+    struct queueingKey *keys = memAlloc(multikey->count * sizeof(*keys));
+    for (size_t i = 0; i < multikey->count; i++) {
+        keys[i] = (struct queueingKey){.holds = multikey->keys[i].holds};
     }
     struct queueing queueing = {
         .take = &request->take,
-        .discipline = JOINT,
+        .discipline = MULTIKEY,
         .block_ms = request->block_ms,
         .now_ms = request->now_ms,
         .keys = keys,
-        .key_count = joint->count,
+        .key_count = multikey->count,
     };
     struct waiter *waiter;
     enum grantResult result = queueingBegin(ctx, &queueing, &waiter);
-    for (size_t i = 0; result == GRANT_WAITING && i < joint->count; i++) {
+    for (size_t i = 0; result == GRANT_WAITING && i < multikey->count; i++) {
         contendedWatch(ctx, keys[i].lock, holdsNextEnd(keys[i].holds), request->now_ms);
     }
     memFree(keys);
@@ -90,23 +90,23 @@ static enum grantResult waitsForItself(RedisModuleCtx *ctx, RedisModuleString *n
     if (!queueingMayWait(ctx, request->block_ms)) {
         return GRANT_BUSY;
     }
-    outcome->circle = deadlockOfOne(ctx, name, request->take.owner);
+    outcome->cycle = deadlockOfOne(ctx, name, request->take.owner);
     return GRANT_DEADLOCK;
 }
 
-static enum grantResult acquireIn(RedisModuleCtx *ctx, struct joint *joint,
+static enum grantResult acquireIn(RedisModuleCtx *ctx, struct multikey *multikey,
                                   const struct severalRequest *request,
                                   struct grantOutcome *outcome) {
     size_t own = 0;
-    enum grantResult result = jointJudge(joint, request->take.owner, &own);
+    enum grantResult result = multikeyJudge(multikey, request->take.owner, &own);
     if (result == GRANT_DONE) {
-        return takeAll(joint, &request->take, outcome);
+        return takeAll(multikey, &request->take, outcome);
     }
     if (result == GRANT_BUSY) {
-        return waitForAll(ctx, joint, request);
+        return waitForAll(ctx, multikey, request);
     }
     if (result == GRANT_DEADLOCK) {
-        return waitsForItself(ctx, joint->keys[own].holds->name, request, outcome);
+        return waitsForItself(ctx, multikey->keys[own].holds->name, request, outcome);
     }
     return result;
 }
@@ -133,9 +133,9 @@ enum grantResult severalAcquire(RedisModuleCtx *ctx, const struct severalRequest
     for (size_t i = 0; request->now_ms < fairqueueRestoredEnd() && i < locks.count; i++) {
         fairnessLoad(ctx, locks.names[i], request->now_ms);
     }
-    struct joint *joint = openAll(ctx, &locks, request->now_ms);
-    enum grantResult result = acquireIn(ctx, joint, request, outcome);
-    jointClose(joint);
+    struct multikey *multikey = openAll(ctx, &locks, request->now_ms);
+    enum grantResult result = acquireIn(ctx, multikey, request, outcome);
+    multikeyClose(multikey);
     if (result == GRANT_DONE) {
         passAfterTakeOfAll(ctx, &locks, request);
     }
@@ -143,12 +143,12 @@ enum grantResult severalAcquire(RedisModuleCtx *ctx, const struct severalRequest
     return result;
 }
 
-/* ---- giving back ---- */
+/* ---- releasing ---- */
 
-/* Whether the owner has a hold of this lock to give back. */
+/* Whether the owner has a hold of this lock to release. */
 static enum grantResult check(struct holds *holds, RedisModuleString *owner) {
     enum lockMode mode;
-    enum grantResult chosen = givebackMode(holds, owner, GIVE_BACK_ONLY_MODE, &mode);
+    enum grantResult chosen = givebackMode(holds, owner, RELEASE_ONLY_MODE, &mode);
     if (chosen != GRANT_DONE) {
         return chosen;
     }
@@ -170,12 +170,12 @@ static enum grantResult checkAll(RedisModuleCtx *ctx, const struct severalNames 
 }
 
 /* Returns how many holds the owner has left in the only mode that it has. */
-static int64_t giveBackOne(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
-                           int64_t now_ms) {
+static int64_t releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
+                          int64_t now_ms) {
     struct holds holds;
     enum lockMode mode;
     holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
-    enum grantResult chosen = givebackMode(&holds, owner, GIVE_BACK_ONLY_MODE, &mode);
+    enum grantResult chosen = givebackMode(&holds, owner, RELEASE_ONLY_MODE, &mode);
     int64_t left = chosen == GRANT_DONE ? givebackHold(&holds, owner, mode) : -1;
     holdsClose(&holds);
     return left;
@@ -183,11 +183,11 @@ static int64_t giveBackOne(RedisModuleCtx *ctx, RedisModuleString *name, RedisMo
 
 /* Puts the names of the locks to hand on first. Returns how many they are. One handle at a time:
  * two locks may share their side keys. */
-static size_t giveAllBack(RedisModuleCtx *ctx, struct severalNames *locks, RedisModuleString *owner,
-                          int64_t now_ms) {
+static size_t releaseAll(RedisModuleCtx *ctx, struct severalNames *locks, RedisModuleString *owner,
+                         int64_t now_ms) {
     size_t freed = 0;
     for (size_t i = 0; i < locks->count; i++) {
-        if (giveBackOne(ctx, locks->names[i], owner, now_ms) == 0) {
+        if (releaseOne(ctx, locks->names[i], owner, now_ms) == 0) {
             locks->names[freed++] = locks->names[i];
         }
     }
@@ -206,7 +206,7 @@ enum grantResult severalRelease(RedisModuleCtx *ctx, const struct severalNames *
                                 struct grantOutcome *outcome) {
     struct severalNames distinct = withoutRepeats(locks);
     enum grantResult result = checkAll(ctx, &distinct, owner, now_ms);
-    size_t freed = result == GRANT_DONE ? giveAllBack(ctx, &distinct, owner, now_ms) : 0;
+    size_t freed = result == GRANT_DONE ? releaseAll(ctx, &distinct, owner, now_ms) : 0;
     turnBegin(); /* one for all */
     for (size_t i = 0; i < freed; i++) {
         handOn(ctx, distinct.names[i], now_ms);

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "grant/grantresult.h"
-#include "redismodule.h"
 #include "grant/take.h"
+#include "redismodule.h"
 
 struct severalNames {
     RedisModuleString **names;
@@ -29,7 +29,7 @@ struct severalRequest {
 enum grantResult severalAcquire(RedisModuleCtx *ctx, const struct severalRequest *request,
                                 struct grantOutcome *outcome);
 
-/* Gives one hold of each back, and then hands on what has become free. GRANT_DONE (`count`: how
+/* Releases one hold of each, and then hands on what has become free. GRANT_DONE (`count`: how
  * many the owner holds no more in that mode); or GRANT_NOT_HELD: it lacks one of them;
  * GRANT_BOTH_MODES or GRANT_WRONG_TYPE: then nothing is changed. */
 enum grantResult severalRelease(RedisModuleCtx *ctx, const struct severalNames *locks,

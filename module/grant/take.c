@@ -1,12 +1,12 @@
 /* See take.h. */
 #include "grant/take.h"
 
+#include "grant/lockcheck.h"
+#include "keys/fence.h"
 #include "server/effects.h"
 #include "server/failpoint.h"
-#include "keys/fence.h"
-#include "grant/lockcheck.h"
+#include "waits/inflight.h"
 #include "waits/sessions.h"
-#include "waits/untold.h"
 
 bool takeHasSides(const struct take *take, enum discipline discipline) {
     return take->fenced || discipline == FAIR || take->mode != MODE_EXCLUSIVE;
@@ -28,10 +28,10 @@ enum grantResult takeCheckKey(const struct holds *holds) {
 }
 
 /* A first hold inherits nothing from holds that went some other way: neither their binding, nor
- * that they are to be given back. */
+ * that they are to be released. */
 static void beginAnew(struct holds *holds, const struct take *take) {
     int db = RedisModule_GetSelectedDb(holds->ctx);
-    untoldForget(db, holds->name, take->owner);
+    inflightForget(db, holds->name, take->owner);
     if (!take->session) {
         sessionsUnbind(db, holds->name, take->owner);
     }

@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/rules.h"
 #include "grant/grantresult.h"
 #include "keys/holds.h"
 #include "redismodule.h"
-#include "core/rules.h"
 #include "waits/waiters.h"
 
 /* What is asked for. */

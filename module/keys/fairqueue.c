@@ -8,7 +8,7 @@
 /* A ticket below this is no time of ours: as one it lies before 2002. */
 #define LEAST_TICKET INT64_C(1000000000000000)
 
-/* Places from an earlier life count from here. */
+/* Positions from an earlier life count from here. */
 static int64_t restarted_at_ms;
 
 static struct fairqueueNames makeNames(RedisModuleString *name) {
@@ -103,7 +103,7 @@ void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket
  * One member longer than `zset-max-listpack-value` makes it a skip list for as long as it lives. Who
  * has raised that far above its default loses nothing but time.
  *
- * The member is longer than an owner may be, so it is nobody's place. It comes and goes here, and
+ * The member is longer than an owner may be, so it is nobody's position. It comes and goes here, and
  * is announced to nobody. */
 static void growTree(struct fairqueue *fq, RedisModuleKey *key) {
     static const char longer_than_owners[512 + 1];
@@ -202,7 +202,8 @@ static void rangeGoOn(RedisModuleKey *key, enum fairqueueOrder order) {
 }
 
 void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most,
-                   void (*visit)(const struct fairplace *place, void *context), void *context) {
+                   void (*visit)(const struct fairposition *position, void *context),
+                   void *context) {
     if (typeOf(fq->queue) != REDISMODULE_KEYTYPE_ZSET) {
         return;
     }
@@ -210,8 +211,8 @@ void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most
     for (int64_t i = 0; i < most && !RedisModule_ZsetRangeEndReached(fq->queue); i++) {
         double score;
         RedisModuleString *owner = RedisModule_ZsetRangeCurrentElement(fq->queue, &score);
-        struct fairplace place = {owner, fromScore(score), endOf(fq, owner)};
-        visit(&place, context);
+        struct fairposition position = {owner, fromScore(score), endOf(fq, owner)};
+        visit(&position, context);
         RedisModule_FreeString(fq->ctx, owner);
         rangeGoOn(fq->queue, order);
     }

@@ -1,8 +1,8 @@
-/* The keys of a fair queue: what waiters.c has in memory, written down so that places survive the
+/* The keys of a fair queue: what waiters.c has in memory, written down so that positions survive the
  * process.
  *
  *   lock:queue:{key}      sorted set, owner -> ticket: only grows; the lowest is the head
- *   lock:timeout:{key}    sorted set, owner -> when its wait or its reserved place ends, in unix
+ *   lock:timeout:{key}    sorted set, owner -> when its wait or its reserved position ends, in unix
  *                         milliseconds; +inf for BLOCK 0
  *
  * Memory is the truth while the process lives. These keys are read when it begins with a lock:
@@ -47,7 +47,7 @@ void fairqueueClose(struct fairqueue *fq);
 /* Whether somebody has put something else under one of the two names. */
 bool fairqueueIsWrongType(const struct fairqueue *fq);
 
-/* Gives the owner a place: `ticket`, until `end_ms`. If that makes a key, it is to expire at
+/* Gives the owner a position: `ticket`, until `end_ms`. If that makes a key, it is to expire at
  * `expire_ms`. */
 void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
                   int64_t expire_ms);
@@ -56,11 +56,11 @@ void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket
  * They stay trees until they are gone. */
 void fairqueueGrowTrees(struct fairqueue *fq);
 
-/* Changes when the owner's place ends, and leaves where it is. `expire_ms` as in fairqueuePut. */
+/* Changes when the owner's position ends, and leaves where it is. `expire_ms` as in fairqueuePut. */
 void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
                      int64_t expire_ms);
 
-/* Takes the owner's place away. The last one takes the keys with it. */
+/* Takes the owner's position away. The last one takes the keys with it. */
 void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner);
 
 /* Deletes both keys. */
@@ -69,8 +69,8 @@ void fairqueueClear(struct fairqueue *fq);
 /* Lets both keys expire at `expire_ms`. */
 void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms);
 
-/* One place as it is written down. */
-struct fairplace {
+/* One position as it is written down. */
+struct fairposition {
     RedisModuleString *owner; /* valid during the call */
     int64_t ticket;
     int64_t end_ms; /* or FAIRQUEUE_NO_END */
@@ -78,25 +78,26 @@ struct fairplace {
 
 enum fairqueueOrder { FAIRQUEUE_FROM_FIRST, FAIRQUEUE_FROM_LAST };
 
-/* Calls `visit` for at most `most` places, in this order. `visit` changes nothing of the queue. */
+/* Calls `visit` for at most `most` positions, in this order. `visit` changes nothing of the queue. */
 void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most,
-                   void (*visit)(const struct fairplace *place, void *context), void *context);
+                   void (*visit)(const struct fairposition *position, void *context),
+                   void *context);
 
-/* How many places are written down. */
+/* How many positions are written down. */
 size_t fairqueueLength(struct fairqueue *fq);
 
 /* The keys come from an earlier life: the server has started, has been promoted, or has loaded a
- * data set. The places in them are kept for lock.fair-reserve from `now_ms` on. */
+ * data set. The positions in them are kept for lock.fair-reserve from `now_ms` on. */
 void fairqueueRestarted(int64_t now_ms);
 
-/* Until when places from an earlier life are kept. */
+/* Until when positions from an earlier life are kept. */
 int64_t fairqueueRestoredEnd(void);
 
 /* From when a wait since `since_ms` counts: not from before the keys came from an earlier life, as
  * anybody can have written there whatever they say. */
 int64_t fairqueueCountedFrom(int64_t since_ms);
 
-/* When a place with this ticket was taken, unix ms, and no later than now. A ticket is the time in
+/* When a position with this ticket was taken, unix ms, and no later than now. A ticket is the time in
  * µs, or more; a number that somebody else has written and that can be no time counts from when the
  * keys came from an earlier life. */
 int64_t fairqueueArrival(int64_t ticket, int64_t now_ms);

@@ -3,10 +3,10 @@
 
 #include <stddef.h>
 
+#include "core/mem.h"
+#include "keys/keynames.h"
 #include "server/config.h"
 #include "server/effects.h"
-#include "keys/keynames.h"
-#include "core/mem.h"
 #include "server/server.h"
 
 /* A token is about the time in µs. What is far beyond, somebody else has written. */

@@ -39,7 +39,7 @@ void fenceRestarted(void);
 /* Whether a database has been swapped in this life: then that is kept until the life ends. */
 bool fenceKeepsMemory(void);
 
-/* Likewise for these two databases, which have changed places: one that has been swapped out is of
+/* Likewise for these two databases, which have changed positions: one that has been swapped out is of
  * an earlier life when it comes back. */
 void fenceSwapped(int first_db, int second_db);
 

@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-#include "server/effects.h"
 #include "keys/rwholds.h"
+#include "server/effects.h"
 
 enum holdsShape holdsOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                           int64_t now_ms, enum keyAccess access) {
@@ -36,7 +36,7 @@ void holdsClose(struct holds *holds) {
 }
 
 /* What is left when somebody has taken the last owner out of a read-write lock by hand is nobody's.
- * Its leases are closed again, because of others that may be open (joint.c). */
+ * Its leases are closed again, because of others that may be open (multikey.c). */
 bool holdsIsFree(struct holds *holds) {
     if (lockkeyHasModeOnly(holds)) {
         if (holds->access == KEY_TO_WRITE) {
@@ -97,7 +97,7 @@ int64_t holdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode m
                                   : rwholdsTake(holds, owner, mode, lease_ms);
 }
 
-static int64_t giveBackPlain(struct holds *holds, RedisModuleString *owner) {
+static int64_t releasePlain(struct holds *holds, RedisModuleString *owner) {
     int64_t count = lockkeyCount(holds, owner);
     if (count < 1) {
         return -1;
@@ -111,12 +111,12 @@ static int64_t giveBackPlain(struct holds *holds, RedisModuleString *owner) {
     return count - 1;
 }
 
-int64_t holdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     if (holds->shape == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
-        return giveBackPlain(holds, owner);
+        return releasePlain(holds, owner);
     }
     if (holds->shape == HOLDS_READ_WRITE && mode != MODE_EXCLUSIVE) {
-        return rwholdsGiveBack(holds, owner, mode);
+        return rwholdsRelease(holds, owner, mode);
     }
     return -1;
 }

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/rules.h"
 #include "keys/lockkey.h"
 #include "redismodule.h"
-#include "core/rules.h"
 
 /* The end of a lease that never ends: the key has no TTL. */
 #define HOLDS_NO_END LEASES_NO_END
@@ -52,7 +52,7 @@ int64_t holdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode m
 /* Takes one hold of `owner` in `mode` back; the last hold of the last owner deletes the key. The
  * lease of what is left stays as it is. Returns how many holds the owner has left in this mode, or
  * -1 if it had none: then nothing is changed. */
-int64_t holdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 
 /* Gives `owner` a lease that ends at now + lease_ms, longer or shorter than the running one.
  * Returns the owner's hold count, or 0 if it has none: then nothing is changed. */

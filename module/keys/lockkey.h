@@ -17,10 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/rules.h"
 #include "keys/keynames.h"
 #include "keys/leases.h"
 #include "redismodule.h"
-#include "core/rules.h"
 
 enum holdsShape {
     HOLDS_FREE,       /* no key */

@@ -295,7 +295,7 @@ int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode
     return count + 1;
 }
 
-int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     pruneOwn(holds, owner);
     if (holds->shape != HOLDS_READ_WRITE) {
         return -1;

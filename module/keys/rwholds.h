@@ -19,7 +19,7 @@ void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsVi
 /* The lock may be free. */
 int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
                     int64_t lease_ms);
-int64_t rwholdsGiveBack(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);
 /* Also what is left of a read-write lock, of the shape HOLDS_PLAIN. */

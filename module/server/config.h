@@ -13,13 +13,13 @@ int configLoad(RedisModuleCtx *ctx);
 /* lock.default-lease: ms that a hold lives when the command names no lease. */
 long long configDefaultLeaseMs(void);
 
-/* lock.fair-reserve: ms that a fair waiter's place is kept when its connection closes. */
+/* lock.fair-reserve: ms that a fair waiter's position is kept when its connection closes. */
 long long configFairReserveMs(void);
 
 /* lock.token-retention: ms that a lock's last fencing token is kept after its last use. */
 long long configTokenRetentionMs(void);
 
-/* lock.session-grace: ms after which the holds of a closed connection are given back. */
+/* lock.session-grace: ms after which the holds of a closed connection are released. */
 long long configSessionGraceMs(void);
 
 /* lock.max-waiters: how many clients may wait on the whole node; 0 = no limit. */
@@ -28,7 +28,7 @@ long long configMaxWaiters(void);
 /* lock.redisson-interop: whether a lock that becomes free is announced on Redisson's channel. */
 bool configRedissonInterop(void);
 
-/* lock.deadlock-detection: whether a wait that would close a circle is refused. */
+/* lock.deadlock-detection: whether a wait that would close a cycle is refused. */
 bool configDeadlockDetection(void);
 
 /* lock.allow-unload: whether MODULE UNLOAD is not refused outright. */

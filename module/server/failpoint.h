@@ -18,21 +18,21 @@
 #include "redismodule.h"
 
 enum failpoint {
-    FAILPOINT_TAKE_BEGUN,     /* a lock is about to be taken: nothing is written */
-    FAILPOINT_TAKE_WRITTEN,   /* its key says so; binding and fencing token do not */
-    FAILPOINT_GIVEBACK_BEGUN, /* a hold is about to be given back */
-    FAILPOINT_GIVEBACK_DONE,  /* it has been; the lock has not been handed on */
-    FAILPOINT_RENEW_BEGUN,    /* a bound hold is about to be renewed */
-    FAILPOINT_RENEW_DONE,     /* it has been, and others of the same turn have not */
-    FAILPOINT_EFFECT,         /* a key is changed; replicas and the AOF have not been told */
-    FAILPOINT_ANSWER,         /* a waiter has the lock; its client is about to be unblocked */
-    FAILPOINT_REPLY,          /* the answer of a client that waited is about to be written */
-    FAILPOINT_DRAIN_BEGUN,    /* the drain begins */
-    FAILPOINT_DRAIN_LOCK,     /* it has come to a lock that is due */
-    FAILPOINT_JOINT_BETWEEN,  /* one of several locks has been taken, the next has not */
-    FAILPOINT_FAIR_BETWEEN,   /* a place's ticket is written, its end is not */
-    FAILPOINT_CONSENT,        /* can fail: the server is asked whether it would take a write */
-    FAILPOINT_BLOCK,          /* can fail: the client is about to be blocked */
+    FAILPOINT_TAKE_BEGUN,       /* a lock is about to be taken: nothing is written */
+    FAILPOINT_TAKE_WRITTEN,     /* its key says so; binding and fencing token do not */
+    FAILPOINT_RELEASE_BEGUN,    /* a hold is about to be released */
+    FAILPOINT_RELEASE_DONE,     /* it has been; the lock has not been handed on */
+    FAILPOINT_RENEW_BEGUN,      /* a bound hold is about to be renewed */
+    FAILPOINT_RENEW_DONE,       /* it has been, and others of the same turn have not */
+    FAILPOINT_EFFECT,           /* a key is changed; replicas and the AOF have not been told */
+    FAILPOINT_ANSWER,           /* a waiter has the lock; its client is about to be unblocked */
+    FAILPOINT_REPLY,            /* the answer of a client that waited is about to be written */
+    FAILPOINT_DRAIN_BEGUN,      /* the drain begins */
+    FAILPOINT_DRAIN_LOCK,       /* it has come to a lock that is due */
+    FAILPOINT_MULTIKEY_BETWEEN, /* one of several locks has been taken, the next has not */
+    FAILPOINT_FAIR_BETWEEN,     /* a position's ticket is written, its end is not */
+    FAILPOINT_CONSENT,          /* can fail: the server is asked whether it would take a write */
+    FAILPOINT_BLOCK,            /* can fail: the client is about to be blocked */
     FAILPOINT_COUNT
 };
 

@@ -47,10 +47,10 @@ static char printable(char byte) {
     return code < ' ' || code == 0x7f ? '.' : byte;
 }
 
-int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *circle) {
+int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *cycle) {
     RedisModuleString *text = RedisModule_CreateString(ctx, "DEADLOCK ", strlen("DEADLOCK "));
     size_t length;
-    const char *bytes = RedisModule_StringPtrLen(circle, &length);
+    const char *bytes = RedisModule_StringPtrLen(cycle, &length);
     for (size_t i = 0; i < length; i++) {
         char byte = printable(bytes[i]);
         RedisModule_StringAppendBuffer(ctx, text, &byte, 1);

@@ -42,8 +42,8 @@ int replyInteger(RedisModuleCtx *ctx, int64_t value);
 /* Not acquired in time. */
 int replyNull(RedisModuleCtx *ctx);
 
-/* This wait would close a circle, which the text names: who waits for which key held by whom. */
-int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *circle);
+/* This wait would close a cycle, which the text names: who waits for which key held by whom. */
+int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *cycle);
 
 /* The user of this client may not run `command`, which exists. */
 int replyNoCommandPermission(RedisModuleCtx *ctx, RedisModuleString *command);

@@ -28,7 +28,7 @@ bool serverIsCluster(void);
 bool serverMayBlock(RedisModuleCtx *ctx);
 
 /* The id of the connection that sent this command; 0 where there is none that we would hear close:
- * in a script, in a call from a module; and on a replica, which renews and gives back nothing. */
+ * in a script, in a call from a module; and on a replica, which renews and releases nothing. */
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx);
 
 /* Unix time in µs. RedisModule_Milliseconds is as exact as its unit, and older servers have no other

@@ -10,24 +10,24 @@ enum statsCounter {
     STATS_GRANTED_AT_ONCE,
     STATS_GRANTED_AFTER_WAIT,
     STATS_GRANTED_BY_REENTRY,
-    STATS_RELEASES,   /* holds given back by LOCK.RELEASE and LOCK.MRELEASE */
+    STATS_RELEASES,   /* holds released by LOCK.RELEASE and LOCK.MRELEASE */
     STATS_FORCED,     /* locks freed by LOCK.FORCE */
     STATS_LEASE_ENDS, /* leases that ended while somebody waited, or others read on */
     STATS_TIME_OUTS,
     STATS_CANCELLED,
-    STATS_SESSIONS_RELEASED, /* owners whose holds were given back because their connection closed
+    STATS_SESSIONS_RELEASED,     /* owners whose holds were released because their connection closed
                               */
-    STATS_CLIENTS_GONE,      /* waiters whose connection closed, or whom the server answered */
-    STATS_DEADLOCKS,         /* waits refused because they would have closed a circle */
-    STATS_DEADLOCK_SEARCHES, /* waits from which a circle was looked for */
+    STATS_CLIENTS_GONE,          /* waiters whose connection closed, or whom the server answered */
+    STATS_DEADLOCKS,             /* waits refused because they would have closed a cycle */
+    STATS_DEADLOCK_SEARCHES,     /* waits from which a cycle was looked for */
     STATS_DEADLOCK_SEARCH_STEPS, /* in how many steps, all together */
-    STATS_DEADLOCK_SEARCHES_CUT, /* waits let in because looking for a circle took too long */
+    STATS_DEADLOCK_SEARCHES_CUT, /* waits let in because looking for a cycle took too long */
     STATS_COUNTER_COUNT
 };
 
 void statsCount(enum statsCounter counter);
 
-/* A circle was looked for, in so many steps. */
+/* A cycle was looked for, in so many steps. */
 void statsSearched(size_t steps);
 
 /* A wait that ended in a grant took `waited_ms`. */

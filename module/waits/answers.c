@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "server/failpoint.h"
 #include "core/mem.h"
+#include "server/failpoint.h"
 #include "server/server.h"
 
 enum answerKind { ANSWER_NUMBER, ANSWER_NULL, ANSWER_ERROR, ANSWER_DEADLOCK, ANSWER_REDIRECTION };
@@ -17,7 +17,7 @@ struct answer {
     void (*told)(RedisModuleCtx *ctx, bool delivered, void *data);
     void *data;
     enum replyError error;
-    RedisModuleString *circle; /* of ANSWER_DEADLOCK */
+    RedisModuleString *cycle; /* of ANSWER_DEADLOCK */
     bool asks;
     int slot;
     char address[]; /* of ANSWER_REDIRECTION, with its zero */
@@ -43,7 +43,7 @@ static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     case ANSWER_ERROR:
         return replyError(ctx, answer->error);
     case ANSWER_DEADLOCK:
-        return replyDeadlock(ctx, answer->circle);
+        return replyDeadlock(ctx, answer->cycle);
     case ANSWER_REDIRECTION:
         return replyRedirection(ctx, answer->asks, answer->slot, answer->address);
     }
@@ -56,8 +56,8 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
     if (answer->told) {
         answer->told(ctx, answer->delivered, answer->data);
     }
-    if (answer->circle) {
-        RedisModule_FreeString(NULL, answer->circle);
+    if (answer->cycle) {
+        RedisModule_FreeString(NULL, answer->cycle);
     }
     memFree(answer);
     in_flight--;
@@ -104,9 +104,9 @@ void answersSendError(RedisModuleBlockedClient *bc, enum replyError error) {
     RedisModule_UnblockClient(bc, answer);
 }
 
-void answersSendDeadlock(RedisModuleBlockedClient *bc, RedisModuleString *circle) {
+void answersSendDeadlock(RedisModuleBlockedClient *bc, RedisModuleString *cycle) {
     struct answer *answer = newAnswer(ANSWER_DEADLOCK, 0);
-    answer->circle = circle;
+    answer->cycle = cycle;
     RedisModule_UnblockClient(bc, answer);
 }
 

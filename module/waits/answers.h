@@ -28,7 +28,7 @@ void answersSendNumber(RedisModuleBlockedClient *bc, int64_t number,
 void answersSendNull(RedisModuleBlockedClient *bc);
 void answersSendError(RedisModuleBlockedClient *bc, enum replyError error);
 /* With DEADLOCK and this text, which is the callee's. */
-void answersSendDeadlock(RedisModuleBlockedClient *bc, RedisModuleString *circle);
+void answersSendDeadlock(RedisModuleBlockedClient *bc, RedisModuleString *cycle);
 /* With ASK or MOVED. `address` is `host:port`, and copied. */
 void answersSendRedirection(RedisModuleBlockedClient *bc, bool asks, int slot, const char *address,
                             size_t length);

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "server/alarm.h"
 #include "core/mem.h"
+#include "server/alarm.h"
 #include "server/server.h"
 
 /* Past the end of a lease by the resolution of the clock: the key has expired for sure. */
@@ -111,8 +111,8 @@ void contendedEndUse(RedisModuleCtx *ctx, struct lock *lock) {
     contendedDropIfIdle(ctx, lock);
 }
 
-struct lock *contendedOfPlace(struct place *place) {
-    return LIST_ELEMENT(place->queue, struct lock, queue);
+struct lock *contendedOfPosition(struct position *position) {
+    return LIST_ELEMENT(position->queue, struct lock, queue);
 }
 
 size_t contendedCount(void) {
@@ -170,7 +170,7 @@ struct swap {
     int other_db;
 };
 
-static void noteOtherPlaces(RedisModuleCtx *ctx, struct lock *lock) {
+static void noteOtherPositions(RedisModuleCtx *ctx, struct lock *lock) {
     lock->fair.loaded = true; /* what the swap has brought is no earlier life's */
     contendedNote(ctx, lock, CONTENDED_OTHER_PLACES);
 }
@@ -182,8 +182,8 @@ static void noteSwapped(struct mapEntry *entry, void *data) {
     struct lock *lock = fromEntry(entry);
     contendedNote(swap->ctx, lock, CONTENDED_EDITED); /* a holder who waits here may have come */
     if (lock->fair.loaded) {
-        noteOtherPlaces(swap->ctx, lock);
-        noteOtherPlaces(swap->ctx, contendedFindOrMake(swap->other_db, lock->name));
+        noteOtherPositions(swap->ctx, lock);
+        noteOtherPositions(swap->ctx, contendedFindOrMake(swap->other_db, lock->name));
     }
 }
 
@@ -199,7 +199,7 @@ void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db) {
     mapEach(&table.by_db[second_db], noteSwapped, &back);
 }
 
-/* DEBUG RELOAD flushes and loads: its flush has taken nobody's place away. Yet what it loads may be
+/* DEBUG RELOAD flushes and loads: its flush has taken nobody's position away. Yet what it loads may be
  * of another time than the waiters, or of after a flush by somebody else. */
 static void noteLoaded(struct mapEntry *entry, void *ctx) {
     struct lock *lock = fromEntry(entry);

@@ -1,6 +1,6 @@
 /* The table of contended locks: those in whose queue somebody stands, and no others.
  *
- * An entry exists from the first place to the last, and until the keys of its fair queue say that
+ * An entry exists from the first position to the last, and until the keys of its fair queue say that
  * nobody waits: no waiters, no memory. It also carries the notes about the lock: that it is due
  * (something happened to it that the drain must look at), and the timer that will look whether its
  * lease has ended.
@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/waitqueue.h"
 #include "keys/fairqueue.h"
 #include "redismodule.h"
-#include "core/waitqueue.h"
 
 /* Every database, where a function takes a number. */
 #define CONTENDED_EVERY_DB (-1)
@@ -22,11 +22,11 @@
 /* What fairness.c keeps of a lock's fair queue. */
 struct fairState {
     struct fairqueueNames names;
-    struct list unwritten; /* waiters whose place the keys do not show as it is, by `note` */
+    struct list unwritten; /* waiters whose position the keys do not show as it is, by `note` */
     int64_t last_ticket;
     int64_t expire_ms;  /* when the keys expire */
     int64_t refresh_ms; /* when that has to be put off; 0 = not at all */
-    bool loaded;        /* places from an earlier life are in `queue` */
+    bool loaded;        /* positions from an earlier life are in `queue` */
     bool trees;         /* the server keeps the keys as trees: fairqueueGrowTrees */
 };
 
@@ -56,14 +56,14 @@ struct lock {
     unsigned notes; /* of enum contendedNote */
     RedisModuleTimerID timer;
     int64_t timer_at_ms;
-    int64_t asked_before; /* of CONTENDED_EDITED: places below this order have been worked off */
+    int64_t asked_before; /* of CONTENDED_EDITED: positions below this order have been worked off */
 };
 
 /* The contended lock `name` in database `db`, or NULL. One comparison when nobody waits anywhere.
  */
 struct lock *contendedFind(int db, RedisModuleString *name);
 
-/* Likewise, but made when there is none; then the caller adds a place to its queue. */
+/* Likewise, but made when there is none; then the caller adds a position to its queue. */
 struct lock *contendedFindOrMake(int db, RedisModuleString *name);
 
 /* Forgets the lock, its notes and its timer, if nobody stands in its queue any more and the keys of
@@ -79,8 +79,8 @@ void contendedUse(struct lock *lock);
 /* Ends the use, and drops the lock if it has become idle. */
 void contendedEndUse(RedisModuleCtx *ctx, struct lock *lock);
 
-/* The lock in whose queue this place stands. */
-struct lock *contendedOfPlace(struct place *place);
+/* The lock in whose queue this position stands. */
+struct lock *contendedOfPosition(struct position *position);
 
 /* Whether the keys of its fair queue say what memory knows. */
 bool contendedIsWritten(const struct lock *lock);
@@ -99,7 +99,7 @@ void contendedNote(RedisModuleCtx *ctx, struct lock *lock, unsigned notes);
 /* Likewise for every contended lock of this database, or of CONTENDED_EVERY_DB. */
 void contendedNoteAll(RedisModuleCtx *ctx, int db, unsigned notes);
 
-/* Two databases have changed places. Whoever waits stays in the database of its number; the keys of
+/* Two databases have changed positions. Whoever waits stays in the database of its number; the keys of
  * fair queues went. So a lock with a fair queue in one of the two is noted in both; where nobody
  * waits for it, it is contended until its keys say so. */
 void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db);

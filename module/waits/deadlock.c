@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#include "server/config.h"
-#include "waits/contended.h"
-#include "keys/holds.h"
 #include "core/mem.h"
-#include "server/stats.h"
 #include "core/waitsearch.h"
+#include "keys/holds.h"
+#include "server/config.h"
+#include "server/stats.h"
+#include "waits/contended.h"
 
 /* A search that takes more steps is given up: these take some 10 ms. */
 #define MOST_STEPS 20000
@@ -17,7 +17,7 @@
 #define MOST_LISTED 512
 #define LISTED_A_STEP 64
 
-/* Of a longer circle the text shows the first and the last waits, of a longer name its beginning.
+/* Of a longer cycle the text shows the first and the last waits, of a longer name its beginning.
  */
 #define MOST_SHOWN 8
 #define LONGEST_SHOWN 64
@@ -99,9 +99,9 @@ static struct lock *lockOf(struct waitqueue *queue) {
     return LIST_ELEMENT(queue, struct lock, queue);
 }
 
-static bool isInOneDb(const struct waitpathCircle *circle) {
-    for (size_t i = 1; i < circle->length; i++) {
-        if (lockOf(circle->steps[i].queue)->db != lockOf(circle->steps[0].queue)->db) {
+static bool isInOneDb(const struct waitpathCycle *cycle) {
+    for (size_t i = 1; i < cycle->length; i++) {
+        if (lockOf(cycle->steps[i].queue)->db != lockOf(cycle->steps[0].queue)->db) {
             return false;
         }
     }
@@ -109,23 +109,23 @@ static bool isInOneDb(const struct waitpathCircle *circle) {
 }
 
 static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
-                       const struct waitpathCircle *circle, size_t i) {
-    const struct waitpathStep *step = &circle->steps[i];
-    const struct waitpathStep *next = &circle->steps[(i + 1) % circle->length];
+                       const struct waitpathCycle *cycle, size_t i) {
+    const struct waitpathStep *step = &cycle->steps[i];
+    const struct waitpathStep *next = &cycle->steps[(i + 1) % cycle->length];
     struct sentence sentence = {.owner = step->owner,
                                 .owner_length = step->owner_length,
                                 .other = next->owner,
                                 .other_length = next->owner_length,
-                                .db = isInOneDb(circle) ? -1 : lockOf(step->queue)->db,
+                                .db = isInOneDb(cycle) ? -1 : lockOf(step->queue)->db,
                                 .behind = step->behind};
     sentence.key = RedisModule_StringPtrLen(lockOf(step->queue)->name, &sentence.key_length);
     appendSentence(ctx, text, &sentence);
 }
 
-static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitpathCircle *circle) {
+static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitpathCycle *cycle) {
     RedisModuleString *text = beginText(ctx);
-    size_t left_out = circle->length > MOST_SHOWN ? circle->length - MOST_SHOWN : 0;
-    for (size_t i = 0; i < circle->length; i++) {
+    size_t left_out = cycle->length > MOST_SHOWN ? cycle->length - MOST_SHOWN : 0;
+    for (size_t i = 0; i < cycle->length; i++) {
         if (i > 0) {
             append(ctx, text, ", ");
         }
@@ -133,7 +133,7 @@ static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitpathCircl
             appendNumber(ctx, text, "... ", (long long)left_out, " more waits ..., ");
             i += left_out;
         }
-        appendStep(ctx, text, circle, i);
+        appendStep(ctx, text, cycle, i);
     }
     return text;
 }
@@ -263,15 +263,15 @@ RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct waiter *newcom
     }
     struct asking asking = {.ctx = ctx, .now_ms = now_ms};
     const struct waitsearchAsked asked = {reachHolders, isHolder, &asking};
-    struct waitpathCircle *circle = NULL;
+    struct waitpathCycle *cycle = NULL;
     size_t steps = MOST_STEPS;
     enum waitsearchResult result =
-        waitsearchFind(waitersGraph(), &newcomer->request, &asked, &steps, &circle);
+        waitsearchFind(waitersGraph(), &newcomer->request, &asked, &steps, &cycle);
     statsSearched(steps);
     if (result == WAITSEARCH_GAVE_UP) {
         statsCount(STATS_DEADLOCK_SEARCHES_CUT);
     }
-    RedisModuleString *text = result == WAITSEARCH_CIRCLE ? textOf(ctx, circle) : NULL;
-    memFree(circle);
+    RedisModuleString *text = result == WAITSEARCH_CYCLE ? textOf(ctx, cycle) : NULL;
+    memFree(cycle);
     return text;
 }

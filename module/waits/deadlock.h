@@ -1,5 +1,5 @@
 /* Refusing waits that never end: the search of waitsearch.h, with the holders read from the
- * keys, and the text that names the circle.
+ * keys, and the text that names the cycle.
  */
 #ifndef LOCK_DEADLOCK_H
 #define LOCK_DEADLOCK_H
@@ -9,7 +9,7 @@
 #include "redismodule.h"
 #include "waits/waiters.h"
 
-/* The text of the circle that the wait of this newcomer of waitersGraph() closes, or NULL: there is
+/* The text of the cycle that the wait of this newcomer of waitersGraph() closes, or NULL: there is
  * none, lock.deadlock-detection is off, or the search would have taken too long (which INFO counts).
  * The text is the caller's, to be freed with RedisModule_FreeString. Each text counts as a deadlock
  * refused. Leaves any database selected.
@@ -19,7 +19,7 @@
  * looked for among those of that client's slot. */
 RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct waiter *newcomer, int64_t now_ms);
 
-/* The circles that every lock can make by itself, refused whatever the config says: an owner waits
+/* The cycles that every lock can make by itself, refused whatever the config says: an owner waits
  * for itself; two readers wait for each other to stop reading. */
 RedisModuleString *deadlockOfOne(RedisModuleCtx *ctx, RedisModuleString *name,
                                  RedisModuleString *owner);

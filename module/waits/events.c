@@ -4,12 +4,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "waits/contended.h"
-#include "server/effects.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
+#include "server/effects.h"
+#include "waits/contended.h"
+#include "waits/inflight.h"
 #include "waits/sessions.h"
-#include "waits/untold.h"
 
 static bool watches_keys, watches_clients, watches_swaps;
 
@@ -38,14 +38,14 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
 }
 
 /* A client stays in the database of its number, and so does its wait: what it waits for is now
- * whatever the swap has put there, as for BLPOP. Only places in a fair queue have to come back. */
+ * whatever the swap has put there, as for BLPOP. Only positions in a fair queue have to come back. */
 static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
-    untoldSwapped(swap->dbnum_first, swap->dbnum_second);
+    inflightSwapped(swap->dbnum_first, swap->dbnum_second);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
@@ -65,7 +65,7 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
 
 /* As soon as we are a replica the holds are the master's: should we be promoted again, even before
  * the next turn of renewals, none of them is a session's of ours. (Who becomes a master has none.)
- * All locks are due, so that the drain forgets their places; or, if we are master again by then, looks
+ * All locks are due, so that the drain forgets their positions; or, if we are master again by then, looks
  * at them as after any edit, although nobody waits there with a client. */
 static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;

@@ -1,9 +1,9 @@
 /* See fairness.h. */
 #include "waits/fairness.h"
 
-#include "server/config.h"
 #include "keys/fairqueue.h"
 #include "keys/keynames.h"
+#include "server/config.h"
 #include "server/turn.h"
 
 /* How long the keys outlive the last moment that is known to need them. While somebody waits for
@@ -14,7 +14,7 @@
 /* While a slot moves the keys are left alone, and looked at again after this long. */
 #define RETRY_MS 1000
 
-/* So many places, and not more, the server may keep in arrays. */
+/* So many positions, and not more, the server may keep in arrays. */
 #define SHORT_QUEUE 4
 
 /* Scores are doubles, which tell whole numbers apart up to 2^53. Whatever is near that, or beyond, is
@@ -51,20 +51,20 @@ struct loading {
     int64_t end_ms, now_ms;
 };
 
-static void restore(const struct fairplace *place, void *data) {
+static void restore(const struct fairposition *position, void *data) {
     struct loading *loading = data;
     struct fairState *fair = &loading->lock->fair;
-    if (place->ticket > fair->last_ticket && place->ticket < LARGEST_TICKET) {
-        fair->last_ticket = place->ticket;
+    if (position->ticket > fair->last_ticket && position->ticket < LARGEST_TICKET) {
+        fair->last_ticket = position->ticket;
     }
-    waitersRestore(loading->ctx, loading->lock, place->owner, place->ticket, loading->end_ms,
+    waitersRestore(loading->ctx, loading->lock, position->owner, position->ticket, loading->end_ms,
                    loading->now_ms);
 }
 
-/* Takes the places in the keys into memory, or away, if their time is over. Returns the lock, which
+/* Takes the positions in the keys into memory, or away, if their time is over. Returns the lock, which
  * is contended then, or what it was. */
-static struct lock *loadPlaces(struct fairqueue *fq, RedisModuleString *name, struct lock *lock,
-                               int64_t now_ms) {
+static struct lock *loadPositions(struct fairqueue *fq, RedisModuleString *name, struct lock *lock,
+                                  int64_t now_ms) {
     if (fairqueueLength(fq) == 0) {
         return lock;
     }
@@ -92,9 +92,9 @@ static void growTrees(struct fairqueue *fq, struct lock *lock) {
     }
 }
 
-/* Writes ticket and end: the keys know nothing of this place. */
-static void putPlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
-                     int64_t now_ms) {
+/* Writes ticket and end: the keys know nothing of this position. */
+static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
+                        int64_t now_ms) {
     bool extend;
     growTrees(fq, lock);
     int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
@@ -106,15 +106,15 @@ static void putPlace(struct fairqueue *fq, struct lock *lock, struct waiter *wai
 }
 
 /* Brings what the keys say of this waiter up to date. */
-static void writePlace(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
-                       int64_t now_ms) {
+static void writePosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
+                          int64_t now_ms) {
     if (waiter->over) {
         fairqueueRemove(fq, waiter->owner);
         waitersFree(waiter);
         return;
     }
     if (!waiter->placed) {
-        putPlace(fq, lock, waiter, now_ms);
+        putPosition(fq, lock, waiter, now_ms);
         return;
     }
     bool extend;
@@ -141,15 +141,15 @@ static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     }
 }
 
-/* What is in the keys is not what memory wrote there: they go, whatever they say, and all places of
+/* What is in the keys is not what memory wrote there: they go, whatever they say, and all positions of
  * memory are to be written down, the first ones first. */
 static void beginAnew(struct fairqueue *fq, struct lock *lock) {
     fairqueueClear(fq);
     waitersForgetUnwritten(lock); /* that is done with the rest */
-    struct place *place = waitqueueFirst(&lock->queue);
-    for (; place; place = waitqueueNext(place)) {
-        if (place->request->discipline == FAIR) {
-            waitersNoteUnplaced(lock, waitersOfPlace(place));
+    struct position *position = waitqueueFirst(&lock->queue);
+    for (; position; position = waitqueueNext(position)) {
+        if (position->request->discipline == FAIR) {
+            waitersNoteUnplaced(lock, waitersOfPosition(position));
         }
     }
 }
@@ -160,7 +160,7 @@ static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     }
     struct waiter *waiter;
     while ((waiter = waitersNextUnwritten(lock))) {
-        writePlace(fq, lock, waiter, now_ms);
+        writePosition(fq, lock, waiter, now_ms);
         if (turnIsOver()) {
             break;
         }
@@ -205,7 +205,7 @@ bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *
         return false;
     }
     if (!lock || !lock->fair.loaded) {
-        lock = loadPlaces(fq, name, lock, now_ms);
+        lock = loadPositions(fq, name, lock, now_ms);
     }
     if (lock) {
         lock->fair.loaded = true;
@@ -229,11 +229,11 @@ void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) 
 struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    struct place *place = waitqueueOfOwner(&lock->queue, bytes, length);
-    while (place && place->request->discipline != FAIR) {
-        place = waitqueueNextOfOwner(place);
+    struct position *position = waitqueueOfOwner(&lock->queue, bytes, length);
+    while (position && position->request->discipline != FAIR) {
+        position = waitqueueNextOfOwner(position);
     }
-    return place ? waitersOfPlace(place) : NULL;
+    return position ? waitersOfPosition(position) : NULL;
 }
 
 /* Larger than every ticket of this queue, and the time of arrival as long as the clock does not
@@ -250,15 +250,15 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
     if (waiter->ticket == 0) {
         waiter->ticket = nextTicket(lock, now_ms);
     }
-    putPlace(fq, lock, waiter, now_ms);
+    putPosition(fq, lock, waiter, now_ms);
     contendedWatch(fq->ctx, lock, fairnessNextLook(lock), now_ms);
 }
 
 bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
-    struct place *next;
-    for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
-        struct waiter *waiter = waitersOfPlace(place);
-        next = waitqueueNext(place);
+    struct position *next;
+    for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
+        struct waiter *waiter = waitersOfPosition(position);
+        next = waitqueueNext(position);
         if (!waiter->bc) {
             waitersEnd(ctx, waiter, WAITERS_CANCELLED);
             if (turnIsOver()) {

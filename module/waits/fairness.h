@@ -6,7 +6,7 @@
  * every grant pass and of every fair request, so a change is written in the transaction of the
  * command that made it, or by the drain.
  *
- * Once in a process's life for each lock it is the other way round: fairnessLoad takes the places
+ * Once in a process's life for each lock it is the other way round: fairnessLoad takes the positions
  * of an earlier life from the keys into memory, detached, for their owners to come back to.
  */
 #ifndef LOCK_FAIRNESS_H
@@ -15,13 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "waits/contended.h"
 #include "keys/fairqueue.h"
 #include "redismodule.h"
+#include "waits/contended.h"
 #include "waits/waiters.h"
 
 /* Opens the keys of the lock `name` in the selected database, and makes sure that memory knows all
- * their places, and they all that memory knows. Every fair request begins with this, after it has asked
+ * their positions, and they all that memory knows. Every fair request begins with this, after it has asked
  * keynamesSidesAreHere. Returns false
  * if somebody has put something of another type under one of the keys: then nothing is changed, and
  * there is nothing to close.
@@ -30,15 +30,15 @@
 bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
                   int64_t now_ms);
 
-/* For other requests, which only have to know: takes places of an earlier life into memory, if that
+/* For other requests, which only have to know: takes positions of an earlier life into memory, if that
  * has not been done, the keys are of the right type, and their slot is not on the move. */
 void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
 
 /* The fair waiter of this owner, attached or not, or NULL. */
 struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
 
-/* Writes down the place of a fair waiter that has just begun to stand in this lock's queue, or has
- * taken a place over. */
+/* Writes down the position of a fair waiter that has just begun to stand in this lock's queue, or has
+ * taken a position over. */
 void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms);
 
 /* Brings the keys up to date, and puts off their expiry if it is time to. Cheap when there is
@@ -46,7 +46,7 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
  * done stays noted. Returns false if the turn was over first: then some is still to be written down. */
 bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
-/* The keys have been flushed: reserved places are gone with them, and fairnessWriteDown will write
+/* The keys have been flushed: reserved positions are gone with them, and fairnessWriteDown will write
  * live ones again. The lock must be in use. Returns false if the turn was over first: then it is to
  * be called again. */
 bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);

@@ -3,18 +3,18 @@
  * All leases are renewed after the same time, so the line of those that live is in the order in
  * which they are due: who has just been renewed goes to the end. Likewise the line of those whose
  * connection has closed. Where the time was made shorter meanwhile, the order is mended: see
- * joinAlive and placeAmongClosed.
+ * joinAlive and positionAmongClosed.
  */
 #include "waits/sessions.h"
 
 #include <string.h>
 
+#include "core/mem.h"
 #include "server/alarm.h"
 #include "server/config.h"
-#include "core/mem.h"
 #include "server/server.h"
 
-/* What cannot be given back now is tried again after this long, or after lock.session-grace. Unseen:
+/* What cannot be released now is tried again after this long, or after lock.session-grace. Unseen:
  * sooner is only dearer. */
 #define RETRY_MS 100
 
@@ -114,15 +114,15 @@ static void joinAlive(struct binding *binding, int64_t now_ms) {
     listAddLast(&sessions.alive, &binding->in_line);
 }
 
-/* Whom those that are to be given back at `due_ms` stand before, or NULL: who has been given a
+/* Whom those that are to be released at `due_ms` stand before, or NULL: who has been given a
  * longer grace, before lock.session-grace was made lower, keeps it. */
-static struct link *placeAmongClosed(int64_t due_ms) {
-    struct link *place = NULL;
+static struct link *positionAmongClosed(int64_t due_ms) {
+    struct link *position = NULL;
     struct link *last = sessions.closed.last;
     for (; last && ofLine(last)->due_ms > due_ms; last = last->prev) {
-        place = last;
+        position = last;
     }
-    return place;
+    return position;
 }
 
 static void attach(struct binding *binding, unsigned long long client_id, int64_t now_ms) {
@@ -230,11 +230,11 @@ void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64
         return; /* as most: the line of the closed, which may be long, is not for them to walk */
     }
     int64_t due_ms = now_ms + configSessionGraceMs();
-    struct link *place = placeAmongClosed(due_ms);
+    struct link *position = positionAmongClosed(due_ms);
     for (; binding; binding = boundTo(client_id)) {
         detach(binding);
         binding->due_ms = due_ms;
-        listInsertBefore(&sessions.closed, place, &binding->in_line);
+        listInsertBefore(&sessions.closed, position, &binding->in_line);
     }
     sessionsWakeAt(ctx, sessionsNextDue(), now_ms);
     alarmWakeLoop(); /* who has said QUIT is closed when the answer has been written */
@@ -249,7 +249,7 @@ struct binding *sessionsNextToRenew(int64_t now_ms) {
     return firstDue(&sessions.alive, now_ms);
 }
 
-struct binding *sessionsNextToGiveBack(int64_t now_ms) {
+struct binding *sessionsNextToRelease(int64_t now_ms) {
     return firstDue(&sessions.closed, now_ms);
 }
 
@@ -263,7 +263,7 @@ void sessionsPutOff(struct binding *binding, int64_t now_ms) {
     int64_t grace_ms = configSessionGraceMs();
     binding->due_ms = now_ms + (grace_ms > RETRY_MS ? grace_ms : RETRY_MS);
     listRemove(&sessions.closed, &binding->in_line);
-    listInsertBefore(&sessions.closed, placeAmongClosed(binding->due_ms), &binding->in_line);
+    listInsertBefore(&sessions.closed, positionAmongClosed(binding->due_ms), &binding->in_line);
 }
 
 int64_t sessionsNextDue(void) {

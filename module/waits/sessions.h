@@ -2,7 +2,7 @@
  *
  * A *binding* says that the holds of one owner on one lock live as long as one connection. While it
  * lives, the leases are renewed here; when it closes, a grace begins, after which the holds are
- * given back. The holds themselves are in the key, as all are: a binding whose holds have gone
+ * released. The holds themselves are in the key, as all are: a binding whose holds have gone
  * otherwise finds nothing to renew, and is forgotten.
  *
  * This file keeps the bindings and tells which of them are due; sessionwork.c does what has to be
@@ -26,7 +26,7 @@ struct binding {
     RedisModuleString *name, *owner;
     unsigned long long client_id; /* 0: the connection has closed */
     int db;
-    int64_t due_ms; /* when to renew; of a closed one, when to give back */
+    int64_t due_ms; /* when to renew; of a closed one, when to release */
     char *hold_key;
 };
 
@@ -51,10 +51,10 @@ unsigned long long sessionsClientOf(int db, RedisModuleString *name, RedisModule
  * callback. */
 void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64_t now_ms);
 
-/* The next binding to renew, or to give back, by now; NULL when there is none. It stays what and
+/* The next binding to renew, or to release, by now; NULL when there is none. It stays what and
  * where it is: see sessionsRenewed and sessionsForget. */
 struct binding *sessionsNextToRenew(int64_t now_ms);
-struct binding *sessionsNextToGiveBack(int64_t now_ms);
+struct binding *sessionsNextToRelease(int64_t now_ms);
 
 /* The binding has been renewed: it goes to the end of the line. */
 void sessionsRenewed(struct binding *binding, int64_t now_ms);
@@ -70,7 +70,7 @@ void sessionsForgetAll(void);
 /* When the next binding is due; INT64_MAX = never. */
 int64_t sessionsNextDue(void);
 
-/* Two databases have changed places: the holds are in the other one now, and so are the bindings. */
+/* Two databases have changed positions: the holds are in the other one now, and so are the bindings. */
 void sessionsSwapped(int first_db, int second_db);
 
 /* How many there are. */

@@ -1,16 +1,16 @@
 /* See waiters.h. */
 #include "waits/waiters.h"
 
+#include "core/mem.h"
+#include "keys/fairqueue.h"
 #include "server/alarm.h"
-#include "waits/answers.h"
 #include "server/config.h"
 #include "server/failpoint.h"
-#include "keys/fairqueue.h"
-#include "core/mem.h"
 #include "server/reply.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "waits/untold.h"
+#include "waits/answers.h"
+#include "waits/inflight.h"
 
 static struct {
     struct map by_client;   /* the server's handle of a blocked client -> its waiter */
@@ -30,8 +30,8 @@ bool waitersHaveRoom(void) {
     return most == 0 || waitersCount() < (size_t)most;
 }
 
-struct waiter *waitersOfPlace(struct place *place) {
-    return LIST_ELEMENT(place->request, struct waiter, request);
+struct waiter *waitersOfPosition(struct position *position) {
+    return LIST_ELEMENT(position->request, struct waiter, request);
 }
 
 static struct waiter *ofNote(struct link *link) {
@@ -111,11 +111,11 @@ void waitersNoteUnplaced(struct lock *lock, struct waiter *waiter) {
 }
 
 /* Takes the waiter out of the queue of one of its keys. */
-static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct place *place,
+static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct position *position,
                        bool granted) {
-    struct lock *lock = contendedOfPlace(place);
-    bool was_head = waitqueueFirst(&lock->queue) == place;
-    waitqueueRemove(place);
+    struct lock *lock = contendedOfPosition(position);
+    bool was_head = waitqueueFirst(&lock->queue) == position;
+    waitqueueRemove(position);
     if (waiter->request.discipline == FAIR) {
         noteUnwritten(lock, waiter);
     }
@@ -135,7 +135,7 @@ static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     forgetClient(waiter);
     waiter->over = true;
     for (size_t i = 0; i < waiter->standing_count; i++) {
-        leaveQueue(ctx, waiter, &waiter->standings[i].place, granted);
+        leaveQueue(ctx, waiter, &waiter->standings[i].position, granted);
     }
     if (!waiter->noted) {
         waitersFree(waiter);
@@ -160,8 +160,8 @@ void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding h
     leave(ctx, waiter, false);
 }
 
-void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *circle) {
-    answersSendDeadlock(waiter->bc, circle);
+void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *cycle) {
+    answersSendDeadlock(waiter->bc, cycle);
     leave(ctx, waiter, false);
 }
 
@@ -196,11 +196,11 @@ void waitersForgetUnwritten(struct lock *lock) {
 
 void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
     contendedUse(lock);
-    struct place *next;
-    for (struct place *place = waitqueueFirst(&lock->queue); place; place = next) {
-        next = waitqueueNext(place);
-        if (!waitersOfPlace(place)->bc) {
-            leave(ctx, waitersOfPlace(place), false);
+    struct position *next;
+    for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
+        next = waitqueueNext(position);
+        if (!waitersOfPosition(position)->bc) {
+            leave(ctx, waitersOfPosition(position), false);
         }
     }
     waitersForgetUnwritten(lock);
@@ -210,32 +210,32 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
 
 /* ---- grants ---- */
 
-/* What the drain needs to give the hold back, should the client die before it is told. */
-static struct untold *describeGrant(const struct waiter *waiter) {
-    struct untold *untold = untoldNew(waiter->owner, waiter->standing_count);
-    untold->db = waiter->db;
-    untold->mode = waiter->request.mode;
-    for (size_t i = 0; i < untold->name_count; i++) {
-        untold->names[i] = waiter->standings[i].name;
-        RedisModule_RetainString(NULL, untold->names[i]);
+/* What the drain needs to release the hold, should the client die before it is told. */
+static struct inflight *describeGrant(const struct waiter *waiter) {
+    struct inflight *inflight = inflightNew(waiter->owner, waiter->standing_count);
+    inflight->db = waiter->db;
+    inflight->mode = waiter->request.mode;
+    for (size_t i = 0; i < inflight->name_count; i++) {
+        inflight->names[i] = waiter->standings[i].name;
+        RedisModule_RetainString(NULL, inflight->names[i]);
     }
-    return untold;
+    return inflight;
 }
 
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
-    RedisModule_Assert(waiter->bc); /* a kept place is granted nothing */
+    RedisModule_Assert(waiter->bc); /* a kept position is granted nothing */
     (void)failpoint(FAILPOINT_ANSWER);
     statsCount(STATS_GRANTED_AFTER_WAIT);
     statsWaited(now_ms - fairqueueCountedFrom(waiter->since_ms));
-    answersSendNumber(waiter->bc, answer, untoldEnd, describeGrant(waiter));
+    answersSendNumber(waiter->bc, answer, inflightEnd, describeGrant(waiter));
     leave(ctx, waiter, true);
 }
 
 /* ---- what the server tells ---- */
 
-/* The place is kept for a while, for the owner to come back to. */
+/* The position is kept for a while, for the owner to come back to. */
 static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
-    struct lock *lock = contendedOfPlace(&waiter->standings[0].place);
+    struct lock *lock = contendedOfPosition(&waiter->standings[0].position);
     int64_t now_ms = RedisModule_Milliseconds();
     forgetClient(waiter);
     waitgraphLeave(&waiters.graph, &waiter->request);
@@ -318,13 +318,13 @@ static struct standing *nameStanding(struct waiter *waiter, size_t index, struct
 void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool first) {
     struct standing *standing = nameStanding(waiter, index, lock);
     if (first) {
-        waitqueueAddFirst(&lock->queue, &standing->place, &waiter->request);
+        waitqueueAddFirst(&lock->queue, &standing->position, &waiter->request);
     } else {
-        waitqueueAdd(&lock->queue, &standing->place, &waiter->request);
+        waitqueueAdd(&lock->queue, &standing->position, &waiter->request);
     }
 }
 
-/* A reserved place never begins: nobody waits there, and it ends by itself. */
+/* A reserved position never begins: nobody waits there, and it ends by itself. */
 void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter) {
     if (!configDeadlockDetection()) {
         waitgraphEnter(&waiters.graph, &waiter->request);
@@ -350,11 +350,11 @@ void waitersSearched(struct waiter *newcomer) {
 }
 
 void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {
-    struct place *old_place = &old->standings[0].place;
-    struct lock *lock = contendedOfPlace(old_place);
+    struct position *old_place = &old->standings[0].position;
+    struct lock *lock = contendedOfPosition(old_place);
     struct standing *standing = nameStanding(waiter, 0, lock);
     waitgraphLeave(&waiters.graph, &old->request);
-    waitqueueTakeOver(old_place, &standing->place, &waiter->request);
+    waitqueueTakeOver(old_place, &standing->position, &waiter->request);
     waiter->ticket = old->ticket;
     waiter->since_ms = old->since_ms;
     stopTimer(ctx, old);

@@ -6,11 +6,11 @@
  *      a callback      timed out, connection gone, CLIENT UNBLOCK
  *
  * A waiter that has ended is out of every queue at once, and its client is answered before the
- * server sleeps. A hold whose client dies before that is given back by the drain: see untold.h.
+ * server sleeps. A hold whose client dies before that is released by the drain: see inflight.h.
  *
  * A fair waiter (discipline FAIR) outlives its client: when the connection closes it is *detached*,
- * and keeps its place for a while. And since its place is written down in keys, which this file
- * never touches, a fair waiter whose place changes is noted in its lock's `fair.unwritten`, for
+ * and keeps its position for a while. And since its position is written down in keys, which this file
+ * never touches, a fair waiter whose position changes is noted in its lock's `fair.unwritten`, for
  * fairness.c.
  */
 #ifndef LOCK_WAITERS_H
@@ -20,10 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "waits/contended.h"
-#include "redismodule.h"
 #include "core/waitgraph.h"
 #include "core/waitqueue.h"
+#include "redismodule.h"
+#include "waits/contended.h"
 
 /* A deadline that never comes: BLOCK 0. */
 #define WAITERS_NO_DEADLINE INT64_MAX
@@ -42,7 +42,7 @@ enum waitersEnding {
 
 /* One key that a waiter waits for. */
 struct standing {
-    struct place place;
+    struct position position;
     RedisModuleString *name;
 };
 
@@ -56,18 +56,18 @@ struct waiter {
     bool fenced;  /* is answered with a fencing token */
     int64_t lease_ms;
     int64_t since_ms;
-    int64_t deadline_ms;   /* of a detached waiter: when its reserved place ends */
+    int64_t deadline_ms;   /* of a detached waiter: when its reserved position ends */
     uint64_t search_at_us; /* of a newcomer, monotonic */
     int64_t ticket;        /* FAIR only */
     RedisModuleTimerID timer;
     struct link note; /* in the lock's `fair.unwritten` */
     int db;
     bool has_timer;
-    bool over;             /* out of its queue; only its place in the keys is left to be removed */
-    bool noted;            /* stands in the lock's `fair.unwritten` */
-    bool placed;           /* FAIR only: the keys know its ticket */
+    bool over;   /* out of its queue; only its position in the keys is left to be removed */
+    bool noted;  /* stands in the lock's `fair.unwritten` */
+    bool placed; /* FAIR only: the keys know its ticket */
     size_t standing_count; /* in how many of its keys' queues it stands, or has stood */
-    size_t in_the_way;     /* the number of the key that did not fit the last time; see joint.c */
+    size_t in_the_way; /* the number of the key that did not fit the last time; see multikey.c */
     struct standing standings[];
 };
 
@@ -100,7 +100,7 @@ void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *wai
 
 /* The waiter, which has a client, stands in all its queues now. It is a newcomer: the alarm is set
  * for when it is to be searched from. With lock.deadlock-detection off it is not, and can be part of
- * a circle at once. */
+ * a cycle at once. */
 void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter);
 
 /* The newcomer that came first, or NULL. */
@@ -108,15 +108,15 @@ struct waiter *waitersFirstNewcomer(void);
 
 size_t waitersNewcomerCount(void);
 
-/* The newcomer has been searched from, and what it waits for can be part of a circle from now on. */
+/* The newcomer has been searched from, and what it waits for can be part of a cycle from now on. */
 void waitersSearched(struct waiter *newcomer);
 
-/* Makes a detached fair waiter at the head of this lock's queue: a place from an earlier life, kept
+/* Makes a detached fair waiter at the head of this lock's queue: a position from an earlier life, kept
  * until `end_ms`. */
 void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *owner,
                     int64_t ticket, int64_t end_ms, int64_t now_ms);
 
-struct waiter *waitersOfPlace(struct place *place);
+struct waiter *waitersOfPosition(struct position *position);
 
 /* The waiter, which has a client, has the lock and is told `answer`. It leaves every queue and is
  * gone. */
@@ -126,8 +126,8 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, in
  * was becomes due. */
 void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding how);
 
-/* Likewise, of a waiter with a client: its wait closes this circle. The text is the callee's. */
-void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *circle);
+/* Likewise, of a waiter with a client: its wait closes this cycle. The text is the callee's. */
+void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *cycle);
 
 /* Likewise: the client is sent to another node, by ASK or by MOVED. `address` is `host:port`, and
  * copied. */
@@ -140,11 +140,11 @@ struct waitgraph *waitersGraph(void);
 /* How many clients wait. */
 size_t waitersCount(void);
 
-/* The next fair waiter of this lock whose place is not written down as it is, or NULL; it is not
+/* The next fair waiter of this lock whose position is not written down as it is, or NULL; it is not
  * noted any more. One that is `over` is the caller's to free. */
 struct waiter *waitersNextUnwritten(struct lock *lock);
 
-/* The keys know nothing of the place of this fair waiter: notes that. */
+/* The keys know nothing of the position of this fair waiter: notes that. */
 void waitersNoteUnplaced(struct lock *lock, struct waiter *waiter);
 
 /* Forgets what is not written down of this lock: its keys are another node's now, or all that

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.usefixtures("checking_build")
 SHORT = scaled_ms(150)
 
 STANDS = [
-    ("hands_on", "giveback.begun", 1),
-    ("hands_on", "giveback.done", 1),
+    ("hands_on", "release.begun", 1),
+    ("hands_on", "release.done", 1),
     ("hands_on", "take.begun", 1),
     ("hands_on", "take.written", 1),
     ("hands_on", "effect", 2),
@@ -27,12 +27,12 @@ STANDS = [
     ("reads_again", "take.written", 1),
     ("upgrades", "answer", 1),
     ("waits_in_turn", "fair.between", 1),
-    ("hands_several_on", "joint.between", 1),
+    ("hands_several_on", "multikey.between", 1),
     ("renews", "renew.begun", 1),
     ("renews", "renew.done", 2),
     ("sees_a_lease_end", "drain.begun", 1),
     ("sees_a_lease_end", "drain.lock", 1),
-    ("loses_a_grant", "giveback.begun", 2),
+    ("loses_a_grant", "release.begun", 2),
 ]
 
 

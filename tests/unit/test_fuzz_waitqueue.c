@@ -1,22 +1,22 @@
-/* Random walks over several queues, against plain arrays of places in order.
+/* Random walks over several queues, against plain arrays of positions in order.
  *
- * Places and owners come from malloc and go back the moment they leave, so that the address
+ * Positions and owners come from malloc and go back the moment they leave, so that the address
  * sanitizer sees any pointer to them that a queue has kept. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/queuecheck.h"
-#include "support/unit.h"
 #include "core/waitqueue.h"
+#include "support/unit.h"
 
 #define QUEUES 3
-#define MANY 40 /* places in one queue */
+#define MANY 40 /* positions in one queue */
 
-/* A place with the request that it stands for, as the model knows it. */
+/* A position with the request that it stands for, as the model knows it. */
 struct waiting {
     char *owner;
     struct request request;
-    struct place place;
+    struct position position;
 };
 
 struct model {
@@ -76,8 +76,8 @@ static void freeWaiting(struct waiting *waiting) {
 }
 
 static void leave(struct waiting *waiting) {
-    waitqueueRemove(&waiting->place);
-    assert_null(waiting->place.queue);
+    waitqueueRemove(&waiting->position);
+    assert_null(waiting->position.queue);
     freeWaiting(waiting);
 }
 
@@ -87,14 +87,14 @@ static bool isOwner(const struct waiting *waiting, const struct owner *owner) {
 }
 
 static void assertSameOrder(const struct waitqueue *queue, const struct model *model) {
-    const struct place *place = waitqueueFirst(queue);
-    for (size_t i = 0; i < model->count; i++, place = waitqueueNext(place)) {
-        assert_ptr_equal(place, &model->in_order[i]->place);
-        assert_ptr_equal(place->queue, queue);
-        assert_ptr_equal(place->request, &model->in_order[i]->request);
-        assert_true(i == 0 || model->in_order[i - 1]->place.order < place->order);
+    const struct position *position = waitqueueFirst(queue);
+    for (size_t i = 0; i < model->count; i++, position = waitqueueNext(position)) {
+        assert_ptr_equal(position, &model->in_order[i]->position);
+        assert_ptr_equal(position->queue, queue);
+        assert_ptr_equal(position->request, &model->in_order[i]->request);
+        assert_true(i == 0 || model->in_order[i - 1]->position.order < position->order);
     }
-    assert_null(place);
+    assert_null(position);
 }
 
 /* Those that do not only read are found in the same order. */
@@ -102,27 +102,27 @@ static void assertSameWriters(const struct waitqueue *queue, const struct model 
     const struct link *link = queue->writers.first;
     for (size_t i = 0; i < model->count; i++) {
         if (model->in_order[i]->request.mode != MODE_READ) {
-            assert_ptr_equal(link, &model->in_order[i]->place.in_writers);
+            assert_ptr_equal(link, &model->in_order[i]->position.in_writers);
             link = link->next;
         }
     }
     assert_null(link);
 }
 
-/* The places of an owner are found, each once, in whatever order. */
+/* The positions of an owner are found, each once, in whatever order. */
 static void assertSameOfOwner(const struct waitqueue *queue, const struct model *model,
                               const struct owner *owner) {
-    const struct place *found[MANY];
+    const struct position *found[MANY];
     size_t count = 0, wanted = 0;
-    const struct place *place = waitqueueOfOwner(queue, owner->bytes, owner->length);
-    for (; place; place = waitqueueNextOfOwner(place)) {
+    const struct position *position = waitqueueOfOwner(queue, owner->bytes, owner->length);
+    for (; position; position = waitqueueNextOfOwner(position)) {
         assert_true(count < MANY);
         for (size_t i = 0; i < count; i++) {
-            assert_ptr_not_equal(found[i], place);
+            assert_ptr_not_equal(found[i], position);
         }
-        found[count++] = place;
-        assert_int_equal(place->request->owner_length, owner->length);
-        assert_memory_equal(place->request->owner, owner->bytes, owner->length);
+        found[count++] = position;
+        assert_int_equal(position->request->owner_length, owner->length);
+        assert_memory_equal(position->request->owner, owner->bytes, owner->length);
     }
     for (size_t i = 0; i < model->count; i++) {
         wanted += isOwner(model->in_order[i], owner);
@@ -147,11 +147,11 @@ static void assertSameBlocking(const struct waitqueue *queue, const struct model
     }
 }
 
-/* Another owner's place may be taken over as well as the owner's own. */
+/* Another owner's position may be taken over as well as the owner's own. */
 static void takeOver(struct model *model, size_t at, struct waiting *waiting) {
     struct waiting *old = model->in_order[at];
-    waitqueueTakeOver(&old->place, &waiting->place, &waiting->request);
-    assert_null(old->place.queue);
+    waitqueueTakeOver(&old->position, &waiting->position, &waiting->request);
+    assert_null(old->position.queue);
     freeWaiting(old);
     model->in_order[at] = waiting;
 }
@@ -162,14 +162,14 @@ static void walkOneStep(struct fuzz *fuzz, struct waitqueue *queue, struct model
     if (model->count == 0 || (what < 5 && model->count < MANY)) {
         struct waiting *waiting = newWaiting(fuzz);
         if (what == 0) {
-            waitqueueAddFirst(queue, &waiting->place, &waiting->request);
+            waitqueueAddFirst(queue, &waiting->position, &waiting->request);
             insertAt(model, 0, waiting);
         } else {
-            waitqueueAdd(queue, &waiting->place, &waiting->request);
+            waitqueueAdd(queue, &waiting->position, &waiting->request);
             insertAt(model, model->count, waiting);
         }
     } else if (what < 7) {
-        waitqueueMoveFirst(&model->in_order[at]->place);
+        waitqueueMoveFirst(&model->in_order[at]->position);
         insertAt(model, 0, removeAt(model, at));
     } else if (what == 7) {
         takeOver(model, at, newWaiting(fuzz));

@@ -2,18 +2,18 @@
  * what the search says of them, against a detector that knows no shortcut.
  *
  * The worlds need not be such as grants could lead to: a lock may have two writers, an owner may
- * wait for itself, and circles may be there already. Only what a search may count on is kept to:
- * an owner has one fair place in a queue, whoever holds a lock asks for it at the head, and a plain
+ * wait for itself, and cycles may be there already. Only what a search may count on is kept to:
+ * an owner has one fair position in a queue, whoever holds a lock asks for it at the head, and a plain
  * lock has one holder. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/mem.h"
 #include "core/queuecheck.h"
+#include "core/waitsearch.h"
 #include "support/detector.h"
 #include "support/locks.h"
 #include "support/unit.h"
-#include "core/waitsearch.h"
 
 /* ---- the detector's question to the graph ---- */
 
@@ -29,13 +29,13 @@ static size_t ownerOfStep(const struct waitpathStep *step) {
 }
 
 /* Every step is a wait, and the last leads back to the asker. */
-static void assertIsCircle(struct detectorWorld *world, const struct detectorAsk *ask,
-                           const struct waitpathCircle *circle) {
-    assert_int_equal(ownerOfStep(&circle->steps[0]), ask->owner);
-    for (size_t i = 0; i < circle->length; i++) {
-        const struct waitpathStep *step = &circle->steps[i];
+static void assertIsCycle(struct detectorWorld *world, const struct detectorAsk *ask,
+                          const struct waitpathCycle *cycle) {
+    assert_int_equal(ownerOfStep(&cycle->steps[0]), ask->owner);
+    for (size_t i = 0; i < cycle->length; i++) {
+        const struct waitpathStep *step = &cycle->steps[i];
         size_t one = ownerOfStep(step);
-        size_t other = ownerOfStep(&circle->steps[(i + 1) % circle->length]);
+        size_t other = ownerOfStep(&cycle->steps[(i + 1) % cycle->length]);
         size_t lock = (size_t)(lockOfQueue(step->queue) - world->locks);
         assert_true(lock < world->lock_count);
         bool waits = detectorWaitsAt(world, ask, one, other, lock, step->behind);
@@ -50,7 +50,7 @@ static enum lockMode randomMode(struct fuzz *fuzz) {
     return (enum lockMode)fuzzBelow(fuzz, MODE_COUNT);
 }
 
-static bool hasFairPlace(const struct detectorWorld *world, size_t owner, size_t lock) {
+static bool hasFairPosition(const struct detectorWorld *world, size_t owner, size_t lock) {
     const struct detectorLine *line = &world->lines[lock];
     for (size_t at = 0; at < line->count; at++) {
         if (line->waits[at]->owner == owner && line->waits[at]->request.discipline == FAIR) {
@@ -64,10 +64,10 @@ static bool holdsAny(const struct detectorWorld *world, size_t owner, size_t loc
     return detectorIsHolderInTheWay(world, owner, lock, MODE_EXCLUSIVE);
 }
 
-/* Different ones: several for a joint request, one for any other. */
+/* Different ones: several for a multikey request, one for any other. */
 static void chooseLocks(struct fuzz *fuzz, const struct detectorWorld *world,
                         struct detectorAsk *ask) {
-    size_t count = ask->request.discipline == JOINT ? 1 + fuzzBelow(fuzz, world->lock_count) : 1;
+    size_t count = ask->request.discipline == MULTIKEY ? 1 + fuzzBelow(fuzz, world->lock_count) : 1;
     size_t lock = fuzzBelow(fuzz, world->lock_count);
     for (ask->lock_count = 0; ask->lock_count < count; ask->lock_count++) {
         ask->locks[ask->lock_count] = lock;
@@ -78,21 +78,21 @@ static void chooseLocks(struct fuzz *fuzz, const struct detectorWorld *world,
 /* A request for several does not wait for those that its owner holds. */
 static void leaveOutHeld(const struct detectorWorld *world, struct detectorAsk *ask) {
     size_t kept = 0;
-    for (size_t i = 0; i < ask->lock_count && ask->request.discipline == JOINT; i++) {
+    for (size_t i = 0; i < ask->lock_count && ask->request.discipline == MULTIKEY; i++) {
         if (!detectorHoldsPlain(world, ask->owner, ask->locks[i])) {
             ask->locks[kept++] = ask->locks[i];
         }
     }
     if (kept > 0) {
         ask->lock_count = kept;
-    } else if (ask->request.discipline == JOINT) {
+    } else if (ask->request.discipline == MULTIKEY) {
         ask->request.discipline = ORDERED;
         ask->lock_count = 1;
     }
 }
 
 static struct detectorAsk randomAsk(struct fuzz *fuzz, const struct detectorWorld *world) {
-    static const enum discipline disciplines[] = {PLAIN, ORDERED, ORDERED, FAIR, JOINT};
+    static const enum discipline disciplines[] = {PLAIN, ORDERED, ORDERED, FAIR, MULTIKEY};
     struct detectorAsk ask = {.owner = fuzzBelow(fuzz, world->owner_count)};
     ask.request = (struct request){
         .owner = detectorOwners[ask.owner].bytes,
@@ -139,13 +139,13 @@ static struct detectorWait *newWait(struct detectorWorld *world, const struct de
 }
 
 static void stand(struct detectorWorld *world, struct detectorWait *wait, size_t lock, bool first) {
-    struct place *place = &wait->places[wait->lock_count];
+    struct position *position = &wait->positions[wait->lock_count];
     struct waitqueue *queue = &world->locks[lock].queue;
     wait->locks[wait->lock_count++] = lock;
     if (first) {
-        waitqueueAddFirst(queue, place, &wait->request);
+        waitqueueAddFirst(queue, position, &wait->request);
     } else {
-        waitqueueAdd(queue, place, &wait->request);
+        waitqueueAdd(queue, position, &wait->request);
     }
     insertAt(&world->lines[lock], first ? 0 : world->lines[lock].count, wait);
 }
@@ -161,7 +161,7 @@ static bool standsIn(const struct detectorWait *wait, size_t lock) {
 
 static void beginToWait(struct fuzz *fuzz, struct detectorWorld *world) {
     struct detectorAsk ask = randomAsk(fuzz, world);
-    bool has_place = hasFairPlace(world, ask.owner, ask.locks[0]);
+    bool has_place = hasFairPosition(world, ask.owner, ask.locks[0]);
     if (world->wait_count == DETECTOR_MOST_WAITS || (ask.request.discipline == FAIR && has_place)) {
         return;
     }
@@ -184,7 +184,7 @@ static void endWait(struct detectorWorld *world, size_t at) {
     struct detectorWait *wait = world->waits[at];
     waitgraphLeave(&world->graph, &wait->request);
     for (size_t i = 0; i < wait->lock_count; i++) {
-        waitqueueRemove(&wait->places[i]);
+        waitqueueRemove(&wait->positions[i]);
         removeFrom(&world->lines[wait->locks[i]], wait);
     }
     free(wait);
@@ -194,7 +194,7 @@ static void endWait(struct detectorWorld *world, size_t at) {
 static void moveFirst(struct fuzz *fuzz, struct detectorWorld *world, struct detectorWait *wait) {
     size_t at = fuzzBelow(fuzz, wait->lock_count);
     struct detectorLine *line = &world->lines[wait->locks[at]];
-    waitqueueMoveFirst(&wait->places[at]);
+    waitqueueMoveFirst(&wait->positions[at]);
     removeFrom(line, wait);
     insertAt(line, 0, wait);
 }
@@ -212,7 +212,7 @@ static void changeHolds(struct fuzz *fuzz, struct detectorWorld *world) {
             return;
         }
         const struct fakeHold gone = lock->holds[fuzzBelow(fuzz, lock->held)];
-        lockGiveBack(lock, gone.owner, gone.length, gone.mode);
+        lockRelease(lock, gone.owner, gone.length, gone.mode);
     }
 }
 
@@ -245,14 +245,14 @@ static void countQueues(const struct detectorWorld *world, size_t *queues) {
     }
 }
 
-/* A place is a tie if its owner stands in another queue, too, and none if it stands nowhere else; if
+/* A position is a tie if its owner stands in another queue, too, and none if it stands nowhere else; if
  * all stand in one queue, either, as they may have stood elsewhere. It counts as long as it is in the
  * graph. */
 static void assertCounts(const struct detectorWorld *world) {
-    size_t places[DETECTOR_MOST_OWNERS] = {0}, in_graph = 0;
+    size_t positions[DETECTOR_MOST_OWNERS] = {0}, in_graph = 0;
     size_t queues[DETECTOR_MOST_OWNERS] = {0};
     for (size_t i = 0; i < world->wait_count; i++) {
-        places[world->waits[i]->owner] +=
+        positions[world->waits[i]->owner] +=
             world->waits[i]->in_graph ? world->waits[i]->lock_count : 0;
         in_graph += world->waits[i]->in_graph;
     }
@@ -264,7 +264,7 @@ static void assertCounts(const struct detectorWorld *world) {
         for (size_t at = 0; at < line->count; at++) {
             waiting += line->waits[at]->in_graph;
             sure += line->waits[at]->in_graph && queues[line->waits[at]->owner] > 1;
-            possible += line->waits[at]->in_graph && places[line->waits[at]->owner] > 1;
+            possible += line->waits[at]->in_graph && positions[line->waits[at]->owner] > 1;
         }
         assert_int_equal(world->locks[lock].queue.in_graph, waiting);
         assert_in_range(world->locks[lock].queue.ties.length, sure, possible);
@@ -274,26 +274,26 @@ static void assertCounts(const struct detectorWorld *world) {
 
 /* ---- newcomers ---- */
 
-/* Finds a circle exactly when the detector does of the request that the newcomer made; or another
+/* Finds a cycle exactly when the detector does of the request that the newcomer made; or another
  * one, through waits that its owner has made before, whenever others have stood behind. Gives up
  * only if it is given few steps. */
 static void assertSameAnswer(struct detectorWorld *world, const struct detectorWait *newcomer,
                              const struct detectorAsk *ask, size_t steps, int way,
                              struct detectorLengths lengths) {
     const struct waitsearchAsked asked = lockAsked(way, NULL);
-    struct waitpathCircle *circle = NULL;
+    struct waitpathCycle *cycle = NULL;
     size_t most = steps;
-    switch (waitsearchFind(&world->graph, &newcomer->request, &asked, &steps, &circle)) {
+    switch (waitsearchFind(&world->graph, &newcomer->request, &asked, &steps, &cycle)) {
     case WAITSEARCH_GAVE_UP:
         assert_true(most < DETECTOR_NEVER);
         break;
-    case WAITSEARCH_NO_CIRCLE:
+    case WAITSEARCH_NO_CYCLE:
         assert_int_equal(lengths.closed, DETECTOR_NEVER);
         break;
-    case WAITSEARCH_CIRCLE:
-        assert_true(lengths.any != DETECTOR_NEVER && circle->length >= lengths.any);
-        assertIsCircle(world, ask, circle);
-        memFree(circle);
+    case WAITSEARCH_CYCLE:
+        assert_true(lengths.any != DETECTOR_NEVER && cycle->length >= lengths.any);
+        assertIsCycle(world, ask, cycle);
+        memFree(cycle);
         break;
     }
 }
@@ -310,8 +310,8 @@ static void assertSameAnswers(struct fuzz *fuzz, struct detectorWorld *world,
 /* It has come to the end of its queues, or to their heads; and to those of what its owner holds. */
 static void checkNewcomer(struct fuzz *fuzz, struct detectorWorld *world,
                           const struct detectorAsk *ask) {
-    struct detectorLengths lengths = detectorShortestCircles(world, ask);
-    bool has_place = hasFairPlace(world, ask->owner, ask->locks[0]);
+    struct detectorLengths lengths = detectorShortestCycles(world, ask);
+    bool has_place = hasFairPosition(world, ask->owner, ask->locks[0]);
     if (world->wait_count == DETECTOR_MOST_WAITS ||
         (ask->request.discipline == FAIR && has_place)) {
         return;
@@ -320,7 +320,8 @@ static void checkNewcomer(struct fuzz *fuzz, struct detectorWorld *world,
     for (size_t i = 0; i < ask->lock_count; i++) {
         stand(world, wait, ask->locks[i], ask->first);
     }
-    for (size_t lock = 0; lock < world->lock_count && wait->request.discipline == JOINT; lock++) {
+    for (size_t lock = 0; lock < world->lock_count && wait->request.discipline == MULTIKEY;
+         lock++) {
         if (detectorHoldsPlain(world, ask->owner, lock) && !standsIn(wait, lock)) {
             stand(world, wait, lock, ask->first);
         }
@@ -330,7 +331,7 @@ static void checkNewcomer(struct fuzz *fuzz, struct detectorWorld *world,
     endWait(world, world->wait_count - 1);
 }
 
-/* It has taken a place over somewhere in the queue. */
+/* It has taken a position over somewhere in the queue. */
 static void checkReturns(struct fuzz *fuzz, struct detectorWorld *world) {
     for (size_t i = 0; i < world->wait_count; i++) {
         const struct detectorWait *wait = world->waits[i];
@@ -338,7 +339,7 @@ static void checkReturns(struct fuzz *fuzz, struct detectorWorld *world) {
             struct detectorAsk ask = {
                 .owner = wait->owner, .request = wait->request, .locks = {wait->locks[0]}};
             ask.lock_count = 1;
-            struct detectorLengths lengths = detectorShortestCircles(world, &ask);
+            struct detectorLengths lengths = detectorShortestCycles(world, &ask);
             assertSameAnswers(fuzz, world, wait, &ask, lengths);
         }
     }

@@ -244,17 +244,17 @@ static size_t longestChain(const struct map *map) {
     return longest;
 }
 
-/* Keys that differ in one place only, wherever it is, must not crowd a bucket: names and owners are
+/* Keys that differ in one position only, wherever it is, must not crowd a bucket: names and owners are
  * often a common text with a number somewhere. Thrown at random, 256 keys in 512 buckets hardly
  * ever have a chain over 7. */
 static void keys_that_differ_in_one_byte_spread_over_the_buckets(void **state) {
     (void)state;
     static struct item items[256];
-    for (size_t place = 0; place < 12; place++) {
+    for (size_t position = 0; position < 12; position++) {
         struct map map = {0};
         for (size_t i = 0; i < LENGTH_OF(items); i++) {
             char bytes[12] = "job:........";
-            bytes[place] = (char)i;
+            bytes[position] = (char)i;
             itemAdd(&map, &items[i], bytes, sizeof bytes);
         }
         assert_int_equal(map.bucket_count, 2 * LENGTH_OF(items));

@@ -9,7 +9,7 @@
 static void fill(struct world *world) {
     *world = (struct world){.count = 0};
     worldWaits(world, "a", MODE_WRITE, 0);
-    worldWaitsJointly(world, "b", MODE_EXCLUSIVE, 0, 1);
+    worldWaitsMultikeyly(world, "b", MODE_EXCLUSIVE, 0, 1);
     worldWaits(world, "c", MODE_READ, 0);
 }
 
@@ -33,10 +33,10 @@ static void order_is_looked_at(void **state) {
     (void)state;
     struct world world;
     fill(&world);
-    int64_t order = world.waits[1].places[0].order;
-    world.waits[1].places[0].order = world.waits[0].places[0].order;
+    int64_t order = world.waits[1].positions[0].order;
+    world.waits[1].positions[0].order = world.waits[0].positions[0].order;
     assertFault(&world, "out of order");
-    world.waits[1].places[0].order = order;
+    world.waits[1].positions[0].order = order;
     worldEnd(&world);
 }
 
@@ -48,15 +48,15 @@ static void counts_are_looked_at(void **state) {
     queue->by_mode[MODE_READ]++;
     assertFault(&world, "of a kind");
     queue->by_mode[MODE_READ]--;
-    queue->joint--;
+    queue->multikey--;
     assertFault(&world, "of a kind");
-    queue->joint++;
+    queue->multikey++;
     queue->in_graph++;
     assertFault(&world, "in the graph");
     queue->in_graph--;
-    queue->places.length++;
-    assertFault(&world, "number of places");
-    queue->places.length--;
+    queue->positions.length++;
+    assertFault(&world, "number of positions");
+    queue->positions.length--;
     worldEnd(&world);
 }
 
@@ -76,15 +76,15 @@ static void ties_are_looked_at(void **state) {
     (void)state;
     struct world world;
     fill(&world);
-    struct place *place = &world.waits[1].places[0];
-    assert_true(place->is_tie);
-    place->is_tie = false;
+    struct position *position = &world.waits[1].positions[0];
+    assert_true(position->is_tie);
+    position->is_tie = false;
     assertFault(&world, "tie");
-    place->is_tie = true;
+    position->is_tie = true;
     world.waits[0].request.is_newcomer = true;
     assertFault(&world, "searched from");
     world.waits[0].request.is_newcomer = false;
-    world.locks[0].queue.graph_end = place->order;
+    world.locks[0].queue.graph_end = position->order;
     assertFault(&world, "graph's end");
     world.locks[0].queue.graph_end = INT64_MAX;
     worldEnd(&world);
@@ -98,10 +98,10 @@ static void owners_names_are_looked_at(void **state) {
     world.waits[0].request.owner = "x";
     assertFault(&world, "owner's name");
     world.waits[0].request.owner = owner;
-    struct waitqueue *queue = world.waits[0].places[0].queue;
-    world.waits[0].places[0].queue = &world.locks[1].queue;
+    struct waitqueue *queue = world.waits[0].positions[0].queue;
+    world.waits[0].positions[0].queue = &world.locks[1].queue;
     assertFault(&world, "another queue");
-    world.waits[0].places[0].queue = queue;
+    world.waits[0].positions[0].queue = queue;
     worldEnd(&world);
 }
 

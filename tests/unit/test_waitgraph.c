@@ -43,11 +43,11 @@ static void standAll(struct world *world) {
     for (size_t i = 0; i < OWN; i++) {
         worldStands(world, "o", MODE_WRITE, locks[i]);
     }
-    waitqueueAdd(&world->locks[2].queue, &world->waits[3].places[1], &world->waits[3].request);
+    waitqueueAdd(&world->locks[2].queue, &world->waits[3].positions[1], &world->waits[3].request);
     worldWaits(world, "other", MODE_WRITE, 0); /* is never a tie */
 }
 
-/* The places of the requests that are in are ties if they stand in more than one queue, and none is
+/* The positions of the requests that are in are ties if they stand in more than one queue, and none is
  * if there is only one. In between, in one queue again, they may have stayed what they were. */
 static void assertTies(const struct world *world, const bool *is_in) {
     const size_t at[] = {is_in[0] + (size_t)is_in[1], is_in[2] + (size_t)is_in[3], is_in[3]};
@@ -57,7 +57,7 @@ static void assertTies(const struct world *world, const bool *is_in) {
         elsewhere || world->locks[0].queue.ties.length + world->locks[1].queue.ties.length > 0;
     assert_true(!tied || own > 1);
     for (size_t i = 0; i < OWN; i++) {
-        assert_int_equal(world->waits[i].places[0].is_tie, is_in[i] && tied);
+        assert_int_equal(world->waits[i].positions[0].is_tie, is_in[i] && tied);
     }
     for (size_t i = 0; i < LENGTH_OF(at); i++) {
         assert_int_equal(world->locks[i].queue.in_graph, at[i] + (i == 0));
@@ -117,7 +117,7 @@ static void queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there(v
     worldStands(&world, "newcomer", MODE_WRITE, 3);
     assert_int_equal(countWaited(&world.graph), 0);
     struct wait *one = worldWaits(&world, "a", MODE_WRITE, 0);
-    struct wait *both = worldWaitsJointly(&world, "b", MODE_EXCLUSIVE, 0, 1);
+    struct wait *both = worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 1);
     assert_int_equal(countWaited(&world.graph), 2);
     worldWaitEnds(&world, one);
     assert_int_equal(countWaited(&world.graph), 2);

@@ -1,4 +1,4 @@
-/* waitqueue.[ch]: who stands where, whose places are whose, and who keeps a newcomer waiting. */
+/* waitqueue.[ch]: who stands where, whose positions are whose, and who keeps a newcomer waiting. */
 #include "core/waitqueue.h"
 
 #include <string.h>
@@ -10,22 +10,23 @@ static struct request requestOf(const char *owner, enum lockMode mode) {
         .owner = owner, .owner_length = strlen(owner), .mode = mode, .discipline = ORDERED};
 }
 
-/* The queue is exactly these places in this order. */
-static void assertOrder(const struct waitqueue *queue, struct place *const *places, size_t count) {
-    const struct place *place = waitqueueFirst(queue);
-    for (size_t i = 0; i < count; i++, place = waitqueueNext(place)) {
-        assert_ptr_equal(place, places[i]);
-        assert_ptr_equal(place->queue, queue);
+/* The queue is exactly these positions in this order. */
+static void assertOrder(const struct waitqueue *queue, struct position *const *positions,
+                        size_t count) {
+    const struct position *position = waitqueueFirst(queue);
+    for (size_t i = 0; i < count; i++, position = waitqueueNext(position)) {
+        assert_ptr_equal(position, positions[i]);
+        assert_ptr_equal(position->queue, queue);
     }
-    assert_null(place);
+    assert_null(position);
 }
 
 static size_t countOfOwner(const struct waitqueue *queue, const char *owner, size_t length) {
     size_t count = 0;
-    const struct place *place = waitqueueOfOwner(queue, owner, length);
-    for (; place; place = waitqueueNextOfOwner(place)) {
-        assert_int_equal(place->request->owner_length, length);
-        assert_memory_equal(place->request->owner, owner, length);
+    const struct position *position = waitqueueOfOwner(queue, owner, length);
+    for (; position; position = waitqueueNextOfOwner(position)) {
+        assert_int_equal(position->request->owner_length, length);
+        assert_memory_equal(position->request->owner, owner, length);
         count++;
     }
     return count;
@@ -46,11 +47,11 @@ static void add_keeps_the_order_of_arrival(void **state) {
     (void)state;
     struct waitqueue queue = {0};
     struct request a = requestOf("a", MODE_READ), b = requestOf("b", MODE_EXCLUSIVE);
-    struct place first = {0}, second = {0}, third = {0};
+    struct position first = {0}, second = {0}, third = {0};
     waitqueueAdd(&queue, &first, &b);
     waitqueueAdd(&queue, &second, &a);
     waitqueueAdd(&queue, &third, &b);
-    assertOrder(&queue, (struct place *[]){&first, &second, &third}, 3);
+    assertOrder(&queue, (struct position *[]){&first, &second, &third}, 3);
     assert_ptr_equal(first.request, &b);
     assert_ptr_equal(second.request, &a);
     waitqueueRemove(&first);
@@ -62,12 +63,12 @@ static void an_upgrade_stands_at_the_head(void **state) {
     (void)state;
     struct waitqueue queue = {0};
     struct request a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_WRITE);
-    struct place waiting = {0}, upgrade = {0}, alone = {0};
+    struct position waiting = {0}, upgrade = {0}, alone = {0};
     waitqueueAddFirst(&queue, &alone, &a);
-    assertOrder(&queue, (struct place *[]){&alone}, 1);
+    assertOrder(&queue, (struct position *[]){&alone}, 1);
     waitqueueAdd(&queue, &waiting, &a);
     waitqueueAddFirst(&queue, &upgrade, &b);
-    assertOrder(&queue, (struct place *[]){&upgrade, &alone, &waiting}, 3);
+    assertOrder(&queue, (struct position *[]){&upgrade, &alone, &waiting}, 3);
     waitqueueRemove(&alone);
     waitqueueRemove(&upgrade);
     waitqueueRemove(&waiting);
@@ -77,18 +78,18 @@ static void move_first_brings_a_place_to_the_head_and_keeps_the_others_in_order(
     (void)state;
     struct waitqueue queue = {0};
     struct request a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_READ);
-    struct place p = {0}, q = {0}, r = {0};
+    struct position p = {0}, q = {0}, r = {0};
     waitqueueAdd(&queue, &p, &a);
     waitqueueMoveFirst(&p); /* alone */
-    assertOrder(&queue, (struct place *[]){&p}, 1);
+    assertOrder(&queue, (struct position *[]){&p}, 1);
     waitqueueAdd(&queue, &q, &b);
     waitqueueAdd(&queue, &r, &a);
     waitqueueMoveFirst(&r); /* from the end */
-    assertOrder(&queue, (struct place *[]){&r, &p, &q}, 3);
+    assertOrder(&queue, (struct position *[]){&r, &p, &q}, 3);
     waitqueueMoveFirst(&p); /* from the middle */
-    assertOrder(&queue, (struct place *[]){&p, &r, &q}, 3);
+    assertOrder(&queue, (struct position *[]){&p, &r, &q}, 3);
     waitqueueMoveFirst(&p); /* from the head */
-    assertOrder(&queue, (struct place *[]){&p, &r, &q}, 3);
+    assertOrder(&queue, (struct position *[]){&p, &r, &q}, 3);
     assert_int_equal(countOfOwner(&queue, "a", 1), 2);
     waitqueueRemove(&p);
     waitqueueRemove(&q);
@@ -99,15 +100,15 @@ static void a_removed_place_is_nowhere_and_may_stand_again(void **state) {
     (void)state;
     struct waitqueue one = {0}, other = {0};
     struct request a = requestOf("a", MODE_READ), b = requestOf("b", MODE_WRITE);
-    struct place p = {0}, q = {0};
+    struct position p = {0}, q = {0};
     waitqueueAdd(&one, &p, &a);
     waitqueueAdd(&one, &q, &b);
     waitqueueRemove(&p);
     assert_null(p.queue);
-    assertOrder(&one, (struct place *[]){&q}, 1);
+    assertOrder(&one, (struct position *[]){&q}, 1);
     assert_null(waitqueueOfOwner(&one, "a", 1));
     waitqueueAdd(&other, &p, &b);
-    assertOrder(&other, (struct place *[]){&p}, 1);
+    assertOrder(&other, (struct position *[]){&p}, 1);
     assert_ptr_equal(waitqueueOfOwner(&other, "b", 1), &p);
     assert_ptr_equal(p.request, &b);
     assert_null(waitqueueNextOfOwner(&p));
@@ -120,13 +121,13 @@ static void an_emptied_queue_owns_no_memory(void **state) {
     size_t before = memLive();
     struct waitqueue queue = {0};
     struct request a = requestOf("a", MODE_READ);
-    struct place places[40] = {{.queue = NULL}};
-    for (size_t i = 0; i < LENGTH_OF(places); i++) {
-        waitqueueAdd(&queue, &places[i], &a);
+    struct position positions[40] = {{.queue = NULL}};
+    for (size_t i = 0; i < LENGTH_OF(positions); i++) {
+        waitqueueAdd(&queue, &positions[i], &a);
     }
-    for (size_t i = 0; i < LENGTH_OF(places); i++) {
+    for (size_t i = 0; i < LENGTH_OF(positions); i++) {
         assert_int_not_equal(memLive(), before);
-        waitqueueRemove(&places[i]);
+        waitqueueRemove(&positions[i]);
     }
     assert_int_equal(memLive(), before);
 }
@@ -144,23 +145,23 @@ static void an_owner_finds_its_own_places_and_nobody_elses(void **state) {
         {"a\0", 2, MODE_READ}, {"a\0x", 3, MODE_EXCLUSIVE}, {"a\0x", 3, MODE_READ},
     };
     struct request requests[LENGTH_OF(waits)];
-    struct place places[LENGTH_OF(requests)] = {{.queue = NULL}};
+    struct position positions[LENGTH_OF(requests)] = {{.queue = NULL}};
     for (size_t i = 0; i < LENGTH_OF(requests); i++) {
         requests[i] = requestOf(waits[i].owner, waits[i].mode);
         requests[i].owner_length = waits[i].length;
-        waitqueueAdd(&queue, &places[i], &requests[i]);
+        waitqueueAdd(&queue, &positions[i], &requests[i]);
     }
     assert_int_equal(countOfOwner(&queue, "a", 1), 1);
     assert_int_equal(countOfOwner(&queue, "a\0", 2), 1);
     assert_int_equal(countOfOwner(&queue, "a\0x", 3), 3);
     assert_int_equal(countOfOwner(&queue, "a\0y", 3), 1);
     assert_int_equal(countOfOwner(&queue, "a\0z", 3), 0);
-    waitqueueRemove(&places[4]);
+    waitqueueRemove(&positions[4]);
     assert_int_equal(countOfOwner(&queue, "a\0x", 3), 2);
-    assert_ptr_equal(waitqueueOfOwner(&queue, "a\0y", 3), &places[2]);
+    assert_ptr_equal(waitqueueOfOwner(&queue, "a\0y", 3), &positions[2]);
     for (size_t i = 0; i < LENGTH_OF(requests); i++) {
-        if (places[i].queue) {
-            waitqueueRemove(&places[i]);
+        if (positions[i].queue) {
+            waitqueueRemove(&positions[i]);
         }
     }
 }
@@ -168,19 +169,19 @@ static void an_owner_finds_its_own_places_and_nobody_elses(void **state) {
 static void a_request_stands_in_several_queues_at_once(void **state) {
     (void)state;
     struct waitqueue queues[3] = {{.by_mode = {0}}};
-    struct place places[3] = {{.queue = NULL}};
+    struct position positions[3] = {{.queue = NULL}};
     struct request all = requestOf("a", MODE_EXCLUSIVE), b = requestOf("b", MODE_READ);
     for (size_t i = 0; i < 3; i++) {
-        waitqueueAdd(&queues[i], &places[i], &all);
+        waitqueueAdd(&queues[i], &positions[i], &all);
     }
-    waitqueueRemove(&places[1]);
-    assertOrder(&queues[0], (struct place *[]){&places[0]}, 1);
+    waitqueueRemove(&positions[1]);
+    assertOrder(&queues[0], (struct position *[]){&positions[0]}, 1);
     assertOrder(&queues[1], NULL, 0);
-    assertOrder(&queues[2], (struct place *[]){&places[2]}, 1);
+    assertOrder(&queues[2], (struct position *[]){&positions[2]}, 1);
     assert_true(waitqueueBlocks(&queues[0], &b));
     assert_false(waitqueueBlocks(&queues[1], &b));
-    waitqueueRemove(&places[0]);
-    waitqueueRemove(&places[2]);
+    waitqueueRemove(&positions[0]);
+    waitqueueRemove(&positions[2]);
 }
 
 static void a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader(void **state) {
@@ -188,7 +189,7 @@ static void a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader(void 
     struct waitqueue queue = {0};
     struct request reader = requestOf("r", MODE_READ), writer = requestOf("w", MODE_WRITE);
     struct request newcomer = requestOf("new", MODE_READ);
-    struct place p = {0}, q = {0};
+    struct position p = {0}, q = {0};
     waitqueueAdd(&queue, &p, &reader);
     assert_false(waitqueueBlocks(&queue, &newcomer));
     waitqueueAdd(&queue, &q, &writer);
@@ -206,57 +207,58 @@ static void an_ordered_request_waits_behind_a_plain_waiter_too(void **state) {
     struct request plain = requestOf("p", MODE_EXCLUSIVE);
     plain.discipline = PLAIN;
     struct request newcomer = requestOf("new", MODE_READ);
-    struct place place = {0};
-    waitqueueAdd(&queue, &place, &plain);
+    struct position position = {0};
+    waitqueueAdd(&queue, &position, &plain);
     assert_true(waitqueueBlocks(&queue, &newcomer));
-    waitqueueRemove(&place);
+    waitqueueRemove(&position);
 }
 
 static void a_plain_request_stands_behind_others_who_wait_for_several_keys(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request plain = requestOf("p", MODE_EXCLUSIVE), joint = requestOf("j", MODE_EXCLUSIVE);
+    struct request plain = requestOf("p", MODE_EXCLUSIVE),
+                   multikey = requestOf("j", MODE_EXCLUSIVE);
     plain.discipline = PLAIN;
-    joint.discipline = JOINT;
-    struct place places[3] = {{.queue = NULL}};
-    waitqueueAdd(&queue, &places[0], &plain);
+    multikey.discipline = MULTIKEY;
+    struct position positions[3] = {{.queue = NULL}};
+    waitqueueAdd(&queue, &positions[0], &plain);
     struct request newcomer = requestOf("new", MODE_EXCLUSIVE);
     newcomer.discipline = PLAIN;
     assert_false(waitqueueBlocks(&queue, &newcomer));
-    waitqueueAdd(&queue, &places[1], &joint);
+    waitqueueAdd(&queue, &positions[1], &multikey);
     assert_true(waitqueueBlocks(&queue, &newcomer));
     newcomer.owner = "j"; /* not behind itself */
     newcomer.owner_length = 1;
     assert_false(waitqueueBlocks(&queue, &newcomer));
     struct request taking_over = requestOf("j", MODE_EXCLUSIVE);
-    waitqueueTakeOver(&places[1], &places[2], &taking_over);
+    waitqueueTakeOver(&positions[1], &positions[2], &taking_over);
     newcomer.owner = "x";
     assert_false(waitqueueBlocks(&queue, &newcomer));
-    waitqueueRemove(&places[0]);
-    waitqueueRemove(&places[2]);
+    waitqueueRemove(&positions[0]);
+    waitqueueRemove(&positions[2]);
 }
 
 static void the_order_of_a_place_is_lower_than_of_those_behind(void **state) {
     (void)state;
     struct waitqueue queue = {0};
     struct request request = requestOf("a", MODE_READ);
-    struct place places[6] = {{.queue = NULL}};
-    waitqueueAdd(&queue, &places[0], &request);
-    waitqueueAddFirst(&queue, &places[1], &request);
-    waitqueueAdd(&queue, &places[2], &request);
-    waitqueueAdd(&queue, &places[3], &request);
-    waitqueueMoveFirst(&places[2]);
-    waitqueueTakeOver(&places[0], &places[4], &request);
-    waitqueueRemove(&places[3]);
-    waitqueueAdd(&queue, &places[5], &request);
-    for (struct place *place = waitqueueFirst(&queue); waitqueueNext(place);
-         place = waitqueueNext(place)) {
-        assert_true(place->order < waitqueueNext(place)->order);
+    struct position positions[6] = {{.queue = NULL}};
+    waitqueueAdd(&queue, &positions[0], &request);
+    waitqueueAddFirst(&queue, &positions[1], &request);
+    waitqueueAdd(&queue, &positions[2], &request);
+    waitqueueAdd(&queue, &positions[3], &request);
+    waitqueueMoveFirst(&positions[2]);
+    waitqueueTakeOver(&positions[0], &positions[4], &request);
+    waitqueueRemove(&positions[3]);
+    waitqueueAdd(&queue, &positions[5], &request);
+    for (struct position *position = waitqueueFirst(&queue); waitqueueNext(position);
+         position = waitqueueNext(position)) {
+        assert_true(position->order < waitqueueNext(position)->order);
     }
     while (waitqueueFirst(&queue)) {
         waitqueueRemove(waitqueueFirst(&queue));
     }
-    assert_int_equal(request.places.length, 0);
+    assert_int_equal(request.positions.length, 0);
 }
 
 static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE};
@@ -276,13 +278,13 @@ static void a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others(voi
     for (unsigned crowd = 0; crowd < 3 * 3 * 3 * 3 * 3 * 3; crowd++) {
         struct waitqueue queue = {0};
         struct request waiting[12];
-        struct place places[12] = {{.queue = NULL}};
+        struct position positions[12] = {{.queue = NULL}};
         size_t count = 0;
         unsigned rest = crowd;
         for (size_t pair = 0; pair < 6; pair++, rest /= 3) {
             for (unsigned i = 0; i < rest % 3; i++, count++) {
                 waiting[count] = requestOf(owners[pair % 2], every_mode[pair / 2]);
-                waitqueueAdd(&queue, &places[count], &waiting[count]);
+                waitqueueAdd(&queue, &positions[count], &waiting[count]);
             }
         }
         for (size_t i = 0; i < LENGTH_OF(owners) * LENGTH_OF(every_mode); i++) {
@@ -294,7 +296,7 @@ static void a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others(voi
             assert_int_equal(waitqueueBlocks(&queue, &newcomer), blocked);
         }
         while (count > 0) {
-            waitqueueRemove(&places[--count]);
+            waitqueueRemove(&positions[--count]);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: circles through those who stand ahead in a queue. */
+/* waitsearch.[ch]: cycles through those who stand ahead in a queue. */
 #include "support/asks.h"
 #include "support/unit.h"
 #include "support/world.h"
@@ -7,9 +7,9 @@ static void a_waiter_ahead_who_waits_elsewhere_too(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
-    struct wait *joint = worldWaitsJointly(&world, "b", MODE_EXCLUSIVE, 0, 1);
+    struct wait *multikey = worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 1);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0< b, b 1 a");
-    worldWaitEnds(&world, joint);
+    worldWaitEnds(&world, multikey);
     worldWaits(&world, "b", MODE_WRITE, 0); /* the same with two requests */
     worldWaits(&world, "b", MODE_WRITE, 1);
     asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< b, b 1 a");
@@ -22,7 +22,7 @@ static void a_waiter_ahead_who_waits_here_only_leads_to_the_holders(void **state
     worldHolds(&world, "h", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
-    asksAssertNoCircle(&world, asks("a", MODE_EXCLUSIVE, 0));
+    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 0));
     worldWaits(&world, "h", MODE_EXCLUSIVE, 1);
     worldAssertNoTies(&world);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 h, h 1 a");
@@ -35,7 +35,7 @@ static void a_reader_does_not_wait_behind_a_reader(void **state) {
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_READ, 0);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
-    asksAssertNoCircle(&world, asks("a", MODE_READ, 0));
+    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
     asksAssertAnswer(&world, asks("a", MODE_WRITE, 0), "a 0< b, b 1 a");
     worldEnd(&world);
 }
@@ -46,15 +46,15 @@ static void nobody_waits_for_a_place_behind(void **state) {
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
     worldHolds(&world, "c", MODE_EXCLUSIVE, 2);
     struct wait *ahead = worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
-    worldWaitsJointly(&world, "x", MODE_EXCLUSIVE, 0, 1);
-    asksAssertNoCircle(&world, asks("a", MODE_EXCLUSIVE, 2));
+    worldWaitsMultikeyly(&world, "x", MODE_EXCLUSIVE, 0, 1);
+    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 2));
     worldWaitEnds(&world, ahead);
     worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 2), "a 2 c, c 0< x, x 1 a");
     worldEnd(&world);
 }
 
-/* What a place far back has seen includes what one further ahead sees, and not the other way. */
+/* What a position far back has seen includes what one further ahead sees, and not the other way. */
 static void two_places_in_one_queue_see_what_is_ahead_of_each(void **state) {
     (void)state;
     for (int turn = 0; turn < 2; turn++) {
@@ -63,7 +63,7 @@ static void two_places_in_one_queue_see_what_is_ahead_of_each(void **state) {
         worldHolds(&world, "b", MODE_READ, 2);
         worldHolds(&world, "c", MODE_READ, 3);
         worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
-        worldWaitsJointly(&world, "x", MODE_EXCLUSIVE, 0, 1);
+        worldWaitsMultikeyly(&world, "x", MODE_EXCLUSIVE, 0, 1);
         worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
         struct ask ask = asks("a", MODE_WRITE, turn ? 2 : 3);
         ask.locks[ask.count++] = turn ? 3 : 2;
@@ -95,7 +95,7 @@ static void an_owner_waits_with_every_request_of_its_own(void **state) {
     worldWaits(&world, "b", MODE_EXCLUSIVE, 4);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 3 a");
     worldWaitEnds(&world, last);
-    asksAssertNoCircle(&world, asks("a", MODE_EXCLUSIVE, 0));
+    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 0));
     worldEnd(&world);
 }
 
@@ -108,19 +108,19 @@ static void a_hundred_requests_of_one_owner(void **state) {
         worldWaits(&world, "b", MODE_EXCLUSIVE, i % 4);
     }
     assert_int_equal(world.locks[0].queue.ties.length, 25);
-    asksAssertNoCircle(&world, asks("a", MODE_EXCLUSIVE, 5));
+    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 5));
     worldWaits(&world, "b", MODE_EXCLUSIVE, 4);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 5), "a 5 b, b 4 a");
     worldEnd(&world);
 }
 
-/* A tie at which the circle would close as well: the asker holds the lock, and that is told. */
+/* A tie at which the cycle would close as well: the asker holds the lock, and that is told. */
 static void a_hold_is_told_rather_than_a_place_ahead(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
-    worldWaitsJointly(&world, "x", MODE_EXCLUSIVE, 0, 2);
+    worldWaitsMultikeyly(&world, "x", MODE_EXCLUSIVE, 0, 2);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 1), "a 1 b, b 0 a");
     worldEnd(&world);
@@ -138,9 +138,9 @@ static void a_reader_waits_for_the_readers_whom_a_writer_ahead_waits_for(void **
     struct wait *reader = worldWaits(&world, "b", MODE_READ, 0);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 1), "a 1 b, b 0< w, w 0 a");
     worldWaitEnds(&world, writer);
-    asksAssertNoCircle(&world, asks("a", MODE_EXCLUSIVE, 1));
+    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 1));
     worldWaits(&world, "w", MODE_WRITE, 0); /* now behind */
-    asksAssertNoCircle(&world, asks("a", MODE_EXCLUSIVE, 1));
+    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 1));
     worldWaitEnds(&world, reader);
     worldWaits(&world, "b", MODE_READ, 0);
     worldWaits(&world, "v", MODE_WRITE, 0);
@@ -154,12 +154,12 @@ static void a_new_reader_waits_for_them_too(void **state) {
     worldHolds(&world, "h", MODE_READ, 0);
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "h", MODE_EXCLUSIVE, 1);
-    asksAssertNoCircle(&world, asks("a", MODE_READ, 0));
+    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
     struct wait *writer = worldWaits(&world, "w", MODE_WRITE, 0);
     asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< w, w 0 h, h 1 a");
-    asksAssertNoCircle(&world, asksFirst("a", MODE_READ, 0));
-    waitgraphLeave(&world.graph, &writer->request); /* a place without a client */
-    asksAssertNoCircle(&world, asks("a", MODE_READ, 0));
+    asksAssertNoCycle(&world, asksFirst("a", MODE_READ, 0));
+    waitgraphLeave(&world.graph, &writer->request); /* a position without a client */
+    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
     worldEnd(&world);
 }
 
@@ -170,14 +170,14 @@ static void a_reader_waits_for_readers_between_two_writers_ahead(void **state) {
     worldWaits(&world, "v", MODE_WRITE, 0);
     worldWaits(&world, "r", MODE_READ, 0);
     worldWaits(&world, "r", MODE_READ, 1);
-    asksAssertNoCircle(&world, asks("a", MODE_READ, 0));
+    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
     worldWaits(&world, "w", MODE_WRITE, 0);
     worldWaits(&world, "s", MODE_READ, 0);
     asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< w, w 0< r, r 1 a");
     worldEnd(&world);
 }
 
-/* It waits for those ahead of its first place only, so the writer before its last one is asked too. */
+/* It waits for those ahead of its first position only, so the writer before its last one is asked too. */
 static void a_writer_who_stands_twice_hides_none_between(void **state) {
     (void)state;
     struct world world = {.count = 0};
@@ -189,7 +189,7 @@ static void a_writer_who_stands_twice_hides_none_between(void **state) {
     worldWaits(&world, "w", MODE_WRITE, 0);
     asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< v, v 0< r, r 1 a");
     worldWaitEnds(&world, between);
-    asksAssertNoCircle(&world, asks("a", MODE_READ, 0));
+    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
     worldEnd(&world);
 }
 

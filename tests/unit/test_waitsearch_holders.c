@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: circles through those who hold what others wait for, and who is who. */
+/* waitsearch.[ch]: cycles through those who hold what others wait for, and who is who. */
 #include "core/mem.h"
 #include "support/asks.h"
 #include "support/unit.h"
@@ -11,10 +11,10 @@ static void without_waits_nobody_is_asked_for_holders(void **state) {
     struct ask ask = asks("a", MODE_WRITE, 0);
     size_t calls = 0, steps = 0;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
-                     WAITSEARCH_NO_CIRCLE);
+                     WAITSEARCH_NO_CYCLE);
     ask.first = true;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
-                     WAITSEARCH_NO_CIRCLE);
+                     WAITSEARCH_NO_CYCLE);
     assert_int_equal(calls, 0);
     worldEnd(&world);
 }
@@ -26,8 +26,8 @@ static void two_owners_who_hold_what_the_other_wants(void **state) {
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "a", MODE_EXCLUSIVE, 1);
     asksAssertAnswer(&world, asks("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
-    asksAssertNoCircle(&world, asks("c", MODE_EXCLUSIVE, 0));
-    asksAssertNoCircle(&world, asks("b", MODE_EXCLUSIVE, 2));
+    asksAssertNoCycle(&world, asks("c", MODE_EXCLUSIVE, 0));
+    asksAssertNoCycle(&world, asks("b", MODE_EXCLUSIVE, 2));
     worldAssertNoTies(&world);
     worldEnd(&world);
 }
@@ -41,7 +41,7 @@ static void a_chain_of_three(void **state) {
     worldWaits(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_WRITE, 2);
     asksAssertAnswer(&world, asks("c", MODE_EXCLUSIVE, 0), "c 0 a, a 1 b, b 2 c");
-    asksAssertNoCircle(&world, asks("d", MODE_EXCLUSIVE, 0)); /* the chain leads to c, not to d */
+    asksAssertNoCycle(&world, asks("d", MODE_EXCLUSIVE, 0)); /* the chain leads to c, not to d */
     worldEnd(&world);
 }
 
@@ -51,10 +51,10 @@ static void readers_are_not_in_each_others_way(void **state) {
     worldHolds(&world, "a", MODE_READ, 0);
     worldHolds(&world, "b", MODE_READ, 1);
     struct wait *reads = worldWaits(&world, "a", MODE_READ, 1);
-    asksAssertNoCircle(&world, asks("b", MODE_WRITE, 0)); /* a, who holds 0, waits for no reader */
+    asksAssertNoCycle(&world, asks("b", MODE_WRITE, 0)); /* a, who holds 0, waits for no reader */
     worldWaitEnds(&world, reads);
     worldWaits(&world, "a", MODE_WRITE, 1);
-    asksAssertNoCircle(&world, asks("b", MODE_READ, 0));
+    asksAssertNoCycle(&world, asks("b", MODE_READ, 0));
     asksAssertAnswer(&world, asks("b", MODE_WRITE, 0), "b 0 a, a 1 b");
     worldEnd(&world);
 }
@@ -78,8 +78,8 @@ static void an_owner_is_not_in_its_own_way(void **state) {
     worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
     worldHolds(&world, "b", MODE_READ, 0);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
-    asksAssertNoCircle(&world, asksFirst("a", MODE_WRITE, 0));
-    asksAssertNoCircle(&world, asks("a", MODE_EXCLUSIVE, 2));
+    asksAssertNoCycle(&world, asksFirst("a", MODE_WRITE, 0));
+    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 2));
     worldEnd(&world);
 }
 
@@ -92,7 +92,7 @@ static void whoever_has_left_waits_for_nobody(void **state) {
     worldWaits(&world, "x", MODE_EXCLUSIVE, 3); /* so that the graph is not empty */
     asksAssertAnswer(&world, asks("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
     worldWaitEnds(&world, wait);
-    asksAssertNoCircle(&world, asks("b", MODE_EXCLUSIVE, 0));
+    asksAssertNoCycle(&world, asks("b", MODE_EXCLUSIVE, 0));
     assert_int_equal(waitgraphSize(&world.graph), 1);
     worldEnd(&world);
 }
@@ -105,13 +105,13 @@ static void a_place_without_a_client_waits_for_nobody(void **state) {
     struct wait *wait = worldWaits(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "x", MODE_EXCLUSIVE, 3);
     waitgraphLeave(&world.graph, &wait->request);
-    asksAssertNoCircle(&world, asks("b", MODE_EXCLUSIVE, 0));
+    asksAssertNoCycle(&world, asks("b", MODE_EXCLUSIVE, 0));
     waitgraphEnter(&world.graph, &wait->request); /* and it may come back */
     asksAssertAnswer(&world, asks("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
     worldEnd(&world);
 }
 
-static void the_shortest_circle_is_told(void **state) {
+static void the_shortest_cycle_is_told(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "b", MODE_READ, 0);
@@ -125,14 +125,14 @@ static void the_shortest_circle_is_told(void **state) {
     worldEnd(&world);
 }
 
-static void a_circle_of_others_is_not_followed_for_ever(void **state) {
+static void a_cycle_of_others_is_not_followed_for_ever(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "b", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "c", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
-    asksAssertNoCircle(&world, asks("a", MODE_EXCLUSIVE, 0));
+    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 0));
     worldEnd(&world);
 }
 
@@ -149,22 +149,22 @@ static void owners_are_bytes(void **state) {
     lockHold(&world.locks[0], a_x, 3, MODE_WRITE);
     lockHold(&world.locks[1], a_y, 3, MODE_WRITE);
     struct ask ask = asks(a_y, MODE_WRITE, 0);
-    asksAssertNoCircle(&world, ask); /* "a" */
+    asksAssertNoCycle(&world, ask); /* "a" */
     ask.request.owner_length = 2;
-    asksAssertNoCircle(&world, ask);
+    asksAssertNoCycle(&world, ask);
     ask.request.owner_length = 3;
-    struct waitpathCircle *circle = NULL;
+    struct waitpathCycle *cycle = NULL;
     size_t steps = ASKS_NO_BOUND;
-    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, NULL, &circle),
-                     WAITSEARCH_CIRCLE);
-    assert_int_equal(circle->length, 2);
-    assert_int_equal(circle->steps[0].owner_length, 3);
-    assert_memory_equal(circle->steps[0].owner, a_y, 3);
-    assert_ptr_equal(circle->steps[0].queue, &world.locks[0].queue);
-    assert_int_equal(circle->steps[1].owner_length, 3);
-    assert_memory_equal(circle->steps[1].owner, a_x, 3);
-    assert_ptr_equal(circle->steps[1].queue, &world.locks[1].queue);
-    memFree(circle);
+    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, NULL, &cycle),
+                     WAITSEARCH_CYCLE);
+    assert_int_equal(cycle->length, 2);
+    assert_int_equal(cycle->steps[0].owner_length, 3);
+    assert_memory_equal(cycle->steps[0].owner, a_y, 3);
+    assert_ptr_equal(cycle->steps[0].queue, &world.locks[0].queue);
+    assert_int_equal(cycle->steps[1].owner_length, 3);
+    assert_memory_equal(cycle->steps[1].owner, a_x, 3);
+    assert_ptr_equal(cycle->steps[1].queue, &world.locks[1].queue);
+    memFree(cycle);
     worldEnd(&world);
 }
 
@@ -178,8 +178,8 @@ int main(void) {
         UNIT(an_owner_is_not_in_its_own_way),
         UNIT(whoever_has_left_waits_for_nobody),
         UNIT(a_place_without_a_client_waits_for_nobody),
-        UNIT(the_shortest_circle_is_told),
-        UNIT(a_circle_of_others_is_not_followed_for_ever),
+        UNIT(the_shortest_cycle_is_told),
+        UNIT(a_cycle_of_others_is_not_followed_for_ever),
         UNIT(owners_are_bytes),
     };
     return cmocka_run_group_tests_name("waitsearch, holders", tests, NULL, NULL);

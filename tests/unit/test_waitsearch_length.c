@@ -21,7 +21,7 @@ static void with_one_hot_lock_nobody_is_asked_for_holders(void **state) {
     size_t calls = 0;
     size_t steps = 0;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
-                     WAITSEARCH_NO_CIRCLE);
+                     WAITSEARCH_NO_CYCLE);
     assert_int_equal(steps, 0);
     assert_int_equal(calls, 0);
     worldEnd(&world);
@@ -39,7 +39,7 @@ static void holders_are_asked_for_once_for_each_queue_and_mode(void **state) {
     size_t calls = 0;
     size_t steps = ASKS_NO_BOUND;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS_UNPROVEN, &calls, NULL),
-                     WAITSEARCH_NO_CIRCLE);
+                     WAITSEARCH_NO_CYCLE);
     assert_int_equal(calls, 1 + 2);
     worldEnd(&world);
 }
@@ -56,7 +56,7 @@ static void a_long_queue_is_not_walked(void **state) {
     struct ask ask = asks("b", MODE_WRITE, 0);
     size_t steps = 2;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS_UNPROVEN, NULL, NULL),
-                     WAITSEARCH_NO_CIRCLE);
+                     WAITSEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
@@ -64,14 +64,14 @@ static void a_long_queue_is_not_walked(void **state) {
 static void assertStepsNeededWith(int way, struct world *world, struct ask ask, size_t needed,
                                   enum waitsearchResult wanted) {
     for (size_t most = 0; most < needed + 3; most++) {
-        struct waitpathCircle *circle = NULL;
+        struct waitpathCycle *cycle = NULL;
         size_t steps = most;
-        enum waitsearchResult result = asksFind(world, &ask, &steps, way, NULL, &circle);
+        enum waitsearchResult result = asksFind(world, &ask, &steps, way, NULL, &cycle);
         assert_int_equal(result, most < needed ? WAITSEARCH_GAVE_UP : wanted);
-        if (result == WAITSEARCH_CIRCLE) {
-            memFree(circle);
+        if (result == WAITSEARCH_CYCLE) {
+            memFree(cycle);
         } else {
-            assert_null(circle);
+            assert_null(cycle);
         }
         assert_int_equal(world->locks[5].queue.ties.length, 0);
     }
@@ -90,9 +90,9 @@ static void a_search_gives_up_past_the_bound_and_not_at_it(void **state) {
     worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
     worldWaits(&world, "a", MODE_EXCLUSIVE, 5); /* a tie for the time of the search */
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_NO_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_NO_CYCLE);
     worldWaits(&world, "c", MODE_EXCLUSIVE, 2);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CYCLE);
     worldEnd(&world);
 }
 
@@ -100,24 +100,24 @@ static void a_search_gives_up_past_the_bound_and_not_at_it(void **state) {
 static void ties_and_writers_are_steps(void **state) {
     (void)state;
     struct world world = {.count = 0};
-    worldWaitsJointly(&world, "r", MODE_READ, 0, 1);
-    worldWaitsJointly(&world, "s", MODE_READ, 0, 1);
-    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 2, WAITSEARCH_NO_CIRCLE);
+    worldWaitsMultikeyly(&world, "r", MODE_READ, 0, 1);
+    worldWaitsMultikeyly(&world, "s", MODE_READ, 0, 1);
+    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 2, WAITSEARCH_NO_CYCLE);
     worldDetached(&world, "d", 0);
     worldDetached(&world, "e", 0);
-    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 4, WAITSEARCH_NO_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 4, WAITSEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
 static void at_the_head_no_step_is_taken_for_those_behind(void **state) {
     (void)state;
     struct world world = {.count = 0};
-    worldWaitsJointly(&world, "w", MODE_WRITE, 0, 1);
-    assertStepsNeeded(&world, asksFirst("a", MODE_WRITE, 0), 0, WAITSEARCH_NO_CIRCLE);
+    worldWaitsMultikeyly(&world, "w", MODE_WRITE, 0, 1);
+    assertStepsNeeded(&world, asksFirst("a", MODE_WRITE, 0), 0, WAITSEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
-static void what_is_told_after_the_circle_is_found_changes_nothing(void **state) {
+static void what_is_told_after_the_cycle_is_found_changes_nothing(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "b", MODE_EXCLUSIVE, 0);
@@ -125,7 +125,7 @@ static void what_is_told_after_the_circle_is_found_changes_nothing(void **state)
     worldHolds(&world, "c", MODE_READ, 1);
     worldWaits(&world, "b", MODE_WRITE, 1);
     worldWaits(&world, "c", MODE_WRITE, 2);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_CYCLE);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 1 a");
     worldEnd(&world);
 }
@@ -144,7 +144,7 @@ static void those_who_are_asked_are_steps(void **state) {
     size_t asked = LENGTH_OF(others) + 2; /* and b, and the asker */
     size_t needed = asked + 1 + asked;    /* for lock 0, then b is reached, then for lock 1 */
     assertStepsNeededWith(LOCKS_BY_REQUESTS_UNPROVEN, &world, asks("a", MODE_WRITE, 0), needed,
-                          WAITSEARCH_NO_CIRCLE);
+                          WAITSEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
@@ -159,13 +159,13 @@ static void nobody_is_asked_twice_for_the_same(void **state) {
     /* a, b and c are asked for lock 0, b is reached; likewise for lock 1, c is reached, and waits
      * for lock 0: a is asked. */
     assertStepsNeededWith(LOCKS_BY_REQUESTS_UNPROVEN, &world, asks("a", MODE_WRITE, 0),
-                          3 + 1 + 3 + 1 + 1, WAITSEARCH_NO_CIRCLE);
+                          3 + 1 + 3 + 1 + 1, WAITSEARCH_NO_CYCLE);
     worldHolds(&world, "a", MODE_READ, 0);
     asksAssertAnswer(&world, asksFirst("a", MODE_WRITE, 0), "a 0 b, b 1 c, c 0 a");
     worldEnd(&world);
 }
 
-/* A place that waits for nobody, because its owner holds that lock, is a step. */
+/* A position that waits for nobody, because its owner holds that lock, is a step. */
 static void places_of_a_holder_are_steps(void **state) {
     (void)state;
     struct world world = {.count = 0};
@@ -173,13 +173,13 @@ static void places_of_a_holder_are_steps(void **state) {
     worldHolds(&world, "h", MODE_EXCLUSIVE, 1);
     const size_t waits = 5;
     for (size_t i = 0; i < waits; i++) {
-        worldWaitsJointly(&world, "b", MODE_EXCLUSIVE, 0, 1);
+        worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 1);
     }
     size_t from_a = 1 + waits;             /* b, who holds lock 0, and the ties there */
-    size_t at_0 = 1 + waits;               /* b once more, and the places */
-    size_t at_1 = 1 + (waits - 1) + waits; /* h; which place is the first; and the ties there */
+    size_t at_0 = 1 + waits;               /* b once more, and the positions */
+    size_t at_1 = 1 + (waits - 1) + waits; /* h; which position is the first; and the ties there */
     assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), from_a + at_0 + at_1,
-                      WAITSEARCH_NO_CIRCLE);
+                      WAITSEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
@@ -191,7 +191,7 @@ static void worldCrowd(struct world *world) {
     worldHolds(world, "b", MODE_EXCLUSIVE, 1);
     for (size_t i = 0; i < LENGTH_OF(crowd); i++) {
         snprintf(crowd[i], sizeof crowd[i], "w%zu", i);
-        worldWaitsJointly(world, crowd[i], MODE_EXCLUSIVE, 0, 1);
+        worldWaitsMultikeyly(world, crowd[i], MODE_EXCLUSIVE, 0, 1);
     }
 }
 
@@ -203,7 +203,7 @@ static void holders_are_followed_before_ties(void **state) {
     worldCrowd(&world);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 2);
     worldWaits(&world, "c", MODE_EXCLUSIVE, 3);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CIRCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CYCLE);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 2 c, c 3 a");
     worldEnd(&world);
 }
@@ -211,7 +211,7 @@ static void holders_are_followed_before_ties(void **state) {
 static void assertStepsTaken(struct world *world, struct ask ask, size_t most) {
     size_t steps = ASKS_NO_BOUND;
     assert_int_equal(asksFind(world, &ask, &steps, LOCKS_BY_HOLDS, NULL, NULL),
-                     WAITSEARCH_NO_CIRCLE);
+                     WAITSEARCH_NO_CYCLE);
     assert_in_range(steps, 0, most);
 }
 
@@ -235,7 +235,7 @@ struct chain {
     struct waitgraph graph;
     struct fakeLock locks[LONG];
     struct request requests[LONG];
-    struct place places[LONG];
+    struct position positions[LONG];
     char names[LONG][8];
 };
 
@@ -248,7 +248,7 @@ static struct chain *newChain(void) {
         lockHold(&chain->locks[i], chain->names[i], strlen(chain->names[i]), MODE_EXCLUSIVE);
     }
     for (size_t i = 0; i < LONG - 1; i++) {
-        waitqueueAdd(&chain->locks[i + 1].queue, &chain->places[i], &chain->requests[i]);
+        waitqueueAdd(&chain->locks[i + 1].queue, &chain->positions[i], &chain->requests[i]);
         waitgraphEnter(&chain->graph, &chain->requests[i]);
     }
     return chain;
@@ -257,31 +257,31 @@ static struct chain *newChain(void) {
 static void freeChain(struct chain *chain) {
     for (size_t i = 0; i < LONG - 1; i++) {
         waitgraphLeave(&chain->graph, &chain->requests[i]);
-        waitqueueRemove(&chain->places[i]);
+        waitqueueRemove(&chain->positions[i]);
     }
     free(chain);
 }
 
-static void assertIsWholeChain(const struct chain *chain, const struct waitpathCircle *circle) {
-    assert_int_equal(circle->length, LONG);
+static void assertIsWholeChain(const struct chain *chain, const struct waitpathCycle *cycle) {
+    assert_int_equal(cycle->length, LONG);
     for (size_t i = 0; i < LONG; i++) {
         const char *name = chain->names[(i + LONG - 1) % LONG];
-        assert_int_equal(circle->steps[i].owner_length, strlen(name));
-        assert_memory_equal(circle->steps[i].owner, name, strlen(name));
-        assert_ptr_equal(circle->steps[i].queue, &chain->locks[i].queue);
-        assert_false(circle->steps[i].behind);
+        assert_int_equal(cycle->steps[i].owner_length, strlen(name));
+        assert_memory_equal(cycle->steps[i].owner, name, strlen(name));
+        assert_ptr_equal(cycle->steps[i].queue, &chain->locks[i].queue);
+        assert_false(cycle->steps[i].behind);
     }
 }
 
 /* What a newcomer who wants the first lock of the chain hears, in at most so many steps. */
 static enum waitsearchResult searchFrom(struct chain *chain, const char *owner, size_t steps,
-                                        int way, struct waitpathCircle **circle) {
+                                        int way, struct waitpathCycle **cycle) {
     struct request newcomer = worldRequest(owner, MODE_EXCLUSIVE);
-    struct place place = {0};
+    struct position position = {0};
     const struct waitsearchAsked asked = lockAsked(way, NULL);
-    waitqueueAdd(&chain->locks[0].queue, &place, &newcomer);
-    enum waitsearchResult result = waitsearchFind(&chain->graph, &newcomer, &asked, &steps, circle);
-    waitqueueRemove(&place);
+    waitqueueAdd(&chain->locks[0].queue, &position, &newcomer);
+    enum waitsearchResult result = waitsearchFind(&chain->graph, &newcomer, &asked, &steps, cycle);
+    waitqueueRemove(&position);
     return result;
 }
 
@@ -289,13 +289,13 @@ static void a_chain_of_ten_thousand_waits(void **state) {
     (void)state;
     struct chain *chain = newChain();
     const char *last = chain->names[LONG - 1];
-    struct waitpathCircle *circle = NULL;
+    struct waitpathCycle *cycle = NULL;
     for (int way = LOCKS_BY_HOLDS; way < LOCKS_WAYS; way += LOCKS_BY_HOLDS_UNPROVEN) {
-        assert_int_equal(searchFrom(chain, "stranger", LONG, way, &circle), WAITSEARCH_NO_CIRCLE);
-        assert_int_equal(searchFrom(chain, last, LONG - 1, way, &circle), WAITSEARCH_GAVE_UP);
-        assert_int_equal(searchFrom(chain, last, LONG, way, &circle), WAITSEARCH_CIRCLE);
-        assertIsWholeChain(chain, circle);
-        memFree(circle);
+        assert_int_equal(searchFrom(chain, "stranger", LONG, way, &cycle), WAITSEARCH_NO_CYCLE);
+        assert_int_equal(searchFrom(chain, last, LONG - 1, way, &cycle), WAITSEARCH_GAVE_UP);
+        assert_int_equal(searchFrom(chain, last, LONG, way, &cycle), WAITSEARCH_CYCLE);
+        assertIsWholeChain(chain, cycle);
+        memFree(cycle);
     }
     freeChain(chain);
 }
@@ -308,7 +308,7 @@ int main(void) {
         UNIT(a_search_gives_up_past_the_bound_and_not_at_it),
         UNIT(ties_and_writers_are_steps),
         UNIT(at_the_head_no_step_is_taken_for_those_behind),
-        UNIT(what_is_told_after_the_circle_is_found_changes_nothing),
+        UNIT(what_is_told_after_the_cycle_is_found_changes_nothing),
         UNIT(those_who_are_asked_are_steps),
         UNIT(nobody_is_asked_twice_for_the_same),
         UNIT(places_of_a_holder_are_steps),

@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: circles of a request that stands in its queues already. */
+/* waitsearch.[ch]: cycles of a request that stands in its queues already. */
 #include "support/asks.h"
 #include "support/unit.h"
 #include "support/world.h"
@@ -10,7 +10,7 @@ static struct wait *comes(struct world *world, const char *owner, enum lockMode 
     return wait;
 }
 
-static void who_has_come_last_closes_the_circle(void **state) {
+static void who_has_come_last_closes_the_cycle(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 0);
@@ -23,7 +23,7 @@ static void who_has_come_last_closes_the_circle(void **state) {
     worldEnd(&world);
 }
 
-static void no_circle_of_one_that_has_ended(void **state) {
+static void no_cycle_of_one_that_has_ended(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 0);
@@ -38,7 +38,7 @@ static void it_waits_for_those_ahead_of_its_place(void **state) {
     struct world world = {.count = 0};
     worldHolds(&world, "c", MODE_EXCLUSIVE, 1);
     worldHolds(&world, "x", MODE_EXCLUSIVE, 0);
-    worldWaitsJointly(&world, "b", MODE_EXCLUSIVE, 0, 1);
+    worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 1);
     struct wait *newcomer = comes(&world, "c", MODE_EXCLUSIVE, 0);
     comes(&world, "y", MODE_EXCLUSIVE, 0);
     asksAssertAnswerOf(&world, newcomer, "c 0< b, b 1 c");
@@ -50,9 +50,9 @@ static void who_has_been_moved_to_the_head_waits_for_nobody_ahead(void **state) 
     struct world world = {.count = 0};
     worldHolds(&world, "c", MODE_EXCLUSIVE, 1);
     worldHolds(&world, "x", MODE_EXCLUSIVE, 0);
-    worldWaitsJointly(&world, "b", MODE_EXCLUSIVE, 0, 1);
+    worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 1);
     struct wait *newcomer = comes(&world, "c", MODE_EXCLUSIVE, 0);
-    waitqueueMoveFirst(&newcomer->places[0]);
+    waitqueueMoveFirst(&newcomer->positions[0]);
     asksAssertAnswerOf(&world, newcomer, "");
     worldEnd(&world);
 }
@@ -67,7 +67,7 @@ static void who_has_been_moved_to_the_head_is_waited_for(void **state) {
     worldWaits(&world, "c", MODE_EXCLUSIVE, 1);
     struct wait *newcomer = comes(&world, "c", MODE_EXCLUSIVE, 0);
     asksAssertAnswerOf(&world, newcomer, "");
-    waitqueueMoveFirst(&newcomer->places[0]);
+    waitqueueMoveFirst(&newcomer->positions[0]);
     asksAssertAnswerOf(&world, newcomer, "c 1 b, b 0< c");
     worldEnd(&world);
 }
@@ -77,11 +77,11 @@ static void one_of_several_that_its_owner_holds_is_not_waited_for(void **state) 
     struct world world = {.count = 0};
     worldHolds(&world, "c", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "x", MODE_EXCLUSIVE, 1);
-    worldWaitsJointly(&world, "b", MODE_EXCLUSIVE, 0, 2);
+    worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 2);
     struct request request = worldRequest("c", MODE_EXCLUSIVE);
-    request.discipline = JOINT;
+    request.discipline = MULTIKEY;
     struct wait *newcomer = worldStandsFor(&world, request, 1);
-    waitqueueAdd(&world.locks[0].queue, &newcomer->places[1], &newcomer->request);
+    waitqueueAdd(&world.locks[0].queue, &newcomer->positions[1], &newcomer->request);
     asksAssertAnswerOf(&world, newcomer, "");
     worldEnd(&world);
 }
@@ -94,17 +94,17 @@ static void the_first_of_several_may_be_held_by_its_owner(void **state) {
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
     struct request request = worldRequest("c", MODE_EXCLUSIVE);
-    request.discipline = JOINT;
+    request.discipline = MULTIKEY;
     struct wait *newcomer = worldStandsFor(&world, request, 0);
-    waitqueueAdd(&world.locks[1].queue, &newcomer->places[1], &newcomer->request);
+    waitqueueAdd(&world.locks[1].queue, &newcomer->positions[1], &newcomer->request);
     asksAssertAnswerOf(&world, newcomer, "c 1 b, b 0 c");
     worldEnd(&world);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(who_has_come_last_closes_the_circle),
-        UNIT(no_circle_of_one_that_has_ended),
+        UNIT(who_has_come_last_closes_the_cycle),
+        UNIT(no_cycle_of_one_that_has_ended),
         UNIT(it_waits_for_those_ahead_of_its_place),
         UNIT(who_has_been_moved_to_the_head_waits_for_nobody_ahead),
         UNIT(who_has_been_moved_to_the_head_is_waited_for),

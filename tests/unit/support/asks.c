@@ -22,64 +22,64 @@ struct ask asksFairly(const char *owner, size_t lock) {
     return ask;
 }
 
-/* Where a fair request is to stand that comes back to its owner's place, or NULL. */
-static struct place *placeToTakeOver(struct world *world, const struct ask *ask) {
-    struct place *place = waitqueueOfOwner(&world->locks[ask->locks[0]].queue, ask->request.owner,
-                                           ask->request.owner_length);
-    bool takes_over = place && ask->request.discipline == FAIR &&
-                      place->request->discipline == FAIR && !waitgraphHas(place->request);
-    return takes_over ? place : NULL;
+/* Where a fair request is to stand that comes back to its owner's position, or NULL. */
+static struct position *positionToTakeOver(struct world *world, const struct ask *ask) {
+    struct position *position = waitqueueOfOwner(&world->locks[ask->locks[0]].queue,
+                                                 ask->request.owner, ask->request.owner_length);
+    bool takes_over = position && ask->request.discipline == FAIR &&
+                      position->request->discipline == FAIR && !waitgraphHas(position->request);
+    return takes_over ? position : NULL;
 }
 
 static void stand(struct world *world, const struct ask *ask, struct request *request,
-                  struct place *places) {
+                  struct position *positions) {
     for (size_t i = 0; i < ask->count; i++) {
         struct waitqueue *queue = &world->locks[ask->locks[i]].queue;
         if (ask->first) {
-            waitqueueAddFirst(queue, &places[i], request);
+            waitqueueAddFirst(queue, &positions[i], request);
         } else {
-            waitqueueAdd(queue, &places[i], request);
+            waitqueueAdd(queue, &positions[i], request);
         }
     }
 }
 
 static void leave(struct world *world, const struct ask *ask, struct request *request,
-                  struct place *places) {
+                  struct position *positions) {
     waitgraphLeave(&world->graph, request);
     for (size_t i = 0; i < ask->count; i++) {
-        waitqueueRemove(&places[i]);
+        waitqueueRemove(&positions[i]);
     }
 }
 
 enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
-                               size_t *calls, struct waitpathCircle **circle) {
+                               size_t *calls, struct waitpathCycle **cycle) {
     struct request newcomer = ask->request, *of_old = NULL;
-    struct place places[2] = {0}, *old = placeToTakeOver(world, ask);
+    struct position positions[2] = {0}, *old = positionToTakeOver(world, ask);
     if (old) {
         of_old = old->request;
-        waitqueueTakeOver(old, &places[0], &newcomer);
+        waitqueueTakeOver(old, &positions[0], &newcomer);
     } else {
-        stand(world, ask, &newcomer, places);
+        stand(world, ask, &newcomer, positions);
     }
     waitgraphAnnounce(&world->graph, &newcomer);
     const struct waitsearchAsked asked = lockAsked(way, calls);
-    enum waitsearchResult result = waitsearchFind(&world->graph, &newcomer, &asked, steps, circle);
+    enum waitsearchResult result = waitsearchFind(&world->graph, &newcomer, &asked, steps, cycle);
     if (old) {
         waitgraphLeave(&world->graph, &newcomer);
-        waitqueueTakeOver(&places[0], old, of_old);
+        waitqueueTakeOver(&positions[0], old, of_old);
     } else {
-        leave(world, ask, &newcomer, places);
+        leave(world, ask, &newcomer, positions);
     }
     return result;
 }
 
 /* "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */
-static void tell(const struct world *world, const struct waitpathCircle *circle, char *text,
+static void tell(const struct world *world, const struct waitpathCycle *cycle, char *text,
                  size_t size) {
     size_t at = 0;
-    for (size_t i = 0; i < circle->length && at < size; i++) {
-        const struct waitpathStep *step = &circle->steps[i];
-        const struct waitpathStep *next = &circle->steps[(i + 1) % circle->length];
+    for (size_t i = 0; i < cycle->length && at < size; i++) {
+        const struct waitpathStep *step = &cycle->steps[i];
+        const struct waitpathStep *next = &cycle->steps[(i + 1) % cycle->length];
         size_t lock = (size_t)(lockOfQueue(step->queue) - world->locks);
         at += (size_t)snprintf(text + at, size - at, "%s%.*s %zu%s %.*s", i ? ", " : "",
                                (int)step->owner_length, step->owner, lock, step->behind ? "<" : "",
@@ -87,36 +87,36 @@ static void tell(const struct world *world, const struct waitpathCircle *circle,
     }
 }
 
-static void assertTells(const struct world *world, struct waitpathCircle *circle,
+static void assertTells(const struct world *world, struct waitpathCycle *cycle,
                         const char *wanted) {
     char text[256] = "";
-    if (circle) {
-        tell(world, circle, text, sizeof text);
-        memFree(circle);
+    if (cycle) {
+        tell(world, cycle, text, sizeof text);
+        memFree(cycle);
     }
     assert_string_equal(text, wanted);
 }
 
 void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted) {
     for (int way = 0; way < LOCKS_WAYS; way++) {
-        struct waitpathCircle *circle = NULL;
+        struct waitpathCycle *cycle = NULL;
         size_t steps = ASKS_NO_BOUND;
-        bool found = asksFind(world, &ask, &steps, way, NULL, &circle) == WAITSEARCH_CIRCLE;
-        assert_int_equal(found, circle != NULL);
-        assertTells(world, circle, wanted);
+        bool found = asksFind(world, &ask, &steps, way, NULL, &cycle) == WAITSEARCH_CYCLE;
+        assert_int_equal(found, cycle != NULL);
+        assertTells(world, cycle, wanted);
     }
 }
 
 void asksAssertAnswerOf(struct world *world, const struct wait *newcomer, const char *wanted) {
     for (int way = 0; way < LOCKS_WAYS; way++) {
         const struct waitsearchAsked asked = lockAsked(way, NULL);
-        struct waitpathCircle *circle = NULL;
+        struct waitpathCycle *cycle = NULL;
         size_t steps = ASKS_NO_BOUND;
-        waitsearchFind(&world->graph, &newcomer->request, &asked, &steps, &circle);
-        assertTells(world, circle, wanted);
+        waitsearchFind(&world->graph, &newcomer->request, &asked, &steps, &cycle);
+        assertTells(world, cycle, wanted);
     }
 }
 
-void asksAssertNoCircle(struct world *world, struct ask ask) {
+void asksAssertNoCycle(struct world *world, struct ask ask) {
     asksAssertAnswer(world, ask, "");
 }

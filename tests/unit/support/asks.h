@@ -28,13 +28,13 @@ struct ask asksFairly(const char *owner, size_t lock);
 /* As waitsearchFind, with the request as a newcomer, which is gone again afterwards. `way` is one of
  * locks.h. */
 enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
-                               size_t *calls, struct waitpathCircle **circle);
+                               size_t *calls, struct waitpathCycle **cycle);
 
-/* The circle that the wait would close is this one, whichever way is asked.
+/* The cycle that the wait would close is this one, whichever way is asked.
  * "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */
 void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted);
 
-void asksAssertNoCircle(struct world *world, struct ask ask);
+void asksAssertNoCycle(struct world *world, struct ask ask);
 
 /* Likewise of a wait that stands already, and is not in the graph. */
 void asksAssertAnswerOf(struct world *world, const struct wait *newcomer, const char *wanted);

@@ -92,7 +92,7 @@ bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorAsk
         const struct detectorWait *wait = line->waits[at];
         enum lockMode mode = wait->request.mode;
         if (wait->owner != one || !wait->in_graph ||
-            (wait->request.discipline == JOINT && detectorHoldsPlain(world, one, lock))) {
+            (wait->request.discipline == MULTIKEY && detectorHoldsPlain(world, one, lock))) {
             continue;
         }
         bool holds = detectorIsHolderInTheWay(world, other, lock, mode);
@@ -114,7 +114,7 @@ bool detectorAskWaitsAt(const struct detectorWorld *world, const struct detector
     return asksFor(ask, lock) && (behind ? ahead && !holds : holds);
 }
 
-/* Whether somebody stands, or may stand, behind the place of the new request. */
+/* Whether somebody stands, or may stand, behind the position of the new request. */
 static bool goesAhead(const struct detectorWorld *world, const struct detectorAsk *ask) {
     for (size_t i = 0; i < ask->lock_count; i++) {
         if (positionOfAsk(world, ask, ask->locks[i]) != DETECTOR_NEVER) {
@@ -182,8 +182,8 @@ static bool waitsAnew(const struct detectorWorld *world, const struct detectorAs
     return false;
 }
 
-struct detectorLengths detectorShortestCircles(const struct detectorWorld *world,
-                                               const struct detectorAsk *ask) {
+struct detectorLengths detectorShortestCycles(const struct detectorWorld *world,
+                                              const struct detectorAsk *ask) {
     const struct ways ways = findWays(world, ask);
     struct detectorLengths lengths = {DETECTOR_NEVER, DETECTOR_NEVER};
     bool ahead = goesAhead(world, ask);
@@ -191,13 +191,13 @@ struct detectorLengths detectorShortestCircles(const struct detectorWorld *world
         bool anew = first != ask->owner && waitsAnew(world, ask, first);
         bool already = ahead && waitsFor(world, ask, ask->owner, first);
         for (size_t last = 0; last < world->owner_count; last++) {
-            bool is_circle = (anew || already) && ways.between[first][last] != DETECTOR_NEVER &&
-                             waitsFor(world, ask, last, ask->owner);
+            bool is_cycle = (anew || already) && ways.between[first][last] != DETECTOR_NEVER &&
+                            waitsFor(world, ask, last, ask->owner);
             size_t length = ways.between[first][last] + 2;
-            if (is_circle && length < lengths.any) {
+            if (is_cycle && length < lengths.any) {
                 lengths.any = length;
             }
-            if (is_circle && (anew || !waitsFor(world, NULL, last, ask->owner)) &&
+            if (is_cycle && (anew || !waitsFor(world, NULL, last, ask->owner)) &&
                 length < lengths.closed) {
                 lengths.closed = length;
             }

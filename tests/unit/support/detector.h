@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "locks.h"
 #include "core/waitgraph.h"
+#include "locks.h"
 
 #define DETECTOR_MOST_OWNERS 8
 #define DETECTOR_MOST_LOCKS 6
@@ -18,10 +18,10 @@
 struct detectorWait {
     struct request request;
     size_t owner;
-    bool in_graph; /* if not, it is a place without a client */
+    bool in_graph; /* if not, it is a position without a client */
     size_t lock_count;
     size_t locks[DETECTOR_MOST_LOCKS];
-    struct place places[DETECTOR_MOST_LOCKS];
+    struct position positions[DETECTOR_MOST_LOCKS];
     char bytes[]; /* of the owner */
 };
 
@@ -61,7 +61,7 @@ bool detectorIsHolderInTheWay(const struct detectorWorld *world, size_t holder, 
 
 bool detectorHoldsPlain(const struct detectorWorld *world, size_t owner, size_t lock);
 
-/* Whether a place of `one` in this lock's line makes it wait for `other`, in this way: because
+/* Whether a position of `one` in this lock's line makes it wait for `other`, in this way: because
  * `other` holds the lock, or is ahead without holding it. Without the new request if `ask` is NULL.
  */
 bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorAsk *ask, size_t one,
@@ -72,19 +72,19 @@ bool detectorAskWaitsAt(const struct detectorWorld *world, const struct detector
                         size_t other, size_t lock, bool behind);
 
 /* Whether the asker waits for `other` at this lock: with the new request, or, if others begin to
- * wait for it with that, with those it has made before. Otherwise a circle through these would have
+ * wait for it with that, with those it has made before. Otherwise a cycle through these would have
  * been refused when they began. */
 bool detectorAskerWaitsAt(const struct detectorWorld *world, const struct detectorAsk *ask,
                           size_t other, size_t lock, bool behind);
 
-/* The lengths of a shortest circle through the asker that the new request closes, and of a shortest
- * one of any kind; or DETECTOR_NEVER. Between the two any answer will do: there was a circle
+/* The lengths of a shortest cycle through the asker that the new request closes, and of a shortest
+ * one of any kind; or DETECTOR_NEVER. Between the two any answer will do: there was a cycle
  * before. */
 struct detectorLengths {
     size_t closed, any;
 };
 
-struct detectorLengths detectorShortestCircles(const struct detectorWorld *world,
-                                               const struct detectorAsk *ask);
+struct detectorLengths detectorShortestCycles(const struct detectorWorld *world,
+                                              const struct detectorAsk *ask);
 
 #endif

@@ -19,7 +19,7 @@ void lockHold(struct fakeLock *lock, const char *owner, size_t length, enum lock
     lock->holds[lock->held++] = (struct fakeHold){owner, length, mode};
 }
 
-void lockGiveBack(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode) {
+void lockRelease(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode) {
     for (size_t i = 0; i < lock->held; i++) {
         if (isOf(&lock->holds[i], owner, length) && lock->holds[i].mode == mode) {
             lock->holds[i] = lock->holds[--lock->held];

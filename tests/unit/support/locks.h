@@ -31,7 +31,7 @@ struct fakeLock *lockOfQueue(struct waitqueue *queue);
 void lockHold(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode);
 
 /* Takes one hold of this owner in this mode away; without any, nothing happens. */
-void lockGiveBack(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode);
+void lockRelease(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode);
 
 /* Whether the owner has a hold that keeps somebody else's request for `mode` waiting. */
 bool lockIsInTheWay(const struct fakeLock *lock, const char *owner, size_t length,

@@ -18,7 +18,7 @@ struct wait *worldStandsFor(struct world *world, struct request request, size_t 
     assert_true(world->count < WORLD_MOST_WAITS);
     struct wait *wait = &world->waits[world->count++];
     wait->request = request;
-    waitqueueAdd(&world->locks[lock].queue, &wait->places[0], &wait->request);
+    waitqueueAdd(&world->locks[lock].queue, &wait->positions[0], &wait->request);
     return wait;
 }
 
@@ -32,12 +32,12 @@ struct wait *worldWaits(struct world *world, const char *owner, enum lockMode mo
     return wait;
 }
 
-struct wait *worldWaitsJointly(struct world *world, const char *owner, enum lockMode mode,
-                               size_t one, size_t other) {
+struct wait *worldWaitsMultikeyly(struct world *world, const char *owner, enum lockMode mode,
+                                  size_t one, size_t other) {
     struct request request = worldRequest(owner, mode);
-    request.discipline = JOINT;
+    request.discipline = MULTIKEY;
     struct wait *wait = worldStandsFor(world, request, one);
-    waitqueueAdd(&world->locks[other].queue, &wait->places[1], &wait->request);
+    waitqueueAdd(&world->locks[other].queue, &wait->positions[1], &wait->request);
     waitgraphEnter(&world->graph, &wait->request);
     return wait;
 }
@@ -51,8 +51,8 @@ struct wait *worldDetached(struct world *world, const char *owner, size_t lock) 
 void worldWaitEnds(struct world *world, struct wait *wait) {
     waitgraphLeave(&world->graph, &wait->request);
     for (size_t i = 0; i < WORLD_LOCKS; i++) {
-        if (wait->places[i].queue) {
-            waitqueueRemove(&wait->places[i]);
+        if (wait->positions[i].queue) {
+            waitqueueRemove(&wait->positions[i]);
         }
     }
 }
@@ -73,6 +73,6 @@ void worldEnd(struct world *world) {
     for (size_t i = 0; i < WORLD_LOCKS; i++) {
         assert_int_equal(world->locks[i].queue.in_graph, 0);
         assert_int_equal(world->locks[i].queue.writers.length, 0);
-        assert_int_equal(world->locks[i].queue.joint, 0);
+        assert_int_equal(world->locks[i].queue.multikey, 0);
     }
 }

@@ -5,15 +5,15 @@
 
 #include <stddef.h>
 
-#include "locks.h"
 #include "core/waitgraph.h"
+#include "locks.h"
 
 #define WORLD_LOCKS 6
 #define WORLD_MOST_WAITS 128
 
 struct wait {
     struct request request;
-    struct place places[WORLD_LOCKS];
+    struct position positions[WORLD_LOCKS];
 };
 
 /* All zero is a world in which nobody holds anything or waits. */
@@ -37,10 +37,10 @@ struct wait *worldStands(struct world *world, const char *owner, enum lockMode m
 struct wait *worldWaits(struct world *world, const char *owner, enum lockMode mode, size_t lock);
 
 /* For two locks at once. */
-struct wait *worldWaitsJointly(struct world *world, const char *owner, enum lockMode mode,
-                               size_t one, size_t other);
+struct wait *worldWaitsMultikeyly(struct world *world, const char *owner, enum lockMode mode,
+                                  size_t one, size_t other);
 
-/* A fair request's place whose client is gone. */
+/* A fair request's position whose client is gone. */
 struct wait *worldDetached(struct world *world, const char *owner, size_t lock);
 
 /* Granted, cancelled, timed out: it is the same to the graph. */

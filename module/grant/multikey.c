@@ -1,19 +1,20 @@
-/* See joint.h. */
-#include "grant/joint.h"
+/* See multikey.h. */
+#include "grant/multikey.h"
 
-#include "server/failpoint.h"
 #include "core/mem.h"
+#include "server/failpoint.h"
 #include "server/server.h"
 #include "server/stats.h"
 
-struct joint *jointNew(size_t room) {
-    struct joint *joint = memAlloc(sizeof(*joint) + room * sizeof(joint->keys[0]));
-    joint->room = room;
-    return joint;
+struct multikey *multikeyNew(size_t room) {
+    struct multikey *multikey = memAlloc(sizeof(*multikey) + room * sizeof(multikey->keys[0]));
+    multikey->room = room;
+    return multikey;
 }
 
-void jointOpen(struct joint *joint, RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
-    struct jointKey *key = &joint->keys[joint->count++];
+void multikeyOpen(struct multikey *multikey, RedisModuleCtx *ctx, RedisModuleString *name,
+                  int64_t now_ms) {
+    struct multikeyKey *key = &multikey->keys[multikey->count++];
     enum holdsShape shape = holdsOpen(&key->opened, ctx, name, now_ms, KEY_TO_WRITE);
     if (shape == HOLDS_WRONG_TYPE) {
         holdsClose(&key->opened);
@@ -24,25 +25,25 @@ void jointOpen(struct joint *joint, RedisModuleCtx *ctx, RedisModuleString *name
 }
 
 /* A lock that the caller has opened, and closes. */
-static void addOpen(struct joint *joint, struct holds *holds) {
-    joint->keys[joint->count++].holds = holds;
+static void addOpen(struct multikey *multikey, struct holds *holds) {
+    multikey->keys[multikey->count++].holds = holds;
 }
 
-void jointClose(struct joint *joint) {
-    for (size_t i = 0; i < joint->count; i++) {
-        if (joint->keys[i].holds == &joint->keys[i].opened) {
-            holdsClose(&joint->keys[i].opened);
+void multikeyClose(struct multikey *multikey) {
+    for (size_t i = 0; i < multikey->count; i++) {
+        if (multikey->keys[i].holds == &multikey->keys[i].opened) {
+            holdsClose(&multikey->keys[i].opened);
         }
     }
-    memFree(joint);
+    memFree(multikey);
 }
 
-static struct lock *lockOf(const struct jointKey *key) {
+static struct lock *lockOf(const struct multikeyKey *key) {
     return contendedFind(RedisModule_GetSelectedDb(key->holds->ctx), key->holds->name);
 }
 
 /* What the holds alone say of one lock. */
-static enum grantResult judgeHolds(struct jointKey *key, RedisModuleString *owner) {
+static enum grantResult judgeHolds(struct multikeyKey *key, RedisModuleString *owner) {
     enum grantResult checked = takeCheckKey(key->holds);
     if (checked != GRANT_DONE) {
         return checked;
@@ -73,20 +74,20 @@ static bool outweighs(enum grantResult one, enum grantResult other) {
     return weights[one] > weights[other];
 }
 
-static bool mustStandBehind(const struct jointKey *key, RedisModuleString *owner) {
+static bool mustStandBehind(const struct multikeyKey *key, RedisModuleString *owner) {
     struct lock *lock = lockOf(key);
     if (!lock || key->verdict == VERDICT_REENTER) {
         return false;
     }
-    struct request newcomer = {.mode = MODE_EXCLUSIVE, .discipline = JOINT};
+    struct request newcomer = {.mode = MODE_EXCLUSIVE, .discipline = MULTIKEY};
     newcomer.owner = RedisModule_StringPtrLen(owner, &newcomer.owner_length);
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
 
-enum grantResult jointJudge(struct joint *joint, RedisModuleString *owner, size_t *own) {
+enum grantResult multikeyJudge(struct multikey *multikey, RedisModuleString *owner, size_t *own) {
     enum grantResult result = GRANT_DONE;
-    for (size_t i = 0; i < joint->count; i++) {
-        struct jointKey *key = &joint->keys[i];
+    for (size_t i = 0; i < multikey->count; i++) {
+        struct multikeyKey *key = &multikey->keys[i];
         enum grantResult one = judgeHolds(key, owner);
         if (one == GRANT_DONE && mustStandBehind(key, owner)) {
             one = GRANT_BUSY;
@@ -99,18 +100,18 @@ enum grantResult jointJudge(struct joint *joint, RedisModuleString *owner, size_
     return result;
 }
 
-void jointTake(struct joint *joint, const struct take *take) {
-    for (size_t i = 0; i < joint->count; i++) {
-        int64_t count = takeHold(joint->keys[i].holds, take, joint->keys[i].verdict);
+void multikeyTake(struct multikey *multikey, const struct take *take) {
+    for (size_t i = 0; i < multikey->count; i++) {
+        int64_t count = takeHold(multikey->keys[i].holds, take, multikey->keys[i].verdict);
         RedisModule_Assert(count > 0); /* all have been judged, and no key comes twice */
-        (void)failpoint(FAILPOINT_JOINT_BETWEEN);
+        (void)failpoint(FAILPOINT_MULTIKEY_BETWEEN);
     }
 }
 
 /* ---- for the grant pass: whether a waiter fits ---- */
 
-static bool isAtHead(const struct place *place) {
-    return waitqueueFirst(place->queue) == place;
+static bool isAtHead(const struct position *position) {
+    return waitqueueFirst(position->queue) == position;
 }
 
 /* Whether a client could write this key now. In a cluster one key of a slot may have gone ahead to
@@ -120,11 +121,11 @@ static bool isServed(RedisModuleCtx *ctx, RedisModuleString *name) {
 }
 
 /* Like judgeHolds, for who stands in all the queues. */
-static enum grantResult judgeStanding(struct jointKey *key, const struct waiter *waiter,
+static enum grantResult judgeStanding(struct multikeyKey *key, const struct waiter *waiter,
                                       const struct standing *standing) {
     enum grantResult result = judgeHolds(key, waiter->owner);
     bool has_to_be_first = result == GRANT_DONE && key->verdict == VERDICT_GRANT;
-    return has_to_be_first && !isAtHead(&standing->place) ? GRANT_BUSY : result;
+    return has_to_be_first && !isAtHead(&standing->position) ? GRANT_BUSY : result;
 }
 
 static bool isOpen(const struct holds *holds, const struct standing *standing) {
@@ -136,7 +137,7 @@ static bool isOpen(const struct holds *holds, const struct standing *standing) {
  * write by another way, which on Redis 7.0 may find the key expired, and free it under a handle. */
 static enum grantResult lookAtOne(struct holds *holds, const struct waiter *waiter,
                                   const struct standing *standing) {
-    struct jointKey key = {.holds = holds};
+    struct multikeyKey key = {.holds = holds};
     if (isOpen(holds, standing)) {
         return judgeStanding(&key, waiter, standing);
     }
@@ -171,74 +172,75 @@ static enum grantResult lookAtEach(struct holds *holds, struct waiter *waiter) {
 /* ---- for the grant pass: taking them all ---- */
 
 /* Opens all locks of the waiter but the one that is open already. */
-static struct joint *openFor(struct holds *holds, const struct waiter *waiter) {
-    struct joint *joint = jointNew(waiter->standing_count);
+static struct multikey *openFor(struct holds *holds, const struct waiter *waiter) {
+    struct multikey *multikey = multikeyNew(waiter->standing_count);
     for (size_t i = 0; i < waiter->standing_count; i++) {
         if (isOpen(holds, &waiter->standings[i])) {
-            addOpen(joint, holds);
+            addOpen(multikey, holds);
         } else {
-            jointOpen(joint, holds->ctx, waiter->standings[i].name, holds->now_ms);
+            multikeyOpen(multikey, holds->ctx, waiter->standings[i].name, holds->now_ms);
         }
     }
-    return joint;
+    return multikey;
 }
 
 /* Judges them anew, together: on Redis 7.0 a lease may have ended since each was looked at. Unseen:
  * by a test, as that takes the one moment in between. */
-static bool stillFit(struct joint *joint, const struct waiter *waiter) {
-    for (size_t i = 0; i < joint->count; i++) {
-        if (judgeStanding(&joint->keys[i], waiter, &waiter->standings[i]) != GRANT_DONE) {
+static bool stillFit(struct multikey *multikey, const struct waiter *waiter) {
+    for (size_t i = 0; i < multikey->count; i++) {
+        if (judgeStanding(&multikey->keys[i], waiter, &waiter->standings[i]) != GRANT_DONE) {
             return false;
         }
     }
     return true;
 }
 
-/* Whether the owner that stands here has another place in the same queue. */
-static bool standsTwice(const struct place *place) {
-    const struct request *request = place->request;
-    const struct place *one = waitqueueOfOwner(place->queue, request->owner, request->owner_length);
-    return one != place || waitqueueNextOfOwner(one);
+/* Whether the owner that stands here has another position in the same queue. */
+static bool standsTwice(const struct position *position) {
+    const struct request *request = position->request;
+    const struct position *one =
+        waitqueueOfOwner(position->queue, request->owner, request->owner_length);
+    return one != position || waitqueueNextOfOwner(one);
 }
 
 /* The other locks are taken too, and their own passes do not know: sets the next look at those for
  * which others wait, and has the owner's other waits there looked at. */
-static void noteTaken(struct joint *joint, struct holds *holds, struct waiter *waiter) {
-    for (size_t i = 0; i < joint->count; i++) {
-        struct place *place = &waiter->standings[i].place;
-        struct lock *lock = contendedOfPlace(place);
-        if (joint->keys[i].holds == holds || lock->queue.places.length == 1) {
+static void noteTaken(struct multikey *multikey, struct holds *holds, struct waiter *waiter) {
+    for (size_t i = 0; i < multikey->count; i++) {
+        struct position *position = &waiter->standings[i].position;
+        struct lock *lock = contendedOfPosition(position);
+        if (multikey->keys[i].holds == holds || lock->queue.positions.length == 1) {
             continue;
         }
-        contendedWatch(holds->ctx, lock, holdsNextEnd(joint->keys[i].holds), holds->now_ms);
-        if (standsTwice(place)) {
+        contendedWatch(holds->ctx, lock, holdsNextEnd(multikey->keys[i].holds), holds->now_ms);
+        if (standsTwice(position)) {
             contendedNote(holds->ctx, lock, CONTENDED_EDITED);
         }
     }
 }
 
-static void grantOpen(struct joint *joint, struct holds *holds, struct waiter *waiter) {
+static void grantOpen(struct multikey *multikey, struct holds *holds, struct waiter *waiter) {
     struct take take = takeOfWaiter(waiter);
-    jointTake(joint, &take);
-    noteTaken(joint, holds, waiter);
-    for (size_t i = 1; i < joint->count; i++) {
+    multikeyTake(multikey, &take);
+    noteTaken(multikey, holds, waiter);
+    for (size_t i = 1; i < multikey->count; i++) {
         statsCount(STATS_GRANTED_AFTER_WAIT); /* the first is counted with the waiter */
     }
-    waitersGrant(holds->ctx, waiter, (int64_t)joint->count, holds->now_ms);
+    waitersGrant(holds->ctx, waiter, (int64_t)multikey->count, holds->now_ms);
 }
 
 static bool grantAll(struct holds *holds, struct waiter *waiter) {
-    struct joint *joint = openFor(holds, waiter);
-    bool fit = stillFit(joint, waiter);
+    struct multikey *multikey = openFor(holds, waiter);
+    bool fit = stillFit(multikey, waiter);
     if (fit) {
-        grantOpen(joint, holds, waiter);
+        grantOpen(multikey, holds, waiter);
     }
-    jointClose(joint);
+    multikeyClose(multikey);
     return fit;
 }
 
-bool jointGrant(struct holds *holds, struct waiter *waiter) {
-    holdsCloseLeases(holds); /* as jointOpen does, because of the others */
+bool multikeyGrant(struct holds *holds, struct waiter *waiter) {
+    holdsCloseLeases(holds); /* as multikeyOpen does, because of the others */
     enum grantResult result = lookAtEach(holds, waiter);
     if (result == GRANT_TOO_MANY_HOLDS) {
         waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
