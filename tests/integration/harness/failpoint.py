@@ -12,7 +12,8 @@ from pathlib import Path
 from .waiting import wait_for
 
 CONFIG = "lock.failpoint"
-MODULE = Path(__file__).resolve().parents[3] / "module" / "server"
+MODULE = Path(__file__).resolve().parents[3] / "module"
+TABLE = MODULE / "server" / "failpoint.c"
 
 
 def has_failpoints(server):
@@ -22,15 +23,15 @@ def has_failpoints(server):
 
 def points():
     """The names of all points, from the module's own table."""
-    found = re.findall(r'^ +\[FAILPOINT_\w+\] = "(\S+)",$', (MODULE / "failpoint.c").read_text(), re.M)
+    found = re.findall(r'^ +\[FAILPOINT_\w+\] = "(\S+)",$', TABLE.read_text(), re.M)
     assert found, "the table in failpoint.c looks different"
     return set(found)
 
 
 def points_that_fail():
     """Those among them that are there to fail: what they return is asked for."""
-    calls = [call for file in MODULE.glob("*.c") for call in re.findall(r"\bif \(failpoint\((\w+)\)", file.read_text())]
-    names = dict(re.findall(r'\[(FAILPOINT_\w+)\] = "(\S+)"', (MODULE / "failpoint.c").read_text()))
+    calls = [call for file in MODULE.glob("*/*.c") for call in re.findall(r"\bif \(failpoint\((\w+)\)", file.read_text())]
+    names = dict(re.findall(r'\[(FAILPOINT_\w+)\] = "(\S+)"', TABLE.read_text()))
     return {names[call] for call in calls}
 
 
