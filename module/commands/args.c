@@ -1,6 +1,7 @@
 /* See args.h. */
 #include "commands/args.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
@@ -45,50 +46,53 @@ static const struct optionRow *findOption(RedisModuleString *argument, unsigned 
     return NULL;
 }
 
+struct args argsOf(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    return (struct args){ctx, argv, argc, RedisModule_Milliseconds()};
+}
+
 /* A lease in units of `unit_ms`, as PEXPIRE checks its own: positive, and now + lease must not
  * overflow. */
-static int leaseOrReply(RedisModuleCtx *ctx, RedisModuleString *value, int64_t unit_ms,
-                        int64_t now_ms, int64_t *lease_ms) {
+static int leaseOrReply(const struct args *args, RedisModuleString *value, int64_t unit_ms,
+                        int64_t *lease_ms) {
     long long amount;
     if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount <= 0 ||
-        amount > (INT64_MAX - now_ms) / unit_ms) {
-        return replyError(ctx, REPLY_BAD_LEASE);
+        amount > (INT64_MAX - args->now_ms) / unit_ms) {
+        return replyError(args->ctx, REPLY_BAD_LEASE);
     }
     *lease_ms = amount * unit_ms;
     return REDISMODULE_OK;
 }
 
-static int blockOrReply(RedisModuleCtx *ctx, RedisModuleString *value, int64_t now_ms,
-                        int64_t *block_ms) {
+static int blockOrReply(const struct args *args, RedisModuleString *value, int64_t *block_ms) {
     long long amount;
     if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount < 0 ||
-        amount > INT64_MAX - now_ms) {
-        return replyError(ctx, REPLY_BAD_BLOCK);
+        amount > INT64_MAX - args->now_ms) {
+        return replyError(args->ctx, REPLY_BAD_BLOCK);
     }
     *block_ms = amount;
     return REDISMODULE_OK;
 }
 
-static int countOrReply(RedisModuleCtx *ctx, RedisModuleString *value, int64_t *count) {
+static int countOrReply(const struct args *args, RedisModuleString *value, int64_t *count) {
     long long amount;
     if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount < 0) {
-        return replyError(ctx, REPLY_BAD_COUNT);
+        return replyError(args->ctx, REPLY_BAD_COUNT);
     }
     *count = amount;
     return REDISMODULE_OK;
 }
 
-static int valueOrReply(RedisModuleCtx *ctx, enum argsOption option, RedisModuleString *value,
-                        int64_t now_ms, struct argsOptions *options) {
+static int valueOrReply(const struct args *args, enum argsOption option, RedisModuleString *value,
+                        struct argsOptions *options) {
     switch (option) {
     case ARGS_PX:
-        return leaseOrReply(ctx, value, 1, now_ms, &options->lease_ms);
+        return leaseOrReply(args, value, 1, &options->wants.lease_ms);
     case ARGS_EX:
-        return leaseOrReply(ctx, value, 1000, now_ms, &options->lease_ms);
+        return leaseOrReply(args, value, 1000, &options->wants.lease_ms);
     case ARGS_BLOCK:
-        return blockOrReply(ctx, value, now_ms, &options->block_ms);
+        return blockOrReply(args, value, &options->wants.block_ms);
     case ARGS_COUNT:
-        return countOrReply(ctx, value, &options->count);
+        return countOrReply(args, value, &options->count);
     case ARGS_FENCED:
     case ARGS_SESSION:
     case ARGS_READ:
@@ -98,27 +102,38 @@ static int valueOrReply(RedisModuleCtx *ctx, enum argsOption option, RedisModule
     return REDISMODULE_OK;
 }
 
-int argsOptionsOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int first,
-                       unsigned allowed, int64_t now_ms, struct argsOptions *options) {
-    *options = (struct argsOptions){
-        .lease_ms = configDefaultLeaseMs(), .block_ms = ARGS_NO_BLOCK, .count = DEFAULT_INFO_COUNT};
-    for (int at = first; at < argc; at++) {
-        const struct optionRow *row = findOption(argv[at], allowed);
+static int sessionOrReply(const struct args *args, struct argsOptions *options) {
+    if (options->given & ARGS_SESSION) {
+        options->wants.session = serverConnectionOf(args->ctx);
+        return options->wants.session ? REDISMODULE_OK : replyError(args->ctx, REPLY_NO_SESSION);
+    }
+    return REDISMODULE_OK;
+}
+
+int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
+                       struct argsOptions *options) {
+    *options = (struct argsOptions){.wants = {.now_ms = args->now_ms,
+                                              .lease_ms = configDefaultLeaseMs(),
+                                              .block_ms = ACQUISITION_NO_WAIT},
+                                    .count = DEFAULT_INFO_COUNT};
+    for (int at = first; at < args->argc; at++) {
+        const struct optionRow *row = findOption(args->argv[at], allowed);
         if (!row || (options->given & row->excludes)) {
-            return replyError(ctx, REPLY_SYNTAX);
+            return replyError(args->ctx, REPLY_SYNTAX);
         }
         options->given |= row->option;
         if (!row->has_value) {
             continue;
         }
-        if (++at == argc) {
-            return replyError(ctx, REPLY_SYNTAX);
+        if (++at == args->argc) {
+            return replyError(args->ctx, REPLY_SYNTAX);
         }
-        if (valueOrReply(ctx, row->option, argv[at], now_ms, options) != REDISMODULE_OK) {
+        if (valueOrReply(args, row->option, args->argv[at], options) != REDISMODULE_OK) {
             return REDISMODULE_ERR;
         }
     }
-    return REDISMODULE_OK;
+    options->wants.fenced = options->given & ARGS_FENCED;
+    return sessionOrReply(args, options);
 }
 
 static bool endsWith(const char *bytes, size_t length, const char *end) {
@@ -139,20 +154,15 @@ int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner) {
     return REDISMODULE_OK;
 }
 
-int argsNumkeysOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int *keys) {
+int argsNumkeysOrReply(const struct args *args, int *keys) {
     long long count;
-    if (RedisModule_StringToLongLong(argv[1], &count) != REDISMODULE_OK || count < 1 ||
+    if (RedisModule_StringToLongLong(args->argv[1], &count) != REDISMODULE_OK || count < 1 ||
         count > ARGS_MOST_KEYS) {
-        return replyError(ctx, REPLY_BAD_NUMKEYS);
+        return replyError(args->ctx, REPLY_BAD_NUMKEYS);
     }
-    if (count + 3 > argc) {
-        return replyError(ctx, REPLY_SYNTAX);
+    if (count + 3 > args->argc) {
+        return replyError(args->ctx, REPLY_SYNTAX);
     }
     *keys = (int)count;
     return REDISMODULE_OK;
-}
-
-int argsSessionOrReply(RedisModuleCtx *ctx, unsigned long long *client_id) {
-    *client_id = serverConnectionOf(ctx);
-    return *client_id ? REDISMODULE_OK : replyError(ctx, REPLY_NO_SESSION);
 }

@@ -3,22 +3,20 @@
  * One cursor walks the arguments from left to right; each option may stand once, in any order and
  * case. Functions named …OrReply return REDISMODULE_OK, or have replied the error and return
  * REDISMODULE_ERR: the handler then just returns.
+ *
+ * To add an option: a bit of enum argsOption, a row of option_rows, and where it goes, in valueOrReply or
+ * argsOptionsOrReply. CONTRIBUTING.md has the whole list.
  */
 #ifndef LOCK_ARGS_H
 #define LOCK_ARGS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "core/rules.h"
 #include "redismodule.h"
+#include "waits/acquisition.h"
 
 #define ARGS_LONGEST_OWNER 512
 #define ARGS_MOST_KEYS 1024
-
-/* How long a request may wait: BLOCK was left out, or is a number of ms, 0 = for ever. */
-#define ARGS_NO_BLOCK (-1)
-#define ARGS_BLOCK_FOR_EVER 0
 
 /* Which options a command takes; see argsOptionsOrReply. */
 enum argsOption {
@@ -33,28 +31,37 @@ enum argsOption {
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
 
+/* The arguments of a command, and when it was called. */
+struct args {
+    RedisModuleCtx *ctx;
+    RedisModuleString **argv;
+    int argc;
+    int64_t now_ms; /* unix time: read once for each command */
+};
+
+struct args argsOf(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
 struct argsOptions {
-    unsigned given;   /* of enum argsOption */
-    int64_t lease_ms; /* default: lock.default-lease */
-    int64_t block_ms; /* default: ARGS_NO_BLOCK */
-    int64_t count;    /* default: 10 */
+    unsigned given; /* of enum argsOption */
+    struct acquisition
+        wants;     /* what the options ask for; owner, mode and discipline are the handler's
+                                 to fill in */
+    int64_t count; /* COUNT; default: 10 */
 };
 
 /* Checks an owner: 1 to 512 bytes, not `mode`, not ending in `:write`, because those are fields of
  * the lock's own hash. */
 int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
 
-/* Reads argv[first] to argv[argc-1] as options out of `allowed`, a set of enum argsOption. `now_ms`
- * is the unix time: no lease or wait may end past the largest time. */
-int argsOptionsOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int first,
-                       unsigned allowed, int64_t now_ms, struct argsOptions *options);
+/* Reads argv[first] and what follows as options out of `allowed`, a set of enum argsOption. No lease or
+ * wait may end past the largest time; and SESSION needs a connection, which a script, a call from a
+ * module and a replica do not have. What is not given has its default: lock.default-lease, and not to
+ * wait. */
+int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
+                       struct argsOptions *options);
 
 /* Reads `numkeys key [key ...] owner` from argv[1] on: there is room for that many keys, 1 to 1,024,
  * and an owner behind them. */
-int argsNumkeysOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int *keys);
-
-/* The connection that SESSION binds to. In a script, a call from a module, or on a replica there is
- * none: an error. */
-int argsSessionOrReply(RedisModuleCtx *ctx, unsigned long long *client_id);
+int argsNumkeysOrReply(const struct args *args, int *keys);
 
 #endif

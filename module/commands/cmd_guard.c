@@ -11,8 +11,8 @@
 #include <strings.h>
 
 #include "commands/args.h"
-#include "commands/handlers.h"
-#include "grant/grant.h"
+#include "commands/commands.h"
+#include "grant/renew.h"
 #include "server/reply.h"
 
 #define FIRST_INNER 3
@@ -152,14 +152,14 @@ int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         replyError(ctx, REPLY_NESTED_GUARD);
         return REDISMODULE_OK;
     }
-    switch (grantCheck(ctx, argv[1], argv[2], RedisModule_Milliseconds())) {
-    case GRANT_DONE:
+    switch (renewCheck(ctx, argv[1], argv[2], RedisModule_Milliseconds())) {
+    case RESULT_DONE:
         runInner(ctx, argv, argc);
         break;
-    case GRANT_WRONG_TYPE:
+    case RESULT_WRONG_TYPE:
         replyError(ctx, REPLY_WRONG_TYPE);
         break;
-    case GRANT_TRY_AGAIN:
+    case RESULT_TRY_AGAIN:
         replyError(ctx, REPLY_TRY_AGAIN);
         break;
     default:

@@ -1,14 +1,18 @@
-/* Looking: LOCK.INFO. Writes nothing, so it serves on replicas too. */
+/* Looking: LOCK.INFO, and the section of INFO lock. Writes nothing, so it serves on replicas too.
+ *
+ * To show more of a holder: replyHolder; of a waiter: struct shown; of the module: addSection, or a
+ * counter of stats.h. */
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "commands/args.h"
-#include "commands/handlers.h"
+#include "commands/commands.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
 #include "keys/holds.h"
 #include "keys/keynames.h"
 #include "server/reply.h"
+#include "server/stats.h"
 #include "waits/contended.h"
 #include "waits/sessions.h"
 #include "waits/waiters.h"
@@ -40,8 +44,9 @@ static void replyHolder(const struct holder *holder, void *data) {
     replyFieldText(ctx, "mode", modeName(holder->mode));
     replyFieldInteger(ctx, "holds", holder->count);
     replyFieldInteger(ctx, "pttl", end_ms == HOLDS_NO_END ? -1 : end_ms - list->holds->now_ms);
-    unsigned long long client_id =
-        sessionsClientOf(RedisModule_GetSelectedDb(ctx), list->holds->name, holder->owner);
+    const struct sessionsHold hold = {RedisModule_GetSelectedDb(ctx), list->holds->name,
+                                      holder->owner};
+    unsigned long long client_id = sessionsClientOf(&hold);
     if (client_id) {
         replyFieldInteger(ctx, "session", (int64_t)client_id);
     } else {
@@ -89,14 +94,17 @@ static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t n
 
 static void replyWaiter(RedisModuleCtx *ctx, const struct waiter *waiter, int64_t now_ms) {
     struct shown shown = {
-        waiter->owner,     waiter->request.mode, waiter->request.discipline == FAIR,
-        waiter->client_id, waiter->since_ms,     waiter->deadline_ms};
+        waiter->wants.owner,      waiter->request.mode, waiter->request.discipline == FAIR,
+        waiter->client.client_id, waiter->since_ms,     waiter->client.deadline_ms};
     replyShown(ctx, &shown, now_ms);
 }
 
 struct positionList {
     RedisModuleCtx *ctx;
+    struct fairqueue *fq;
+    struct lock *lock; /* NULL while nobody waits */
     int64_t now_ms;
+    int64_t in_keys; /* how many positions only the keys know */
     bool is_master;
 };
 
@@ -117,24 +125,23 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* How many positions only the keys know. */
-static int64_t positionsInKeysOnly(struct fairqueue *fq, const struct lock *lock,
-                                   const struct positionList *list) {
-    bool memory_knows = lock && lock->fair.loaded;
+static int64_t positionsInKeysOnly(const struct positionList *list) {
+    bool memory_knows = list->lock && list->lock->fair.loaded;
     bool over = list->is_master && list->now_ms >= fairqueueRestoredEnd();
-    return memory_knows || over ? 0 : (int64_t)fairqueueLength(fq);
+    return memory_knows || over ? 0 : (int64_t)fairqueueLength(list->fq);
 }
 
-static void replyWaiters(struct fairqueue *fq, int64_t in_keys, struct lock *lock, int64_t most,
-                         struct positionList *list) {
+static void replyWaiters(struct positionList *list, int64_t most) {
+    struct lock *lock = list->lock;
     int64_t in_memory = lock ? (int64_t)lock->queue.positions.length : 0;
-    int64_t shown = smaller(most, in_keys + in_memory);
-    replyFieldInteger(list->ctx, "waiting", in_keys + in_memory);
+    int64_t shown = smaller(most, list->in_keys + in_memory);
+    replyFieldInteger(list->ctx, "waiting", list->in_keys + in_memory);
     replyFieldName(list->ctx, "waiters");
     replyList(list->ctx, (long)shown);
-    fairqueueEach(fq, FAIRQUEUE_FROM_FIRST, smaller(shown, in_keys), replyPosition, list);
+    fairqueueEach(list->fq, FAIRQUEUE_FROM_FIRST, smaller(shown, list->in_keys), replyPosition,
+                  list);
     struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
-    for (int64_t i = in_keys; i < shown; i++, position = waitqueueNext(position)) {
+    for (int64_t i = list->in_keys; i < shown; i++, position = waitqueueNext(position)) {
         replyWaiter(list->ctx, waitersOfPosition(position), list->now_ms);
     }
 }
@@ -173,21 +180,25 @@ static const char *shapeName(struct holds *holds) {
 static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
     RedisModuleCtx *ctx = holds->ctx;
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), holds->name);
-    struct positionList list = {ctx, holds->now_ms,
-                                RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER};
-    int64_t in_keys = positionsInKeysOnly(fq, lock, &list);
+    struct positionList list = {.ctx = ctx,
+                                .fq = fq,
+                                .lock = lock,
+                                .now_ms = holds->now_ms,
+                                .is_master = RedisModule_GetContextFlags(ctx) &
+                                             REDISMODULE_CTX_FLAGS_MASTER};
+    list.in_keys = positionsInKeysOnly(&list);
     if (holds->shape == HOLDS_WRONG_TYPE) {
         replyError(ctx, REPLY_WRONG_TYPE);
         return;
     }
-    if (holdsIsFree(holds) && in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
+    if (holdsIsFree(holds) && list.in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
         replyNull(ctx);
         return;
     }
     replyMap(ctx, 5);
     replyFieldText(ctx, "mode", shapeName(holds));
     replyHolders(holds);
-    replyWaiters(fq, in_keys, lock, most, &list);
+    replyWaiters(&list, most);
     int64_t token = fenceLast(ctx, holds->name);
     if (token) {
         replyFieldInteger(ctx, "token", token);
@@ -201,9 +212,9 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (argc < 2) {
         return RedisModule_WrongArity(ctx);
     }
-    int64_t now_ms = RedisModule_Milliseconds();
+    const struct args args = argsOf(ctx, argv, argc);
     struct argsOptions options;
-    if (argsOptionsOrReply(ctx, argv, argc, 2, ARGS_COUNT, now_ms, &options) != REDISMODULE_OK) {
+    if (argsOptionsOrReply(&args, 2, ARGS_COUNT, &options) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
     if (!keynamesSidesAreHere(ctx, argv[1])) {
@@ -212,10 +223,27 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     struct holds holds;
     struct fairqueue fq;
-    holdsOpen(&holds, ctx, argv[1], now_ms, KEY_TO_READ);
+    holdsOpen(&holds, ctx, argv[1], args.now_ms, KEY_TO_READ);
     fairqueueOpen(&fq, ctx, argv[1], NULL, KEY_TO_READ);
     replyInfo(&holds, &fq, options.count);
     fairqueueClose(&fq);
     holdsClose(&holds);
     return REDISMODULE_OK;
+}
+
+/* The server puts `lock_` before each name. */
+static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
+    (void)for_crash_report;
+    if (RedisModule_InfoAddSection(ctx, NULL) == REDISMODULE_ERR) {
+        return; /* not asked for */
+    }
+    RedisModule_InfoAddFieldULongLong(ctx, "waiters", blockedCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "waiters_unsearched", waitersNewcomerCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "contended_locks", contendedCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "sessions", sessionsCount());
+    statsAddToInfo(ctx);
+}
+
+int infoRegister(RedisModuleCtx *ctx) {
+    return RedisModule_RegisterInfoFunc(ctx, addSection);
 }

@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "commands/handlers.h"
-
 #define SINCE "0.1.0"
 
 #define KEY_ARG \

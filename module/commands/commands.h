@@ -1,10 +1,32 @@
-/* The command table: every LOCK.* command with its flags, key spec and documentation. */
+/* The command table, and the handlers in it: one for each LOCK.* command. */
 #ifndef LOCK_COMMANDS_H
 #define LOCK_COMMANDS_H
 
 #include "redismodule.h"
 
-/* Registers them all. Returns REDISMODULE_OK or REDISMODULE_ERR. */
+/* Registers them all, with flags, key specs and documentation. Returns REDISMODULE_OK or
+ * REDISMODULE_ERR. */
 int commandsRegister(RedisModuleCtx *ctx);
+
+/* Registers the section of `INFO lock`, which is cmd_info.c's. Returns likewise. */
+int infoRegister(RedisModuleCtx *ctx);
+
+/* cmd_lock.c */
+int acquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int fairCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int readCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int writeCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int forceCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
+/* cmd_guard.c */
+int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
+/* cmd_info.c */
+int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 #endif

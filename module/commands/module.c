@@ -1,20 +1,23 @@
-/* Loading. */
+/* Loading, and who calls whom back: the drain's jobs, the locks' part in it, the sessions' release. */
 #define REDISMODULE_MAIN
 #include "redismodule.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "blocking/drain.h"
+#include "blocking/waitedkey.h"
 #include "commands/commands.h"
-#include "commands/infosection.h"
 #include "core/hashmap.h"
-#include "grant/drain.h"
-#include "grant/sessionwork.h"
+#include "grant/lockcheck.h"
+#include "grant/pass.h"
+#include "grant/release.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
-#include "server/alarm.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "waits/contended.h"
+#include "waits/deadlock.h"
 #include "waits/events.h"
 #include "waits/sessions.h"
 
@@ -34,6 +37,21 @@ static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
                                   REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD |
                                   VALKEY9_OPTION_HANDLE_ATOMIC_SLOT_MIGRATION;
 
+/* In this order: the passes come before the search, as they may grant what a newcomer waits for; and
+ * holds of clients that died are released before both. A wait that the search ends makes its locks due,
+ * and so sets the alarm again. */
+static const struct drainJob drain_jobs[] = {
+    {releaseLost, releaseForgetLost},
+    {waitedkeyWorkDue, waitedkeyForgetDue},
+    {deadlockSearch, NULL},
+};
+
+static void connect(void) {
+    drainConnect(drain_jobs, sizeof(drain_jobs) / sizeof(drain_jobs[0]), lockcheckAfterDrain);
+    contendedConnect(&pass_work);
+    sessionsConnect(releaseSession);
+}
+
 int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     (void)argv;
     if (RedisModule_Init(ctx, MODULE_NAME, MODULE_VERSION, REDISMODULE_APIVER_1) !=
@@ -48,12 +66,11 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     RedisModule_SetModuleOptions(ctx, module_options);
     serverLearn(ctx);
     seedHashes();
-    alarmConnect(drainRun);
-    sessionsConnect(sessionworkRun);
+    connect();
     fairqueueRestarted(RedisModule_Milliseconds());
     fenceRestarted();
     if (configLoad(ctx) != REDISMODULE_OK || commandsRegister(ctx) != REDISMODULE_OK ||
-        infosectionRegister(ctx) != REDISMODULE_OK) {
+        infoRegister(ctx) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }
     return eventsSubscribe(ctx);
@@ -78,5 +95,5 @@ static bool unloadIsAllowed(RedisModuleCtx *ctx) {
 }
 
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
-    return unloadIsAllowed(ctx) && alarmIsQuiet() ? REDISMODULE_OK : REDISMODULE_ERR;
+    return unloadIsAllowed(ctx) && drainIsQuiet() ? REDISMODULE_OK : REDISMODULE_ERR;
 }

@@ -1,22 +1,38 @@
 /* See acquire.h. Rule numbers are those of docs/design.md. */
 #include "grant/acquire.h"
 
+#include <stdbool.h>
+
+#include "core/mem.h"
+#include "grant/holding.h"
 #include "grant/pass.h"
-#include "grant/queueing.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
 #include "keys/holds.h"
 #include "keys/keynames.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "waits/contended.h"
 #include "waits/deadlock.h"
 #include "waits/events.h"
 #include "waits/fairness.h"
 #include "waits/waiters.h"
 
+/* The owner holds this lock as the other kind of lock. */
+static enum result waitsForItself(const struct holds *holds, const struct acquisition *wants,
+                                  struct outcome *outcome) {
+    if (!waitersMayWait(holds->ctx, wants)) {
+        return RESULT_BUSY;
+    }
+    outcome->cycle = deadlockOfOne(holds->ctx, holds->name, wants->owner);
+    return RESULT_DEADLOCK;
+}
+
+/* ---- one lock ---- */
+
 /* One request at work. */
 struct acquiring {
-    const struct acquireRequest *request;
+    const struct acquisition *wants;
     struct holds holds;
     struct lock *lock;   /* NULL while nobody waits */
     struct waiter *own;  /* FAIR: the owner's own position in the queue, or NULL */
@@ -31,74 +47,59 @@ static void closeFairQueue(struct acquiring *acquiring) {
     }
 }
 
-static enum grantResult take(struct acquiring *acquiring, enum verdict verdict,
-                             struct grantOutcome *outcome) {
+static enum result take(struct acquiring *acquiring, enum verdict verdict,
+                        struct outcome *outcome) {
     closeFairQueue(acquiring); /* whoever hears of the grant, and the pass, may write it */
-    outcome->count = takeHold(&acquiring->holds, &acquiring->request->take, verdict);
+    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict);
     if (outcome->count == 0) {
-        return GRANT_TOO_MANY_HOLDS;
+        return RESULT_TOO_MANY_HOLDS;
     }
     statsCount(verdict == VERDICT_REENTER ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE);
-    passAfterTake(&acquiring->holds, acquiring->request->take.owner);
-    return GRANT_DONE;
+    passAfterTake(&acquiring->holds, acquiring->wants->owner);
+    return RESULT_DONE;
 }
 
 /* Takes a free lock. An owner has one position in the fair queue: this request has taken it over, so a
  * client that waits there gets null. */
-static enum grantResult takeFree(struct acquiring *acquiring, struct grantOutcome *outcome) {
+static enum result takeFree(struct acquiring *acquiring, struct outcome *outcome) {
     if (acquiring->own) {
         waitersEnd(acquiring->holds.ctx, acquiring->own, WAITERS_CANCELLED);
     }
     return take(acquiring, VERDICT_GRANT, outcome);
 }
 
-static enum grantResult beginToWait(struct acquiring *acquiring, bool at_head) {
-    const struct acquireRequest *request = acquiring->request;
+static enum result beginToWait(struct acquiring *acquiring, bool at_head) {
     struct holds *holds = &acquiring->holds;
-    struct queueingKey key = {.holds = holds, .first = at_head};
-    struct queueing queueing = {
-        .take = &request->take,
-        .discipline = request->discipline,
-        .block_ms = request->block_ms,
-        .now_ms = request->now_ms,
-        .keys = &key,
-        .key_count = 1,
-        .own = acquiring->own,
-    };
+    const struct waitersStart start = {.wants = acquiring->wants,
+                                       .names = &holds->name,
+                                       .key_count = 1,
+                                       .at_head = at_head,
+                                       .own = acquiring->own};
     struct waiter *waiter;
-    enum grantResult result = queueingBegin(holds->ctx, &queueing, &waiter);
-    if (result == GRANT_WAITING) {
+    enum result result = waitersBegin(holds->ctx, &start, &waiter);
+    if (result == RESULT_WAITING) {
+        struct lock *lock = contendedOfPosition(&waiter->keys[0].position);
         if (acquiring->fq_is_open) {
-            fairnessEnter(&acquiring->fq, key.lock, waiter, holds->now_ms);
+            fairnessEnter(&acquiring->fq, lock, waiter, holds->now_ms);
         }
-        contendedWatch(holds->ctx, key.lock, holdsNextEnd(holds), holds->now_ms);
+        waitedkeyWatch(holds->ctx, &lock->key, holdsNextEnd(holds), holds->now_ms);
     }
     return result;
 }
 
 /* By rule 3: whether the queue, rather than the holds, is in the way. */
 static bool mustStandBehind(const struct acquiring *acquiring) {
-    const struct acquireRequest *request = acquiring->request;
+    const struct acquisition *wants = acquiring->wants;
     struct lock *lock = acquiring->lock;
     if (!lock) {
         return false;
     }
     if (acquiring->own) {
-        return waitqueueFirst(&lock->queue) != &acquiring->own->standings[0].position;
+        return waitqueueFirst(&lock->queue) != &acquiring->own->keys[0].position;
     }
-    struct request newcomer = {.mode = request->take.mode, .discipline = request->discipline};
-    newcomer.owner = RedisModule_StringPtrLen(request->take.owner, &newcomer.owner_length);
+    struct request newcomer = {.mode = wants->mode, .discipline = wants->discipline};
+    newcomer.owner = RedisModule_StringPtrLen(wants->owner, &newcomer.owner_length);
     return waitqueueBlocks(&lock->queue, &newcomer);
-}
-
-/* The owner holds the key as the other kind of lock. */
-static enum grantResult waitsForItself(struct acquiring *acquiring, struct grantOutcome *outcome) {
-    const struct acquireRequest *request = acquiring->request;
-    if (!queueingMayWait(acquiring->holds.ctx, request->block_ms)) {
-        return GRANT_BUSY;
-    }
-    outcome->cycle = deadlockOfOne(acquiring->holds.ctx, request->name, request->take.owner);
-    return GRANT_DEADLOCK;
 }
 
 /* Another reader of this lock that waits to write, or NULL. It stands at the head (rule 2). */
@@ -109,37 +110,38 @@ static struct waiter *otherUpgrade(struct acquiring *acquiring) {
         return NULL;
     }
     struct holdsView view;
-    holdsSeenBy(&acquiring->holds, waitersOfPosition(head)->owner, &view);
+    holdsSeenBy(&acquiring->holds, waitersOfPosition(head)->wants.owner, &view);
     return rulesOwnsAny(&view) ? waitersOfPosition(head) : NULL;
 }
 
 /* A reader wants to write while others read. Of two the second is refused: each would wait for the
  * other to stop reading. */
-static enum grantResult upgrade(struct acquiring *acquiring, struct grantOutcome *outcome) {
-    const struct acquireRequest *request = acquiring->request;
+static enum result upgrade(struct acquiring *acquiring, struct outcome *outcome) {
+    const struct acquisition *wants = acquiring->wants;
     RedisModuleCtx *ctx = acquiring->holds.ctx;
     struct waiter *other = otherUpgrade(acquiring);
-    bool is_own = other && RedisModule_StringCompare(other->owner, request->take.owner) == 0;
-    if (other && !is_own && queueingMayWait(ctx, request->block_ms)) {
-        outcome->cycle = deadlockOfTwo(ctx, request->name, request->take.owner, other->owner);
-        return GRANT_DEADLOCK;
+    bool is_own = other && RedisModule_StringCompare(other->wants.owner, wants->owner) == 0;
+    if (other && !is_own && waitersMayWait(ctx, wants)) {
+        outcome->cycle =
+            deadlockOfTwo(ctx, acquiring->holds.name, wants->owner, other->wants.owner);
+        return RESULT_DEADLOCK;
     }
     return beginToWait(acquiring, true);
 }
 
-static enum grantResult acquireIn(struct acquiring *acquiring, struct grantOutcome *outcome) {
-    const struct acquireRequest *request = acquiring->request;
+static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcome) {
+    const struct acquisition *wants = acquiring->wants;
     struct holds *holds = &acquiring->holds;
-    enum grantResult checked = takeCheckKey(holds);
-    if (checked != GRANT_DONE) {
+    enum result checked = holdingCheck(holds);
+    if (checked != RESULT_DONE) {
         return checked;
     }
-    if (request->take.mode != MODE_EXCLUSIVE && !holdsCanLease(holds)) {
-        return GRANT_WRONG_TYPE;
+    if (wants->mode != MODE_EXCLUSIVE && !holdsCanLease(holds)) {
+        return RESULT_WRONG_TYPE;
     }
     struct holdsView view;
-    holdsSeenBy(holds, request->take.owner, &view);
-    enum verdict verdict = rulesDecide(request->take.mode, &view);
+    holdsSeenBy(holds, wants->owner, &view);
+    enum verdict verdict = rulesDecide(wants->mode, &view);
     switch (verdict) {
     case VERDICT_GRANT:
         if (mustStandBehind(acquiring)) {
@@ -155,65 +157,159 @@ static enum grantResult acquireIn(struct acquiring *acquiring, struct grantOutco
     case VERDICT_SELF_BLOCKED:
         break;
     }
-    return waitsForItself(acquiring, outcome);
+    return waitsForItself(holds, wants, outcome);
 }
 
 /* What a request that has side keys has to have before it looks at the lock. */
-static enum grantResult prepare(RedisModuleCtx *ctx, const struct acquireRequest *request) {
-    if (request->take.session) {
+static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
+                           const struct acquisition *wants) {
+    if (wants->session) {
         eventsWatchClients(ctx);
     }
-    if (request->take.fenced) {
+    if (wants->fenced) {
         eventsWatchSwaps(ctx);
     }
-    if (serverIsCluster() && takeHasSides(&request->take, request->discipline)) {
-        if (!keynamesServeCluster(request->name)) {
-            return GRANT_NO_SIDE_KEYS;
+    if (serverIsCluster() && holdingHasSides(wants)) {
+        if (!keynamesServeCluster(name)) {
+            return RESULT_NO_SIDE_KEYS;
         }
-        if (!keynamesSidesAreHere(ctx, request->name)) {
-            return GRANT_TRY_AGAIN;
+        if (!keynamesSidesAreHere(ctx, name)) {
+            return RESULT_TRY_AGAIN;
         }
     }
-    if (request->take.fenced && fenceIsWrongType(ctx, request->name)) {
-        return GRANT_WRONG_TYPE;
+    if (wants->fenced && fenceIsWrongType(ctx, name)) {
+        return RESULT_WRONG_TYPE;
     }
-    return GRANT_DONE;
+    return RESULT_DONE;
 }
 
 /* Finds out who waits. Returns whether the keys of the fair queue, if the request needs them, are
  * of the right type. */
-static bool lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx) {
-    const struct acquireRequest *request = acquiring->request;
-    if (request->discipline == FAIR) {
-        acquiring->fq_is_open = fairnessOpen(&acquiring->fq, ctx, request->name, request->now_ms);
+static bool lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx, RedisModuleString *name) {
+    const struct acquisition *wants = acquiring->wants;
+    if (wants->discipline == FAIR) {
+        acquiring->fq_is_open = fairnessOpen(&acquiring->fq, ctx, name, wants->now_ms);
         if (!acquiring->fq_is_open) {
             return false;
         }
-    } else if (request->now_ms < fairqueueRestoredEnd()) {
+    } else if (wants->now_ms < fairqueueRestoredEnd()) {
         /* Positions from an earlier life stand before whoever comes now, and one may be this owner's.
          */
-        fairnessLoad(ctx, request->name, request->now_ms);
+        fairnessLoad(ctx, name, wants->now_ms);
     }
-    acquiring->lock = contendedFind(RedisModule_GetSelectedDb(ctx), request->name);
-    if (acquiring->lock && request->discipline == FAIR) {
-        acquiring->own = fairnessFind(acquiring->lock, request->take.owner);
+    acquiring->lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    if (acquiring->lock && wants->discipline == FAIR) {
+        acquiring->own = fairnessFind(acquiring->lock, wants->owner);
     }
     return true;
 }
 
-enum grantResult acquireLock(RedisModuleCtx *ctx, const struct acquireRequest *request,
-                             struct grantOutcome *outcome) {
-    enum grantResult prepared = prepare(ctx, request);
-    if (prepared != GRANT_DONE) {
+enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
+                        const struct acquisition *wants, struct outcome *outcome) {
+    enum result prepared = prepare(ctx, name, wants);
+    if (prepared != RESULT_DONE) {
         return prepared;
     }
-    struct acquiring acquiring = {.request = request};
-    if (!lookAtQueue(&acquiring, ctx)) {
-        return GRANT_WRONG_TYPE;
+    struct acquiring acquiring = {.wants = wants};
+    if (!lookAtQueue(&acquiring, ctx, name)) {
+        return RESULT_WRONG_TYPE;
     }
-    holdsOpen(&acquiring.holds, ctx, request->name, request->now_ms, KEY_TO_WRITE);
-    enum grantResult result = acquireIn(&acquiring, outcome);
+    holdsOpen(&acquiring.holds, ctx, name, wants->now_ms, KEY_TO_WRITE);
+    enum result result = acquireIn(&acquiring, outcome);
     holdsClose(&acquiring.holds);
     closeFairQueue(&acquiring);
+    return result;
+}
+
+/* ---- several locks ---- */
+
+/* One request at work. */
+struct acquiringAll {
+    RedisModuleCtx *ctx;
+    const struct acquisition *wants;
+    struct multikeyNames names; /* each once */
+    struct multikey *locks;     /* open, in the order of the names */
+};
+
+static void openAll(struct acquiringAll *acquiring) {
+    acquiring->locks = multikeyNew(acquiring->names.count);
+    for (size_t i = 0; i < acquiring->names.count; i++) {
+        multikeyOpen(acquiring->locks, acquiring->ctx, acquiring->names.names[i],
+                     acquiring->wants->now_ms);
+    }
+}
+
+static enum result takeAll(struct acquiringAll *acquiring, struct outcome *outcome) {
+    struct multikey *locks = acquiring->locks;
+    multikeyTake(locks, acquiring->wants);
+    for (size_t i = 0; i < locks->count; i++) {
+        bool again = locks->keys[i].verdict == VERDICT_REENTER;
+        statsCount(again ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE);
+    }
+    outcome->count = (int64_t)locks->count;
+    return RESULT_DONE;
+}
+
+static enum result waitForAll(struct acquiringAll *acquiring) {
+    const struct multikey *locks = acquiring->locks;
+    const struct waitersStart start = {.wants = acquiring->wants,
+                                       .names = acquiring->names.names,
+                                       .key_count = acquiring->names.count};
+    struct waiter *waiter;
+    enum result result = waitersBegin(acquiring->ctx, &start, &waiter);
+    for (size_t i = 0; result == RESULT_WAITING && i < locks->count; i++) {
+        struct lock *lock = contendedOfPosition(&waiter->keys[i].position);
+        waitedkeyWatch(acquiring->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds),
+                       acquiring->wants->now_ms);
+    }
+    return result;
+}
+
+static enum result acquireAll(struct acquiringAll *acquiring, struct outcome *outcome) {
+    size_t own = 0;
+    enum result result = multikeyJudge(acquiring->locks, acquiring->wants->owner, &own);
+    if (result == RESULT_DONE) {
+        return takeAll(acquiring, outcome);
+    }
+    if (result == RESULT_BUSY) {
+        return waitForAll(acquiring);
+    }
+    if (result == RESULT_DEADLOCK) {
+        return waitsForItself(acquiring->locks->keys[own].holds, acquiring->wants, outcome);
+    }
+    return result;
+}
+
+/* Lets in what else the owner waits for there, on other connections (rule 2). */
+static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
+    int db = RedisModule_GetSelectedDb(acquiring->ctx);
+    for (size_t i = 0; contendedCount() > 0 && i < acquiring->names.count; i++) {
+        RedisModuleString *name = acquiring->names.names[i];
+        struct holds holds;
+        if (contendedFind(db, name)) {
+            holdsOpen(&holds, acquiring->ctx, name, acquiring->wants->now_ms, KEY_TO_WRITE);
+            passAfterTake(&holds, acquiring->wants->owner);
+            holdsClose(&holds);
+        }
+    }
+}
+
+enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
+                         const struct acquisition *wants, struct outcome *outcome) {
+    struct acquiringAll acquiring = {ctx, wants, multikeyDistinct(names), NULL};
+    if (wants->session) {
+        eventsWatchClients(ctx);
+    }
+    size_t count = wants->now_ms < fairqueueRestoredEnd() ? acquiring.names.count : 0;
+    for (size_t i = 0; i < count; i++) {
+        fairnessLoad(ctx, acquiring.names.names[i], wants->now_ms);
+    }
+    openAll(&acquiring);
+    enum result result = acquireAll(&acquiring, outcome);
+    multikeyClose(acquiring.locks);
+    if (result == RESULT_DONE) {
+        passAfterTakeOfAll(&acquiring);
+    }
+    memFree(acquiring.names.names);
     return result;
 }

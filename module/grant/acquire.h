@@ -1,28 +1,28 @@
-/* Acquiring one lock, at once or after a wait.
+/* Acquiring locks, at once or after a wait. What comes after the wait is the grant pass: pass.h.
  *
- * Works in the selected database of `ctx` and with the time `now_ms` that the caller read once.
+ *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE
+ *   acquireLocks    LOCK.MACQUIRE
+ *
+ * Both work in the selected database of `ctx`. Every result but RESULT_DONE and RESULT_WAITING leaves
+ * everything as it was. To add a reason to refuse: prepare, or acquireIn, whose switch is over all
+ * verdicts of rules.h.
  */
 #ifndef LOCK_ACQUIRE_H
 #define LOCK_ACQUIRE_H
 
-#include <stdint.h>
-
-#include "core/waitqueue.h"
-#include "grant/grantresult.h"
-#include "grant/take.h"
+#include "grant/multikey.h"
 #include "redismodule.h"
+#include "server/reply.h"
+#include "waits/acquisition.h"
 
-struct acquireRequest {
-    RedisModuleString *name;
-    struct take take;
-    enum discipline discipline; /* PLAIN, ORDERED or FAIR */
-    int64_t block_ms;           /* QUEUEING_NO_WAIT, or how long it waits: 0 = for ever */
-    int64_t now_ms;
-};
+/* Acquires, or begins to wait. On RESULT_DONE `count` is the owner's hold count in this mode, or the
+ * fencing token. */
+enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
+                        const struct acquisition *wants, struct outcome *outcome);
 
-/* Acquires, or begins to wait. On GRANT_DONE `count` is the owner's hold count in this mode, or the
- * fencing token. Every result but GRANT_DONE and GRANT_WAITING leaves everything as it was. */
-enum grantResult acquireLock(RedisModuleCtx *ctx, const struct acquireRequest *request,
-                             struct grantOutcome *outcome);
+/* Acquires all, or begins to wait for all; `wants` is exclusive, of discipline MULTIKEY. On RESULT_DONE
+ * `count` is the number of locks. A name that is given twice is one lock. */
+enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
+                         const struct acquisition *wants, struct outcome *outcome);
 
 #endif

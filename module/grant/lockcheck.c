@@ -10,7 +10,6 @@
 #include "core/mem.h"
 #include "core/queuecheck.h"
 #include "keys/fence.h"
-#include "waits/answers.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
 #include "waits/waiters.h"
@@ -38,9 +37,9 @@ static void logPosition(RedisModuleCtx *ctx, struct position *position) {
                     "  position %lld: owner %.*s, %s, discipline %d, client %llu%s, ticket %lld, "
                     "deadline %lld%s%s%s%s",
                     (long long)position->order, (int)request->owner_length, request->owner,
-                    nameOfMode(request->mode), (int)request->discipline, waiter->client_id,
-                    waiter->bc ? "" : " (gone)", (long long)waiter->ticket,
-                    (long long)waiter->deadline_ms, position->is_tie ? ", tie" : "",
+                    nameOfMode(request->mode), (int)request->discipline, waiter->client.client_id,
+                    waiter->client.bc ? "" : " (gone)", (long long)waiter->ticket,
+                    (long long)waiter->client.deadline_ms, position->is_tie ? ", tie" : "",
                     request->is_newcomer ? ", newcomer" : "", waiter->noted ? ", noted" : "",
                     waiter->over ? ", over" : "");
 }
@@ -48,10 +47,10 @@ static void logPosition(RedisModuleCtx *ctx, struct position *position) {
 static void logLock(RedisModuleCtx *ctx, struct lock *lock) {
     RedisModule_Log(ctx, "warning",
                     "lock %s in database %d: %zu positions, notes %u%s%s%s, timer %s at %lld",
-                    RedisModule_StringPtrLen(lock->name, NULL), lock->db,
-                    lock->queue.positions.length, lock->notes, lock->due ? ", due" : "",
-                    lock->is_cut ? ", cut" : "", lock->in_use ? ", in use" : "",
-                    lock->has_timer ? "set" : "not set", (long long)lock->timer_at_ms);
+                    RedisModule_StringPtrLen(lock->key.name, NULL), lock->key.db,
+                    lock->queue.positions.length, lock->key.notes, lock->key.due ? ", due" : "",
+                    lock->is_cut ? ", cut" : "", lock->key.in_use ? ", in use" : "",
+                    lock->key.has_timer ? "set" : "not set", (long long)lock->key.timer_at_ms);
     const size_t most = 20;
     struct position *position = waitqueueFirst(&lock->queue);
     for (size_t i = 0; position && i < most; i++, position = waitqueueNext(position)) {
@@ -87,25 +86,25 @@ static const char *waiterFault(const struct waiter *waiter) {
     if (waiter->over) {
         return "a wait that is over stands in a queue";
     }
-    if (waiter->deadline_ms != WAITERS_NO_DEADLINE && !waiter->has_timer) {
+    if (waiter->client.deadline_ms != BLOCKED_FOR_EVER && !waiter->client.has_timer) {
         return "a wait that is to end has no timer";
     }
-    if (waiter->bc) {
-        if (waiter->by_client.key != (const char *)&waiter->bc) {
+    if (waiter->client.bc) {
+        if (!blockedIsFound(&waiter->client)) {
             return "a waiter that its client does not lead to";
         }
         return searched || waiter->request.is_newcomer
                    ? NULL
                    : "a waiter that no search sees, nor is to be made from";
     }
-    if (waiter->request.discipline != FAIR || waiter->deadline_ms == WAITERS_NO_DEADLINE) {
+    if (waiter->request.discipline != FAIR || waiter->client.deadline_ms == BLOCKED_FOR_EVER) {
         return "a position that is kept though it is not fair, or for ever";
     }
     return searched || waiter->request.is_newcomer ? "a kept position that waits" : NULL;
 }
 
 static const char *lockFault(const struct lock *lock) {
-    if (contendedFind(lock->db, lock->name) != lock) {
+    if (contendedFind(lock->key.db, lock->key.name) != lock) {
         return "a contended lock that its name does not lead to";
     }
     return queuecheckFault(&lock->queue);
@@ -117,10 +116,10 @@ static const char *lockFault(const struct lock *lock) {
  * several keys fits only where all of them do; multikey.c knows. */
 static const char *fitFault(struct holds *holds, const struct waiter *waiter, bool is_head) {
     struct holdsView view;
-    if (!waiter->bc || waiter->request.discipline == MULTIKEY) {
+    if (!waiter->client.bc || waiter->request.discipline == MULTIKEY) {
         return NULL;
     }
-    holdsSeenBy(holds, waiter->owner, &view);
+    holdsSeenBy(holds, waiter->wants.owner, &view);
     if (!is_head && (view.foreign || !rulesOwnsAny(&view))) {
         return NULL;
     }
@@ -179,8 +178,8 @@ void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms)
     if (!fault) {
         fault = positionsFault(holds, lock);
     }
-    bool late =
-        !lock->has_timer || (lock->timer_at_ms > look_ms && lock->timer_at_ms > holds->now_ms);
+    bool late = !lock->key.has_timer ||
+                (lock->key.timer_at_ms > look_ms && lock->key.timer_at_ms > holds->now_ms);
     if (!fault && look_ms != INT64_MAX && late) {
         fault = "no look at the lock is set, or one that is too late";
     }
@@ -218,7 +217,7 @@ void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum loc
 /* ---- memory that nobody needs ---- */
 
 void lockcheckAfterDrain(void) {
-    bool used = contendedCount() > 0 || waitersCount() > 0 || answersInFlight() > 0 ||
+    bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
                 inflightCount() > 0 || sessionsCount() > 0;
     RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0));
 }

@@ -1,20 +1,40 @@
 /* See multikey.h. */
 #include "grant/multikey.h"
 
+#include "core/hashmap.h"
 #include "core/mem.h"
 #include "server/failpoint.h"
 #include "server/server.h"
 #include "server/stats.h"
 
-struct multikey *multikeyNew(size_t room) {
-    struct multikey *multikey = memAlloc(sizeof(*multikey) + room * sizeof(multikey->keys[0]));
-    multikey->room = room;
-    return multikey;
+struct multikeyNames multikeyDistinct(const struct multikeyNames *given) {
+    struct multikeyNames distinct = {memAlloc(given->count * sizeof(given->names[0])), 0};
+    struct mapEntry *entries = memAlloc(given->count * sizeof(*entries));
+    struct map seen = {0};
+    for (size_t i = 0; i < given->count; i++) {
+        size_t length;
+        const char *bytes = RedisModule_StringPtrLen(given->names[i], &length);
+        if (!mapFind(&seen, bytes, length)) {
+            mapAdd(&seen, &entries[distinct.count], bytes, length);
+            distinct.names[distinct.count++] = given->names[i];
+        }
+    }
+    for (size_t i = 0; i < distinct.count; i++) {
+        mapRemove(&seen, &entries[i]);
+    }
+    memFree(entries);
+    return distinct;
 }
 
-void multikeyOpen(struct multikey *multikey, RedisModuleCtx *ctx, RedisModuleString *name,
+struct multikey *multikeyNew(size_t room) {
+    struct multikey *locks = memAlloc(sizeof(*locks) + room * sizeof(locks->keys[0]));
+    locks->room = room;
+    return locks;
+}
+
+void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString *name,
                   int64_t now_ms) {
-    struct multikeyKey *key = &multikey->keys[multikey->count++];
+    struct multikeyKey *key = &locks->keys[locks->count++];
     enum holdsShape shape = holdsOpen(&key->opened, ctx, name, now_ms, KEY_TO_WRITE);
     if (shape == HOLDS_WRONG_TYPE) {
         holdsClose(&key->opened);
@@ -25,17 +45,17 @@ void multikeyOpen(struct multikey *multikey, RedisModuleCtx *ctx, RedisModuleStr
 }
 
 /* A lock that the caller has opened, and closes. */
-static void addOpen(struct multikey *multikey, struct holds *holds) {
-    multikey->keys[multikey->count++].holds = holds;
+static void addOpen(struct multikey *locks, struct holds *holds) {
+    locks->keys[locks->count++].holds = holds;
 }
 
-void multikeyClose(struct multikey *multikey) {
-    for (size_t i = 0; i < multikey->count; i++) {
-        if (multikey->keys[i].holds == &multikey->keys[i].opened) {
-            holdsClose(&multikey->keys[i].opened);
+void multikeyClose(struct multikey *locks) {
+    for (size_t i = 0; i < locks->count; i++) {
+        if (locks->keys[i].holds == &locks->keys[i].opened) {
+            holdsClose(&locks->keys[i].opened);
         }
     }
-    memFree(multikey);
+    memFree(locks);
 }
 
 static struct lock *lockOf(const struct multikeyKey *key) {
@@ -43,9 +63,9 @@ static struct lock *lockOf(const struct multikeyKey *key) {
 }
 
 /* What the holds alone say of one lock. */
-static enum grantResult judgeHolds(struct multikeyKey *key, RedisModuleString *owner) {
-    enum grantResult checked = takeCheckKey(key->holds);
-    if (checked != GRANT_DONE) {
+static enum result judgeHolds(struct multikeyKey *key, RedisModuleString *owner) {
+    enum result checked = holdingCheck(key->holds);
+    if (checked != RESULT_DONE) {
         return checked;
     }
     struct holdsView view;
@@ -55,22 +75,22 @@ static enum grantResult judgeHolds(struct multikeyKey *key, RedisModuleString *o
     case VERDICT_GRANT:
         break;
     case VERDICT_REENTER:
-        return view.own[MODE_EXCLUSIVE] < RULES_MAX_HOLDS ? GRANT_DONE : GRANT_TOO_MANY_HOLDS;
+        return view.own[MODE_EXCLUSIVE] < RULES_MAX_HOLDS ? RESULT_DONE : RESULT_TOO_MANY_HOLDS;
     case VERDICT_WAIT:
     case VERDICT_UPGRADE:
-        return GRANT_BUSY;
+        return RESULT_BUSY;
     case VERDICT_SELF_BLOCKED:
-        return GRANT_DEADLOCK;
+        return RESULT_DEADLOCK;
     }
-    return GRANT_DONE;
+    return RESULT_DONE;
 }
 
 /* Whether the answer for one lock outweighs that for the others: what can never be, before what can
  * be later. */
-static bool outweighs(enum grantResult one, enum grantResult other) {
+static bool outweighs(enum result one, enum result other) {
     static const int weights[] = {
-        [GRANT_DONE] = 0,     [GRANT_BUSY] = 1,           [GRANT_TRY_AGAIN] = 2,
-        [GRANT_DEADLOCK] = 3, [GRANT_TOO_MANY_HOLDS] = 4, [GRANT_WRONG_TYPE] = 5};
+        [RESULT_DONE] = 0,     [RESULT_BUSY] = 1,           [RESULT_TRY_AGAIN] = 2,
+        [RESULT_DEADLOCK] = 3, [RESULT_TOO_MANY_HOLDS] = 4, [RESULT_WRONG_TYPE] = 5};
     return weights[one] > weights[other];
 }
 
@@ -84,13 +104,13 @@ static bool mustStandBehind(const struct multikeyKey *key, RedisModuleString *ow
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
 
-enum grantResult multikeyJudge(struct multikey *multikey, RedisModuleString *owner, size_t *own) {
-    enum grantResult result = GRANT_DONE;
-    for (size_t i = 0; i < multikey->count; i++) {
-        struct multikeyKey *key = &multikey->keys[i];
-        enum grantResult one = judgeHolds(key, owner);
-        if (one == GRANT_DONE && mustStandBehind(key, owner)) {
-            one = GRANT_BUSY;
+enum result multikeyJudge(struct multikey *locks, RedisModuleString *owner, size_t *own) {
+    enum result result = RESULT_DONE;
+    for (size_t i = 0; i < locks->count; i++) {
+        struct multikeyKey *key = &locks->keys[i];
+        enum result one = judgeHolds(key, owner);
+        if (one == RESULT_DONE && mustStandBehind(key, owner)) {
+            one = RESULT_BUSY;
         }
         if (outweighs(one, result)) {
             result = one;
@@ -100,9 +120,9 @@ enum grantResult multikeyJudge(struct multikey *multikey, RedisModuleString *own
     return result;
 }
 
-void multikeyTake(struct multikey *multikey, const struct take *take) {
-    for (size_t i = 0; i < multikey->count; i++) {
-        int64_t count = takeHold(multikey->keys[i].holds, take, multikey->keys[i].verdict);
+void multikeyTake(struct multikey *locks, const struct acquisition *wants) {
+    for (size_t i = 0; i < locks->count; i++) {
+        int64_t count = holdingTake(locks->keys[i].holds, wants, locks->keys[i].verdict);
         RedisModule_Assert(count > 0); /* all have been judged, and no key comes twice */
         (void)failpoint(FAILPOINT_MULTIKEY_BETWEEN);
     }
@@ -121,49 +141,49 @@ static bool isServed(RedisModuleCtx *ctx, RedisModuleString *name) {
 }
 
 /* Like judgeHolds, for who stands in all the queues. */
-static enum grantResult judgeStanding(struct multikeyKey *key, const struct waiter *waiter,
-                                      const struct standing *standing) {
-    enum grantResult result = judgeHolds(key, waiter->owner);
-    bool has_to_be_first = result == GRANT_DONE && key->verdict == VERDICT_GRANT;
-    return has_to_be_first && !isAtHead(&standing->position) ? GRANT_BUSY : result;
+static enum result judgeWanted(struct multikeyKey *key, const struct waiter *waiter,
+                               const struct waiterKey *wanted) {
+    enum result result = judgeHolds(key, waiter->wants.owner);
+    bool has_to_be_first = result == RESULT_DONE && key->verdict == VERDICT_GRANT;
+    return has_to_be_first && !isAtHead(&wanted->position) ? RESULT_BUSY : result;
 }
 
-static bool isOpen(const struct holds *holds, const struct standing *standing) {
-    return RedisModule_StringCompare(standing->name, holds->name) == 0;
+static bool isOpen(const struct holds *holds, const struct waiterKey *wanted) {
+    return RedisModule_StringCompare(wanted->name, holds->name) == 0;
 }
 
 /* Opens one lock of the waiter and judges it; but that of the pass is open already, and whoever runs
  * the pass has asked for its key. Any other key is asked for before it is opened: the question is a
  * write by another way, which on Redis 7.0 may find the key expired, and free it under a handle. */
-static enum grantResult lookAtOne(struct holds *holds, const struct waiter *waiter,
-                                  const struct standing *standing) {
+static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
+                             const struct waiterKey *wanted) {
     struct multikeyKey key = {.holds = holds};
-    if (isOpen(holds, standing)) {
-        return judgeStanding(&key, waiter, standing);
+    if (isOpen(holds, wanted)) {
+        return judgeWanted(&key, waiter, wanted);
     }
-    if (!isServed(holds->ctx, standing->name)) {
-        return GRANT_BUSY;
+    if (!isServed(holds->ctx, wanted->name)) {
+        return RESULT_BUSY;
     }
     key.holds = &key.opened;
-    holdsOpen(&key.opened, holds->ctx, standing->name, holds->now_ms, KEY_TO_WRITE);
-    enum grantResult result = judgeStanding(&key, waiter, standing);
+    holdsOpen(&key.opened, holds->ctx, wanted->name, holds->now_ms, KEY_TO_WRITE);
+    enum result result = judgeWanted(&key, waiter, wanted);
     holdsClose(&key.opened);
     return result;
 }
 
 /* Looks for a lock that does not fit; its answer is that for all. What the others would say changes
  * nothing: every such answer means to wait on, until a pass of that lock looks again, but for
- * GRANT_TOO_MANY_HOLDS, which never fits and is found before the waiter could be granted.
+ * RESULT_TOO_MANY_HOLDS, which never fits and is found before the waiter could be granted.
  *
  * Begins with the lock that was in the way the last time, and goes on from there. So as long as that
  * stays in the way, a pass opens this one only, however many the waiter wants. And since nobody
  * takes a free lock whose head waits for several, all the passes together open each about once. */
-static enum grantResult lookAtEach(struct holds *holds, struct waiter *waiter) {
-    enum grantResult result = GRANT_DONE;
-    for (size_t i = 0; result == GRANT_DONE && i < waiter->standing_count; i++) {
-        result = lookAtOne(holds, waiter, &waiter->standings[waiter->in_the_way]);
-        if (result == GRANT_DONE) {
-            waiter->in_the_way = (waiter->in_the_way + 1) % waiter->standing_count;
+static enum result lookAtEach(struct holds *holds, struct waiter *waiter) {
+    enum result result = RESULT_DONE;
+    for (size_t i = 0; result == RESULT_DONE && i < waiter->key_count; i++) {
+        result = lookAtOne(holds, waiter, &waiter->keys[waiter->in_the_way]);
+        if (result == RESULT_DONE) {
+            waiter->in_the_way = (waiter->in_the_way + 1) % waiter->key_count;
         }
     }
     return result;
@@ -173,22 +193,22 @@ static enum grantResult lookAtEach(struct holds *holds, struct waiter *waiter) {
 
 /* Opens all locks of the waiter but the one that is open already. */
 static struct multikey *openFor(struct holds *holds, const struct waiter *waiter) {
-    struct multikey *multikey = multikeyNew(waiter->standing_count);
-    for (size_t i = 0; i < waiter->standing_count; i++) {
-        if (isOpen(holds, &waiter->standings[i])) {
-            addOpen(multikey, holds);
+    struct multikey *locks = multikeyNew(waiter->key_count);
+    for (size_t i = 0; i < waiter->key_count; i++) {
+        if (isOpen(holds, &waiter->keys[i])) {
+            addOpen(locks, holds);
         } else {
-            multikeyOpen(multikey, holds->ctx, waiter->standings[i].name, holds->now_ms);
+            multikeyOpen(locks, holds->ctx, waiter->keys[i].name, holds->now_ms);
         }
     }
-    return multikey;
+    return locks;
 }
 
 /* Judges them anew, together: on Redis 7.0 a lease may have ended since each was looked at. Unseen:
  * by a test, as that takes the one moment in between. */
-static bool stillFit(struct multikey *multikey, const struct waiter *waiter) {
-    for (size_t i = 0; i < multikey->count; i++) {
-        if (judgeStanding(&multikey->keys[i], waiter, &waiter->standings[i]) != GRANT_DONE) {
+static bool stillFit(struct multikey *locks, const struct waiter *waiter) {
+    for (size_t i = 0; i < locks->count; i++) {
+        if (judgeWanted(&locks->keys[i], waiter, &waiter->keys[i]) != RESULT_DONE) {
             return false;
         }
     }
@@ -205,46 +225,45 @@ static bool standsTwice(const struct position *position) {
 
 /* The other locks are taken too, and their own passes do not know: sets the next look at those for
  * which others wait, and has the owner's other waits there looked at. */
-static void noteTaken(struct multikey *multikey, struct holds *holds, struct waiter *waiter) {
-    for (size_t i = 0; i < multikey->count; i++) {
-        struct position *position = &waiter->standings[i].position;
+static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
+    for (size_t i = 0; i < locks->count; i++) {
+        struct position *position = &waiter->keys[i].position;
         struct lock *lock = contendedOfPosition(position);
-        if (multikey->keys[i].holds == holds || lock->queue.positions.length == 1) {
+        if (locks->keys[i].holds == holds || lock->queue.positions.length == 1) {
             continue;
         }
-        contendedWatch(holds->ctx, lock, holdsNextEnd(multikey->keys[i].holds), holds->now_ms);
+        waitedkeyWatch(holds->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds), holds->now_ms);
         if (standsTwice(position)) {
-            contendedNote(holds->ctx, lock, CONTENDED_EDITED);
+            waitedkeyNote(holds->ctx, &lock->key, WAITEDKEY_EDITED);
         }
     }
 }
 
-static void grantOpen(struct multikey *multikey, struct holds *holds, struct waiter *waiter) {
-    struct take take = takeOfWaiter(waiter);
-    multikeyTake(multikey, &take);
-    noteTaken(multikey, holds, waiter);
-    for (size_t i = 1; i < multikey->count; i++) {
+static void grantOpen(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
+    multikeyTake(locks, &waiter->wants);
+    noteTaken(locks, holds, waiter);
+    for (size_t i = 1; i < locks->count; i++) {
         statsCount(STATS_GRANTED_AFTER_WAIT); /* the first is counted with the waiter */
     }
-    waitersGrant(holds->ctx, waiter, (int64_t)multikey->count, holds->now_ms);
+    waitersGrant(holds->ctx, waiter, (int64_t)locks->count, holds->now_ms);
 }
 
 static bool grantAll(struct holds *holds, struct waiter *waiter) {
-    struct multikey *multikey = openFor(holds, waiter);
-    bool fit = stillFit(multikey, waiter);
+    struct multikey *locks = openFor(holds, waiter);
+    bool fit = stillFit(locks, waiter);
     if (fit) {
-        grantOpen(multikey, holds, waiter);
+        grantOpen(locks, holds, waiter);
     }
-    multikeyClose(multikey);
+    multikeyClose(locks);
     return fit;
 }
 
 bool multikeyGrant(struct holds *holds, struct waiter *waiter) {
     holdsCloseLeases(holds); /* as multikeyOpen does, because of the others */
-    enum grantResult result = lookAtEach(holds, waiter);
-    if (result == GRANT_TOO_MANY_HOLDS) {
+    enum result result = lookAtEach(holds, waiter);
+    if (result == RESULT_TOO_MANY_HOLDS) {
         waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
         return true;
     }
-    return result == GRANT_DONE && grantAll(holds, waiter);
+    return result == RESULT_DONE && grantAll(holds, waiter);
 }

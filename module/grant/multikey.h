@@ -1,4 +1,9 @@
-/* Several locks for one owner, all or none: opened together, judged together, taken together.
+/* Multi-key locks: several locks for one owner, all or none; opened, judged and taken together.
+ *
+ *   multikeyDistinct                           the names
+ *   multikeyNew, multikeyOpen, multikeyClose   the handles
+ *   multikeyJudge, multikeyTake                for LOCK.MACQUIRE: acquire.c
+ *   multikeyGrant                              for the grant pass: pass.c
  *
  * A request for several keys is exclusive in each. It fits when every lock fits by rule 1 and
  * nobody stands in its way there by rule 3; a lock that its owner holds already fits always (rule
@@ -10,12 +15,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "grant/grantresult.h"
-#include "grant/take.h"
+#include "grant/holding.h"
 #include "keys/holds.h"
 #include "redismodule.h"
 #include "waits/contended.h"
 #include "waits/waiters.h"
+
+/* The names of the locks that a command is about. */
+struct multikeyNames {
+    RedisModuleString **names;
+    size_t count;
+};
+
+/* The same names, each once: one that is given twice is one lock. Free `names` with memFree; what they
+ * point to is the caller's still. */
+struct multikeyNames multikeyDistinct(const struct multikeyNames *given);
 
 struct multikeyKey {
     struct holds *holds; /* the caller's, or `opened` */
@@ -36,19 +50,19 @@ struct multikey *multikeyNew(size_t room);
  * its leases: the leases of a read-write lock are closed again, until they are asked for, because
  * two locks may share their side keys (`a` and `{a}`); and so is a key that is no lock, because it
  * may be another lock's side key. */
-void multikeyOpen(struct multikey *multikey, RedisModuleCtx *ctx, RedisModuleString *name,
+void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString *name,
                   int64_t now_ms);
 
 /* Closes what was opened, and frees it. */
-void multikeyClose(struct multikey *multikey);
+void multikeyClose(struct multikey *locks);
 
-/* Whether the owner, who stands nowhere yet, may have them all now. GRANT_DONE; GRANT_BUSY: has to
- * wait; GRANT_WRONG_TYPE, GRANT_TOO_MANY_HOLDS; GRANT_DEADLOCK: waits for itself, because it holds
+/* Whether the owner, who stands nowhere yet, may have them all now. RESULT_DONE; RESULT_BUSY: has to
+ * wait; RESULT_WRONG_TYPE, RESULT_TOO_MANY_HOLDS; RESULT_DEADLOCK: waits for itself, because it holds
  * lock number `*own` as another kind of lock. */
-enum grantResult multikeyJudge(struct multikey *multikey, RedisModuleString *owner, size_t *own);
+enum result multikeyJudge(struct multikey *locks, RedisModuleString *owner, size_t *own);
 
-/* Takes them all, after multikeyJudge has said GRANT_DONE. */
-void multikeyTake(struct multikey *multikey, const struct take *take);
+/* Takes them all, after multikeyJudge has said RESULT_DONE. */
+void multikeyTake(struct multikey *locks, const struct acquisition *wants);
 
 /* For the grant pass over the lock of `holds`: gives the waiter, one of several keys, all of them
  * if it fits now. Returns whether the waiter is gone. */

@@ -4,10 +4,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "blocking/redirect.h"
 #include "core/rules.h"
+#include "grant/holding.h"
 #include "grant/lockcheck.h"
 #include "grant/multikey.h"
-#include "grant/take.h"
 #include "server/effects.h"
 #include "server/stats.h"
 #include "server/turn.h"
@@ -22,24 +23,23 @@ enum passProgress {
 
 /* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
 static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
-    if (!waiter->bc) {
+    if (!waiter->client.bc) {
         return false; /* a reserved position: its owner has to come back for it */
     }
     if (waiter->request.discipline == MULTIKEY) {
         return multikeyGrant(holds, waiter);
     }
     struct holdsView view;
-    holdsSeenBy(holds, waiter->owner, &view);
+    holdsSeenBy(holds, waiter->wants.owner, &view);
     enum verdict verdict = rulesDecide(waiter->request.mode, &view);
     if (verdict != VERDICT_GRANT && verdict != VERDICT_REENTER) {
         return false;
     }
-    struct take take = takeOfWaiter(waiter);
-    if (takeHasSides(&take, waiter->request.discipline) && !holdsSidesAreHere(holds)) {
+    if (holdingHasSides(&waiter->wants) && !holdsSidesAreHere(holds)) {
         waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
         return true;
     }
-    int64_t answer = takeHold(holds, &take, verdict);
+    int64_t answer = holdingTake(holds, &waiter->wants, verdict);
     if (answer == 0) {
         waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
         return true;
@@ -53,7 +53,7 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
  * Returns whether it is over. */
 static bool lookAtReentry(struct holds *holds, struct position *position) {
     struct waiter *waiter = waitersOfPosition(position);
-    if (!waiter->bc) {
+    if (!waiter->client.bc) {
         waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
         return true;
     }
@@ -68,9 +68,7 @@ static bool lookAtReentry(struct holds *holds, struct position *position) {
  * Returns false if the turn was over first; then at least one wait is over, so that those that do
  * not fit, and are looked at again, cannot keep it from the others. */
 static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    struct position *next, *position = waitqueueOfOwner(&lock->queue, bytes, length);
+    struct position *next, *position = contendedPositionOf(lock, owner);
     for (; position; position = next) {
         next = waitqueueNextOfOwner(position);
         if (lookAtReentry(holds, position) && next && turnIsOver()) {
@@ -83,7 +81,7 @@ static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
 /* Gives the lock to the waiter at the head, if it fits, and lets in what else its owner waits for
  * here. */
 static enum passProgress grantHead(struct holds *holds, struct lock *lock, struct waiter *waiter) {
-    RedisModuleString *owner = waiter->owner;
+    RedisModuleString *owner = waiter->wants.owner;
     RedisModule_RetainString(NULL, owner); /* outlives the waiter */
     enum passProgress progress = PASS_IS_DONE;
     if (grantIfFits(holds, waiter)) {
@@ -101,7 +99,8 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
         case PASS_IS_DONE:
             return true;
         case PASS_IS_CUT:
-            lock->notes |= CONTENDED_EDITED; /* the owner's other waits are to be looked at still */
+            lock->key.notes |=
+                WAITEDKEY_EDITED; /* the owner's other waits are to be looked at still */
             return false;
         case PASS_GOES_ON:
             break;
@@ -121,18 +120,18 @@ static int64_t earlier(int64_t a, int64_t b) {
  * What the turn was too short for, the drain goes on with. */
 static void settle(struct holds *holds, struct lock *lock, bool done) {
     /* What a flush took away is not written again position by position before it is known who is over. */
-    bool flush_goes_on = !done && (lock->notes & CONTENDED_FLUSHED);
+    bool flush_goes_on = !done && (lock->key.notes & WAITEDKEY_FLUSHED);
     bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
-    contendedClearDue(lock);
+    waitedkeyClearDue(&lock->key);
     lock->is_cut = !done || !written;
     int64_t look_ms = earlier(holdsNextEnd(holds), fairnessNextLook(lock));
-    contendedWatch(holds->ctx, lock, look_ms, holds->now_ms);
+    waitedkeyWatch(holds->ctx, &lock->key, look_ms, holds->now_ms);
     lockcheckAfterPass(holds, lock, look_ms);
     if (lock->is_cut) {
-        lock->in_use = false;
-        contendedMarkDue(holds->ctx, lock);
+        lock->key.in_use = false;
+        waitedkeyMarkDue(holds->ctx, &lock->key);
     } else {
-        contendedEndUse(holds->ctx, lock);
+        waitedkeyEndUse(holds->ctx, &lock->key);
     }
 }
 
@@ -150,9 +149,7 @@ struct reentering {
 
 static void findReentering(const struct holder *holder, void *data) {
     struct reentering *found = data;
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
-    if (found->count <= FEW_HOLDERS && waitqueueOfOwner(&found->lock->queue, bytes, length)) {
+    if (found->count <= FEW_HOLDERS && contendedPositionOf(found->lock, holder->owner)) {
         found->owners[found->count++] = RedisModule_CreateStringFromString(NULL, holder->owner);
     }
 }
@@ -169,22 +166,16 @@ static bool grantToFewHolders(struct holds *holds, struct lock *lock) {
     return done;
 }
 
-static bool holdsIt(struct holds *holds, RedisModuleString *owner) {
-    struct holdsView view;
-    holdsSeenBy(holds, owner, &view);
-    return !view.foreign && rulesOwnsAny(&view);
-}
-
 /* Goes on where the last turn ended: whatever stands before that has been looked at. */
 static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
     struct position *next;
     for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
         next = waitqueueNext(position);
-        if (position->order < lock->asked_before) {
+        if (position->order < lock->key.progress) {
             continue;
         }
-        lock->asked_before = position->order + 1;
-        if (holdsIt(holds, waitersOfPosition(position)->owner)) {
+        lock->key.progress = position->order + 1;
+        if (holdingIsHeld(holds, waitersOfPosition(position)->wants.owner)) {
             lookAtReentry(holds, position);
         }
         if (next && turnIsOver()) {
@@ -212,26 +203,26 @@ static bool passOver(struct holds *holds, struct lock *lock) {
     if (holds->shape == HOLDS_MOVING) {
         return true; /* the notes are for when it is ours again; or its waiters are sent on */
     }
-    if ((lock->notes & CONTENDED_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
+    if ((lock->key.notes & WAITEDKEY_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
         return false;
     }
-    contendedTakeNote(lock, CONTENDED_FLUSHED);
-    if (contendedTakeNote(lock, CONTENDED_LEASE_ENDED)) {
+    waitedkeyTakeNote(&lock->key, WAITEDKEY_FLUSHED);
+    if (waitedkeyTakeNote(&lock->key, WAITEDKEY_EXPIRED)) {
         statsCount(STATS_LEASE_ENDS);
         effectsEvent(holds->ctx, holds->name, "lock.expired");
     }
-    if ((lock->notes & CONTENDED_EDITED) && !grantToHolders(holds, lock)) {
+    if ((lock->key.notes & WAITEDKEY_EDITED) && !grantToHolders(holds, lock)) {
         return false;
     }
-    contendedTakeNote(lock, CONTENDED_EDITED);
+    waitedkeyTakeNote(&lock->key, WAITEDKEY_EDITED);
     return holds->shape == HOLDS_WRONG_TYPE || grantFromHead(holds, lock);
 }
 
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     struct holds holds;
     turnBegin();
-    contendedUse(lock);
-    holdsOpen(&holds, ctx, lock->name, now_ms, KEY_TO_WRITE);
+    waitedkeyUse(&lock->key);
+    holdsOpen(&holds, ctx, lock->key.name, now_ms, KEY_TO_WRITE);
     bool done = passOver(&holds, lock);
     settle(&holds, lock, done);
     holdsClose(&holds);
@@ -242,22 +233,22 @@ static struct lock *contendedLockOf(struct holds *holds) {
     return contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
 }
 
-static void handOn(struct holds *holds, struct lock *lock) {
+static void handOff(struct holds *holds, struct lock *lock) {
     turnBegin();
     if (turnIsOver()) {
-        contendedMarkDue(holds->ctx, lock); /* one of many that a command frees */
+        waitedkeyMarkDue(holds->ctx, &lock->key); /* one of many that a command frees */
     } else {
-        contendedUse(lock);
+        waitedkeyUse(&lock->key);
         bool done = passOver(holds, lock);
         settle(holds, lock, done);
     }
     turnEnd();
 }
 
-void passHandOn(struct holds *holds) {
+void passHandOff(struct holds *holds) {
     struct lock *lock = contendedLockOf(holds);
     if (lock) {
-        handOn(holds, lock);
+        handOff(holds, lock);
     }
     if (holds->shape == HOLDS_FREE) {
         effectsFreeForRedisson(holds->ctx, holds->name);
@@ -271,13 +262,50 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
     }
     bool was_cut = lock->is_cut; /* then the drain is on its way, in turns of its own */
     turnBegin();
-    contendedUse(lock);
+    waitedkeyUse(&lock->key);
     bool done = grantReentries(holds, lock, owner);
     if (!done) {
-        lock->notes |= CONTENDED_EDITED;
-    } else if (lock->due && !was_cut) {
+        lock->key.notes |= WAITEDKEY_EDITED;
+    } else if (lock->key.due && !was_cut) {
         done = passOver(holds, lock);
     }
     settle(holds, lock, done && !was_cut);
     turnEnd();
 }
+
+/* ---- for the drain ---- */
+
+static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
+    passRun(ctx, contendedOfKey(key), now_ms);
+}
+
+static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *error) {
+    struct position *position;
+    bool over = false;
+    while ((position = waitqueueFirst(&lock->queue)) && !over) {
+        if (error) {
+            waitersEndRedirected(ctx, waitersOfPosition(position), error);
+        } else {
+            waitersEnd(ctx, waitersOfPosition(position), WAITERS_TRY_AGAIN);
+        }
+        over = turnIsOver();
+    }
+}
+
+/* What is not written down of it is not ours to write any more. */
+static void redirect(RedisModuleCtx *ctx, struct waitedkey *key) {
+    struct lock *lock = contendedOfKey(key);
+    RedisModuleString *error = redirectFind(ctx, key->name);
+    waitedkeyUse(key);
+    sendOn(ctx, lock, error);
+    waitersForgetUnwritten(lock);
+    waitedkeyEndUse(ctx, key); /* if some are left, it is still due */
+}
+
+/* We have become a replica: whoever waited has been answered by the server, and positions that are
+ * kept for owners are the master's to keep now. The new role has made every lock due. */
+static void forget(RedisModuleCtx *ctx, struct waitedkey *key) {
+    waitersForgetDetached(ctx, contendedOfKey(key));
+}
+
+const struct waitedkeyWork pass_work = {look, redirect, forget};

@@ -1,7 +1,12 @@
 /* The grant pass (rule 4 of docs/design.md): letting in those waiters of a lock that fit now. There
- * is one, for every cause.
+ * is one, for every cause: a second way to hand a lock off is a bug.
  *
- * Works in the selected database of the handle's context.
+ *   passHandOff      a command has just freed the lock
+ *   passAfterTake    an owner has just taken it past the queue
+ *   passRun          something outside may have changed it
+ *   pass_work        the drain's way to the last one
+ *
+ * Works in the selected database of the handle's context. To let another kind of waiter in: grantIfFits.
  */
 #ifndef LOCK_PASS_H
 #define LOCK_PASS_H
@@ -17,10 +22,13 @@
  */
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
-/* The lock has just been freed by a command: hands it on, or says that it is free. */
-void passHandOn(struct holds *holds);
+/* The lock has just been freed by a command: hands it off, or says that it is free. */
+void passHandOff(struct holds *holds);
 
 /* The owner has just taken the lock past the queue: lets in what else it waits for there. */
 void passAfterTake(struct holds *holds, RedisModuleString *owner);
+
+/* What the drain does with a lock that is due; for contendedConnect. */
+extern const struct waitedkeyWork pass_work;
 
 #endif

@@ -141,14 +141,13 @@ static void writeDown(struct fence *fence, int64_t token, RedisModuleString *own
     RedisModule_FreeString(fence->ctx, value);
 }
 
-int64_t fenceIssue(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
-                   bool is_reentry, int64_t now_ms) {
+int64_t fenceIssue(const struct holds *holds, RedisModuleString *owner, bool is_reentry) {
     struct fence fence;
-    fenceOpen(&fence, ctx, name, KEY_TO_WRITE);
+    fenceOpen(&fence, holds->ctx, holds->name, KEY_TO_WRITE);
     int64_t last = readToken(&fence);
     bool keeps = is_reentry && isOfThisLife(&fence, last) && lastIsOf(&fence, owner);
     int64_t token = keeps ? last : newToken(last);
-    writeDown(&fence, token, owner, now_ms);
+    writeDown(&fence, token, owner, holds->now_ms);
     fenceClose(&fence);
     return token;
 }

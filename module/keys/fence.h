@@ -19,15 +19,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "keys/holds.h"
 #include "redismodule.h"
 
 /* Whether somebody has put something else under the name of this lock's tokens. */
 bool fenceIsWrongType(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* The token of an acquisition by `owner`: the last one if this is a re-entry and the last one is
- * the owner's and of this life, else a new one. Written down, unless the key is of another type. */
-int64_t fenceIssue(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
-                   bool is_reentry, int64_t now_ms);
+/* The token of an acquisition by `owner` of this lock, which it has just taken: the last one if this is
+ * a re-entry and the last one is the owner's and of this life, else a new one. Written down, unless the
+ * key is of another type. */
+int64_t fenceIssue(const struct holds *holds, RedisModuleString *owner, bool is_reentry);
 
 /* The last token of this lock, or 0 if none is known. Changes nothing. */
 int64_t fenceLast(RedisModuleCtx *ctx, RedisModuleString *name);
@@ -39,7 +40,7 @@ void fenceRestarted(void);
 /* Whether a database has been swapped in this life: then that is kept until the life ends. */
 bool fenceKeepsMemory(void);
 
-/* Likewise for these two databases, which have changed positions: one that has been swapped out is of
+/* Likewise for these two databases, which have changed places: one that has been swapped out is of
  * an earlier life when it comes back. */
 void fenceSwapped(int first_db, int second_db);
 

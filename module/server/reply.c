@@ -71,11 +71,51 @@ int replyNoCommandPermission(RedisModuleCtx *ctx, RedisModuleString *command) {
     return REDISMODULE_OK;
 }
 
-int replyRedirection(RedisModuleCtx *ctx, bool asks, int slot, const char *address) {
-    RedisModuleString *text =
-        RedisModule_CreateStringPrintf(ctx, "%s %d %s", asks ? "ASK" : "MOVED", slot, address);
-    RedisModule_ReplyWithError(ctx, RedisModule_StringPtrLen(text, NULL));
-    RedisModule_FreeString(ctx, text);
+RedisModuleString *replyMakeRedirection(bool asks, int slot, const char *address) {
+    return RedisModule_CreateStringPrintf(NULL, "%s %d %s", asks ? "ASK" : "MOVED", slot, address);
+}
+
+int replyErrorText(RedisModuleCtx *ctx, RedisModuleString *error) {
+    RedisModule_ReplyWithError(ctx, RedisModule_StringPtrLen(error, NULL));
+    return REDISMODULE_OK;
+}
+
+int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcome) {
+    switch (result) {
+    case RESULT_DONE:
+        replyInteger(ctx, outcome->count);
+        break;
+    case RESULT_BUSY:
+        replyNull(ctx);
+        break;
+    case RESULT_WAITING:
+        break;
+    case RESULT_NOT_HELD:
+        replyError(ctx, REPLY_NOT_HELD);
+        break;
+    case RESULT_WRONG_TYPE:
+        replyError(ctx, REPLY_WRONG_TYPE);
+        break;
+    case RESULT_TOO_MANY_HOLDS:
+        replyError(ctx, REPLY_TOO_MANY_HOLDS);
+        break;
+    case RESULT_TOO_MANY_WAITERS:
+        replyError(ctx, REPLY_TOO_MANY_WAITERS);
+        break;
+    case RESULT_NO_SIDE_KEYS:
+        replyError(ctx, REPLY_NO_SIDE_KEYS);
+        break;
+    case RESULT_TRY_AGAIN:
+        replyError(ctx, REPLY_TRY_AGAIN);
+        break;
+    case RESULT_BOTH_MODES:
+        replyError(ctx, REPLY_BOTH_MODES);
+        break;
+    case RESULT_DEADLOCK:
+        replyDeadlock(ctx, outcome->cycle);
+        RedisModule_FreeString(ctx, outcome->cycle);
+        break;
+    }
     return REDISMODULE_OK;
 }
 

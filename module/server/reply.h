@@ -1,4 +1,12 @@
-/* Every reply and every error text of the module. No other file knows RESP or a text for the user.
+/* Every reply and every error text of the module, and how a command ends. No other file knows RESP or a
+ * text for the user.
+ *
+ *   replyOutcome                  the reply to how a command on locks has ended
+ *   replyInteger, replyNull, …    single replies
+ *   replyMap, replyField…, …      the maps and lists of LOCK.INFO
+ *
+ * To add an error: a row of enum replyError and its text in reply.c; if a command on locks can end
+ * with it, also a row of enum result, which the compiler then wants in replyOutcome.
  */
 #ifndef LOCK_REPLY_H
 #define LOCK_REPLY_H
@@ -31,6 +39,30 @@ enum replyError {
     REPLY_ERROR_COUNT
 };
 
+/* How a command that acquires, renews, releases or frees locks has ended. */
+enum result {
+    RESULT_DONE,     /* the outcome's `count` says how many holds there are, or the token */
+    RESULT_BUSY,     /* somebody else has it, and the request does not wait */
+    RESULT_WAITING,  /* the client is blocked: no reply is to be made now */
+    RESULT_NOT_HELD, /* the owner holds no such lock */
+    RESULT_WRONG_TYPE,
+    RESULT_TOO_MANY_HOLDS,
+    RESULT_TOO_MANY_WAITERS,
+    RESULT_NO_SIDE_KEYS, /* in a cluster: this name can have none in its slot */
+    RESULT_DEADLOCK,     /* the wait would never end; the outcome's `cycle` tells why */
+    RESULT_TRY_AGAIN,    /* in a cluster: the slot moves, and side keys with it, one by one */
+    RESULT_BOTH_MODES    /* the owner holds reads and writes, and has to say which to release */
+};
+
+struct outcome {
+    int64_t count;
+    RedisModuleString *cycle; /* of RESULT_DEADLOCK; the owner of the outcome frees it */
+};
+
+/* Replies `result`, with what `outcome` says, and frees that; nothing when the client has begun to
+ * wait. Always returns REDISMODULE_OK, for a handler to return. */
+int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcome);
+
 /* Replies the error. Returns REDISMODULE_ERR, so that a function named …OrReply can return it on.
  */
 int replyError(RedisModuleCtx *ctx, enum replyError error);
@@ -48,9 +80,12 @@ int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *cycle);
 /* The user of this client may not run `command`, which exists. */
 int replyNoCommandPermission(RedisModuleCtx *ctx, RedisModuleString *command);
 
-/* The lock is served at `address`, `host:port`: ASK while its slot is on its way, MOVED afterwards.
- */
-int replyRedirection(RedisModuleCtx *ctx, bool asks, int slot, const char *address);
+/* The text of the error that sends a client to `address`, `host:port`: ASK while the slot is on its
+ * way, MOVED afterwards. The text is the caller's, to be freed with RedisModule_FreeString. */
+RedisModuleString *replyMakeRedirection(bool asks, int slot, const char *address);
+
+/* An error that has been made before: code and text. */
+int replyErrorText(RedisModuleCtx *ctx, RedisModuleString *error);
 
 /* LOCK.INFO: a map of `fields` fields follows, each a name and then a value. In RESP2 the server
  * makes it a flat array. */

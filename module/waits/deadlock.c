@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+#include "blocking/drain.h"
 #include "core/mem.h"
 #include "core/waitsearch.h"
 #include "keys/holds.h"
 #include "server/config.h"
 #include "server/stats.h"
+#include "server/turn.h"
 #include "waits/contended.h"
 
 /* A search that takes more steps is given up: these take some 10 ms. */
@@ -95,13 +97,10 @@ RedisModuleString *deadlockOfTwo(RedisModuleCtx *ctx, RedisModuleString *name,
     return text;
 }
 
-static struct lock *lockOf(struct waitqueue *queue) {
-    return LIST_ELEMENT(queue, struct lock, queue);
-}
-
 static bool isInOneDb(const struct waitpathCycle *cycle) {
     for (size_t i = 1; i < cycle->length; i++) {
-        if (lockOf(cycle->steps[i].queue)->db != lockOf(cycle->steps[0].queue)->db) {
+        if (contendedOfQueue(cycle->steps[i].queue)->key.db !=
+            contendedOfQueue(cycle->steps[0].queue)->key.db) {
             return false;
         }
     }
@@ -116,9 +115,10 @@ static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
                                 .owner_length = step->owner_length,
                                 .other = next->owner,
                                 .other_length = next->owner_length,
-                                .db = isInOneDb(cycle) ? -1 : lockOf(step->queue)->db,
+                                .db = isInOneDb(cycle) ? -1 : contendedOfQueue(step->queue)->key.db,
                                 .behind = step->behind};
-    sentence.key = RedisModule_StringPtrLen(lockOf(step->queue)->name, &sentence.key_length);
+    sentence.key =
+        RedisModule_StringPtrLen(contendedOfQueue(step->queue)->key.name, &sentence.key_length);
     appendSentence(ctx, text, &sentence);
 }
 
@@ -202,7 +202,7 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
         return; /* readers, of whom none is in a reader's way */
     }
     size_t fields = lockkeyFieldCount(holds);
-    size_t steps = stepsToAsk(fields), all = steps * waitersCount();
+    size_t steps = stepsToAsk(fields), all = steps * blockedCount();
     if (!waitsearchMayTake(asking->search, fields > all ? all : fields)) {
         return;
     }
@@ -226,10 +226,10 @@ static void reachHoldersOf(struct asking *asking, struct holds *holds) {
 
 static void openLock(struct asking *asking, struct waitqueue *queue, enum lockMode mode,
                      struct holds *holds) {
-    const struct lock *lock = lockOf(queue);
+    const struct lock *lock = contendedOfQueue(queue);
     asking->mode = mode;
-    RedisModule_SelectDb(asking->ctx, lock->db);
-    holdsOpen(holds, asking->ctx, lock->name, asking->now_ms, KEY_TO_READ);
+    RedisModule_SelectDb(asking->ctx, lock->key.db);
+    holdsOpen(holds, asking->ctx, lock->key.name, asking->now_ms, KEY_TO_READ);
 }
 
 static void reachHolders(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
@@ -256,8 +256,10 @@ static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct r
 
 /* ---- the search ---- */
 
-RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct waiter *newcomer,
-                                int64_t now_ms) {
+/* The text of the cycle that the wait of this newcomer closes, or NULL: there is none,
+ * lock.deadlock-detection is off, or the search would have taken too long (which INFO counts). Leaves
+ * any database selected. */
+static RedisModuleString *find(RedisModuleCtx *ctx, const struct waiter *newcomer, int64_t now_ms) {
     if (!configDeadlockDetection()) {
         return NULL;
     }
@@ -274,4 +276,39 @@ RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct waiter *newcom
     RedisModuleString *text = result == WAITSEARCH_CYCLE ? textOf(ctx, cycle) : NULL;
     memFree(cycle);
     return text;
+}
+
+/* ---- the drain's job ---- */
+
+/* Whether its wait closes a cycle: then it ends, as one that was cancelled. */
+static void searchFrom(RedisModuleCtx *ctx, struct waiter *newcomer, int64_t now_ms) {
+    RedisModule_SelectDb(ctx, newcomer->db);
+    RedisModuleString *cycle = find(ctx, newcomer, now_ms);
+    RedisModule_SelectDb(ctx, newcomer->db);
+    if (cycle) {
+        waitersEndDeadlock(ctx, newcomer, cycle);
+    } else {
+        waitersSearched(newcomer);
+    }
+}
+
+static void setAlarmFor(RedisModuleCtx *ctx, const struct waiter *newcomer, uint64_t now_us) {
+    uint64_t at_us = newcomer->search_at_us;
+    drainSetAlarm(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
+}
+
+/* In order of arrival, so that of those in a cycle it is the last that is refused. From one at least
+ * in each turn, however much else there is to do. A search costs some µs as a rule, and never more
+ * than some 10 ms. */
+void deadlockSearch(RedisModuleCtx *ctx, int64_t now_ms) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    bool is_over = false;
+    struct waiter *newcomer;
+    while ((newcomer = waitersFirstNewcomer()) && newcomer->search_at_us <= now_us && !is_over) {
+        searchFrom(ctx, newcomer, now_ms);
+        is_over = turnIsOverByClock();
+    }
+    if (newcomer) {
+        setAlarmFor(ctx, newcomer, now_us);
+    }
 }

@@ -9,18 +9,18 @@
 #include "redismodule.h"
 #include "waits/waiters.h"
 
-/* The text of the cycle that the wait of this newcomer of waitersGraph() closes, or NULL: there is
- * none, lock.deadlock-detection is off, or the search would have taken too long (which INFO counts).
- * The text is the caller's, to be freed with RedisModule_FreeString. Each text counts as a deadlock
- * refused. Leaves any database selected.
+/* The drain's job: searches from each newcomer of waitersGraph() whose time has come, and ends the waits
+ * that close a cycle with DEADLOCK. In order of arrival, so that of those in a cycle it is the last that is
+ * refused. Each cycle counts as a deadlock refused.
  *
  * Not inside a command: in a cluster it can open keys of its own slot only. Since Redis 7.4 and
  * Valkey 8 each slot has its keys apart, and a key that is opened while a client's command runs is
  * looked for among those of that client's slot. */
-RedisModuleString *deadlockFind(RedisModuleCtx *ctx, const struct waiter *newcomer, int64_t now_ms);
+void deadlockSearch(RedisModuleCtx *ctx, int64_t now_ms);
 
 /* The cycles that every lock can make by itself, refused whatever the config says: an owner waits
- * for itself; two readers wait for each other to stop reading. */
+ * for itself; two readers wait for each other to stop reading. The texts are the caller's, to be freed
+ * with RedisModule_FreeString, and count likewise. */
 RedisModuleString *deadlockOfOne(RedisModuleCtx *ctx, RedisModuleString *name,
                                  RedisModuleString *owner);
 RedisModuleString *deadlockOfTwo(RedisModuleCtx *ctx, RedisModuleString *name,

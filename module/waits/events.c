@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "blocking/waitedkey.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
 #include "server/effects.h"
@@ -13,18 +14,12 @@
 
 static bool watches_keys, watches_clients, watches_swaps;
 
-/* Any event on the key of a contended lock makes it due. Which event it was says little about what
+/* Any event on a key that is waited for makes it due. Which event it was says little about what
  * is in the key by the time that the drain looks. */
 static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     (void)event;
-    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), key);
-    if (lock) {
-        unsigned notes = CONTENDED_EDITED;
-        if (type == REDISMODULE_NOTIFY_EXPIRED) {
-            notes |= CONTENDED_LEASE_ENDED;
-        }
-        contendedNote(ctx, lock, notes);
-    }
+    unsigned expired = type == REDISMODULE_NOTIFY_EXPIRED ? WAITEDKEY_EXPIRED : 0U;
+    waitedkeyNoteKey(ctx, RedisModule_GetSelectedDb(ctx), key, WAITEDKEY_EDITED | expired);
     return REDISMODULE_OK;
 }
 
@@ -32,8 +27,8 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     (void)event;
     const RedisModuleFlushInfo *flush = data;
     if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
-        contendedNoteAll(ctx, flush->dbnum < 0 ? CONTENDED_EVERY_DB : flush->dbnum,
-                         CONTENDED_FLUSHED);
+        waitedkeyNoteAll(ctx, flush->dbnum < 0 ? WAITEDKEY_EVERY_DB : flush->dbnum,
+                         WAITEDKEY_FLUSHED);
     }
 }
 
@@ -74,7 +69,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
         sessionsForgetAll();
     }
     beginAnew();
-    contendedNoteAll(ctx, CONTENDED_EVERY_DB, CONTENDED_EDITED);
+    waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
 }
 
 static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {

@@ -48,7 +48,7 @@ static int64_t expiryFor(struct lock *lock, int64_t end_ms, int64_t now_ms, bool
 struct loading {
     RedisModuleCtx *ctx;
     struct lock *lock;
-    int64_t end_ms, now_ms;
+    struct waitersLife life;
 };
 
 static void restore(const struct fairposition *position, void *data) {
@@ -57,8 +57,7 @@ static void restore(const struct fairposition *position, void *data) {
     if (position->ticket > fair->last_ticket && position->ticket < LARGEST_TICKET) {
         fair->last_ticket = position->ticket;
     }
-    waitersRestore(loading->ctx, loading->lock, position->owner, position->ticket, loading->end_ms,
-                   loading->now_ms);
+    waitersRestore(loading->ctx, loading->lock, position, loading->life);
 }
 
 /* Takes the positions in the keys into memory, or away, if their time is over. Returns the lock, which
@@ -73,7 +72,7 @@ static struct lock *loadPositions(struct fairqueue *fq, RedisModuleString *name,
         return lock;
     }
     lock = contendedFindOrMake(RedisModule_GetSelectedDb(fq->ctx), name);
-    struct loading loading = {fq->ctx, lock, fairqueueRestoredEnd(), now_ms};
+    struct loading loading = {fq->ctx, lock, {fairqueueRestoredEnd(), now_ms}};
     fairqueueEach(fq, FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading);
     return lock;
 }
@@ -97,8 +96,8 @@ static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *
                         int64_t now_ms) {
     bool extend;
     growTrees(fq, lock);
-    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
-    fairqueuePut(fq, waiter->owner, waiter->ticket, waiter->deadline_ms, expire_ms);
+    int64_t expire_ms = expiryFor(lock, waiter->client.deadline_ms, now_ms, &extend);
+    fairqueuePut(fq, waiter->wants.owner, waiter->ticket, waiter->client.deadline_ms, expire_ms);
     waiter->placed = true;
     if (extend) {
         fairqueueExpireAt(fq, expire_ms);
@@ -109,7 +108,7 @@ static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *
 static void writePosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
                           int64_t now_ms) {
     if (waiter->over) {
-        fairqueueRemove(fq, waiter->owner);
+        fairqueueRemove(fq, waiter->wants.owner);
         waitersFree(waiter);
         return;
     }
@@ -118,8 +117,8 @@ static void writePosition(struct fairqueue *fq, struct lock *lock, struct waiter
         return;
     }
     bool extend;
-    int64_t expire_ms = expiryFor(lock, waiter->deadline_ms, now_ms, &extend);
-    fairqueueSetEnd(fq, waiter->owner, waiter->deadline_ms, expire_ms);
+    int64_t expire_ms = expiryFor(lock, waiter->client.deadline_ms, now_ms, &extend);
+    fairqueueSetEnd(fq, waiter->wants.owner, waiter->client.deadline_ms, expire_ms);
     if (extend) {
         fairqueueExpireAt(fq, expire_ms);
     }
@@ -155,7 +154,7 @@ static void beginAnew(struct fairqueue *fq, struct lock *lock) {
 }
 
 static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
-    if (contendedTakeNote(lock, CONTENDED_OTHER_PLACES)) {
+    if (waitedkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS)) {
         beginAnew(fq, lock);
     }
     struct waiter *waiter;
@@ -176,19 +175,19 @@ static void putOff(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (needsRefresh(lock, now_ms)) {
         lock->fair.refresh_ms = now_ms + RETRY_MS; /* not at once: nothing announces the end */
     }
-    contendedWatchSlots(ctx);
+    waitedkeyWatchSlots(ctx);
 }
 
 bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (contendedIsWritten(lock) && !needsRefresh(lock, now_ms)) {
         return true;
     }
-    if (!keynamesSidesAreHere(ctx, lock->name)) {
+    if (!keynamesSidesAreHere(ctx, lock->key.name)) {
         putOff(ctx, lock, now_ms);
         return true;
     }
     struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, lock->name, &lock->fair.names, KEY_TO_WRITE);
+    fairqueueOpen(&fq, ctx, lock->key.name, &lock->fair.names, KEY_TO_WRITE);
     bool written = writeDown(&fq, lock, now_ms);
     fairqueueClose(&fq);
     return written;
@@ -227,9 +226,7 @@ void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) 
 }
 
 struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    struct position *position = waitqueueOfOwner(&lock->queue, bytes, length);
+    struct position *position = contendedPositionOf(lock, owner);
     while (position && position->request->discipline != FAIR) {
         position = waitqueueNextOfOwner(position);
     }
@@ -251,7 +248,7 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
         waiter->ticket = nextTicket(lock, now_ms);
     }
     putPosition(fq, lock, waiter, now_ms);
-    contendedWatch(fq->ctx, lock, fairnessNextLook(lock), now_ms);
+    waitedkeyWatch(fq->ctx, &lock->key, fairnessNextLook(lock), now_ms);
 }
 
 bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
@@ -259,7 +256,7 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
     for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
         struct waiter *waiter = waitersOfPosition(position);
         next = waitqueueNext(position);
-        if (!waiter->bc) {
+        if (!waiter->client.bc) {
             waitersEnd(ctx, waiter, WAITERS_CANCELLED);
             if (turnIsOver()) {
                 return false;
@@ -267,7 +264,7 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
         }
     }
     if (lock->fair.loaded) {
-        lock->notes |= CONTENDED_OTHER_PLACES;
+        lock->key.notes |= CONTENDED_OTHER_POSITIONS;
     }
     return true;
 }

@@ -1,8 +1,8 @@
 /* See inflight.h. */
 #include "waits/inflight.h"
 
+#include "blocking/drain.h"
 #include "core/mem.h"
-#include "server/alarm.h"
 
 static struct {
     struct map by_owner;
@@ -42,7 +42,7 @@ void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     } else {
         inflight->is_lost = true;
         listAddLast(&state.lost, &inflight->in_lost);
-        alarmSet(ctx, 0);
+        drainSetAlarm(ctx, 0);
     }
 }
 

@@ -1,33 +1,27 @@
 /* See waiters.h. */
 #include "waits/waiters.h"
 
+#include "blocking/drain.h"
 #include "core/mem.h"
 #include "keys/fairqueue.h"
-#include "server/alarm.h"
 #include "server/config.h"
 #include "server/failpoint.h"
 #include "server/reply.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "waits/answers.h"
+#include "waits/events.h"
 #include "waits/inflight.h"
 
-static struct {
-    struct map by_client;   /* the server's handle of a blocked client -> its waiter */
-    struct waitgraph graph; /* the requests of those with a client */
-} waiters;
+/* The requests of those with a client. */
+static struct waitgraph graph;
 
 struct waitgraph *waitersGraph(void) {
-    return &waiters.graph;
+    return &graph;
 }
 
-size_t waitersCount(void) {
-    return waiters.by_client.used;
-}
-
-bool waitersHaveRoom(void) {
+static bool haveRoom(void) {
     long long most = configMaxWaiters();
-    return most == 0 || waitersCount() < (size_t)most;
+    return most == 0 || blockedCount() < (size_t)most;
 }
 
 struct waiter *waitersOfPosition(struct position *position) {
@@ -38,65 +32,19 @@ static struct waiter *ofNote(struct link *link) {
     return LIST_ELEMENT(link, struct waiter, note);
 }
 
-static struct waiter *ofClient(RedisModuleBlockedClient *bc) {
-    /* The key of the map is the pointer's own bytes. */
-    struct mapEntry *entry = mapFind(&waiters.by_client, (const char *)&bc, sizeof(bc));
-    return entry ? LIST_ELEMENT(entry, struct waiter, by_client) : NULL;
+static struct waiter *ofBlocked(struct blocked *blocked) {
+    return LIST_ELEMENT(blocked, struct waiter, client);
 }
 
 void waitersFree(struct waiter *waiter) {
-    for (size_t i = 0; i < waiter->standing_count; i++) {
-        RedisModule_FreeString(NULL, waiter->standings[i].name);
+    for (size_t i = 0; i < waiter->key_count; i++) {
+        RedisModule_FreeString(NULL, waiter->keys[i].name);
     }
-    RedisModule_FreeString(NULL, waiter->owner);
+    RedisModule_FreeString(NULL, waiter->wants.owner);
     memFree(waiter);
 }
 
-/* ---- deadlines ---- */
-
-static void onDeadline(RedisModuleCtx *ctx, void *data);
-
-static void stopTimer(RedisModuleCtx *ctx, struct waiter *waiter) {
-    if (waiter->has_timer) {
-        RedisModule_StopTimer(ctx, waiter->timer, NULL);
-        waiter->has_timer = false;
-    }
-}
-
-static void setDeadline(RedisModuleCtx *ctx, struct waiter *waiter, int64_t deadline_ms,
-                        int64_t now_ms) {
-    stopTimer(ctx, waiter);
-    waiter->deadline_ms = deadline_ms;
-    if (deadline_ms != WAITERS_NO_DEADLINE) {
-        int64_t delay_ms = serverTimerDelay(deadline_ms, now_ms);
-        waiter->timer = RedisModule_CreateTimer(ctx, delay_ms, onDeadline, waiter);
-        waiter->has_timer = true;
-    }
-}
-
-static void onDeadline(RedisModuleCtx *ctx, void *data) {
-    struct waiter *waiter = data;
-    waiter->has_timer = false;
-    int64_t now_ms = RedisModule_Milliseconds();
-    if (now_ms < waiter->deadline_ms) {
-        setDeadline(ctx, waiter, waiter->deadline_ms, now_ms);
-        return;
-    }
-    if (waiter->bc) {
-        statsCount(STATS_TIME_OUTS);
-    }
-    waitersEnd(ctx, waiter, WAITERS_TIMED_OUT);
-}
-
 /* ---- how a wait ends ---- */
-
-static void forgetClient(struct waiter *waiter) {
-    if (waiter->bc) {
-        mapRemove(&waiters.by_client, &waiter->by_client);
-        waiter->bc = NULL;
-        waiter->client_id = 0;
-    }
-}
 
 static void noteUnwritten(struct lock *lock, struct waiter *waiter) {
     if (!waiter->noted) {
@@ -122,20 +70,20 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct positi
     /* It may have kept others from a lock that fits them. Who grants goes on with the pass anyhow.
      */
     if (!granted && (was_head || waiter->noted)) {
-        contendedMarkDue(ctx, lock);
+        waitedkeyMarkDue(ctx, &lock->key);
     }
-    contendedDropIfIdle(ctx, lock);
+    waitedkeyDropIfIdle(ctx, &lock->key);
 }
 
 /* Takes the waiter out of everything that could find it, and frees it; what is to be removed from
  * keys of it, it stays for. */
 static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
-    stopTimer(ctx, waiter);
-    waitgraphLeave(&waiters.graph, &waiter->request);
-    forgetClient(waiter);
+    RedisModule_Assert(!waiter->client.bc); /* it has been told */
+    blockedStopTimer(ctx, &waiter->client);
+    waitgraphLeave(&graph, &waiter->request);
     waiter->over = true;
-    for (size_t i = 0; i < waiter->standing_count; i++) {
-        leaveQueue(ctx, waiter, &waiter->standings[i].position, granted);
+    for (size_t i = 0; i < waiter->key_count; i++) {
+        leaveQueue(ctx, waiter, &waiter->keys[i].position, granted);
     }
     if (!waiter->noted) {
         waitersFree(waiter);
@@ -143,33 +91,28 @@ static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
 }
 
 void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding how) {
-    if (waiter->bc) {
-        switch (how) {
-        case WAITERS_TIMED_OUT:
-        case WAITERS_CANCELLED:
-            answersSendNull(waiter->bc);
-            break;
-        case WAITERS_TOO_MANY_HOLDS:
-            answersSendError(waiter->bc, REPLY_TOO_MANY_HOLDS);
-            break;
-        case WAITERS_TRY_AGAIN:
-            answersSendError(waiter->bc, REPLY_TRY_AGAIN);
-            break;
-        }
+    switch (how) {
+    case WAITERS_TIMED_OUT:
+    case WAITERS_CANCELLED:
+        blockedAnswerNull(&waiter->client);
+        break;
+    case WAITERS_TOO_MANY_HOLDS:
+        blockedAnswerError(&waiter->client, REPLY_TOO_MANY_HOLDS);
+        break;
+    case WAITERS_TRY_AGAIN:
+        blockedAnswerError(&waiter->client, REPLY_TRY_AGAIN);
+        break;
     }
     leave(ctx, waiter, false);
 }
 
 void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *cycle) {
-    answersSendDeadlock(waiter->bc, cycle);
+    blockedAnswerDeadlock(&waiter->client, cycle);
     leave(ctx, waiter, false);
 }
 
-void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, bool asks, int slot,
-                          const char *address, size_t length) {
-    if (waiter->bc) {
-        answersSendRedirection(waiter->bc, asks, slot, address, length);
-    }
+void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *error) {
+    blockedAnswerText(&waiter->client, error);
     leave(ctx, waiter, false);
 }
 
@@ -185,7 +128,7 @@ struct waiter *waitersNextUnwritten(struct lock *lock) {
 }
 
 void waitersForgetUnwritten(struct lock *lock) {
-    contendedTakeNote(lock, CONTENDED_OTHER_PLACES);
+    waitedkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS);
     struct waiter *waiter;
     while ((waiter = waitersNextUnwritten(lock))) {
         if (waiter->over) {
@@ -195,65 +138,64 @@ void waitersForgetUnwritten(struct lock *lock) {
 }
 
 void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
-    contendedUse(lock);
+    waitedkeyUse(&lock->key);
     struct position *next;
     for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
         next = waitqueueNext(position);
-        if (!waitersOfPosition(position)->bc) {
+        if (!waitersOfPosition(position)->client.bc) {
             leave(ctx, waitersOfPosition(position), false);
         }
     }
     waitersForgetUnwritten(lock);
-    contendedClearDue(lock);
-    contendedEndUse(ctx, lock);
+    waitedkeyClearDue(&lock->key);
+    waitedkeyEndUse(ctx, &lock->key);
 }
 
 /* ---- grants ---- */
 
 /* What the drain needs to release the hold, should the client die before it is told. */
 static struct inflight *describeGrant(const struct waiter *waiter) {
-    struct inflight *inflight = inflightNew(waiter->owner, waiter->standing_count);
+    struct inflight *inflight = inflightNew(waiter->wants.owner, waiter->key_count);
     inflight->db = waiter->db;
     inflight->mode = waiter->request.mode;
     for (size_t i = 0; i < inflight->name_count; i++) {
-        inflight->names[i] = waiter->standings[i].name;
+        inflight->names[i] = waiter->keys[i].name;
         RedisModule_RetainString(NULL, inflight->names[i]);
     }
     return inflight;
 }
 
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
-    RedisModule_Assert(waiter->bc); /* a kept position is granted nothing */
     (void)failpoint(FAILPOINT_ANSWER);
     statsCount(STATS_GRANTED_AFTER_WAIT);
     statsWaited(now_ms - fairqueueCountedFrom(waiter->since_ms));
-    answersSendNumber(waiter->bc, answer, inflightEnd, describeGrant(waiter));
+    blockedAnswerNumber(&waiter->client, answer,
+                        (struct blockedReceipt){inflightEnd, describeGrant(waiter)});
     leave(ctx, waiter, true);
 }
 
 /* ---- what the server tells ---- */
 
-/* The position is kept for a while, for the owner to come back to. */
-static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
-    struct lock *lock = contendedOfPosition(&waiter->standings[0].position);
-    int64_t now_ms = RedisModule_Milliseconds();
-    forgetClient(waiter);
-    waitgraphLeave(&waiters.graph, &waiter->request);
-    setDeadline(ctx, waiter, now_ms + configFairReserveMs(), now_ms);
-    noteUnwritten(lock, waiter);
-    contendedMarkDue(ctx, lock);
+static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
+    if (client->bc) {
+        statsCount(STATS_TIME_OUTS);
+    }
+    waitersEnd(ctx, ofBlocked(client), WAITERS_TIMED_OUT);
 }
 
-/* The connection has closed, or the server itself has answered the client: CLIENT KILL, CLIENT
- * UNBLOCK … ERROR, becoming a replica. A client that had ended its wait before is not in the map
- * any more. */
-static void onDisconnect(RedisModuleCtx *ctx, RedisModuleBlockedClient *bc) {
-    struct waiter *waiter = ofClient(bc);
-    if (!waiter) {
-        return;
-    }
+/* The position is kept for a while, for the owner to come back to. */
+static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
+    struct lock *lock = contendedOfPosition(&waiter->keys[0].position);
+    int64_t now_ms = RedisModule_Milliseconds();
+    waitgraphLeave(&graph, &waiter->request);
+    blockedSetDeadline(ctx, &waiter->client, now_ms + configFairReserveMs(), now_ms);
+    noteUnwritten(lock, waiter);
+    waitedkeyMarkDue(ctx, &lock->key);
+}
+
+static void onGone(RedisModuleCtx *ctx, struct blocked *client) {
+    struct waiter *waiter = ofBlocked(client);
     statsCount(STATS_CLIENTS_GONE);
-    answersSendNothing(bc);
     if (waiter->request.discipline == FAIR) {
         detach(ctx, waiter);
     } else {
@@ -261,120 +203,151 @@ static void onDisconnect(RedisModuleCtx *ctx, RedisModuleBlockedClient *bc) {
     }
 }
 
-/* CLIENT UNBLOCK … TIMEOUT, and nothing else: the server is given no deadline. */
-static int onUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    (void)argv;
-    (void)argc;
-    RedisModuleBlockedClient *bc = RedisModule_GetBlockedClientHandle(ctx);
-    struct waiter *waiter = ofClient(bc);
-    if (waiter) {
-        statsCount(STATS_TIME_OUTS);
-        answersSendNothing(bc);
-        leave(ctx, waiter, false);
-    }
-    return replyNull(ctx);
+static void onUnblock(RedisModuleCtx *ctx, struct blocked *client) {
+    statsCount(STATS_TIME_OUTS);
+    leave(ctx, ofBlocked(client), false);
 }
+
+static const struct blockedKind kind = {onDeadline, onGone, onUnblock};
 
 /* ---- how a wait begins ---- */
 
-static struct waiter *newWaiter(RedisModuleString *owner, enum lockMode mode,
-                                enum discipline discipline, size_t key_count) {
-    struct waiter *waiter = memAlloc(sizeof(*waiter) + key_count * sizeof(waiter->standings[0]));
+static struct waiter *newWaiter(const struct acquisition *wants, size_t key_count) {
+    struct waiter *waiter = memAlloc(sizeof(*waiter) + key_count * sizeof(waiter->keys[0]));
+    waiter->wants = *wants;
     /* A copy: the caller's may be a slice of a client's query buffer. */
-    waiter->owner = RedisModule_CreateStringFromString(NULL, owner);
-    waiter->request.owner = RedisModule_StringPtrLen(waiter->owner, &waiter->request.owner_length);
-    waiter->request.mode = mode;
-    waiter->request.discipline = discipline;
+    waiter->wants.owner = RedisModule_CreateStringFromString(NULL, wants->owner);
+    waiter->request.owner =
+        RedisModule_StringPtrLen(waiter->wants.owner, &waiter->request.owner_length);
+    waiter->request.mode = wants->mode;
+    waiter->request.discipline = wants->discipline;
+    waiter->client.kind = &kind;
     return waiter;
 }
 
-struct waiter *waitersBlock(RedisModuleCtx *ctx, const struct waitersSpec *spec) {
-    RedisModuleBlockedClient *bc = answersBlock(ctx, onUnblock, onDisconnect);
-    if (!bc) {
-        return NULL;
-    }
-    struct waiter *waiter = newWaiter(spec->owner, spec->mode, spec->discipline, spec->key_count);
-    waiter->bc = bc;
-    waiter->db = RedisModule_GetSelectedDb(ctx);
-    waiter->client_id = RedisModule_GetClientId(ctx);
-    waiter->session = spec->session;
-    waiter->fenced = spec->fenced;
-    waiter->lease_ms = spec->lease_ms;
-    waiter->since_ms = spec->now_ms;
-    mapAdd(&waiters.by_client, &waiter->by_client, (const char *)&waiter->bc, sizeof(waiter->bc));
-    int64_t deadline_ms = spec->block_ms ? spec->now_ms + spec->block_ms : WAITERS_NO_DEADLINE;
-    setDeadline(ctx, waiter, deadline_ms, spec->now_ms);
-    return waiter;
+static struct waiterKey *nameKey(struct waiter *waiter, size_t index, struct lock *lock) {
+    struct waiterKey *key = &waiter->keys[index];
+    key->name = lock->key.name;
+    RedisModule_RetainString(NULL, key->name);
+    waiter->key_count = index + 1;
+    return key;
 }
 
-static struct standing *nameStanding(struct waiter *waiter, size_t index, struct lock *lock) {
-    struct standing *standing = &waiter->standings[index];
-    standing->name = lock->name;
-    RedisModule_RetainString(NULL, lock->name);
-    waiter->standing_count = index + 1;
-    return standing;
-}
-
-void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool first) {
-    struct standing *standing = nameStanding(waiter, index, lock);
-    if (first) {
-        waitqueueAddFirst(&lock->queue, &standing->position, &waiter->request);
+static void standInLine(struct waiter *waiter, size_t index, struct lock *lock, bool at_head) {
+    struct waiterKey *key = nameKey(waiter, index, lock);
+    if (at_head) {
+        waitqueueAddFirst(&lock->queue, &key->position, &waiter->request);
     } else {
-        waitqueueAdd(&lock->queue, &standing->position, &waiter->request);
+        waitqueueAdd(&lock->queue, &key->position, &waiter->request);
     }
 }
 
-/* A reserved position never begins: nobody waits there, and it ends by itself. */
-void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter) {
+/* Makes a fair waiter stand where `old`, its owner's, stands; the client of `old`, if it has one, gets
+ * null. `old` is gone afterwards. */
+static void takeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {
+    struct position *old_position = &old->keys[0].position;
+    struct lock *lock = contendedOfPosition(old_position);
+    struct waiterKey *key = nameKey(waiter, 0, lock);
+    waitgraphLeave(&graph, &old->request);
+    waitqueueTakeOver(old_position, &key->position, &waiter->request);
+    waiter->ticket = old->ticket;
+    waiter->since_ms = old->since_ms;
+    blockedStopTimer(ctx, &old->client);
+    if (old->noted) {
+        listRemove(&lock->fair.unwritten, &old->note);
+    }
+    blockedAnswerNull(&old->client);
+    waitersFree(old);
+}
+
+static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
+                         struct waiter *waiter) {
+    if (start->own) {
+        takeOver(ctx, start->own, waiter);
+        return;
+    }
+    for (size_t i = 0; i < start->key_count; i++) {
+        standInLine(waiter, i, contendedFindOrMake(waiter->db, start->names[i]), start->at_head);
+    }
+}
+
+/* Without a search it can be part of a cycle at once. */
+static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
     if (!configDeadlockDetection()) {
-        waitgraphEnter(&waiters.graph, &waiter->request);
+        waitgraphEnter(&graph, &waiter->request);
         return;
     }
     waiter->search_at_us =
         RedisModule_MonotonicMicroseconds() + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
-    waitgraphAnnounce(&waiters.graph, &waiter->request);
-    alarmSet(ctx, WAITERS_SEARCH_DELAY_MS);
+    waitgraphAnnounce(&graph, &waiter->request);
+    drainSetAlarm(ctx, WAITERS_SEARCH_DELAY_MS);
 }
 
+/* NULL when the server will not block this client. */
+static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *start) {
+    const struct acquisition *wants = start->wants;
+    eventsWatchKeys(ctx);
+    waitedkeyWatchSlots(ctx);
+    struct waiter *waiter = newWaiter(wants, start->key_count);
+    if (!blockedBegin(&waiter->client, ctx, &kind)) {
+        waitersFree(waiter);
+        return NULL;
+    }
+    waiter->db = RedisModule_GetSelectedDb(ctx);
+    waiter->since_ms = wants->now_ms;
+    bool for_ever = wants->block_ms == ACQUISITION_FOR_EVER;
+    blockedSetDeadline(ctx, &waiter->client,
+                       for_ever ? BLOCKED_FOR_EVER : wants->now_ms + wants->block_ms,
+                       wants->now_ms);
+    return waiter;
+}
+
+bool waitersMayWait(RedisModuleCtx *ctx, const struct acquisition *wants) {
+    return wants->block_ms != ACQUISITION_NO_WAIT && serverMayBlock(ctx);
+}
+
+enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
+                         struct waiter **waiter) {
+    if (!waitersMayWait(ctx, start->wants)) {
+        return RESULT_BUSY;
+    }
+    bool replaces_client = start->own && start->own->client.bc;
+    if (!replaces_client && !haveRoom()) {
+        return RESULT_TOO_MANY_WAITERS;
+    }
+    *waiter = block(ctx, start);
+    if (!*waiter) {
+        return RESULT_BUSY;
+    }
+    standInLines(ctx, start, *waiter);
+    awaitSearch(ctx, *waiter);
+    return RESULT_WAITING;
+}
+
+void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairposition *position,
+                    struct waitersLife life) {
+    const struct acquisition wants = {
+        .owner = position->owner, .mode = MODE_EXCLUSIVE, .discipline = FAIR};
+    struct waiter *waiter = newWaiter(&wants, 1);
+    waiter->db = lock->key.db;
+    waiter->ticket = position->ticket;
+    waiter->placed = true;
+    waiter->since_ms = fairqueueArrival(position->ticket, life.now_ms);
+    standInLine(waiter, 0, lock, true);
+    blockedSetDeadline(ctx, &waiter->client, life.end_ms, life.now_ms);
+}
+
+/* ---- for the search ---- */
+
 struct waiter *waitersFirstNewcomer(void) {
-    struct request *first = waitgraphFirstNewcomer(&waiters.graph);
+    struct request *first = waitgraphFirstNewcomer(&graph);
     return first ? LIST_ELEMENT(first, struct waiter, request) : NULL;
 }
 
 size_t waitersNewcomerCount(void) {
-    return waiters.graph.newcomers.length;
+    return graph.newcomers.length;
 }
 
 void waitersSearched(struct waiter *newcomer) {
-    waitgraphEnter(&waiters.graph, &newcomer->request);
-}
-
-void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {
-    struct position *old_place = &old->standings[0].position;
-    struct lock *lock = contendedOfPosition(old_place);
-    struct standing *standing = nameStanding(waiter, 0, lock);
-    waitgraphLeave(&waiters.graph, &old->request);
-    waitqueueTakeOver(old_place, &standing->position, &waiter->request);
-    waiter->ticket = old->ticket;
-    waiter->since_ms = old->since_ms;
-    stopTimer(ctx, old);
-    if (old->noted) {
-        listRemove(&lock->fair.unwritten, &old->note);
-    }
-    if (old->bc) {
-        answersSendNull(old->bc);
-    }
-    forgetClient(old);
-    waitersFree(old);
-}
-
-void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *owner,
-                    int64_t ticket, int64_t end_ms, int64_t now_ms) {
-    struct waiter *waiter = newWaiter(owner, MODE_EXCLUSIVE, FAIR, 1);
-    waiter->db = lock->db;
-    waiter->ticket = ticket;
-    waiter->placed = true;
-    waiter->since_ms = fairqueueArrival(ticket, now_ms);
-    waitersStandIn(waiter, 0, lock, true);
-    setDeadline(ctx, waiter, end_ms, now_ms);
+    waitgraphEnter(&graph, &newcomer->request);
 }

@@ -1,9 +1,13 @@
-/* Blocked clients: how a request begins to wait, what ends the wait, and how the client is told.
+/* Who waits for locks: how a request begins to wait, and what ends the wait.
  *
- *   waitersBlock -> waitersStandIn for each key -> waitersBegin -> one of
- *      waitersGrant    the lock is the owner's
- *      waitersEnd      cancelled, redirected, refused
- *      a callback      timed out, connection gone, CLIENT UNBLOCK
+ *   waitersBegin     the client is blocked, and stands in the queue of each key; then one of
+ *   waitersGrant     the lock is the owner's
+ *   waitersEnd…      timed out, cancelled, refused, a deadlock, sent to another node
+ *   a callback       the deadline, the connection that closes, CLIENT UNBLOCK: see blocked.h
+ *
+ *   waitersOfPosition, waitersFirstNewcomer, waitersGraph     to look at who waits
+ *   waitersRestore                                            positions of an earlier life
+ *   waitersNextUnwritten and what follows                     for fairness.c
  *
  * A waiter that has ended is out of every queue at once, and its client is answered before the
  * server sleeps. A hold whose client dies before that is released by the drain: see inflight.h.
@@ -12,6 +16,8 @@
  * and keeps its position for a while. And since its position is written down in keys, which this file
  * never touches, a fair waiter whose position changes is noted in its lock's `fair.unwritten`, for
  * fairness.c.
+ *
+ * To add a way for a wait to end: a row of enum waitersEnding and its answer in waitersEnd.
  */
 #ifndef LOCK_WAITERS_H
 #define LOCK_WAITERS_H
@@ -20,13 +26,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "blocking/blocked.h"
 #include "core/waitgraph.h"
 #include "core/waitqueue.h"
 #include "redismodule.h"
+#include "server/reply.h"
+#include "waits/acquisition.h"
 #include "waits/contended.h"
-
-/* A deadline that never comes: BLOCK 0. */
-#define WAITERS_NO_DEADLINE INT64_MAX
 
 /* A wait is searched from so long after it has begun; one that ends sooner, as most do, costs no
  * search. */
@@ -41,67 +47,47 @@ enum waitersEnding {
 };
 
 /* One key that a waiter waits for. */
-struct standing {
+struct waiterKey {
     struct position position;
     RedisModuleString *name;
 };
 
 struct waiter {
     struct request request;
-    RedisModuleString *owner;
-    RedisModuleBlockedClient *bc; /* NULL: detached */
-    struct mapEntry by_client;
-    unsigned long long client_id;
-    bool session; /* the hold is to be bound to the client */
-    bool fenced;  /* is answered with a fencing token */
-    int64_t lease_ms;
+    struct acquisition wants; /* the owner is the waiter's own string */
+    struct blocked
+        client; /* without a client: detached, and the deadline is the reserved position's */
     int64_t since_ms;
-    int64_t deadline_ms;   /* of a detached waiter: when its reserved position ends */
     uint64_t search_at_us; /* of a newcomer, monotonic */
     int64_t ticket;        /* FAIR only */
-    RedisModuleTimerID timer;
-    struct link note; /* in the lock's `fair.unwritten` */
+    struct link note;      /* in the lock's `fair.unwritten` */
     int db;
-    bool has_timer;
-    bool over;   /* out of its queue; only its position in the keys is left to be removed */
-    bool noted;  /* stands in the lock's `fair.unwritten` */
-    bool placed; /* FAIR only: the keys know its ticket */
-    size_t standing_count; /* in how many of its keys' queues it stands, or has stood */
+    bool over;         /* out of its queue; only its position in the keys is left to be removed */
+    bool noted;        /* stands in the lock's `fair.unwritten` */
+    bool placed;       /* FAIR only: the keys know its ticket */
+    size_t key_count;  /* in how many of its keys' queues it stands, or has stood */
     size_t in_the_way; /* the number of the key that did not fit the last time; see multikey.c */
-    struct standing standings[];
+    struct waiterKey keys[];
 };
 
-/* What the client of `ctx` asks to wait for. */
-struct waitersSpec {
-    RedisModuleString *owner;
-    enum lockMode mode;
-    enum discipline discipline;
-    bool session, fenced;
-    int64_t lease_ms;
-    int64_t block_ms; /* 0 = for ever */
-    int64_t now_ms;
+/* How a wait is to begin. */
+struct waitersStart {
+    const struct acquisition *wants;
+    RedisModuleString **names; /* of the locks, each once */
     size_t key_count;
+    bool at_head;       /* of the queue, for an upgrade (rule 2) */
+    struct waiter *own; /* of FAIR: the owner's own position, to be taken over; or NULL */
 };
 
-/* Whether one more client may wait (lock.max-waiters). */
-bool waitersHaveRoom(void);
+/* Whether this request waits if it has to, in the command of `ctx`. */
+bool waitersMayWait(RedisModuleCtx *ctx, const struct acquisition *wants);
 
-/* Blocks the client of `ctx` and arms its deadline. The caller then makes it stand in `key_count`
- * queues and makes no reply. Returns NULL when the server will not block this client; then nothing
- * has happened. */
-struct waiter *waitersBlock(RedisModuleCtx *ctx, const struct waitersSpec *spec);
-
-/* Makes the waiter stand in this lock's queue, as its key number `index`; at the head if `first`. */
-void waitersStandIn(struct waiter *waiter, size_t index, struct lock *lock, bool first);
-
-/* Makes a fair waiter stand where `old`, its owner's, stands; the client of `old`, if it has one,
- * gets null. `old` is gone afterwards. */
-void waitersTakeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter);
-
-/* The waiter, which has a client, stands in all its queues now. It is a newcomer: the alarm is set
- * for when it is to be searched from. With lock.deadlock-detection off it is not, and can be part of
- * a cycle at once. */
-void waitersBegin(RedisModuleCtx *ctx, struct waiter *waiter);
+/* Begins to wait, in the selected database. RESULT_WAITING: the client of `ctx` is blocked and
+ * `*waiter` stands in all queues, as a newcomer: the alarm is set for when it is to be searched from.
+ * The caller makes no reply, and sees to it that the locks are watched. Or RESULT_BUSY,
+ * RESULT_TOO_MANY_WAITERS (lock.max-waiters): nothing has happened. */
+enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
+                         struct waiter **waiter);
 
 /* The newcomer that came first, or NULL. */
 struct waiter *waitersFirstNewcomer(void);
@@ -111,10 +97,14 @@ size_t waitersNewcomerCount(void);
 /* The newcomer has been searched from, and what it waits for can be part of a cycle from now on. */
 void waitersSearched(struct waiter *newcomer);
 
-/* Makes a detached fair waiter at the head of this lock's queue: a position from an earlier life, kept
- * until `end_ms`. */
-void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *owner,
-                    int64_t ticket, int64_t end_ms, int64_t now_ms);
+/* Until when positions of an earlier life are kept, and what time it is. */
+struct waitersLife {
+    int64_t end_ms, now_ms;
+};
+
+/* Makes a detached fair waiter at the head of this lock's queue, for a position of an earlier life. */
+void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairposition *position,
+                    struct waitersLife life);
 
 struct waiter *waitersOfPosition(struct position *position);
 
@@ -129,16 +119,11 @@ void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding h
 /* Likewise, of a waiter with a client: its wait closes this cycle. The text is the callee's. */
 void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *cycle);
 
-/* Likewise: the client is sent to another node, by ASK or by MOVED. `address` is `host:port`, and
- * copied. */
-void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, bool asks, int slot,
-                          const char *address, size_t length);
+/* Likewise: the client is sent to another node, by this error of redirectFind. */
+void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *error);
 
 /* Who of them waits for whom. */
 struct waitgraph *waitersGraph(void);
-
-/* How many clients wait. */
-size_t waitersCount(void);
 
 /* The next fair waiter of this lock whose position is not written down as it is, or NULL; it is not
  * noted any more. One that is `over` is the caller's to free. */

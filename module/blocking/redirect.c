@@ -3,15 +3,14 @@
  * Where a slot is we ask by CLUSTER NODES. Not by CLUSTER SLOTS, which crashes Valkey 8.0 to 9.0.0
  * when a timer asks.
  */
-#include "grant/redirect.h"
+#include "blocking/redirect.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "core/clusternodes.h"
-#include "server/turn.h"
-#include "waits/waiters.h"
+#include "server/reply.h"
 
 static int slotOf(RedisModuleCtx *ctx, RedisModuleString *name) {
     RedisModuleCallReply *reply = RedisModule_Call(ctx, "CLUSTER", "cs", "KEYSLOT", name);
@@ -46,21 +45,21 @@ static enum clusternodesName preferredName(RedisModuleCtx *ctx) {
     return name;
 }
 
-/* What one turn has found out: the text that the routes are read from, and the last route. */
+/* What has been found out since redirectForget: the text that the routes are read from, and the last
+ * route. */
 static struct {
     RedisModuleCallReply *nodes; /* NULL: not asked yet, or no answer */
     enum clusternodesName name;
     bool asked;
-    int slot; /* of `route` and `address`; -1: none */
-    struct clusternodesRoute route;
-    RedisModuleString *address; /* as it stands in an error reply; NULL if nobody knows */
+    int slot;                 /* of `error`; -1: none */
+    RedisModuleString *error; /* NULL if nobody knows */
 } found = {.slot = -1};
 
 static void forgetRoute(void) {
     found.slot = -1;
-    if (found.address) {
-        RedisModule_FreeString(NULL, found.address);
-        found.address = NULL;
+    if (found.error) {
+        RedisModule_FreeString(NULL, found.error);
+        found.error = NULL;
     }
 }
 
@@ -81,7 +80,17 @@ static void askOnce(RedisModuleCtx *ctx) {
     }
 }
 
-/* Many locks of one slot come one after the other: what was found for the last is kept. */
+static RedisModuleString *errorOf(const struct clusternodesRoute *route, int slot) {
+    const struct clusternodesPiece *host = &route->host, *port = &route->port;
+    RedisModuleString *address = RedisModule_CreateStringPrintf(
+        NULL, "%.*s:%.*s", (int)host->length, host->at, (int)port->length, port->at);
+    RedisModuleString *error =
+        replyMakeRedirection(route->asks, slot, RedisModule_StringPtrLen(address, NULL));
+    RedisModule_FreeString(NULL, address);
+    return error;
+}
+
+/* Many keys of one slot come one after the other: what was found for the last is kept. */
 static void findRoute(RedisModuleCtx *ctx, int slot) {
     if (slot == found.slot) {
         return;
@@ -90,39 +99,15 @@ static void findRoute(RedisModuleCtx *ctx, int slot) {
     forgetRoute();
     size_t length = 0;
     const char *text = found.nodes ? RedisModule_CallReplyStringPtr(found.nodes, &length) : NULL;
-    found.route = clusternodesFind(text ? text : "", text ? length : 0, slot, found.name);
+    const struct clusternodesRoute route =
+        clusternodesFind(text ? text : "", text ? length : 0, slot, found.name);
     found.slot = slot;
-    const struct clusternodesPiece *host = &found.route.host, *port = &found.route.port;
-    if (port->length > 0) {
-        found.address = RedisModule_CreateStringPrintf(NULL, "%.*s:%.*s", (int)host->length,
-                                                       host->at, (int)port->length, port->at);
+    if (route.port.length > 0) {
+        found.error = errorOf(&route, slot);
     }
 }
 
-static void endWait(RedisModuleCtx *ctx, struct waiter *waiter) {
-    if (!found.address) {
-        waitersEnd(ctx, waiter, WAITERS_TRY_AGAIN);
-        return;
-    }
-    size_t length;
-    const char *address = RedisModule_StringPtrLen(found.address, &length);
-    waitersEndRedirected(ctx, waiter, found.route.asks, found.slot, address, length);
-}
-
-/* As many as the turn has time for. */
-static void endWaits(RedisModuleCtx *ctx, struct lock *lock) {
-    struct position *position;
-    bool over = false;
-    while ((position = waitqueueFirst(&lock->queue)) && !over) {
-        endWait(ctx, waitersOfPosition(position));
-        over = turnIsOver();
-    }
-}
-
-void redirectWaiters(RedisModuleCtx *ctx, struct lock *lock) {
-    findRoute(ctx, slotOf(ctx, lock->name));
-    contendedUse(lock);
-    endWaits(ctx, lock);
-    waitersForgetUnwritten(lock);
-    contendedEndUse(ctx, lock); /* if some are left, it is still due */
+RedisModuleString *redirectFind(RedisModuleCtx *ctx, RedisModuleString *name) {
+    findRoute(ctx, slotOf(ctx, name));
+    return found.error;
 }

@@ -1,0 +1,216 @@
+/* See blocked.h. */
+#include "blocking/blocked.h"
+
+#include "core/list.h"
+#include "core/mem.h"
+#include "server/failpoint.h"
+#include "server/server.h"
+
+/* The key of the map is the bytes of the server's pointer. */
+static struct map by_client;
+
+size_t blockedCount(void) {
+    return by_client.used;
+}
+
+static struct blocked *ofClient(RedisModuleBlockedClient *bc) {
+    struct mapEntry *entry = mapFind(&by_client, (const char *)&bc, sizeof(bc));
+    return entry ? LIST_ELEMENT(entry, struct blocked, by_client) : NULL;
+}
+
+bool blockedIsFound(const struct blocked *blocked) {
+    return ofClient(blocked->bc) == blocked;
+}
+
+/* ---- answers ---- */
+
+enum answerKind { ANSWER_NUMBER, ANSWER_NULL, ANSWER_ERROR, ANSWER_DEADLOCK, ANSWER_TEXT };
+
+struct answer {
+    enum answerKind kind;
+    bool delivered;
+    int64_t number;
+    struct blockedReceipt receipt;
+    enum replyError error;
+    RedisModuleString *text; /* of ANSWER_DEADLOCK, ANSWER_TEXT */
+};
+
+static size_t in_flight;
+
+size_t blockedAnswersInFlight(void) {
+    return in_flight;
+}
+
+static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    (void)argv;
+    (void)argc;
+    struct answer *answer = RedisModule_GetBlockedClientPrivateData(ctx);
+    (void)failpoint(FAILPOINT_REPLY);
+    answer->delivered = true;
+    switch (answer->kind) {
+    case ANSWER_NUMBER:
+        return replyInteger(ctx, answer->number);
+    case ANSWER_NULL:
+        return replyNull(ctx);
+    case ANSWER_ERROR:
+        return replyError(ctx, answer->error);
+    case ANSWER_DEADLOCK:
+        return replyDeadlock(ctx, answer->text);
+    case ANSWER_TEXT:
+        return replyErrorText(ctx, answer->text);
+    }
+    return REDISMODULE_ERR;
+}
+
+/* The server has printed the answer, or has found that the client died in this very loop turn. */
+static void onFree(RedisModuleCtx *ctx, void *data) {
+    struct answer *answer = data;
+    if (answer->receipt.told) {
+        answer->receipt.told(ctx, answer->delivered, answer->receipt.data);
+    }
+    if (answer->text) {
+        RedisModule_FreeString(NULL, answer->text);
+    }
+    memFree(answer);
+    in_flight--;
+}
+
+static struct answer *newAnswer(enum answerKind kind) {
+    in_flight++;
+    struct answer *answer = memAlloc(sizeof(*answer));
+    answer->kind = kind;
+    return answer;
+}
+
+/* Ends the block; `answer` is the server's then, or NULL. */
+static void unblock(struct blocked *blocked, struct answer *answer) {
+    RedisModule_UnblockClient(blocked->bc, answer);
+    mapRemove(&by_client, &blocked->by_client);
+    blocked->bc = NULL;
+    blocked->client_id = 0;
+}
+
+void blockedAnswerNumber(struct blocked *blocked, int64_t number, struct blockedReceipt receipt) {
+    RedisModule_Assert(blocked->bc);
+    struct answer *answer = newAnswer(ANSWER_NUMBER);
+    answer->number = number;
+    answer->receipt = receipt;
+    unblock(blocked, answer);
+}
+
+void blockedAnswerNull(struct blocked *blocked) {
+    if (blocked->bc) {
+        unblock(blocked, newAnswer(ANSWER_NULL));
+    }
+}
+
+void blockedAnswerError(struct blocked *blocked, enum replyError error) {
+    if (blocked->bc) {
+        struct answer *answer = newAnswer(ANSWER_ERROR);
+        answer->error = error;
+        unblock(blocked, answer);
+    }
+}
+
+void blockedAnswerDeadlock(struct blocked *blocked, RedisModuleString *cycle) {
+    RedisModule_Assert(blocked->bc);
+    struct answer *answer = newAnswer(ANSWER_DEADLOCK);
+    answer->text = cycle;
+    unblock(blocked, answer);
+}
+
+void blockedAnswerText(struct blocked *blocked, RedisModuleString *error) {
+    if (blocked->bc) {
+        struct answer *answer = newAnswer(ANSWER_TEXT);
+        answer->text = error;
+        RedisModule_RetainString(NULL, error);
+        unblock(blocked, answer);
+    }
+}
+
+void blockedEnd(struct blocked *blocked) {
+    if (blocked->bc) {
+        unblock(blocked, NULL);
+    }
+}
+
+/* ---- deadlines ---- */
+
+static void onTimer(RedisModuleCtx *ctx, void *data);
+
+void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
+    if (blocked->has_timer) {
+        RedisModule_StopTimer(ctx, blocked->timer, NULL);
+        blocked->has_timer = false;
+    }
+}
+
+void blockedSetDeadline(RedisModuleCtx *ctx, struct blocked *blocked, int64_t deadline_ms,
+                        int64_t now_ms) {
+    blockedStopTimer(ctx, blocked);
+    blocked->deadline_ms = deadline_ms;
+    if (deadline_ms != BLOCKED_FOR_EVER) {
+        int64_t delay_ms = serverTimerDelay(deadline_ms, now_ms);
+        blocked->timer = RedisModule_CreateTimer(ctx, delay_ms, onTimer, blocked);
+        blocked->has_timer = true;
+    }
+}
+
+static void onTimer(RedisModuleCtx *ctx, void *data) {
+    struct blocked *blocked = data;
+    blocked->has_timer = false;
+    int64_t now_ms = RedisModule_Milliseconds();
+    if (now_ms < blocked->deadline_ms) {
+        blockedSetDeadline(ctx, blocked, blocked->deadline_ms, now_ms);
+    } else {
+        blocked->kind->onDeadline(ctx, blocked);
+    }
+}
+
+/* ---- what the server tells ---- */
+
+/* A client whose wait had ended before is not in the map any more. */
+static void onDisconnect(RedisModuleCtx *ctx, RedisModuleBlockedClient *bc) {
+    struct blocked *blocked = ofClient(bc);
+    if (blocked) {
+        blockedEnd(blocked);
+        blocked->kind->onGone(ctx, blocked);
+    }
+}
+
+/* CLIENT UNBLOCK … TIMEOUT, and nothing else: the server is given no deadline. */
+static int onUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    (void)argv;
+    (void)argc;
+    struct blocked *blocked = ofClient(RedisModule_GetBlockedClientHandle(ctx));
+    if (blocked) {
+        blockedEnd(blocked);
+        blocked->kind->onUnblock(ctx, blocked);
+    }
+    return replyNull(ctx);
+}
+
+/* ---- blocking ---- */
+
+/* Without a time-out of the server's: those come up to 100 ms late, and race with unblocking. */
+static RedisModuleBlockedClient *block(RedisModuleCtx *ctx) {
+    if (failpoint(FAILPOINT_BLOCK)) {
+        return NULL;
+    }
+    return RedisModule_BlockClient(ctx, onReply, serverCanUnblockByCommand() ? onUnblock : NULL,
+                                   onFree, 0);
+}
+
+bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blockedKind *kind) {
+    RedisModuleBlockedClient *bc = block(ctx);
+    if (!bc) {
+        return false;
+    }
+    RedisModule_SetDisconnectCallback(bc, onDisconnect);
+    blocked->kind = kind;
+    blocked->bc = bc;
+    blocked->client_id = RedisModule_GetClientId(ctx);
+    blocked->deadline_ms = BLOCKED_FOR_EVER;
+    mapAdd(&by_client, &blocked->by_client, (const char *)&blocked->bc, sizeof(blocked->bc));
+    return true;
+}

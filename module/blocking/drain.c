@@ -1,0 +1,142 @@
+/* See drain.h. */
+#include "blocking/drain.h"
+
+#include "server/failpoint.h"
+#include "server/server.h"
+#include "server/turn.h"
+
+/* By less the two clocks, one of ms and one of µs, differ from look to look. */
+#define STEP_US 2000
+
+/* So much time lies between two drains that timers of others ring for. */
+#define APART_US 1000
+
+#define RETRY_MS 20
+
+static struct {
+    const struct drainJob *jobs;
+    size_t count;
+    void (*done)(void);
+} work;
+
+static struct {
+    bool set;
+    uint64_t at_us;  /* when it is to ring, monotonic */
+    int64_t wall_us; /* how far the time of day was ahead of the monotonic clock when it was set */
+    uint64_t rang_at_us; /* when the drain has run last */
+    RedisModuleTimerID timer;
+    size_t wakings; /* those that the server has yet to call */
+} alarm;
+
+void drainConnect(const struct drainJob *jobs, size_t count, void (*done)(void)) {
+    work.jobs = jobs;
+    work.count = count;
+    work.done = done;
+}
+
+/* ---- the jobs ---- */
+
+static void workAll(RedisModuleCtx *ctx) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    for (size_t i = 0; i < work.count; i++) {
+        work.jobs[i].work(ctx, now_ms);
+    }
+}
+
+static void forgetAll(RedisModuleCtx *ctx) {
+    for (size_t i = 0; i < work.count; i++) {
+        if (work.jobs[i].forget) {
+            work.jobs[i].forget(ctx);
+        }
+    }
+}
+
+static void workOrForget(RedisModuleCtx *ctx) {
+    (void)failpoint(FAILPOINT_DRAIN_BEGUN);
+    switch (serverWritableNow(ctx)) {
+    case SERVER_WRITABLE:
+        workAll(ctx);
+        break;
+    case SERVER_WRITABLE_LATER:
+        drainRetry(ctx);
+        break;
+    case SERVER_IS_REPLICA:
+        forgetAll(ctx);
+        break;
+    }
+}
+
+static void drain(RedisModuleCtx *ctx, uint64_t now_us) {
+    alarm.rang_at_us = now_us;
+    turnBegin();
+    workOrForget(ctx);
+    turnEnd();
+    work.done();
+}
+
+/* ---- the alarm ---- */
+
+/* The server calls all timers that are due before anything else: a drain for each would make one
+ * long turn of many short ones. */
+void drainRunSoon(RedisModuleCtx *ctx) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    if (now_us - alarm.rang_at_us < APART_US) {
+        drainSetAlarm(ctx, 0);
+    } else {
+        drain(ctx, now_us);
+    }
+}
+
+static void ring(RedisModuleCtx *ctx, void *data) {
+    (void)data;
+    alarm.set = false;
+    drain(ctx, RedisModule_MonotonicMicroseconds());
+}
+
+static void onWaking(void *data) {
+    (void)data;
+    RedisModule_Assert(alarm.wakings > 0);
+    alarm.wakings--;
+}
+
+bool drainIsQuiet(void) {
+    return alarm.wakings == 0;
+}
+
+/* Once is enough: as long as the server has yet to call, it does not sleep. */
+void drainWakeLoop(void) {
+    if (alarm.wakings == 0) {
+        alarm.wakings++;
+        RedisModule_EventLoopAddOneShot(onWaking, NULL);
+    }
+}
+
+static void setTimer(RedisModuleCtx *ctx, uint64_t at_us, uint64_t now_us, int64_t wall_us) {
+    if (alarm.set) {
+        RedisModule_StopTimer(ctx, alarm.timer, NULL);
+    }
+    int64_t delay_ms = at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0;
+    alarm.set = true;
+    alarm.at_us = at_us;
+    alarm.wall_us = wall_us;
+    alarm.timer = RedisModule_CreateTimer(ctx, delay_ms, ring, NULL);
+    drainWakeLoop();
+}
+
+/* The server's timers ring by the time of day. When that has stepped back, the one that is set rings
+ * as much later: then it is set anew. */
+void drainSetAlarm(RedisModuleCtx *ctx, int64_t delay_ms) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    uint64_t at_us = now_us + (uint64_t)delay_ms * 1000;
+    int64_t wall_us = RedisModule_Milliseconds() * 1000 - (int64_t)now_us;
+    bool is_sooner = !alarm.set || at_us < alarm.at_us;
+    if (is_sooner) {
+        setTimer(ctx, at_us, now_us, wall_us);
+    } else if (alarm.wall_us - wall_us > STEP_US) {
+        setTimer(ctx, alarm.at_us, now_us, wall_us);
+    }
+}
+
+void drainRetry(RedisModuleCtx *ctx) {
+    drainSetAlarm(ctx, RETRY_MS);
+}

@@ -1,0 +1,287 @@
+/* See waitedkey.h. One map for each database number, in an array that exists while anybody waits. */
+#include "blocking/waitedkey.h"
+
+#include <string.h>
+
+#include "blocking/drain.h"
+#include "blocking/redirect.h"
+#include "core/mem.h"
+#include "server/failpoint.h"
+#include "server/server.h"
+#include "server/turn.h"
+
+/* Past the end of a key's time by the resolution of the clock: it has expired for sure. */
+#define AFTER_END_MS 1
+
+#define SLOT_LOOK_MS 1000
+
+static struct {
+    struct list tables; /* those that have entries */
+    struct list due;
+    bool has_slot_timer;
+    RedisModuleTimerID slot_timer;
+} live;
+
+static struct waitedkey *ofEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct waitedkey, by_name) : NULL;
+}
+
+static struct waitedkeyTable *ofLink(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct waitedkeyTable, in_live) : NULL;
+}
+
+/* ---- the tables ---- */
+
+struct waitedkey *waitedkeyFind(const struct waitedkeyTable *table, int db,
+                                RedisModuleString *name) {
+    if (db >= table->db_count) {
+        return NULL;
+    }
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    return ofEntry(mapFind(&table->by_db[db], bytes, length));
+}
+
+void waitedkeyMakeRoomFor(struct waitedkeyTable *table, int db) {
+    if (db < table->db_count) {
+        return;
+    }
+    struct map *larger = memAlloc(((size_t)db + 1) * sizeof(struct map));
+    if (table->db_count > 0) {
+        memcpy(larger, table->by_db, (size_t)table->db_count * sizeof(struct map));
+    }
+    memFree(table->by_db);
+    table->by_db = larger;
+    table->db_count = db + 1;
+}
+
+struct waitedkey *waitedkeyFindOrMake(struct waitedkeyTable *table, int db,
+                                      RedisModuleString *name) {
+    struct waitedkey *key = waitedkeyFind(table, db, name);
+    if (key) {
+        return key;
+    }
+    waitedkeyMakeRoomFor(table, db);
+    key = memAlloc(table->kind->size);
+    key->table = table;
+    key->db = db;
+    /* A copy: the caller's may be a slice of a client's query buffer. */
+    key->name = RedisModule_CreateStringFromString(NULL, name);
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(key->name, &length);
+    mapAdd(&table->by_db[db], &key->by_name, bytes, length);
+    if (table->count++ == 0) {
+        listAddLast(&live.tables, &table->in_live);
+    }
+    return key;
+}
+
+static void stopTimer(RedisModuleCtx *ctx, struct waitedkey *key) {
+    if (key->has_timer) {
+        RedisModule_StopTimer(ctx, key->timer, NULL);
+        key->has_timer = false;
+    }
+}
+
+/* Nobody waits there any more: no memory, and no timer that would keep the module from being unloaded.
+ */
+static void forgetTable(RedisModuleCtx *ctx, struct waitedkeyTable *table) {
+    memFree(table->by_db);
+    table->by_db = NULL;
+    table->db_count = 0;
+    listRemove(&live.tables, &table->in_live);
+    if (listIsEmpty(&live.tables) && live.has_slot_timer) {
+        RedisModule_StopTimer(ctx, live.slot_timer, NULL);
+        live.has_slot_timer = false;
+    }
+}
+
+void waitedkeyDropIfIdle(RedisModuleCtx *ctx, struct waitedkey *key) {
+    struct waitedkeyTable *table = key->table;
+    if (key->in_use || !table->kind->isIdle(key)) {
+        return;
+    }
+    waitedkeyClearDue(key);
+    stopTimer(ctx, key);
+    mapRemove(&table->by_db[key->db], &key->by_name);
+    table->kind->onDrop(key);
+    RedisModule_FreeString(NULL, key->name);
+    memFree(key);
+    if (--table->count == 0) {
+        forgetTable(ctx, table);
+    }
+}
+
+void waitedkeyUse(struct waitedkey *key) {
+    key->in_use = true;
+}
+
+void waitedkeyEndUse(RedisModuleCtx *ctx, struct waitedkey *key) {
+    key->in_use = false;
+    waitedkeyDropIfIdle(ctx, key);
+}
+
+/* ---- notes ---- */
+
+static void addToDue(struct waitedkey *key) {
+    if (!key->due) {
+        key->due = true;
+        listAddLast(&live.due, &key->in_due);
+    }
+}
+
+void waitedkeyMarkDue(RedisModuleCtx *ctx, struct waitedkey *key) {
+    addToDue(key);
+    if (!key->in_use) {
+        drainSetAlarm(ctx, 0);
+    }
+}
+
+void waitedkeyClearDue(struct waitedkey *key) {
+    if (key->due) {
+        key->due = false;
+        listRemove(&live.due, &key->in_due);
+    }
+}
+
+void waitedkeyNote(RedisModuleCtx *ctx, struct waitedkey *key, unsigned notes) {
+    key->notes |= notes;
+    key->progress = INT64_MIN;
+    waitedkeyMarkDue(ctx, key);
+}
+
+bool waitedkeyTakeNote(struct waitedkey *key, unsigned note) {
+    bool noted = key->notes & note;
+    key->notes &= ~note;
+    return noted;
+}
+
+void waitedkeyNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name, unsigned notes) {
+    struct waitedkeyTable *table = ofLink(live.tables.first);
+    for (; table; table = ofLink(table->in_live.next)) {
+        struct waitedkey *key = waitedkeyFind(table, db, name);
+        if (key) {
+            waitedkeyNote(ctx, key, notes);
+        }
+    }
+}
+
+struct visitor {
+    void (*visit)(struct waitedkey *key, void *context);
+    void *context;
+};
+
+static void visitEntry(struct mapEntry *entry, void *data) {
+    const struct visitor *visitor = data;
+    visitor->visit(ofEntry(entry), visitor->context);
+}
+
+void waitedkeyEach(const struct waitedkeyTable *table, int db,
+                   void (*visit)(struct waitedkey *key, void *context), void *context) {
+    struct visitor visitor = {visit, context};
+    for (int i = 0; i < table->db_count; i++) {
+        if (db == WAITEDKEY_EVERY_DB || db == i) {
+            mapEach(&table->by_db[i], visitEntry, &visitor);
+        }
+    }
+}
+
+/* The same thing happens to many keys. */
+struct event {
+    RedisModuleCtx *ctx;
+    unsigned notes;
+};
+
+static void noteEvent(struct waitedkey *key, void *data) {
+    const struct event *event = data;
+    waitedkeyNote(event->ctx, key, event->notes);
+}
+
+void waitedkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
+    struct event event = {ctx, notes};
+    struct waitedkeyTable *table = ofLink(live.tables.first);
+    for (; table; table = ofLink(table->in_live.next)) {
+        waitedkeyEach(table, db, noteEvent, &event);
+    }
+}
+
+/* ---- timers ---- */
+
+static void timeToLook(RedisModuleCtx *ctx, void *data) {
+    struct waitedkey *key = data;
+    key->has_timer = false;
+    addToDue(key);
+    drainRunSoon(ctx);
+}
+
+void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, int64_t now_ms) {
+    if (at_ms == INT64_MAX || (key->has_timer && key->timer_at_ms <= at_ms)) {
+        return;
+    }
+    stopTimer(ctx, key);
+    int64_t delay_ms = serverTimerDelay(at_ms, now_ms);
+    key->timer = RedisModule_CreateTimer(ctx, delay_ms + AFTER_END_MS, timeToLook, key);
+    key->has_timer = true;
+    key->timer_at_ms = now_ms + delay_ms;
+}
+
+static void lookAtSlots(RedisModuleCtx *ctx, void *data) {
+    (void)data;
+    live.has_slot_timer = false;
+    waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_LOOK);
+    waitedkeyWatchSlots(ctx);
+}
+
+void waitedkeyWatchSlots(RedisModuleCtx *ctx) {
+    if (serverIsCluster() && !live.has_slot_timer) {
+        live.slot_timer = RedisModule_CreateTimer(ctx, SLOT_LOOK_MS, lookAtSlots, NULL);
+        live.has_slot_timer = true;
+    }
+}
+
+/* ---- the drain's job ---- */
+
+static struct waitedkey *firstDue(void) {
+    return live.due.first ? LIST_ELEMENT(live.due.first, struct waitedkey, in_due) : NULL;
+}
+
+/* Returns whether the key could be looked at; if not it is still due. */
+static bool lookOrPostpone(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
+    const struct waitedkeyWork *work = key->table->work;
+    RedisModule_SelectDb(ctx, key->db);
+    (void)failpoint(FAILPOINT_DRAIN_LOCK);
+    switch (serverConsentTo(ctx, key->name)) {
+    case SERVER_ACCEPTS:
+        work->look(ctx, key, now_ms);
+        return true;
+    case SERVER_NOT_OURS:
+        work->redirect(ctx, key);
+        return true;
+    case SERVER_REFUSES:
+        break;
+    }
+    return false;
+}
+
+void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
+    bool refused = false;
+    while (firstDue() && !refused && !turnIsOver()) {
+        refused = !lookOrPostpone(ctx, firstDue(), now_ms);
+    }
+    redirectForget();
+    if (refused) {
+        drainRetry(ctx);
+    } else if (firstDue()) {
+        drainSetAlarm(ctx, 0);
+    }
+}
+
+void waitedkeyForgetDue(RedisModuleCtx *ctx) {
+    struct waitedkey *key;
+    while ((key = firstDue()) && !turnIsOver()) {
+        key->table->work->forget(ctx, key);
+    }
+    if (key) {
+        drainSetAlarm(ctx, 0);
+    }
+}

@@ -1,0 +1,220 @@
+/* The commands that change who holds a lock or waits for it: parse, do, reply.
+ *
+ *   LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE, LOCK.MACQUIRE    acquire.h
+ *   LOCK.RENEW                                                           renew.h
+ *   LOCK.RELEASE, LOCK.MRELEASE, LOCK.FORCE                              release.h
+ *   LOCK.CANCEL                                                          cancel.h
+ *
+ * Each handler opens with its usage line. To add a command: a handler in the cmd_*.c of its family, its
+ * declaration in commands.h, a row in commands.c.
+ */
+#include <stdbool.h>
+
+#include "commands/args.h"
+#include "commands/commands.h"
+#include "grant/acquire.h"
+#include "grant/cancel.h"
+#include "grant/release.h"
+#include "grant/renew.h"
+#include "server/reply.h"
+
+/* ---- one key ---- */
+
+/* What an acquiring command is, apart from its arguments. */
+struct family {
+    enum lockMode mode;
+    enum discipline discipline;
+    unsigned options;
+};
+
+/* <command> key owner [options of the family] */
+static int acquire(const struct args *args, const struct family *family) {
+    struct argsOptions options;
+    if (args->argc < 3) {
+        return RedisModule_WrongArity(args->ctx);
+    }
+    if (argsOwnerOrReply(args->ctx, args->argv[2]) != REDISMODULE_OK ||
+        argsOptionsOrReply(args, 3, family->options, &options) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    options.wants.owner = args->argv[2];
+    options.wants.mode = family->mode;
+    options.wants.discipline = family->discipline;
+    struct outcome outcome = {0};
+    enum result result = acquireLock(args->ctx, args->argv[1], &options.wants, &outcome);
+    return replyOutcome(args->ctx, result, &outcome);
+}
+
+/* LOCK.ACQUIRE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] */
+int acquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    static const struct family plain = {MODE_EXCLUSIVE, PLAIN,
+                                        ARGS_LEASE | ARGS_BLOCK | ARGS_FENCED};
+    const struct args args = argsOf(ctx, argv, argc);
+    return acquire(&args, &plain);
+}
+
+/* LOCK.FAIR key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] */
+int fairCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    static const struct family fair = {MODE_EXCLUSIVE, FAIR, ARGS_LEASE | ARGS_BLOCK | ARGS_FENCED};
+    const struct args args = argsOf(ctx, argv, argc);
+    return acquire(&args, &fair);
+}
+
+/* LOCK.RWREAD key owner [PX ms | EX s | SESSION] [BLOCK ms] */
+int readCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    static const struct family read = {MODE_READ, ORDERED, ARGS_LEASE | ARGS_BLOCK};
+    const struct args args = argsOf(ctx, argv, argc);
+    return acquire(&args, &read);
+}
+
+/* LOCK.RWWRITE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] */
+int writeCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    static const struct family write = {MODE_WRITE, ORDERED, ARGS_LEASE | ARGS_BLOCK | ARGS_FENCED};
+    const struct args args = argsOf(ctx, argv, argc);
+    return acquire(&args, &write);
+}
+
+/* LOCK.RENEW key owner [PX ms | EX s | SESSION] */
+int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    const struct args args = argsOf(ctx, argv, argc);
+    struct argsOptions options;
+    if (argc < 3) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
+        argsOptionsOrReply(&args, 3, ARGS_LEASE, &options) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    struct renewal renewal = {.owner = argv[2],
+                              .lease_ms = options.wants.lease_ms,
+                              .binding = BINDING_KEEP,
+                              .session = options.wants.session,
+                              .now_ms = args.now_ms};
+    if (options.given) {
+        renewal.binding = renewal.session ? BINDING_NEW : BINDING_END;
+    }
+    struct outcome outcome = {0};
+    enum result result = renewLock(ctx, argv[1], &renewal, &outcome);
+    return replyOutcome(ctx, result, &outcome);
+}
+
+/* LOCK.RELEASE key owner [READ | WRITE] */
+int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    const struct args args = argsOf(ctx, argv, argc);
+    struct argsOptions options;
+    if (argc < 3) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
+        argsOptionsOrReply(&args, 3, ARGS_READ | ARGS_WRITE, &options) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    struct release release = {argv[2], HOLDING_ONLY_MODE, args.now_ms};
+    if (options.given) {
+        release.which = options.given & ARGS_READ ? HOLDING_READ : HOLDING_WRITE;
+    }
+    struct outcome outcome = {0};
+    enum result result = releaseLock(ctx, argv[1], &release, &outcome);
+    return replyOutcome(ctx, result, &outcome);
+}
+
+/* LOCK.FORCE key */
+int forceCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    if (argc != 2) {
+        return RedisModule_WrongArity(ctx);
+    }
+    struct outcome outcome = {0};
+    enum result result = releaseForce(ctx, argv[1], RedisModule_Milliseconds(), &outcome);
+    return replyOutcome(ctx, result, &outcome);
+}
+
+/* LOCK.CANCEL key owner */
+int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    if (argc != 3) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    struct outcome outcome = {0};
+    enum result result = cancelWaits(ctx, argv[1], argv[2], &outcome);
+    return replyOutcome(ctx, result, &outcome);
+}
+
+/* ---- several keys ---- */
+
+/* What both commands are given. */
+struct keysAndOwner {
+    struct multikeyNames names;
+    RedisModuleString *owner;
+    struct argsOptions options;
+};
+
+/* numkeys key [key ...] owner [options out of `allowed`] */
+static int keysAndOwnerOrReply(const struct args *args, unsigned allowed,
+                               struct keysAndOwner *given) {
+    int keys;
+    if (args->argc < 4) {
+        RedisModule_WrongArity(args->ctx);
+        return REDISMODULE_ERR;
+    }
+    if (argsNumkeysOrReply(args, &keys) != REDISMODULE_OK ||
+        argsOwnerOrReply(args->ctx, args->argv[2 + keys]) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    given->names = (struct multikeyNames){&args->argv[2], (size_t)keys};
+    given->owner = args->argv[2 + keys];
+    return argsOptionsOrReply(args, 3 + keys, allowed, &given->options);
+}
+
+/* Tells the server which of the arguments are keys. The key spec says it too, but to find out whose
+ * slot a command is for no server looks at a spec of this kind. */
+static int tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int flags) {
+    long long count;
+    if (argc < 4 || RedisModule_StringToLongLong(argv[1], &count) != REDISMODULE_OK ||
+        count > argc - 2) {
+        count = 0;
+    }
+    for (int i = 0; i < count; i++) {
+        RedisModule_KeyAtPosWithFlags(ctx, 2 + i, flags);
+    }
+    return REDISMODULE_OK;
+}
+
+/* LOCK.MACQUIRE numkeys key [key ...] owner [PX ms | EX s | SESSION] [BLOCK ms] */
+int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    if (RedisModule_IsKeysPositionRequest(ctx)) {
+        return tellKeys(ctx, argv, argc,
+                        REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS |
+                            REDISMODULE_CMD_KEY_UPDATE);
+    }
+    const struct args args = argsOf(ctx, argv, argc);
+    struct keysAndOwner given;
+    if (keysAndOwnerOrReply(&args, ARGS_LEASE | ARGS_BLOCK, &given) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    given.options.wants.owner = given.owner;
+    given.options.wants.mode = MODE_EXCLUSIVE;
+    given.options.wants.discipline = MULTIKEY;
+    struct outcome outcome = {0};
+    enum result result = acquireLocks(ctx, &given.names, &given.options.wants, &outcome);
+    return replyOutcome(ctx, result, &outcome);
+}
+
+/* LOCK.MRELEASE numkeys key [key ...] owner */
+int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    if (RedisModule_IsKeysPositionRequest(ctx)) {
+        return tellKeys(ctx, argv, argc,
+                        REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS |
+                            REDISMODULE_CMD_KEY_DELETE);
+    }
+    const struct args args = argsOf(ctx, argv, argc);
+    struct keysAndOwner given;
+    if (keysAndOwnerOrReply(&args, 0, &given) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    const struct release release = {given.owner, HOLDING_ONLY_MODE, args.now_ms};
+    struct outcome outcome = {0};
+    enum result result = releaseLocks(ctx, &given.names, &release, &outcome);
+    return replyOutcome(ctx, result, &outcome);
+}

@@ -1,0 +1,108 @@
+/* See cancel.h. */
+#include "grant/cancel.h"
+
+#include <stdbool.h>
+
+#include "blocking/drain.h"
+#include "core/mem.h"
+#include "grant/pass.h"
+#include "keys/holds.h"
+#include "keys/keynames.h"
+#include "server/server.h"
+#include "server/stats.h"
+#include "waits/contended.h"
+#include "waits/fairness.h"
+#include "waits/waiters.h"
+
+/* Takes into use every lock in whose queue these waits of the owner, which begin with `first`, stand:
+ * a wait for several keys in others too. Returns how many they are. */
+static size_t useLocksOf(struct position *first, struct lock **locks) {
+    size_t count = 0;
+    for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {
+        struct waiter *waiter = waitersOfPosition(position);
+        for (size_t i = 0; i < waiter->key_count; i++) {
+            struct lock *lock = contendedOfPosition(&waiter->keys[i].position);
+            if (!lock->key.in_use) {
+                waitedkeyUse(&lock->key);
+                locks[count++] = lock;
+            }
+        }
+    }
+    return count;
+}
+
+static void endAll(RedisModuleCtx *ctx, struct position *first) {
+    struct position *next;
+    for (struct position *position = first; position; position = next) {
+        next = waitqueueNextOfOwner(position);
+        statsCount(STATS_CANCELLED);
+        waitersEnd(ctx, waitersOfPosition(position), WAITERS_CANCELLED);
+    }
+}
+
+/* Ends the use of the lock, and hands it on if it has become due. In a cluster another lock than the
+ * command's may have gone ahead to another node, or be taken there: then the drain sends its waiters
+ * on. */
+static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    if (!lock->key.due) {
+        waitedkeyEndUse(ctx, &lock->key);
+    } else if (!serverIsCluster() || serverConsentTo(ctx, lock->key.name) == SERVER_ACCEPTS) {
+        passRun(ctx, lock, now_ms);
+    } else {
+        waitedkeyEndUse(ctx, &lock->key);
+        drainSetAlarm(ctx, 0);
+    }
+}
+
+/* Ends the owner's waits, `first` and those behind it, and hands on what they kept from others. */
+static void cancel(RedisModuleCtx *ctx, struct position *first, int64_t now_ms) {
+    size_t room = 0;
+    for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {
+        room += waitersOfPosition(position)->key_count;
+    }
+    struct lock *one = NULL;
+    struct lock **locks = room > 1 ? memAlloc(room * sizeof(struct lock *)) : &one;
+    size_t count = useLocksOf(first, locks);
+    endAll(ctx, first);
+    for (size_t i = 0; i < count; i++) {
+        lookAgain(ctx, locks[i], now_ms);
+    }
+    if (room > 1) {
+        memFree(locks);
+    }
+}
+
+static struct position *findPosition(RedisModuleCtx *ctx, RedisModuleString *name,
+                                     RedisModuleString *owner) {
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    return lock ? contendedPositionOf(lock, owner) : NULL;
+}
+
+/* Whether keys say nothing of these waits of an owner, which begin with `first`. */
+static bool areInMemoryOnly(struct position *first) {
+    struct position *position = first;
+    while (position && position->request->discipline != FAIR) {
+        position = waitqueueNextOfOwner(position);
+    }
+    return first && !position;
+}
+
+enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
+                        struct outcome *outcome) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    if (keynamesSidesAreHere(ctx, name)) {
+        fairnessLoad(ctx, name, now_ms); /* the position may be one from an earlier life */
+    } else if (!areInMemoryOnly(findPosition(ctx, name, owner))) {
+        return RESULT_TRY_AGAIN;
+    }
+    struct position *first = findPosition(ctx, name, owner);
+    if (first) {
+        cancel(ctx, first, now_ms);
+        outcome->count = 1;
+        return RESULT_DONE;
+    }
+    struct holds holds;
+    enum holdsShape shape = holdsOpen(&holds, ctx, name, now_ms, KEY_TO_READ);
+    holdsClose(&holds);
+    return shape == HOLDS_WRONG_TYPE ? RESULT_WRONG_TYPE : RESULT_DONE;
+}

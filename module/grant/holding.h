@@ -1,0 +1,44 @@
+/* One hold, taken or released, with all that belongs to it: the event, the binding to a connection, the
+ * fencing token, the counters. Whoever gets a lock, at once or after a wait, gets it here, and whoever
+ * releases one does so here. Short of handing the lock off, which is pass.c's.
+ */
+#ifndef LOCK_HOLDING_H
+#define LOCK_HOLDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/rules.h"
+#include "keys/holds.h"
+#include "redismodule.h"
+#include "server/reply.h"
+#include "waits/acquisition.h"
+
+/* Whether a request of this kind, or its wait, is written down in side keys too. */
+bool holdingHasSides(const struct acquisition *wants);
+
+/* Whether the lock can be looked at and changed: RESULT_DONE; RESULT_WRONG_TYPE; RESULT_TRY_AGAIN for
+ * a read-write lock whose slot moves. */
+enum result holdingCheck(const struct holds *holds);
+
+/* Whether the owner has a hold, in whatever mode. Not of a lock that holdingCheck refuses. */
+bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
+
+/* Takes the lock; `verdict` is VERDICT_GRANT or VERDICT_REENTER, and was given for this handle.
+ * Returns the owner's hold count in this mode, or with `fenced` the token; 0 when the count would
+ * exceed its limit: then nothing is changed. */
+int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict);
+
+/* Which hold is to be released. */
+enum holdingWhich { HOLDING_ONLY_MODE, HOLDING_READ, HOLDING_WRITE };
+
+/* Which mode that is for this lock. RESULT_DONE (`*mode`; whether the owner has a hold in it is not
+ * said), RESULT_BOTH_MODES, RESULT_WRONG_TYPE or RESULT_TRY_AGAIN. */
+enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum holdingWhich which,
+                          enum lockMode *mode);
+
+/* Releases one hold in this mode. Returns how many the owner has left in it, or -1 if it had none:
+ * then nothing is changed. After 0 the caller hands the lock off. */
+int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+
+#endif

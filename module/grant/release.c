@@ -1,0 +1,240 @@
+/* See release.h. */
+#include "grant/release.h"
+
+#include <stdbool.h>
+
+#include "blocking/drain.h"
+#include "core/mem.h"
+#include "grant/pass.h"
+#include "keys/holds.h"
+#include "server/effects.h"
+#include "server/server.h"
+#include "server/stats.h"
+#include "server/turn.h"
+#include "waits/contended.h"
+#include "waits/inflight.h"
+
+/* ---- one lock ---- */
+
+static enum result releaseIn(struct holds *holds, const struct release *release,
+                             struct outcome *outcome) {
+    enum lockMode mode;
+    enum result chosen = holdingModeOf(holds, release->owner, release->which, &mode);
+    if (chosen != RESULT_DONE) {
+        return chosen;
+    }
+    outcome->count = holdingRelease(holds, release->owner, mode);
+    if (outcome->count == 0) {
+        passHandOff(holds);
+    }
+    return outcome->count < 0 ? RESULT_NOT_HELD : RESULT_DONE;
+}
+
+enum result releaseLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
+                        struct outcome *outcome) {
+    struct holds holds;
+    holdsOpen(&holds, ctx, name, release->now_ms, KEY_TO_WRITE);
+    enum result result = releaseIn(&holds, release, outcome);
+    holdsClose(&holds);
+    return result;
+}
+
+static enum result forceIn(struct holds *holds, struct outcome *outcome) {
+    enum result checked = holdingCheck(holds);
+    if (checked != RESULT_DONE) {
+        return checked;
+    }
+    outcome->count = holdsForce(holds);
+    if (outcome->count) {
+        statsCount(STATS_FORCED);
+        effectsEvent(holds->ctx, holds->name, "lock.forced");
+        passHandOff(holds);
+    }
+    return RESULT_DONE;
+}
+
+enum result releaseForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms,
+                         struct outcome *outcome) {
+    struct holds holds;
+    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    enum result result = forceIn(&holds, outcome);
+    holdsClose(&holds);
+    return result;
+}
+
+/* ---- several locks ---- */
+
+/* Whether the owner has a hold of this lock to release. */
+static enum result check(struct holds *holds, RedisModuleString *owner) {
+    enum lockMode mode;
+    enum result chosen = holdingModeOf(holds, owner, HOLDING_ONLY_MODE, &mode);
+    if (chosen != RESULT_DONE) {
+        return chosen;
+    }
+    struct holdsView view;
+    holdsSeenBy(holds, owner, &view);
+    return view.own[mode] > 0 ? RESULT_DONE : RESULT_NOT_HELD;
+}
+
+static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyNames *locks,
+                            const struct release *release) {
+    enum result result = RESULT_DONE;
+    for (size_t i = 0; result == RESULT_DONE && i < locks->count; i++) {
+        struct holds holds;
+        /* Which takes away what is over. */
+        holdsOpen(&holds, ctx, locks->names[i], release->now_ms, KEY_TO_WRITE);
+        result = check(&holds, release->owner);
+        holdsClose(&holds);
+    }
+    return result;
+}
+
+/* Returns how many holds the owner has left in the only mode that it has. */
+static int64_t releaseOne(RedisModuleCtx *ctx, RedisModuleString *name,
+                          const struct release *release) {
+    struct holds holds;
+    enum lockMode mode;
+    holdsOpen(&holds, ctx, name, release->now_ms, KEY_TO_WRITE);
+    enum result chosen = holdingModeOf(&holds, release->owner, HOLDING_ONLY_MODE, &mode);
+    int64_t left = chosen == RESULT_DONE ? holdingRelease(&holds, release->owner, mode) : -1;
+    holdsClose(&holds);
+    return left;
+}
+
+/* Puts the names of the locks to hand off first. Returns how many they are. One handle at a time:
+ * two locks may share their side keys. */
+static size_t releaseEach(RedisModuleCtx *ctx, struct multikeyNames *locks,
+                          const struct release *release) {
+    size_t freed = 0;
+    for (size_t i = 0; i < locks->count; i++) {
+        if (releaseOne(ctx, locks->names[i], release) == 0) {
+            locks->names[freed++] = locks->names[i];
+        }
+    }
+    return freed;
+}
+
+static void handOff(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
+    struct holds holds;
+    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    passHandOff(&holds);
+    holdsClose(&holds);
+}
+
+enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
+                         const struct release *release, struct outcome *outcome) {
+    struct multikeyNames distinct = multikeyDistinct(names);
+    enum result result = checkAll(ctx, &distinct, release);
+    size_t freed = result == RESULT_DONE ? releaseEach(ctx, &distinct, release) : 0;
+    turnBegin(); /* one for all */
+    for (size_t i = 0; i < freed; i++) {
+        handOff(ctx, distinct.names[i], release->now_ms);
+    }
+    turnEnd();
+    outcome->count = (int64_t)freed;
+    memFree(distinct.names);
+    return result;
+}
+
+/* ---- grants that were lost ---- */
+
+static enum holdingWhich whichOf(enum lockMode mode) {
+    switch (mode) {
+    case MODE_READ:
+        return HOLDING_READ;
+    case MODE_WRITE:
+        return HOLDING_WRITE;
+    case MODE_EXCLUSIVE:
+    case MODE_COUNT:
+        break;
+    }
+    return HOLDING_ONLY_MODE;
+}
+
+/* First off the record: the lock may go to another wait of the same owner, which takes it anew. */
+static void releaseName(RedisModuleCtx *ctx, struct inflight *lost, size_t index, int64_t now_ms) {
+    const struct release release = {lost->owner, whichOf(lost->mode), now_ms};
+    struct outcome outcome = {0};
+    RedisModuleString *name = inflightTakeName(lost, index);
+    releaseLock(ctx, name, &release, &outcome);
+    RedisModule_FreeString(NULL, name);
+}
+
+/* Returns false if the server would refuse the write now. */
+static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflight *lost, size_t index,
+                              int64_t now_ms) {
+    switch (serverConsentTo(ctx, lost->names[index])) {
+    case SERVER_ACCEPTS:
+        releaseName(ctx, lost, index, now_ms);
+        return true;
+    case SERVER_NOT_OURS:
+        return true;
+    case SERVER_REFUSES:
+        break;
+    }
+    return false;
+}
+
+enum progress { PROGRESS_DONE, PROGRESS_CUT, PROGRESS_REFUSED };
+
+/* Of a multi-key grant, those locks that have been released are off its record. */
+static enum progress releaseGrant(RedisModuleCtx *ctx, struct inflight *lost, int64_t now_ms) {
+    RedisModule_SelectDb(ctx, lost->db);
+    for (size_t i = 0; i < lost->name_count; i++) {
+        if (lost->names[i] && !releaseOrPostpone(ctx, lost, i, now_ms)) {
+            return PROGRESS_REFUSED;
+        }
+        /* Unseen: after the last one it would cost a turn more, and nothing else. */
+        if (turnIsOver() && i + 1 < lost->name_count) {
+            return PROGRESS_CUT;
+        }
+    }
+    inflightFree(lost);
+    return PROGRESS_DONE;
+}
+
+void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
+    enum progress progress = PROGRESS_DONE;
+    struct inflight *lost;
+    while (progress == PROGRESS_DONE && (lost = inflightFirstLost()) && !turnIsOver()) {
+        progress = releaseGrant(ctx, lost, now_ms);
+    }
+    if (inflightFirstLost() && progress == PROGRESS_REFUSED) {
+        drainRetry(ctx);
+    } else if (inflightFirstLost()) {
+        drainSetAlarm(ctx, 0);
+    }
+}
+
+void releaseForgetLost(RedisModuleCtx *ctx) {
+    (void)ctx;
+    struct inflight *lost;
+    while ((lost = inflightFirstLost())) {
+        inflightFree(lost);
+    }
+}
+
+/* ---- sessions ---- */
+
+/* Whether somebody waits for the lock, and the server would let him have it now. */
+static bool mayHandOff(RedisModuleCtx *ctx, RedisModuleString *name, const struct lock *lock) {
+    return lock && serverConsentTo(ctx, name) == SERVER_ACCEPTS;
+}
+
+void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
+                    int64_t now_ms) {
+    struct holds holds;
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    bool hand_off = mayHandOff(ctx, name, lock);
+    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    if (holdsDrop(&holds, owner) > 0) {
+        statsCount(STATS_SESSIONS_RELEASED);
+        effectsEvent(ctx, name, "lock.released");
+        if (hand_off || !lock) {
+            passHandOff(&holds);
+        } else {
+            waitedkeyMarkDue(ctx, &lock->key); /* the drain asks again until it may */
+        }
+    }
+    holdsClose(&holds);
+}

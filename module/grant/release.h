@@ -1,0 +1,54 @@
+/* How holds end before their lease does: by their owner, by force, with a client that died before it was
+ * told, with a connection. Each time the lock is handed off.
+ *
+ *   releaseLock      LOCK.RELEASE
+ *   releaseLocks     LOCK.MRELEASE
+ *   releaseForce     LOCK.FORCE
+ *   releaseLost      the drain's job: clients that died between grant and reply (rule 5)
+ *   releaseSession   a connection has closed: sessions.c
+ *
+ * All functions work in the selected database of `ctx`, and with one time for each command.
+ */
+#ifndef LOCK_RELEASE_H
+#define LOCK_RELEASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "grant/holding.h"
+#include "grant/multikey.h"
+#include "redismodule.h"
+#include "server/reply.h"
+
+struct release {
+    RedisModuleString *owner;
+    enum holdingWhich which; /* of LOCK.RELEASE */
+    int64_t now_ms;
+};
+
+/* Releases one hold and hands the lock off. RESULT_DONE (`count`: holds left in its mode),
+ * RESULT_NOT_HELD, RESULT_BOTH_MODES, RESULT_TRY_AGAIN or RESULT_WRONG_TYPE. */
+enum result releaseLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
+                        struct outcome *outcome);
+
+/* Releases one hold of each, and then hands off what has become free. RESULT_DONE (`count`: how many
+ * the owner holds no more in that mode); or what releaseLock says of one of them: then nothing is
+ * changed. A name that is given twice is one lock. */
+enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
+                         const struct release *release, struct outcome *outcome);
+
+/* Frees the lock whoever holds it and hands it off. RESULT_DONE (`count`: 1, or 0 if it was free),
+ * RESULT_TRY_AGAIN or RESULT_WRONG_TYPE. */
+enum result releaseForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms,
+                         struct outcome *outcome);
+
+/* The drain's job: releases the holds of clients that died before they were told. On a replica they
+ * are the master's business. */
+void releaseLost(RedisModuleCtx *ctx, int64_t now_ms);
+void releaseForgetLost(RedisModuleCtx *ctx);
+
+/* Releases all holds of the owner on this lock: its connection has closed. */
+void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
+                    int64_t now_ms);
+
+#endif

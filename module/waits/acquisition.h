@@ -1,0 +1,36 @@
+/* What an acquiring command asks for: the one struct that travels from its arguments to the grant.
+ *
+ *   commands/args.c     fills it
+ *   grant/acquire.c     decides: at once, later, or never
+ *   waits/waiters.c     keeps it while its client waits
+ *   grant/holding.c     gives what it asks for, at once or after the wait
+ *
+ * To add an option: a field here, a row in args.c, its work in holding.c; CONTRIBUTING.md has the whole
+ * list, and the question to begin with: what if the client dies between grant and reply?
+ */
+#ifndef LOCK_ACQUISITION_H
+#define LOCK_ACQUISITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/rules.h"
+#include "core/waitqueue.h"
+#include "redismodule.h"
+
+/* `block_ms` of a request that does not wait, and of one that waits for ever. */
+#define ACQUISITION_NO_WAIT (-1)
+#define ACQUISITION_FOR_EVER 0
+
+struct acquisition {
+    RedisModuleString *owner;
+    enum lockMode mode;
+    enum discipline discipline;
+    int64_t now_ms;             /* when it was asked for, unix time: read once for each command */
+    int64_t lease_ms;           /* PX, EX, or lock.default-lease */
+    int64_t block_ms;           /* BLOCK: how long it may wait */
+    unsigned long long session; /* SESSION: the connection to bind the hold to; 0 = none */
+    bool fenced;                /* FENCED: the answer is to be a fencing token */
+};
+
+#endif
