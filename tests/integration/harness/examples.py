@@ -2,12 +2,17 @@
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from dataclasses import dataclass, field
 
 from .answers import Answers
 from .cli import Cli
-from .waiting import wait_for
+from .waiting import scaled, wait_for
 
+# What `make run` starts a server on, and every example names.
+_PORT = "6379"
 _FENCE = re.compile(r" *```(.*)")
 _INDENT = "    "
 # `alice>` is a session of redis-cli, `alice$` and `$` are shells. So is a line `redis-cli …` without a prompt, whose
@@ -61,6 +66,28 @@ def _steps(block):
             assert steps, f"line {number}: {line!r} has no prompt above; a fence of anything else names its language"
             steps[-1].below.append(line)
     return steps
+
+
+# Programs
+
+_INTERPRETERS = {"python": sys.executable, "sh": "sh"}
+
+
+def programs_of(text):
+    """[(language, source)] of the fences in a language that can be run."""
+    fences = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
+    return [(language, source) for language, source in fences if language in _INTERPRETERS]
+
+
+def run_program(server, language, source):
+    """Runs it as it stands, but with the port of this server; returns status, stdout and stderr."""
+    assert _PORT in source, f"it does not name the port of make run, {_PORT}"
+    source = source.replace(_PORT, str(server.port))
+    if not shutil.which("redis-cli"):
+        source = source.replace("redis-cli ", "valkey-cli ")
+    words = [_INTERPRETERS[language], "-c", source]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=scaled(60), check=False)
+    return ended.returncode, ended.stdout, ended.stderr
 
 
 # Typing
@@ -143,8 +170,8 @@ class _Desk:
             return step.who
         program, *words = shlex.split(step.said, comments=True) or [""]
         assert program == "redis-cli", "in a shell nothing but redis-cli is typed here"
-        # 6379 is the port of `make run`.
-        words = words[2:] if words[:2] == ["-p", "6379"] else words
+        assert words[:2] == ["-p", _PORT], f"it does not name the port of make run, -p {_PORT}"
+        words = words[2:]
         # Without a command it is a session.
         who = "redis>" if all(word.startswith("-") for word in words) else step.who
         self._start(who, words)
