@@ -138,8 +138,9 @@ static void replyWaiters(struct positionList *list, int64_t most) {
     replyFieldInteger(list->ctx, "waiting", list->in_keys + in_memory);
     replyFieldName(list->ctx, "waiters");
     replyList(list->ctx, (long)shown);
-    fairqueueEach(list->fq, FAIRQUEUE_FROM_FIRST, smaller(shown, list->in_keys), replyPosition,
-                  list);
+    const struct fairqueueWalk walk = {FAIRQUEUE_FROM_FIRST, smaller(shown, list->in_keys),
+                                       replyPosition, list};
+    fairqueueEach(list->fq, &walk);
     struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
     for (int64_t i = list->in_keys; i < shown; i++, position = waitqueueNext(position)) {
         replyWaiter(list->ctx, waitersOfPosition(position), list->now_ms);
@@ -223,8 +224,8 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     struct holds holds;
     struct fairqueue fq;
-    holdsOpen(&holds, ctx, argv[1], args.now_ms, KEY_TO_READ);
-    fairqueueOpen(&fq, ctx, argv[1], NULL, KEY_TO_READ);
+    holdsOpenToRead(&holds, ctx, argv[1], args.now_ms);
+    fairqueueOpenToRead(&fq, ctx, argv[1]);
     replyInfo(&holds, &fq, options.count);
     fairqueueClose(&fq);
     holdsClose(&holds);

@@ -115,13 +115,12 @@ static void resize(struct map *map, size_t bucket_count) {
     *map = larger;
 }
 
-static void addHashed(struct map *map, struct mapEntry *entry, const char *key, size_t key_length,
-                      uint64_t hash) {
+/* The entry has its key and hash. */
+static void addHashed(struct map *map, struct mapEntry *entry) {
     if (map->used >= map->bucket_count / 2) {
         resize(map, map->bucket_count ? map->bucket_count * 2 : INITIAL_BUCKETS);
     }
-    struct mapEntry *first = scan(map, key, key_length, hash);
-    *entry = (struct mapEntry){.key = key, .key_length = key_length, .hash = hash};
+    struct mapEntry *first = scan(map, entry->key, entry->key_length, entry->hash);
     if (first) {
         entry->older = first->youngest;
         first->youngest->younger = entry;
@@ -134,11 +133,15 @@ static void addHashed(struct map *map, struct mapEntry *entry, const char *key, 
 }
 
 void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length) {
-    addHashed(map, entry, key, key_length, hashBytes(key, key_length));
+    *entry =
+        (struct mapEntry){.key = key, .key_length = key_length, .hash = hashBytes(key, key_length)};
+    addHashed(map, entry);
 }
 
 void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *other) {
-    addHashed(map, entry, other->key, other->key_length, other->hash);
+    *entry =
+        (struct mapEntry){.key = other->key, .key_length = other->key_length, .hash = other->hash};
+    addHashed(map, entry);
 }
 
 bool mapIsAlone(const struct mapEntry *entry) {

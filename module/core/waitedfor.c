@@ -7,11 +7,10 @@
 #define MOST_LOOKS 200
 
 void waitedforBegin(struct waitedfor *asked, const struct waitgraph *graph,
-                    const struct request *newcomer, waitedforIsHolder is_holder, void *context) {
+                    const struct request *newcomer, struct waitedforHolders holders) {
     asked->graph = graph;
     asked->newcomer = newcomer;
-    asked->is_holder = is_holder;
-    asked->context = context;
+    asked->holders = holders;
     asked->next = asked->looks = 0;
     asked->owners[0] = newcomer;
     asked->count = 1;
@@ -84,7 +83,8 @@ size_t waitedforCost(const struct waitedfor *asked) {
 }
 
 static bool holds(const struct waitedfor *asked, struct waitqueue *queue, enum lockMode mode) {
-    return asked->is_holder(queue, mode, asked->owners[asked->next], asked->context);
+    return asked->holders.is_holder(queue, mode, asked->owners[asked->next],
+                                    asked->holders.context);
 }
 
 static void askAbout(struct waitedfor *asked, struct waitqueue *queue) {

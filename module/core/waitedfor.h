@@ -32,11 +32,16 @@ enum waitedforAnswer {
     WAITEDFOR_MAYBE
 };
 
+/* Whom to ask who holds what. */
+struct waitedforHolders {
+    waitedforIsHolder is_holder;
+    void *context;
+};
+
 struct waitedfor {
     const struct waitgraph *graph;
     const struct request *newcomer;
-    waitedforIsHolder is_holder;
-    void *context;
+    struct waitedforHolders holders;
     size_t next, count, looks;
     const struct request
         *owners[WAITEDFOR_MOST_OWNERS]; /* one request of each; first the newcomer */
@@ -44,7 +49,7 @@ struct waitedfor {
 };
 
 void waitedforBegin(struct waitedfor *asked, const struct waitgraph *graph,
-                    const struct request *newcomer, waitedforIsHolder is_holder, void *context);
+                    const struct request *newcomer, struct waitedforHolders holders);
 
 /* About how many locks the next waitedforGoOn asks. */
 size_t waitedforCost(const struct waitedfor *asked);

@@ -23,16 +23,21 @@ static struct link *firstWriterFrom(struct position *position) {
     return position ? &position->in_writers : NULL;
 }
 
-static void insertBefore(struct waitqueue *queue, struct link *successor,
-                         struct link *successor_of_writer, struct position *position,
-                         struct request *request, int64_t order) {
+/* Where a position is to stand: before these, NULL being the end, and with what order. */
+struct spot {
+    struct link *successor, *successor_of_writer;
+    int64_t order;
+};
+
+static void insert(struct waitqueue *queue, struct position *position, struct request *request,
+                   const struct spot *spot) {
     assert(!position->queue); /* it stands in one queue at a time */
     position->queue = queue;
     position->request = request;
-    position->order = order;
-    listInsertBefore(&queue->positions, successor, &position->in_queue);
+    position->order = spot->order;
+    listInsertBefore(&queue->positions, spot->successor, &position->in_queue);
     if (isWriter(position)) {
-        listInsertBefore(&queue->writers, successor_of_writer, &position->in_writers);
+        listInsertBefore(&queue->writers, spot->successor_of_writer, &position->in_writers);
     }
     listAddLast(&request->positions, &position->of_request);
     mapAdd(&queue->by_owner, &position->by_owner, request->owner, request->owner_length);
@@ -51,13 +56,15 @@ static int64_t orderBehindLast(const struct waitqueue *queue) {
 }
 
 void waitqueueAdd(struct waitqueue *queue, struct position *position, struct request *request) {
-    insertBefore(queue, NULL, NULL, position, request, orderBehindLast(queue));
+    const struct spot end = {NULL, NULL, orderBehindLast(queue)};
+    insert(queue, position, request, &end);
 }
 
 void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
                        struct request *request) {
-    insertBefore(queue, queue->positions.first, queue->writers.first, position, request,
-                 orderBeforeFirst(queue));
+    const struct spot head = {queue->positions.first, queue->writers.first,
+                              orderBeforeFirst(queue)};
+    insert(queue, position, request, &head);
 }
 
 void waitqueueRemove(struct position *position) {
@@ -75,7 +82,8 @@ void waitqueueRemove(struct position *position) {
 }
 
 void waitqueueTakeOver(struct position *old, struct position *position, struct request *request) {
-    insertBefore(old->queue, &old->in_queue, firstWriterFrom(old), position, request, old->order);
+    const struct spot same = {&old->in_queue, firstWriterFrom(old), old->order};
+    insert(old->queue, position, request, &same);
     waitqueueRemove(old);
 }
 

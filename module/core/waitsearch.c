@@ -341,14 +341,16 @@ static void lookAround(struct waitsearch *search) {
 }
 
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
-                                     const struct waitsearchAsked *asked, size_t *steps,
-                                     struct waitpathCycle **cycle) {
+                                     const struct waitsearchAsked *asked,
+                                     struct waitsearchFound *found) {
     if (waitgraphAsksForNothingNew(graph, asker)) {
-        *steps = 0;
+        found->steps = 0;
         return WAITSEARCH_NO_CYCLE;
     }
-    struct waitsearch search = {.graph = graph, .asker = asker, .asked = asked, .most = *steps};
-    waitedforBegin(&search.waited_for, graph, asker, asked->is_holder, asked->context);
+    struct waitsearch search = {
+        .graph = graph, .asker = asker, .asked = asked, .most = found->steps};
+    waitedforBegin(&search.waited_for, graph, asker,
+                   (struct waitedforHolders){asked->is_holder, asked->context});
     graph->searches++;
     /* The asker stands in more than one queue now: what stands behind it where it has waited before
      * waits for it. */
@@ -357,11 +359,11 @@ enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct reque
     waitpathBegin(&search.path, asker, own);
     lookAround(&search);
     if (search.result == WAITSEARCH_CYCLE) {
-        *cycle = waitpathCycle(&search.path, &search.at);
+        found->cycle = waitpathCycle(&search.path, &search.at);
     }
     waitpathEnd(&search.path);
     waitgraphUntieAll(tied);
-    *steps = search.steps + search.asked_about;
+    found->steps = search.steps + search.asked_about;
     return search.result;
 }
 

@@ -45,13 +45,19 @@ enum waitsearchResult {
     WAITSEARCH_GAVE_UP /* more than the given number of steps would have been needed */
 };
 
+/* What a search may cost and has cost, and what it has found. */
+struct waitsearchFound {
+    size_t steps; /* before: the most that it may take; after: those that it has taken */
+    struct waitpathCycle *cycle; /* of WAITSEARCH_CYCLE: the caller's, to be freed with memFree */
+};
+
 /* Whether the wait of `asker` closes a cycle: a newcomer, which stands in its queues. Takes no more
- * than `*steps` steps: to look at a holder, a tie, a position is one; for waitsearchEachRequest the
- * caller says. Sets `*steps` to how many it has taken, one for each lock that it has asked about
- * included; these are at most as many again. On WAITSEARCH_CYCLE `*cycle` is the caller's, to be freed with memFree. */
+ * than `found->steps` steps: to look at a holder, a tie, a position is one; for waitsearchEachRequest the
+ * caller says. Those that it has taken include one for each lock that it has asked about; these are at
+ * most as many again. */
 enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
-                                     const struct waitsearchAsked *asked, size_t *steps,
-                                     struct waitpathCycle **cycle);
+                                     const struct waitsearchAsked *asked,
+                                     struct waitsearchFound *found);
 
 /* Within `holders`, before that many steps at once: whether to take them. If not, `holders` returns
  * without having told anybody, and is called again unless the search is over by then. */

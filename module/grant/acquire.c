@@ -214,7 +214,7 @@ enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
     if (!lookAtQueue(&acquiring, ctx, name)) {
         return RESULT_WRONG_TYPE;
     }
-    holdsOpen(&acquiring.holds, ctx, name, wants->now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&acquiring.holds, ctx, name, wants->now_ms);
     enum result result = acquireIn(&acquiring, outcome);
     holdsClose(&acquiring.holds);
     closeFairQueue(&acquiring);
@@ -287,7 +287,7 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
         RedisModuleString *name = acquiring->names.names[i];
         struct holds holds;
         if (contendedFind(db, name)) {
-            holdsOpen(&holds, acquiring->ctx, name, acquiring->wants->now_ms, KEY_TO_WRITE);
+            holdsOpenToWrite(&holds, acquiring->ctx, name, acquiring->wants->now_ms);
             passAfterTake(&holds, acquiring->wants->owner);
             holdsClose(&holds);
         }

@@ -102,7 +102,7 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name, RedisModul
         return RESULT_DONE;
     }
     struct holds holds;
-    enum holdsShape shape = holdsOpen(&holds, ctx, name, now_ms, KEY_TO_READ);
+    enum holdsShape shape = holdsOpenToRead(&holds, ctx, name, now_ms);
     holdsClose(&holds);
     return shape == HOLDS_WRONG_TYPE ? RESULT_WRONG_TYPE : RESULT_DONE;
 }

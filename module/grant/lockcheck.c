@@ -206,7 +206,7 @@ static void findRival(const struct holder *holder, void *data) {
 
 void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     struct rivals rivals = {owner, mode, NULL};
-    if (lockkeyFieldCount(holds) <= MOST_HOLDERS) {
+    if (holdsFieldCount(holds) <= MOST_HOLDERS) {
         holdsEach(holds, findRival, &rivals);
     }
     if (rivals.found) {

@@ -35,7 +35,7 @@ struct multikey *multikeyNew(size_t room) {
 void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString *name,
                   int64_t now_ms) {
     struct multikeyKey *key = &locks->keys[locks->count++];
-    enum holdsShape shape = holdsOpen(&key->opened, ctx, name, now_ms, KEY_TO_WRITE);
+    enum holdsShape shape = holdsOpenToWrite(&key->opened, ctx, name, now_ms);
     if (shape == HOLDS_WRONG_TYPE) {
         holdsClose(&key->opened);
     } else {
@@ -165,7 +165,7 @@ static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
         return RESULT_BUSY;
     }
     key.holds = &key.opened;
-    holdsOpen(&key.opened, holds->ctx, wanted->name, holds->now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&key.opened, holds->ctx, wanted->name, holds->now_ms);
     enum result result = judgeWanted(&key, waiter, wanted);
     holdsClose(&key.opened);
     return result;

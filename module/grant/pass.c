@@ -191,8 +191,8 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
     if (holds->shape != HOLDS_PLAIN && holds->shape != HOLDS_READ_WRITE) {
         return true;
     }
-    return lockkeyFieldCount(holds) > FEW_HOLDERS ? grantToWaitersWhoHold(holds, lock)
-                                                  : grantToFewHolders(holds, lock);
+    return holdsFieldCount(holds) > FEW_HOLDERS ? grantToWaitersWhoHold(holds, lock)
+                                                : grantToFewHolders(holds, lock);
 }
 
 /* ---- the pass ---- */
@@ -222,7 +222,7 @@ void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     struct holds holds;
     turnBegin();
     waitedkeyUse(&lock->key);
-    holdsOpen(&holds, ctx, lock->key.name, now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&holds, ctx, lock->key.name, now_ms);
     bool done = passOver(&holds, lock);
     settle(&holds, lock, done);
     holdsClose(&holds);

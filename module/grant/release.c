@@ -33,7 +33,7 @@ static enum result releaseIn(struct holds *holds, const struct release *release,
 enum result releaseLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
                         struct outcome *outcome) {
     struct holds holds;
-    holdsOpen(&holds, ctx, name, release->now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&holds, ctx, name, release->now_ms);
     enum result result = releaseIn(&holds, release, outcome);
     holdsClose(&holds);
     return result;
@@ -56,7 +56,7 @@ static enum result forceIn(struct holds *holds, struct outcome *outcome) {
 enum result releaseForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms,
                          struct outcome *outcome) {
     struct holds holds;
-    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&holds, ctx, name, now_ms);
     enum result result = forceIn(&holds, outcome);
     holdsClose(&holds);
     return result;
@@ -82,7 +82,7 @@ static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyNames *loc
     for (size_t i = 0; result == RESULT_DONE && i < locks->count; i++) {
         struct holds holds;
         /* Which takes away what is over. */
-        holdsOpen(&holds, ctx, locks->names[i], release->now_ms, KEY_TO_WRITE);
+        holdsOpenToWrite(&holds, ctx, locks->names[i], release->now_ms);
         result = check(&holds, release->owner);
         holdsClose(&holds);
     }
@@ -94,7 +94,7 @@ static int64_t releaseOne(RedisModuleCtx *ctx, RedisModuleString *name,
                           const struct release *release) {
     struct holds holds;
     enum lockMode mode;
-    holdsOpen(&holds, ctx, name, release->now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&holds, ctx, name, release->now_ms);
     enum result chosen = holdingModeOf(&holds, release->owner, HOLDING_ONLY_MODE, &mode);
     int64_t left = chosen == RESULT_DONE ? holdingRelease(&holds, release->owner, mode) : -1;
     holdsClose(&holds);
@@ -116,7 +116,7 @@ static size_t releaseEach(RedisModuleCtx *ctx, struct multikeyNames *locks,
 
 static void handOff(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct holds holds;
-    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&holds, ctx, name, now_ms);
     passHandOff(&holds);
     holdsClose(&holds);
 }
@@ -226,7 +226,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
     struct holds holds;
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     bool hand_off = mayHandOff(ctx, name, lock);
-    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&holds, ctx, name, now_ms);
     if (holdsDrop(&holds, owner) > 0) {
         statsCount(STATS_SESSIONS_RELEASED);
         effectsEvent(ctx, name, "lock.released");

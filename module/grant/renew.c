@@ -42,7 +42,7 @@ static void rebind(RedisModuleCtx *ctx, RedisModuleString *name, const struct re
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome) {
     struct holds holds;
-    holdsOpen(&holds, ctx, name, renewal->now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&holds, ctx, name, renewal->now_ms);
     enum result result = renewIn(&holds, renewal, outcome);
     holdsClose(&holds);
     if (result == RESULT_DONE) {
@@ -54,7 +54,7 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
 enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                        int64_t now_ms) {
     struct holds holds;
-    holdsOpen(&holds, ctx, name, now_ms, KEY_TO_WRITE);
+    holdsOpenToWrite(&holds, ctx, name, now_ms);
     enum result result = holdingCheck(&holds);
     if (result == RESULT_DONE && !holdingIsHeld(&holds, owner)) {
         result = RESULT_NOT_HELD;

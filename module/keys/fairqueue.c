@@ -40,12 +40,22 @@ void fairqueueForgetNames(struct fairqueueNames *names) {
     }
 }
 
-void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
-                   struct fairqueueNames *kept, enum keyAccess access) {
+static void openKeys(struct fairqueue *fq, RedisModuleString *name, enum keyAccess access) {
+    fq->queue = keynamesOpenSide(fq->ctx, name, fq->names.queue, access);
+    fq->timeout = keynamesOpenSide(fq->ctx, name, fq->names.timeout, access);
+}
+
+void fairqueueOpenToWrite(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                          struct fairqueueNames *kept) {
     fq->ctx = ctx;
     fq->names = namesOf(name, kept);
-    fq->queue = keynamesOpenSide(ctx, name, fq->names.queue, access);
-    fq->timeout = keynamesOpenSide(ctx, name, fq->names.timeout, access);
+    openKeys(fq, name, KEY_TO_WRITE);
+}
+
+void fairqueueOpenToRead(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name) {
+    fq->ctx = ctx;
+    fq->names = makeNames(name);
+    openKeys(fq, name, KEY_TO_READ);
 }
 
 void fairqueueClose(struct fairqueue *fq) {
@@ -76,26 +86,33 @@ static void expireAt(struct fairqueue *fq, RedisModuleKey *key, RedisModuleStrin
     }
 }
 
-/* Sets one score; a key that this makes gets its expiry with it. */
+/* One score of one of the keys. */
+struct score {
+    RedisModuleString *owner;
+    int64_t value;
+    int64_t expire_ms; /* of a key that this makes */
+};
+
 static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
-                     RedisModuleString *owner, int64_t value, int64_t expire_ms) {
+                     const struct score *score) {
     if (!isUsable(key)) {
         return;
     }
     bool is_new = typeOf(key) == REDISMODULE_KEYTYPE_EMPTY;
-    double score = value == FAIRQUEUE_NO_END ? REDISMODULE_POSITIVE_INFINITE : (double)value;
-    RedisModule_ZsetAdd(key, score, owner, NULL);
-    effectsScore(fq->ctx, name, owner, value);
+    bool for_ever = score->value == FAIRQUEUE_NO_END;
+    double value = for_ever ? REDISMODULE_POSITIVE_INFINITE : (double)score->value;
+    RedisModule_ZsetAdd(key, value, score->owner, NULL);
+    effectsScore(fq->ctx, name, score->owner, score->value);
     if (is_new) {
-        expireAt(fq, key, name, expire_ms);
+        expireAt(fq, key, name, score->expire_ms);
     }
 }
 
-void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
-                  int64_t expire_ms) {
-    setScore(fq, fq->queue, fq->names.queue, owner, ticket, expire_ms);
+void fairqueuePut(struct fairqueue *fq, const struct fairposition *position, int64_t expire_ms) {
+    const struct score ticket = {position->owner, position->ticket, expire_ms};
+    setScore(fq, fq->queue, fq->names.queue, &ticket);
     (void)failpoint(FAILPOINT_FAIR_BETWEEN);
-    setScore(fq, fq->timeout, fq->names.timeout, owner, end_ms, expire_ms);
+    fairqueueSetEnd(fq, position->owner, position->end_ms, expire_ms);
 }
 
 /* The server keeps a sorted set of up to 128 short members as one array, and walks it to find a
@@ -126,7 +143,8 @@ void fairqueueGrowTrees(struct fairqueue *fq) {
 
 void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
                      int64_t expire_ms) {
-    setScore(fq, fq->timeout, fq->names.timeout, owner, end_ms, expire_ms);
+    const struct score end = {owner, end_ms, expire_ms};
+    setScore(fq, fq->timeout, fq->names.timeout, &end);
 }
 
 static void removeScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
@@ -201,20 +219,18 @@ static void rangeGoOn(RedisModuleKey *key, enum fairqueueOrder order) {
     }
 }
 
-void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most,
-                   void (*visit)(const struct fairposition *position, void *context),
-                   void *context) {
+void fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk) {
     if (typeOf(fq->queue) != REDISMODULE_KEYTYPE_ZSET) {
         return;
     }
-    rangeStart(fq->queue, order);
-    for (int64_t i = 0; i < most && !RedisModule_ZsetRangeEndReached(fq->queue); i++) {
+    rangeStart(fq->queue, walk->order);
+    for (int64_t i = 0; i < walk->most && !RedisModule_ZsetRangeEndReached(fq->queue); i++) {
         double score;
         RedisModuleString *owner = RedisModule_ZsetRangeCurrentElement(fq->queue, &score);
         struct fairposition position = {owner, fromScore(score), endOf(fq, owner)};
-        visit(&position, context);
+        walk->visit(&position, walk->context);
         RedisModule_FreeString(fq->ctx, owner);
-        rangeGoOn(fq->queue, order);
+        rangeGoOn(fq->queue, walk->order);
     }
     RedisModule_ZsetRangeStop(fq->queue);
 }

@@ -39,18 +39,24 @@ struct fairqueue {
 
 /* Opens the queue of the lock `name` in the selected database. Always to be closed. `kept` is where
  * its names are kept, or to be kept; or NULL. */
-void fairqueueOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
-                   struct fairqueueNames *kept, enum keyAccess access);
+void fairqueueOpenToWrite(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                          struct fairqueueNames *kept);
+void fairqueueOpenToRead(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name);
 
 void fairqueueClose(struct fairqueue *fq);
 
 /* Whether somebody has put something else under one of the two names. */
 bool fairqueueIsWrongType(const struct fairqueue *fq);
 
-/* Gives the owner a position: `ticket`, until `end_ms`. If that makes a key, it is to expire at
- * `expire_ms`. */
-void fairqueuePut(struct fairqueue *fq, RedisModuleString *owner, int64_t ticket, int64_t end_ms,
-                  int64_t expire_ms);
+/* One position as it is written down. */
+struct fairposition {
+    RedisModuleString *owner; /* the caller's, or valid during the call */
+    int64_t ticket;
+    int64_t end_ms; /* or FAIRQUEUE_NO_END */
+};
+
+/* Gives the owner this position. If that makes a key, it is to expire at `expire_ms`. */
+void fairqueuePut(struct fairqueue *fq, const struct fairposition *position, int64_t expire_ms);
 
 /* Makes the server keep both keys, which exist, as trees, however short they are: see fairqueue.c.
  * They stay trees until they are gone. */
@@ -69,19 +75,17 @@ void fairqueueClear(struct fairqueue *fq);
 /* Lets both keys expire at `expire_ms`. */
 void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms);
 
-/* One position as it is written down. */
-struct fairposition {
-    RedisModuleString *owner; /* valid during the call */
-    int64_t ticket;
-    int64_t end_ms; /* or FAIRQUEUE_NO_END */
-};
-
 enum fairqueueOrder { FAIRQUEUE_FROM_FIRST, FAIRQUEUE_FROM_LAST };
 
-/* Calls `visit` for at most `most` positions, in this order. `visit` changes nothing of the queue. */
-void fairqueueEach(struct fairqueue *fq, enum fairqueueOrder order, int64_t most,
-                   void (*visit)(const struct fairposition *position, void *context),
-                   void *context);
+struct fairqueueWalk {
+    enum fairqueueOrder order;
+    int64_t most; /* positions */
+    void (*visit)(const struct fairposition *position, void *context);
+    void *context;
+};
+
+/* Calls `visit` for at most `most` positions, in this order. It changes nothing of the queue. */
+void fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk);
 
 /* How many positions are written down. */
 size_t fairqueueLength(struct fairqueue *fq);

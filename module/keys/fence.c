@@ -137,7 +137,8 @@ static void writeDown(struct fence *fence, int64_t token, RedisModuleString *own
     RedisModuleString *value = RedisModule_CreateStringFromLongLong(fence->ctx, token);
     RedisModule_HashSet(fence->key, REDISMODULE_HASH_CFIELDS, "token", value, "owner", owner, NULL);
     RedisModule_SetAbsExpire(fence->key, expire_ms);
-    effectsToken(fence->ctx, fence->name, token, owner, expire_ms);
+    const struct effectsToken record = {token, owner, expire_ms};
+    effectsToken(fence->ctx, fence->name, &record);
     RedisModule_FreeString(fence->ctx, value);
 }
 

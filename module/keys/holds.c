@@ -1,21 +1,152 @@
 /* See holds.h. */
 #include "keys/holds.h"
 
-#include <stddef.h>
+#include <string.h>
 
 #include "keys/rwholds.h"
 #include "server/effects.h"
 
-enum holdsShape holdsOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
-                          int64_t now_ms, enum keyAccess access) {
-    lockkeyOpen(holds, ctx, name, now_ms, access);
-    if (holds->shape == HOLDS_READ_WRITE && access == KEY_TO_WRITE && !holdsSidesAreHere(holds)) {
+/* ---- the key itself ---- */
+
+static bool spells(RedisModuleString *value, const char *word) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(value, &length);
+    return length == strlen(word) && memcmp(bytes, word, length) == 0;
+}
+
+const char *holdsModeText(enum lockMode mode) {
+    return mode == MODE_READ ? "read" : "write";
+}
+
+/* What the field `mode` says; MODE_COUNT for nothing that we wrote. */
+static enum lockMode readMode(struct holds *holds) {
+    RedisModuleString *value = NULL;
+    RedisModule_HashGet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", &value, NULL);
+    if (!value) {
+        return MODE_COUNT;
+    }
+    enum lockMode mode = MODE_COUNT;
+    if (spells(value, holdsModeText(MODE_READ))) {
+        mode = MODE_READ;
+    } else if (spells(value, holdsModeText(MODE_WRITE))) {
+        mode = MODE_WRITE;
+    }
+    RedisModule_FreeString(holds->ctx, value);
+    return mode;
+}
+
+/* A read-write lock says so in its field `mode`, a plain one has one field, its owner's. */
+static enum holdsShape shapeOfHash(struct holds *holds) {
+    if (RedisModule_ValueLength(holds->key) == 1) {
+        return HOLDS_PLAIN; /* or what is left of a read-write lock: hasModeOnly */
+    }
+    holds->mode = readMode(holds);
+    return holds->mode == MODE_COUNT ? HOLDS_FOREIGN : HOLDS_READ_WRITE;
+}
+
+/* Whether a key of the shape HOLDS_PLAIN says `mode` and nothing else: somebody has taken the last
+ * owner out of a read-write lock by hand. Not asked when it is opened, as plain locks would pay. */
+static bool hasModeOnly(struct holds *holds) {
+    return holds->shape == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
+}
+
+static enum holdsShape shapeOf(struct holds *holds) {
+    switch (RedisModule_KeyType(holds->key)) {
+    case REDISMODULE_KEYTYPE_EMPTY:
+        return HOLDS_FREE;
+    case REDISMODULE_KEYTYPE_HASH:
+        return shapeOfHash(holds);
+    default:
+        return HOLDS_WRONG_TYPE;
+    }
+}
+
+int64_t holdsKeyEnd(const struct holds *holds) {
+    mstime_t end =
+        holds->shape == HOLDS_FREE ? REDISMODULE_NO_EXPIRE : RedisModule_GetAbsExpire(holds->key);
+    return end == REDISMODULE_NO_EXPIRE ? LEASES_NO_END : end;
+}
+
+int64_t holdsEndAfter(const struct holds *holds, int64_t lease_ms) {
+    const int64_t last_ms = LEASES_NO_END - 1;
+    return lease_ms < last_ms - holds->now_ms ? holds->now_ms + lease_ms : last_ms;
+}
+
+void holdsSetKeyEnd(struct holds *holds, int64_t end_ms) {
+    RedisModule_SetAbsExpire(holds->key, end_ms == LEASES_NO_END ? REDISMODULE_NO_EXPIRE : end_ms);
+    effectsLease(holds->ctx, holds->name, end_ms);
+}
+
+bool holdsParseCount(RedisModuleString *value, int64_t *count) {
+    long long number;
+    if (RedisModule_StringToLongLong(value, &number) != REDISMODULE_OK || number < 1 ||
+        number > RULES_MAX_HOLDS) {
+        return false;
+    }
+    *count = number;
+    return true;
+}
+
+int64_t holdsCount(struct holds *holds, RedisModuleString *field) {
+    RedisModuleString *value = NULL;
+    RedisModule_HashGet(holds->key, REDISMODULE_HASH_NONE, field, &value, NULL);
+    if (!value) {
+        return 0;
+    }
+    int64_t count;
+    if (!holdsParseCount(value, &count)) {
+        count = -1;
+    }
+    RedisModule_FreeString(holds->ctx, value);
+    return count;
+}
+
+size_t holdsFieldCount(const struct holds *holds) {
+    return RedisModule_ValueLength(holds->key);
+}
+
+void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count) {
+    RedisModuleString *value = RedisModule_CreateStringFromLongLong(holds->ctx, count);
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, value, NULL);
+    RedisModule_FreeString(holds->ctx, value);
+}
+
+void holdsDelete(struct holds *holds) {
+    if (holds->shape == HOLDS_PLAIN) {
+        RedisModule_DeleteKey(holds->key);
+    } else {
+        RedisModule_UnlinkKey(holds->key); /* of thousands of readers: freed in the background */
+    }
+    holds->shape = HOLDS_FREE;
+    holds->has_dead = false;
+    effectsDeleted(holds->ctx, holds->name);
+}
+
+/* ---- the handle ---- */
+
+static enum holdsShape open(struct holds *holds) {
+    holds->key = keynamesOpen(holds->ctx, holds->name, holds->access);
+    holds->shape = holds->key ? shapeOf(holds) : HOLDS_FREE;
+    if (holds->shape == HOLDS_READ_WRITE && holds->access == KEY_TO_WRITE &&
+        !holdsSidesAreHere(holds)) {
         holds->shape = HOLDS_MOVING;
     }
     if (holds->shape == HOLDS_READ_WRITE) {
         rwholdsOpen(holds);
     }
     return holds->shape;
+}
+
+enum holdsShape holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+                                 int64_t now_ms) {
+    *holds = (struct holds){.ctx = ctx, .name = name, .now_ms = now_ms, .access = KEY_TO_WRITE};
+    return open(holds);
+}
+
+enum holdsShape holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+                                int64_t now_ms) {
+    *holds = (struct holds){.ctx = ctx, .name = name, .now_ms = now_ms, .access = KEY_TO_READ};
+    return open(holds);
 }
 
 bool holdsSidesAreHere(struct holds *holds) {
@@ -38,7 +169,7 @@ void holdsClose(struct holds *holds) {
 /* What is left when somebody has taken the last owner out of a read-write lock by hand is nobody's.
  * Its leases are closed again, because of others that may be open (multikey.c). */
 bool holdsIsFree(struct holds *holds) {
-    if (lockkeyHasModeOnly(holds)) {
+    if (hasModeOnly(holds)) {
         if (holds->access == KEY_TO_WRITE) {
             rwholdsForce(holds);
             holdsCloseLeases(holds);
@@ -58,7 +189,7 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
     if (holds->shape != HOLDS_PLAIN) {
         return;
     }
-    int64_t count = lockkeyCount(holds, owner);
+    int64_t count = holdsCount(holds, owner);
     view->foreign = count < 0;
     view->own[MODE_EXCLUSIVE] = count > 0 ? count : 0;
     view->others[MODE_EXCLUSIVE] = count == 0 && !holdsIsFree(holds);
@@ -66,7 +197,7 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
 
 int64_t holdsNextEnd(struct holds *holds) {
     return holds->shape == HOLDS_READ_WRITE ? leasesFirstEnd(rwholdsLeases(holds))
-                                            : lockkeyEnd(holds);
+                                            : holdsKeyEnd(holds);
 }
 
 bool holdsCanLease(struct holds *holds) {
@@ -75,19 +206,23 @@ bool holdsCanLease(struct holds *holds) {
 
 static int64_t takePlain(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
     bool is_new = holds->shape == HOLDS_FREE;
-    int64_t count = is_new ? 0 : lockkeyCount(holds, owner);
+    int64_t count = is_new ? 0 : holdsCount(holds, owner);
     if (count == RULES_MAX_HOLDS) {
         return 0;
     }
-    int64_t lease_end = lockkeyEndAfter(holds, lease_ms);
-    bool changes_lease = is_new || lease_end > lockkeyEnd(holds);
-    lockkeyPut(holds, owner, count + 1);
+    int64_t lease_end = holdsEndAfter(holds, lease_ms);
+    bool changes_lease = is_new || lease_end > holdsKeyEnd(holds);
+    holdsPut(holds, owner, count + 1);
     holds->shape = HOLDS_PLAIN;
     if (changes_lease) {
         RedisModule_SetAbsExpire(holds->key, lease_end);
     }
-    effectsHold(holds->ctx, holds->name, owner, count + 1,
-                changes_lease ? lease_end : EFFECTS_SAME_LEASE);
+    const struct effectsHold hold = {owner, count + 1, lease_end};
+    if (changes_lease) {
+        effectsHold(holds->ctx, holds->name, &hold);
+    } else {
+        effectsCount(holds->ctx, holds->name, owner, count + 1);
+    }
     return count + 1;
 }
 
@@ -98,15 +233,15 @@ int64_t holdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode m
 }
 
 static int64_t releasePlain(struct holds *holds, RedisModuleString *owner) {
-    int64_t count = lockkeyCount(holds, owner);
+    int64_t count = holdsCount(holds, owner);
     if (count < 1) {
         return -1;
     }
     if (count == 1) {
-        lockkeyDelete(holds);
+        holdsDelete(holds);
     } else {
-        lockkeyPut(holds, owner, count - 1);
-        effectsHold(holds->ctx, holds->name, owner, count - 1, EFFECTS_SAME_LEASE);
+        holdsPut(holds, owner, count - 1);
+        effectsCount(holds->ctx, holds->name, owner, count - 1);
     }
     return count - 1;
 }
@@ -122,11 +257,11 @@ int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMod
 }
 
 static int64_t renewPlain(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
-    int64_t count = lockkeyCount(holds, owner);
+    int64_t count = holdsCount(holds, owner);
     if (count < 1) {
         return 0;
     }
-    lockkeySetEnd(holds, lockkeyEndAfter(holds, lease_ms));
+    holdsSetKeyEnd(holds, holdsEndAfter(holds, lease_ms));
     return count;
 }
 
@@ -149,11 +284,11 @@ int64_t holdsDrop(struct holds *holds, RedisModuleString *owner) {
     if (holds->shape == HOLDS_READ_WRITE) {
         return rwholdsDrop(holds, owner);
     }
-    int64_t count = holds->shape == HOLDS_PLAIN ? lockkeyCount(holds, owner) : 0;
+    int64_t count = holds->shape == HOLDS_PLAIN ? holdsCount(holds, owner) : 0;
     if (count < 1) {
         return 0;
     }
-    lockkeyDelete(holds);
+    holdsDelete(holds);
     return count;
 }
 
@@ -165,7 +300,7 @@ bool holdsForce(struct holds *holds) {
     if (holds->shape == HOLDS_READ_WRITE) {
         rwholdsForce(holds);
     } else {
-        lockkeyDelete(holds);
+        holdsDelete(holds);
     }
     return true;
 }
@@ -181,14 +316,14 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     (void)key;
     struct visitor *visitor = data;
     struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};
-    if (lockkeyParseCount(value, &holder.count)) {
+    if (holdsParseCount(value, &holder.count)) {
         visitor->visit(&holder, visitor->context);
     }
 }
 
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
     return holds->shape == HOLDS_READ_WRITE ? rwholdsLeaseEnd(holds, holder->owner, holder->mode)
-                                            : lockkeyEnd(holds);
+                                            : holdsKeyEnd(holds);
 }
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),

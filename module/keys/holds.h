@@ -1,25 +1,67 @@
-/* Who holds a lock. lockkey.h tells how the key says it; this file does the plain lock itself, and
- * leaves read-write locks to rwholds.c.
+/* Who holds a lock: its key, opened.
+ *
+ *   plain lock        hash {owner: hold count}, TTL = lease
+ *   read-write lock   hash {mode: read|write, owner: read holds, owner:write: write holds},
+ *                     TTL = the end of the last lease
+ *
+ * The key is the truth about holds; nothing of it is kept in memory. A handle is opened, used and
+ * closed within one command or one step of the drain, in one database, with one time: on Redis 7.0
+ * a key can expire between two looks at it. Each write here also announces itself (effects.h).
+ *
+ *   holdsOpenToWrite, holdsOpenToRead, holdsClose      the handle
+ *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd  who holds it, and how long
+ *   holdsTake, holdsRelease, holdsRenew                what owners do
+ *   holdsDrop, holdsForce                              what is done to them
+ *   holdsCount and what follows                        the key itself: for rwholds.c
+ *
+ * This file does the plain lock itself, and leaves read-write locks to rwholds.c. To add a kind of lock:
+ * a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
  */
 #ifndef LOCK_HOLDS_H
 #define LOCK_HOLDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/rules.h"
-#include "keys/lockkey.h"
+#include "keys/keynames.h"
+#include "keys/leases.h"
 #include "redismodule.h"
 
 /* The end of a lease that never ends: the key has no TTL. */
 #define HOLDS_NO_END LEASES_NO_END
 
-/* Opens the lock `name` in the selected database of `ctx`. With KEY_TO_WRITE, holds of a read-write
- * lock whose leases are over are taken away; but while its slot moves to another node the shape is
- * HOLDS_MOVING, and nothing here touches it. Always to be closed with holdsClose, whatever the shape.
- * Returns the shape, which it also keeps. */
-enum holdsShape holdsOpen(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
-                          int64_t now_ms, enum keyAccess access);
+enum holdsShape {
+    HOLDS_FREE,       /* no key */
+    HOLDS_PLAIN,      /* a plain lock */
+    HOLDS_READ_WRITE, /* a read-write lock */
+    HOLDS_FOREIGN, /* a hash that the module did not write: held by somebody that we cannot name */
+    HOLDS_WRONG_TYPE, /* no hash at all */
+    HOLDS_MOVING      /* a read-write lock whose leases may be on another node: see holdsOpen */
+};
+
+struct holds {
+    RedisModuleCtx *ctx;
+    RedisModuleString *name; /* the caller's */
+    RedisModuleKey *key;
+    int64_t now_ms;
+    enum keyAccess access;
+    enum holdsShape shape;
+    enum lockMode mode; /* of HOLDS_READ_WRITE: what its field `mode` says */
+    enum { SIDES_UNKNOWN, SIDES_HERE, SIDES_MOVING } sides; /* see holdsSidesAreHere */
+    struct leases leases;                                   /* see rwholdsLeases */
+    bool has_dead; /* readers' holds are in the key whose leases are over: see rwholdsOpen */
+};
+
+/* Opens the lock `name` in the selected database of `ctx`. To write: holds of a read-write lock whose
+ * leases are over are taken away; but while its slot moves to another node the shape is HOLDS_MOVING,
+ * and nothing here touches it. Always to be closed with holdsClose, whatever the shape. Returns the
+ * shape, which it also keeps. */
+enum holdsShape holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+                                 int64_t now_ms);
+enum holdsShape holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+                                int64_t now_ms);
 
 void holdsClose(struct holds *holds);
 
@@ -82,5 +124,35 @@ int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder);
  * order. Nobody for a free lock, a foreign hash or HOLDS_MOVING. */
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context);
+
+/* ---- the key itself ---- */
+
+/* When the key expires, unix ms; LEASES_NO_END if never, or if there is no key. */
+int64_t holdsKeyEnd(const struct holds *holds);
+
+/* When a lease of `lease_ms` from now ends. A request was checked not to overflow at its own time;
+ * it may be granted later, and then ends at the last time that is not "never". */
+int64_t holdsEndAfter(const struct holds *holds, int64_t lease_ms);
+
+/* Lets the key expire at `end_ms`; LEASES_NO_END: never. */
+void holdsSetKeyEnd(struct holds *holds, int64_t end_ms);
+
+/* The count in this field; 0 when there is no such field, -1 when it holds no count. */
+int64_t holdsCount(struct holds *holds, RedisModuleString *field);
+
+/* How the field `mode` says MODE_READ or MODE_WRITE. */
+const char *holdsModeText(enum lockMode mode);
+
+/* Whether `value`, of a field, is a count; if so stores it. */
+bool holdsParseCount(RedisModuleString *value, int64_t *count);
+
+/* How many fields the hash has. */
+size_t holdsFieldCount(const struct holds *holds);
+
+/* Writes a field, and announces nothing. */
+void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count);
+
+/* Deletes the key. */
+void holdsDelete(struct holds *holds);
 
 #endif

@@ -48,12 +48,11 @@ static int64_t endAt(struct leases *leases, bool last, RedisModuleString **field
     return fromScore(score);
 }
 
-void leasesOpen(struct leases *leases, RedisModuleCtx *ctx, RedisModuleString *lock_name,
-                int64_t key_end_ms, enum keyAccess access) {
-    leases->ctx = ctx;
-    leases->name = keynamesSide(ctx, "lock:lease:", lock_name);
-    leases->key = keynamesOpenSide(ctx, lock_name, leases->name, access);
-    leases->key_end_ms = key_end_ms;
+void leasesOpen(struct leases *leases, const struct leasesLock *lock, enum keyAccess access) {
+    leases->ctx = lock->ctx;
+    leases->name = keynamesSide(lock->ctx, "lock:lease:", lock->name);
+    leases->key = keynamesOpenSide(lock->ctx, lock->name, leases->name, access);
+    leases->key_end_ms = lock->key_end_ms;
     leases->freshness = LEASES_UNKNOWN;
 }
 

@@ -30,9 +30,14 @@ struct leases {
     enum { LEASES_UNKNOWN, LEASES_FRESH, LEASES_STALE } freshness; /* found out when it matters */
 };
 
-/* Opens the leases of the lock `lock_name`, whose key expires at `key_end_ms`. */
-void leasesOpen(struct leases *leases, RedisModuleCtx *ctx, RedisModuleString *lock_name,
-                int64_t key_end_ms, enum keyAccess access);
+/* The lock whose leases are opened. */
+struct leasesLock {
+    RedisModuleCtx *ctx;
+    RedisModuleString *name;
+    int64_t key_end_ms; /* when its key expires */
+};
+
+void leasesOpen(struct leases *leases, const struct leasesLock *lock, enum keyAccess access);
 
 /* Does nothing when they are not open. */
 void leasesClose(struct leases *leases);

@@ -34,7 +34,7 @@ static bool isWriteField(const char *bytes, size_t length) {
 
 static int64_t countOf(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     RedisModuleString *field = fieldOf(holds, owner, mode);
-    int64_t count = lockkeyCount(holds, field);
+    int64_t count = holdsCount(holds, field);
     RedisModule_FreeString(holds->ctx, field);
     return count;
 }
@@ -44,7 +44,7 @@ static bool isModeField(const char *bytes, size_t length) {
 }
 
 static void setMode(struct holds *holds, enum lockMode mode) {
-    const char *text = lockkeyModeText(mode);
+    const char *text = holdsModeText(mode);
     RedisModuleString *value = RedisModule_CreateString(holds->ctx, text, strlen(text));
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", value, NULL);
     RedisModule_FreeString(holds->ctx, value);
@@ -56,15 +56,16 @@ static void setMode(struct holds *holds, enum lockMode mode) {
 
 struct leases *rwholdsLeases(struct holds *holds) {
     if (!holds->leases.name) {
-        leasesOpen(&holds->leases, holds->ctx, holds->name, lockkeyEnd(holds), holds->access);
+        const struct leasesLock lock = {holds->ctx, holds->name, holdsKeyEnd(holds)};
+        leasesOpen(&holds->leases, &lock, holds->access);
     }
     return &holds->leases;
 }
 
 /* The key ends with the last lease, which ends at `end_ms`. */
 static void endAt(struct holds *holds, int64_t end_ms) {
-    if (end_ms != lockkeyEnd(holds)) {
-        lockkeySetEnd(holds, end_ms);
+    if (end_ms != holdsKeyEnd(holds)) {
+        holdsSetKeyEnd(holds, end_ms);
     }
     if (end_ms != rwholdsLeases(holds)->key_end_ms) {
         leasesSetKeyEnd(rwholdsLeases(holds), end_ms);
@@ -83,7 +84,7 @@ static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleSt
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(field, &length);
     if (!isModeField(bytes, length)) {
-        leasesSet(rwholdsLeases(holds), field, lockkeyEnd(holds));
+        leasesSet(rwholdsLeases(holds), field, holdsKeyEnd(holds));
     }
 }
 
@@ -99,17 +100,17 @@ static void refreshStale(struct holds *holds) {
     while (RedisModule_ScanKey(holds->key, cursor, copyEnd, holds)) {
     }
     RedisModule_ScanCursorDestroy(cursor);
-    leasesSetKeyEnd(leases, lockkeyEnd(holds));
+    leasesSetKeyEnd(leases, holdsKeyEnd(holds));
 }
 
 /* How many fields are holds. */
 static size_t holdFields(struct holds *holds) {
-    return lockkeyFieldCount(holds) - 1; /* one is `mode` */
+    return holdsFieldCount(holds) - 1; /* one is `mode` */
 }
 
 static void removeBoth(struct holds *holds) {
     leasesClear(rwholdsLeases(holds));
-    lockkeyDelete(holds);
+    holdsDelete(holds);
 }
 
 /* The last hold in this field is gone, others are left. Without a writer the lock goes on as a read
@@ -146,7 +147,7 @@ static void removeHold(struct holds *holds, RedisModuleString *field, bool is_wr
 static void removeDead(struct holds *holds, RedisModuleString *field) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(field, &length);
-    if (lockkeyCount(holds, field) == 0) {
+    if (holdsCount(holds, field) == 0) {
         leasesRemove(rwholdsLeases(holds), field); /* somebody has taken the hold away by hand */
         return;
     }
@@ -179,7 +180,7 @@ static void prune(struct holds *holds) {
 
 /* Before an owner is asked for: if its own hold is among the dead that are left, it goes now. */
 static void pruneOwn(struct holds *holds, RedisModuleString *owner) {
-    if (holds->has_dead && lockkeyCount(holds, owner) > 0 &&
+    if (holds->has_dead && holdsCount(holds, owner) > 0 &&
         leasesEndOf(rwholdsLeases(holds), owner) <= holds->now_ms) {
         removeDead(holds, owner);
     }
@@ -243,14 +244,14 @@ static void setLease(struct holds *holds, RedisModuleString *field, int64_t end_
             settleEnd(holds);
         }
     } else if (leases->key_end_ms < end_ms) {
-        lockkeySetEnd(holds, end_ms);
+        holdsSetKeyEnd(holds, end_ms);
         leases->key_end_ms = end_ms;
     }
 }
 
 /* Nobody lives but this owner, who goes on as the only one: what the dead have left goes. */
 static void keepOnly(struct holds *holds, RedisModuleString *owner) {
-    int64_t reads = lockkeyCount(holds, owner);
+    int64_t reads = holdsCount(holds, owner);
     int64_t end_ms = leasesEndOf(rwholdsLeases(holds), owner);
     for (size_t dead = holdFields(holds) - (reads > 0); dead > 0; dead--) {
         statsCount(STATS_LEASE_ENDS);
@@ -259,8 +260,8 @@ static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     removeBoth(holds);
     if (reads > 0) {
         beginLock(holds, MODE_READ);
-        lockkeyPut(holds, owner, reads);
-        effectsHold(holds->ctx, holds->name, owner, reads, EFFECTS_SAME_LEASE);
+        holdsPut(holds, owner, reads);
+        effectsCount(holds->ctx, holds->name, owner, reads);
         setLease(holds, owner, end_ms);
     }
 }
@@ -272,7 +273,7 @@ int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode
     }
     bool is_free = holds->shape == HOLDS_FREE;
     RedisModuleString *field = fieldOf(holds, owner, mode);
-    int64_t count = is_free ? 0 : lockkeyCount(holds, field);
+    int64_t count = is_free ? 0 : holdsCount(holds, field);
     if (count == RULES_MAX_HOLDS) {
         RedisModule_FreeString(holds->ctx, field);
         return 0;
@@ -285,9 +286,9 @@ int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode
             setMode(holds, MODE_WRITE);
         }
     }
-    lockkeyPut(holds, field, count + 1);
-    effectsHold(holds->ctx, holds->name, field, count + 1, EFFECTS_SAME_LEASE);
-    int64_t end_ms = leasesKeptEnd(lockkeyEndAfter(holds, lease_ms));
+    holdsPut(holds, field, count + 1);
+    effectsCount(holds->ctx, holds->name, field, count + 1);
+    int64_t end_ms = leasesKeptEnd(holdsEndAfter(holds, lease_ms));
     if (count == 0 || leasesEndOf(rwholdsLeases(holds), field) < end_ms) {
         setLease(holds, field, end_ms);
     }
@@ -301,10 +302,10 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
         return -1;
     }
     RedisModuleString *field = fieldOf(holds, owner, mode);
-    int64_t count = lockkeyCount(holds, field);
+    int64_t count = holdsCount(holds, field);
     if (count > 1) {
-        lockkeyPut(holds, field, count - 1);
-        effectsHold(holds->ctx, holds->name, field, count - 1, EFFECTS_SAME_LEASE);
+        holdsPut(holds, field, count - 1);
+        effectsCount(holds->ctx, holds->name, field, count - 1);
     } else if (count == 1) {
         removeHold(holds, field, mode == MODE_WRITE);
         if (holds->shape == HOLDS_READ_WRITE) {
@@ -320,10 +321,10 @@ int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t leas
     int64_t total = 0;
     for (int mode = MODE_READ; mode <= MODE_WRITE && holds->shape == HOLDS_READ_WRITE; mode++) {
         RedisModuleString *field = fieldOf(holds, owner, (enum lockMode)mode);
-        int64_t count = lockkeyCount(holds, field);
+        int64_t count = holdsCount(holds, field);
         if (count > 0) {
             refreshStale(holds);
-            setLease(holds, field, leasesKeptEnd(lockkeyEndAfter(holds, lease_ms)));
+            setLease(holds, field, leasesKeptEnd(holdsEndAfter(holds, lease_ms)));
             total += count;
         }
         RedisModule_FreeString(holds->ctx, field);
@@ -336,7 +337,7 @@ int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
     int64_t total = 0;
     for (int mode = MODE_READ; mode <= MODE_WRITE && holds->shape == HOLDS_READ_WRITE; mode++) {
         RedisModuleString *field = fieldOf(holds, owner, (enum lockMode)mode);
-        int64_t count = lockkeyCount(holds, field);
+        int64_t count = holdsCount(holds, field);
         if (count > 0) {
             removeHold(holds, field, mode == MODE_WRITE);
             total += count;
@@ -365,7 +366,7 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     struct visitor *visitor = data;
     struct holds *holds = visitor->holds;
     struct holder holder = {.owner = field, .mode = MODE_READ};
-    if (!lockkeyParseCount(value, &holder.count) ||
+    if (!holdsParseCount(value, &holder.count) ||
         leasesEndOf(rwholdsLeases(holds), field) <= holds->now_ms) {
         return;
     }

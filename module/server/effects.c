@@ -54,13 +54,20 @@ static void countChange(RedisModuleCtx *ctx) {
     RedisModule_ReplicateVerbatim(ctx);
 }
 
-void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
-                 int64_t count, int64_t lease_end_ms) {
+void effectsCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+                  int64_t count) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "ssl", name, field, (long long)count);
-        if (lease_end_ms != EFFECTS_SAME_LEASE) {
-            RedisModule_Replicate(ctx, "PEXPIREAT", "sl", name, (long long)lease_end_ms);
-        }
+    } else {
+        countChange(ctx);
+    }
+    RedisModule_SignalModifiedKey(ctx, name);
+}
+
+void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsHold *hold) {
+    if (somebodyListens(ctx)) {
+        RedisModule_Replicate(ctx, "HSET", "ssl", name, hold->field, (long long)hold->count);
+        RedisModule_Replicate(ctx, "PEXPIREAT", "sl", name, (long long)hold->lease_end_ms);
     } else {
         countChange(ctx);
     }
@@ -96,12 +103,11 @@ void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_en
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, int64_t token,
-                  RedisModuleString *owner, int64_t expire_ms) {
+void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsToken *token) {
     if (somebodyListens(ctx)) {
-        RedisModule_Replicate(ctx, "HSET", "sclcs", name, "token", (long long)token, "owner",
-                              owner);
-        RedisModule_Replicate(ctx, "PEXPIREAT", "sl", name, (long long)expire_ms);
+        RedisModule_Replicate(ctx, "HSET", "sclcs", name, "token", (long long)token->token, "owner",
+                              token->owner);
+        RedisModule_Replicate(ctx, "PEXPIREAT", "sl", name, (long long)token->expire_ms);
     } else {
         countChange(ctx);
     }

@@ -14,12 +14,18 @@
 
 #include "redismodule.h"
 
-/* No change of the lease goes with this one. */
-#define EFFECTS_SAME_LEASE (-1)
+/* The hash `name` now has `count` in `field`. */
+void effectsCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+                  int64_t count);
 
-/* The hash `name` now has `count` in `field`, and ends at `lease_end_ms` (unix time). */
-void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
-                 int64_t count, int64_t lease_end_ms);
+struct effectsHold {
+    RedisModuleString *field;
+    int64_t count;
+    int64_t lease_end_ms; /* unix time */
+};
+
+/* Likewise, and it ends when the lease does. */
+void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsHold *hold);
 
 /* The hash `name` now has `mode` in its field `mode`. */
 void effectsMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode);
@@ -30,10 +36,14 @@ void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleS
 /* The key now ends at `lease_end_ms` (unix time); INT64_MAX: never. */
 void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms);
 
-/* The hash `name` now has `token` and `owner` in the fields of these names, and ends at
- * `expire_ms`. */
-void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, int64_t token,
-                  RedisModuleString *owner, int64_t expire_ms);
+struct effectsToken {
+    int64_t token;
+    RedisModuleString *owner;
+    int64_t expire_ms; /* unix time */
+};
+
+/* The hash `name` now has this in its fields `token` and `owner`, and ends at `expire_ms`. */
+void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsToken *token);
 
 /* The sorted set `name` now has `member` at `score`; INT64_MAX stands for +inf. */
 void effectsScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,

@@ -26,25 +26,29 @@
 
 /* ---- the text ---- */
 
-static void append(RedisModuleCtx *ctx, RedisModuleString *text, const char *words) {
-    RedisModule_StringAppendBuffer(ctx, text, words, strlen(words));
+struct text {
+    RedisModuleCtx *ctx;
+    RedisModuleString *string;
+};
+
+static void append(struct text *text, const char *words) {
+    RedisModule_StringAppendBuffer(text->ctx, text->string, words, strlen(words));
 }
 
-static void appendName(RedisModuleCtx *ctx, RedisModuleString *text, const char *bytes,
-                       size_t length) {
+static void appendName(struct text *text, const char *bytes, size_t length) {
     bool is_cut = length > LONGEST_SHOWN;
-    RedisModule_StringAppendBuffer(ctx, text, bytes, is_cut ? LONGEST_SHOWN : length);
+    RedisModule_StringAppendBuffer(text->ctx, text->string, bytes, is_cut ? LONGEST_SHOWN : length);
     if (is_cut) {
-        append(ctx, text, "...");
+        append(text, "...");
     }
 }
 
-static void appendNumber(RedisModuleCtx *ctx, RedisModuleString *text, const char *before,
-                         long long number, const char *after) {
+static void appendNumber(struct text *text, const char *before, long long number,
+                         const char *after) {
     RedisModuleString *digits =
-        RedisModule_CreateStringPrintf(ctx, "%s%lld%s", before, number, after);
-    append(ctx, text, RedisModule_StringPtrLen(digits, NULL));
-    RedisModule_FreeString(ctx, digits);
+        RedisModule_CreateStringPrintf(text->ctx, "%s%lld%s", before, number, after);
+    append(text, RedisModule_StringPtrLen(digits, NULL));
+    RedisModule_FreeString(text->ctx, digits);
 }
 
 /* One wait as the text tells it: `a waits for k held by b`. */
@@ -55,46 +59,45 @@ struct sentence {
     bool behind;
 };
 
-static void appendSentence(RedisModuleCtx *ctx, RedisModuleString *text,
-                           const struct sentence *sentence) {
-    appendName(ctx, text, sentence->owner, sentence->owner_length);
-    append(ctx, text, " waits for ");
-    appendName(ctx, text, sentence->key, sentence->key_length);
+static void appendSentence(struct text *text, const struct sentence *sentence) {
+    appendName(text, sentence->owner, sentence->owner_length);
+    append(text, " waits for ");
+    appendName(text, sentence->key, sentence->key_length);
     if (sentence->db >= 0) {
-        appendNumber(ctx, text, " (db ", sentence->db, ")");
+        appendNumber(text, " (db ", sentence->db, ")");
     }
-    append(ctx, text, sentence->behind ? " behind " : " held by ");
-    appendName(ctx, text, sentence->other, sentence->other_length);
+    append(text, sentence->behind ? " behind " : " held by ");
+    appendName(text, sentence->other, sentence->other_length);
 }
 
-static RedisModuleString *beginText(RedisModuleCtx *ctx) {
+static struct text beginText(RedisModuleCtx *ctx) {
     statsCount(STATS_DEADLOCKS);
-    return RedisModule_CreateString(ctx, "", 0);
+    return (struct text){ctx, RedisModule_CreateString(ctx, "", 0)};
 }
 
-static void appendHeldBy(RedisModuleCtx *ctx, RedisModuleString *text, RedisModuleString *owner,
-                         RedisModuleString *name, RedisModuleString *other) {
+static void appendHeldBy(struct text *text, RedisModuleString *owner, RedisModuleString *name,
+                         RedisModuleString *other) {
     struct sentence sentence = {.db = -1};
     sentence.owner = RedisModule_StringPtrLen(owner, &sentence.owner_length);
     sentence.key = RedisModule_StringPtrLen(name, &sentence.key_length);
     sentence.other = RedisModule_StringPtrLen(other, &sentence.other_length);
-    appendSentence(ctx, text, &sentence);
+    appendSentence(text, &sentence);
 }
 
 RedisModuleString *deadlockOfOne(RedisModuleCtx *ctx, RedisModuleString *name,
                                  RedisModuleString *owner) {
-    RedisModuleString *text = beginText(ctx);
-    appendHeldBy(ctx, text, owner, name, owner);
-    return text;
+    struct text text = beginText(ctx);
+    appendHeldBy(&text, owner, name, owner);
+    return text.string;
 }
 
 RedisModuleString *deadlockOfTwo(RedisModuleCtx *ctx, RedisModuleString *name,
                                  RedisModuleString *one, RedisModuleString *other) {
-    RedisModuleString *text = beginText(ctx);
-    appendHeldBy(ctx, text, one, name, other);
-    append(ctx, text, ", ");
-    appendHeldBy(ctx, text, other, name, one);
-    return text;
+    struct text text = beginText(ctx);
+    appendHeldBy(&text, one, name, other);
+    append(&text, ", ");
+    appendHeldBy(&text, other, name, one);
+    return text.string;
 }
 
 static bool isInOneDb(const struct waitpathCycle *cycle) {
@@ -107,8 +110,7 @@ static bool isInOneDb(const struct waitpathCycle *cycle) {
     return true;
 }
 
-static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
-                       const struct waitpathCycle *cycle, size_t i) {
+static void appendStep(struct text *text, const struct waitpathCycle *cycle, size_t i) {
     const struct waitpathStep *step = &cycle->steps[i];
     const struct waitpathStep *next = &cycle->steps[(i + 1) % cycle->length];
     struct sentence sentence = {.owner = step->owner,
@@ -119,23 +121,23 @@ static void appendStep(RedisModuleCtx *ctx, RedisModuleString *text,
                                 .behind = step->behind};
     sentence.key =
         RedisModule_StringPtrLen(contendedOfQueue(step->queue)->key.name, &sentence.key_length);
-    appendSentence(ctx, text, &sentence);
+    appendSentence(text, &sentence);
 }
 
 static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitpathCycle *cycle) {
-    RedisModuleString *text = beginText(ctx);
+    struct text text = beginText(ctx);
     size_t left_out = cycle->length > MOST_SHOWN ? cycle->length - MOST_SHOWN : 0;
     for (size_t i = 0; i < cycle->length; i++) {
         if (i > 0) {
-            append(ctx, text, ", ");
+            append(&text, ", ");
         }
         if (left_out > 0 && i == MOST_SHOWN / 2) {
-            appendNumber(ctx, text, "... ", (long long)left_out, " more waits ..., ");
+            appendNumber(&text, "... ", (long long)left_out, " more waits ..., ");
             i += left_out;
         }
-        appendStep(ctx, text, cycle, i);
+        appendStep(&text, cycle, i);
     }
-    return text;
+    return text.string;
 }
 
 /* ---- who holds a lock ---- */
@@ -201,7 +203,7 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
     if (!rulesConflict(asking->mode, holds->mode)) {
         return; /* readers, of whom none is in a reader's way */
     }
-    size_t fields = lockkeyFieldCount(holds);
+    size_t fields = holdsFieldCount(holds);
     size_t steps = stepsToAsk(fields), all = steps * blockedCount();
     if (!waitsearchMayTake(asking->search, fields > all ? all : fields)) {
         return;
@@ -229,7 +231,7 @@ static void openLock(struct asking *asking, struct waitqueue *queue, enum lockMo
     const struct lock *lock = contendedOfQueue(queue);
     asking->mode = mode;
     RedisModule_SelectDb(asking->ctx, lock->key.db);
-    holdsOpen(holds, asking->ctx, lock->key.name, asking->now_ms, KEY_TO_READ);
+    holdsOpenToRead(holds, asking->ctx, lock->key.name, asking->now_ms);
 }
 
 static void reachHolders(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
@@ -265,16 +267,15 @@ static RedisModuleString *find(RedisModuleCtx *ctx, const struct waiter *newcome
     }
     struct asking asking = {.ctx = ctx, .now_ms = now_ms};
     const struct waitsearchAsked asked = {reachHolders, isHolder, &asking};
-    struct waitpathCycle *cycle = NULL;
-    size_t steps = MOST_STEPS;
+    struct waitsearchFound found = {.steps = MOST_STEPS};
     enum waitsearchResult result =
-        waitsearchFind(waitersGraph(), &newcomer->request, &asked, &steps, &cycle);
-    statsSearched(steps);
+        waitsearchFind(waitersGraph(), &newcomer->request, &asked, &found);
+    statsSearched(found.steps);
     if (result == WAITSEARCH_GAVE_UP) {
         statsCount(STATS_DEADLOCK_SEARCHES_CUT);
     }
-    RedisModuleString *text = result == WAITSEARCH_CYCLE ? textOf(ctx, cycle) : NULL;
-    memFree(cycle);
+    RedisModuleString *text = result == WAITSEARCH_CYCLE ? textOf(ctx, found.cycle) : NULL;
+    memFree(found.cycle);
     return text;
 }
 

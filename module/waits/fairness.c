@@ -73,7 +73,8 @@ static struct lock *loadPositions(struct fairqueue *fq, RedisModuleString *name,
     }
     lock = contendedFindOrMake(RedisModule_GetSelectedDb(fq->ctx), name);
     struct loading loading = {fq->ctx, lock, {fairqueueRestoredEnd(), now_ms}};
-    fairqueueEach(fq, FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading);
+    const struct fairqueueWalk walk = {FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading};
+    fairqueueEach(fq, &walk);
     return lock;
 }
 
@@ -97,7 +98,9 @@ static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *
     bool extend;
     growTrees(fq, lock);
     int64_t expire_ms = expiryFor(lock, waiter->client.deadline_ms, now_ms, &extend);
-    fairqueuePut(fq, waiter->wants.owner, waiter->ticket, waiter->client.deadline_ms, expire_ms);
+    const struct fairposition position = {waiter->wants.owner, waiter->ticket,
+                                          waiter->client.deadline_ms};
+    fairqueuePut(fq, &position, expire_ms);
     waiter->placed = true;
     if (extend) {
         fairqueueExpireAt(fq, expire_ms);
@@ -187,7 +190,7 @@ bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
         return true;
     }
     struct fairqueue fq;
-    fairqueueOpen(&fq, ctx, lock->key.name, &lock->fair.names, KEY_TO_WRITE);
+    fairqueueOpenToWrite(&fq, ctx, lock->key.name, &lock->fair.names);
     bool written = writeDown(&fq, lock, now_ms);
     fairqueueClose(&fq);
     return written;
@@ -198,7 +201,7 @@ bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
 bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
                   int64_t now_ms) {
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
-    fairqueueOpen(fq, ctx, name, lock ? &lock->fair.names : NULL, KEY_TO_WRITE);
+    fairqueueOpenToWrite(fq, ctx, name, lock ? &lock->fair.names : NULL);
     if (fairqueueIsWrongType(fq)) {
         fairqueueClose(fq);
         return false;

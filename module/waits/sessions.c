@@ -301,7 +301,7 @@ static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t no
     struct holds holds;
     RedisModule_SelectDb(ctx, binding->db);
     (void)failpoint(FAILPOINT_RENEW_BEGUN);
-    enum holdsShape shape = holdsOpen(&holds, ctx, binding->name, now_ms, KEY_TO_WRITE);
+    enum holdsShape shape = holdsOpenToWrite(&holds, ctx, binding->name, now_ms);
     bool holds_it =
         shape == HOLDS_MOVING || holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
     holdsClose(&holds);
@@ -316,7 +316,7 @@ static bool hasToWait(RedisModuleCtx *ctx, const struct binding *binding, int64_
         return false;
     }
     struct holds holds;
-    enum holdsShape shape = holdsOpen(&holds, ctx, binding->name, now_ms, KEY_TO_WRITE);
+    enum holdsShape shape = holdsOpenToWrite(&holds, ctx, binding->name, now_ms);
     holdsClose(&holds);
     return shape == HOLDS_MOVING;
 }

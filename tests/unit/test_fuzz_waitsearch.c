@@ -281,19 +281,18 @@ static void assertSameAnswer(struct detectorWorld *world, const struct detectorW
                              const struct detectorAsk *ask, size_t steps, int way,
                              struct detectorLengths lengths) {
     const struct waitsearchAsked asked = lockAsked(way, NULL);
-    struct waitpathCycle *cycle = NULL;
-    size_t most = steps;
-    switch (waitsearchFind(&world->graph, &newcomer->request, &asked, &steps, &cycle)) {
+    struct waitsearchFound found = {.steps = steps};
+    switch (waitsearchFind(&world->graph, &newcomer->request, &asked, &found)) {
     case WAITSEARCH_GAVE_UP:
-        assert_true(most < DETECTOR_NEVER);
+        assert_true(steps < DETECTOR_NEVER);
         break;
     case WAITSEARCH_NO_CYCLE:
         assert_int_equal(lengths.closed, DETECTOR_NEVER);
         break;
     case WAITSEARCH_CYCLE:
-        assert_true(lengths.any != DETECTOR_NEVER && cycle->length >= lengths.any);
-        assertIsCycle(world, ask, cycle);
-        memFree(cycle);
+        assert_true(lengths.any != DETECTOR_NEVER && found.cycle->length >= lengths.any);
+        assertIsCycle(world, ask, found.cycle);
+        memFree(found.cycle);
         break;
     }
 }

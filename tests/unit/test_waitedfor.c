@@ -17,7 +17,8 @@ static enum waitedforAnswer answerOf(struct world *world) {
     struct wait *newcomer = worldStands(world, "a", MODE_WRITE, 1);
     struct waitedfor asked;
     waitgraphAnnounce(&world->graph, &newcomer->request);
-    waitedforBegin(&asked, &world->graph, &newcomer->request, holds.is_holder, NULL);
+    waitedforBegin(&asked, &world->graph, &newcomer->request,
+                   (struct waitedforHolders){holds.is_holder, NULL});
     while (asked.answer == WAITEDFOR_GOES_ON) {
         waitedforGoOn(&asked);
     }

@@ -280,7 +280,9 @@ static enum waitsearchResult searchFrom(struct chain *chain, const char *owner, 
     struct position position = {0};
     const struct waitsearchAsked asked = lockAsked(way, NULL);
     waitqueueAdd(&chain->locks[0].queue, &position, &newcomer);
-    enum waitsearchResult result = waitsearchFind(&chain->graph, &newcomer, &asked, &steps, cycle);
+    struct waitsearchFound found = {.steps = steps};
+    enum waitsearchResult result = waitsearchFind(&chain->graph, &newcomer, &asked, &found);
+    *cycle = found.cycle;
     waitqueueRemove(&position);
     return result;
 }

@@ -63,7 +63,10 @@ enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_
     }
     waitgraphAnnounce(&world->graph, &newcomer);
     const struct waitsearchAsked asked = lockAsked(way, calls);
-    enum waitsearchResult result = waitsearchFind(&world->graph, &newcomer, &asked, steps, cycle);
+    struct waitsearchFound found = {.steps = *steps};
+    enum waitsearchResult result = waitsearchFind(&world->graph, &newcomer, &asked, &found);
+    *steps = found.steps;
+    *cycle = found.cycle;
     if (old) {
         waitgraphLeave(&world->graph, &newcomer);
         waitqueueTakeOver(&positions[0], old, of_old);
@@ -110,10 +113,9 @@ void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted) {
 void asksAssertAnswerOf(struct world *world, const struct wait *newcomer, const char *wanted) {
     for (int way = 0; way < LOCKS_WAYS; way++) {
         const struct waitsearchAsked asked = lockAsked(way, NULL);
-        struct waitpathCycle *cycle = NULL;
-        size_t steps = ASKS_NO_BOUND;
-        waitsearchFind(&world->graph, &newcomer->request, &asked, &steps, &cycle);
-        assertTells(world, cycle, wanted);
+        struct waitsearchFound found = {.steps = ASKS_NO_BOUND};
+        waitsearchFind(&world->graph, &newcomer->request, &asked, &found);
+        assertTells(world, found.cycle, wanted);
     }
 }
 
