@@ -1,4 +1,15 @@
-/* See blocked.h. */
+/* A blocked client, whatever it waits for: blocking it, its deadline, its going away, its answer.
+ *
+ *   blockedBegin         blocks the client of the running command
+ *   blockedSetDeadline   when its wait is to end by itself
+ *   blockedAnswer…       ends the block: the client is told, before the server sleeps
+ *   blockedEnd           ends the block of one that is gone, or has been told by the server
+ *
+ * To add a kind of waiter: embed the struct, write the three functions, call blockedBegin; see
+ * waiters.c. To add a kind of answer: a row of enum answerKind, a case in onReply, a function here.
+ *
+ * Contracts are in blocked.h.
+ */
 #include "blocking/blocked.h"
 
 #include "core/list.h"

@@ -1,10 +1,5 @@
 /* A blocked client, whatever it waits for: blocking it, its deadline, its going away, its answer.
  *
- *   blockedBegin         blocks the client of the running command
- *   blockedSetDeadline   when its wait is to end by itself
- *   blockedAnswer…       ends the block: the client is told, before the server sleeps
- *   blockedEnd           ends the block of one that is gone, or has been told by the server
- *
  * A waiter of any kind embeds `struct blocked`, and says in a `struct blockedKind` what is to happen
  * when the deadline comes, the connection closes, or CLIENT UNBLOCK ends the wait. It may outlive its
  * client: then it has a deadline only.
@@ -12,9 +7,6 @@
  * An answer is made when the wait ends and travels as the private data of the unblocking: the server
  * prints it through a callback of this file, and then frees it. A client that died in between is
  * never told; whoever made the answer hears of it.
- *
- * To add a kind of waiter: embed the struct, write the three functions, call blockedBegin; see
- * waiters.c. To add a kind of answer: a row of enum answerKind, a case in onReply, a function here.
  */
 #ifndef LOCK_BLOCKED_H
 #define LOCK_BLOCKED_H

@@ -1,4 +1,16 @@
-/* See drain.h. */
+/* The drain: the one place outside a client's command where the module writes.
+ *
+ *   drainSetAlarm     a note has been taken: run the drain soon
+ *   drainRunSoon      the same, for who is a timer's callback already
+ *   drainWakeLoop     for other timers that are made when the server is about to sleep
+ *   drainRetry        the server refuses writes for now: run the drain again in a while
+ *   drainIsQuiet      whether the module can be unloaded
+ *
+ * To add a kind of work: write its two functions in the file that owns the notes, and give it a row
+ * in the table of module.c.
+ *
+ * Contracts are in drain.h.
+ */
 #include "blocking/drain.h"
 
 #include "server/failpoint.h"

@@ -3,15 +3,6 @@
  * Callbacks only take notes, and set the alarm. Its timer runs the drain, which does the jobs in
  * the order of a table that module.c gives it. A timer, because only there is a write allowed, and
  * replicated as a whole (docs/design.md, "The two truths").
- *
- *   drainSetAlarm     a note has been taken: run the drain soon
- *   drainRunSoon      the same, for who is a timer's callback already
- *   drainWakeLoop     for other timers that are made when the server is about to sleep
- *   drainRetry        the server refuses writes for now: run the drain again in a while
- *   drainIsQuiet      whether the module can be unloaded
- *
- * To add a kind of work: write its two functions in the file that owns the notes, and give it a row
- * in the table of module.c.
  */
 #ifndef LOCK_DRAIN_H
 #define LOCK_DRAIN_H

@@ -1,4 +1,20 @@
-/* See waitedkey.h. One map for each database number, in an array that exists while anybody waits. */
+/* The keys that somebody waits for: what has been noted of each, and the due list that the drain works
+ * off.
+ *
+ *   waitedkeyFind, waitedkeyFindOrMake     the entry of a key in a table
+ *   waitedkeyNote, waitedkeyMarkDue        something happened to it: the drain is to look
+ *   waitedkeyWatch                         the drain is to look at a time
+ *   waitedkeyUse, waitedkeyEndUse          a walk over those who wait is under way
+ *   waitedkeyDropIfIdle                    nobody waits any more
+ *   waitedkeyNoteKey, waitedkeyNoteAll     what events.c has heard
+ *   waitedkeyWorkDue, waitedkeyForgetDue   the drain's job
+ *
+ * Each kind of thing to wait for has a table of its own (the locks: contended.c), whose entries begin
+ * with a struct waitedkey; a table has one map for each database number. To add a kind: define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at load,
+ * and every event, timer and slot's move reaches it.
+ *
+ * Contracts are in waitedkey.h.
+ */
 #include "blocking/waitedkey.h"
 
 #include <string.h>

@@ -1,18 +1,5 @@
 /* The keys that somebody waits for: what has been noted of each, and the due list that the drain works
- * off.
- *
- *   waitedkeyFind, waitedkeyFindOrMake     the entry of a key in a table
- *   waitedkeyNote, waitedkeyMarkDue        something happened to it: the drain is to look
- *   waitedkeyWatch                         the drain is to look at a time
- *   waitedkeyUse, waitedkeyEndUse          a walk over those who wait is under way
- *   waitedkeyDropIfIdle                    nobody waits any more
- *   waitedkeyNoteKey, waitedkeyNoteAll     what events.c has heard
- *   waitedkeyWorkDue, waitedkeyForgetDue   the drain's job
- *
- * An entry exists only while somebody waits: no waiters, no memory. Each kind of thing to wait for has
- * a table of its own (the locks: contended.c), whose entries begin with a struct waitedkey. To add
- * one: define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at load,
- * and every event, timer and slot's move reaches it.
+ * off. An entry exists only while somebody waits: no waiters, no memory.
  */
 #ifndef LOCK_WAITEDKEY_H
 #define LOCK_WAITEDKEY_H

@@ -1,4 +1,13 @@
-/* See acquire.h. Rule numbers are those of docs/design.md. */
+/* Acquiring locks, at once or after a wait. What comes after the wait is the grant pass: pass.h.
+ *
+ *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE
+ *   acquireLocks    LOCK.MACQUIRE
+ *
+ * To add a reason to refuse: prepare, or acquireIn, whose switch is over all verdicts of rules.h. Rule
+ * numbers are those of docs/design.md.
+ *
+ * Contracts are in acquire.h.
+ */
 #include "grant/acquire.h"
 
 #include <stdbool.h>

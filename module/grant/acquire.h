@@ -1,11 +1,7 @@
 /* Acquiring locks, at once or after a wait. What comes after the wait is the grant pass: pass.h.
  *
- *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE
- *   acquireLocks    LOCK.MACQUIRE
- *
- * Both work in the selected database of `ctx`. Every result but RESULT_DONE and RESULT_WAITING leaves
- * everything as it was. To add a reason to refuse: prepare, or acquireIn, whose switch is over all
- * verdicts of rules.h.
+ * Both functions work in the selected database of `ctx`. Every result but RESULT_DONE and
+ * RESULT_WAITING leaves everything as it was.
  */
 #ifndef LOCK_ACQUIRE_H
 #define LOCK_ACQUIRE_H

@@ -1,4 +1,12 @@
-/* See multikey.h. */
+/* Multi-key locks: several locks for one owner, all or none; opened, judged and taken together.
+ *
+ *   multikeyDistinct                           the names
+ *   multikeyNew, multikeyOpen, multikeyClose   the handles
+ *   multikeyJudge, multikeyTake                for LOCK.MACQUIRE: acquire.c
+ *   multikeyGrant                              for the grant pass: pass.c
+ *
+ * Contracts are in multikey.h.
+ */
 #include "grant/multikey.h"
 
 #include "core/hashmap.h"

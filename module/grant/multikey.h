@@ -1,10 +1,5 @@
 /* Multi-key locks: several locks for one owner, all or none; opened, judged and taken together.
  *
- *   multikeyDistinct                           the names
- *   multikeyNew, multikeyOpen, multikeyClose   the handles
- *   multikeyJudge, multikeyTake                for LOCK.MACQUIRE: acquire.c
- *   multikeyGrant                              for the grant pass: pass.c
- *
  * A request for several keys is exclusive in each. It fits when every lock fits by rule 1 and
  * nobody stands in its way there by rule 3; a lock that its owner holds already fits always (rule
  * 2).

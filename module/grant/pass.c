@@ -1,4 +1,15 @@
-/* See pass.h. Rule numbers are those of docs/design.md. */
+/* The grant pass (rule 4 of docs/design.md): letting in those waiters of a lock that fit now. There
+ * is one, for every cause: a second way to hand a lock off is a bug.
+ *
+ *   passHandOff      a command has just freed the lock
+ *   passAfterTake    an owner has just taken it past the queue
+ *   passRun          something outside may have changed it
+ *   pass_work        the drain's way to the last one
+ *
+ * To let another kind of waiter in: grantIfFits. Rule numbers are those of docs/design.md.
+ *
+ * Contracts are in pass.h.
+ */
 #include "grant/pass.h"
 
 #include <stdbool.h>

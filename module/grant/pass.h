@@ -1,12 +1,7 @@
 /* The grant pass (rule 4 of docs/design.md): letting in those waiters of a lock that fit now. There
  * is one, for every cause: a second way to hand a lock off is a bug.
  *
- *   passHandOff      a command has just freed the lock
- *   passAfterTake    an owner has just taken it past the queue
- *   passRun          something outside may have changed it
- *   pass_work        the drain's way to the last one
- *
- * Works in the selected database of the handle's context. To let another kind of waiter in: grantIfFits.
+ * Works in the selected database of the handle's context.
  */
 #ifndef LOCK_PASS_H
 #define LOCK_PASS_H

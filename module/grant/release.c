@@ -1,4 +1,14 @@
-/* See release.h. */
+/* How holds end before their lease does: by their owner, by force, with a client that died before it was
+ * told, with a connection. Each time the lock is handed off.
+ *
+ *   releaseLock      LOCK.RELEASE
+ *   releaseLocks     LOCK.MRELEASE
+ *   releaseForce     LOCK.FORCE
+ *   releaseLost      the drain's job: clients that died between grant and reply (rule 5)
+ *   releaseSession   a connection has closed: sessions.c
+ *
+ * Contracts are in release.h.
+ */
 #include "grant/release.h"
 
 #include <stdbool.h>

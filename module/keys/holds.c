@@ -1,4 +1,16 @@
-/* See holds.h. */
+/* Who holds a lock: its key, opened.
+ *
+ *   holdsOpenToWrite, holdsOpenToRead, holdsClose      the handle
+ *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd  who holds it, and how long
+ *   holdsTake, holdsRelease, holdsRenew                what owners do
+ *   holdsDrop, holdsForce                              what is done to them
+ *   holdsCount and what follows                        the key itself: for rwholds.c
+ *
+ * This file does the plain lock itself, and leaves read-write locks to rwholds.c. To add a kind of lock:
+ * a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
+ *
+ * Contracts are in holds.h.
+ */
 #include "keys/holds.h"
 
 #include <string.h>

@@ -7,15 +7,6 @@
  * The key is the truth about holds; nothing of it is kept in memory. A handle is opened, used and
  * closed within one command or one step of the drain, in one database, with one time: on Redis 7.0
  * a key can expire between two looks at it. Each write here also announces itself (effects.h).
- *
- *   holdsOpenToWrite, holdsOpenToRead, holdsClose      the handle
- *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd  who holds it, and how long
- *   holdsTake, holdsRelease, holdsRenew                what owners do
- *   holdsDrop, holdsForce                              what is done to them
- *   holdsCount and what follows                        the key itself: for rwholds.c
- *
- * This file does the plain lock itself, and leaves read-write locks to rwholds.c. To add a kind of lock:
- * a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
  */
 #ifndef LOCK_HOLDS_H
 #define LOCK_HOLDS_H

@@ -1,4 +1,15 @@
-/* See reply.h. */
+/* Every reply and every error text of the module, and how a command ends. No other file knows RESP or a
+ * text for the user.
+ *
+ *   replyOutcome                  the reply to how a command on locks has ended
+ *   replyInteger, replyNull, …    single replies
+ *   replyMap, replyField…, …      the maps and lists of LOCK.INFO
+ *
+ * To add an error: a row of enum replyError and its text in reply.c; if a command on locks can end
+ * with it, also a row of enum result, which the compiler then wants in replyOutcome.
+ *
+ * Contracts are in reply.h.
+ */
 #include "server/reply.h"
 
 #include <stddef.h>

@@ -1,9 +1,16 @@
-/* See sessions.h.
+/* Sessions: holds that live as long as a connection.
+ *
+ *   sessionsBind, sessionsUnbind    an owner's holds are bound to a connection, or live by their leases
+ *   sessionsClientGone              the connection has closed: events.c
+ *   sessionsClientOf                for LOCK.INFO
+ *   sessionsForgetAll, sessionsSwapped   what happens to all of them
  *
  * All leases are renewed after the same time, so the line of those that live is in the order in
  * which they are due: who has just been renewed goes to the end. Likewise the line of those whose
  * connection has closed. Where the time was made shorter meanwhile, the order is mended: see
  * joinAlive and positionAmongClosed.
+ *
+ * Contracts are in sessions.h.
  */
 #include "waits/sessions.h"
 

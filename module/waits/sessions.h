@@ -1,10 +1,5 @@
 /* Sessions: holds that live as long as a connection.
  *
- *   sessionsBind, sessionsUnbind    an owner's holds are bound to a connection, or live by their leases
- *   sessionsClientGone              the connection has closed: events.c
- *   sessionsClientOf                for LOCK.INFO
- *   sessionsForgetAll, sessionsSwapped   what happens to all of them
- *
  * A *binding* is the note that an owner's holds on a lock are bound to a connection. As long as it lives
  * a timer of this file renews their lease, lock.default-lease, three times in its life; when it has
  * closed they have lock.session-grace, in which the owner may bind them to another connection, and

@@ -1,4 +1,18 @@
-/* See waiters.h. */
+/* Who waits for locks: how a request begins to wait, and what ends the wait.
+ *
+ *   waitersBegin     the client is blocked, and stands in the queue of each key; then one of
+ *   waitersGrant     the lock is the owner's
+ *   waitersEnd…      timed out, cancelled, refused, a deadlock, sent to another node
+ *   a callback       the deadline, the connection that closes, CLIENT UNBLOCK: see blocked.h
+ *
+ *   waitersOfPosition, waitersFirstNewcomer, waitersGraph     to look at who waits
+ *   waitersRestore                                            positions of an earlier life
+ *   waitersNextUnwritten and what follows                     for fairness.c
+ *
+ * To add a way for a wait to end: a row of enum waitersEnding and its answer in waitersEnd.
+ *
+ * Contracts are in waiters.h.
+ */
 #include "waits/waiters.h"
 
 #include "blocking/drain.h"

@@ -1,14 +1,5 @@
 /* Who waits for locks: how a request begins to wait, and what ends the wait.
  *
- *   waitersBegin     the client is blocked, and stands in the queue of each key; then one of
- *   waitersGrant     the lock is the owner's
- *   waitersEnd…      timed out, cancelled, refused, a deadlock, sent to another node
- *   a callback       the deadline, the connection that closes, CLIENT UNBLOCK: see blocked.h
- *
- *   waitersOfPosition, waitersFirstNewcomer, waitersGraph     to look at who waits
- *   waitersRestore                                            positions of an earlier life
- *   waitersNextUnwritten and what follows                     for fairness.c
- *
  * A waiter that has ended is out of every queue at once, and its client is answered before the
  * server sleeps. A hold whose client dies before that is released by the drain: see inflight.h.
  *
@@ -16,8 +7,6 @@
  * and keeps its position for a while. And since its position is written down in keys, which this file
  * never touches, a fair waiter whose position changes is noted in its lock's `fair.unwritten`, for
  * fairness.c.
- *
- * To add a way for a wait to end: a row of enum waitersEnding and its answer in waitersEnd.
  */
 #ifndef LOCK_WAITERS_H
 #define LOCK_WAITERS_H
