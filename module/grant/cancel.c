@@ -40,7 +40,7 @@ static void endAll(RedisModuleCtx *ctx, struct position *first) {
     }
 }
 
-/* Ends the use of the lock, and hands it on if it has become due. In a cluster another lock than the
+/* Ends the use of the lock, and hands it off if it has become due. In a cluster another lock than the
  * command's may have gone ahead to another node, or be taken there: then the drain sends its waiters
  * on. */
 static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
@@ -54,7 +54,7 @@ static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     }
 }
 
-/* Ends the owner's waits, `first` and those behind it, and hands on what they kept from others. */
+/* Ends the owner's waits, `first` and those behind it, and hands off what they kept from others. */
 static void cancel(RedisModuleCtx *ctx, struct position *first, int64_t now_ms) {
     size_t room = 0;
     for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {

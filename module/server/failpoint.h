@@ -21,7 +21,7 @@ enum failpoint {
     FAILPOINT_TAKE_BEGUN,       /* a lock is about to be taken: nothing is written */
     FAILPOINT_TAKE_WRITTEN,     /* its key says so; binding and fencing token do not */
     FAILPOINT_RELEASE_BEGUN,    /* a hold is about to be released */
-    FAILPOINT_RELEASE_DONE,     /* it has been; the lock has not been handed on */
+    FAILPOINT_RELEASE_DONE,     /* it has been; the lock has not been handed off */
     FAILPOINT_RENEW_BEGUN,      /* a bound hold is about to be renewed */
     FAILPOINT_RENEW_DONE,       /* it has been, and others of the same turn have not */
     FAILPOINT_EFFECT,           /* a key is changed; replicas and the AOF have not been told */
