@@ -22,8 +22,10 @@ CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/server/f
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
 CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
 BENCH        = build/bench/lockbench
+BENCH_SOURCES = $(wildcard bench/*.c bench/*/*.c)
+BENCH_OBJECTS = $(BENCH_SOURCES:bench/%.c=build/bench/%.o)
 # Not redismodule.h, which is a list: one item a line, however long.
-C_FILES      = $(wildcard module/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch])
+C_FILES      = $(wildcard module/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch])
 PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # Where tools/setup and tools/servers put servers of our own.
@@ -53,6 +55,8 @@ build/checked/%.o: module/%.c build/checked/flags
 build/obj/flags build/checked/flags build/unit/flags build/bench/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' > $@
+
+build/bench/flags: SOURCES = $(BENCH_SOURCES)
 
 run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
 	@tools/setup run
@@ -112,7 +116,7 @@ tidy: ## run clang-tidy
 	@tools/setup lint
 	@# One process for each file: in one for all, the analyzer mixes up the files' va_lists.
 	@printf '%s\n' $(filter %.c,$(C_FILES)) | \
-	    xargs -P $(TEST_JOBS) -I FILE clang-tidy --quiet FILE -- -std=c11 -I. -Imodule -Itests/unit
+	    xargs -P $(TEST_JOBS) -I FILE clang-tidy --quiet FILE -- -std=c11 -I. -Imodule -Itests/unit -Ibench
 
 cppcheck: ## run cppcheck
 	@tools/setup lint
@@ -131,9 +135,18 @@ header-check: ## compare redismodule.h with the official header of Redis 7.0
 bench: lock.so $(BENCH) ## measure what the module costs (BENCH_ARGS=, SERVER=redis-server)
 	MODULE=$(CURDIR)/lock.so $(BENCH) $(BENCH_ARGS)
 
-$(BENCH): $(wildcard bench/*.[ch]) build/bench/flags
+$(BENCH): $(BENCH_OBJECTS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(BENCH_OBJECTS) -lhiredis -lm
+
+build/bench/%.o: bench/%.c build/bench/flags | build/bench/ready
+	@mkdir -p $(@D)
+	$(COMPILE) -Ibench -c -o $@ $<
+
+# Once, before anything is compiled.
+build/bench/ready:
 	@tools/setup bench
-	$(COMPILE) -o $@ $(filter %.c,$^) -lhiredis -lm
+	@mkdir -p $(@D)
+	@touch $@
 
 clean: ## remove what was built
 	rm -rf lock.so build/obj build/checked build/unit build/bench build/run build/tests
@@ -145,4 +158,4 @@ distclean: clean ## remove everything that is not in the repository, the Python 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
--include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH:=.d)
+-include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH_OBJECTS:.o=.d)

@@ -1,7 +1,7 @@
 /* lockbench: what the module costs, each figure against something that the reader knows.
  *
- * To add a measurement: a file measure_<name>.c with one function, its prototype in bench.h, a row
- * below. */
+ * To add a measurement: a file measure/<name>.c with one function, its prototype in
+ * measure/measure.h, a row below. */
 
 #define _GNU_SOURCE
 
@@ -12,13 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
-#include "callgrind.h"
-#include "place.h"
-#include "probe.h"
-#include "server.h"
-#include "table.h"
-#include "workspace.h"
+#include "base/base.h"
+#include "base/table.h"
+#include "machine/affinity.h"
+#include "machine/callgrind.h"
+#include "machine/probe.h"
+#include "machine/server.h"
+#include "machine/workspace.h"
+#include "measure/measure.h"
 
 enum {
     MAX_FILES = 40000,
@@ -33,8 +34,8 @@ static const Measurement measurements[] = {
     {"handoff", "from one holder to the next, by how many wait", handoffMeasure},
     {"fair", "the same in a fair queue, and leaving it", fairMeasure},
     {"rw", "readers: a pair, and each step by how many read", rwMeasure},
-    {"deadlock", "looking for circles, by how long a chain of waits is", deadlockMeasure},
-    {"several", "eight locks at once against one by one", severalMeasure},
+    {"deadlock", "looking for cycles, by how long a chain of waits is", deadlockMeasure},
+    {"multikey", "a multi-key lock of eight keys against eight locks", multikeyMeasure},
     {"memory", "what a held lock takes", memoryMeasure},
     {"idle", "what other commands pay for a module that is loaded and idle", idleMeasure},
     {"wake", "how soon a waiter has the lock, while other keys expire", wakeMeasure},
@@ -153,7 +154,7 @@ int main(int argc, char **argv) {
     findFiles(&options);
     workspaceSupervise();
     options.files = serverRaiseLimit(MAX_FILES);
-    placeTogether();
+    affinityTogether();
     options.callgrind = callgrindAvailable();
     for (int i = first; i < argc; i++) {
         find(argv[i])->run(&options);

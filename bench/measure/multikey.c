@@ -1,0 +1,45 @@
+/* A multi-key lock: LOCK.MACQUIRE of eight keys and its release against eight LOCK.ACQUIREs sent at
+ * once and their releases. */
+
+#include "base/table.h"
+#include "load/comparison.h"
+#include "load/requests.h"
+#include "measure/measure.h"
+
+#define EIGHT "8 {key}a {key}b {key}c {key}d {key}e {key}f {key}g {key}h {owner}"
+#define EACH(step) \
+    step("a"), step("b"), step("c"), step("d"), step("e"), step("f"), step("g"), step("h")
+#define ACQUIRE(letter) \
+    { "LOCK.ACQUIRE {key}" letter " {owner} PX 30000", "1" }
+#define RELEASE(letter) \
+    { "LOCK.RELEASE {key}" letter " {owner}", "0" }
+
+static const Requests together = {
+    .steps = (const Step[]){{"LOCK.MACQUIRE " EIGHT " PX 30000", "8"},
+                            {"LOCK.MRELEASE " EIGHT, "8"},
+                            STEPS_END},
+    .depth = 1,
+};
+static const Requests singly = {
+    .steps = (const Step[]){EACH(ACQUIRE), EACH(RELEASE), STEPS_END},
+    .depth = 8,
+};
+
+static const Load macquire = {"MACQUIRE", {.module = true}, &requestsKind, &together};
+static const Load acquires = {"8 ACQUIRE", {.module = true}, &requestsKind, &singly};
+
+void multikeyMeasure(const Options *options) {
+    static const Comparison counted = {
+        .loads = {&macquire, &acquires},
+        .pairings = {{"instructions: MACQUIRE of 8 / 8 ACQUIREs at once", 0, 1, 0}},
+        .times = 2000,
+    };
+    static const Comparison timed = {
+        .loads = {&macquire, &acquires},
+        .pairings = {{"CPU: MACQUIRE of 8 / 8 ACQUIREs at once", 0, 1, 0.8}},
+        .times = 1500,
+    };
+    tableHead("multikey", "eight keys acquired and released, by one request or by eight");
+    compareInstructions(&counted, options);
+    compareCpu(&timed, options);
+}
