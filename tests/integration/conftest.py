@@ -16,6 +16,9 @@ from harness.reset import Baseline
 from harness.standstill import TRIES, Excuse
 from harness.waiting import set_scale
 
+# What the tests share explains itself as they do.
+pytest.register_assert_rewrite("model")
+
 TOP = Path(__file__).resolve().parents[2]
 BUILD = TOP / "build"
 RUNS = BUILD / "tests"

@@ -6,8 +6,10 @@ import struct
 import pytest
 
 from harness import scaled, scaled_ms, wait_for
-from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED
-from harness.schedule import answered, as_map, error, granted, run_schedule, schedules
+from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, error, granted
+from harness.schedule import run_schedule, schedules
+from model.gone_scene import KILL, RELEASE, Turn, can_unblock, connections, kills, memory
+from model.gone_scene import memory_after_as_many_idle_connections
 
 A_HOLDS = ("a", "LOCK.ACQUIRE k oa", 1)
 B_WAITS = ("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS)
@@ -23,10 +25,6 @@ def waiting(server, key="k", db=0):
 def knows_of(number):
     """The step that waits until the module knows of so many waiters."""
     return (lambda s: wait_for(lambda: waiting(s.server) == number, what=f"{number} waiters"),)
-
-
-def kills(*names):
-    return (lambda s: [s.server.control.client_kill_filter(_id=s.actor(name).client_id) for name in names],)
 
 
 GONE = dict(
@@ -86,10 +84,6 @@ def test_client_evicted_for_its_memory_is_passed_over(server, actor):
 # ---- CLIENT UNBLOCK ----
 
 
-def can_unblock(server):
-    return server.is_valkey or server.version >= (7, 4)
-
-
 @pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["plain", "timeout", "error"])
 def test_client_unblock(server, resp, how):
     """0 on servers older than 7.4, where the module API cannot serve it; there nothing happens."""
@@ -115,29 +109,6 @@ def test_client_unblock(server, resp, how):
 # ---- the waiter goes in the very turn of the event loop in which it is granted ----
 
 
-class Turn:
-    """oa holds k, ob and oc wait; one write of several commands grants to ob and ends its wait."""
-
-    def __init__(self, server):
-        self.server = server
-        self.a, self.b, self.c = (server.actor(name) for name in "abc")
-        self.writer = server.raw_connection()
-        assert self.a.call("LOCK.ACQUIRE", "k", "oa") == 1
-        for waiter, owner in ((self.b, "ob"), (self.c, "oc")):
-            waiter.send("LOCK.ACQUIRE", "k", owner, "PX", 600_000, "BLOCK", 0)
-            waiter.wait_blocked()
-
-    def say_at_once(self, *lines):
-        ids = {"b": self.b.client_id, "c": self.c.client_id}
-        self.writer.sendall("".join(line.format(**ids) + "\r\n" for line in lines).encode())
-
-    def c_holds_at_once(self):
-        assert self.c.reply() == 1
-        assert self.server.control.hgetall("k") == {"oc": "1"}
-        assert self.server.info("lock")["lock_waiters"] == 0
-
-
-KILL, RELEASE = "CLIENT KILL ID {b}", "LOCK.RELEASE k oa"
 SAME_TURN = dict(
     release_and_kill=[RELEASE, KILL],
     force_and_kill=["LOCK.FORCE k", KILL],
@@ -412,24 +383,6 @@ class Crowd:
             assert control.execute_command("LOCK.RELEASE", f"k{key}", "holder") == 0
             assert control.execute_command("LOCK.INFO", f"k{key}") is None
         wait_for(lambda: connections(self.server) == 1, 30, "clients to be freed")
-
-
-def connections(server):
-    return server.info("clients")["connected_clients"]
-
-
-def memory(server):
-    return server.info("memory")["used_memory"]
-
-
-def memory_after_as_many_idle_connections(server, size):
-    """With the tables that the server keeps at the size that they had."""
-    sockets = [server.raw_connection() for _ in range(size)]
-    wait_for(lambda: connections(server) == size + 1, 30)
-    for sock in sockets:
-        sock.close()
-    wait_for(lambda: connections(server) == 1, 30)
-    return memory(server)
 
 
 @pytest.mark.parametrize("size, keys", [(5000, 1), (500, 500)], ids=["5000_on_one_lock", "500_on_500_locks"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import test_bad_input as bad
+from model import bad_arguments as bad
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}

@@ -4,9 +4,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from harness.server import ServerDied
-from model.waiting_scene import say
-from model.waiting_scene import wait_as  # noqa: F401
-from test_acquire import HOUR, lease
+from model.lock_scene import HOUR, lease
+from model.waiting_scene import say, wait_as  # noqa: F401
 
 CONFIGS = {"lock.default-lease": "30000", "lock.fair-reserve": "5000"}
 CONFIGS |= {"lock.token-retention": "86400000", "lock.session-grace": "1000"}

@@ -4,23 +4,12 @@ import pytest
 
 from harness import fewer, wait_for
 from harness.schedule import as_map
+from model.deadlock_scene import counters, pipelined
 
 pytestmark = pytest.mark.usefixtures("no_lease_ends")
 
 # The bound of the search: so many holders, ties and places are looked at, or waiters asked whether they hold a lock.
 MOST_STEPS = 20_000
-
-
-def counters(server):
-    info = server.info("lock")
-    return info["lock_deadlocks_refused"], info["lock_deadlock_searches_cut"]
-
-
-def pipelined(server, commands):
-    pipeline = server.control.pipeline(transaction=False)
-    for words in commands:
-        pipeline.execute_command(*words)
-    return pipeline.execute()
 
 
 class Chain:

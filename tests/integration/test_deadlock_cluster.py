@@ -1,17 +1,16 @@
 """In a cluster a wait that closes a circle is refused as anywhere, whatever the slots of its keys.
 
-The schedules are those of test_deadlock.py and test_deadlock_newcomers.py. The keys k, l, m and n are of four slots.
+The schedules are those of model/cycle_schedules.py. The keys k, l, m and n are of four slots.
 """
 
 import pytest
 
 from harness import scaled_ms, wait_for
 from harness.schedule import granted, run_schedule, schedules
-from test_cluster import Node
-from test_deadlock import CIRCLES, holds, releases, says, waits
-from test_deadlock_bound import counters
-from test_deadlock_newcomers import HERE, NO_CIRCLE, SAME_TURN, hears, together
-from test_philosophers import Greedy, dinner
+from model.cluster_scene import Node
+from model.cycle_schedules import CIRCLES, HERE, NO_CIRCLE, SAME_TURN, hears, together
+from model.deadlock_scene import counters, holds, releases, says, waits
+from model.philosophers import Greedy, dinner
 
 
 def one_node(make_server):

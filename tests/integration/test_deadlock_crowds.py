@@ -1,6 +1,6 @@
 """A crowd neither hides a circle nor makes a wait dear: what leads nowhere is not looked at.
 
-Words and helpers are those of test_deadlock.py. How much a search looks at is counted in steps, by INFO.
+Words and helpers are those of model/deadlock_scene.py. How much a search looks at is counted in steps, by INFO.
 """
 
 import time
@@ -10,8 +10,7 @@ import pytest
 from harness import code_of, fewer, wait_for
 from harness.schedule import STILL_BLOCKED, run_schedule
 from harness.yardstick import Yardstick
-from test_deadlock import TWO, detection, holds, refused, says, waits
-from test_deadlock_bound import counters, pipelined
+from model.deadlock_scene import TWO, counters, detection, holds, pipelined, refused, says, waits
 
 pytestmark = pytest.mark.usefixtures("no_lease_ends")
 

@@ -1,15 +1,15 @@
 """Where there is no circle there is no DEADLOCK; and a refusal leaves everything as it was.
 
 Also: detection switched off, requests that do not wait, the counters, and how far the search goes. Words and
-helpers are those of test_deadlock.py.
+helpers are those of model/deadlock_scene.py.
 """
 
 import pytest
 
 from harness import code_of, fewer, scaled_ms, wait_for, wait_for_sync
-from harness.schedule import BLOCKS, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, granted, has
-from harness.schedule import run_schedule, schedules
-from test_deadlock import MODES, SEARCHED, TWO, detection, holds, refused, releases, waits, words
+from harness.schedule import BLOCKS, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, granted, has, run_schedule
+from harness.schedule import schedules
+from model.deadlock_scene import MODES, SEARCHED, TWO, detection, holds, refused, releases, waits, words
 
 A_WAITS_FOR_B = [holds("a", "k"), holds("b", "l"), waits("a", "l")]
 B_WAITS_TOO = [waits("b", "k"), ("b", STILL_BLOCKED)]
@@ -363,8 +363,6 @@ def test_detection_off_keeps_the_refusals_of_one_lock(server, resp):
     circle = "b waits for k held by a, a waits for k held by b"
     upgrades = [detection("no"), holds("a", "k", "RWREAD"), holds("b", "k", "RWREAD"), waits("a", "k", "RWWRITE")]
     run_schedule(server, [*upgrades, refused("b", "k", circle, "RWWRITE")], resp)
-
-
 
 
 def test_circle_that_the_end_of_a_wait_closes_is_found_when_its_owner_asks_again(server, resp):

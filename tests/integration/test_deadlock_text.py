@@ -3,7 +3,7 @@
 import pytest
 
 from harness import wait_for
-from test_deadlock import says
+from model.deadlock_scene import says
 
 
 def circle_of(server, names, keys):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from harness import scaled, scaled_ms, wait_for
+from model.waiting_scene import assert_handed_on
 
 LONG = 600_000
 SHORT = scaled_ms(100)
@@ -179,16 +180,6 @@ def test_lock_that_goes_as_the_server_is_about_to_sleep_is_handed_on_at_once(mak
         assert [deletes.reply(), deletes.reply()] == [["list", "x"], 1]
         assert waiter.call("LOCK.RELEASE", "k", "o") == 0
     assert min(took) < scaled(0.3), took
-
-
-def assert_handed_on(server, actor):
-    """The drain hands a lock on: it has worked through all that was due before."""
-    assert server.control.execute_command("LOCK.ACQUIRE", "last", "o") == 1
-    waiter = actor()
-    waiter.send("LOCK.ACQUIRE", "last", "p", "BLOCK", 0)
-    waiter.wait_blocked()
-    server.control.delete("last")
-    assert waiter.reply() == 1
 
 
 @pytest.mark.parametrize("field", [":write", "", "mode:write"])

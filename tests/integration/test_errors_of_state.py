@@ -1,13 +1,13 @@
 """Where writes may not happen the commands fail as any write does, and change nothing.
 
-What each command is comes from the table in test_multi_lua.py.
+What each command is comes from the table in model/mutations.py.
 """
 
 import pytest
 
 from harness import code_of, wait_for, wait_for_sync
-from test_acquire import HOUR
-from test_multi_lua import MUTATIONS, TAKE, WAIT, WAIT_FAIRLY, WAIT_FOR_BOTH, each_mutation
+from model.lock_scene import HOUR
+from model.mutations import MUTATIONS, TAKE, WAIT, WAIT_FAIRLY, WAIT_FOR_BOTH, each_mutation
 
 TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.MACQUIRE")
 ACQUISITIONS = {name: mutation for name, mutation in MUTATIONS.items() if mutation.says.startswith(TAKES)}

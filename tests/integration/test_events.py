@@ -4,10 +4,9 @@ import pytest
 
 from harness import scaled_ms, wait_for
 from harness.listener import listen_for_events
+from model.mutations import FAILURES, MUTATIONS, SAYS_NO_AT_ONCE, TAKE, in_multi
 from model.told import TOLD
-from model.waiting_scene import say
-from model.waiting_scene import wait_as  # noqa: F401
-from test_multi_lua import FAILURES, MUTATIONS, SAYS_NO_AT_ONCE, TAKE, in_multi
+from model.waiting_scene import say, wait_as  # noqa: F401
 
 
 @pytest.mark.parametrize("name", TOLD)

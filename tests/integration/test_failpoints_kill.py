@@ -6,8 +6,8 @@ Each case is a scene in which the server comes by the point, and how often it do
 import pytest
 
 from harness import failpoint, wait_for, wait_for_sync
-from model.failpoint_judge import holders_in, part_of, tokens_in, torn
-from model.failpoint_scene import CONFIG, SCENES, Play, holds_end
+from model.failpoint_judge import holders_in, tokens_in, torn
+from model.failpoint_scene import CONFIG, SCENES, Play, holds_end, untouched
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
@@ -58,11 +58,6 @@ def last_of(replica):
     """What it has of a master that has died: all that came is applied before the link is down."""
     wait_for(lambda: replica.info("replication")["master_link_status"] == "down", what="the replica to lose its master")
     return replica.dump()
-
-
-def untouched(scene, data):
-    """The part in which nothing may differ: what is not whole at the end of the last turn of the loop is nowhere."""
-    return {place: entry for place, entry in data.items() if place not in part_of(data, scene.moved.split())}
 
 
 def judge(play, before, data):

@@ -7,8 +7,7 @@ import pytest
 
 from harness import failpoint, scaled_ms, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, locks_in, torn
-from model.failpoint_scene import CONFIG, SCENES, TAKES, Play, holds_end, keys_of
-from test_failpoints_kill import untouched
+from model.failpoint_scene import CONFIG, SCENES, TAKES, Play, holds_end, keys_of, untouched
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 

@@ -1,6 +1,6 @@
 """LOCK.FAIR that is refused: bad arguments, no memory, no writes allowed. Nobody queues, nothing changes.
 
-The bad arguments are those of test_bad_input.py: LOCK.FAIR takes what LOCK.ACQUIRE takes.
+The bad arguments are those of model/bad_arguments.py: LOCK.FAIR takes what LOCK.ACQUIRE takes.
 """
 
 import re
@@ -9,10 +9,10 @@ import pytest
 
 from harness import code_of, scaled_ms, wait_for
 from harness.schedule import error
-from model.fair_scene import ENDS, HOUR, QUEUE, ask, ask_all, hold, lose, order, release
-from model.fair_scene import server, wait_nothing_left, written_is_right  # noqa: F401
-from test_bad_input import BLOCK, CONTRADICTORY, CUT_SHORT, LEASE, NO_BLOCK, NO_LEASE, NO_OWNER, OTHER_TYPES
-from test_bad_input import SYNTAX, UNKNOWN, WRONG_TYPE
+from model.bad_arguments import BLOCK, CONTRADICTORY, CUT_SHORT, LEASE, NO_BLOCK, NO_LEASE, NO_OWNER, OTHER_TYPES
+from model.bad_arguments import SYNTAX, UNKNOWN, WRONG_TYPE
+from model.fair_scene import ENDS, HOUR, QUEUE, ask, ask_all, hold, lose, order, release, server  # noqa: F401
+from model.fair_scene import wait_nothing_left, written_is_right  # noqa: F401
 
 ARITY = "ERR wrong number of arguments"
 

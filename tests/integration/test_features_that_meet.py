@@ -9,8 +9,8 @@ from harness import code_of, scaled_ms, wait_for
 from harness.listener import Listener
 from harness.schedule import as_map
 from model.fair_scene import ask, detached, end_all_places, hold, lose, order, release
+from model.gone_scene import Turn
 from model.session_scene import GRACE, LEASE, LONG, begin_to_wait, grace_passes, holders, session, sessions, wait_free
-from test_clients_gone import Turn
 
 BOTH = ("k", "l")
 FREE = ("redisson_lock__channel:{k}", "0")

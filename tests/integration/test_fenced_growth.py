@@ -1,14 +1,10 @@
 """A token only grows for a key, whatever happens in between."""
 
-import os
-import signal
-from contextlib import contextmanager
-
 import pytest
 from redis.exceptions import ResponseError
 
 from harness import code_of, scaled_ms, wait_for, wait_for_sync
-from model.fenced_scene import COMMANDS, TOKEN, take
+from model.fenced_scene import COMMANDS, TOKEN, stopped, take
 
 LEASE = scaled_ms(60)
 
@@ -141,15 +137,6 @@ def test_grows_across_a_restart_that_loses_everything(make_server):
     server.start()
     assert server.control.dbsize() == 0
     assert take(server.control) > last
-
-
-@contextmanager
-def stopped(server):
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("missed", ["some writes", "every write"])

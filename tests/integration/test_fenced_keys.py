@@ -6,8 +6,8 @@ from redis.exceptions import ResponseError
 from harness import code_of, wait_for, wait_for_sync
 from harness.schedule import as_map
 from model.fenced_scene import COMMANDS, TOKEN, each_command, take
-from test_acquire import HOUR
-from test_multi_lua import in_multi
+from model.lock_scene import HOUR
+from model.mutations import in_multi
 
 
 def shown(client, key="k"):

@@ -8,8 +8,7 @@ import shutil
 import pytest
 
 from harness import wait_for_sync
-from model.fenced_scene import TOKEN, begin_to_wait, each_command, take
-from test_fenced_growth import stopped
+from model.fenced_scene import TOKEN, begin_to_wait, each_command, stopped, take
 
 LONG = ("EX", 600)
 

@@ -2,7 +2,7 @@
 
 from harness import wait_for_sync
 from model.fenced_scene import TOKEN, begin_to_wait, each_command, take
-from test_multi_lua import each_way
+from model.mutations import each_way
 
 
 @each_command

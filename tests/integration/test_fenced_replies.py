@@ -5,7 +5,7 @@ from redis.exceptions import ResponseError
 
 from harness import scaled_ms
 from model.fenced_scene import TOKEN, begin_to_wait, each_command, take
-from test_acquire import HOUR
+from model.lock_scene import HOUR
 
 LEASE = scaled_ms(60)
 

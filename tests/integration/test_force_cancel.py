@@ -3,7 +3,7 @@
 import pytest
 
 from harness import scaled_ms, wait_for
-from test_acquire import FOREIGN, HOUR, acquire, end_of
+from model.lock_scene import FOREIGN, HOUR, acquire, end_of
 
 
 def force(client, key="k"):

@@ -5,8 +5,8 @@ from redis.exceptions import ResponseError
 
 from harness import scaled_ms, wait_for
 from model.guard_scene import guard, hold, say
-from test_acquire import HOUR
-from test_multi_lua import in_multi
+from model.lock_scene import HOUR
+from model.mutations import in_multi
 
 LEASE = scaled_ms(60)
 

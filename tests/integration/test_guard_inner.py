@@ -6,9 +6,8 @@ from redis.exceptions import ResponseError
 from harness import wait_for_sync
 from harness.schedule import as_map
 from model.guard_scene import guard, hold
-from test_acquire import HOUR
-from test_multi_lua import in_multi
-
+from model.lock_scene import HOUR
+from model.mutations import in_multi
 
 # Commands that are not for scripts
 

@@ -5,7 +5,7 @@ from redis.exceptions import ResponseError
 
 from harness import code_of, wait_for_sync
 from model.guard_scene import hold
-from test_multi_lua import each_way, in_multi
+from model.mutations import each_way, in_multi
 
 
 @each_way

@@ -6,7 +6,7 @@ from redis.exceptions import ResponseError
 from harness import wait_for_sync
 from harness.aof import aof_of, commands_in
 from model.guard_scene import guard, hold
-from test_acquire import HOUR
+from model.lock_scene import HOUR
 
 
 def test_replicated_as_the_inner_command(make_server):

@@ -3,10 +3,9 @@
 Nothing here waits for a lease to end or for a client to die: test_lease_end.py, test_clients_gone.py.
 """
 
-
 import pytest
 
-from harness import scaled, scaled_ms, wait_for
+from harness import scaled_ms, wait_for
 from harness.schedule import BLOCKS, STILL_BLOCKED, answered, as_map, error, granted, has
 from harness.schedule import run_schedule, schedules
 

@@ -5,7 +5,7 @@ RENAME, SWAPDB and RESTORE bring the holds of another name; none of them is the 
 
 import pytest
 
-from test_turns import Crowd
+from model.crowd import Crowd
 
 LONG = 600_000
 

@@ -4,7 +4,7 @@ import pytest
 
 from harness import scaled_ms, wait_for, wait_for_sync
 from harness.schedule import as_map
-from test_acquire import BYTES, FOREIGN, HIGHEST_COUNT, HOUR, acquire, end_of
+from model.lock_scene import BYTES, FOREIGN, HIGHEST_COUNT, HOUR, acquire, end_of
 
 FIELDS = ["mode", "holders", "waiting", "waiters", "token"]
 HOLDER_FIELDS = ["owner", "mode", "holds", "pttl", "session"]

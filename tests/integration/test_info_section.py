@@ -3,10 +3,9 @@
 import pytest
 
 from harness import scaled_ms, wait_for
+from model.mutations import FAILURES, MUTATIONS, SAYS_NO_AT_ONCE, TAKE, WAIT
 from model.told import TOLD
-from model.waiting_scene import HOUR, say
-from model.waiting_scene import wait_as  # noqa: F401
-from test_multi_lua import FAILURES, MUTATIONS, SAYS_NO_AT_ONCE, TAKE, WAIT
+from model.waiting_scene import HOUR, say, wait_as  # noqa: F401
 
 COUNTERS = ["granted_at_once", "granted_after_wait", "granted_by_reentry", "releases", "forced", "lease_ends"]
 COUNTERS += ["time_outs", "cancelled", "clients_gone", "sessions_released"]

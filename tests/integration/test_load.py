@@ -1,11 +1,7 @@
 """The module loads into the server, says so, and leaves again."""
 
 from harness import wait_for
-
-
-def is_loaded(client):
-    # Not the only one: some servers bring modules of their own.
-    return "lock" in [module["name"] for module in client.module_list()]
+from model.server_scene import is_loaded
 
 
 def test_is_listed(server):

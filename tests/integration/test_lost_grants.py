@@ -3,8 +3,8 @@
 import pytest
 
 from harness import wait_for, wait_for_sync
-from test_clients_gone import KILL, RELEASE, Turn
-from test_due_locks import assert_handed_on
+from model.gone_scene import KILL, RELEASE, Turn
+from model.waiting_scene import assert_handed_on
 
 LONG = 600_000
 

@@ -6,6 +6,7 @@ From Redis 7.2 and Valkey 8 on nobody sees these questions. On 7.0 they are a co
 import pytest
 
 from harness import scaled_ms, wait_for
+from model.server_scene import says_nothing_of_its_own
 
 LONG = 600_000
 LEASE = scaled_ms(100)
@@ -13,10 +14,6 @@ QUESTION = "PEXPIREAT"
 
 
 SAID_HERE = {"DEL", "PEXPIRE", "SET", "FLUSHALL", "INFO", "MONITOR", "ECHO", "CONFIG|RESETSTAT", "CLIENT|ID"}
-
-
-def says_nothing_of_its_own(server):
-    return server.is_valkey or server.version >= (7, 2)
 
 
 class Watcher:

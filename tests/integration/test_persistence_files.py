@@ -1,14 +1,14 @@
 """What a lock command changes is in the AOF and in the RDB, as plain commands with absolute times.
 
-What each command is comes from the table in test_multi_lua.py.
+What each command is comes from the table in model/mutations.py.
 """
 
 import pytest
 
 from harness import wait_for
 from harness.aof import aof_of, commands_in
-from test_acquire import end_of
-from test_multi_lua import MUTATIONS, in_lua
+from model.lock_scene import end_of
+from model.mutations import MUTATIONS, in_lua
 
 
 # It brings all back: every mutation in one server, in a database of its own

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from harness import wait_for, wait_for_sync
-from test_acquire import HOUR
+from model.lock_scene import HOUR
 
 DB = 3  # not the one that clients begin in
 

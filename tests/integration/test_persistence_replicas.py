@@ -1,6 +1,6 @@
 """What a lock command changes reaches replicas, and the replicas of those.
 
-What each command is comes from the table in test_multi_lua.py.
+What each command is comes from the table in model/mutations.py.
 """
 
 from functools import cache
@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from harness import scaled_ms, wait_for, wait_for_sync
-from test_acquire import HOUR, end_of
-from test_multi_lua import WAIT, each_mutation, in_lua, in_multi
+from model.lock_scene import HOUR, end_of
+from model.mutations import WAIT, each_mutation, in_lua, in_multi
 
 DB = 3  # not the one that clients begin in
 

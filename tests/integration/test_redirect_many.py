@@ -3,8 +3,8 @@
 import pytest
 
 from harness import wait_for
-from test_cluster import HALF, LONG, make_nodes
-from test_turns import Crowd
+from model.cluster_scene import HALF, LONG, make_nodes
+from model.crowd import Crowd
 
 MANY = 5000
 

@@ -4,12 +4,12 @@ import pytest
 
 from harness import wait_for, wait_for_sync
 from harness.listener import Listener
+from model.mutations import MUTATIONS
 from model.waiting_scene import HOUR, say
-from test_multi_lua import MUTATIONS
 
 FREE = ("redisson_lock__channel:{k}", "0")
 FREE_L = ("redisson_lock__channel:{l}", "0")
-# Which locks become free by a command of the table in test_multi_lua.py, and stay so.
+# Which locks become free by a command of the table in model/mutations.py, and stay so.
 FREED = dict.fromkeys(["release", "force", "force a foreign hash"], [FREE])
 FREED |= {"release several": [FREE, FREE_L], "release several, one of two": [FREE_L]}
 FREED |= {"release several, hand on one": [FREE_L]}

@@ -4,7 +4,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from harness import scaled_ms, wait_for
-from test_acquire import FOREIGN, HOUR, acquire, end_of, lease
+from model.lock_scene import FOREIGN, HOUR, acquire, end_of, lease
 
 
 def renew(client, *words):

@@ -5,8 +5,8 @@ from redis.exceptions import ResponseError
 
 from harness import wait_for
 from harness.schedule import as_map
-from test_rw_leases import LEASES, LONG, LONGER, SHORT, all_agree, end_of, holders, leases, takes, until
-from test_rw_leases import no_expiry_by_the_server, say, wait
+from model.rw_lease_scene import LEASES, LONG, LONGER, SHORT, all_agree, end_of, holders, leases
+from model.rw_lease_scene import no_expiry_by_the_server, say, takes, until, wait
 
 __all__ = ["no_expiry_by_the_server", "say", "wait"]  # fixtures
 

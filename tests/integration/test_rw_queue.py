@@ -1,10 +1,8 @@
 """Readers and writers in the queue, as schedules: who stands behind whom, with whom one comes in."""
 
 from harness import scaled_ms
-from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, answered, error, granted, has
-from harness.schedule import run_schedule, schedules
-from test_rw_schedules import mode_is, owners_are, reads, releases, waits, writes
-
+from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, answered, error, granted, has, run_schedule, schedules
+from model.rw_scene import mode_is, owners_are, reads, releases, waits, writes
 
 QUEUING = dict(
     readers_behind_a_waiting_writer_wait=[

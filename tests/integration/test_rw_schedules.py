@@ -6,40 +6,8 @@ test_rw_leases.py.
 
 import pytest
 
-from harness.schedule import BLOCKS, STILL_BLOCKED, answered, as_map, error, granted, has
-from harness.schedule import run_schedule, schedules
-
-
-def reads(name, count=1):
-    return (name, f"LOCK.RWREAD k o{name}", count)
-
-
-def writes(name, count=1):
-    return (name, f"LOCK.RWWRITE k o{name}", count)
-
-
-def waits(name, command, owner=None):
-    """This client begins to wait: RWREAD, RWWRITE, ACQUIRE or FAIR."""
-    return (name, f"LOCK.{command} k {owner or 'o' + name} BLOCK 0", BLOCKS)
-
-
-def releases(name, left=0, word=""):
-    return (name, f"LOCK.RELEASE k o{name} {word}", left)
-
-
-def mode_is(mode, holders):
-    """What LOCK.INFO says: {"owner mode": holds}."""
-
-    def same(found):
-        entries = map(as_map, found)
-        return {f"{one['owner']} {one['mode']}": one["holds"] for one in entries} == holders
-
-    return ("z", "LOCK.INFO k", has(mode=mode, holders=same))
-
-
-def owners_are(*owners):
-    return lambda found: [as_map(one)["owner"] for one in found] == list(owners)
-
+from harness.schedule import STILL_BLOCKED, answered, error, granted, has, run_schedule, schedules
+from model.rw_scene import mode_is, owners_are, reads, releases, waits, writes
 
 IS_FREE = ("z", "EXISTS k lock:lease:{k}", 0)
 CIRCLE = "ob waits for k held by oa, oa waits for k held by ob"

@@ -4,9 +4,9 @@ import pytest
 from redis.exceptions import ResponseError
 
 from harness import code_of, wait_for
-from model.session_scene import COMMANDS, LONG, each_command, grace_passes, holders, session, sessions, wait_free
-from model.session_scene import server  # noqa: F401
-from test_acquire import HOUR
+from model.lock_scene import HOUR
+from model.session_scene import COMMANDS, LONG, each_command, grace_passes, holders, server, session  # noqa: F401
+from model.session_scene import sessions, wait_free  # noqa: F401
 
 
 @each_command

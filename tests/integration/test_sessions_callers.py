@@ -3,9 +3,8 @@
 import pytest
 from redis.exceptions import ResponseError
 
-from model.session_scene import LONG, leases_pass, session, wait_free
-from model.session_scene import server, short_leases  # noqa: F401
-from test_multi_lua import in_multi
+from model.mutations import in_multi
+from model.session_scene import LONG, leases_pass, server, session, short_leases, wait_free  # noqa: F401
 
 
 def test_reset_keeps_the_binding(server, actor, short_leases):

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from harness import scaled_ms, wait_for
-from model.session_scene import LEASE, begin_to_wait, each_command, holders, leases_pass, session, wait_noticed
-from model.session_scene import long_grace, server, short_leases  # noqa: F401
-from test_acquire import HOUR
+from model.lock_scene import HOUR
+from model.session_scene import LEASE, begin_to_wait, each_command, holders, leases_pass, long_grace  # noqa: F401
+from model.session_scene import server, session, short_leases, wait_noticed  # noqa: F401
 
 
 @each_command

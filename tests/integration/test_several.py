@@ -9,60 +9,10 @@ from itertools import permutations
 import pytest
 
 from harness import code_of
-from harness.schedule import BLOCKS, STILL_BLOCKED, as_map, error, granted, has
-from harness.schedule import run_schedule, schedules
+from harness.schedule import BLOCKS, STILL_BLOCKED, error, granted, has, run_schedule, schedules
+from model.multikey_scene import free, gives, held, knows_of, one, queue, releases, takes, waits
 
 MANY = [f"key{i}" for i in range(1024)]
-
-
-def takes(name, keys, reply, *options):
-    names = keys.split() if isinstance(keys, str) else keys
-    return (name, ("LOCK.MACQUIRE", str(len(names)), *names, f"o{name[0]}", *options), reply)
-
-
-def waits(name, keys):
-    return takes(name, keys, BLOCKS, "BLOCK", "0")
-
-
-def gives(name, keys, reply):
-    names = keys.split() if isinstance(keys, str) else keys
-    return (name, ("LOCK.MRELEASE", str(len(names)), *names, f"o{name[0]}"), reply)
-
-
-def one(name, key, reply, *options):
-    return (name, ("LOCK.ACQUIRE", key, f"o{name[0]}", *options), reply)
-
-
-def releases(name, key, left=0):
-    return (name, f"LOCK.RELEASE {key} o{name[0]}", left)
-
-
-def held(key, owner, count=1):
-    """What HGETALL says of the key."""
-    return ("z", f"HGETALL {key}", lambda got: as_map(got) == {owner: str(count)})
-
-
-def free(*keys):
-    return ("z", ("EXISTS", *keys), 0)
-
-
-def queue(key, *owners):
-    """Who waits for the key, in order."""
-
-    def same(waiters):
-        return [as_map(waiter)["owner"] for waiter in waiters] == list(owners)
-
-    return ("z", f"LOCK.INFO {key}", has(waiting=len(owners), waiters=same))
-
-
-def knows_of(waiters, locks):
-    """What INFO says."""
-
-    def check(run):
-        info = run.server.info("lock")
-        assert (info["lock_waiters"], info["lock_contended_locks"]) == (waiters, locks)
-
-    return (check,)
 
 
 NOT_HELD = error("NOTHELD")

@@ -6,8 +6,8 @@ import pytest
 
 from harness import code_of, wait_for
 from harness.schedule import as_map
-from test_cluster import LONG, begin_move, is_redirection, key, migrate, nodes, says_moved
-from test_no_trace import says_nothing_of_its_own
+from model.cluster_scene import LONG, begin_move, is_redirection, key, migrate, nodes, says_moved
+from model.server_scene import says_nothing_of_its_own
 
 __all__ = ["key", "nodes"]  # fixtures
 

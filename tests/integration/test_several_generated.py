@@ -1,4 +1,4 @@
-"""Every schedule of three owners over two keys: the server does what model/several.py says.
+"""Every schedule of three owners over two keys: the server does what model/multikey.py says.
 
 Each owner follows one of ten short programs; all choices of three programs (220; owners are alike) in all orders
 of their steps are played, nothing is sampled. An owner that waits has no turn; one that is refused gives back what
@@ -14,7 +14,7 @@ from itertools import combinations_with_replacement, islice
 import pytest
 
 from harness import fewer, wait_for
-from model.several import REFUSED, WAITS, Locks
+from model.multikey import REFUSED, WAITS, Locks
 
 OWNERS = "abc"
 AT_ONCE = 400  # schedules

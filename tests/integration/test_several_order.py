@@ -1,15 +1,14 @@
 """Who waits for several keys stands in all their queues, and nobody barges past.
 
-Words and helpers are those of test_several.py.
+Words and helpers are those of model/multikey_scene.py.
 """
 
 import pytest
 
 from harness import scaled_ms, wait_for
-from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, granted, has
-from harness.schedule import run_schedule, schedules
-from test_clients_gone import kills
-from test_several import free, gives, held, knows_of, one, queue, releases, takes, waits
+from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, granted, has, run_schedule, schedules
+from model.gone_scene import kills
+from model.multikey_scene import free, gives, held, knows_of, one, queue, releases, takes, waits
 
 # A lease, or a deadline, that is waited out.
 SHORT = scaled_ms(300)

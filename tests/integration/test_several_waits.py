@@ -1,7 +1,7 @@
 """How a wait for several keys ends without them, and what befalls its client.
 
 It leaves all queues in one step, and whoever stands behind it in any of them is next. Words and helpers are
-those of test_several.py; how it ends with the keys is in test_several_order.py.
+those of model/multikey_scene.py; how it ends with the keys is in test_several_order.py.
 """
 
 import socket
@@ -13,8 +13,8 @@ from harness import code_of, fewer, scaled_ms, wait_for, wait_for_sync
 from harness.aof import aof_of, commands_in
 from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, error, granted
 from harness.schedule import run_schedule, schedules
-from test_clients_gone import can_unblock, kills, memory, memory_after_as_many_idle_connections
-from test_several import free, gives, held, knows_of, one, queue, releases, takes, waits
+from model.gone_scene import can_unblock, kills, memory, memory_after_as_many_idle_connections
+from model.multikey_scene import free, gives, held, knows_of, one, queue, releases, takes, waits
 
 SHORT, LONG = scaled_ms(300), 600_000
 

@@ -7,8 +7,8 @@ import pytest
 
 from harness import scaled, scaled_ms, wait_for
 from harness.schedule import as_map
-from test_cluster import LONG, Scene, key, make_nodes, says_moved  # noqa: F401
-from test_resharding import SLOTS, Workers
+from model.cluster_scene import LONG, Scene, key, make_nodes, says_moved  # noqa: F401
+from model.resharding import SLOTS, Workers
 
 SHORT = scaled_ms(900)
 DONE = ("success", "completed")

@@ -4,36 +4,12 @@ A turn lasts less than a millisecond, so a thousand grants never fit into one, o
 done in one step shows in what is said in the same packet; that the rest follows by itself, and in order, in the end.
 """
 
-import pytest
-
-from harness import scaled, wait_for, wait_for_sync
+from harness import wait_for, wait_for_sync
 from harness.schedule import as_map
+from model.crowd import Crowd
 
 LONG = 600_000
 MANY = 2000
-
-
-class Crowd:
-    """Connections of which each has said one command and waits; `ahead` wait already."""
-
-    def __init__(self, server, *commands, ahead=0):
-        self.server = server
-        self.sockets = [server.raw_connection() for _ in commands]
-        for sock, command in zip(self.sockets, commands, strict=True):
-            sock.sendall(command.encode() + b"\r\n")
-        self.expect_waiting(ahead + len(commands))
-
-    def expect_waiting(self, count):
-        wait_for(lambda: self.server.info("lock")["lock_waiters"] == count, 60, f"{count} clients to wait")
-
-    def answers(self):
-        for sock in self.sockets:
-            sock.settimeout(scaled(30))
-        return [sock.recv(100) for sock in self.sockets]
-
-    def die(self):
-        for sock in self.sockets:
-            sock.close()
 
 
 def crowd_of(server, command, count=MANY):

@@ -6,7 +6,7 @@ import pytest
 
 from harness import wait_for, wait_for_sync
 from harness.schedule import as_map
-from test_load import is_loaded
+from model.server_scene import is_loaded
 
 REFUSED = "MODULE UNLOAD is refused: a server may crash when the commands of a module go."
 HOUR = 3_600_000
@@ -61,7 +61,6 @@ def file_beside(tmp_path, launch):
         return shutil.copy2(launch.module, tmp_path / name)
 
     return put
-
 
 
 def runs(server, path):

@@ -10,6 +10,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from harness import code_of, scaled_ms, wait_for
 from harness.schedule import as_map
+from model.failpoint_judge import part_of
 
 from .failpoint_judge import locks_in
 
@@ -28,7 +29,6 @@ class Scene:
     """Locks that `then` changes before the server comes to the point, too: "k l"."""
     lost: str | None = None
     """Those among them whose holders lose them; all, if nothing is said."""
-
 
 TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.MACQUIRE")
 
@@ -345,3 +345,8 @@ def holds_end(server, asked):
             server.control.pexpire(key, scaled_ms(20))
         else:
             server.control.execute_command("LOCK.FORCE", key)
+
+
+def untouched(scene, data):
+    """The part in which nothing may differ: what is not whole at the end of the last turn of the loop is nowhere."""
+    return {place: entry for place, entry in data.items() if place not in part_of(data, scene.moved.split())}

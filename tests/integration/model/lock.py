@@ -1,7 +1,7 @@
 """One lock: who holds it and who waits for it."""
 
 from . import rules
-from .circles import closes_a_circle
+from .cycles import closes_a_circle
 
 # The answer of a request that blocks: none yet.
 WAITS = "WAITS"

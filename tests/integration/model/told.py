@@ -1,7 +1,7 @@
 """How the server tells of each command: a new command is a row.
 
-What a command of the table in test_multi_lua.py is counted as in INFO, and its keyspace events: those of `k` if no lock
-is named.
+What a command of the table in model/mutations.py is counted as in INFO, and its keyspace events: those of `k` if no
+lock is named.
 """
 
 TOLD = {

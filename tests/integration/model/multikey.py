@@ -5,7 +5,7 @@ Each owner says one thing at a time: nobody waits twice.
 
 from dataclasses import dataclass, field
 
-from .circles import closes_a_circle, waits_for
+from .cycles import closes_a_circle, waits_for
 from .rules import EXCLUSIVE
 
 WAITS, REFUSED = "WAITS", "REFUSED"
