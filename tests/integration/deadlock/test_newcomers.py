@@ -1,7 +1,7 @@
 """A wait is searched from a moment after it has begun: what that leaves, and what may happen before.
 
 Words and helpers are those of model/deadlock_scene.py; the schedules of model/cycle_schedules.py are played in a cluster
-too, by test_deadlock_cluster.py.
+too, by cluster/test_deadlock.py.
 What several clients are to say within one moment of the server, they say while it is paused.
 """
 

@@ -1,7 +1,7 @@
 """How a wait for several keys ends without them, and what befalls its client.
 
 It leaves all queues in one step, and whoever stands behind it in any of them is next. Words and helpers are
-those of model/multikey_scene.py; how it ends with the keys is in test_several_order.py.
+those of model/multikey_scene.py; how it ends with the keys is in test_order.py.
 """
 
 import socket

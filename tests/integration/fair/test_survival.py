@@ -1,6 +1,6 @@
 """The order outlives connections, crashes, restarts and failovers.
 
-Places are kept for an hour here, so that time plays no part; when they end: test_fair_reserve.py.
+Places are kept for an hour here, so that time plays no part; when they end: test_reserve.py.
 """
 
 import random

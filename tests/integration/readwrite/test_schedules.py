@@ -1,7 +1,7 @@
 """Readers and writers, as schedules: each is named after the rule that it shows.
 
-All combinations, without names: test_rw_generated.py. Queues: test_rw_queue.py. What leases do:
-test_rw_leases.py.
+All combinations, without names: generated/test_readwrite_all.py. Queues: test_queue.py. What leases do:
+test_leases.py.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """LOCK.FAIR as schedules: who comes first is served first, whatever happens to the others meanwhile.
 
-Places are kept for an hour here, so that time plays no part. What the keys say: test_fair_keys.py.
+Places are kept for an hour here, so that time plays no part. What the keys say: test_keys.py.
 """
 
 import pytest

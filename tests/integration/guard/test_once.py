@@ -8,7 +8,7 @@ from redis.exceptions import ResponseError
 
 from model.guard_scene import guard, hold
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 
 # A command that may block, that scripts may call, and that leaves the number by which the server tells a module that
 # it has refused a command to scripts.

@@ -301,7 +301,7 @@ FOREIGN = {
     "unknown mode, a writer": {"mode": "banana", "a:write": "1"},
     "no count": {"mode": "read", "a": "x"},
     "count 0": {"mode": "write", "a:write": "0"},
-    "nothing but a mode of somebody else's": {"mode": "banana"},  # of our own: test_rw_leftovers.py
+    "nothing but a mode of somebody else's": {"mode": "banana"},  # of our own: test_leftovers.py
     "no mode": {"a": "1", "b": "1"},
 }
 foreign = pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)

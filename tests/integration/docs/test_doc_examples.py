@@ -21,7 +21,7 @@ import pytest
 
 from harness.examples import run_examples
 
-TOP = Path(__file__).resolve().parents[2]
+TOP = Path(__file__).resolve().parents[3]
 PAGES = [TOP / "README.md", TOP / "docs/safety.md", *sorted(TOP.glob("docs/commands/*.md"))]
 
 

@@ -1,8 +1,8 @@
 """A wait that closes a circle is refused with DEADLOCK a moment after it has begun, and the text tells the circle.
 
-Owners are named as their clients; `b2` is a second connection of owner b. More of the text: test_deadlock_text.py;
-no circle, and what a refusal leaves: test_deadlock_not.py; what happens before the search: test_deadlock_newcomers.py;
-how far it goes: test_deadlock_bound.py, test_deadlock_crowds.py.
+Owners are named as their clients; `b2` is a second connection of owner b. More of the text: test_text.py;
+no circle, and what a refusal leaves: test_no_cycle.py; what happens before the search: test_newcomers.py;
+how far it goes: test_bound.py, test_crowds.py.
 """
 
 from itertools import product

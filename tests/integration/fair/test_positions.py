@@ -1,6 +1,6 @@
 """A place in a fair queue: taken over by its owner's next request, and given up.
 
-Places are kept for an hour here, so that time plays no part; when they end: test_fair_reserve.py.
+Places are kept for an hour here, so that time plays no part; when they end: test_reserve.py.
 """
 
 from harness import scaled_ms, wait_for

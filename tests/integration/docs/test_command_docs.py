@@ -7,7 +7,7 @@ import pytest
 
 from model import bad_arguments as bad
 
-TOP = Path(__file__).resolve().parents[2]
+TOP = Path(__file__).resolve().parents[3]
 PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}
 
 ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite"]

@@ -1,6 +1,6 @@
 """Every pair and triple of {read, write, upgrade, downgrade, plain}, of as many owners, in many orders.
 
-What each step is to be answered comes from the oracle in model/rw.py; test_rw_schedules.py says the rules
+What each step is to be answered comes from the oracle in model/rw.py; readwrite/test_schedules.py says the rules
 one by one.
 """
 

@@ -1,7 +1,7 @@
 """Several keys at once, as schedules: taken all or none, and given back all or none.
 
-Who waits, and in which order: test_several_order.py. How a wait ends, and what befalls the keys meanwhile:
-test_several_waits.py.
+Who waits, and in which order: test_order.py. How a wait ends, and what befalls the keys meanwhile:
+test_waits.py.
 """
 
 from itertools import permutations

@@ -1,6 +1,6 @@
 """Hand-off between clients, as schedules: who says what, who blocks, who is granted when.
 
-Nothing here waits for a lease to end or for a client to die: test_lease_end.py, test_clients_gone.py.
+Nothing here waits for a lease to end or for a client to die: plain/test_lease_end.py, test_clients_gone.py.
 """
 
 import pytest

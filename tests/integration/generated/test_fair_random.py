@@ -1,7 +1,7 @@
 """Owners that join, leave, die and return at random, against the model in model/fair_model.py.
 
 Places are kept for so long that no time is over by itself, so clocks play no part: the model has none.
-No argument of LOCK.FAIR carries a client's time either (test_fair_refusals.py), so there is none to be wrong.
+No argument of LOCK.FAIR carries a client's time either (fair/test_refusals.py), so there is none to be wrong.
 
 A failure shows all that was done. FAIR_SEED=… repeats a walk; the seed is in the output.
 """
