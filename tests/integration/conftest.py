@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import tempfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,12 @@ def pytest_addoption(parser):
     group.addoption(
         "--slowness", type=float, default=os.environ.get("SLOWNESS", 1), help="so many times longer everything may take"
     )
+    group.addoption(
+        "--thorough",
+        action="store_true",
+        default=os.environ.get("THOROUGH", "") not in ("", "0"),
+        help="all random schedules, not one of four, and `some_resp` by both protocols (default: $THOROUGH)",
+    )
     group.addoption("--valgrind", action="store_true", help="run every server under Valgrind")
     group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
 
@@ -50,7 +57,7 @@ def pytest_configure(config):
     _allow_many_sockets()
     fewer = valgrind.SLOWDOWN if config.getoption("--valgrind") else 1
     scale = config.getoption("--slowness") * fewer
-    set_scale(scale, fewer)
+    set_scale(scale, fewer, config.getoption("--thorough"))
     if config.getoption("timeout", None) is None:
         config.option.timeout = 120 * scale
 
@@ -248,6 +255,22 @@ def resp(request):
     return request.param
 
 
+def pytest_generate_tests(metafunc):
+    if "some_resp" in metafunc.fixturenames and metafunc.config.getoption("--thorough"):
+        metafunc.parametrize("some_resp", [2, 3], ids=["resp2", "resp3"], indirect=True)
+
+
+@pytest.fixture
+def some_resp(request):
+    """One of the protocols, the same for a test in each run: for what the module does by both alike.
+
+    Of what it says in another way by RESP3 the tests ask for `resp`.
+    """
+    if request.config.getoption("--valgrind"):
+        return 2
+    return getattr(request, "param", None) or 2 + zlib.crc32(request.node.name.encode()) % 2
+
+
 @pytest.fixture
 def client(server, resp):
     """A redis.Redis on `server`, by both protocols in turn."""
@@ -255,9 +278,16 @@ def client(server, resp):
 
 
 @pytest.fixture
+def some_client(server, some_resp):
+    """A redis.Redis on `server`, by one of the protocols."""
+    return server.client(some_resp)
+
+
+@pytest.fixture
 def actor(request, server):
-    """A factory of actors on `server`: actor("a"); they speak `resp` if the test asks for it."""
-    protocol = request.getfixturevalue("resp") if "resp" in request.fixturenames else 2
+    """A factory of actors on `server`: actor("a"); they speak `resp` or `some_resp` if the test asks for it."""
+    asked = next((name for name in ("resp", "some_resp") if name in request.fixturenames), None)
+    protocol = request.getfixturevalue(asked) if asked else 2
     return lambda name=None, **options: server.actor(name, options.pop("protocol", protocol), **options)
 
 

@@ -15,10 +15,10 @@ from model.deadlock_scene import MODES, holds, says, waits, words
 
 
 @schedules(**CIRCLES)
-def test_circle_is_refused(server, resp, schedule):
+def test_circle_is_refused(server, some_resp, schedule):
     server.control.config_set("lock.fair-reserve", 60_000)
     cut = server.info("lock")["lock_deadlock_searches_cut"]
-    run_schedule(server, schedule, resp)
+    run_schedule(server, schedule, some_resp)
     assert server.info("lock")["lock_deadlock_searches_cut"] == cut
 
 

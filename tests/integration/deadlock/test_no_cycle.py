@@ -197,10 +197,10 @@ def reads_end(server, key, owner):
 
 
 @schedules(**GONE)
-def test_no_circle_no_refusal(server, resp, schedule):
+def test_no_circle_no_refusal(server, some_resp, schedule):
     server.control.config_set("lock.fair-reserve", scaled_ms(60_000))
     refusals = server.info("lock")["lock_deadlocks_refused"]
-    run_schedule(server, schedule, resp)
+    run_schedule(server, schedule, some_resp)
     expected = 1 if any("DEADLOCK" in repr(step) for step in schedule) else 0
     assert server.info("lock")["lock_deadlocks_refused"] == refusals + expected
     server.control.config_set("lock.fair-reserve", 0)
@@ -245,23 +245,23 @@ ASKS = {mode: " ".join(words(mode, "k", "b")) for mode in MODES}
 
 
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
-def test_who_does_not_wait_closes_no_circle(server, resp, ask):
+def test_who_does_not_wait_closes_no_circle(server, some_resp, ask):
     script = "return redis.call(unpack(ARGV)) == false and 'null'"
     steps = [*A_WAITS_FOR_B, ("b", ask, None)]
     steps += [("b", "MULTI", "OK"), ("b", f"{ask} BLOCK 0", "QUEUED"), ("b", "EXEC", [None])]
     steps += [("b", ("EVAL", script, "1", "k", *ask.split(), "BLOCK", "0"), "null")]
     steps += [("b", f"LOCK.GUARD l b {ask} BLOCK 0", None)]
     steps += [("b", f"{ask} BLOCK 0", lambda got: code_of(got) == "DEADLOCK")]
-    run_schedule(server, steps, resp)
+    run_schedule(server, steps, some_resp)
 
 
 # What a refusal leaves alone
 
 
 @pytest.mark.parametrize("mode", [*MODES, "MACQUIRE of several"])
-def test_refusal_changes_nothing(server, resp, mode):
+def test_refusal_changes_nothing(server, some_resp, mode):
     """Keys, queues, replica, memory of waiters, counters but those of circles. A fair place comes, and goes again."""
-    a, b, c = (server.actor(name, resp) for name in "abc")
+    a, b, c = (server.actor(name, some_resp) for name in "abc")
     replica = server.start_replica()
     for actor, owner, key in ((a, "a", "k"), (b, "b", "l")):
         actor.call("LOCK.ACQUIRE", key, owner, "PX", 600_000)
@@ -327,7 +327,7 @@ def test_refusals_leave_no_memory(server, actor):
 # lock.deadlock-detection
 
 
-def test_detection_off_lets_waits_in_and_leases_end_the_circle(server, resp):
+def test_detection_off_lets_waits_in_and_leases_end_the_circle(server, some_resp):
     lease = scaled_ms(120)
     steps = [
         detection("no"),
@@ -338,10 +338,10 @@ def test_detection_off_lets_waits_in_and_leases_end_the_circle(server, resp):
         ("b", granted(1)),
         ("a", STILL_BLOCKED),
     ]
-    run_schedule(server, steps, resp)
+    run_schedule(server, steps, some_resp)
 
 
-def test_detection_is_switched_live(server, resp):
+def test_detection_is_switched_live(server, some_resp):
     steps = [
         *A_WAITS_FOR_B,
         refused("b", "k", TWO),
@@ -356,16 +356,16 @@ def test_detection_is_switched_live(server, resp):
         refused("b", "k", TWO),
         ("z", "LOCK.INFO k", has(waiting=2)),
     ]
-    run_schedule(server, steps, resp)
+    run_schedule(server, steps, some_resp)
 
 
-def test_detection_off_keeps_the_refusals_of_one_lock(server, resp):
+def test_detection_off_keeps_the_refusals_of_one_lock(server, some_resp):
     circle = "b waits for k held by a, a waits for k held by b"
     upgrades = [detection("no"), holds("a", "k", "RWREAD"), holds("b", "k", "RWREAD"), waits("a", "k", "RWWRITE")]
-    run_schedule(server, [*upgrades, refused("b", "k", circle, "RWWRITE")], resp)
+    run_schedule(server, [*upgrades, refused("b", "k", circle, "RWWRITE")], some_resp)
 
 
-def test_circle_that_the_end_of_a_wait_closes_is_found_when_its_owner_asks_again(server, resp):
+def test_circle_that_the_end_of_a_wait_closes_is_found_when_its_owner_asks_again(server, some_resp):
     """While b stood ahead of c, by a connection that is gone now, c waited for b in both queues."""
 
     def the_first_wait_of_b_is_over(run):
@@ -375,4 +375,4 @@ def test_circle_that_the_end_of_a_wait_closes_is_found_when_its_owner_asks_again
     begin += [SEARCHED]
     end = [("b1", DIES), (the_first_wait_of_b_is_over,)]
     again = refused("c3", "k", "c waits for l held by b, b waits for k behind c")
-    run_schedule(server, [*begin, *end, again, ("z", "LOCK.INFO k", has(waiting=2))], resp)
+    run_schedule(server, [*begin, *end, again, ("z", "LOCK.INFO k", has(waiting=2))], some_resp)

@@ -126,8 +126,8 @@ TAKEN_OVER = dict(
 
 
 @schedules(**TAKEN_OVER)
-def test_owner_has_one_place_and_its_last_request_stands_there(server, resp, schedule):
-    play(server, schedule, resp)
+def test_owner_has_one_place_and_its_last_request_stands_there(server, some_resp, schedule):
+    play(server, schedule, some_resp)
 
 
 def test_lease_is_that_of_the_last_request(server, actor):
@@ -288,8 +288,8 @@ GIVEN_UP = dict(
 
 
 @schedules(**GIVEN_UP)
-def test_place_that_is_given_up_keeps_nobody_waiting(server, resp, schedule):
-    play(server, schedule, resp)
+def test_place_that_is_given_up_keeps_nobody_waiting(server, some_resp, schedule):
+    play(server, schedule, some_resp)
 
 
 def test_place_from_before_a_restart_is_cancelled_where_others_wait_already(make_server):

@@ -34,7 +34,7 @@ BAD_OPTIONS = {
 
 
 @pytest.fixture
-def refuses(server, resp, actor):
+def refuses(server, some_resp, actor):
     """refuses(words, text): refused by that text; the queue of two, one detached, stays as it is."""
     hold(server)
     dead, _ = ask_all(server, "ob", "oc")
@@ -81,7 +81,7 @@ def test_too_few_arguments(refuses, words):
 
 
 @pytest.mark.parametrize("make", OTHER_TYPES.values(), ids=OTHER_TYPES)
-def test_lock_of_another_type(server, resp, actor, make):
+def test_lock_of_another_type(server, some_resp, actor, make):
     """Who waits already goes on waiting, as with BLPOP."""
     hold(server)
     dead, waits = ask_all(server, "ob", "oc")

@@ -102,8 +102,8 @@ IN_ORDER = dict(
 
 
 @schedules(**IN_ORDER)
-def test_lock_goes_to_who_came_first(server, resp, schedule):
-    play(server, schedule, resp)
+def test_lock_goes_to_who_came_first(server, some_resp, schedule):
+    play(server, schedule, some_resp)
 
 
 # Rule 3: a new plain request looks only at the holds.
@@ -159,8 +159,8 @@ BARGING = dict(
 
 
 @schedules(**BARGING)
-def test_free_lock_with_a_queue(server, resp, schedule):
-    play(server, schedule, resp)
+def test_free_lock_with_a_queue(server, some_resp, schedule):
+    play(server, schedule, some_resp)
 
 
 REENTRY = dict(
@@ -237,8 +237,8 @@ REENTRY = dict(
 
 
 @schedules(**REENTRY)
-def test_owner_with_a_hold_is_not_queued(server, resp, schedule):
-    play(server, schedule, resp)
+def test_owner_with_a_hold_is_not_queued(server, some_resp, schedule):
+    play(server, schedule, some_resp)
 
 
 TRIES = dict(
@@ -307,8 +307,8 @@ TRIES = dict(
 
 
 @schedules(**TRIES)
-def test_try_without_block(server, resp, schedule):
-    play(server, schedule, resp)
+def test_try_without_block(server, some_resp, schedule):
+    play(server, schedule, some_resp)
 
 
 NO_BLOCKING = {
@@ -319,11 +319,11 @@ NO_BLOCKING = {
 
 # A script sees null as false by RESP2, and as nil by RESP3 if it asks for that, which this one does not.
 @schedules(**NO_BLOCKING)
-def test_where_no_client_may_block_it_is_a_try(server, resp, schedule):
-    play(server, [A_HOLDS, waits("b"), *schedule, queue_is("ob"), ("b", STILL_BLOCKED)], resp)
+def test_where_no_client_may_block_it_is_a_try(server, some_resp, schedule):
+    play(server, [A_HOLDS, waits("b"), *schedule, queue_is("ob"), ("b", STILL_BLOCKED)], some_resp)
 
 
-def test_hand_off_is_part_of_the_command(server, resp):
+def test_hand_off_is_part_of_the_command(server, some_resp):
     """Inside a transaction nobody, not even the drain, can help."""
     after = has(holders=lambda found: as_map(found[0])["owner"] == "ob", waiting=1)
     said = [("LOCK.RELEASE k oa", 0), ("LOCK.INFO k", after), ("LOCK.FAIR k oz BLOCK 0", None), ("ZCARD lock:queue:{k}", 1)]
@@ -333,11 +333,11 @@ def test_hand_off_is_part_of_the_command(server, resp):
 
     steps = [A_HOLDS, waits("b"), waits("c"), ("z", "MULTI", "OK")]
     steps += [("z", command, "QUEUED") for command, _ in said]
-    play(server, [*steps, ("z", "EXEC", all_as_said), ("b", granted(1)), ("c", STILL_BLOCKED)], resp)
+    play(server, [*steps, ("z", "EXEC", all_as_said), ("b", granted(1)), ("c", STILL_BLOCKED)], some_resp)
 
 
 @pytest.mark.parametrize("wrong", ["SET k x", "RPUSH k x"])
-def test_lock_key_of_another_type_is_wrongtype_and_queues_nobody(server, actor, resp, wrong):
+def test_lock_key_of_another_type_is_wrongtype_and_queues_nobody(server, actor, some_resp, wrong):
     server.control.execute_command(*wrong.split())
     assert error("WRONGTYPE")(actor().attempt("LOCK.FAIR", "k", "ob", "BLOCK", 0))
     server.control.delete("k")

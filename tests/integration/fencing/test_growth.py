@@ -36,13 +36,13 @@ BETWEEN = {
 
 @pytest.mark.parametrize("owner", ["o", "other"])
 @pytest.mark.parametrize("between", BETWEEN.values(), ids=BETWEEN)
-def test_grows(client, between, owner):
-    first = take(client)
-    client.execute_command(*between.split())
-    client.execute_command("LOCK.FORCE", "k")
-    second = take(client, owner)
+def test_grows(some_client, between, owner):
+    first = take(some_client)
+    some_client.execute_command(*between.split())
+    some_client.execute_command("LOCK.FORCE", "k")
+    second = take(some_client, owner)
     assert second > first
-    assert client.hgetall(TOKEN) == {"token": str(second), "owner": owner}
+    assert some_client.hgetall(TOKEN) == {"token": str(second), "owner": owner}
 
 
 def test_grows_across_a_lease_end(client, server):

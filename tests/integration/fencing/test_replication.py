@@ -22,7 +22,7 @@ def test_replica_holds_the_same(server, actor, command):
 
 
 @each_way
-def test_in_multi_and_lua(server, resp, actor, say):
+def test_in_multi_and_lua(server, some_resp, actor, say):
     replica = server.start_replica()
     take_it = "LOCK.ACQUIRE k {} FENCED PX 600000"
     one, again, gone, two, info, _ = say(

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from harness import fewer
+from harness import drawn, fewer
 from model.fair_driver import DEATHS, FairDriver
 from model.fair_scene import LONG_RESERVE, end_all_places, server  # noqa: F401
 
@@ -115,7 +115,7 @@ class Walk:
 @pytest.mark.timeout(900)
 def test_200_owners_that_join_leave_die_and_return(server):
     driver = FairDriver(server)
-    Walk(driver, seed_of_this_run(), OWNERS).go(fewer(STEPS))
+    Walk(driver, seed_of_this_run(), OWNERS).go(drawn(STEPS))
     driver.drains()
 
 
@@ -127,7 +127,7 @@ def test_200_owners_that_wait_at_once_and_die_and_return(server):
     for owner in dice.sample(owners, len(owners)):
         driver.asks(owner)
     assert len(driver.places()) == len(owners) - 1
-    Walk(driver, dice.random(), OWNERS).go(fewer(300))
+    Walk(driver, dice.random(), OWNERS).go(drawn(300))
     driver.drains()
 
 
@@ -135,7 +135,7 @@ def test_200_owners_that_wait_at_once_and_die_and_return(server):
 def test_owners_that_join_leave_die_and_return_while_the_server_crashes(make_server):
     server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=LONG_RESERVE)
     driver = FairDriver(server)
-    Walk(driver, seed_of_this_run(), OWNERS[:30], restarts=4).go(fewer(600))
+    Walk(driver, seed_of_this_run(), OWNERS[:30], restarts=4).go(drawn(600))
     driver.drains()
 
 
@@ -197,6 +197,6 @@ class FairMachine(RuleBasedStateMachine):
 @pytest.mark.timeout(900)
 def test_every_sequence_of_few_owners_is_as_modelled(server):
     effort = settings(
-        max_examples=fewer(120), stateful_step_count=40, suppress_health_check=list(HealthCheck)
+        max_examples=drawn(120), stateful_step_count=40, suppress_health_check=list(HealthCheck)
     )
     run_state_machine_as_test(lambda: FairMachine(server), settings=effort)

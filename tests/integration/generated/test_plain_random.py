@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test
 
-from harness import code_of, fewer, wait_for
+from harness import code_of, drawn, wait_for
 from harness.schedule import as_map
 from model import EXCLUSIVE, WAITS, Lock, Refused, Request
 
@@ -22,7 +22,7 @@ OWNERS = ("oa", "ob", "oc")
 KEYS = ("k", "l")
 LEASE = 3_600_000
 
-# Sequences; under Valgrind fewer.
+# Sequences, of which a run that is not thorough draws some.
 EXAMPLES = 500
 # So long, in s, may the server take to become as the model is. Short: shrinking a failure waits often.
 PATIENCE = 2.0
@@ -273,7 +273,7 @@ def test_server_does_as_the_model_does(server):
         return LockMachine(server)
 
     effort = settings(
-        max_examples=fewer(EXAMPLES),
+        max_examples=drawn(EXAMPLES),
         stateful_step_count=50,
         suppress_health_check=list(HealthCheck),
     )

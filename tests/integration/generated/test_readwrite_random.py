@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from hypothesis.stateful import run_state_machine_as_test
 from redis.exceptions import ResponseError
 
-from harness import fewer, wait_for
+from harness import drawn, wait_for
 from model.rw import MODES, PLAIN, READ, WRITE
 from model.rw_side_by_side import LEASE, SideBySide
 
@@ -211,7 +211,7 @@ def run(server, machine, examples):
         return machine(server)
 
     effort = settings(
-        max_examples=max(5, fewer(examples)),
+        max_examples=max(5, drawn(examples)),
         stateful_step_count=50,
         suppress_health_check=list(HealthCheck),
     )

@@ -44,20 +44,20 @@ NO_HOLDS = {
 
 
 @pytest.mark.parametrize("commands", HOLDS.values(), ids=HOLDS)
-def test_runs_for_a_holder(client, commands):
-    say(client, *commands)
-    assert guard(client, "SET", "x", "1") in ("OK", True)
-    assert guard(client, "INCR", "x") == 2
-    assert client.get("x") == "2"
+def test_runs_for_a_holder(some_client, commands):
+    say(some_client, *commands)
+    assert guard(some_client, "SET", "x", "1") in ("OK", True)
+    assert guard(some_client, "INCR", "x") == 2
+    assert some_client.get("x") == "2"
 
 
 @pytest.mark.parametrize("commands", NO_HOLDS.values(), ids=NO_HOLDS)
-def test_runs_nothing_for_whoever_holds_nothing(client, server, commands):
-    say(client, *commands)
+def test_runs_nothing_for_whoever_holds_nothing(some_client, server, commands):
+    say(some_client, *commands)
     before = server.dump()
     for inner in (("SET", "x", "1"), ("GET", "x"), ("NO.SUCH",), ("LOCK.ACQUIRE", "k", "o"), ("FLUSHALL",)):
         with pytest.raises(ResponseError, match="^NOTHELD "):
-            guard(client, *inner)
+            guard(some_client, *inner)
     assert server.dump() == before
 
 

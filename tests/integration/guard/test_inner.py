@@ -23,7 +23,7 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("inner", REFUSED)
-def test_command_that_is_not_for_scripts_is_refused(server, resp, actor, inner):
+def test_command_that_is_not_for_scripts_is_refused(server, some_resp, actor, inner):
     # In a script is the measure: what a server lets a script do differs (CLUSTER, SLOWLOG, …).
     hold(server)
     client, other = actor(), actor()
@@ -67,7 +67,7 @@ BLOCKING = (
 
 
 @pytest.mark.parametrize("inner", BLOCKING)
-def test_command_that_would_block_does_what_it_does_in_multi(server, resp, actor, inner):
+def test_command_that_would_block_does_what_it_does_in_multi(server, some_resp, actor, inner):
     hold(server, "LOCK.ACQUIRE k o PX 600000", "LOCK.ACQUIRE other p PX 600000")
     [in_transaction] = in_multi(actor(), inner)
     server.control.delete("free")
@@ -79,7 +79,7 @@ def test_command_that_would_block_does_what_it_does_in_multi(server, resp, actor
     assert client.call("PING") == "PONG"
 
 
-def test_blocking_command_that_finds_something_takes_it(server, resp, actor):
+def test_blocking_command_that_finds_something_takes_it(server, some_resp, actor):
     hold(server)
     server.control.rpush("l", "a")
     assert actor().call("LOCK.GUARD", "k", "o", "BLPOP", "l", 0) == ["l", "a"]

@@ -6,7 +6,7 @@ from .errors import code_of
 from .launch import Launch
 from .replication import wait_for_sync
 from .server import Server, ServerDied
-from .waiting import fewer, scaled, scaled_ms, wait_for
+from .waiting import drawn, fewer, scaled, scaled_ms, wait_for
 
 __all__ = [
     "Actor",
@@ -14,6 +14,7 @@ __all__ = [
     "Server",
     "ServerDied",
     "code_of",
+    "drawn",
     "dump",
     "fewer",
     "scaled",

@@ -126,7 +126,7 @@ class FairDriver:
         wanted = [(p.owner, int(p.fair), p.client.client_id if p.client else None) for p in model.queue]
         assert got == wanted, f"in the queue are {got}, not {wanted}"
         assert self.server.info("lock")["lock_waiters"] == len(self.clients())
-        return written_is_right(self.server, restarted=self.restarted)
+        return written_is_right(self.server, restarted=self.restarted, known=found["waiters"])
 
     def story(self):
         return "what was done:\n" + "\n".join(self.log)

@@ -126,13 +126,14 @@ def written(server, key=KEY, db=0):
     return [(owner, ticket, by_owner[owner]) for owner, ticket in tickets]
 
 
-def written_is_right(server, key=KEY, restarted=False, db=0):
+def written_is_right(server, key=KEY, restarted=False, db=0, known=None):
     """Whether the keys say what memory knows, tickets grow and both keys live long enough.
 
     After a restart they still have the deadlines of those who have not come back, not their reserves.
-    Raises AssertionError if something is wrong, for wait_for: the drain writes a moment later.
+    Raises AssertionError if something is wrong, for wait_for: the drain writes a moment later. `known` are the waiters,
+    for who has just asked.
     """
-    fair = [waiter for waiter in waiters(server, key, db) if waiter["fair"]]
+    fair = [waiter for waiter in known or waiters(server, key, db) if waiter["fair"]]
     now, places = server.now_ms(), written(server, key, db)
     there, here = [owner for owner, _, _ in places], [waiter["owner"] for waiter in fair]
     assert there == here, f"written down are {there}, in memory {here}"

@@ -201,8 +201,8 @@ ORDER = dict(
 
 
 @schedules(**ORDER)
-def test_waits_in_order_in_every_queue(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_waits_in_order_in_every_queue(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 # Each makes the last of the keys come free
@@ -292,7 +292,7 @@ def no_active_expiry(server):
 @pytest.mark.usefixtures("no_active_expiry")
 @pytest.mark.parametrize("keys", ["l j k", "k j l"])
 @schedules(**LAST_KEY)
-def test_granted_all_in_one_step_when_the_last_key_comes_free(server, resp, schedule, keys):
+def test_granted_all_in_one_step_when_the_last_key_comes_free(server, some_resp, schedule, keys):
     """b waits for j, k and l, of which l at least is held; c waits behind it for j, and gets it next."""
     server.control.config_set("lock.session-grace", 0)
     server.control.config_set("lock.fair-reserve", SHORT)
@@ -301,7 +301,7 @@ def test_granted_all_in_one_step_when_the_last_key_comes_free(server, resp, sche
     steps = [*schedule[:at], waits("b", keys), behind, free("j"), *schedule[at + 1 :]]
     steps += [("b", granted(3)), held("j", "ob"), held("k", "ob"), held("l", "ob"), ("e", STILL_BLOCKED)]
     steps += [knows_of(waiters=1, locks=1), gives("b", "j k l", 3), ("e", granted(1))]
-    run_schedule(server, steps, resp)
+    run_schedule(server, steps, some_resp)
 
 
 # Inside a transaction nobody, not even the drain, can help a command that does not hand on by itself.
@@ -315,7 +315,7 @@ IN_ONE_COMMAND = dict(
 
 
 @pytest.mark.parametrize("by", IN_ONE_COMMAND)
-def test_hand_off_is_part_of_the_command(server, resp, by):
+def test_hand_off_is_part_of_the_command(server, some_resp, by):
     command, reply = IN_ONE_COMMAND[by]
     heard = [("b", granted(2)), ("d", STILL_BLOCKED)]
     steps = [waits("b", "k l"), one("d", "k", BLOCKS, "BLOCK", "0")]
@@ -326,7 +326,7 @@ def test_hand_off_is_part_of_the_command(server, resp, by):
         steps = [takes("a", "l m", 2), *steps]
     steps += [("z", "MULTI", "OK"), ("z", command, "QUEUED"), ("z", "HKEYS k", "QUEUED"), ("z", "HKEYS l", "QUEUED")]
     steps += [("z", "LOCK.ACQUIRE k oz", "QUEUED"), ("z", "EXEC", [reply, ["ob"], ["ob"], None])]
-    run_schedule(server, [*steps, *heard], resp)
+    run_schedule(server, [*steps, *heard], some_resp)
 
 
 @pytest.mark.parametrize("end", ["release", "lease end", "DEL"])

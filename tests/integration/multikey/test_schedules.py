@@ -193,8 +193,8 @@ TAKING = dict(
 
 
 @schedules(**TAKING)
-def test_taken_all_or_none(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_taken_all_or_none(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 # What keeps a from a key, the worst last; and what a hears. None of it is waited for but the first.
@@ -296,5 +296,5 @@ GIVING = dict(
 
 
 @schedules(**GIVING)
-def test_given_back_all_or_none(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_given_back_all_or_none(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)

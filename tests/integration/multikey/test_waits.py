@@ -31,7 +31,7 @@ ENDS = dict(
 
 
 @schedules(**ENDS)
-def test_leaves_all_queues_at_once(server, resp, schedule):
+def test_leaves_all_queues_at_once(server, some_resp, schedule):
     """Those behind it have the free keys; the one behind it for the held key waits for that alone."""
     block = str(SHORT) if schedule == ENDS["timed_out"] else "0"
     steps = [one("a", "k", 1), takes("b", "j k l", BLOCKS, "BLOCK", block)]
@@ -39,21 +39,21 @@ def test_leaves_all_queues_at_once(server, resp, schedule):
     steps += [*schedule, ("c", granted(1)), ("e", granted(1)), ("d", STILL_BLOCKED)]
     steps += [held("j", "oc"), held("k", "oa"), held("l", "oe"), queue("k", "od"), knows_of(waiters=1, locks=1)]
     steps += [("z", f"LOCK.CANCEL {key} ob", 0) for key in "jkl"]
-    run_schedule(server, [*steps, releases("a", "k"), ("d", granted(1))], resp)
+    run_schedule(server, [*steps, releases("a", "k"), ("d", granted(1))], some_resp)
 
 
 @schedules(**ENDS)
-def test_the_only_one_in_all_queues_leaves_nothing(server, resp, schedule):
+def test_the_only_one_in_all_queues_leaves_nothing(server, some_resp, schedule):
     block = str(SHORT) if schedule == ENDS["timed_out"] else "0"
     steps = [one("a", "k", 1), takes("b", "j k l", BLOCKS, "BLOCK", block), *schedule]
     steps += [(lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == 0, what="b to leave"),)]
     steps += [knows_of(waiters=0, locks=0), free("j", "l"), held("k", "oa")]
-    run_schedule(server, [*steps, ("z", "LOCK.INFO j", None)], resp)
+    run_schedule(server, [*steps, ("z", "LOCK.INFO j", None)], some_resp)
 
 
 @pytest.mark.parametrize("how, expected", [("TIMEOUT", lambda got: got is None), ("ERROR", error("UNBLOCKED"))])
-def test_unblocked_by_a_command(server, resp, how, expected):
-    a, b, c = (server.actor(name, resp) for name in "abc")
+def test_unblocked_by_a_command(server, some_resp, how, expected):
+    a, b, c = (server.actor(name, some_resp) for name in "abc")
     a.call("LOCK.ACQUIRE", "k", "oa")
     b.send("LOCK.MACQUIRE", 2, "j", "k", "ob", "BLOCK", 0)
     b.wait_blocked()
@@ -217,9 +217,9 @@ def bound_to(run, key, name):
 
 
 @schedules(**MEANWHILE)
-def test_meanwhile(server, resp, schedule):
+def test_meanwhile(server, some_resp, schedule):
     server.control.config_set("lock.session-grace", 0)
-    run_schedule(server, schedule, resp)
+    run_schedule(server, schedule, some_resp)
 
 
 def test_leases_count_from_the_grant_and_are_one(server, actor):

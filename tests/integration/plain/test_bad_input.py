@@ -16,7 +16,7 @@ def words_of(command, *more, key="k", owner="o"):
 
 
 @pytest.fixture
-def refuses(server, resp, actor):
+def refuses(server, some_resp, actor):
     """refuses(words, text): held lock or free, the words are refused by just that text, once, and change nothing."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     server.control.execute_command("LOCK.ACQUIRE", "other", "o", "PX", HOUR)
@@ -49,7 +49,7 @@ def test_too_few_arguments(refuses, words):
 
 
 @pytest.mark.parametrize("command", FIXED_LENGTH)
-def test_too_many_arguments(refuses, command):
+def test_too_many_arguments(resp, refuses, command):
     refuses(words_of(command, "more"), "ERR wrong number of arguments")
 
 

@@ -45,10 +45,10 @@ BAD = {
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
 @pytest.mark.parametrize("words", BAD.values(), ids=BAD)
 @each_command
-def test_bad_arguments(server, client, command, words, held):
+def test_bad_arguments(server, some_client, command, words, held):
     if held:
-        client.execute_command(command, "k", "a", "PX", HOUR)
-    assert_refused(server, client, (command, *words), "ERR")
+        some_client.execute_command(command, "k", "a", "PX", HOUR)
+    assert_refused(server, some_client, (command, *words), "ERR")
 
 
 def test_readers_have_no_token(server, client):
@@ -87,10 +87,10 @@ def test_names_are_bytes(server, name):
 
 @each_command
 @pytest.mark.parametrize("make", ["SET k x", "RPUSH k x", "ZADD k 1 x", "SADD k x"])
-def test_wrong_type(server, client, command, make):
-    client.execute_command(*make.split())
+def test_wrong_type(server, some_client, command, make):
+    some_client.execute_command(*make.split())
     for words in ((command, "k", "a"), (command, "k", "a", "BLOCK", 0), ("LOCK.RELEASE", "k", "a", "READ")):
-        assert_refused(server, client, words, "WRONGTYPE")
+        assert_refused(server, some_client, words, "WRONGTYPE")
 
 
 @each_command

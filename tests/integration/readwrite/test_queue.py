@@ -163,8 +163,8 @@ LEAVING = dict(
 
 
 @schedules(**QUEUING)
-def test_queue(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_queue(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 @schedules(**LEAVING)

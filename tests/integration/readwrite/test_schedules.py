@@ -266,18 +266,18 @@ CHANGING = dict(
 )
 
 @schedules(**SHARING)
-def test_holds(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_holds(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 @schedules(**RELEASING)
-def test_release(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_release(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 @schedules(**CHANGING)
-def test_upgrade_and_downgrade(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_upgrade_and_downgrade(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 @pytest.mark.parametrize("detection", ["yes", "no"])

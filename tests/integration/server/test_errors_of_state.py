@@ -37,7 +37,7 @@ def run_out_of_memory(server):
 
 
 @each_acquisition
-def test_acquisition_fails_without_memory(server, resp, actor, run_out_of_memory, mutation):
+def test_acquisition_fails_without_memory(server, some_resp, actor, run_out_of_memory, mutation):
     mutation.arrange(server)
     client = actor()
     run_out_of_memory()
@@ -105,7 +105,7 @@ def replica(server):
 
 
 @each_mutation
-def test_replica_is_read_only(replica, resp, actor, mutation):
+def test_replica_is_read_only(replica, some_resp, actor, mutation):
     assert_refused(replica, actor(), mutation.says.split(), "READONLY")
 
 
@@ -127,7 +127,7 @@ def writable_replica(replica):
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE"])
-def test_nobody_waits_on_a_replica(writable_replica, resp, actor, command):
+def test_nobody_waits_on_a_replica(writable_replica, some_resp, actor, command):
     """Not even to be told so later: nothing is granted there outside a command."""
     client = actor()
     assert client.call("LOCK.ACQUIRE", "k", "p", "BLOCK", 0) is None
@@ -138,7 +138,7 @@ def test_nobody_waits_on_a_replica(writable_replica, resp, actor, command):
     assert client.call("LOCK.RELEASE", "l", "o") == 0
 
 
-def test_no_session_on_a_replica(writable_replica, resp, actor):
+def test_no_session_on_a_replica(writable_replica, some_resp, actor):
     client = actor()
     for words in ("LOCK.ACQUIRE l o SESSION", "LOCK.RENEW k o SESSION", "LOCK.RWREAD l o BLOCK 0 SESSION"):
         assert_refused(writable_replica, client, words.split(), "ERR")
@@ -173,7 +173,7 @@ def fail_to_save(server):
 
 
 @each_mutation
-def test_no_write_after_a_failed_save(server, resp, actor, fail_to_save, mutation):
+def test_no_write_after_a_failed_save(server, some_resp, actor, fail_to_save, mutation):
     waiter = mutation.arrange(server)
     client = actor()
     fail_to_save()
@@ -187,7 +187,7 @@ def test_no_write_after_a_failed_save(server, resp, actor, fail_to_save, mutatio
 
 
 @each_mutation
-def test_no_write_without_replicas(server, resp, actor, mutation):
+def test_no_write_without_replicas(server, some_resp, actor, mutation):
     waiter = mutation.arrange(server)
     client = actor()
     server.control.config_set("min-replicas-to-write", 1)
@@ -210,12 +210,12 @@ def test_write_with_enough_replicas(make_server):
 
 
 @pytest.fixture
-def user(server, resp):
+def user(server, some_resp):
     """user("~other:*", "+@all"): an actor that is a user with these rights and no others."""
 
     def login(*rights):
         server.control.execute_command("ACL", "SETUSER", "u", "reset", "on", ">secret", "+auth", "+client|id", *rights)
-        actor = server.actor("user", resp)
+        actor = server.actor("user", some_resp)
         actor.call("AUTH", "u", "secret")
         return actor
 

@@ -10,7 +10,7 @@ from model.mutations import MUTATIONS, TAKE, each_failure, each_mutation, each_w
 
 @each_way
 @each_mutation
-def test_does_the_same(server, resp, actor, say, mutation):
+def test_does_the_same(server, some_resp, actor, say, mutation):
     waiter = mutation.arrange(server)
     assert say(actor(), mutation.says) == [mutation.hears]
     mutation.has_answered(waiter)
@@ -21,7 +21,7 @@ def test_does_the_same(server, resp, actor, say, mutation):
 
 
 @each_failure
-def test_fails_the_same_in_multi(server, resp, actor, failure):
+def test_fails_the_same_in_multi(server, some_resp, actor, failure):
     for command in failure.before:
         server.control.execute_command(*command.split())
     before = server.dump()

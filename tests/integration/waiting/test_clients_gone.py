@@ -35,28 +35,28 @@ GONE = dict(
 
 
 @schedules(**GONE)
-def test_head_that_is_gone_is_passed_over(server, resp, schedule):
+def test_head_that_is_gone_is_passed_over(server, some_resp, schedule):
     steps = [A_HOLDS, B_WAITS, C_WAITS, *schedule, knows_of(1), ("c", STILL_BLOCKED)]
-    run_schedule(server, [*steps, ("a", "LOCK.RELEASE k oa", 0), ("c", granted(1))], resp)
+    run_schedule(server, [*steps, ("a", "LOCK.RELEASE k oa", 0), ("c", granted(1))], some_resp)
 
 
 @schedules(**GONE)
-def test_waiter_that_is_gone_from_the_middle_is_passed_over(server, resp, schedule):
+def test_waiter_that_is_gone_from_the_middle_is_passed_over(server, some_resp, schedule):
     steps = [A_HOLDS, C_WAITS, B_WAITS, D_WAITS, *schedule, knows_of(2)]
     steps += [("a", "LOCK.RELEASE k oa", 0), ("c", granted(1))]
-    run_schedule(server, [*steps, ("c", "LOCK.RELEASE k oc", 0), ("d", granted(1))], resp)
+    run_schedule(server, [*steps, ("c", "LOCK.RELEASE k oc", 0), ("d", granted(1))], some_resp)
 
 
 @schedules(**GONE)
-def test_lock_whose_only_waiter_is_gone_becomes_free(server, resp, schedule):
+def test_lock_whose_only_waiter_is_gone_becomes_free(server, some_resp, schedule):
     steps = [A_HOLDS, B_WAITS, *schedule, knows_of(0), ("a", "LOCK.RELEASE k oa", 0)]
-    run_schedule(server, [*steps, ("a", "LOCK.INFO k", None)], resp)
+    run_schedule(server, [*steps, ("a", "LOCK.INFO k", None)], some_resp)
     assert server.info("lock")["lock_contended_locks"] == 0
 
 
-def test_holder_that_is_gone_keeps_its_lock(server, resp):
+def test_holder_that_is_gone_keeps_its_lock(server, some_resp):
     steps = [A_HOLDS, B_WAITS, ("a", DIES), ("b", STILL_BLOCKED)]
-    run_schedule(server, [*steps, ("z", "LOCK.RELEASE k oa", 0), ("b", granted(1))], resp)
+    run_schedule(server, [*steps, ("z", "LOCK.RELEASE k oa", 0), ("b", granted(1))], some_resp)
 
 
 def memory_of(server, actor):
@@ -308,7 +308,7 @@ def test_deadline_of_a_wait_that_has_ended_does_nothing(server, end):
 # ---- lock.max-waiters ----
 
 
-def test_max_waiters_limits_those_who_wait_on_all_locks(server, resp):
+def test_max_waiters_limits_those_who_wait_on_all_locks(server, some_resp):
     server.control.config_set("lock.max-waiters", 2)
     too_many = error("ERR")
     elsewhere = "LOCK.ACQUIRE l oc BLOCK 0"
@@ -319,16 +319,16 @@ def test_max_waiters_limits_those_who_wait_on_all_locks(server, resp):
     steps += [("c", DIES), (lambda s: wait_for(lambda: waiting(s.server, "l") == 0),), B_WAITS]
     steps += [("e", "LOCK.ACQUIRE k oe BLOCK 0", too_many)]
     steps += [("a", "LOCK.RELEASE k oa", 0), ("d", granted(1)), ("e", "LOCK.ACQUIRE k oe BLOCK 0", BLOCKS)]
-    run_schedule(server, steps, resp)
+    run_schedule(server, steps, some_resp)
 
 
-def test_max_waiters_lowered_below_those_who_wait_ends_nobodys_wait(server, resp):
+def test_max_waiters_lowered_below_those_who_wait_ends_nobodys_wait(server, some_resp):
     steps = [A_HOLDS, B_WAITS, C_WAITS]
     steps += [("z", "CONFIG SET lock.max-waiters 1", "OK"), ("c", STILL_BLOCKED), ("b", STILL_BLOCKED)]
     steps += [("a", "LOCK.RELEASE k oa", 0), ("b", granted(1))]
     steps += [("d", "LOCK.ACQUIRE k od BLOCK 0", error("ERR"))]
     steps += [("z", "CONFIG SET lock.max-waiters 0", "OK"), D_WAITS]
-    run_schedule(server, steps, resp)
+    run_schedule(server, steps, some_resp)
 
 
 # ---- many at once ----
@@ -385,7 +385,7 @@ class Crowd:
         wait_for(lambda: connections(self.server) == 1, 30, "clients to be freed")
 
 
-@pytest.mark.parametrize("size, keys", [(5000, 1), (500, 500)], ids=["5000_on_one_lock", "500_on_500_locks"])
+@pytest.mark.parametrize("size, keys", [(3000, 1), (500, 500)], ids=["3000_on_one_lock", "500_on_500_locks"])
 def test_crowd_that_goes_at_once_leaves_nothing(make_server, size, keys):
     server = make_server(latency_tracking="no")  # a table for each command once said
     before = memory_after_as_many_idle_connections(server, size)
@@ -395,7 +395,8 @@ def test_crowd_that_goes_at_once_leaves_nothing(make_server, size, keys):
         leave(crowd)
         crowd.leaves_nothing()
         server.disconnect_clients()
-    most = before + 250_000  # less than a note of 16 bytes about each would take
+    # A note of 16 bytes about each would take 192,000 more; 110,000 to 150,000 are the server's own.
+    most = before + 250_000
     # The server frees what it had for blocked clients bit by bit: 500 pieces a second.
     wait_for(lambda: memory(server) < most, 60, f"memory in use to be below {most}")
     server.unload()

@@ -111,8 +111,8 @@ def _hears(actor, expected):
 
 
 @schedules(**GRANTS)
-def test_lock_is_handed_on(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_lock_is_handed_on(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 LEAVING = dict(
@@ -186,8 +186,8 @@ LEAVING = dict(
 
 
 @schedules(**LEAVING)
-def test_who_leaves_the_queue_keeps_nobody_from_the_lock(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_who_leaves_the_queue_keeps_nobody_from_the_lock(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 OWN_HOLDS = dict(
@@ -259,8 +259,8 @@ OWN_HOLDS = dict(
 
 
 @schedules(**OWN_HOLDS)
-def test_an_owner_with_a_hold_is_not_queued(server, resp, schedule):
-    run_schedule(server, schedule, resp)
+def test_an_owner_with_a_hold_is_not_queued(server, some_resp, schedule):
+    run_schedule(server, schedule, some_resp)
 
 
 # Inside a transaction nobody, not even the drain, can help a command that does not hand on by itself.
@@ -272,7 +272,7 @@ IN_ONE_STEP = dict(
 
 
 @pytest.mark.parametrize("by", IN_ONE_STEP)
-def test_hand_off_is_part_of_the_command(server, resp, by):
+def test_hand_off_is_part_of_the_command(server, some_resp, by):
     steps = [step for step in IN_ONE_STEP[by] if len(step) == 3]
     said = [step for step in IN_ONE_STEP[by] if len(step) == 2]
     show = ("LOCK.INFO k", has(holders=holds("ob", 1), waiting=1, waiters=lambda w: len(w) == 1))
@@ -289,7 +289,7 @@ def test_hand_off_is_part_of_the_command(server, resp, by):
     steps += [("z", command, "QUEUED") for command, _ in transaction]
     steps += [("z", "EXEC", all_as_said), ("b", granted(1)), ("c", STILL_BLOCKED)]
     steps += [("x", answered(None))] if by == "cancel" else []
-    run_schedule(server, steps, resp)
+    run_schedule(server, steps, some_resp)
 
 
 def test_command_behind_a_release_in_one_write_finds_the_lock_handed_on(server, actor):
@@ -325,9 +325,9 @@ def test_time_outs_come_in_order_of_deadline_not_of_arrival(server, actor):
     assert late.is_blocked() and not late.has_reply()
 
 
-def test_block_0_waits_for_ever(server, resp):
+def test_block_0_waits_for_ever(server, some_resp):
     """Longer than any default that could be mistaken for it: INFO says that it has no end."""
-    a, b, c = (server.actor(name, resp) for name in "abc")
+    a, b, c = (server.actor(name, some_resp) for name in "abc")
     a.call("LOCK.ACQUIRE", "k", "oa")
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
     b.wait_blocked()
