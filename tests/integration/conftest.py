@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from harness import Launch, Server, failpoint, valgrind
+from harness import Launch, Server, Servers, failpoint, valgrind
 from harness.clock import Clock
 from harness.reset import Baseline
 from harness.standstill import TRIES, Excuse
@@ -98,7 +98,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if report.failed:
         item.session.stash[_FAILED].add(item.nodeid)
-        for server in Server.live:
+        for server in filter(lambda server: server.in_use, Server.live):
             report.sections.append((f"log of {server}", _part_to_show(server.log())))
     return report
 
@@ -142,28 +142,10 @@ def launch(request):
 # Servers
 
 
-class _Servers:
-    """Makes servers and answers for their end."""
-
-    def __init__(self, launch):
-        self._launch, self._made = launch, []
-
-    def make(self, **config):
-        folder = Path(tempfile.mkdtemp(dir=self._launch.root, prefix="s")) / "d"
-        server = Server(self._launch, folder, **config)
-        self._made.append(server)
-        return server
-
-    def end(self):
-        problems = [text for server in self._made for text in server.stop_all()]
-        self._made = []
-        return problems
-
-
 @pytest.fixture
 def make_server(launch):
     """A factory of servers of the test's own: make_server(appendonly="yes", lock_default_lease=500)."""
-    servers = _Servers(launch)
+    servers = Servers(launch)
     yield servers.make
     problems = servers.end()
     if problems:
@@ -174,7 +156,7 @@ class _Shared:
     """The server that the tests of one file share; a new one after a test that spoilt it."""
 
     def __init__(self, launch, new_server):
-        self._servers, self._new_server = _Servers(launch), new_server
+        self._servers, self._new_server = Servers(launch), new_server
         self._baseline = None
 
     def get(self):
@@ -233,7 +215,7 @@ def clock(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def _has_failpoints(launch):
-    servers = _Servers(launch)
+    servers = Servers(launch)
     found = failpoint.has_failpoints(servers.make())
     servers.end()
     return found

@@ -8,12 +8,9 @@ from itertools import permutations
 import pytest
 
 from harness.schedule import as_map
-from model.cluster_scene import HOST, LONG, begin_move, is_redirection, key, migrate, nodes
+from model.cluster_scene import HOST, LONG, begin_move, is_redirection, migrate
 from model.moving_scene import TRY_AGAIN, assert_nothing_twice, call_off, contents, ends_of, finish_move, has_said
 from model.moving_scene import keys_in, names_of, side
-
-__all__ = ["key", "nodes"]  # fixtures
-
 
 # ---- what the commands answer ----
 

@@ -3,12 +3,9 @@
 import pytest
 
 from harness import wait_for
-from model.cluster_scene import LONG, begin_move, is_redirection, key, migrate, nodes
+from model.cluster_scene import LONG, begin_move, is_redirection, migrate
 from model.moving_scene import SHORT, TRY_AGAIN, assert_nothing_twice, call_off, ends_of, finish_move, has_said, keys_in
 from model.moving_scene import names_of, side
-
-__all__ = ["key", "nodes"]  # fixtures
-
 
 # ---- who waits when the slot begins to move ----
 

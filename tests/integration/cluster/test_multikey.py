@@ -6,10 +6,8 @@ import pytest
 
 from harness import code_of, wait_for
 from harness.schedule import as_map
-from model.cluster_scene import LONG, begin_move, is_redirection, key, migrate, nodes, says_moved
+from model.cluster_scene import LONG, begin_move, is_redirection, migrate, says_moved
 from model.server_scene import says_nothing_of_its_own
-
-__all__ = ["key", "nodes"]  # fixtures
 
 
 @pytest.fixture

@@ -3,15 +3,10 @@
 import pytest
 
 from harness import wait_for
-from model.cluster_scene import HALF, LONG, make_nodes
+from model.cluster_scene import HALF, LONG
 from model.crowd import Crowd
 
 MANY = 5000
-
-
-@pytest.fixture
-def nodes(make_server):
-    return make_nodes(make_server)
 
 
 def calls(node, command):

@@ -7,7 +7,7 @@ import pytest
 
 from harness import scaled, scaled_ms, wait_for
 from harness.schedule import as_map
-from model.cluster_scene import LONG, Scene, key, make_nodes, says_moved  # noqa: F401
+from model.cluster_scene import LONG, Scene, make_nodes, says_moved
 from model.resharding import SLOTS, Workers
 
 SHORT = scaled_ms(900)
@@ -40,7 +40,7 @@ def move(slot, source, target, last=None):
 
 @pytest.fixture
 def nodes(make_server):
-    """As in test_cluster, with several databases where a cluster has them (Valkey from 9.0 on)."""
+    """As in conftest.py, with several databases where a cluster has them (Valkey from 9.0 on)."""
     server = make_server()
     if not can_move_slots(server):
         pytest.skip("this server cannot move slots by itself")
@@ -54,13 +54,13 @@ def databases(nodes):
 WAYS = ("ACQUIRE", "FAIR", "RWREAD", "RWWRITE", "MACQUIRE")
 
 
-def words(way, key, owner, *rest):  # noqa: F811
+def words(way, key, owner, *rest):
     numkeys = (1,) if way == "MACQUIRE" else ()
     return ("LOCK." + way, *numkeys, key, owner, *rest)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_waiters_are_sent_after_the_lock(nodes, key, way):  # noqa: F811
+def test_waiters_are_sent_after_the_lock(nodes, key, way):
     """They hear MOVED, and asked again there they wait behind the same holder."""
     one, two = nodes
     name, slot = key
@@ -84,7 +84,7 @@ def test_waiters_are_sent_after_the_lock(nodes, key, way):  # noqa: F811
     wait_for(lambda: not one.server.dump(), 20, "the first node to be empty")
 
 
-def test_place_in_the_fair_queue_goes_along(nodes, key):  # noqa: F811
+def test_place_in_the_fair_queue_goes_along(nodes, key):
     one, two = nodes
     name, slot = key
     for node in nodes:
@@ -101,7 +101,7 @@ def test_place_in_the_fair_queue_goes_along(nodes, key):  # noqa: F811
     assert c.call("LOCK.FAIR", name, "ob", "PX", LONG) == 1
 
 
-def test_session_of_a_lock_that_has_moved_is_over(nodes, key):  # noqa: F811
+def test_session_of_a_lock_that_has_moved_is_over(nodes, key):
     """Its lease runs out there; the node that it has left does not write it again."""
     one, two = nodes
     name, slot = key
@@ -117,7 +117,7 @@ def test_session_of_a_lock_that_has_moved_is_over(nodes, key):  # noqa: F811
     assert not one.server.dump()
 
 
-def test_readers_keep_their_leases(nodes, key):  # noqa: F811
+def test_readers_keep_their_leases(nodes, key):
     one, two = nodes
     name, slot = key
     a = one.server.actor("a")
@@ -128,7 +128,7 @@ def test_readers_keep_their_leases(nodes, key):  # noqa: F811
     assert two.server.dump() == before
 
 
-def test_there_and_back_again(nodes, key):  # noqa: F811
+def test_there_and_back_again(nodes, key):
     one, two = nodes
     name, slot = key
     scene = Scene(one, name)
@@ -144,7 +144,7 @@ def test_there_and_back_again(nodes, key):  # noqa: F811
     assert a.call("LOCK.RELEASE", name, "oa") == 0
 
 
-def test_one_name_in_several_databases_is_several_locks(nodes, key):  # noqa: F811
+def test_one_name_in_several_databases_is_several_locks(nodes, key):
     one, two = nodes
     name, slot = key
     waiters = {}

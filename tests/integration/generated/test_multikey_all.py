@@ -1,9 +1,9 @@
 """Every schedule of three owners over two keys: the server does what model/multikey.py says.
 
 Each owner follows one of ten short programs; all choices of three programs (220; owners are alike) in all orders
-of their steps are played; of one choice in four, unless the run is thorough. An owner that waits has no turn; one that is refused gives back what
-it holds, and is done. Hundreds of schedules are played side by side on one server, each with keys and owners of
-its own, one step of each at a time.
+of their steps are played; of one choice in four, unless the run is thorough. An owner that waits has no turn; one that
+is refused gives back what it holds, and is done. Hundreds of schedules are played side by side on one server, each with
+keys and owners of its own, one step of each at a time.
 """
 
 import random

@@ -6,6 +6,7 @@ from .errors import code_of
 from .launch import Launch
 from .replication import wait_for_sync
 from .server import Server, ServerDied
+from .servers import Servers
 from .waiting import drawn, fewer, scaled, scaled_ms, wait_for
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Launch",
     "Server",
     "ServerDied",
+    "Servers",
     "code_of",
     "drawn",
     "dump",

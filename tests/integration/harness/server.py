@@ -34,7 +34,7 @@ class Server:
     def __init__(self, launch, folder, module_args=(), load_module=True, **config):
         self.launch, self.folder = launch, folder
         self.config = {option_name(keyword): value for keyword, value in config.items()}
-        self.port = None
+        self.port, self.in_use = None, True
         self._module = launch.module if load_module else None
         self._module_args = module_args
         self._process = None

@@ -1,9 +1,10 @@
 """A cluster of two nodes, and waiters on one of them."""
 
-import pytest
+from collections import deque
+
 from redis.exceptions import ResponseError
 
-from harness import code_of, wait_for
+from harness import Servers, code_of, fewer, wait_for
 
 HOST = "127.0.0.1"
 HALF, LAST = 8191, 16383
@@ -30,13 +31,8 @@ class Node:
         return None
 
 
-@pytest.fixture
-def nodes(make_server):
-    """Two masters that know each other: the first serves the slots up to HALF, the second the rest."""
-    return make_nodes(make_server)
-
-
-def make_nodes(make_server, **config):
+def begin_nodes(make_server, **config):
+    """Two masters that are getting to know each other: the first serves the slots up to HALF, the second the rest."""
     one, two = (Node(make_server(cluster_enabled="yes", cluster_node_timeout=3000, **config)) for _ in range(2))
     one.cluster("ADDSLOTSRANGE", 0, HALF)
     two.cluster("ADDSLOTSRANGE", HALF + 1, LAST)
@@ -44,18 +40,46 @@ def make_nodes(make_server, **config):
     two.cluster("SET-CONFIG-EPOCH", 2)
     bus = two.server.control.config_get("cluster-port")["cluster-port"]
     one.cluster("MEET", HOST, two.server.port, bus)
+    return one, two
+
+
+def wait_whole(one, two):
     for node in (one, two):
         wait_for(node.is_up, 20, "the cluster to be whole")
         wait_for(lambda node=node: node.port_of(LAST) == two.server.port, 20, "the nodes to agree")
     return one, two
 
 
-@pytest.fixture
-def key(nodes):
-    """A key of the first node's, and its slot."""
-    one, _ = nodes
-    name = next(name for name in map(str, range(1000)) if one.cluster("KEYSLOT", name) <= HALF)
-    return name, one.cluster("KEYSLOT", name)
+def make_nodes(make_server, **config):
+    return wait_whole(*begin_nodes(make_server, **config))
+
+
+class Pairs:
+    """Pairs of nodes, begun some tests before they are wanted: in its first two seconds a node serves no slot."""
+
+    AHEAD = 5
+
+    def __init__(self, launch):
+        self._launch, self._begun = launch, deque()
+
+    def take(self):
+        """The servers, and the nodes on them."""
+        while len(self._begun) <= fewer(self.AHEAD):
+            servers = Servers(self._launch)
+            self._begun.append((servers, begin_nodes(servers.make)))
+            self._are_in_use(self._begun[-1][1], False)
+        servers, nodes = self._begun.popleft()
+        self._are_in_use(nodes, True)
+        return servers, wait_whole(*nodes)
+
+    @staticmethod
+    def _are_in_use(nodes, state):
+        """Whether their logs are shown when a test fails."""
+        for node in nodes:
+            node.server.in_use = state
+
+    def end(self):
+        return [problem for servers, _ in self._begun for problem in servers.end()]
 
 
 class Scene:
