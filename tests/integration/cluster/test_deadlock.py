@@ -1,4 +1,4 @@
-"""In a cluster a wait that closes a circle is refused as anywhere, whatever the slots of its keys.
+"""In a cluster a wait that closes a cycle is refused as anywhere, whatever the slots of its keys.
 
 The schedules are those of model/cycle_schedules.py. The keys k, l, m and n are of four slots.
 """
@@ -8,7 +8,7 @@ import pytest
 from harness import scaled_ms, wait_for
 from harness.schedule import granted, run_schedule, schedules
 from model.cluster_scene import Node
-from model.cycle_schedules import CIRCLES, HERE, NO_CIRCLE, SAME_TURN, hears, together
+from model.cycle_schedules import CYCLES, HERE, NO_CYCLE, SAME_TURN, hears, together
 from model.deadlock_scene import counters, holds, releases, says, waits
 from model.philosophers import Greedy, dinner
 
@@ -32,11 +32,11 @@ def fits_a_cluster(steps):
     return "SELECT" not in text and ("LOCK.MACQUIRE" not in text or "{p}" in text)
 
 
-OVER_SEVERAL_SLOTS = {name: steps for name, steps in (CIRCLES | HERE).items() if fits_a_cluster(steps)}
+OVER_SEVERAL_SLOTS = {name: steps for name, steps in (CYCLES | HERE).items() if fits_a_cluster(steps)}
 
 
 @schedules(**OVER_SEVERAL_SLOTS)
-def test_circle_over_several_slots(server, schedule):
+def test_cycle_over_several_slots(server, schedule):
     cut = counters(server)[1]
     run_schedule(server, schedule)
     assert counters(server)[1] == cut
@@ -49,8 +49,8 @@ def test_of_those_that_come_together_the_last_is_refused(server, schedule):
     assert counters(server)[0] == before + 1
 
 
-@schedules(**NO_CIRCLE)
-def test_no_circle_when_a_wait_has_ended_before_the_search(server, schedule):
+@schedules(**NO_CYCLE)
+def test_no_cycle_when_a_wait_has_ended_before_the_search(server, schedule):
     before = counters(server)[0]
     run_schedule(server, schedule)
     assert counters(server)[0] == before
@@ -70,7 +70,7 @@ def test_nobody_waits_for_the_look_at_slots(server):
 
 
 class GreedyInACluster(Greedy):
-    def give_back(self):
+    def release(self):
         for fork in (self.right, self.left):
             assert self.say("LOCK.RELEASE", fork, self.owner) == 0
 

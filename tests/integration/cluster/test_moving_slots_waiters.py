@@ -87,7 +87,7 @@ def fair_wait(nodes, key, reserve_ms):
 
 
 def test_fair_waiter_that_dies_while_its_slot_moves_writes_nothing(nodes, key):
-    """Its place is kept for a while; the key that is to say how long is on the other node."""
+    """Its position is kept for a while; the key that is to say how long is on the other node."""
     (one, two), (name, slot) = nodes, key
     waiter = fair_wait(nodes, key, LONG)
     begin_move(slot, one, two)
@@ -102,7 +102,7 @@ def test_fair_waiter_that_dies_while_its_slot_moves_writes_nothing(nodes, key):
     assert not keys_in(one, slot)
 
 
-def test_place_that_is_over_is_written_down_when_the_move_is_called_off(nodes, key):
+def test_position_that_is_over_is_written_down_when_the_move_is_called_off(nodes, key):
     (one, two), (name, slot) = nodes, key
     waiter = fair_wait(nodes, key, 1)
     begin_move(slot, one, two)
@@ -111,11 +111,11 @@ def test_place_that_is_over_is_written_down_when_the_move_is_called_off(nodes, k
     one.server.settle(30)
     assert one.actor.call("ZRANGE", side("queue", name), 0, -1) == ["of"]
     call_off(nodes, slot)
-    wait_for(lambda: keys_in(one, slot) == {name}, 10, "the place to be removed")
+    wait_for(lambda: keys_in(one, slot) == {name}, 10, "the position to be removed")
     wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, 10, "the lock to be forgotten")
 
 
-def test_places_on_their_way_are_not_read(nodes, key):
+def test_positions_on_their_way_are_not_read(nodes, key):
     """A plain request just after a start reads what is kept of a fair queue: not while only half of it is here."""
     (one, two), (name, slot) = nodes, key
     two.server.control.config_set("lock.fair-reserve", LONG)
@@ -195,7 +195,7 @@ def test_renewal_of_a_read_lock_waits_for_its_slot(nodes, key, session):
     assert not keys_in(one, slot)
 
 
-def test_read_lock_of_a_closed_connection_is_given_back_after_the_move(nodes, key, session):
+def test_read_lock_of_a_closed_connection_is_released_after_the_move(nodes, key, session):
     (one, two), (name, slot) = nodes, key
     assert one.actor.call("LOCK.RENEW", name, "oa", "PX", LONG) == 1
     assert session.call("LOCK.RENEW", name, "oa", "SESSION") == 1
@@ -207,11 +207,11 @@ def test_read_lock_of_a_closed_connection_is_given_back_after_the_move(nodes, ke
     assert one.actor.call("HGETALL", name) == ["mode", "read", "oa", "1", "ob", "1"]
     assert one.server.info("lock")["lock_sessions"] == 1
     call_off(nodes, slot)
-    wait_for(lambda: one.actor.call("HGETALL", name) == ["mode", "read", "ob", "1"], 10, "the hold to be given back")
+    wait_for(lambda: one.actor.call("HGETALL", name) == ["mode", "read", "ob", "1"], 10, "the hold to be released")
     assert one.server.info("lock")["lock_sessions"] == 0
 
 
-def test_plain_session_in_a_moving_slot_is_renewed_and_given_back_as_ever(nodes, key, session):
+def test_plain_session_in_a_moving_slot_is_renewed_and_released_as_ever(nodes, key, session):
     (one, two), (name, slot) = nodes, key
     plain = f"{{{name}}}plain"
     assert session.call("LOCK.ACQUIRE", plain, "oa", "SESSION") == 1

@@ -50,7 +50,7 @@ def test_keys_of_another_node_are_moved(nodes, key, names):
         assert says_moved(key[1], one)(two.actor.attempt(*words))
 
 
-def test_circle_is_refused(nodes, names):
+def test_cycle_is_refused(nodes, names):
     one, _ = nodes
     k, x, y = names
     b = one.server.actor("b")

@@ -45,7 +45,7 @@ def test_several_locks_have_to_be_in_one_slot_of_this_node(nodes, key):
 
 
 @pytest.mark.parametrize("how", ["release", "lease end", "DEL"])
-def test_locks_are_handed_on_as_elsewhere(nodes, key, how):
+def test_locks_are_handed_off_as_elsewhere(nodes, key, how):
     scene = Scene(nodes[0], key[0], LEASE if how == "lease end" else LONG)
     if how == "release":
         assert scene.a.call("LOCK.RELEASE", scene.key, "oa") == 0

@@ -84,7 +84,7 @@ def test_waiters_are_sent_after_the_lock(nodes, key, way):
     wait_for(lambda: not one.server.dump(), 20, "the first node to be empty")
 
 
-def test_place_in_the_fair_queue_goes_along(nodes, key):
+def test_position_in_the_fair_queue_goes_along(nodes, key):
     one, two = nodes
     name, slot = key
     for node in nodes:

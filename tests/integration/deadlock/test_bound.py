@@ -1,4 +1,4 @@
-"""How far the search for circles goes: to the end of a chain of 10,000 waits, and not beyond 20,000 steps."""
+"""How far the search for cycles goes: to the end of a chain of 10,000 waits, and not beyond 20,000 steps."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from model.deadlock_scene import counters, pipelined
 
 pytestmark = pytest.mark.usefixtures("no_lease_ends")
 
-# The bound of the search: so many holders, ties and places are looked at, or waiters asked whether they hold a lock.
+# The bound of the search: so many holders, ties and positions are looked at, or waiters asked whether they hold a lock.
 MOST_STEPS = 20_000
 
 
@@ -78,7 +78,7 @@ class Star:
         return heard_in_the_end(self.server, asker)
 
 
-def test_circle_within_the_bound_is_found(server):
+def test_cycle_within_the_bound_is_found(server):
     before = counters(server)
     star = Star(server, hubs=9, keys=1000)  # a step for each key: its holder
     assert star.asks() == "DEADLOCK a waits for hub8 held by h8, h8 waits for own held by a"
@@ -131,7 +131,7 @@ class Crowd:
         for owner, sock in zip((last, *(f"w{i}" for i in range(1, waiters))), self.sockets):
             sock.sendall(b"LOCK.ACQUIRE own %s BLOCK 0\r\n" % owner.encode())
         wait_for(lambda: server.info("lock")["lock_waiters"] == waiters, 30, "all to wait")
-        self.circle = f"DEADLOCK a waits for {self.keys[-1]} held by {last}, {last} waits for own held by a"
+        self.cycle = f"DEADLOCK a waits for {self.keys[-1]} held by {last}, {last} waits for own held by a"
 
     def asks(self):
         self.asker.send("LOCK.MACQUIRE", len(self.keys), *self.keys, "a", "BLOCK", 0)
@@ -158,7 +158,7 @@ def crowd_beyond(server, kind):
 def test_whoever_is_asked_whether_it_holds_a_lock_is_a_step(server, kind):
     before = counters(server)
     crowd = crowd_within(server, kind)
-    assert crowd.asks() == crowd.circle
+    assert crowd.asks() == crowd.cycle
     assert counters(server) == (before[0] + 1, before[1])
 
 
@@ -181,5 +181,5 @@ def test_few_readers_are_looked_at_however_many_wait(server):
     before = counters(server)
     waiters = 600
     crowd = Crowd(server, locks=MOST_STEPS // waiters + 10, readers=2, waiters=waiters)
-    assert crowd.asks() == crowd.circle
+    assert crowd.asks() == crowd.cycle
     assert counters(server) == (before[0] + 1, before[1])

@@ -1,4 +1,4 @@
-"""A crowd neither hides a circle nor makes a wait dear: what leads nowhere is not looked at.
+"""A crowd neither hides a cycle nor makes a wait dear: what leads nowhere is not looked at.
 
 Words and helpers are those of model/deadlock_scene.py. How much a search looks at is counted in steps, by INFO.
 """
@@ -48,7 +48,7 @@ def several(keys, owner):
 
 
 @pytest.mark.parametrize("others", [150, 205, 1000])
-def test_circle_of_two_in_a_crowd_is_found(server, others):
+def test_cycle_of_two_in_a_crowd_is_found(server, others):
     """h holds all the keys that x and the others want, and waits for z, which x holds."""
     keys, before = [f"m{i}" for i in range(100)], counters(server)
     h, x = server.actor("h"), server.actor("x")
@@ -117,7 +117,7 @@ def test_one_owner_on_many_connections(server, others):
     assert crowd.steps_of("LOCK.ACQUIRE k p", "LOCK.FAIR k q", "LOCK.MACQUIRE 2 k l r") <= 100
 
 
-def test_one_owner_on_many_connections_closes_a_circle(server):
+def test_one_owner_on_many_connections_closes_a_cycle(server):
     """Also the first time that it waits for something else."""
     call = server.control.execute_command
     call("LOCK.ACQUIRE", "k", "h", "PX", LONG)
@@ -242,7 +242,7 @@ def test_alarm_that_is_set_for_later_delays_no_search(server, actor):
 
 @pytest.mark.timing
 def test_search_that_is_to_come_delays_no_grant(server, actor):
-    """The lock that goes is handed on at once, although the alarm has been set for later."""
+    """The lock that goes is handed off at once, although the alarm has been set for later."""
     control, machine, took = server.control, Yardstick(server), []
     b, c = actor("b"), actor("c")
     for _ in range(31):

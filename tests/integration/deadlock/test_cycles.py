@@ -1,7 +1,7 @@
-"""A wait that closes a circle is refused with DEADLOCK a moment after it has begun, and the text tells the circle.
+"""A wait that closes a cycle is refused with DEADLOCK a moment after it has begun, and the text tells the cycle.
 
 Owners are named as their clients; `b2` is a second connection of owner b. More of the text: test_text.py;
-no circle, and what a refusal leaves: test_no_cycle.py; what happens before the search: test_newcomers.py;
+no cycle, and what a refusal leaves: test_no_cycle.py; what happens before the search: test_newcomers.py;
 how far it goes: test_bound.py, test_crowds.py.
 """
 
@@ -10,19 +10,19 @@ from itertools import product
 import pytest
 
 from harness.schedule import BLOCKS, DIES, run_schedule, schedules
-from model.cycle_schedules import CIRCLES
+from model.cycle_schedules import CYCLES
 from model.deadlock_scene import MODES, holds, says, waits, words
 
 
-@schedules(**CIRCLES)
-def test_circle_is_refused(server, some_resp, schedule):
+@schedules(**CYCLES)
+def test_cycle_is_refused(server, some_resp, schedule):
     server.control.config_set("lock.fair-reserve", 60_000)
     cut = server.info("lock")["lock_deadlock_searches_cut"]
     run_schedule(server, schedule, some_resp)
     assert server.info("lock")["lock_deadlock_searches_cut"] == cut
 
 
-def test_circle_of_those_behind_a_kept_place_that_its_owner_returns_to(server):
+def test_cycle_of_those_behind_a_reserved_position_that_its_owner_returns_to(server):
     """Only with its owner's return c waits for a."""
     server.control.config_set("lock.fair-reserve", 60_000)
     steps = [holds("x", "k"), waits("a", "k", "FAIR"), ("a", DIES), holds("y", "l")]
@@ -59,6 +59,6 @@ def test_whatever_is_held_and_asked_for(server, first, second):
         if second == held == "RWREAD":
             assert heard == 1
             continue
-        circle = f"b{number} waits for {k} held by a{number}, a{number} waits for {m} held by b{number}"
-        assert says(circle)(heard), f"{held} {held_too}: {heard!r}"
+        cycle = f"b{number} waits for {k} held by a{number}, a{number} waits for {m} held by b{number}"
+        assert says(cycle)(heard), f"{held} {held_too}: {heard!r}"
         assert a.is_blocked() and not a.has_reply()

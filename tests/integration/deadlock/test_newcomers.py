@@ -1,7 +1,7 @@
 """A wait is searched from a moment after it has begun: what that leaves, and what may happen before.
 
-Words and helpers are those of model/deadlock_scene.py; the schedules of model/cycle_schedules.py are played in a cluster
-too, by cluster/test_deadlock.py.
+Words and helpers are those of model/deadlock_scene.py; cluster/test_deadlock.py plays the schedules
+of model/cycle_schedules.py, too.
 What several clients are to say within one moment of the server, they say while it is paused.
 """
 
@@ -9,7 +9,7 @@ import pytest
 
 from harness import scaled_ms, wait_for
 from harness.schedule import granted, run_schedule, schedules
-from model.cycle_schedules import A_ASKS, HERE, NO_CIRCLE, SAME_TURN
+from model.cycle_schedules import A_ASKS, HERE, NO_CYCLE, SAME_TURN
 from model.deadlock_scene import TWO, counters, holds, refused, releases, says, waits
 
 
@@ -21,7 +21,7 @@ def refusals(server):
 
 
 @schedules(**HERE)
-def test_circle_and_what_it_leaves(server, schedule):
+def test_cycle_and_what_it_leaves(server, schedule):
     run_schedule(server, schedule)
 
 
@@ -44,8 +44,8 @@ def test_of_those_that_come_together_the_last_is_refused(server, refusals, sched
     assert refusals() == 1
 
 
-@schedules(**NO_CIRCLE)
-def test_no_circle_when_a_wait_has_ended_before_the_search(server, refusals, schedule):
+@schedules(**NO_CYCLE)
+def test_no_cycle_when_a_wait_has_ended_before_the_search(server, refusals, schedule):
     run_schedule(server, schedule)
     assert refusals() == 0
 
@@ -86,7 +86,7 @@ def test_search_waits_for_the_end_of_a_pause(server, refusals):
     assert paused.a.is_blocked()
 
 
-def test_no_circle_when_a_client_has_died_before_the_search(server, refusals):
+def test_no_cycle_when_a_client_has_died_before_the_search(server, refusals):
     paused = Paused(server)
     paused.a.kill_socket()
     paused.waiters(1)
@@ -96,7 +96,7 @@ def test_no_circle_when_a_client_has_died_before_the_search(server, refusals):
     assert refusals() == 0
 
 
-def test_no_circle_when_the_later_client_has_died_before_the_search(server, refusals):
+def test_no_cycle_when_the_later_client_has_died_before_the_search(server, refusals):
     paused = Paused(server, "LOCK.FAIR k b BLOCK 0")
     paused.b.kill_socket()
     paused.waiters(1)
@@ -104,10 +104,10 @@ def test_no_circle_when_the_later_client_has_died_before_the_search(server, refu
     server.settle()
     assert paused.a.is_blocked() and not paused.a.has_reply()
     assert refusals() == 0
-    assert server.control.zcard("lock:queue:{k}") == 1  # it keeps its place
+    assert server.control.zcard("lock:queue:{k}") == 1  # it keeps its position
 
 
-def test_no_circle_when_a_wait_has_timed_out_before_the_search(server, refusals):
+def test_no_cycle_when_a_wait_has_timed_out_before_the_search(server, refusals):
     paused = Paused(server, f"LOCK.ACQUIRE k b BLOCK {scaled_ms(30)}")
     assert paused.b.reply() is None
     paused.goes_on()
@@ -116,7 +116,7 @@ def test_no_circle_when_a_wait_has_timed_out_before_the_search(server, refusals)
     assert refusals() == 0
 
 
-def test_no_circle_when_detection_was_switched_off_before_the_search(server, refusals):
+def test_no_cycle_when_detection_was_switched_off_before_the_search(server, refusals):
     paused = Paused(server)
     server.control.config_set("lock.deadlock-detection", "no")
     paused.goes_on()

@@ -1,4 +1,4 @@
-"""Where there is no circle there is no DEADLOCK; and a refusal leaves everything as it was.
+"""Where there is no cycle there is no DEADLOCK; and a refusal leaves everything as it was.
 
 Also: detection switched off, requests that do not wait, the counters, and how far the search goes. Words and
 helpers are those of model/deadlock_scene.py.
@@ -23,7 +23,7 @@ def kills(name):
     return (lambda s: s.server.control.client_kill_filter(_id=s.actor(name).client_id),)
 
 
-# The edge that would have closed the circle is gone
+# The edge that would have closed the cycle is gone
 
 GONE = dict(
     wait_timed_out=[
@@ -45,9 +45,9 @@ GONE = dict(
     waiter_killed=[*A_WAITS_FOR_B, kills("a"), ("a", CUT_OFF), knows_of(0), *B_WAITS_TOO],
     waiter_reset=[*A_WAITS_FOR_B, ("a", DIES), knows_of(0), *B_WAITS_TOO],
     wait_granted=[*A_WAITS_FOR_B, releases("b", "l"), ("a", granted(1)), *B_WAITS_TOO],
-    hold_given_back=[*A_WAITS_FOR_B, releases("a2", "k"), holds("b", "k")],
-    hold_given_back_and_taken_by_another=[*A_WAITS_FOR_B, releases("a2", "k"), holds("c", "k"), *B_WAITS_TOO],
-    one_of_two_holds_given_back_is_none=[
+    hold_released=[*A_WAITS_FOR_B, releases("a2", "k"), holds("b", "k")],
+    hold_released_and_taken_by_another=[*A_WAITS_FOR_B, releases("a2", "k"), holds("c", "k"), *B_WAITS_TOO],
+    one_of_two_holds_released_is_none=[
         holds("a", "k"),
         holds("a", "k", count=2),
         holds("b", "l"),
@@ -89,14 +89,14 @@ GONE = dict(
     key_overwritten_by_a_foreign_hash=[*A_WAITS_FOR_B, ("z", "DEL k", 1), ("z", "HSET k a 1 c x", 2), *B_WAITS_TOO],
     forced=[*A_WAITS_FOR_B, ("z", "LOCK.FORCE k", 1), holds("c", "k"), *B_WAITS_TOO],
     flushed=[*A_WAITS_FOR_B, ("z", "FLUSHALL", "OK"), ("a", granted(1)), holds("c", "k"), *B_WAITS_TOO],
-    reserved_place_of_a_connection_that_has_closed=[
+    reserved_position_of_a_connection_that_has_closed=[
         holds("c", "m"),
         waits("a", "m", "FAIR"),
         ("a", DIES),
         knows_of(0),
         holds("b", "n"),
         waits("a2", "n"),
-        # b stands behind a's place, and a waits for b; but that place ends by itself.
+        # b stands behind a's position, and a waits for b; but that position ends by itself.
         waits("b", "m", "FAIR"),
         ("b", STILL_BLOCKED),
     ],
@@ -140,7 +140,7 @@ GONE = dict(
         ("b", "LOCK.RWREAD k b BLOCK 0", 1),
     ],
     reader_does_not_wait_for_a_reader_ahead=[
-        # c waits behind the writer w only; that r, ahead of it, waits for c is no circle.
+        # c waits behind the writer w only; that r, ahead of it, waits for c is no cycle.
         holds("h", "k", "RWWRITE"),
         holds("c", "l"),
         waits("r", "k", "RWREAD"),
@@ -197,7 +197,7 @@ def reads_end(server, key, owner):
 
 
 @schedules(**GONE)
-def test_no_circle_no_refusal(server, some_resp, schedule):
+def test_no_cycle_no_refusal(server, some_resp, schedule):
     server.control.config_set("lock.fair-reserve", scaled_ms(60_000))
     refusals = server.info("lock")["lock_deadlocks_refused"]
     run_schedule(server, schedule, some_resp)
@@ -231,8 +231,8 @@ def test_reader_whose_lease_has_just_ended_is_nobodys_obstacle(server, actor, ot
     asker = server.raw_connection()
     asker.sendall(asks + b"DEBUG SLEEP %f\r\n" % ((lease + 1) / 1000) + asks)
     heard = asker.makefile("rb")
-    circle = b"b waits for m held by w, w waits for k held by a, a waits for l held by b"
-    assert heard.readline() == b"-DEADLOCK " + circle + b"\r\n"
+    cycle = b"b waits for m held by w, w waits for k held by a, a waits for l held by b"
+    assert heard.readline() == b"-DEADLOCK " + cycle + b"\r\n"
     assert heard.readline() == b"+OK\r\n"
     wait_for(lambda: server.info("lock")["lock_waiters"] == 3 + elsewhere, what="b to wait")
     server.control.execute_command("LOCK.RELEASE", "m", "w")
@@ -245,7 +245,7 @@ ASKS = {mode: " ".join(words(mode, "k", "b")) for mode in MODES}
 
 
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
-def test_who_does_not_wait_closes_no_circle(server, some_resp, ask):
+def test_who_does_not_wait_closes_no_cycle(server, some_resp, ask):
     script = "return redis.call(unpack(ARGV)) == false and 'null'"
     steps = [*A_WAITS_FOR_B, ("b", ask, None)]
     steps += [("b", "MULTI", "OK"), ("b", f"{ask} BLOCK 0", "QUEUED"), ("b", "EXEC", [None])]
@@ -258,9 +258,9 @@ def test_who_does_not_wait_closes_no_circle(server, some_resp, ask):
 # What a refusal leaves alone
 
 
-@pytest.mark.parametrize("mode", [*MODES, "MACQUIRE of several"])
+@pytest.mark.parametrize("mode", [*MODES, "MACQUIRE, multi-key"])
 def test_refusal_changes_nothing(server, some_resp, mode):
-    """Keys, queues, replica, memory of waiters, counters but those of circles. A fair place comes, and goes again."""
+    """Keys, queues, replica, memory of waiters, counters but those of cycles. A fair position comes, and goes again."""
     a, b, c = (server.actor(name, some_resp) for name in "abc")
     replica = server.start_replica()
     for actor, owner, key in ((a, "a", "k"), (b, "b", "l")):
@@ -268,7 +268,7 @@ def test_refusal_changes_nothing(server, some_resp, mode):
     a.send("LOCK.ACQUIRE", "l", "a", "BLOCK", 0)
     c.send("LOCK.FAIR", "k", "c", "BLOCK", 0)
     a.wait_blocked(), c.wait_blocked()
-    ask = ("LOCK.MACQUIRE", 3, "m", "k", "n", "b") if "several" in mode else words(mode, "k", "b")
+    ask = ("LOCK.MACQUIRE", 3, "m", "k", "n", "b") if "multi-key" in mode else words(mode, "k", "b")
 
     def state():
         infos = [as_map(server.control.execute_command("LOCK.INFO", key)) for key in ("k", "l")]
@@ -327,7 +327,7 @@ def test_refusals_leave_no_memory(server, actor):
 # lock.deadlock-detection
 
 
-def test_detection_off_lets_waits_in_and_leases_end_the_circle(server, some_resp):
+def test_detection_off_lets_waits_in_and_leases_end_the_cycle(server, some_resp):
     lease = scaled_ms(120)
     steps = [
         detection("no"),
@@ -348,7 +348,7 @@ def test_detection_is_switched_live(server, some_resp):
         detection("no"),
         waits("b", "k"),
         detection("yes"),
-        # A circle that is there already keeps nobody else from waiting for its members.
+        # A cycle that is there already keeps nobody else from waiting for its members.
         waits("c", "k"),
         ("d", "LOCK.MACQUIRE 3 k l m d BLOCK 0", BLOCKS),
         ("z", "LOCK.CANCEL k b", 1),
@@ -360,12 +360,12 @@ def test_detection_is_switched_live(server, some_resp):
 
 
 def test_detection_off_keeps_the_refusals_of_one_lock(server, some_resp):
-    circle = "b waits for k held by a, a waits for k held by b"
+    cycle = "b waits for k held by a, a waits for k held by b"
     upgrades = [detection("no"), holds("a", "k", "RWREAD"), holds("b", "k", "RWREAD"), waits("a", "k", "RWWRITE")]
-    run_schedule(server, [*upgrades, refused("b", "k", circle, "RWWRITE")], some_resp)
+    run_schedule(server, [*upgrades, refused("b", "k", cycle, "RWWRITE")], some_resp)
 
 
-def test_circle_that_the_end_of_a_wait_closes_is_found_when_its_owner_asks_again(server, some_resp):
+def test_cycle_that_the_end_of_a_wait_closes_is_found_when_its_owner_asks_again(server, some_resp):
     """While b stood ahead of c, by a connection that is gone now, c waited for b in both queues."""
 
     def the_first_wait_of_b_is_over(run):

@@ -42,7 +42,7 @@ def test_mixed_manners(server):
 
 
 class Locker(threading.Thread):
-    """Takes one key and gives it back, again and again, until the storm is over; counts its turns in the server."""
+    """Takes one key and releases it, again and again, until the storm is over; counts its turns in the server."""
 
     def __init__(self, server, number, key, waits, is_over):
         super().__init__(daemon=True)
@@ -69,19 +69,19 @@ def test_storm_on_single_keys_starves_nobody_who_wants_several(server, share_tha
     ]
     for locker in storm:
         locker.start()
-    several, control = server.actor("several"), server.control
+    several, control = server.actor("multi-key"), server.control
     try:
         for _ in range(fewer(60) + 5):
             earlier = int(control.get("turns") or 0)
             wait_for(lambda earlier=earlier: int(control.get("turns") or 0) > earlier + lockers, 60, "the storm")
-            several.send("LOCK.MACQUIRE", 2, "k", "l", "several", "PX", LONG, "BLOCK", 0)
+            several.send("LOCK.MACQUIRE", 2, "k", "l", "multi-key", "PX", LONG, "BLOCK", 0)
             wait_for(lambda: several.is_blocked() or several.has_reply(), what="it to wait or to be granted")
             before = int(control.get("turns"))
             assert several.reply(timeout=60) == 2
-            # It holds both: nobody's turn comes meanwhile, but whoever has just given back.
+            # It holds both: nobody's turn comes meanwhile, but whoever has just released.
             passed_by = int(control.get("turns")) - before
             assert passed_by <= lockers, f"{passed_by} turns went by"
-            assert several.call("LOCK.MRELEASE", 2, "k", "l", "several") == 2
+            assert several.call("LOCK.MRELEASE", 2, "k", "l", "multi-key") == 2
     finally:
         is_over.set()
         for locker in storm:

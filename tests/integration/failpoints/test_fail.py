@@ -116,11 +116,11 @@ def test_client_that_cannot_be_blocked_hears_null_and_leaves_nothing(server, hel
     held.nothing_is_left()
 
 
-def test_place_that_is_kept_is_kept_on(server):
+def test_position_that_is_kept_is_kept_on(server):
     server.control.config_set("lock.fair-reserve", LONG)
     play = Play(server, Scene(("a LOCK.ACQUIRE k a", "b LOCK.FAIR k b BLOCK 0", "c LOCK.FAIR k c BLOCK 0"), ())).begin()
     play.parties["b"].dies()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the place to be without a client")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the position to be without a client")
     server.settle()  # its new end is written down
     before, again = state_of(server), server.actor("b")
     failpoint.arm(server, "block", "fail")
@@ -128,20 +128,20 @@ def test_place_that_is_kept_is_kept_on(server):
     assert state_of(server) == before
     again.send("LOCK.FAIR", "k", "b", "PX", LONG, "BLOCK", 0)
     again.wait_blocked()
-    assert play.parties["a"].gives_back() == 0
+    assert play.parties["a"].releases() == 0
     assert again.reply() == 1
     assert again.call("LOCK.RELEASE", "k", "b") == 0
     play.is_over()
     play.nothing_is_left()
 
 
-def test_place_that_another_client_waits_at_stays_its(server):
+def test_position_that_another_client_waits_at_stays_its(server):
     play = Play(server, Scene(("a LOCK.ACQUIRE k a", "b LOCK.FAIR k b BLOCK 0"), ())).begin()
     before, again = state_of(server), server.actor("b")
     failpoint.arm(server, "block", "fail")
     assert again.call("LOCK.FAIR", "k", "b", "BLOCK", 0) is None
     assert state_of(server) == before
-    assert play.parties["a"].gives_back() == 0
+    assert play.parties["a"].releases() == 0
     play.is_over()
     play.nothing_is_left()
 

@@ -18,18 +18,18 @@ DIES = {
     "takes_a_token": [("take.written", 1), ("effect", 2)],
     "reenters": [("take.written", 1), ("effect", 1)],
     "reads_too": [("take.written", 1), ("effect", 2)],
-    "hands_on": [("release.begun", 1), ("release.done", 1), ("effect", 2), *TAKES_AND_TELLS],
-    "hands_on_with_a_token": [("take.written", 1), ("effect", 3)],
+    "hands_off": [("release.begun", 1), ("release.done", 1), ("effect", 2), *TAKES_AND_TELLS],
+    "hands_off_with_a_token": [("take.written", 1), ("effect", 3)],
     "is_forced": [("effect", 1), ("take.written", 2)],
     "first_waits_in_turn": [("fair.between", 1), ("effect", 3)],
     "waits_in_turn": [("fair.between", 1), ("effect", 1), ("effect", 2)],
-    "hands_on_in_turn": [("release.done", 1), ("take.written", 1), ("effect", 3), ("effect", 4)],
+    "hands_off_in_turn": [("release.done", 1), ("take.written", 1), ("effect", 3), ("effect", 4)],
     "leaves_its_turn": [("effect", 1), ("effect", 2)],
     "lets_readers_in": [("take.begun", 2), ("take.written", 3), ("effect", 4), ("answer", 3), ("reply", 3)],
     "reads_again": [("take.written", 1)],
     "upgrades": [("release.done", 1), ("take.written", 1), ("effect", 3), ("answer", 1)],
     "takes_several": [("multikey.between", 1), ("multikey.between", 2), ("take.begun", 3)],
-    "hands_several_on": [
+    "hands_several_off": [
         ("release.done", 1),
         ("release.begun", 3),
         ("multikey.between", 1),
@@ -61,16 +61,16 @@ def last_of(replica):
 
 
 def judge(play, before, data):
-    assert not torn(data, play.several, play.fenced)
+    assert not torn(data, play.multikey, play.fenced)
     assert untouched(play.scene, data) == untouched(play.scene, before)
 
 
 def judge_promises(play, data):
-    """Who was told of a hold has it, but of what the scene itself ended; who gave it back has none."""
+    """Who was told of a hold has it, but of what the scene itself ended; who released it has none."""
     lost = (play.scene.moved if play.scene.lost is None else play.scene.lost).split()
     for party in play.parties.values():
         for key, owner in party.told():
-            if key not in {*lost, *party.may_have_given_back()}:
+            if key not in {*lost, *party.may_have_released()}:
                 assert owner in holders_in(data, key), f"{owner} was told that it holds {key}"
         for words, heard in party.answers:
             if words[0] == "LOCK.RELEASE" and heard == 0 and not party.holds:

@@ -14,19 +14,19 @@ pytestmark = pytest.mark.usefixtures("checking_build")
 SHORT = scaled_ms(150)
 
 STANDS = [
-    ("hands_on", "release.begun", 1),
-    ("hands_on", "release.done", 1),
-    ("hands_on", "take.begun", 1),
-    ("hands_on", "take.written", 1),
-    ("hands_on", "effect", 2),
-    ("hands_on", "answer", 1),
-    ("hands_on", "reply", 1),
-    ("hands_on_in_turn", "effect", 3),
+    ("hands_off", "release.begun", 1),
+    ("hands_off", "release.done", 1),
+    ("hands_off", "take.begun", 1),
+    ("hands_off", "take.written", 1),
+    ("hands_off", "effect", 2),
+    ("hands_off", "answer", 1),
+    ("hands_off", "reply", 1),
+    ("hands_off_in_turn", "effect", 3),
     ("lets_readers_in", "take.written", 2),
     ("reads_again", "take.written", 1),
     ("upgrades", "answer", 1),
     ("waits_in_turn", "fair.between", 1),
-    ("hands_several_on", "multikey.between", 1),
+    ("hands_several_off", "multikey.between", 1),
     ("renews", "renew.begun", 1),
     ("renews", "renew.done", 2),
     ("sees_a_lease_end", "drain.begun", 1),
@@ -136,7 +136,7 @@ def same(server, replica):
 def judge(play, meanwhile):
     data = wait_for(lambda: (is_settled(play),), 10, "all to settle")[0]
     is_split = meanwhile is commands_queue_up
-    assert not torn(data, [] if is_split else play.several, play.fenced)
+    assert not torn(data, [] if is_split else play.multikey, play.fenced)
     told_and_gone = {(key, owner) for key, owner in play.told() if owner not in holders_in(data, key)}
     if meanwhile is not leases_are_over:
         assert len(told_and_gone) <= holds_that_ended_otherwise(play), told_and_gone
@@ -199,7 +199,7 @@ def test_replica_is_promoted_meanwhile(make_server, name, point, count):
         replica.control.execute_command("REPLICAOF", "NO", "ONE")
         there = replica.dump()
         assert untouched(play.scene, there) == untouched(play.scene, before)
-        assert not torn(there, play.several, play.fenced)
+        assert not torn(there, play.multikey, play.fenced)
         again = play.comes_again(replica)
         holds_end(replica, again.asked)
         again.is_over()

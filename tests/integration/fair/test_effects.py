@@ -77,7 +77,7 @@ def test_replicas_hold_the_same_of_a_queue_that_becomes_long_and_short_again(cha
         assert_in_step(chain)
 
 
-def test_replica_shows_the_places_in_order_with_their_deadlines(chain, server):
+def test_replica_shows_the_positions_in_order_with_their_deadlines(chain, server):
     hold(server)
     for owner in ("ob", "oc"):
         ask(server, owner, "BLOCK", HOUR)
@@ -195,7 +195,7 @@ def test_change_is_plain_commands_in_the_transaction_of_what_made_it(make_server
     assert found == [list(transaction) for transaction in change.writes]
 
 
-def test_long_queue_is_written_as_its_places_alone(make_server):
+def test_long_queue_is_written_as_its_positions_alone(make_server):
     server = make_server(appendonly="yes")
     owners = [f"o{number}" for number in range(9)]
     hold(server)
@@ -229,8 +229,8 @@ def test_keys_get_their_expiry_in_the_transaction_that_makes_them(make_server):
         assert about[:2] == ["ZADD", "PEXPIREAT"]
 
 
-def test_one_command_that_hands_on_many_times_is_one_transaction(make_server):
-    """In MULTI: every step with its places."""
+def test_one_command_that_hands_off_many_times_is_one_transaction(make_server):
+    """In MULTI: every step with its positions."""
     server = make_server(appendonly="yes")
     hold(server)
     ask_all(server, "ob", "oc", "od")
@@ -244,7 +244,7 @@ def test_one_command_that_hands_on_many_times_is_one_transaction(make_server):
     assert removed == [["ZREM", name, owner] for owner in ("ob", "oc", "od") for name in SIDE_KEYS]
 
 
-def test_lua_script_that_hands_on_is_one_transaction(make_server):
+def test_lua_script_that_hands_off_is_one_transaction(make_server):
     server = make_server(appendonly="yes")
     hold(server)
     waiter = ask(server, "ob")

@@ -1,4 +1,4 @@
-"""Flushes and loads under fair waiters: who waits keeps its place, in memory and in the keys, whatever else happens.
+"""Flushes and loads under fair waiters: who waits keeps its position, in memory and in the keys, whatever else happens.
 
 A flush, a swap, a load and a cluster's look at its slots may all come before the drain: each is sent in one packet with
 the flush, or held up with it.
@@ -40,7 +40,7 @@ def all_are_served(server, holder, **actors):
         assert actor.reply() == 1
         holder = owner
     release(server, holder)
-    wait_for(lambda: nothing_left(server), what="the last place to leave no trace")
+    wait_for(lambda: nothing_left(server), what="the last position to leave no trace")
 
 
 EVENTS = {
@@ -54,11 +54,11 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
-def test_live_places_are_written_again_and_kept_ones_are_gone(server, events):
+def test_live_positions_are_written_again_and_kept_ones_are_gone(server, events):
     hold(server)
     b, dead, d = ask_all(server, "ob", "oc", "od")
     lose(server, dead)
-    before = [place for place in written(server) if place[0] != "oc"]
+    before = [position for position in written(server) if position[0] != "oc"]
     flushed_at_once(server, *events, "LOCK.ACQUIRE k oz PX 600000")
     assert mirrored(server) == order(server) == ["ob", "od"]
     assert written(server) == before
@@ -75,7 +75,7 @@ LOADS = {
 
 
 @pytest.mark.parametrize("events", LOADS.values(), ids=LOADS)
-def test_live_places_are_there_after_a_load(server, events):
+def test_live_positions_are_there_after_a_load(server, events):
     """What is loaded is what the flush before it has left."""
     hold(server)
     b, c = ask_all(server, "ob", "oc")
@@ -86,7 +86,7 @@ def test_live_places_are_there_after_a_load(server, events):
     all_are_served(server, "ob", oc=c)
 
 
-def test_load_of_an_earlier_file_does_not_bring_places_of_those_who_have_left(server):
+def test_load_of_an_earlier_file_does_not_bring_positions_of_those_who_have_left(server):
     hold(server)
     b, c = ask_all(server, "ob", "oc")
     server.control.save()
@@ -98,7 +98,7 @@ def test_load_of_an_earlier_file_does_not_bring_places_of_those_who_have_left(se
     all_are_served(server, "oa", oc=c, od=d)
 
 
-def test_load_keeps_the_places_of_the_dead(server):
+def test_load_keeps_the_positions_of_the_dead(server):
     hold(server)
     lose(server, *ask_all(server, "ob", "oc"))
     before = written(server)

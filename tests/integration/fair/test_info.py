@@ -1,4 +1,4 @@
-"""A place whose connection has ended, and what LOCK.INFO shows of all places."""
+"""A position whose connection has ended, and what LOCK.INFO shows of all positions."""
 
 import pytest
 
@@ -16,12 +16,12 @@ DEATHS = {
 
 @pytest.mark.parametrize("dies", DEATHS.values(), ids=DEATHS)
 @pytest.mark.parametrize("back_on", ["a new connection", "an old connection"])
-def test_place_is_kept_when_its_connection_ends_and_taken_back_on_any(server, dies, back_on):
+def test_position_is_kept_when_its_connection_ends_and_taken_back_on_any(server, dies, back_on):
     hold(server)
     old = server.actor("old")
     first, dead, last = ask_all(server, "ob", "oc", "od")
     dies(server, dead)
-    wait_for(lambda: detached(server) == ["oc"], what="the place to be detached")
+    wait_for(lambda: detached(server) == ["oc"], what="the position to be detached")
     assert order(server) == ["ob", "oc", "od"]
     back = old if back_on == "an old connection" else server.actor("new")
     back.send("LOCK.FAIR", "k", "oc", "BLOCK", 0)
@@ -34,7 +34,7 @@ def test_place_is_kept_when_its_connection_ends_and_taken_back_on_any(server, di
 
 @pytest.mark.parametrize("how", ["TIMEOUT", "ERROR"])
 def test_client_unblock_ends_the_wait_and_the_others_go_on(server, how):
-    """TIMEOUT is a time-out: the place is given up. ERROR leaves it to the owner for a while, or not."""
+    """TIMEOUT is a time-out: the position is given up. ERROR leaves it to the owner for a while, or not."""
     hold(server)
     first, second = ask_all(server, "ob", "oc")
     if not server.control.execute_command("CLIENT", "UNBLOCK", first.client_id, how):
@@ -51,7 +51,7 @@ def test_client_unblock_ends_the_wait_and_the_others_go_on(server, how):
 # LOCK.INFO
 
 
-def test_info_shows_all_places_in_order_with_all_fields(server):
+def test_info_shows_all_positions_in_order_with_all_fields(server):
     hold(server)
     b, c, d, e = (
         ask(server, "ob"),
@@ -69,7 +69,7 @@ def test_info_shows_all_places_in_order_with_all_fields(server):
     left = [waiter["left"] for waiter in found]
     assert left[:2] == [None, None]
     assert found[2]["waited"] + left[2] == HOUR
-    # A reserved place: what is left is its reserve, and it has waited since its owner came first.
+    # A reserved position: what is left is its reserve, and it has waited since its owner came first.
     assert LONG_RESERVE - (server.now_ms() - e_since) <= left[3] <= LONG_RESERVE
     wait_for(lambda: waiters(server)[3]["waited"] >= found[3]["waited"] + 50, what="the wait to grow")
     back = ask(server, "oe", "BLOCK", 0)
@@ -79,7 +79,7 @@ def test_info_shows_all_places_in_order_with_all_fields(server):
 
 
 @pytest.mark.parametrize("count, shown", [(0, 0), (1, 1), (3, 3), (9, 4)])
-def test_info_count_limits_attached_and_detached_places_alike(server, resp, count, shown):
+def test_info_count_limits_attached_and_detached_positions_alike(server, resp, count, shown):
     hold(server)
     actors = ask_all(server, *(f"o{number}" for number in range(4)))
     lose(server, actors[1], actors[2])
@@ -89,7 +89,7 @@ def test_info_count_limits_attached_and_detached_places_alike(server, resp, coun
     assert len(found["waiters"]) == shown
 
 
-def test_info_of_a_free_lock_with_only_reserved_places(server):
+def test_info_of_a_free_lock_with_only_reserved_positions(server):
     a = hold(server)
     lose(server, ask(server, "ob"))
     a.call("LOCK.RELEASE", "k", "oa")
@@ -101,7 +101,7 @@ def test_info_of_a_free_lock_with_only_reserved_places(server):
     wait_nothing_left(server)
 
 
-def test_module_counts_clients_that_wait_not_places(server):
+def test_module_counts_clients_that_wait_not_positions(server):
     hold(server)
     lose(server, ask(server, "ob"))
     ask(server, "oc")

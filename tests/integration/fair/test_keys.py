@@ -16,7 +16,7 @@ from model.fair_scene import server, side_keys, written  # noqa: F401
 # What is in them
 
 
-def test_place_is_a_ticket_and_a_deadline_in_unix_ms(server):
+def test_position_is_a_ticket_and_a_deadline_in_unix_ms(server):
     hold(server)
     before = server.now_ms()
     ask(server, "ob", "BLOCK", HOUR)
@@ -30,7 +30,7 @@ def test_place_is_a_ticket_and_a_deadline_in_unix_ms(server):
     assert server.control.type(QUEUE) == server.control.type(ENDS) == "zset"
 
 
-def test_reserved_place_ends_when_its_reserve_does(server):
+def test_reserved_position_ends_when_its_reserve_does(server):
     hold(server)
     waiter = ask(server, "ob", "BLOCK", 10 * HOUR)
     (before,) = written(server)
@@ -53,13 +53,13 @@ CROWD = [f"o{number:02}" for number in range(9)] + ["o9" + "x" * 500]
 
 
 @pytest.mark.parametrize("longest, encoding", [(64, "skiplist"), (1000, "listpack")])
-def test_long_queue_holds_its_places_and_nothing_else(server, longest, encoding):
+def test_long_queue_holds_its_positions_and_nothing_else(server, longest, encoding):
     """From some length on the module makes the server keep the keys in another encoding, if it can."""
     server.control.config_set("zset-max-listpack-value", longest)
     hold(server)
     for number, owner in enumerate(CROWD, 1):
         ask(server, owner)
-        assert [place[0] for place in written(server)] == CROWD[:number]
+        assert [position[0] for position in written(server)] == CROWD[:number]
     encodings = {server.control.object("ENCODING", name) for name in side_keys()}
     assert encodings == {encoding}
     before = written(server)
@@ -69,18 +69,18 @@ def test_long_queue_holds_its_places_and_nothing_else(server, longest, encoding)
     assert server.dump() == {}
 
 
-def test_queue_that_is_deleted_grows_again_with_its_places_alone(server):
+def test_queue_that_is_deleted_grows_again_with_its_positions_alone(server):
     hold(server)
     for _ in range(2):
         server.control.delete(*side_keys())
         for owner in CROWD[:6]:
             ask(server, owner)
-        assert [place[0] for place in written(server)] == CROWD[:6]
+        assert [position[0] for position in written(server)] == CROWD[:6]
         for owner in CROWD[:6]:
             server.control.execute_command("LOCK.CANCEL", "k", owner)
 
 
-def test_places_of_strangers_in_a_long_queue_are_left_alone(server):
+def test_positions_of_strangers_in_a_long_queue_are_left_alone(server):
     hold(server)
     ask(server, "ob")
     strangers = {"\0" * length: length for length in (64, 65, 512, 513, 514)}
@@ -91,7 +91,7 @@ def test_places_of_strangers_in_a_long_queue_are_left_alone(server):
     server.control.delete(*side_keys())
 
 
-def test_nobody_is_told_of_more_than_the_places(server):
+def test_nobody_is_told_of_more_than_the_positions(server):
     server.control.config_set("notify-keyspace-events", "KEA")
     listener = server.control.pubsub()
     listener.psubscribe("__keyevent@*__:z*")
@@ -108,7 +108,7 @@ def test_tickets_grow_in_order_of_arrival_and_are_never_given_twice(server):
     for number in range(30):
         owner = f"o{number}"
         ask(server, owner)
-        ticket = dict(place[:2] for place in written(server))[owner]
+        ticket = dict(position[:2] for position in written(server))[owner]
         assert ticket > last and ticket not in seen
         seen, last = seen | {ticket}, ticket
         # The last ones go again, so that the largest ticket in the keys is not the largest given.
@@ -133,20 +133,20 @@ def test_change_concerns_one_owner_and_leaves_the_scores_of_all_others(server, c
     scene = Scene(server)
     change.prepare(scene)
     scene.settled()
-    before = [place for place in written(server) if place[0] != change.owner]
+    before = [position for position in written(server) if position[0] != change.owner]
     change.act(scene)
     scene.settled()
-    assert [place for place in written(server) if place[0] != change.owner] == before
+    assert [position for position in written(server) if position[0] != change.owner] == before
 
 
-def test_place_keeps_its_ticket_for_life(server):
+def test_position_keeps_its_ticket_for_life(server):
     """Through a second request, a lost connection, a return, and others' comings and goings."""
     hold(server)
     first, second = ask_all(server, "ob", "oc")
     ticket = written(server)[1][1]
 
     def same():
-        return dict(place[:2] for place in written(server))["oc"] == ticket
+        return dict(position[:2] for position in written(server))["oc"] == ticket
 
     third = ask(server, "oc", "BLOCK", HOUR)
     assert second.reply() is None and same()
@@ -187,7 +187,7 @@ def test_longest_wait_is_written_down_too(server, reserve_ms):
     longest = 2**63 - 1 - server.now_ms()
     ask(server, "ob", "BLOCK", longest - 10_000)
     ask(server, "oc", "BLOCK", longest // 2)
-    assert [place[0] for place in written(server)] == ["ob", "oc"]
+    assert [position[0] for position in written(server)] == ["ob", "oc"]
     ten_years = server.now_ms() + 10 * 365 * 24 * HOUR
     assert all(server.control.execute_command("PEXPIRETIME", name) > ten_years for name in (QUEUE, ENDS))
 
@@ -236,7 +236,7 @@ def test_names_of_the_side_keys(server, name, db):
     queue, ends = side_keys(name)
     client = server.client(db=db)
     assert set(client.keys()) == {name, queue, ends}
-    assert [place[0] for place in written(server, name, db)] == ["ob"]
+    assert [position[0] for position in written(server, name, db)] == ["ob"]
     assert client.execute_command("LOCK.RELEASE", name, "oa") == 0
     assert waiter.reply() == 1
     assert client.keys() == [name]

@@ -88,7 +88,7 @@ def all_die_and_are_written_into_the_key_by_hand(server):
     for owner in reversed(OWNERS):
         server.control.delete("k")
         server.control.hset("k", owner, 1)
-        wait_for(lambda owner=owner: owner not in order(server), what="the place of a holder to go")
+        wait_for(lambda owner=owner: owner not in order(server), what="the position of a holder to go")
 
 
 def keys_are_flushed(server, flush="FLUSHALL"):
@@ -110,7 +110,7 @@ def keys_are_flushed_and_all_die(server):
         waiter.kill_socket()
 
 
-def reserved_places_are_flushed(server):
+def reserved_positions_are_flushed(server):
     hold(server)
     server.control.config_set("lock.fair-reserve", A_WHILE)
     for waiter in ask_all(server, *OWNERS):
@@ -178,7 +178,7 @@ LEAVING = {
         all_die_and_are_written_into_the_key_by_hand,
         keys_are_flushed,
         keys_are_flushed_and_all_die,
-        reserved_places_are_flushed,
+        reserved_positions_are_flushed,
         each_dies_in_the_turn_of_its_grant,
         each_dies_in_the_turn_before_its_grant,
         taken_over_and_cancelled,
@@ -216,7 +216,7 @@ def test_nothing_is_left_in_any_database_after_a_flush(server, flush):
     wait_nothing_left(server)
 
 
-def test_memory_of_a_queue_is_given_back(server):
+def test_memory_of_a_queue_is_released(server):
     """The second of two equal crowds costs nothing that the first one did not."""
 
     def crowd():
@@ -235,7 +235,7 @@ def test_memory_of_a_queue_is_given_back(server):
 
 
 def test_two_databases_that_change_places_leave_nothing(server):
-    """A wait stays in the database of its number; the lock goes, the places come back."""
+    """A wait stays in the database of its number; the lock goes, the positions come back."""
     hold(server)
     b, c = ask_all(server, "ob", "oc")
     assert server.control.swapdb(0, 3)
@@ -273,7 +273,7 @@ def test_nothing_is_left_of_a_queue_whose_slot_is_not_ours_any_more(node, state)
     say(node, "CLUSTER", "DELSLOTS", say(node, "CLUSTER", "KEYSLOT", "k"))
     for actor, lives in ((first, state == "attached"), (second, state != "detached")):
         assert not lives or code_of(actor.outcome()) in ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
-    wait_for(lambda: node.info("lock")["lock_contended_locks"] == 0, what="the places to be forgotten")
+    wait_for(lambda: node.info("lock")["lock_contended_locks"] == 0, what="the positions to be forgotten")
     assert node.info("lock")["lock_waiters"] == 0
 
 
@@ -285,7 +285,7 @@ def test_info_of_a_lock_that_nobody_waits_for_any_more(server):
 
 
 @pytest.mark.parametrize("words", ["LOCK.FAIR k oz", "LOCK.CANCEL k oz"])
-def test_places_that_were_over_before_anybody_came_leave_no_memory(make_server, words):
+def test_positions_that_were_over_before_anybody_came_leave_no_memory(make_server, words):
     """Kept by a file for longer than by the server: who asks first only takes the keys away."""
     server = make_server(appendonly="yes", lock_fair_reserve=scaled_ms(300))
     hold(server)

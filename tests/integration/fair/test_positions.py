@@ -1,6 +1,6 @@
-"""A place in a fair queue: taken over by its owner's next request, and given up.
+"""A position in a fair queue: taken over by its owner's next request, and given up.
 
-Places are kept for an hour here, so that time plays no part; when they end: test_reserve.py.
+Positions are kept for an hour here, so that time plays no part; when they end: test_reserve.py.
 """
 
 from harness import scaled_ms, wait_for
@@ -108,7 +108,7 @@ TAKEN_OVER = dict(
         A_RELEASES,
         ("b", granted(1)),
     ],
-    plain_waiters_of_the_owner_are_not_its_place=[
+    plain_waiters_of_the_owner_are_not_its_position=[
         A_HOLDS,
         waits_plainly("p", "ob"),
         waits("c"),
@@ -126,7 +126,7 @@ TAKEN_OVER = dict(
 
 
 @schedules(**TAKEN_OVER)
-def test_owner_has_one_place_and_its_last_request_stands_there(server, some_resp, schedule):
+def test_owner_has_one_position_and_its_last_request_stands_there(server, some_resp, schedule):
     play(server, schedule, some_resp)
 
 
@@ -142,7 +142,7 @@ def test_lease_is_that_of_the_last_request(server, actor):
     assert before + 2 * HOUR <= granted_ms(server) + HOUR <= server.now_ms() + 2 * HOUR
 
 
-def test_taking_a_place_over_adds_no_waiter_to_those_that_are_limited(server, actor):
+def test_taking_a_position_over_adds_no_waiter_to_those_that_are_limited(server, actor):
     server.control.config_set("lock.max-waiters", 1)
     hold(server)
     first = ask(server, "ob")
@@ -270,7 +270,7 @@ GIVEN_UP = dict(
         ("z", "LOCK.FORCE k", 1),
         ("c", granted(1)),
     ],
-    forced_with_a_reserved_place_at_the_head=[
+    forced_with_a_reserved_position_at_the_head=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -288,11 +288,11 @@ GIVEN_UP = dict(
 
 
 @schedules(**GIVEN_UP)
-def test_place_that_is_given_up_keeps_nobody_waiting(server, some_resp, schedule):
+def test_position_that_is_given_up_keeps_nobody_waiting(server, some_resp, schedule):
     play(server, schedule, some_resp)
 
 
-def test_place_from_before_a_restart_is_cancelled_where_others_wait_already(make_server):
+def test_position_from_before_a_restart_is_cancelled_where_others_wait_already(make_server):
     """Who waited before it was kept at all has not looked for it."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     hold(server)
@@ -302,5 +302,5 @@ def test_place_from_before_a_restart_is_cancelled_where_others_wait_already(make
     ask(server, "oc", command="LOCK.ACQUIRE")
     server.control.config_set("lock.fair-reserve", HOUR)
     assert server.control.execute_command("LOCK.CANCEL", "k", "ob") == 1
-    wait_for(lambda: not server.control.exists(QUEUE, ENDS), what="the place to be taken out of the keys")
+    wait_for(lambda: not server.control.exists(QUEUE, ENDS), what="the position to be taken out of the keys")
     assert order(server) == ["oc"]

@@ -56,7 +56,7 @@ def refuses(server, some_resp, actor):
 
 @pytest.mark.parametrize("more, text", BAD_OPTIONS.values(), ids=BAD_OPTIONS)
 def test_bad_options(refuses, more, text):
-    """Said by a stranger, by the holder, by who waits and by who has a reserved place."""
+    """Said by a stranger, by the holder, by who waits and by who has a reserved position."""
     for owner in ("oz", "oa", "ob", "oc"):
         refuses(["LOCK.FAIR", "k", owner, *more], text)
 
@@ -120,7 +120,7 @@ ASKING = {
     "for a free lock": ("LOCK.FAIR", "l", "oz"),
     "by the holder": ("LOCK.FAIR", "k", "oa", "BLOCK", 0),
     "and would wait": ("LOCK.FAIR", "k", "oz", "BLOCK", 0),
-    "with a reserved place": ("LOCK.FAIR", "k", "ob", "BLOCK", 0),
+    "with a reserved position": ("LOCK.FAIR", "k", "ob", "BLOCK", 0),
     "and waits already": ("LOCK.FAIR", "k", "oc", "BLOCK", 0),
 }
 
@@ -177,7 +177,7 @@ def test_replica_is_read_only(server, words):
     assert_refused(server, words, "READONLY")
 
 
-def test_place_is_written_down_when_the_refusal_is_over(make_server):
+def test_position_is_written_down_when_the_refusal_is_over(make_server):
     """A waiter dies and a wait times out where no write is allowed: the keys follow as soon as they may."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     hold(server)
@@ -202,7 +202,7 @@ def test_more_waiters_than_allowed(server, actor):
     dead, *_ = ask_all(server, "ob", "oc")
     assert error("ERR", "lock.max-waiters")(actor().attempt("LOCK.FAIR", "k", "od", "BLOCK", 0))
     assert actor().call("LOCK.FAIR", "k", "od") is None
-    # A reserved place is nobody who waits.
+    # A reserved position is nobody who waits.
     lose(server, dead)
     ask(server, "od")
     assert error("ERR", "lock.max-waiters")(actor().attempt("LOCK.FAIR", "k", "ob", "BLOCK", 0))

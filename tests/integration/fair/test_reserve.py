@@ -1,4 +1,4 @@
-"""A place is kept for lock.fair-reserve ms after its connection has closed, and not a moment longer or shorter.
+"""A position is kept for lock.fair-reserve ms after its connection has closed, and not a moment longer or shorter.
 
 Grants are timed by the lease, which counts from the grant, on the server's own clock.
 """
@@ -24,14 +24,14 @@ def set_reserve(server, ms):
 
 @pytest.fixture
 def short(server):
-    """The server, with places kept for RESERVE."""
+    """The server, with positions kept for RESERVE."""
     set_reserve(server, RESERVE)
     return server
 
 
 def end_of(server, owner):
-    """When the reserved place of this owner ends."""
-    return dict((place[0], place[2]) for place in written(server))[owner]
+    """When the reserved position of this owner ends."""
+    return dict((position[0], position[2]) for position in written(server))[owner]
 
 
 def is_just_after(moment, end):
@@ -94,7 +94,7 @@ def test_dead_in_the_middle_is_no_delay_when_its_turn_comes_after_the_end(short)
     first, dead, last = ask_all(short, "ob", "oc", "od")
     lose(short, dead)
     wait_for(lambda: order(short) == ["ob", "od"], what="the reserve to end")
-    wait_for(lambda: written_is_right(short), what="the place to leave the keys")
+    wait_for(lambda: written_is_right(short), what="the position to leave the keys")
     release(short, "oa")
     assert first.reply() == 1
     before = short.now_ms()
@@ -130,7 +130,7 @@ def test_lock_of_which_all_waiters_are_dead_becomes_free_for_all(short):
 
 
 @pytest.mark.parametrize("way", ["wait", "try"])
-def test_who_comes_back_before_the_end_has_its_place_and_who_comes_later_has_not(short, way):
+def test_who_comes_back_before_the_end_has_its_position_and_who_comes_later_has_not(short, way):
     hold(short)
     in_time, late, last = ask_all(short, "ob", "oc", "od")
     set_reserve(short, HOUR)
@@ -151,7 +151,7 @@ def test_who_comes_back_before_the_end_has_its_place_and_who_comes_later_has_not
     assert back.reply() == 1
 
 
-def test_place_that_is_taken_back_does_not_end_with_the_old_reserve(short):
+def test_position_that_is_taken_back_does_not_end_with_the_old_reserve(short):
     hold(short)
     (dead,) = ask_all(short, "ob")
     lose(short, dead)
@@ -187,12 +187,12 @@ def test_reserve_outlasts_the_deadline_of_the_wait(short):
         assert short.now_ms() >= before + RESERVE
 
 
-def test_reserve_of_zero_keeps_no_place(short):
+def test_reserve_of_zero_keeps_no_position(short):
     set_reserve(short, 0)
     hold(short)
     dead, waits = ask_all(short, "ob", "oc")
     dead.kill_socket()
-    wait_for(lambda: order(short) == ["oc"], what="the place to go")
+    wait_for(lambda: order(short) == ["oc"], what="the position to go")
     back = ask(short, "ob")
     assert order(short) == ["oc", "ob"]
     release(short, "oa")
@@ -216,7 +216,7 @@ def test_new_config_counts_for_whoever_dies_from_now_on(short):
 
 
 def restart(server):
-    """Returns the earliest and the latest moment from which places can be kept now."""
+    """Returns the earliest and the latest moment from which positions can be kept now."""
     server.kill()
     before = int(time.time() * 1000)  # the server runs on this machine: its clock is ours
     server.start()
@@ -224,7 +224,7 @@ def restart(server):
 
 
 @pytest.mark.parametrize("known", ["at once", "when they are over"])
-def test_places_of_owners_that_never_come_back_end_a_reserve_after_the_restart(make_server, known):
+def test_positions_of_owners_that_never_come_back_end_a_reserve_after_the_restart(make_server, known):
     reserve = scaled_ms(1500)
     server = make_server(appendonly="yes", lock_fair_reserve=reserve)
     hold(server)
@@ -239,7 +239,7 @@ def test_places_of_owners_that_never_come_back_end_a_reserve_after_the_restart(m
         assert comer.reply(10) == 1
         assert before + reserve <= granted_ms(server) <= after + reserve + LATEST
     else:
-        wait_for(lambda: order(server) == [], 10, "the places to be over")
+        wait_for(lambda: order(server) == [], 10, "the positions to be over")
         assert server.now_ms() >= before + reserve
         release(server, "oa")
         assert server.actor().call("LOCK.FAIR", "k", "oz", "PX", HOUR) == 1
@@ -247,7 +247,7 @@ def test_places_of_owners_that_never_come_back_end_a_reserve_after_the_restart(m
     wait_nothing_left(server)
 
 
-def test_places_are_kept_a_reserve_from_the_promotion_on(make_server):
+def test_positions_are_kept_a_reserve_from_the_promotion_on(make_server):
     """Not from the replica's start, nor from when the master was lost."""
     reserve = scaled_ms(1000)
     master = make_server(lock_fair_reserve=reserve)
@@ -266,13 +266,13 @@ def test_places_are_kept_a_reserve_from_the_promotion_on(make_server):
     assert before + reserve <= granted_ms(replica) <= after + reserve + LATEST
 
 
-def test_owner_that_comes_back_after_a_restart_keeps_its_place_when_the_others_end(make_server):
+def test_owner_that_comes_back_after_a_restart_keeps_its_position_when_the_others_end(make_server):
     server = make_server(appendonly="yes", lock_fair_reserve=scaled_ms(1000))
     hold(server)
     ask_all(server, "ob", "oc", "od")
     restart(server)
     back = ask(server, "oc")
-    wait_for(lambda: order(server) == ["oc"], 10, "the other places to end")
+    wait_for(lambda: order(server) == ["oc"], 10, "the other positions to end")
     wait_for(lambda: written_is_right(server), what="the keys to follow")
     release(server, "oa")
     assert back.reply() == 1
@@ -335,22 +335,22 @@ def test_becoming_a_replica_with_waiters_leaves_nothing_in_memory(make_server, r
     for waiter in waiting:
         with pytest.raises((ResponseError, ConnectionError)):
             waiter.reply()
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the places to be forgotten")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the positions to be forgotten")
     assert server.info("lock")["lock_waiters"] == 0
     assert server.dump() == master.dump() == {}
     server.unload()
 
 
-def test_becoming_a_replica_with_nothing_but_kept_places_leaves_nothing_in_memory(make_server):
+def test_becoming_a_replica_with_nothing_but_reserved_positions_leaves_nothing_in_memory(make_server):
     """Though its new master never answers: nothing is flushed."""
     server = make_server(lock_fair_reserve=HOUR)
     hold(server)
     lose(server, *ask_all(server, "ob", "oc"))
     server.control.replicaof("127.0.0.1", 1)
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the places to be forgotten")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the positions to be forgotten")
 
 
-def test_master_again_has_the_places_of_the_keys_only(make_server):
+def test_master_again_has_the_positions_of_the_keys_only(make_server):
     server, master = make_server(lock_fair_reserve=HOUR), make_server(lock_fair_reserve=HOUR)
     hold(server)
     ask_all(server, "ob", "oc")
@@ -381,7 +381,7 @@ def test_module_is_unloaded_only_when_the_reserves_are_over_and_leaves_nothing(m
     assert as_map(server.control.execute_command("LOCK.INFO", "k"))["waiting"] == 0
 
 
-def test_module_that_is_loaded_again_keeps_the_places_in_the_keys_for_a_reserve(make_server):
+def test_module_that_is_loaded_again_keeps_the_positions_in_the_keys_for_a_reserve(make_server):
     """To it that is a restart."""
     server = make_server(lock_fair_reserve=scaled_ms(600))
     hold(server)

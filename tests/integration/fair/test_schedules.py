@@ -1,6 +1,6 @@
 """LOCK.FAIR as schedules: who comes first is served first, whatever happens to the others meanwhile.
 
-Places are kept for an hour here, so that time plays no part. What the keys say: test_keys.py.
+Positions are kept for an hour here, so that time plays no part. What the keys say: test_keys.py.
 """
 
 import pytest
@@ -122,7 +122,7 @@ BARGING = dict(
         ("b2", "LOCK.RELEASE k ob", 0),
         ("c", granted(1)),
     ],
-    plain_waiter_stays_behind_a_reserved_place=[
+    plain_waiter_stays_behind_a_reserved_position=[
         A_HOLDS,
         waits("b"),
         waits_plainly("c"),
@@ -143,7 +143,7 @@ BARGING = dict(
         ("c", STILL_BLOCKED),
         queue_is("ob", "oc"),
     ],
-    fair_request_stands_behind_a_reserved_place_of_a_free_lock=[
+    fair_request_stands_behind_a_reserved_position_of_a_free_lock=[
         A_HOLDS,
         waits("b"),
         *gone("b"),
@@ -196,7 +196,7 @@ REENTRY = dict(
         ("z", "LOCK.RELEASE k ob", 0),
         ("c", granted(1)),
     ],
-    owner_who_barges_in_has_no_place_any_more=[
+    owner_who_barges_in_has_no_position_any_more=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -253,7 +253,7 @@ TRIES = dict(
         ("c", granted(1)),
         ("b", "LOCK.FAIR k ob", None),
     ],
-    a_try_uses_the_place_at_the_head=[
+    a_try_uses_the_position_at_the_head=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -266,7 +266,7 @@ TRIES = dict(
         ("b2", "LOCK.RELEASE k ob", 0),
         ("c", granted(1)),
     ],
-    a_try_does_not_use_a_place_in_the_middle=[
+    a_try_does_not_use_a_position_in_the_middle=[
         A_HOLDS,
         waits("b"),
         waits("c"),
@@ -344,7 +344,7 @@ def test_lock_key_of_another_type_is_wrongtype_and_queues_nobody(server, actor, 
     assert info(server)["waiters"] == []
 
 
-def test_places_return_in_any_order_and_are_served_in_theirs(server):
+def test_positions_return_in_any_order_and_are_served_in_theirs(server):
     names = [f"o{number}" for number in range(8)]
     hold(server)
     lose(server, *[ask(server, name) for name in names])

@@ -1,6 +1,6 @@
 """The order outlives connections, crashes, restarts and failovers.
 
-Places are kept for an hour here, so that time plays no part; when they end: test_reserve.py.
+Positions are kept for an hour here, so that time plays no part; when they end: test_reserve.py.
 """
 
 import random
@@ -60,7 +60,7 @@ def test_500_waiters_of_whom_many_lose_their_connections_are_served_in_order(ser
     for owner in again:
         actors[owner].kill_socket()
     wait_for(lambda: set(detached(server)) == set(again), what="some to be detached again")
-    wait_for(lambda: written_is_right(server), what="the places to be written down")
+    wait_for(lambda: written_is_right(server), what="the positions to be written down")
     for owner in again:
         actors[owner] = ask(server, owner)
     served_in_order(server, owners, actors)
@@ -152,7 +152,7 @@ def all_wait(server):
 ALL = (*OWNERS, "x", "y")
 
 
-def test_all_places_are_there_in_order_and_detached(survivor):
+def test_all_positions_are_there_in_order_and_detached(survivor):
     server = survivor(all_wait)
     assert order(server) == list(ALL)
     assert detached(server) == list(ALL)
@@ -164,7 +164,7 @@ def test_all_places_are_there_in_order_and_detached(survivor):
 @pytest.mark.parametrize("back", ["in order", "in reverse", "at random"])
 def test_owners_that_come_back_are_served_in_ticket_order(survivor, back):
     server = survivor(all_wait)
-    tickets = [place[:2] for place in written(server)]
+    tickets = [position[:2] for position in written(server)]
     coming = list(ALL)
     if back == "in reverse":
         coming.reverse()
@@ -172,7 +172,7 @@ def test_owners_that_come_back_are_served_in_ticket_order(survivor, back):
         random.Random(7).shuffle(coming)
     actors = {owner: ask(server, owner) for owner in coming}
     assert order(server) == list(ALL) and detached(server) == []
-    assert [place[:2] for place in written(server)] == tickets
+    assert [position[:2] for position in written(server)] == tickets
     served_in_order(server, ALL, actors)
 
 
@@ -192,8 +192,8 @@ def test_newcomers_stand_behind_those_who_have_not_come_back_yet(survivor):
 
 
 @pytest.mark.parametrize("first", ["CANCEL", "plain wait", "plain try", "fair try", "release", "FORCE", "INFO"])
-def test_place_is_kept_whatever_is_said_first(survivor, first):
-    """The module learns of the places at the first occasion, whichever it is."""
+def test_position_is_kept_whatever_is_said_first(survivor, first):
+    """The module learns of the positions at the first occasion, whichever it is."""
     server = survivor(all_wait)
     say = server.control.execute_command
     expected = list(ALL)
@@ -219,7 +219,7 @@ def test_place_is_kept_whatever_is_said_first(survivor, first):
     assert order(server) == expected
 
 
-def test_plain_waiter_is_not_served_before_a_place_from_before(survivor):
+def test_plain_waiter_is_not_served_before_a_position_from_before(survivor):
     server = survivor(all_wait)
     plain = ask(server, "plain", command="LOCK.ACQUIRE")
     release(server, "oa")
@@ -230,7 +230,7 @@ def test_plain_waiter_is_not_served_before_a_place_from_before(survivor):
     assert plain.reply() == 1
 
 
-def test_owner_that_took_the_lock_by_ACQUIRE_has_no_place_any_more(survivor):
+def test_owner_that_took_the_lock_by_ACQUIRE_has_no_position_any_more(survivor):
     server = survivor(all_wait)
     release(server, "oa")
     assert server.control.execute_command("LOCK.ACQUIRE", "k", OWNERS[3]) == 1
@@ -298,7 +298,7 @@ def test_debug_reload_with_waiters(server):
     served_in_order(server, ["ob", "oc", "od"], {"ob": first, "oc": back, "od": last})
 
 
-def test_clients_of_a_failed_over_master_are_told_and_find_their_places_there(make_server):
+def test_clients_of_a_failed_over_master_are_told_and_find_their_positions_there(make_server):
     master = make_server(lock_fair_reserve=LONG_RESERVE)
     replica = master.start_replica(lock_fair_reserve=LONG_RESERVE)
     hold(master)

@@ -1,4 +1,4 @@
-"""SWAPDB takes the keys of a fair queue along, but not those who wait: their places are written where they wait.
+"""SWAPDB takes the keys of a fair queue along, but not those who wait: their positions are written where they wait.
 
 Databases 0 and 3 change places. Each lock is held in both, so that nobody is granted and the order can be looked at.
 """
@@ -92,13 +92,13 @@ def long_queues(server):
             ask(server, f"p{number}", db=OTHER)
 
 
-def with_a_kept_place(server):
+def with_a_reserved_position(server):
     in_one(server)
     lose_in(server, DB, ask(server, "dead"))
     ask(server, "late")
 
 
-def kept_places_only(server):
+def reserved_positions_only(server):
     lose_in(server, DB, ask(server, "dead"))
     lose_in(server, OTHER, ask(server, "dead too", db=OTHER))
 
@@ -112,8 +112,8 @@ def many_locks(server):
                 ask(server, "ox", key=f"l{number}", db=db)
 
 
-SCENES = [in_one, in_the_other, in_both, plain_in_the_other, among_plain, long_queues, with_a_kept_place]
-SCENES += [kept_places_only, many_locks]
+SCENES = [in_one, in_the_other, in_both, plain_in_the_other, among_plain, long_queues, with_a_reserved_position]
+SCENES += [reserved_positions_only, many_locks]
 SWAPS = {
     "one way": ["SWAPDB 0 3"],
     "the other way": ["SWAPDB 3 0"],
@@ -128,32 +128,32 @@ each_scene = pytest.mark.parametrize("scene", SCENES, ids=[scene.__name__ for sc
 each_swap = pytest.mark.parametrize("swaps", SWAPS.values(), ids=SWAPS)
 
 
-def places(server):
+def positions(server):
     """All that is written down of fair queues, in every database."""
     return {where: there for where, there in server.dump().items() if where[1].startswith(b"lock:")}
 
 
 @each_swap
 @each_scene
-def test_places_are_written_where_their_waiters_are(server, scene, swaps):
+def test_positions_are_written_where_their_waiters_are(server, scene, swaps):
     both_hold(server)
     scene(server)
     wait_mirrored(server)
-    before = places(server)
+    before = positions(server)
     at_once(server, *swaps)
-    wait_for(lambda: places(server) == before, what="the places to be what they were")
+    wait_for(lambda: positions(server) == before, what="the positions to be what they were")
     assert mirrored(server)
 
 
 @each_scene
 def test_one_swap_after_the_other(server, scene):
-    """Each when the places are where they belong."""
+    """Each when the positions are where they belong."""
     both_hold(server)
     scene(server)
-    before = places(server)
+    before = positions(server)
     for _ in range(3):
         server.control.swapdb(0, 3)
-        wait_for(lambda: places(server) == before, what="the places to be what they were")
+        wait_for(lambda: positions(server) == before, what="the positions to be what they were")
 
 
 def test_nobody_is_shown_in_the_database_that_the_keys_have_gone_to(server):
@@ -164,7 +164,7 @@ def test_nobody_is_shown_in_the_database_that_the_keys_have_gone_to(server):
     assert (owners(server, DB), owners(server, OTHER)) == (["ob", "oc"], [])
 
 
-def test_nobody_waits_for_the_places_that_a_swap_has_brought(server):
+def test_nobody_waits_for_the_positions_that_a_swap_has_brought(server):
     both_hold(server)
     waits = ask(server, "ob")
     newcomer = server.actor(db=OTHER)
@@ -192,7 +192,7 @@ def test_who_comes_in_the_same_packet_stands_last(server, db):
     assert mirrored(server)
 
 
-def test_places_of_who_leaves_in_the_same_packet_are_gone(server):
+def test_positions_of_who_leaves_in_the_same_packet_are_gone(server):
     both_hold(server)
     in_both(server)
     at_once(server, "SWAPDB 0 3", *(f"LOCK.CANCEL k {owner}" for owner in ("od", "ob", "oc")))
@@ -200,7 +200,7 @@ def test_places_of_who_leaves_in_the_same_packet_are_gone(server):
     assert (owners(server, DB), owners(server, OTHER)) == ([], ["oc", "oe", "of"])
 
 
-def test_places_go_with_the_last_waiter_in_the_same_packet(server):
+def test_positions_go_with_the_last_waiter_in_the_same_packet(server):
     both_hold(server)
     b = ask(server, "ob")
     at_once(server, "SWAPDB 0 3", "LOCK.CANCEL k ob")
@@ -208,7 +208,7 @@ def test_places_go_with_the_last_waiter_in_the_same_packet(server):
     wait_nothing_left(server)
 
 
-def test_release_in_the_same_transaction_writes_the_places(server):
+def test_release_in_the_same_transaction_writes_the_positions(server):
     """As part of it: what a command has changed is written in its transaction."""
     both_hold(server)
     b, c = ask(server, "ob"), ask(server, "oc")
@@ -220,30 +220,30 @@ def test_release_in_the_same_transaction_writes_the_places(server):
 
 
 def test_swap_of_a_swap_that_is_not_worked_off(server):
-    """The places have gone to a third database by then, in which nobody waits, and the locks with them."""
+    """The positions have gone to a third database by then, in which nobody waits, and the locks with them."""
     both_hold(server)
     in_both(server)
     at_once(server, "SWAPDB 0 5", "SWAPDB 5 7", "SWAPDB 3 9")
     wait_mirrored(server, *DATABASES, 5, 7, 9)
     assert (owners(server, DB), owners(server, OTHER)) == (["oc", "od"], ["oe", "of"])
-    assert {db for db, _ in places(server)} == {DB, OTHER}
+    assert {db for db, _ in positions(server)} == {DB, OTHER}
 
 
 def test_swap_that_the_drain_has_to_wait_with(server):
     both_hold(server)
     in_both(server)
-    before = places(server)
+    before = positions(server)
     at_once(server, "MULTI", "SWAPDB 0 3", f"CLIENT PAUSE {LONG} WRITE", "EXEC")
     server.settle(30)
-    assert places(server) == {(OTHER - db, key): there for (db, key), there in before.items()}
+    assert positions(server) == {(OTHER - db, key): there for (db, key), there in before.items()}
     server.control.execute_command("CLIENT", "UNPAUSE")
-    wait_for(lambda: places(server) == before, what="the places to be what they were")
+    wait_for(lambda: positions(server) == before, what="the positions to be what they were")
 
 
-def test_places_of_a_swapped_and_flushed_database(server):
-    """What is flushed are the reserved places of those who wait in that database; others are kept."""
+def test_positions_of_a_swapped_and_flushed_database(server):
+    """What is flushed are the reserved positions of those who wait in that database; others are kept."""
     both_hold(server)
-    with_a_kept_place(server)
+    with_a_reserved_position(server)
     kept_in_other = ask(server, "dead too", db=OTHER)
     lose_in(server, OTHER, kept_in_other)
     at_once(server, "MULTI", "SWAPDB 0 3", "FLUSHDB", "LOCK.ACQUIRE k oa", "EXEC")
@@ -270,9 +270,9 @@ def swapped(server):
     with_dead = ask(server, "dead")
     lose_in(server, DB, with_dead)
     wait_mirrored(server)
-    before = places(server)
+    before = positions(server)
     server.control.swapdb(0, 3)
-    wait_for(lambda: places(server) == before, what="the places to be what they were")
+    wait_for(lambda: positions(server) == before, what="the positions to be what they were")
     ask(server, "late")
 
 
@@ -324,9 +324,9 @@ def test_replica_has_what_the_master_has(make_server, scene):
     replica = server.start_replica()
     both_hold(server)
     scene(server)
-    before = places(server)
+    before = positions(server)
     for commands in SWAPS.values():
         at_once(server, *commands)
-        wait_for(lambda: places(server) == before, what="the places to be what they were")
+        wait_for(lambda: positions(server) == before, what="the positions to be what they were")
         wait_for_sync(server, replica)
         assert replica.dump() == server.dump()

@@ -72,7 +72,7 @@ def test_all_are_served_in_order(server, commands):
     waiting = ask_all(server, *OWNERS)
     tamper(server, commands)
     all_are_served(server, waiting)
-    # No place of theirs is left in the keys, whoever made those.
+    # No position of theirs is left in the keys, whoever made those.
     for name in (QUEUE, ENDS):
         if server.control.type(name) == "zset" and commands != TAMPERING["renamed onto each other"]:
             assert not set(OWNERS) & set(server.control.zrange(name, 0, -1))
@@ -185,7 +185,7 @@ def test_key_of_another_type_gets_no_expiry(server, name):
     server.control.delete(name)
 
 
-def test_info_counts_no_place_of_a_key_of_another_type(server):
+def test_info_counts_no_position_of_a_key_of_another_type(server):
     hold(server)
     server.control.set(QUEUE, "x")
     assert as_map(server.control.execute_command("LOCK.INFO", "k"))["waiting"] == 0
@@ -215,7 +215,7 @@ def test_order_survives_a_restart_whatever_ticket_a_stranger_has(make_server, sc
     assert [owner for owner, _, _ in written(server) if owner != "stranger"] == owners
 
 
-def test_newcomers_stand_behind_places_of_a_clock_that_was_ahead(make_server):
+def test_newcomers_stand_behind_positions_of_a_clock_that_was_ahead(make_server):
     """The clock has stepped back by an hour since: tickets grow all the same, in memory and in the keys."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     ahead = (server.now_ms() + HOUR) * 1000
@@ -234,7 +234,7 @@ def test_newcomers_stand_behind_places_of_a_clock_that_was_ahead(make_server):
 
 
 @pytest.mark.parametrize("owner", ["mode", "a:write", "", "x" * 513, "x" * 100_000])
-def test_place_for_an_owner_that_cannot_be_ends_with_its_reserve(make_server, owner):
+def test_position_for_an_owner_that_cannot_be_ends_with_its_reserve(make_server, owner):
     server = make_server(lock_fair_reserve=scaled_ms(800))
     server.control.zadd(QUEUE, {owner: 1})
     late = ask(server, "ob")
@@ -285,7 +285,7 @@ def test_score_that_is_no_time_is_shown_as_of_the_restart(make_server, score, kn
         assert 0 <= as_map(shown)["waited"] <= server.now_ms() - began + most
 
 
-def test_place_keeps_its_age_over_a_restart_but_counts_from_it(make_server):
+def test_position_keeps_its_age_over_a_restart_but_counts_from_it(make_server):
     server = make_server(lock_fair_reserve=HOUR, appendonly="yes")
     hold(server)
     age = 2 * HOUR

@@ -18,7 +18,7 @@ def alice(client, command="LOCK.ACQUIRE"):
 
 
 def bob_instead(client, command="LOCK.ACQUIRE"):
-    """The lock goes on to Bob, and then he has given it back."""
+    """The lock goes on to Bob, and then he has released it."""
     client.execute_command("LOCK.FORCE", "k")
     token = take(client, "bob", *LONG, command=command)
     client.execute_command("LOCK.RELEASE", "k", "bob")

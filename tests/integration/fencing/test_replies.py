@@ -164,7 +164,7 @@ def test_re_entry_by_an_owner_of_an_older_token_makes_a_new_one(client):
     assert take(client, "a") > second > first
 
 
-def test_owner_of_the_last_token_that_gave_the_lock_back_gets_a_new_one(client):
+def test_owner_of_the_last_token_that_released_the_lock_gets_a_new_one(client):
     first = take(client)
     client.execute_command("LOCK.RELEASE", "k", "o")
     assert take(client) > first

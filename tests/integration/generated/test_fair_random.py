@@ -1,6 +1,6 @@
 """Owners that join, leave, die and return at random, against the model in model/fair_model.py.
 
-Places are kept for so long that no time is over by itself, so clocks play no part: the model has none.
+Positions are kept for so long that no time is over by itself, so clocks play no part: the model has none.
 No argument of LOCK.FAIR carries a client's time either (fair/test_refusals.py), so there is none to be wrong.
 
 A failure shows all that was done. FAIR_SEED=… repeats a walk; the seed is in the output.
@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from harness import drawn, fewer
 from model.fair_driver import DEATHS, FairDriver
-from model.fair_scene import LONG_RESERVE, end_all_places, server  # noqa: F401
+from model.fair_scene import LONG_RESERVE, end_all_positions, server  # noqa: F401
 
 STEPS = 1500
 OWNERS = [f"o{number}" for number in range(200)]
@@ -67,7 +67,7 @@ class Walk:
         self.driver.asks(self.any(self.owners), fair=False)
 
     def leave(self):
-        self.driver.cancels(self.any(self.driver.places()) or self.any(self.owners))
+        self.driver.cancels(self.any(self.driver.positions()) or self.any(self.owners))
 
     def time_out(self):
         self.driver.asks_and_times_out(self.any(self.owners), fair=self.dice.random() < 0.8)
@@ -78,7 +78,7 @@ class Walk:
             self.driver.dies(client, self.any(DEATHS))
 
     def lost(self):
-        return [place.owner for place in self.driver.model.queue if place.client is None]
+        return [position.owner for position in self.driver.model.queue if position.client is None]
 
     def come_back(self):
         owner = self.any(self.lost())
@@ -86,12 +86,12 @@ class Walk:
             self.driver.asks(owner)
 
     def ask_again(self):
-        owner = self.any(self.driver.places())
+        owner = self.any(self.driver.positions())
         if owner:
             self.driver.asks(owner)
 
     def try_(self):
-        head = self.driver.places()[:1]
+        head = self.driver.positions()[:1]
         self.driver.asks(self.any([*head * 3, *self.owners[:5]]), blocks=False, fair=self.dice.random() < 0.8)
 
     def release(self):
@@ -126,7 +126,7 @@ def test_200_owners_that_wait_at_once_and_die_and_return(server):
     owners = OWNERS[: fewer(200)]
     for owner in dice.sample(owners, len(owners)):
         driver.asks(owner)
-    assert len(driver.places()) == len(owners) - 1
+    assert len(driver.positions()) == len(owners) - 1
     Walk(driver, dice.random(), OWNERS).go(drawn(300))
     driver.drains()
 
@@ -190,7 +190,7 @@ class FairMachine(RuleBasedStateMachine):
         try:
             self.driver.drains()
         finally:
-            end_all_places(on)
+            end_all_positions(on)
             on.control.flushall()
 
 

@@ -2,7 +2,7 @@
 
 Each owner follows one of ten short programs; all choices of three programs (220; owners are alike) in all orders
 of their steps are played; of one choice in four, unless the run is thorough. An owner that waits has no turn; one that
-is refused gives back what it holds, and is done. Hundreds of schedules are played side by side on one server, each with
+is refused releases what it holds, and is done. Hundreds of schedules are played side by side on one server, each with
 keys and owners of its own, one step of each at a time.
 """
 
@@ -73,15 +73,15 @@ class State:
         """The same, one step of this owner later."""
         locks, left = deepcopy(self.locks), dict(self.left)
         command, *rest = left[owner]
-        what, names, several = command
+        what, names, multikey = command
         granted = {}
         if what == "ask":
-            hears = locks.ask(owner, names, several)
+            hears = locks.ask(owner, names, multikey)
             if hears == REFUSED:
                 held = locks.hold_of(owner)
                 rest = [mrelease(held)] if held else []
         else:
-            hears, granted = locks.give_back(owner, names, several)
+            hears, granted = locks.release(owner, names, multikey)
         left[owner] = rest
         step = Step(owner, command, hears, granted, len(locks.waiting()), self.locks)
         return State(left, locks, (*self.steps, step))
@@ -123,17 +123,17 @@ class Stage:
 
     def say(self, turn):
         step = self.steps[turn]
-        what, names, several = step.command
+        what, names, multikey = step.command
         verb = {"ask": "ACQUIRE", "give": "RELEASE"}[what]
         keys = " ".join(f"{name}{self.number}" for name in names)
-        head = f"LOCK.M{verb} {len(names)} {keys}" if several else f"LOCK.{verb} {keys}"
+        head = f"LOCK.M{verb} {len(names)} {keys}" if multikey else f"LOCK.{verb} {keys}"
         tail = " PX 3600000 BLOCK 0" if what == "ask" else ""
         self.sockets[step.owner].sendall(f"{head} {step.owner}{self.number}{tail}\r\n".encode())
 
     def hear(self, turn):
         step = self.steps[turn]
         if step.hears == REFUSED:
-            self.hears_a_true_circle(step)
+            self.hears_a_true_cycle(step)
         elif step.hears != WAITS:
             self.hears(step.owner, step.hears, turn)
         for owner, answer in step.granted.items():
@@ -143,7 +143,7 @@ class Stage:
         line = self.line(owner, turn)
         assert line == f":{answer}", f"{owner} heard {line!r}, not {answer}\n{self.story(turn)}"
 
-    def hears_a_true_circle(self, step):
+    def hears_a_true_cycle(self, step):
         line = self.line(step.owner, self.steps.index(step))
         assert line.startswith("-DEADLOCK "), f"{line}\n{self.story(self.steps.index(step))}"
         sentences = [SENTENCE.fullmatch(text) for text in line.removeprefix("-DEADLOCK ").split(", ")]

@@ -131,7 +131,7 @@ class LockMachine(RuleBasedStateMachine):
     # The module's commands
 
     def acquires(self, client, key, owner, block):
-        """Granted, null, waiting, or refused because it would close a circle."""
+        """Granted, null, waiting, or refused because it would close a cycle."""
         actor, request = self.actor(client), Request(owner, client, EXCLUSIVE)
         actor.send("LOCK.ACQUIRE", key, owner, "PX", LEASE, *(() if block is None else ("BLOCK", block)))
         expected = self.model_says(key, "acquire", request, block is not None)

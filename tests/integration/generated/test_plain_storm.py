@@ -20,7 +20,7 @@ class Lost(Exception):
 
 
 class Worker(threading.Thread):
-    """One client: takes a lock, increments its counter, gives the lock back; `rounds` times.
+    """One client: takes a lock, increments its counter, releases the lock; `rounds` times.
 
     When its connection is killed it goes on with a new one, and finds out where it stands: what it
     did not hear the answer of may have happened or not.

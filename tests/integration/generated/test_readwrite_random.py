@@ -77,7 +77,7 @@ class Machine(RuleBasedStateMachine):
         key, owner, _ = self.held()[m % len(self.held())]
         self.asks(n, key, owner, kind, blocks)
 
-    # Giving back
+    # Releasing
 
     @precondition(lambda self: self.held())
     @rule(n=some, says_which=st.booleans())
@@ -201,7 +201,7 @@ def run(server, machine, examples):
     number = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
     print(f"LOCK_SEED={number}")
     try:
-        # Circles over several keys are another file's business.
+        # Cycles over several keys are another file's business.
         server.control.config_set("lock.deadlock-detection", "no")
     except ResponseError:
         pass

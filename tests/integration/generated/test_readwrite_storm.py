@@ -35,7 +35,7 @@ class Client(threading.Thread):
     def takes(self, kind, *, lease=LONG):
         return self.say(f"LOCK.{kind}", "k", self.owner, "PX", lease, "BLOCK", 0)
 
-    def gives_back(self, word):
+    def releases(self, word):
         return self.say("LOCK.RELEASE", "k", self.owner, word)
 
     def write_once(self):
@@ -46,20 +46,20 @@ class Client(threading.Thread):
     def writes(self):
         assert self.takes("RWWRITE") == 1
         self.write_once()
-        assert self.gives_back("WRITE") == 0
+        assert self.releases("WRITE") == 0
 
     def reads(self):
         assert self.takes("RWREAD") == 1
         assert self.say("GET", "counter") == self.say("GET", "counter"), "a writer was in with a reader"
-        assert self.gives_back("READ") == 0
+        assert self.releases("READ") == 0
 
     def writes_then_reads(self):
         assert self.takes("RWWRITE") == 1
         self.write_once()
         assert self.takes("RWREAD") == 1
-        assert self.gives_back("WRITE") == 0
+        assert self.releases("WRITE") == 0
         assert self.say("GET", "counter") == self.say("GET", "counter"), "a writer was in after a downgrade"
-        assert self.gives_back("READ") == 0
+        assert self.releases("READ") == 0
 
 
 def run_all(clients):
@@ -138,7 +138,7 @@ def test_nobody_starves_in_a_storm(server, storm_turn, turn):
             # Only who was ahead, and what came between our question and our request.
             seen = granted() - before
             assert seen <= BOUND * size, f"{seen} were let in before it"
-            assert guest.gives_back(kind.removeprefix("RW")) == 0
+            assert guest.releases(kind.removeprefix("RW")) == 0
     finally:
         storm.ends()
     nothing_is_left(server, storm.clients)

@@ -89,7 +89,7 @@ def test_blocking_command_that_finds_something_takes_it(server, some_resp, actor
 # Commands of locks, inside
 
 
-def test_release_of_its_own_lock_hands_it_on(server, client, actor):
+def test_release_of_its_own_lock_hands_it_off(server, client, actor):
     replica = server.start_replica()
     hold(server)
     one, two = actor("a"), actor("b")

@@ -216,7 +216,7 @@ class Server:
         return self.info("clients")["blocked_clients"]
 
     def all_searched(self, timeout=10.0):
-        """Waits until a circle has been looked for from every wait that has begun."""
+        """Waits until a cycle has been looked for from every wait that has begun."""
         wait_for(lambda: self.info("lock")["lock_waiters_unsearched"] == 0, timeout, "all to be searched from")
 
     def now_ms(self):

@@ -4,7 +4,7 @@ from harness import wait_for
 from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, granted, has
 from model.deadlock_scene import SEARCHED, TWO, detection, holds, in_db, refused, releases, says, waits
 
-CIRCLES = dict(
+CYCLES = dict(
     two_owners_two_keys=[
         holds("a", "k"),
         holds("b", "l"),
@@ -192,11 +192,11 @@ CIRCLES = dict(
         waits("a", "l"),
         detection("yes"),
         refused("b3", "k", TWO, "FAIR"),
-        ("b2", granted(None)),  # the place that it gave up to b3 is gone
+        ("b2", granted(None)),  # the position that it gave up to b3 is gone
         ("z", "LOCK.INFO k", has(waiting=0)),
         releases("a2", "k"),
     ],
-    through_a_place_that_another_connection_took_over=[
+    through_a_position_that_another_connection_took_over=[
         holds("a", "k"),
         holds("b", "l"),
         waits("b2", "k", "FAIR"),
@@ -206,7 +206,7 @@ CIRCLES = dict(
         releases("a", "k"),
         ("b3", granted(1)),
     ],
-    through_a_kept_place_that_its_owner_has_returned_to=[
+    through_a_reserved_position_that_its_owner_has_returned_to=[
         holds("a", "k"),
         holds("b", "l"),
         waits("b2", "k", "FAIR"),
@@ -215,7 +215,7 @@ CIRCLES = dict(
         waits("b3", "k", "FAIR"),
         refused("a", "l", "a waits for l held by b, b waits for k held by a"),
     ],
-    of_one_who_returns_to_a_kept_place=[
+    of_one_who_returns_to_a_reserved_position=[
         holds("a", "k"),
         holds("b", "l"),
         waits("b2", "k", "FAIR"),
@@ -223,8 +223,8 @@ CIRCLES = dict(
         ("z", "PING", "PONG"),
         waits("a", "l"),
         refused("b3", "k", TWO, "FAIR"),
-        # The request had taken the place over, and ended.
-        (lambda s: wait_for(lambda: not s.server.control.exists("lock:queue:{k}"), what="the place to go"),),
+        # The request had taken the position over, and ended.
+        (lambda s: wait_for(lambda: not s.server.control.exists("lock:queue:{k}"), what="the position to go"),),
         ("z", "EXISTS lock:timeout:{k}", 0),
         releases("b", "l"),
         ("a", granted(1)),
@@ -267,7 +267,7 @@ HERE = dict(
         refused("b", Q, f"b waits for {Q} behind a, a waits for l held by b"),
     ],
     # b waits for nobody where it holds the key already, although c, who waits for b, stands ahead there.
-    no_circle_over_one_of_several_that_is_held_already=[
+    no_cycle_over_one_of_several_that_is_held_already=[
         holds("b", P),
         holds("a", Q),
         holds("b", "l"),
@@ -371,7 +371,7 @@ SAME_TURN = dict(
         hears("a", 1),
     ],
 )
-NO_CIRCLE = dict(
+NO_CYCLE = dict(
     granted=[
         *A_HOLDS_K_B_HOLDS_L,
         together(A_ASKS, B_ASKS, ("a2", "LOCK.RELEASE k a")),

@@ -1,4 +1,4 @@
-"""The naive detector of circles: who waits for whom, asked anew each time. docs/design.md, "Circles".
+"""The naive detector of cycles: who waits for whom, asked anew each time. docs/design.md, "Cycles".
 
 A lock here is anything with `holds`, whose keys are (owner, mode), and `queue`, requests with an owner and a
 mode, the head first.
@@ -17,16 +17,16 @@ def in_the_way(owner, modes, lock, stands_at):
 
 
 def waits_for(owner, lock):
-    """The same for one that stands there already. Of several places the first counts: the others are re-entries."""
+    """The same for one that stands there already. Of several positions the first counts: the others are re-entries."""
     own = [at for at, one in enumerate(lock.queue) if one.owner == owner]
     return in_the_way(owner, [lock.queue[at].mode for at in own], lock, own[0]) if own else {}
 
 
-def closes_a_circle(request, aims, locks):
+def closes_a_cycle(request, aims, locks):
     """Whether this request, which stands nowhere yet, would wait for itself.
 
     `aims` are (lock, at the head) of the locks in whose queues it is going to stand. If that is ahead of somebody, what
-    the owner waits for already counts too: there may be a circle that something else than a wait has closed.
+    the owner waits for already counts too: there may be a cycle that something else than a wait has closed.
     """
     found = set()
     for lock, first in aims:

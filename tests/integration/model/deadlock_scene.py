@@ -26,8 +26,8 @@ def waits(name, key, mode="ACQUIRE"):
 class says:
     """DEADLOCK and exactly this text."""
 
-    def __init__(self, circle):
-        self._text = f"DEADLOCK {circle}"
+    def __init__(self, cycle):
+        self._text = f"DEADLOCK {cycle}"
 
     def __call__(self, got):
         assert str(got) == self._text
@@ -37,8 +37,8 @@ class says:
         return f"says({self._text!r})"
 
 
-def refused(name, key, circle, mode="ACQUIRE"):
-    return (name, words(mode, key, name[0], "BLOCK", "0"), says(circle))
+def refused(name, key, cycle, mode="ACQUIRE"):
+    return (name, words(mode, key, name[0], "BLOCK", "0"), says(cycle))
 
 
 def in_db(number, *names):

@@ -11,8 +11,8 @@ TAKE = "LOCK.ACQUIRE k o PX 600000"
 TAKE_BOTH = "LOCK.MACQUIRE 2 k l o PX 600000"
 
 
-def leave_no_places(server):
-    """Whoever is cut off while it waits in a fair queue keeps no place there that a later test would find."""
+def leave_no_positions(server):
+    """Whoever is cut off while it waits in a fair queue keeps no position there that a later test would find."""
     server.control.config_set("lock.fair-reserve", 0)
 
 
@@ -36,7 +36,7 @@ class Mutation:
 
     def arrange(self, server, db=0):
         """Makes the command possible; returns the actor that waits, or None."""
-        leave_no_places(server)
+        leave_no_positions(server)
         client = server.client(db=db)
         for command in self.before:
             client.execute_command(*command.split())
@@ -71,27 +71,27 @@ MUTATIONS = {
     "fair again": Mutation("LOCK.FAIR k o PX 700000 BLOCK 0", 2, (TAKE,)),
     "release": Mutation("LOCK.RELEASE k o", 0, (TAKE,)),
     "release one of two": Mutation("LOCK.RELEASE k o", 1, (TAKE, TAKE)),
-    "release, hand on": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT, 1),
-    "release, hand on, fair": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT_FAIRLY, 1),
+    "release, hand off": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT, 1),
+    "release, hand off, fair": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT_FAIRLY, 1),
     "renew, longer": Mutation("LOCK.RENEW k o PX 700000", 1, (TAKE,)),
     "renew, shorter": Mutation("LOCK.RENEW k o EX 300", 2, (TAKE, TAKE)),
     "force": Mutation("LOCK.FORCE k", 1, (TAKE, TAKE)),
-    "force, hand on": Mutation("LOCK.FORCE k", 1, (TAKE,), WAIT, 1),
+    "force, hand off": Mutation("LOCK.FORCE k", 1, (TAKE,), WAIT, 1),
     "force a foreign hash": Mutation("LOCK.FORCE k", 1, ("HSET k mode read o 1",)),
     "cancel": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT, None, changes_key=False),
     "cancel, fair": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT_FAIRLY, None, False, changes_queue=True),
-    "several": Mutation(TAKE_BOTH, 2, locks=BOTH),
-    "several, would wait": Mutation("LOCK.MACQUIRE 2 k l o EX 600 BLOCK 0", 2, locks=BOTH),
-    "several again": Mutation("LOCK.MACQUIRE 2 k l o PX 700000", 2, (TAKE_BOTH,), locks=BOTH),
-    "several, one of them again": Mutation(TAKE_BOTH, 2, (TAKE,), locks=BOTH),
-    "several, one twice": Mutation("LOCK.MACQUIRE 3 k l k o PX 600000", 2, locks=BOTH),
-    "release several": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), locks=BOTH),
-    "release several, one of two": Mutation("LOCK.MRELEASE 2 k l o", 1, (TAKE, TAKE_BOTH), locks=BOTH),
-    "release several, hand on": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), WAIT_FOR_BOTH, 2, locks=BOTH),
-    "release several, hand on one": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), WAIT, 1, locks=BOTH),
-    "release, hand on several": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT_FOR_BOTH, 2),
-    "force, hand on several": Mutation("LOCK.FORCE k", 1, (TAKE,), WAIT_FOR_BOTH, 2),
-    "cancel, several": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT_FOR_BOTH, None, changes_key=False),
+    "multi-key": Mutation(TAKE_BOTH, 2, locks=BOTH),
+    "multi-key, would wait": Mutation("LOCK.MACQUIRE 2 k l o EX 600 BLOCK 0", 2, locks=BOTH),
+    "multi-key again": Mutation("LOCK.MACQUIRE 2 k l o PX 700000", 2, (TAKE_BOTH,), locks=BOTH),
+    "multi-key, one of them again": Mutation(TAKE_BOTH, 2, (TAKE,), locks=BOTH),
+    "multi-key, one twice": Mutation("LOCK.MACQUIRE 3 k l k o PX 600000", 2, locks=BOTH),
+    "multi-key release": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), locks=BOTH),
+    "multi-key release, one of two": Mutation("LOCK.MRELEASE 2 k l o", 1, (TAKE, TAKE_BOTH), locks=BOTH),
+    "multi-key release, hand off": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), WAIT_FOR_BOTH, 2, locks=BOTH),
+    "multi-key release, hand off one": Mutation("LOCK.MRELEASE 2 k l o", 2, (TAKE_BOTH,), WAIT, 1, locks=BOTH),
+    "release, hand off to a multi-key waiter": Mutation("LOCK.RELEASE k o", 0, (TAKE,), WAIT_FOR_BOTH, 2),
+    "force, hand off to a multi-key waiter": Mutation("LOCK.FORCE k", 1, (TAKE,), WAIT_FOR_BOTH, 2),
+    "cancel, multi-key": Mutation("LOCK.CANCEL k w", 1, (TAKE,), WAIT_FOR_BOTH, None, changes_key=False),
 }
 each_mutation = pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
 
@@ -123,17 +123,17 @@ FAILURES = {
     "force no lock": Failure("LOCK.FORCE k", "WRONGTYPE", ("SET k 1",)),
     "cancel": Failure("LOCK.CANCEL k o", 0),
     "cancel no lock": Failure("LOCK.CANCEL k o", "WRONGTYPE", ("SET k 1",)),
-    "several": Failure("LOCK.MACQUIRE 2 k l other"),
-    "several, the last is held": Failure("LOCK.MACQUIRE 2 l k other"),
-    "several, would wait": Failure("LOCK.MACQUIRE 2 k l other BLOCK 0"),
-    "several, would wait a while": Failure("LOCK.MACQUIRE 2 l k other BLOCK 60000"),
-    "several, too many holds": Failure("LOCK.MACQUIRE 2 k l o", "ERR", (TAKE, "HSET l o 2147483647")),
-    "several, one is no lock": Failure("LOCK.MACQUIRE 2 k l o BLOCK 0", "WRONGTYPE", (TAKE, "SET l 1")),
-    "release several, one is missing": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD"),
-    "release several, one is another's": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD", (TAKE, "LOCK.ACQUIRE l p")),
-    "release several free locks": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD", ()),
-    "release several, one is no lock": Failure("LOCK.MRELEASE 2 k l o", "WRONGTYPE", (TAKE, "SET l 1")),
-    "release several, one of both kinds": Failure(
+    "multi-key": Failure("LOCK.MACQUIRE 2 k l other"),
+    "multi-key, the last is held": Failure("LOCK.MACQUIRE 2 l k other"),
+    "multi-key, would wait": Failure("LOCK.MACQUIRE 2 k l other BLOCK 0"),
+    "multi-key, would wait a while": Failure("LOCK.MACQUIRE 2 l k other BLOCK 60000"),
+    "multi-key, too many holds": Failure("LOCK.MACQUIRE 2 k l o", "ERR", (TAKE, "HSET l o 2147483647")),
+    "multi-key, one is no lock": Failure("LOCK.MACQUIRE 2 k l o BLOCK 0", "WRONGTYPE", (TAKE, "SET l 1")),
+    "multi-key release, one is missing": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD"),
+    "multi-key release, one is another's": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD", (TAKE, "LOCK.ACQUIRE l p")),
+    "multi-key release of free locks": Failure("LOCK.MRELEASE 2 k l o", "NOTHELD", ()),
+    "multi-key release, one is no lock": Failure("LOCK.MRELEASE 2 k l o", "WRONGTYPE", (TAKE, "SET l 1")),
+    "multi-key release, one of both kinds": Failure(
         "LOCK.MRELEASE 2 k l o", "ERR", (TAKE, "LOCK.RWWRITE l o", "LOCK.RWREAD l o")
     ),
 }

@@ -34,12 +34,12 @@ class Philosopher(threading.Thread):
                 count = int(self.say("GET", f"meals:{fork}") or 0)
                 self.say("SET", f"meals:{fork}", count + 1)
             self.eaten += 1
-            self.give_back()
+            self.release()
 
     def take(self):
         assert self.say("LOCK.MACQUIRE", 2, self.left, self.right, self.owner, "PX", LONG, "BLOCK", 0) == 2
 
-    def give_back(self):
+    def release(self):
         assert self.say("LOCK.MRELEASE", 2, self.right, self.left, self.owner) == 2
 
 

@@ -53,7 +53,7 @@ class Register:
                 self._tokens[lock.name] = token
                 self.tokens_given += 1
 
-    def given_back(self, lock, owner):
+    def released(self, lock, owner):
         """To be said before the release is, which may let the next one in at once."""
         with self._guard:
             del self._holders[lock.name][owner]
@@ -64,7 +64,7 @@ class Register:
 
 
 class Worker(threading.Thread):
-    """Has locks of its own, which it gives back and takes again, and takes those that it shares in turn with the others."""
+    """Has locks of its own, which it releases and takes again, and takes those that it shares in turn with the others."""
 
     def __init__(self, number, port, own, shared, register):
         super().__init__(name=f"o{number}")
@@ -79,7 +79,7 @@ class Worker(threading.Thread):
                 self.work()
                 self.rounds += 1
             for lock in self.own:
-                self.give_back(lock)
+                self.release(lock)
         except BaseException as problem:
             self.problem = problem
         finally:
@@ -88,12 +88,12 @@ class Worker(threading.Thread):
     def work(self):
         own = self.random.choice(self.own)
         self.look(own)
-        self.give_back(own)
+        self.release(own)
         self.take(own)
         shared = self.random.choice(self.shared)
         if self.take(shared):
             self.look(shared)
-            self.give_back(shared)
+            self.release(shared)
 
     def say(self, lock, command, *words):
         return self.client.call(lock.tag, f"LOCK.{command}", lock.name, *words)
@@ -120,8 +120,8 @@ class Worker(threading.Thread):
         elif how == 2:
             assert self.say(lock, "INFO") is not None
 
-    def give_back(self, lock):
-        self.register.given_back(lock, self.name)
+    def release(self, lock):
+        self.register.released(lock, self.name)
         assert self.say(lock, "RELEASE", self.name) == 0
 
 

@@ -21,8 +21,8 @@ def wait_as(actor):
     return wait
 
 
-def assert_handed_on(server, actor):
-    """The drain hands a lock on: it has worked through all that was due before."""
+def assert_handed_off(server, actor):
+    """The drain hands a lock off: it has worked through all that was due before."""
     assert server.control.execute_command("LOCK.ACQUIRE", "last", "o") == 1
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "last", "p", "BLOCK", 0)

@@ -180,7 +180,7 @@ ORDER = dict(
         ("z", "EXEC", [1, 2, "2"]),
         ("b", granted(2)),
     ],
-    whose_owner_has_held_one_meanwhile_keeps_its_place=[
+    whose_owner_has_held_one_meanwhile_keeps_its_position=[
         *[one(name, key, 1) for name, key in zip("acy", "klm", strict=True)],
         one("b", "k", BLOCKS, "BLOCK", "0"),
         waits("x", "k m"),
@@ -252,7 +252,7 @@ LAST_KEY = dict(
     death_of_one_ahead=[one("a", "n", 1), waits("c", "n l"), "WAIT", ("c", DIES)],
     close_of_one_ahead=[one("a", "n", 1), waits("c", "n l"), "WAIT", ("c", CLOSES)],
     kill_of_one_ahead=[one("a", "n", 1), waits("c", "l n"), "WAIT", kills("c"), ("c", CUT_OFF)],
-    end_of_a_kept_place_ahead=[
+    end_of_a_reserved_position_ahead=[
         one("a", "l", 1),
         ("c", "LOCK.FAIR l oc BLOCK 0", BLOCKS),
         "WAIT",
@@ -304,7 +304,7 @@ def test_granted_all_in_one_step_when_the_last_key_comes_free(server, some_resp,
     run_schedule(server, steps, some_resp)
 
 
-# Inside a transaction nobody, not even the drain, can help a command that does not hand on by itself.
+# Inside a transaction nobody, not even the drain, can help a command that does not hand off by itself.
 IN_ONE_COMMAND = dict(
     release=("LOCK.RELEASE l oa", 0),
     release_of_several=("LOCK.MRELEASE 2 l m oa", 2),
@@ -347,7 +347,7 @@ def test_two_who_stand_in_opposite_orders_do_not_wait_for_each_other_for_ever(se
         assert waiter.call("LOCK.MRELEASE", 2, "k", "l", owner) == 2
 
 
-def test_places_kept_from_before_a_restart_are_ahead(make_server):
+def test_positions_kept_from_before_a_restart_are_ahead(make_server):
     server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=scaled_ms(60_000))
     a, f = server.actor("a"), server.actor("f")
     a.call("LOCK.ACQUIRE", "k", "oa", "PX", 600_000)

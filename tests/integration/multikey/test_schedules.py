@@ -1,4 +1,4 @@
-"""Several keys at once, as schedules: taken all or none, and given back all or none.
+"""Several keys at once, as schedules: taken all or none, and released all or none.
 
 Who waits, and in which order: test_order.py. How a wait ends, and what befalls the keys meanwhile:
 test_waits.py.
@@ -254,7 +254,7 @@ GIVING = dict(
         free("k", "m", "n"),
         ("z", "LOCK.INFO l", has(mode="read")),
     ],
-    what_is_given_back_is_handed_on=[
+    what_is_released_is_handed_off=[
         takes("a", "k l m", 3),
         one("b", "k", BLOCKS, "BLOCK", "0"),
         one("c", "m", BLOCKS, "BLOCK", "0"),
@@ -263,7 +263,7 @@ GIVING = dict(
         ("c", granted(1)),
         free("l"),
     ],
-    handed_on_after_all_are_given_back=[
+    handed_off_after_all_are_released=[
         # Two wait for all three, the keys in other orders; the first has them in the same command.
         takes("a", "k l m", 3),
         waits("b", "m k l"),
@@ -296,5 +296,5 @@ GIVING = dict(
 
 
 @schedules(**GIVING)
-def test_given_back_all_or_none(server, some_resp, schedule):
+def test_released_all_or_none(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)

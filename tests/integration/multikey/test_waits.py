@@ -181,7 +181,7 @@ MEANWHILE = dict(
         ("b", granted(3)),
         ("z", "CONFIG SET lock.max-waiters 0", "OK"),
     ],
-    a_session_binds_all_and_gives_all_back=[
+    a_session_binds_all_and_releases_all=[
         one("a", "k", 1),
         takes("b", "j k l", BLOCKS, "SESSION", "BLOCK", "0"),
         takes("c", "l k j", BLOCKS, "SESSION", "BLOCK", "0"),
@@ -192,7 +192,7 @@ MEANWHILE = dict(
         ("c", granted(3)),
         (lambda s: [bound_to(s, key, "c") for key in "jkl"],),
         ("c", DIES),
-        (lambda s: wait_for(lambda: not s.server.control.exists(*"jkl"), what="all to be given back"),),
+        (lambda s: wait_for(lambda: not s.server.control.exists(*"jkl"), what="all to be released"),),
     ],
     a_session_ends_with_the_holds=[
         takes("a", "j k", 2, "SESSION"),
@@ -246,7 +246,7 @@ def test_leases_count_from_the_grant_and_are_one(server, actor):
 
 @pytest.mark.parametrize("behind", ["one for the same keys", "one for each key"])
 @pytest.mark.parametrize("kills_in_multi", [False, True], ids=["", "multi"])
-def test_client_that_dies_between_grant_and_reply_gives_all_back(server, actor, behind, kills_in_multi):
+def test_client_that_dies_between_grant_and_reply_releases_all(server, actor, behind, kills_in_multi):
     a, b = actor("a"), actor("b")
     a.call("LOCK.MACQUIRE", 2, "k", "l", "oa")
     b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "ob", "BLOCK", 0)

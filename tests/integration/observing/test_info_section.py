@@ -67,7 +67,7 @@ def test_time_out_is_counted(server, actor):
         assert actor().call("LOCK.ACQUIRE", "k", "w", "BLOCK", 1) is None
 
 
-def test_end_of_a_place_that_was_kept_is_no_time_out(server, actor):
+def test_end_of_a_position_that_was_kept_is_no_time_out(server, actor):
     """Whoever waited there has been counted when the connection closed."""
     server.control.config_set("lock.fair-reserve", scaled_ms(60))
     say(server, TAKE)
@@ -76,7 +76,7 @@ def test_end_of_a_place_that_was_kept_is_no_time_out(server, actor):
         waiter.send("LOCK.FAIR", "k", "w", "BLOCK", 0)
         waiter.wait_blocked()
         waiter.kill_socket()
-        wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the place to end")
+        wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the position to end")
 
 
 def test_lost_client_is_counted(server, wait_as):

@@ -11,8 +11,8 @@ FREE = ("redisson_lock__channel:{k}", "0")
 FREE_L = ("redisson_lock__channel:{l}", "0")
 # Which locks become free by a command of the table in model/mutations.py, and stay so.
 FREED = dict.fromkeys(["release", "force", "force a foreign hash"], [FREE])
-FREED |= {"release several": [FREE, FREE_L], "release several, one of two": [FREE_L]}
-FREED |= {"release several, hand on one": [FREE_L]}
+FREED |= {"multi-key release": [FREE, FREE_L], "multi-key release, one of two": [FREE_L]}
+FREED |= {"multi-key release, hand off one": [FREE_L]}
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def test_redissons_channel(server, redisson, key):
 
 
 @pytest.mark.parametrize("freed", ["LOCK.RELEASE k o", "LOCK.FORCE k", "LOCK.MRELEASE 1 k o"])
-def test_redisson_hears_of_a_lock_that_is_free_but_for_a_kept_place(server, actor, redisson, freed):
+def test_redisson_hears_of_a_lock_that_is_free_but_for_a_reserved_position(server, actor, redisson, freed):
     """The first in the fair queue has lost its connection, and may come back for a while."""
     server.control.config_set("lock.fair-reserve", HOUR)
     say(server, f"LOCK.ACQUIRE k o PX {HOUR}")
     waiter = actor()
     waiter.send("LOCK.FAIR", "k", "w", "BLOCK", 0)
     waiter.wait_blocked().kill_socket()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the place to be without a client")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the position to be without a client")
     say(server, freed)
     assert redisson.heard() == [FREE]
     assert server.info("lock")["lock_contended_locks"] == 1

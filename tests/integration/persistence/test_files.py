@@ -82,15 +82,15 @@ WRITTEN = {
     "acquire again, shorter": [["HSET", "k", "o", "2"]],
     "release": [["DEL", "k"]],
     "release one of two": [["HSET", "k", "o", "1"]],
-    "release, hand on": [["MULTI"], ["DEL", "k"], *GRANTED, ["EXEC"]],
+    "release, hand off": [["MULTI"], ["DEL", "k"], *GRANTED, ["EXEC"]],
     "renew, shorter": [RENEWED],
     "force": [["DEL", "k"]],
-    "force, hand on": [["MULTI"], ["DEL", "k"], *GRANTED, ["EXEC"]],
+    "force, hand off": [["MULTI"], ["DEL", "k"], *GRANTED, ["EXEC"]],
     "cancel": [],
-    "several": [["MULTI"], ["HSET", "k", "o", "1"], RENEWED, ["HSET", "l", "o", "1"], RENEWED_L, ["EXEC"]],
-    "release several": [["MULTI"], ["DEL", "k"], ["DEL", "l"], ["EXEC"]],
-    "release several, hand on": [["MULTI"], ["DEL", "k"], ["DEL", "l"], *GRANTED, *GRANTED_L, ["EXEC"]],
-    "cancel, several": [],
+    "multi-key": [["MULTI"], ["HSET", "k", "o", "1"], RENEWED, ["HSET", "l", "o", "1"], RENEWED_L, ["EXEC"]],
+    "multi-key release": [["MULTI"], ["DEL", "k"], ["DEL", "l"], ["EXEC"]],
+    "multi-key release, hand off": [["MULTI"], ["DEL", "k"], ["DEL", "l"], *GRANTED, *GRANTED_L, ["EXEC"]],
+    "cancel, multi-key": [],
 }
 
 
@@ -110,9 +110,9 @@ def test_plain_commands_in_one_transaction(make_large_server, interop):
     assert written == WRITTEN
 
 
-def test_one_script_that_hands_on_twice_is_one_transaction(make_server):
+def test_one_script_that_hands_off_twice_is_one_transaction(make_server):
     server = make_server(appendonly="yes")
-    client, waiter = server.actor(), MUTATIONS["release, hand on"].arrange(server)
+    client, waiter = server.actor(), MUTATIONS["release, hand off"].arrange(server)
     start = len(aof_of(server))
     in_lua(client, "LOCK.RELEASE k o", "LOCK.FORCE k")
     assert waiter.reply() == 1

@@ -1,4 +1,4 @@
-"""Whoever begins to listen while locks are taken and given back gets all: replicas, and an AOF switched on."""
+"""Whoever begins to listen while locks are taken and released gets all: replicas, and an AOF switched on."""
 
 import os
 import signal
@@ -38,10 +38,10 @@ class Traffic:
         say("LOCK.RENEW", prefix + "renewed", "o", "PX", 2 * HOUR)
         say("LOCK.RELEASE", prefix + "released", "o")
         say("LOCK.FORCE", prefix + "forced")
-        self._hand_on(prefix + "handed", "LOCK.RELEASE", "o")
-        self._hand_on(prefix + "drained", "DEL")
+        self._hand_off(prefix + "handed", "LOCK.RELEASE", "o")
+        self._hand_off(prefix + "drained", "DEL")
 
-    def _hand_on(self, key, command, *words):
+    def _hand_off(self, key, command, *words):
         self._waiter.send("LOCK.ACQUIRE", key, "w", "PX", HOUR, "BLOCK", 0)
         self._waiter.wait_blocked()
         self._client.execute_command(command, key, *words)

@@ -68,7 +68,7 @@ def test_foreign_hash_is_forced(client, content):
     assert client.dbsize() == 0
 
 
-def test_forced_lock_is_handed_on(server, client, wait_as):
+def test_forced_lock_is_handed_off(server, client, wait_as):
     acquire(client, "k", "o", "PX", HOUR)
     first, second = wait_as("w1"), wait_as("w2")
     assert force(client) == 1
@@ -80,7 +80,7 @@ def test_forced_lock_is_handed_on(server, client, wait_as):
     assert client.dbsize() == 0
 
 
-def test_forced_foreign_hash_is_handed_on(client, wait_as):
+def test_forced_foreign_hash_is_handed_off(client, wait_as):
     client.hset("k", mapping={"mode": "read", "o": 1})
     waiter = wait_as("w")
     assert force(client) == 1

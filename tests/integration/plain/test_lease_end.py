@@ -1,4 +1,4 @@
-"""A lock that ends by other means than the module's commands is handed on all the same.
+"""A lock that ends by other means than the module's commands is handed off all the same.
 
 The server's own expiry is switched off here, so that a lease end is noticed by the module or not at
 all: in so small a database the expiry cycle would find it within a tenth of a second.
@@ -68,7 +68,7 @@ class Scene:
         for actor in (self.b, self.c):
             assert not actor.has_reply() and actor.is_blocked()
 
-    def is_handed_on(self):
+    def is_handed_off(self):
         """To ob, and when ob releases it to oc."""
         assert self.b.reply(timeout=10) == 1
         assert self.do("HGETALL k") == ["ob", "1"]
@@ -78,7 +78,7 @@ class Scene:
         assert self.c.reply() == 1
         assert self.do("HGETALL k") == ["oc", "1"]
 
-    def is_handed_on_after(self, end_ms):
+    def is_handed_off_after(self, end_ms):
         assert end_ms > 0, "the key has no lease"
         assert self.b.reply(timeout=10) == 1
         granted_ms = self.do("PEXPIRETIME k") - LONG
@@ -124,34 +124,34 @@ GOES = dict(
 
 @pytest.mark.parametrize("notify", ["", "KEA"], ids=["no_events", "all_events"])
 @pytest.mark.parametrize("commands", GOES.values(), ids=GOES)
-def test_lock_that_goes_is_handed_on(server, scene, commands, notify):
+def test_lock_that_goes_is_handed_off(server, scene, commands, notify):
     server.control.config_set("notify-keyspace-events", notify)
     scene.do(*commands)
-    scene.is_handed_on()
+    scene.is_handed_off()
 
 
-def test_lock_that_is_evicted_is_handed_on(server, scene):
+def test_lock_that_is_evicted_is_handed_off(server, scene):
     # In one write: the lock goes before PING, and the grant already finds room again.
     server.raw_connection().sendall(
         b"CONFIG SET maxmemory-policy allkeys-random maxmemory 1\r\nPING\r\nCONFIG SET maxmemory 0\r\n"
     )
-    scene.is_handed_on()
+    scene.is_handed_off()
     assert server.info("stats")["evicted_keys"] >= 1
 
 
-def test_lock_that_a_reload_does_not_bring_back_is_handed_on(server, db):
+def test_lock_that_a_reload_does_not_bring_back_is_handed_off(server, db):
     server.control.execute_command("SAVE")
     scene = Scene(server, db)
     scene.do("DEBUG RELOAD NOSAVE")
-    scene.is_handed_on()
+    scene.is_handed_off()
 
 
-def test_owners_field_that_expires_hands_on(server, scene):
+def test_owners_field_that_expires_hands_off(server, scene):
     if server.is_valkey and server.version < (9,) or not server.is_valkey and server.version < (7, 4):
         return  # it has no fields with a lease
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
     scene.do("HPEXPIRE k 50 FIELDS 1 oa")
-    scene.is_handed_on()
+    scene.is_handed_off()
 
 
 def test_lock_goes_while_memory_is_short(server, scene):
@@ -197,21 +197,21 @@ def test_lock_that_stays_or_is_replaced_is_waited_for_until_it_goes(scene, comma
     scene.both_wait_on()
     assert scene.do("EXISTS k") == 1
     scene.do("DEL k")
-    scene.is_handed_on()
+    scene.is_handed_off()
 
 
 def test_lock_with_a_stranger_in_it_is_the_holders_again_when_the_stranger_is_gone(scene):
     scene.do("HSET k ox 1", "HDEL k ox")
     scene.both_wait_on()
     assert scene.a.call("LOCK.RELEASE", "k", "oa") == 0
-    scene.is_handed_on()
+    scene.is_handed_off()
 
 
 def test_last_element_of_what_took_the_locks_place_is_popped(scene):
     scene.do("MULTI", "DEL k", "RPUSH k x y", "EXEC", "LPOP k")
     scene.both_wait_on()
     scene.do("LPOP k")
-    scene.is_handed_on()
+    scene.is_handed_off()
 
 
 def test_swapped_databases_waiters_stay_where_they_were(server, scene, db):
@@ -228,24 +228,24 @@ def test_swapped_databases_waiters_stay_where_they_were(server, scene, db):
     assert waiter.reply() == 1
     scene.both_wait_on()
     assert scene.a.call("LOCK.RELEASE", "k", "ox") == 0
-    scene.is_handed_on()
+    scene.is_handed_off()
 
 
 def test_waiters_of_one_key_in_two_databases_are_not_mixed_up(server):
     one, other = Scene(server, 1), Scene(server, 2)
     other.do("DEL k")
-    other.is_handed_on()
+    other.is_handed_off()
     one.both_wait_on()
     one.do("FLUSHDB")
-    one.is_handed_on()
+    one.is_handed_off()
 
 
 # ---- leases ----
 
 
-def test_lease_end_hands_on(server, db):
+def test_lease_end_hands_off(server, db):
     scene = Scene(server, db, ("PX", scaled_ms(600)))
-    scene.is_handed_on_after(scene.first_end)
+    scene.is_handed_off_after(scene.first_end)
 
 
 def test_leases_of_many_locks_end_at_once(server):
@@ -281,9 +281,9 @@ SHORTENED = dict(
 
 
 @pytest.mark.parametrize("commands", SHORTENED.values(), ids=SHORTENED)
-def test_lease_that_was_made_shorter_hands_on_at_its_new_end(scene, commands):
+def test_lease_that_was_made_shorter_hands_off_at_its_new_end(scene, commands):
     scene.do(*commands)
-    scene.is_handed_on_after(scene.do("PEXPIRETIME k"))
+    scene.is_handed_off_after(scene.do("PEXPIRETIME k"))
 
 
 LENGTHENED = dict(
@@ -304,14 +304,14 @@ def test_lease_that_was_made_longer_does_not_end_at_its_old_end(scene, commands)
     scene.until(old_end)
     scene.both_wait_on()
     scene.do("PEXPIRE k {SHORT}")
-    scene.is_handed_on_after(scene.do("PEXPIRETIME k"))
+    scene.is_handed_off_after(scene.do("PEXPIRETIME k"))
 
 
 def test_lock_without_a_lease_is_waited_for_until_it_is_released(server, db):
     scene = Scene(server, db, lease=None)
     scene.both_wait_on()
     assert scene.a.call("LOCK.RELEASE", "k", "oa") == 0
-    scene.is_handed_on()
+    scene.is_handed_off()
 
 
 # ---- a waiter's owner is made the holder by hand: rule 2 ----
@@ -351,7 +351,7 @@ def test_lease_of_a_lock_that_came_with_another(server, names):
     assert c.reply() == 1
 
 
-def test_hold_whose_lease_is_over_is_not_given_back_with_others(server):
+def test_hold_whose_lease_is_over_is_not_released_with_others(server):
     """The lock lives on by another reader; neither of the two is touched."""
     a = server.actor()
     a.call("LOCK.RWREAD", "k", "other", "PX", LONG)
@@ -373,7 +373,7 @@ def test_long_leases_let_the_server_sleep(server, actor):
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", hour)
     c.send("LOCK.ACQUIRE", "l", "oc", "BLOCK", 0)
     b.wait_blocked(), c.wait_blocked()
-    server.control.delete("l")  # the module's timer hands on: the next one is a long one
+    server.control.delete("l")  # the module's timer hands off: the next one is a long one
     assert c.reply() == 1
     actor("c").call("LOCK.RELEASE", "l", "oc")
 

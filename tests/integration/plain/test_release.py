@@ -1,4 +1,4 @@
-"""LOCK.RELEASE: gives one hold back; the last one frees the lock and hands it on."""
+"""LOCK.RELEASE: releases one hold; the last one frees the lock and hands it off."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -24,7 +24,7 @@ def test_only_hold_frees_the_lock(client):
     assert client.dbsize() == 0
 
 
-def test_each_release_gives_one_hold_back(client):
+def test_each_release_releases_one_hold(client):
     for _ in range(3):
         acquire(client, "k", "o")
     assert release(client) == 2
@@ -82,7 +82,7 @@ def test_held_by_another_owner(server, client):
     assert_not_held(server, client)
 
 
-def test_given_back_already(server, client):
+def test_released_already(server, client):
     acquire(client, "k", "o")
     release(client)
     assert_not_held(server, client)
@@ -135,7 +135,7 @@ def test_nobody_holds_a_foreign_hash(server, client, content):
 # Holds that somebody else wrote
 
 
-def test_redissons_holds_are_given_back(client):
+def test_redissons_holds_are_released(client):
     client.hset("k", "uuid:1", 2)
     client.pexpire("k", HOUR)
     assert release(client, "k", "uuid:1") == 1
@@ -149,7 +149,7 @@ def test_from_the_highest_hold_count(client):
     assert release(client) == HIGHEST_COUNT - 1
 
 
-# Handing on
+# Handing off
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_whatever_their_number_nobody_is_left_with_the_last_who_lives(server, de
     assert not server.dump()
 
 
-def test_lock_is_free_when_the_last_who_lives_gives_it_back(server, dead):
+def test_lock_is_free_when_the_last_who_lives_releases_it(server, dead):
     dead("a")
     assert server.control.execute_command("LOCK.RELEASE", "k", "a") == 0
     assert not server.dump()
@@ -135,7 +135,7 @@ def test_the_dead_go_by_and_by_while_somebody_waits(server, dead, actor):
     assert writer.reply() == 1
 
 
-def test_last_who_lives_hands_the_lock_on_to_one_who_wants_it_alone(server, actor):
+def test_last_who_lives_hands_the_lock_off_to_one_who_wants_it_alone(server, actor):
     """While clients are paused nobody takes the dead away; the release comes first when that is over."""
     a, other, soon = actor("a"), actor("other"), 10 * SHORT
     assert a.call("LOCK.RWREAD", "k", "a", "PX", LONG) == 1

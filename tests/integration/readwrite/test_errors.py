@@ -94,7 +94,7 @@ def test_wrong_type(server, some_client, command, make):
 
 
 @each_command
-def test_without_memory_nobody_takes_but_everybody_gives_back(server, actor, command):
+def test_without_memory_nobody_takes_but_everybody_releases(server, actor, command):
     server.control.execute_command(command, "k", "a", "PX", HOUR)
     a, waiter = actor("a"), actor("waiter")
     if command == "LOCK.RWWRITE":

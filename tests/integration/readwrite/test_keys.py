@@ -95,7 +95,7 @@ def test_PEXPIREAT_by_hand_stays_everybodys_lease_when_one_leaves(server, say, a
     if leaves == "by LOCK.RELEASE":
         assert c.call("LOCK.RELEASE", "k", "c") == 0
     c.kill_socket()
-    wait_for(lambda: not server.control.hexists("k", "c"), 10, "c's hold to be given back")
+    wait_for(lambda: not server.control.hexists("k", "c"), 10, "c's hold to be released")
     assert leases(server) == {"a": end, "b": end}
     assert all_agree(server)
 

@@ -34,7 +34,7 @@ def leave(say, mode):
 
 
 def everything_goes(say, take):
-    """b has the lock; and when it has given it back, nothing is left."""
+    """b has the lock; and when it has released it, nothing is left."""
     names = ["k", "l"] if "MACQUIRE" in take else ["k"]
     expected = READS if "RWREAD" in take else WRITES if "RWWRITE" in take else {"b": "1"}
     assert say("ZRANGE lock:lease:{k} 0 -1") == [field for field in expected if field != "mode"] * ("RW" in take)
@@ -108,7 +108,7 @@ def test_only_a_mode_of_ours_is_free(say):
     assert say("LOCK.FORCE k") == 1
 
 
-def test_waiter_of_several_keys_behind_a_kept_place(server, say, actor):
+def test_waiter_of_several_keys_behind_a_reserved_position(server, say, actor):
     """The head of the queue is looked at when the lock has become free, whoever it is."""
     say(f"LOCK.RWWRITE k a PX {LONG}")
     say(f"LOCK.ACQUIRE l a PX {LONG}")

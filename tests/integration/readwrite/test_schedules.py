@@ -10,7 +10,7 @@ from harness.schedule import STILL_BLOCKED, answered, error, granted, has, run_s
 from model.rw_scene import mode_is, owners_are, reads, releases, waits, writes
 
 IS_FREE = ("z", "EXISTS k lock:lease:{k}", 0)
-CIRCLE = "ob waits for k held by oa, oa waits for k held by ob"
+CYCLE = "ob waits for k held by oa, oa waits for k held by ob"
 BOTH = error("ERR", "the owner holds reads and writes: say READ or WRITE")
 
 SHARING = dict(
@@ -216,7 +216,7 @@ CHANGING = dict(
         reads("a"),
         reads("b"),
         waits("a", "RWWRITE"),
-        ("b", "LOCK.RWWRITE k ob BLOCK 0", error("DEADLOCK", CIRCLE)),
+        ("b", "LOCK.RWWRITE k ob BLOCK 0", error("DEADLOCK", CYCLE)),
         ("b", "LOCK.RWWRITE k ob BLOCK 100000", error("DEADLOCK")),
         ("b", "LOCK.RWWRITE k ob", None),
         ("a", STILL_BLOCKED),
@@ -236,7 +236,7 @@ CHANGING = dict(
         ("b", granted(1)),
     ],
     an_upgrade_that_does_not_block_is_null=[reads("a"), reads("b"), ("a", "LOCK.RWWRITE k oa", None)],
-    two_waits_of_one_upgrading_owner_are_no_circle=[
+    two_waits_of_one_upgrading_owner_are_no_cycle=[
         reads("a"),
         reads("b"),
         waits("a1", "RWWRITE", "oa"),

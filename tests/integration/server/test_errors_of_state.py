@@ -75,7 +75,7 @@ def test_other_commands_work_without_memory(server, actor, run_out_of_memory, mu
 
 
 def test_queued_release_works_without_memory(server, actor, run_out_of_memory):
-    mutation = MUTATIONS["release, hand on"]
+    mutation = MUTATIONS["release, hand off"]
     waiter = mutation.arrange(server)
     client = actor()
     # Before: without memory the server queues no command at all.

@@ -1,4 +1,4 @@
-"""Two features meet at one lock: sessions, kept places, several keys, guards, swaps, loads, limits.
+"""Two features meet at one lock: sessions, reserved positions, several keys, guards, swaps, loads, limits.
 
 Each has files of its own; here is what one makes of the other.
 """
@@ -8,7 +8,7 @@ import pytest
 from harness import code_of, scaled_ms, wait_for
 from harness.listener import Listener
 from harness.schedule import as_map
-from model.fair_scene import ask, detached, end_all_places, hold, lose, order, release
+from model.fair_scene import ask, detached, end_all_positions, hold, lose, order, release
 from model.gone_scene import Turn
 from model.session_scene import GRACE, LEASE, LONG, begin_to_wait, grace_passes, holders, session, sessions, wait_free
 
@@ -22,7 +22,7 @@ def server(server):
     server.control.config_set("lock.fair-reserve", LONG)
     yield server
     server.control.config_set("lock.max-waiters", 0)
-    end_all_places(server)
+    end_all_positions(server)
 
 
 def takes(client, *words):
@@ -70,7 +70,7 @@ def test_cancelled_wait_for_several_keys_leaves_its_owners_sessions(server, acto
     wait_free(server, "k")
 
 
-def test_several_keys_taken_by_session_and_given_back_are_bound_no_more(server, actor):
+def test_several_keys_taken_by_session_and_released_are_bound_no_more(server, actor):
     """The next hold of one of them is another one."""
     first = actor()
     assert first.call("LOCK.MACQUIRE", 2, *BOTH, "o", "SESSION") == 2
@@ -110,12 +110,12 @@ def test_upgrade_goes_on_as_a_write_when_its_read_ends_with_its_session(server, 
     assert behind.is_blocked()
 
 
-def test_session_is_of_the_connection_that_has_taken_the_place_over(server, actor):
+def test_session_is_of_the_connection_that_has_taken_the_position_over(server, actor):
     """The first one is dead, or answered null; the owner comes back on another."""
     hold(server, "x")
     dies = begin_to_wait(actor, "o", "SESSION", command="LOCK.FAIR")
     dies.kill_socket()
-    wait_for(lambda: detached(server) == ["o"], what="the place to be kept")
+    wait_for(lambda: detached(server) == ["o"], what="the position to be kept")
     answered = begin_to_wait(actor, "o", "SESSION", command="LOCK.FAIR")
     last = begin_to_wait(actor, "o", "SESSION", command="LOCK.FAIR")
     assert answered.reply() is None
@@ -128,8 +128,8 @@ def test_session_is_of_the_connection_that_has_taken_the_place_over(server, acto
     wait_free(server)
 
 
-def test_connection_that_holds_one_lock_and_waits_for_another_leaves_a_place(server, actor):
-    """The hold goes back; the place is kept, and its owner may bind both anew."""
+def test_connection_that_holds_one_lock_and_waits_for_another_leaves_a_position(server, actor):
+    """The hold goes back; the position is kept, and its owner may bind both anew."""
     hold(server, "x", key="l")
     both = takes(actor(), "LOCK.ACQUIRE", "k", "o", "SESSION")
     both.send("LOCK.FAIR", "l", "o", "BLOCK", 0, "SESSION")
@@ -146,11 +146,11 @@ def test_connection_that_holds_one_lock_and_waits_for_another_leaves_a_place(ser
     assert behind.reply() == 1
 
 
-# ---- kept places ----
+# ---- reserved positions ----
 
 
-def test_owner_whose_place_is_kept_needs_room_among_the_waiters(server, actor):
-    """Without any its place stays where it is."""
+def test_owner_whose_position_is_kept_needs_room_among_the_waiters(server, actor):
+    """Without any its position stays where it is."""
     hold(server, "x")
     lose(server, ask(server, "o"))
     waiter = ask(server, "p")
@@ -167,8 +167,8 @@ def test_owner_whose_place_is_kept_needs_room_among_the_waiters(server, actor):
 
 
 @pytest.mark.parametrize("end", ["LOCK.CANCEL k o", "FLUSHDB", "LOCK.FAIR k o"])
-def test_wait_for_several_keys_goes_on_when_the_place_before_it_ends(server, actor, end):
-    """Both keys are free, but for the place that is kept at one."""
+def test_wait_for_several_keys_goes_on_when_the_position_before_it_ends(server, actor, end):
+    """Both keys are free, but for the position that is kept at one."""
     hold(server, "x")
     lose(server, ask(server, "o"))
     both = waits_for_both(actor, "p")
@@ -244,7 +244,7 @@ def test_redisson_hears_of_a_lock_that_a_dead_waiter_was_given(server):
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
     listener = Listener(server)
     turn.say_at_once("LOCK.RELEASE k oa", "CLIENT KILL ID {b}")
-    wait_for(lambda: not server.control.exists("k"), what="the hold to be given back")
+    wait_for(lambda: not server.control.exists("k"), what="the hold to be released")
     assert listener.heard() == [FREE]
 
 
@@ -278,7 +278,7 @@ def test_guard_that_frees_its_own_lock_hands_it_to_who_wants_several(server, act
 
 
 def test_guard_of_who_waits_elsewhere_cancels_that_wait(server, actor):
-    """The owner's fair place at l goes, and its session at k stays."""
+    """The owner's fair position at l goes, and its session at k stays."""
     hold(server, "x", key="l")
     first = takes(actor(), "LOCK.ACQUIRE", "k", "o", "SESSION")
     waits, behind = ask(server, "o", key="l"), ask(server, "p", key="l")
@@ -291,7 +291,7 @@ def test_guard_of_who_waits_elsewhere_cancels_that_wait(server, actor):
 
 
 def test_lease_of_a_reader_ends_while_anothers_session_is_in_its_grace(server, actor):
-    """Both go, and the one who waits to write comes in; nobody is given back twice."""
+    """Both go, and the one who waits to write comes in; nobody is released twice."""
     server.control.config_set("lock.session-grace", scaled_ms(200))
     first = takes(actor(), "LOCK.RWREAD", "k", "o", "SESSION")
     takes(actor(), "LOCK.RWREAD", "k", "p", "PX", scaled_ms(100))

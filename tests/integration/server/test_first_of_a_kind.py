@@ -40,7 +40,7 @@ def waits(server, *words):
 
 
 def is_free(server, *keys, db=0):
-    wait_for(lambda: not server.client(db=db).exists(*keys), 10, "the holds to be given back")
+    wait_for(lambda: not server.client(db=db).exists(*keys), 10, "the holds to be released")
 
 
 @each_request
@@ -73,10 +73,10 @@ def test_session_in_a_transaction(server):
     is_free(server, "k")
 
 
-@pytest.mark.parametrize("by", ["acquisition", "renewal", "several"])
+@pytest.mark.parametrize("by", ["acquisition", "renewal", "multi-key"])
 def test_session_that_a_swap_takes_along(server, by):
     client = server.actor()
-    if by == "several":
+    if by == "multi-key":
         says(client, *REQUESTS["LOCK.MACQUIRE"], "SESSION")
     else:
         says(client, *one("LOCK.ACQUIRE"), *(["SESSION"] if by == "acquisition" else []))

@@ -35,7 +35,7 @@ def begin_to_wait(server, command, block):
     return waiter.wait_blocked()
 
 
-def test_places_stay_written_down_while_somebody_waits_for_ever(server, now_it_is):
+def test_positions_stay_written_down_while_somebody_waits_for_ever(server, now_it_is):
     """Their keys would expire after ten minutes; each time when half of that is over they are put off."""
     waiter = begin_to_wait(server, "LOCK.FAIR", 0)
 
@@ -77,10 +77,10 @@ def test_lease_of_hours_that_somebody_waits_for(server, now_it_is, take, wait):
     assert waiter.reply() == 1
 
 
-def test_place_that_is_kept_for_hours(server, now_it_is):
+def test_position_that_is_kept_for_hours(server, now_it_is):
     server.control.config_set("lock.fair-reserve", 2 * HOUR)
     begin_to_wait(server, "LOCK.FAIR", 0).kill_socket()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the place to be without a client")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the position to be without a client")
     waiter = server.actor()
     waiter.send("LOCK.FAIR", "k", "oc", "PX", 100 * HOUR, "BLOCK", 0)
     waiter.wait_blocked()

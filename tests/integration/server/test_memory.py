@@ -1,4 +1,4 @@
-"""What a command takes for itself it gives back: said thousands of times, none makes the server grow.
+"""What a command takes for itself it releases: said thousands of times, none makes the server grow.
 
 This also finds what the module keeps for ever in good order, which no Valgrind complains of.
 """
@@ -18,8 +18,8 @@ ALONE = {
     "fair": "FAIR k o, FAIR k o FENCED, FAIR k x, CANCEL k x, INFO k, FORCE k",
     "read": "RWREAD k o, RWREAD k o, RWREAD k x, RWWRITE k x, RENEW k o, INFO k, RELEASE k o, RELEASE k o, RELEASE k x",
     "write": "RWWRITE k o FENCED, RWWRITE k o, RWREAD k o, RELEASE k o, RELEASE k o READ, RELEASE k o, RELEASE k o",
-    "several": "MACQUIRE 2 k l o, MACQUIRE 3 k l k o, MACQUIRE 2 k l x, MRELEASE 2 k l x, FORCE k, FORCE l",
-    "given back": "MACQUIRE 2 k l o, MRELEASE 2 k l o, MRELEASE 2 k l o, ACQUIRE k o, MRELEASE 2 k l o, FORCE k",
+    "multi-key": "MACQUIRE 2 k l o, MACQUIRE 3 k l k o, MACQUIRE 2 k l x, MRELEASE 2 k l x, FORCE k, FORCE l",
+    "released": "MACQUIRE 2 k l o, MRELEASE 2 k l o, MRELEASE 2 k l o, ACQUIRE k o, MRELEASE 2 k l o, FORCE k",
     "guard": "ACQUIRE k o, GUARD k o SET {k}v 1, GUARD k o NONE, GUARD k x GET {k}v, GUARD k o LOCK.INFO k, FORCE k",
     "session": "ACQUIRE k o SESSION, RENEW k o SESSION, INFO k, RELEASE k o, RWREAD k o SESSION, INFO k, FORCE k",
     "bad input": "ACQUIRE k mode, ACQUIRE k o PX x, MACQUIRE 2 k l mode, MACQUIRE x k o, RENEW k o NO, INFO k COUNT x",
@@ -34,11 +34,11 @@ WAITS = {
     "read": ("RWWRITE k o", "RWREAD k w BLOCK 0", "RELEASE k o"),
     "write": ("RWREAD k o", "RWWRITE k w BLOCK 0", "RELEASE k o"),
     "upgrade": ("RWREAD k o, RWREAD k w", "RWWRITE k w BLOCK 0", "RELEASE k o"),
-    "several": ("MACQUIRE 2 k l o", "MACQUIRE 2 k l w BLOCK 0", "MRELEASE 2 k l o"),
+    "multi-key": ("MACQUIRE 2 k l o", "MACQUIRE 2 k l w BLOCK 0", "MRELEASE 2 k l o"),
     "session": ("ACQUIRE k o", "ACQUIRE k w SESSION BLOCK 0", "FORCE k"),
     "cancelled": ("ACQUIRE k o", "ACQUIRE k w BLOCK 0", "CANCEL k w"),
     "cancelled, fair": ("ACQUIRE k o", "FAIR k w BLOCK 0", "CANCEL k w"),
-    "cancelled, several": ("ACQUIRE l o", "MACQUIRE 2 k l w BLOCK 0", "CANCEL k w"),
+    "cancelled, multi-key": ("ACQUIRE l o", "MACQUIRE 2 k l w BLOCK 0", "CANCEL k w"),
     "timed out": ("ACQUIRE k o", "ACQUIRE k w BLOCK 1", "INFO k"),
     "key deleted": ("ACQUIRE k o", "ACQUIRE k w BLOCK 0", "ACQUIRE l o, FORCE l, FORCE k"),
 }
@@ -123,6 +123,6 @@ def test_sessions_that_end_leave_no_memory(server, leaves_no_memory, command):
             pipeline.execute_command(f"LOCK.{command}", f"k{i}", "o", "SESSION")
         assert set(pipeline.execute()) == {1}
         client.close()
-        wait_for(lambda: server.control.dbsize() == 0, 30, "the locks to be given back")
+        wait_for(lambda: server.control.dbsize() == 0, 30, "the locks to be released")
 
     leaves_no_memory(work, rounds())

@@ -2,7 +2,8 @@
 
 from harness import code_of
 from harness.schedule import as_map
-from model.mutations import MUTATIONS, TAKE, each_failure, each_mutation, each_way, in_multi, leave_no_places, matches
+from model.mutations import MUTATIONS, TAKE, each_failure, each_mutation, each_way, in_multi
+from model.mutations import leave_no_positions, matches
 
 
 # In MULTI and Lua
@@ -47,7 +48,7 @@ def test_fails_the_same_in_lua(server, resp, actor, failure):
 
 @each_way
 def test_hand_off_happens_within(server, resp, actor, say):
-    MUTATIONS["release, hand on"].arrange(server)
+    MUTATIONS["release, hand off"].arrange(server)
     left, content, again = say(actor(), "LOCK.RELEASE k o", "HGETALL k", "LOCK.ACQUIRE k o")
     assert left == 0
     assert as_map(content) == {"w": "1"}
@@ -55,7 +56,7 @@ def test_hand_off_happens_within(server, resp, actor, say):
 
 
 @each_way
-def test_several_locks_are_handed_on(server, resp, actor, say):
+def test_several_locks_are_handed_off(server, resp, actor, say):
     waiters = []
     for key in ("k1", "k2"):
         server.control.execute_command("LOCK.ACQUIRE", key, "o")
@@ -67,7 +68,7 @@ def test_several_locks_are_handed_on(server, resp, actor, say):
 
 
 @each_way
-def test_one_lock_is_handed_on_twice(server, resp, actor, say):
+def test_one_lock_is_handed_off_twice(server, resp, actor, say):
     waiters = {}
     server.control.execute_command(*TAKE.split())
     for owner in ("w1", "w2", "w3"):
@@ -82,7 +83,7 @@ def test_one_lock_is_handed_on_twice(server, resp, actor, say):
 @each_way
 def test_owner_that_frees_a_lock_by_del_may_take_it_again(server, resp, actor, say):
     # The waiter comes first only after the module's own commands; DEL is followed by the drain.
-    waiter = MUTATIONS["release, hand on"].arrange(server)
+    waiter = MUTATIONS["release, hand off"].arrange(server)
     assert say(actor(), "DEL k", "LOCK.ACQUIRE k o PX 600000") == [1, 1]
     server.settle()
     assert waiter.is_blocked()
@@ -138,7 +139,7 @@ def test_change_aborts_a_watch(server, actor, mutation):
 
 @each_failure
 def test_failure_does_not_abort_a_watch(server, actor, failure):
-    leave_no_places(server)
+    leave_no_positions(server)
     for command in failure.before:
         server.control.execute_command(*command.split())
     watcher, other = actor("watcher"), actor("other")
@@ -161,7 +162,7 @@ def test_info_does_not_abort_a_watch(server, actor):
 
 
 def test_grant_by_the_drain_aborts_a_watch(server):
-    waiter = MUTATIONS["release, hand on"].arrange(server)
+    waiter = MUTATIONS["release, hand off"].arrange(server)
     watcher = server.raw_connection()
     # In one packet: the drain comes after both.
     watcher.sendall(b"DEL k\r\nWATCH k\r\n")

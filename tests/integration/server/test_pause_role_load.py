@@ -68,7 +68,7 @@ def unpause(server):
 # ---- CLIENT PAUSE ----
 
 
-def test_lease_that_ends_during_a_pause_is_handed_on_after_it(logged):
+def test_lease_that_ends_during_a_pause_is_handed_off_after_it(logged):
     scene = Scene(logged, "b", "c")
     pause(logged)
     scene.lease_ends()
@@ -110,7 +110,7 @@ def test_wait_that_times_out_during_a_pause_is_answered_null(logged, how):
     assert time.monotonic() - began < scaled(3)
 
 
-def test_hold_of_a_client_that_died_before_its_answer_is_given_back_after_the_pause(logged):
+def test_hold_of_a_client_that_died_before_its_answer_is_released_after_the_pause(logged):
     scene = Scene(logged, "b", "c", lease_ms=LONG)
     b, c = scene.waiters
     scene.say_at_once("LOCK.RELEASE k oa", f"CLIENT KILL ID {b.client_id}", f"CLIENT PAUSE {LONG} WRITE")
@@ -292,7 +292,7 @@ def test_replica_neither_grants_nor_frees_by_itself(pair):
     assert matches(error("READONLY"), master.actor().attempt("LOCK.RELEASE", "k", "ob"))
 
 
-def test_lease_end_on_the_master_hands_on_and_reaches_the_replica_in_order(pair):
+def test_lease_end_on_the_master_hands_off_and_reaches_the_replica_in_order(pair):
     master, replica = pair
     scene = Scene(master, "b", "c")
     assert scene.waiters[0].reply(timeout=10) == 1
@@ -321,7 +321,7 @@ def test_promoted_replica_goes_on_with_the_holds_that_survived(pair, how):
 # ---- refusals, unloading ----
 
 
-def test_lock_that_ends_while_writes_are_refused_is_handed_on_when_they_are_not(logged):
+def test_lock_that_ends_while_writes_are_refused_is_handed_off_when_they_are_not(logged):
     scene = Scene(logged, "b", "c")
     logged.control.config_set("min-replicas-to-write", 1)
     scene.lease_ends()
@@ -365,7 +365,7 @@ def by_the_clock_of_this_machine(end_ms):
     wait_for(lambda: time.time() * 1000 > end_ms, 10, "the lease to end")
 
 
-def test_lease_that_ends_during_a_busy_script_is_handed_on_after_it(logged):
+def test_lease_that_ends_during_a_busy_script_is_handed_off_after_it(logged):
     logged.control.config_set("busy-reply-threshold", 20)
     scene = Scene(logged, "b", "c")
     scene.a.send("EVAL", "while true do end", 0)
@@ -378,7 +378,7 @@ def test_lease_that_ends_during_a_busy_script_is_handed_on_after_it(logged):
     assert scene.holder() == {"oc": "1"}
 
 
-def test_lease_that_ends_while_the_server_sleeps_is_handed_on_after_it(logged):
+def test_lease_that_ends_while_the_server_sleeps_is_handed_off_after_it(logged):
     scene = Scene(logged, "b", "c")
     logged.control.execute_command("DEBUG", "SLEEP", LEASE / 1000)
     assert scene.waiters[0].reply() == 1

@@ -70,7 +70,7 @@ def runs(server, path):
 
 
 def fill(server):
-    """A hold, a token, readers, and a place of somebody who waits."""
+    """A hold, a token, readers, and a position of somebody who waits."""
     client = server.control
     assert client.execute_command("LOCK.ACQUIRE", "plain", "oa", "PX", HOUR) == 1
     token = client.execute_command("LOCK.ACQUIRE", "fenced", "oa", "PX", HOUR, "FENCED")

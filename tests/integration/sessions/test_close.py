@@ -1,4 +1,4 @@
-"""When its connection ends, a session's holds are given back and handed on after the grace."""
+"""When its connection ends, a session's holds are released and handed off after the grace."""
 
 import socket
 import struct
@@ -16,7 +16,7 @@ from model.session_scene import long_grace, server  # noqa: F401
 
 @each_way_to_die
 @each_command
-def test_released_and_handed_on_after_the_grace(server, actor, dies, command):
+def test_released_and_handed_off_after_the_grace(server, actor, dies, command):
     a = actor()
     a.call(command, "k", "o", "SESSION")
     b = begin_to_wait(actor, "w", command="LOCK.RWWRITE" if "RW" in command else command)
@@ -55,14 +55,14 @@ def test_free_after_the_grace_when_nobody_waits(server, actor):
 
 
 def test_lease_of_another_reader_stays_its_own(server, actor):
-    """The session's ends later, until it is given back: then the key ends with the other one."""
+    """The session's ends later, until it is released: then the key ends with the other one."""
     server.control.config_set("lock.default-lease", 3 * LONG)
     a = actor()
     a.call("LOCK.RWREAD", "k", "o", "SESSION")
     assert server.control.execute_command("LOCK.RWREAD", "k", "other", "PX", LONG) == 1
     end = server.control.zscore("lock:lease:{k}", "other")
     a.kill_socket()
-    wait_for(lambda: set(holders(server)) == {("other", "read")}, 10, "the session's hold to be given back")
+    wait_for(lambda: set(holders(server)) == {("other", "read")}, 10, "the session's hold to be released")
     ends = [server.control.execute_command("PEXPIRETIME", key) for key in ("k", "lock:lease:{k}")]
     assert ends == [end, end]
     (other,) = as_map(server.control.execute_command("LOCK.INFO", "k"))["holders"]
@@ -207,15 +207,15 @@ def test_events_and_counters(server, actor):
     assert grown, f"no counter of sessions released: {after}"
 
 
-def test_handed_on_only_when_the_server_takes_writes(server, actor):
-    """The end of a session frees the lock; to hand it on is an acquisition, for which there are too few replicas."""
+def test_handed_off_only_when_the_server_takes_writes(server, actor):
+    """The end of a session frees the lock; to hand it off is an acquisition, for which there are too few replicas."""
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     b = begin_to_wait(actor, "w")
     server.control.config_set("min-replicas-to-write", 1)
     try:
         a.kill_socket()
-        wait_for(lambda: not server.control.exists("k"), 10, "the hold to be given back")
+        wait_for(lambda: not server.control.exists("k"), 10, "the hold to be released")
         server.let_pass(60)
         assert b.is_blocked() and not b.has_reply()
     finally:

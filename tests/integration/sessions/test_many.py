@@ -1,4 +1,4 @@
-"""Sessions with so many holds that the server renews them, or gives them back, in more than one turn."""
+"""Sessions with so many holds that the server renews them, or releases them, in more than one turn."""
 
 import pytest
 
@@ -12,7 +12,7 @@ MANY = 20_000
 
 @pytest.fixture
 def many(server):
-    """A connection with so many holds that they are not renewed, or given back, in one turn."""
+    """A connection with so many holds that they are not renewed, or released, in one turn."""
     client = server.client()
     pipe = client.pipeline(transaction=False)
     for n in range(MANY):
@@ -34,7 +34,7 @@ def end_pause_when_due(server, key, lease):
     server.control.execute_command("CLIENT", "UNPAUSE")
 
 
-def test_others_are_served_while_many_are_given_back(actor, many):
+def test_others_are_served_while_many_are_released(actor, many):
     waiters = [begin_to_wait_and_ask(actor, f"many:{n}", "DBSIZE") for n in (1000, MANY // 2, MANY - 1000)]
     many.connection_pool.disconnect()
     assert [waiter.reply() for waiter in waiters] == [1, 1, 1]
@@ -42,7 +42,7 @@ def test_others_are_served_while_many_are_given_back(actor, many):
     assert first > second > third, "they were served only after all were released"
 
 
-def test_many_to_give_back_delay_no_renewal(server, actor, many):
+def test_many_to_release_delay_no_renewal(server, actor, many):
     lease = scaled_ms(3000)
     server.control.config_set("lock.default-lease", lease)
     actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")

@@ -104,7 +104,7 @@ def test_demoted_for_a_moment_it_has_no_sessions(make_server):
     assert session(server, "l") == b.client_id
 
 
-def test_demoted_for_a_moment_it_gives_nothing_back(make_server):
+def test_demoted_for_a_moment_it_releases_nothing(make_server):
     """The connection has closed before, and its grace ends after: all is said in one packet."""
     grace = scaled_ms(500)
     server = make_server(lock_session_grace=grace)

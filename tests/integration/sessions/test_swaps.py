@@ -17,7 +17,7 @@ def is_free(server, db):
 
 
 @each_command
-def test_hold_is_renewed_and_given_back_where_it_is(server, actor, short_leases, swap, command):
+def test_hold_is_renewed_and_released_where_it_is(server, actor, short_leases, swap, command):
     a = actor()
     assert a.call(command, "k", "o", "SESSION") == 1
     swap()

@@ -155,7 +155,7 @@ def test_both_waiters_killed_in_the_turn_of_the_grant_leave_the_lock_free(server
     assert server.info("lock")["lock_waiters"] == 0
 
 
-def test_hold_given_back_for_the_dead_is_one_of_several(server):
+def test_hold_released_for_the_dead_is_one_of_several(server):
     """Two connections of ob are granted; one dies in that turn: the other's hold stays."""
     turn = Turn(server)
     twin = server.actor("twin")
@@ -163,7 +163,7 @@ def test_hold_given_back_for_the_dead_is_one_of_several(server):
     twin.wait_blocked()
     turn.say_at_once(RELEASE, KILL)
     assert twin.reply() == 2
-    wait_for(lambda: server.control.hgetall("k") == {"ob": "1"}, what="one hold to be given back")
+    wait_for(lambda: server.control.hgetall("k") == {"ob": "1"}, what="one hold to be released")
     assert twin.call("LOCK.RELEASE", "k", "ob") == 0
     turn.c_holds_at_once()
 
@@ -177,7 +177,7 @@ TAKEN_ANEW = dict(
 
 
 @pytest.mark.parametrize("lines", TAKEN_ANEW.values(), ids=TAKEN_ANEW)
-def test_hold_that_the_owner_has_taken_anew_is_not_given_back_for_the_dead(server, lines):
+def test_hold_that_the_owner_has_taken_anew_is_not_released_for_the_dead(server, lines):
     """Only ob waits; it is granted, dies, loses that hold, and takes the lock on another connection."""
     turn = Turn(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
@@ -191,7 +191,7 @@ def test_hold_that_the_owner_has_taken_anew_is_not_given_back_for_the_dead(serve
     assert turn.c.is_blocked()
 
 
-def test_hold_taken_anew_on_one_of_two_locks_stays_and_the_other_is_given_back(server, actor):
+def test_hold_taken_anew_on_one_of_two_locks_stays_and_the_other_is_released(server, actor):
     a, b = actor(), actor()
     assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
     b.send("LOCK.MACQUIRE", 2, "k", "l", "ob", "PX", 600_000, "BLOCK", 0)
@@ -199,12 +199,12 @@ def test_hold_taken_anew_on_one_of_two_locks_stays_and_the_other_is_given_back(s
     lines = [RELEASE, f"CLIENT KILL ID {b.client_id}", "LOCK.FORCE k", "LOCK.ACQUIRE k ob PX 600000"]
     server.raw_connection().sendall("".join(line + "\r\n" for line in lines).encode())
     wait_for(lambda: server.control.hgetall("k") == {"ob": "1"}, what="the commands to have run")
-    wait_for(lambda: not server.control.exists("l"), what="the other lock to be given back")
+    wait_for(lambda: not server.control.exists("l"), what="the other lock to be released")
     assert server.control.hgetall("k") == {"ob": "1"}
 
 
 @pytest.mark.parametrize("command", ["LOCK.RWWRITE", "LOCK.RWREAD"])
-def test_hold_given_back_for_the_dead_goes_to_another_wait_of_its_owner(server, actor, command):
+def test_hold_released_for_the_dead_goes_to_another_wait_of_its_owner(server, actor, command):
     """That one could not come in beside the first, being another kind of lock, and comes by a first hold."""
     turn = Turn(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
@@ -272,7 +272,7 @@ def test_waiter_that_closes_while_a_release_is_on_its_way_is_passed_over(server)
         wait_for(lambda: turn.c.has_reply() or server.control.hexists("k", "ob"), what="a grant")
         if not turn.c.has_reply():
             wait_for(lambda: not turn.b.is_connected(), what="the server to see the close")
-            # In one step, because a grant that b never heard of is being given back, to c.
+            # In one step, because a grant that b never heard of is being released, to c.
             server.control.eval("if redis.call('HEXISTS', 'k', 'ob') == 1 then redis.call('LOCK.FORCE', 'k') end", 0)
         assert turn.c.reply() == 1
         assert turn.c.call("LOCK.RELEASE", "k", "oc") == 0

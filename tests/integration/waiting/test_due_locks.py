@@ -9,7 +9,7 @@ import time
 import pytest
 
 from harness import scaled, scaled_ms, wait_for
-from model.waiting_scene import assert_handed_on
+from model.waiting_scene import assert_handed_off
 
 LONG = 600_000
 SHORT = scaled_ms(100)
@@ -42,19 +42,19 @@ def test_reader_comes_in_when_another_reads_before_the_loss_of_the_lock_is_worke
     assert reader.reply() == 1
 
 
-def test_reader_comes_in_when_its_owner_gives_up_the_place_before_it(server, waits):
-    """Without a race: a read takes o past the place that is kept for it, and ends that."""
+def test_reader_comes_in_when_its_owner_gives_up_the_position_before_it(server, waits):
+    """Without a race: a read takes o past the position that is kept for it, and ends that."""
     server.control.config_set("lock.fair-reserve", LONG)
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     waits("LOCK.FAIR k o").kill_socket()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the place to be without a client")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the position to be without a client")
     server.control.execute_command("LOCK.RELEASE", "k", "x")
     reader = waits("LOCK.RWREAD k r")
     assert server.control.execute_command("LOCK.RWREAD", "k", "o") == 1
     assert reader.reply() == 1
 
 
-def test_places_are_written_down_again_by_who_takes_the_lock_after_a_flush(server, waits, at_once):
+def test_positions_are_written_down_again_by_who_takes_the_lock_after_a_flush(server, waits, at_once):
     server.control.config_set("lock.fair-reserve", LONG)
     server.control.execute_command("LOCK.FAIR", "k", "x")
     first = waits("LOCK.FAIR k a")
@@ -62,7 +62,7 @@ def test_places_are_written_down_again_by_who_takes_the_lock_after_a_flush(serve
     assert at_once("MULTI", "FLUSHALL", "LOCK.ACQUIRE k z", "EXEC")[-1][1] == 1
     assert server.control.zrange("lock:queue:{k}", 0, -1) == ["a"]
     waits("LOCK.FAIR k b").kill_socket()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the second place to be without a client")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the second position to be without a client")
     server.settle()
     assert server.control.zrange("lock:queue:{k}", 0, -1) == ["a", "b"]
     assert first.is_blocked()
@@ -104,7 +104,7 @@ def test_session_that_ends_hands_the_lock_to_its_own_owner(server, session):
     assert server.info("lock")["lock_sessions"] == (2 if session else 0)
 
 
-def test_locks_that_share_their_side_keys_are_given_back_together(server):
+def test_locks_that_share_their_side_keys_are_released_together(server):
     take, give = (server.control.execute_command for _ in range(2))
     for name in ("a", "{a}"):
         assert take("LOCK.RWREAD", name, "o") == 1
@@ -161,7 +161,7 @@ def test_lock_that_is_due_for_long_while_no_write_is_allowed(server, waits, at_o
     assert waiter.reply() == 1
 
 
-def test_lock_that_goes_as_the_server_is_about_to_sleep_is_handed_on_at_once(make_server):
+def test_lock_that_goes_as_the_server_is_about_to_sleep_is_handed_off_at_once(make_server):
     """By a command behind one that has blocked. Redis 7.0 may have decided by then to sleep for a second here."""
     server, took = make_server(hz=1), []
     deletes, waiter = server.actor(), server.actor()
@@ -192,7 +192,7 @@ def test_waiting_for_a_foreign_hash_changes_nothing_of_it(server, actor, field):
     waiter.wait_blocked()
 
     server.control.hset("h", "other", "3")  # makes the lock due
-    assert_handed_on(server, actor)  # by the drain, which has asked for the other one before
+    assert_handed_off(server, actor)  # by the drain, which has asked for the other one before
     assert server.control.hgetall("h") == {**content, "other": "3"}
     server.control.delete("h")
     assert waiter.reply() == 1

@@ -111,7 +111,7 @@ def _hears(actor, expected):
 
 
 @schedules(**GRANTS)
-def test_lock_is_handed_on(server, some_resp, schedule):
+def test_lock_is_handed_off(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
@@ -263,7 +263,7 @@ def test_an_owner_with_a_hold_is_not_queued(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-# Inside a transaction nobody, not even the drain, can help a command that does not hand on by itself.
+# Inside a transaction nobody, not even the drain, can help a command that does not hand off by itself.
 IN_ONE_STEP = dict(
     release=[A_HOLDS, waits("b"), waits("c"), ("LOCK.RELEASE k oa", 0)],
     force=[A_HOLDS, waits("b"), waits("c"), ("LOCK.FORCE k", 1)],
@@ -292,7 +292,7 @@ def test_hand_off_is_part_of_the_command(server, some_resp, by):
     run_schedule(server, steps, some_resp)
 
 
-def test_command_behind_a_release_in_one_write_finds_the_lock_handed_on(server, actor):
+def test_command_behind_a_release_in_one_write_finds_the_lock_handed_off(server, actor):
     a, b, writer = actor("a"), actor("b"), server.raw_connection()
     a.call("LOCK.ACQUIRE", "k", "oa")
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)

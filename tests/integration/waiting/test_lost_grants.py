@@ -4,7 +4,7 @@ import pytest
 
 from harness import wait_for, wait_for_sync
 from model.gone_scene import KILL, RELEASE, Turn
-from model.waiting_scene import assert_handed_on
+from model.waiting_scene import assert_handed_off
 
 LONG = 600_000
 
@@ -23,14 +23,14 @@ LEFT = {"LOCK.RWREAD": {"mode": "write", "ob:write": "1"}, "LOCK.RWWRITE": {"mod
 
 
 @pytest.mark.parametrize("lost", LEFT)
-def test_of_a_read_and_a_write_hold_the_one_that_nobody_heard_of_is_given_back(server, actor, lost):
+def test_of_a_read_and_a_write_hold_the_one_that_nobody_heard_of_is_released(server, actor, lost):
     assert server.control.execute_command("LOCK.ACQUIRE", "k", "oa") == 1
     waiting = {command: waits(actor(), f"{command} k ob") for command in LEFT}
     dies = waiting.pop(lost)
     (lives,) = waiting.values()
     say_at_once(server, RELEASE, f"CLIENT KILL ID {dies.client_id}")
     assert lives.reply() == 1
-    wait_for(lambda: server.control.hgetall("k") == LEFT[lost], what="the lost hold to be given back")
+    wait_for(lambda: server.control.hgetall("k") == LEFT[lost], what="the lost hold to be released")
     assert lives.call("LOCK.RELEASE", "k", "ob") == 0
     assert not server.dump()
 
@@ -42,8 +42,8 @@ def test_of_two_locks_the_one_that_is_taken_anew_is_kept(server, actor, taken, l
     dying = [waits(actor(), f"LOCK.ACQUIRE {key} ob").client_id for key in "kl"]
     lines = [f"LOCK.RELEASE {key} oa" for key in "kl"] + [f"CLIENT KILL ID {number}" for number in dying]
     say_at_once(server, *lines, f"LOCK.FORCE {taken}", f"LOCK.ACQUIRE {taken} ob PX {LONG}")
-    wait_for(lambda: not server.control.exists(lost), what="the lost hold to be given back")
-    assert_handed_on(server, actor)
+    wait_for(lambda: not server.control.exists(lost), what="the lost hold to be released")
+    assert_handed_off(server, actor)
     assert server.control.hgetall(taken) == {"ob": "1"}
 
 
@@ -60,7 +60,7 @@ def test_in_the_database_of_the_wait(server, actor, lost, taken):
     assert elsewhere.hgetall("k") == {"ob": "1"}
 
 
-def test_master_again_it_gives_nothing_back_of_before(make_server):
+def test_master_again_it_releases_nothing_of_before(make_server):
     """The same owner has the lock by the other master now."""
     server, master = make_server(), make_server()
     assert master.control.execute_command("LOCK.ACQUIRE", "k", "ob", "PX", LONG) == 1
@@ -71,7 +71,7 @@ def test_master_again_it_gives_nothing_back_of_before(make_server):
     wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the waits to be forgotten")
     server.settle(30)
     server.control.execute_command("REPLICAOF", "NO", "ONE")
-    assert_handed_on(server, server.actor)
+    assert_handed_off(server, server.actor)
     assert server.control.hgetall("k") == {"ob": "1"}
 
 
@@ -85,6 +85,6 @@ def test_in_the_database_that_a_swap_has_taken_the_lock_to(server, actor, swap, 
     dies = waits(actor(), "LOCK.ACQUIRE k ob")
     say_at_once(server, RELEASE, f"CLIENT KILL ID {dies.client_id}", swap)
     dies.wait_closed()
-    assert_handed_on(server, actor)
+    assert_handed_off(server, actor)
     assert there.hgetall("k") == {}
     assert here.hgetall("k") == ({"ob": "1"} if others else {})

@@ -88,7 +88,7 @@ def test_turns_reach_replicas_and_what_is_cut_is_whole(make_server):
     assert server.control.hlen("k") == MANY + 1
 
 
-def test_grants_of_clients_that_die_at_once_are_all_given_back(server):
+def test_grants_of_clients_that_die_at_once_are_all_released(server):
     server.control.execute_command("LOCK.RWWRITE", "k", "w", "PX", LONG)
     crowd = crowd_of(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0")
     releaser = server.raw_connection()
@@ -104,7 +104,7 @@ def test_grants_of_clients_that_die_at_once_are_all_given_back(server):
     wait_for(only_those_who_were_told, 30, "the lock to be free")
 
 
-def test_many_locks_of_one_client_that_dies_at_once_are_all_given_back(server, actor, at_once):
+def test_many_locks_of_one_client_that_dies_at_once_are_all_released(server, actor, at_once):
     keys = [f"k{number}" for number in range(1000)]
     server.control.execute_command("LOCK.ACQUIRE", "k7", "w", "PX", LONG)
     dying = actor("dying")
@@ -142,7 +142,7 @@ def test_lock_that_is_free_behind_more_than_a_turn_can_look_at(server, at_once):
     assert crowd.sockets[-1].recv(100) == b":1\r\n"
 
 
-def test_mrelease_that_hands_on_more_than_a_turn_can(server):
+def test_mrelease_that_hands_off_more_than_a_turn_can(server):
     keys = [f"k{number}" for number in range(400)]
     server.control.execute_command("LOCK.MACQUIRE", len(keys), *keys, "w", "PX", LONG)
     crowd = crowd_of(server, f"LOCK.ACQUIRE k# o PX {LONG} BLOCK 0", len(keys))
@@ -151,8 +151,8 @@ def test_mrelease_that_hands_on_more_than_a_turn_can(server):
     assert all(server.control.hgetall(key) == {"o": "1"} for key in keys)
 
 
-def test_places_of_a_fair_queue_are_written_down_again_by_turns(server, at_once):
-    server.control.config_set("lock.fair-reserve", 0)  # no place outlives the crowd
+def test_positions_of_a_fair_queue_are_written_down_again_by_turns(server, at_once):
+    server.control.config_set("lock.fair-reserve", 0)  # no position outlives the crowd
     server.control.execute_command("LOCK.FAIR", "k", "w", "PX", LONG)
     crowd = crowd_of(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", 1000)
     before = server.control.zrange("lock:queue:{k}", 0, -1, withscores=True)
@@ -161,23 +161,23 @@ def test_places_of_a_fair_queue_are_written_down_again_by_turns(server, at_once)
     heard = at_once("MULTI", "FLUSHALL", "LOCK.ACQUIRE k z", "ZCARD lock:queue:{k}", "EXEC")[-1]
     assert heard[1] == 1 and 0 < heard[2] < 1000, "all in one turn"
     for side in "lock:queue:{k}", "lock:timeout:{k}":
-        wait_for(lambda side=side: server.control.zcard(side) == 1000, 30, "all places to be written down")
+        wait_for(lambda side=side: server.control.zcard(side) == 1000, 30, "all positions to be written down")
     assert server.control.zrange("lock:queue:{k}", 0, -1, withscores=True) == before
     assert server.control.execute_command("LOCK.RELEASE", "k", "z") == 0
     assert crowd.sockets[0].recv(100) == b":1\r\n"
 
 
-def test_release_goes_on_where_places_are_written_down_still(server, at_once):
-    server.control.config_set("lock.fair-reserve", 0)  # no place outlives the crowd
+def test_release_goes_on_where_positions_are_written_down_still(server, at_once):
+    server.control.config_set("lock.fair-reserve", 0)  # no position outlives the crowd
     server.control.execute_command("LOCK.FAIR", "k", "w", "PX", LONG)
     crowd = crowd_of(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", 1000)
     at_once("MULTI", "FLUSHALL", "LOCK.ACQUIRE k z", "LOCK.RELEASE k z", "EXEC")
     assert crowd.sockets[0].recv(100) == b":1\r\n"
-    wait_for(lambda: server.control.zcard("lock:queue:{k}") == 999, 30, "all other places to be written down")
+    wait_for(lambda: server.control.zcard("lock:queue:{k}") == 999, 30, "all other positions to be written down")
     assert server.control.zscore("lock:queue:{k}", "o0") is None
 
 
-def test_places_are_forgotten_by_turns_when_the_server_becomes_a_replica(make_server):
+def test_positions_are_forgotten_by_turns_when_the_server_becomes_a_replica(make_server):
     """They are the master's to keep from then on."""
     server = make_server(lock_fair_reserve=LONG)
     pipeline = server.control.pipeline(transaction=False)
@@ -186,4 +186,4 @@ def test_places_are_forgotten_by_turns_when_the_server_becomes_a_replica(make_se
     pipeline.execute()
     crowd_of(server, f"LOCK.FAIR k# o PX {LONG} BLOCK 0")
     server.control.execute_command("REPLICAOF", "127.0.0.1", 1)
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, 30, "all places to be forgotten")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, 30, "all positions to be forgotten")
