@@ -87,14 +87,17 @@ integration: $(MODULE) ## run the integration tests with the checking build (MOD
 # Valgrind takes its time. Left out is what walks, many times over, paths that other files walk too, and what differs
 # in the protocol only, which the module does not know; what starts a server, or several, for each test; and what needs
 # the checking build.
-VALGRIND_WITHOUT = bad_input rw_generated rw_random fair_random state_machine errors_of_state multi_lua command_docs \
-                   guard_* fenced_* rw_errors fair_refusals rw_storm storm memory \
-                   persistence_* rw_persistence fair_survival fair_effects sessions_processes resharding moving_slots* \
-                   redirect_many upgrade hours_ahead first_of_a_kind failpoints_*
+VALGRIND_WITHOUT = failpoints/* fencing/* guard/* persistence/* \
+                   generated/test_plain_* generated/test_fair_* generated/test_readwrite_* \
+                   plain/test_bad_input fair/test_effects fair/test_refusals fair/test_survival \
+                   readwrite/test_errors readwrite/test_persistence sessions/test_processes docs/test_command_docs \
+                   cluster/test_moving_slots* cluster/test_redirect_many cluster/test_resharding \
+                   server/test_errors_of_state server/test_first_of_a_kind server/test_hours_ahead server/test_memory \
+                   server/test_multi_lua server/test_upgrade
 
 valgrind: lock.so ## run the integration tests with every server under Valgrind
 	@tools/setup valgrind
-	$(PYTEST) --valgrind -k 'not resp3' $(VALGRIND_WITHOUT:%='--ignore-glob=tests/integration/test_%.py')
+	$(PYTEST) --valgrind -k 'not resp3' $(VALGRIND_WITHOUT:%='--ignore-glob=tests/integration/%.py')
 
 mutate: ## see which mutants of the lines that differ from BASE no test notices (BASE=origin/main, ALL=1, COUNT=, SEED=)
 	@tools/setup mutate

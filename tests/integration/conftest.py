@@ -4,17 +4,21 @@ import os
 import resource
 import shutil
 import tempfile
+import zlib
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from harness import Launch, Server, failpoint, valgrind
+from harness import Launch, Server, Servers, failpoint, valgrind
 from harness.clock import Clock
 from harness.reset import Baseline
 from harness.standstill import TRIES, Excuse
 from harness.waiting import set_scale
+
+# What the tests share explains itself as they do.
+pytest.register_assert_rewrite("model")
 
 TOP = Path(__file__).resolve().parents[2]
 BUILD = TOP / "build"
@@ -37,6 +41,12 @@ def pytest_addoption(parser):
     group.addoption(
         "--slowness", type=float, default=os.environ.get("SLOWNESS", 1), help="so many times longer everything may take"
     )
+    group.addoption(
+        "--thorough",
+        action="store_true",
+        default=os.environ.get("THOROUGH", "") not in ("", "0"),
+        help="all random schedules, not one of four, and `some_resp` by both protocols (default: $THOROUGH)",
+    )
     group.addoption("--valgrind", action="store_true", help="run every server under Valgrind")
     group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
 
@@ -47,7 +57,7 @@ def pytest_configure(config):
     _allow_many_sockets()
     fewer = valgrind.SLOWDOWN if config.getoption("--valgrind") else 1
     scale = config.getoption("--slowness") * fewer
-    set_scale(scale, fewer)
+    set_scale(scale, fewer, config.getoption("--thorough"))
     if config.getoption("timeout", None) is None:
         config.option.timeout = 120 * scale
 
@@ -88,7 +98,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if report.failed:
         item.session.stash[_FAILED].add(item.nodeid)
-        for server in Server.live:
+        for server in filter(lambda server: server.in_use, Server.live):
             report.sections.append((f"log of {server}", _part_to_show(server.log())))
     return report
 
@@ -132,28 +142,10 @@ def launch(request):
 # Servers
 
 
-class _Servers:
-    """Makes servers and answers for their end."""
-
-    def __init__(self, launch):
-        self._launch, self._made = launch, []
-
-    def make(self, **config):
-        folder = Path(tempfile.mkdtemp(dir=self._launch.root, prefix="s")) / "d"
-        server = Server(self._launch, folder, **config)
-        self._made.append(server)
-        return server
-
-    def end(self):
-        problems = [text for server in self._made for text in server.stop_all()]
-        self._made = []
-        return problems
-
-
 @pytest.fixture
 def make_server(launch):
     """A factory of servers of the test's own: make_server(appendonly="yes", lock_default_lease=500)."""
-    servers = _Servers(launch)
+    servers = Servers(launch)
     yield servers.make
     problems = servers.end()
     if problems:
@@ -164,7 +156,7 @@ class _Shared:
     """The server that the tests of one file share; a new one after a test that spoilt it."""
 
     def __init__(self, launch, new_server):
-        self._servers, self._new_server = _Servers(launch), new_server
+        self._servers, self._new_server = Servers(launch), new_server
         self._baseline = None
 
     def get(self):
@@ -223,7 +215,7 @@ def clock(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def _has_failpoints(launch):
-    servers = _Servers(launch)
+    servers = Servers(launch)
     found = failpoint.has_failpoints(servers.make())
     servers.end()
     return found
@@ -245,6 +237,22 @@ def resp(request):
     return request.param
 
 
+def pytest_generate_tests(metafunc):
+    if "some_resp" in metafunc.fixturenames and metafunc.config.getoption("--thorough"):
+        metafunc.parametrize("some_resp", [2, 3], ids=["resp2", "resp3"], indirect=True)
+
+
+@pytest.fixture
+def some_resp(request):
+    """One of the protocols, the same for a test in each run: for what the module does by both alike.
+
+    Of what it says in another way by RESP3 the tests ask for `resp`.
+    """
+    if request.config.getoption("--valgrind"):
+        return 2
+    return getattr(request, "param", None) or 2 + zlib.crc32(request.node.name.encode()) % 2
+
+
 @pytest.fixture
 def client(server, resp):
     """A redis.Redis on `server`, by both protocols in turn."""
@@ -252,9 +260,16 @@ def client(server, resp):
 
 
 @pytest.fixture
+def some_client(server, some_resp):
+    """A redis.Redis on `server`, by one of the protocols."""
+    return server.client(some_resp)
+
+
+@pytest.fixture
 def actor(request, server):
-    """A factory of actors on `server`: actor("a"); they speak `resp` if the test asks for it."""
-    protocol = request.getfixturevalue("resp") if "resp" in request.fixturenames else 2
+    """A factory of actors on `server`: actor("a"); they speak `resp` or `some_resp` if the test asks for it."""
+    asked = next((name for name in ("resp", "some_resp") if name in request.fixturenames), None)
+    protocol = request.getfixturevalue(asked) if asked else 2
     return lambda name=None, **options: server.actor(name, options.pop("protocol", protocol), **options)
 
 

@@ -11,6 +11,20 @@ from pathlib import Path
 import pytest
 
 
+def file_of(test):
+    """The name of a test's file, from the test's id: fair/test_keys."""
+    return test.partition("::")[0].removesuffix(".py").removeprefix("integration/")
+
+
+def folder_of(file):
+    """Where its counts are: the folder's name is one word."""
+    return file.replace("/", ".")
+
+
+def file_in(folder):
+    return folder.replace(".", "/")
+
+
 def pytest_configure(config):
     # With xdist all reports reach the controller, which is the one that writes.
     if "MUTATION_RECORD" in os.environ and not hasattr(config, "workerinput"):
@@ -38,7 +52,7 @@ class _Recorder:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     if "MUTATION_GCOV" in os.environ:
-        os.environ["GCOV_PREFIX"] = str(Path(os.environ["MUTATION_GCOV"]) / item.path.stem)
+        os.environ["GCOV_PREFIX"] = str(Path(os.environ["MUTATION_GCOV"]) / folder_of(file_of(item.nodeid)))
 
 
 @pytest.fixture(scope="session", autouse=True)

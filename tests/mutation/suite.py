@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from build import TOP, WORK
+from record import file_of
 
 HERE = Path(__file__).resolve().parent
 TESTS = "tests/integration"
@@ -47,12 +48,9 @@ class Outcome:
 
 
 def files():
-    """The names of all test files."""
-    return sorted(path.stem for path in (TOP / TESTS).glob("test_*.py"))
-
-
-def file_of(test):
-    return Path(test.partition("::")[0]).stem
+    """The names of all test files: fair/test_keys."""
+    folder = TOP / TESTS
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("test_*.py"))
 
 
 def _read(record):

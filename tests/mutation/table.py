@@ -10,6 +10,7 @@ from pathlib import Path
 import build
 import suite
 from build import TOP, WORK
+from record import file_in
 
 FOLDER = WORK / "table"
 TABLE = FOLDER / "table.json"
@@ -38,7 +39,7 @@ def write():
     for folder in sorted((FOLDER / "counts").iterdir()):
         for source, numbers in _lines_run(folder).items():
             for number in numbers:
-                lines[source][number].append(folder.name)
+                lines[source][number].append(file_in(folder.name))
     seconds = Counter()
     for test, took in times.items():
         seconds[suite.file_of(test)] += took

@@ -6,14 +6,17 @@ from .errors import code_of
 from .launch import Launch
 from .replication import wait_for_sync
 from .server import Server, ServerDied
-from .waiting import fewer, scaled, scaled_ms, wait_for
+from .servers import Servers
+from .waiting import drawn, fewer, scaled, scaled_ms, wait_for
 
 __all__ = [
     "Actor",
     "Launch",
     "Server",
     "ServerDied",
+    "Servers",
     "code_of",
+    "drawn",
     "dump",
     "fewer",
     "scaled",

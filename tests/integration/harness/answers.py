@@ -10,7 +10,7 @@ _LOOSE = re.compile(rf"{_LABELLED}|(?P<long>\d{{13,}})")
 
 
 class Answers:
-    """Compares the answers of one page; test_doc_examples.py states the rules."""
+    """Compares the answers of one page; docs/test_doc_examples.py states the rules."""
 
     def __init__(self):
         # What the shown numbers stand for: ids of clients, and long numbers.

@@ -34,6 +34,22 @@ def new_client(port, protocol=2, **options):
     return redis.Redis(port=port, **options)
 
 
+def said_raw(client, *words):
+    """What a redis.Redis is answered, in bytes that nobody has read: to compare with another time's."""
+    end = b"the end of the answer"
+    connection = client.connection_pool.get_connection()
+    try:
+        connection.send_packed_command(connection.pack_commands([words, ("ECHO", end)]))
+        heard = b""
+        while not heard.endswith(b"\r\n" + end + b"\r\n"):
+            more = connection._sock.recv(65536)
+            assert more, f"the connection was closed after {words}"
+            heard += more
+        return heard
+    finally:
+        client.connection_pool.release(connection)
+
+
 def new_connection(port, protocol=2, **options):
     """One connected redis-py Connection: commands and replies can be handled apart."""
     connection = Connection(port=port, **_options(protocol, options))

@@ -11,12 +11,18 @@ _READERS = {
 }
 
 
-def _read(client, key):
-    kind = client.type(key)
-    # A type that no reader knows is compared by its serialized form.
-    value = _READERS.get(kind, lambda c, k: c.dump(k))(client, key)
-    expiry = client.execute_command("PEXPIRETIME", key)
-    return kind.decode(), value, None if expiry == -1 else expiry
+def _read(client, keys):
+    """Of each key its type, its value and its expiry: two packets, however many keys there are."""
+    pipeline = client.pipeline(transaction=False)
+    for key in keys:
+        pipeline.type(key)
+    kinds = pipeline.execute()
+    for key, kind in zip(keys, kinds, strict=True):
+        # A type that no reader knows is compared by its serialized form.
+        _READERS.get(kind, lambda c, k: c.dump(k))(pipeline, key)
+        pipeline.execute_command("PEXPIRETIME", key)
+    answers = pipeline.execute(raise_on_error=False)
+    return zip(keys, kinds, answers[::2], answers[1::2], strict=True)
 
 
 def _databases(client):
@@ -32,8 +38,10 @@ def dump(server):
     found = {}
     for db in _databases(server.control):
         with new_client(server.port, db=db, decode_responses=False) as client:
-            for key in client.scan_iter(count=1000):
-                entry = _read(client, key)
-                if entry[0] != "none" and entry[2] != -2:
-                    found[db, key] = entry
+            for key, kind, value, expiry in _read(client, list(client.scan_iter(count=1000))):
+                # Also what changed its type between two looks: by then it is another key, or none.
+                if isinstance(value, Exception):
+                    raise value
+                if kind != b"none" and expiry != -2:
+                    found[db, key] = kind.decode(), value, None if expiry == -1 else expiry
     return found

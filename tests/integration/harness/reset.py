@@ -1,5 +1,6 @@
 """Making a server that a test has used as good as new, and finding what the test left behind."""
 
+from .connect import said_raw
 from .waiting import wait_for
 
 # How many waiters the module has now, in INFO lock.
@@ -12,13 +13,17 @@ class Baseline:
     def __init__(self, server):
         self.server, self.pid = server, server.pid
         self._config = server.control.config_get("*")
+        self._config_raw = self._raw_config()
 
     def restore(self):
-        """Cleans up after a test; raises AssertionError when something is not as it must be."""
+        """Cleans up after a test; raises AssertionError when something is not as it must be.
+
+        It is done after each of thousands of tests: what does not depend on an answer is said in one packet.
+        """
         server = self.server
         assert server.is_running() and server.pid == self.pid, f"{server} is not the one it was"
-        server.control.execute_command("CLIENT", "UNPAUSE")
-        if server.info("replication")["role"] != "master":
+        _, (role, *_) = self._say("CLIENT UNPAUSE", "ROLE")
+        if role != "master":
             server.control.execute_command("REPLICAOF", "NO", "ONE")
         server.disconnect_clients()
         server.control.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -28,29 +33,38 @@ class Baseline:
         problems = server.problems()
         assert not problems, "\n".join(problems)
 
+    def _say(self, *commands):
+        pipeline = self.server.control.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command.split())
+        return pipeline.execute()
+
     def _nobody_waits(self):
         # The clients are gone: their waits must be too, in the server's books and the module's.
         def none_left():
-            blocked = self.server.blocked_clients()
+            clients, lock = self._say("INFO clients", "INFO lock")
+            blocked = clients["blocked_clients"]
             assert blocked == 0, f"{blocked} clients are still blocked"
-            waiting = self.server.info("lock")[WAITERS_FIELD]
+            waiting = lock[WAITERS_FIELD]
             assert waiting == 0, f"the module still has {waiting} waiters"
             return True
 
         wait_for(none_left, what="all waits to end with their clients")
 
     def _flush(self):
-        control = self.server.control
-        control.flushall()
-        control.script_flush()
-        control.function_flush()
-        for user in control.acl_users():
+        *_, users = self._say("FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH", "ACL USERS")
+        for user in users:
             if user != "default":
-                control.acl_deluser(user)
+                self.server.control.acl_deluser(user)
         self.server.settle()
-        assert control.info("keyspace") == {}, "keys appeared after FLUSHALL"
+        assert self.server.control.info("keyspace") == {}, "keys appeared after FLUSHALL"
+
+    def _raw_config(self):
+        return said_raw(self.server.control, "CONFIG", "GET", "*")
 
     def _restore_config(self):
+        if self._raw_config() == self._config_raw:
+            return  # as after most tests; to read hundreds of options takes longer than they do
         for name, value in self.server.control.config_get("*").items():
             if self._config.get(name) != value:
                 self.server.control.config_set(name, self._config[name])

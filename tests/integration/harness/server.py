@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import time
 from contextlib import suppress
 from signal import SIGKILL
 
@@ -33,7 +34,7 @@ class Server:
     def __init__(self, launch, folder, module_args=(), load_module=True, **config):
         self.launch, self.folder = launch, folder
         self.config = {option_name(keyword): value for keyword, value in config.items()}
-        self.port = None
+        self.port, self.in_use = None, True
         self._module = launch.module if load_module else None
         self._module_args = module_args
         self._process = None
@@ -215,7 +216,7 @@ class Server:
         return self.info("clients")["blocked_clients"]
 
     def all_searched(self, timeout=10.0):
-        """Waits until a circle has been looked for from every wait that has begun."""
+        """Waits until a cycle has been looked for from every wait that has begun."""
         wait_for(lambda: self.info("lock")["lock_waiters_unsearched"] == 0, timeout, "all to be searched from")
 
     def now_ms(self):
@@ -233,6 +234,8 @@ class Server:
     def let_pass(self, ms):
         """Waits until `ms` of the server's time are over: for a time that is scaled already, as a lease's is."""
         end = self.now_ms() + ms
+        # Nothing to ask before; the condition is the server's clock's all the same.
+        time.sleep((ms + 1) / 1000)
         wait_for(lambda: self.now_ms() > end, what="the server's clock to move")
 
     def unloads(self):

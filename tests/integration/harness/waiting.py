@@ -4,18 +4,27 @@ import time
 
 _scale = 1.0
 _fewer = 1
+_share = 1
+
+# What is drawn is drawn anew in each run: one of so many in an ordinary one, all in a thorough one.
+DRAWN_OF = 4
 
 
-def set_scale(factor, fewer=1):
+def set_scale(factor, fewer=1, thorough=True):
     """Makes every time limit `factor` times longer, for servers under Valgrind or a slow machine; and what a test does
     many times over, so many times less often."""
-    global _scale, _fewer
-    _scale, _fewer = float(factor), fewer
+    global _scale, _fewer, _share
+    _scale, _fewer, _share = float(factor), fewer, 1 if thorough else DRAWN_OF
 
 
 def fewer(number):
     """How many of these servers under Valgrind can do in the time that others need for `number`."""
     return int(number / _fewer)
+
+
+def drawn(number):
+    """How many schedules a run draws of those that a thorough one does: --thorough."""
+    return fewer(number / _share)
 
 
 def scaled(seconds):

@@ -10,6 +10,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from harness import code_of, scaled_ms, wait_for
 from harness.schedule import as_map
+from model.failpoint_judge import part_of
 
 from .failpoint_judge import locks_in
 
@@ -29,7 +30,6 @@ class Scene:
     lost: str | None = None
     """Those among them whose holders lose them; all, if nothing is said."""
 
-
 TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.MACQUIRE")
 
 SCENES = dict(
@@ -37,11 +37,11 @@ SCENES = dict(
     takes_a_token=Scene(("a LOCK.ACQUIRE k a FENCED", "a LOCK.RELEASE k a"), ("a LOCK.ACQUIRE k a FENCED",)),
     reenters=Scene(("a LOCK.ACQUIRE k a", "a LOCK.ACQUIRE k a"), ("a LOCK.ACQUIRE k a",)),
     reads_too=Scene(("a LOCK.RWWRITE k a", "b LOCK.RWREAD k b BLOCK 0"), ("a LOCK.RWREAD k a",)),
-    hands_on=Scene(
+    hands_off=Scene(
         ("a LOCK.ACQUIRE k a SESSION", "b LOCK.ACQUIRE k b BLOCK 0", "c LOCK.ACQUIRE k c BLOCK 0"),
         ("a LOCK.RELEASE k a",),
     ),
-    hands_on_with_a_token=Scene(
+    hands_off_with_a_token=Scene(
         ("a LOCK.ACQUIRE k a FENCED", "b LOCK.ACQUIRE k b FENCED BLOCK 0", "c LOCK.ACQUIRE k c FENCED BLOCK 0"),
         ("a LOCK.RELEASE k a",),
     ),
@@ -53,7 +53,7 @@ SCENES = dict(
     reads_again=Scene(
         ("a LOCK.RWREAD k a SESSION", "b LOCK.RWWRITE k b BLOCK 0", "c LOCK.RWREAD k c BLOCK 0"), ("a LOCK.RWREAD k a",)
     ),
-    hands_on_in_turn=Scene(
+    hands_off_in_turn=Scene(
         (
             *("d LOCK.FAIR k d", "a LOCK.FAIR k a SESSION BLOCK 0", "b LOCK.FAIR k b BLOCK 0"),
             *("c LOCK.FAIR k c FENCED BLOCK 0", "d LOCK.RELEASE k d"),
@@ -81,7 +81,7 @@ SCENES = dict(
         ("a LOCK.RELEASE k a",),
     ),
     takes_several=Scene(("b LOCK.ACQUIRE other b",), ("a LOCK.MACQUIRE 3 k l m a",)),
-    hands_several_on=Scene(
+    hands_several_off=Scene(
         ("a LOCK.MACQUIRE 3 k l m a SESSION", "b LOCK.MACQUIRE 3 l m k b BLOCK 0", "c LOCK.ACQUIRE m c BLOCK 0"),
         ("a LOCK.MRELEASE 3 k l m a",),
     ),
@@ -195,28 +195,28 @@ class Party:
     def told(self):
         return {(key, self.owner) for words in self.holds for key in keys_of(words)}
 
-    def may_have_given_back(self):
+    def may_have_released(self):
         """{key} of what it said, and has heard no answer to."""
         return {key for words in self.unanswered if words[0] not in TAKES for key in keys_of(words)}
 
-    def gives_back(self):
+    def releases(self):
         """All that it holds. Returns how many of the holds it did not have any more."""
         lost = 0
         for words in self.holds:
             if words[0] == "LOCK.MACQUIRE":
                 several = " ".join(words[1 : 2 + int(words[1])])
-                # Of some that are gone it gives the others back one by one.
-                if self._gives_one_back(f"LOCK.MRELEASE {several}"):
+                # Of some that are gone it releases the others one by one.
+                if self._releases_one(f"LOCK.MRELEASE {several}"):
                     continue
                 ways = [f"LOCK.RELEASE {key}" for key in keys_of(words)]
             else:
                 ways = [f"LOCK.RELEASE {words[1]}"]
             mode = words[0].removeprefix("LOCK.RW") if words[0].startswith("LOCK.RW") else ""
-            lost += [self._gives_one_back(way, mode) for way in ways].count(False)
+            lost += [self._releases_one(way, mode) for way in ways].count(False)
         self.holds = []
         return lost
 
-    def _gives_one_back(self, command, mode=""):
+    def _releases_one(self, command, mode=""):
         heard = self.actor.attempt(*command.split(), self.owner, *mode.split())
         if isinstance(heard, ResponseError):
             assert code_of(heard) == "NOTHELD", f"{self.actor}: {command}: {heard}"
@@ -280,11 +280,11 @@ class Play:
             party.hear()
 
     def told(self):
-        """{(key, owner)} of all that those who live have been told that they hold, and did not give back."""
+        """{(key, owner)} of all that those who live have been told that they hold, and did not release."""
         return {pair for party in self.parties.values() if party.lives for pair in party.told()}
 
     @property
-    def several(self):
+    def multikey(self):
         return [(owner, keys_of(words)) for owner, words in self.asked if words[0] == "LOCK.MACQUIRE"]
 
     @property
@@ -305,13 +305,13 @@ class Play:
         return again
 
     def is_over(self):
-        """Each who was told of a hold gives it back, until nobody waits. Returns how many holds were lost meanwhile."""
+        """Each who was told of a hold releases it, until nobody waits. Returns how many holds were lost meanwhile."""
         lost = 0
 
         def nobody_waits():
             nonlocal lost
             self.hear()
-            lost += sum(party.gives_back() for party in self.parties.values() if party.lives)
+            lost += sum(party.releases() for party in self.parties.values() if party.lives)
             return not any(party.waits or (party.lives and party.unanswered) for party in self.parties.values())
 
         wait_for(nobody_waits, 10, f"{self.scene} to be over")
@@ -345,3 +345,8 @@ def holds_end(server, asked):
             server.control.pexpire(key, scaled_ms(20))
         else:
             server.control.execute_command("LOCK.FORCE", key)
+
+
+def untouched(scene, data):
+    """The part in which nothing may differ: what is not whole at the end of the last turn of the loop is nowhere."""
+    return {position: entry for position, entry in data.items() if position not in part_of(data, scene.moved.split())}

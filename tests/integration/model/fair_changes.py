@@ -162,10 +162,10 @@ CHANGES = {
     "granted by FORCE": Change("ob", _granted("LOCK.FORCE", "k"), writes=(_HANDED_TO_B,)),
     "granted after DEL": Change("ob", _granted("DEL", "k"), writes=(_HANDED_TO_B[:1], _HANDED_TO_B[1:])),
     "granted after the lease": Change("ob", _lease_ends, writes=((("PEXPIREAT", "k", "END"),), _HANDED_TO_B)),
-    "takes its place at the head": Change(
+    "takes its position at the head": Change(
         "ob", _tries("ob", 1), _head_dies_and_lock_is_free, writes=((*_taken("ob"), *_gone("ob")),)
     ),
-    "barges in, has a place": Change(
+    "barges in, has a position": Change(
         "oc", _barges_in, _all_but_last_die_and_lock_is_free, writes=((*_taken("oc"), *_gone("oc")),)
     ),
     "reserve is over": Change("oc", _reserve_ends, writes=((_ends("oc"),), _gone("oc"))),

@@ -16,7 +16,7 @@ def _nameless(answers):
 
 
 class FairDriver:
-    """One lock, `k`, of a server whose fair-reserve is so long that no place ends by itself."""
+    """One lock, `k`, of a server whose fair-reserve is so long that no position ends by itself."""
 
     def __init__(self, server):
         self.server, self.model = server, FairModel()
@@ -31,10 +31,10 @@ class FairDriver:
 
     def clients(self):
         """The actors that wait, head first."""
-        return [place.client for place in self.model.queue if place.client is not None]
+        return [position.client for position in self.model.queue if position.client is not None]
 
-    def places(self):
-        return [place.owner for place in self.model.queue if place.fair]
+    def positions(self):
+        return [position.owner for position in self.model.queue if position.fair]
 
     # What can be done
 
@@ -51,7 +51,7 @@ class FairDriver:
         return client
 
     def asks_and_times_out(self, owner, *, fair=True):
-        """It joins, or takes its place over, and leaves when its time is over, unless it is granted."""
+        """It joins, or takes its position over, and leaves when its time is over, unless it is granted."""
         client = self.server.actor(owner)
         self.note("asks", owner, "fair" if fair else "plain", "BLOCK 1")
         client.send("LOCK.FAIR" if fair else "LOCK.ACQUIRE", "k", owner, "PX", HOUR, "BLOCK", scaled_ms(1))
@@ -126,7 +126,7 @@ class FairDriver:
         wanted = [(p.owner, int(p.fair), p.client.client_id if p.client else None) for p in model.queue]
         assert got == wanted, f"in the queue are {got}, not {wanted}"
         assert self.server.info("lock")["lock_waiters"] == len(self.clients())
-        return written_is_right(self.server, restarted=self.restarted)
+        return written_is_right(self.server, restarted=self.restarted, known=found["waiters"])
 
     def story(self):
         return "what was done:\n" + "\n".join(self.log)
@@ -134,11 +134,11 @@ class FairDriver:
     # The end
 
     def drains(self):
-        """All who wait are served in order; whose place is only kept comes back for it. Nothing is left."""
+        """All who wait are served in order; whose position is only kept comes back for it. Nothing is left."""
         while self.model.holder or self.model.queue:
             if self.model.holder:
                 self.releases(self.model.holder)
             else:
                 self.asks(self.model.queue[0].owner, blocks=False)
-        wait_for(lambda: nothing_left(self.server), what="the last place to leave no trace")
+        wait_for(lambda: nothing_left(self.server), what="the last position to leave no trace")
         assert self.server.control.dbsize() == 0

@@ -1,6 +1,6 @@
-"""What a lock with a fair queue does, in plain Python: rules 1 to 5 for exclusive locks, and places.
+"""What a lock with a fair queue does, in plain Python: rules 1 to 5 for exclusive locks, and positions.
 
-There is no clock here. Whoever has a place keeps it until somebody says otherwise: places are kept
+There is no clock here. Whoever has a position keeps it until somebody says otherwise: positions are kept
 for so long in these tests that no reserve ends by itself.
 """
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 
 @dataclass(eq=False)
-class Place:
+class Position:
     owner: str
     fair: bool
     client: object
-    """Who is told; None if only the place is left."""
+    """Who is told; None if only the position is left."""
 
 
 class FairModel:
@@ -30,17 +30,17 @@ class FairModel:
         heard, self.heard = self.heard, defaultdict(list)
         return dict(heard)
 
-    def fair_place(self, owner):
-        return next((place for place in self.queue if place.owner == owner and place.fair), None)
+    def fair_position(self, owner):
+        return next((position for position in self.queue if position.owner == owner and position.fair), None)
 
     def is_waiting(self, client):
-        return any(place.client is client for place in self.queue)
+        return any(position.client is client for position in self.queue)
 
     # Asking
 
     def ask(self, client, owner, *, fair, blocks):
         """LOCK.FAIR or LOCK.ACQUIRE. What the client hears is in `heard`, nothing if it waits."""
-        own = self.fair_place(owner) if fair else None
+        own = self.fair_position(owner) if fair else None
         if self.holder == owner:
             self._take(client, owner)
         elif self.holder is None and self._may_go_first(owner, own, fair):
@@ -53,14 +53,14 @@ class FairModel:
             self._tell(own.client, None)
             own.client = client
         else:
-            self.queue.append(Place(owner, fair, client))
+            self.queue.append(Position(owner, fair, client))
 
     def _may_go_first(self, owner, own, fair):
         if not fair:
             return True
         if own:
             return self.queue[0] is own
-        return all(place.owner == owner for place in self.queue)
+        return all(position.owner == owner for position in self.queue)
 
     def _take(self, client, owner):
         self.holder, self.holds = owner, self.holds + 1
@@ -68,11 +68,11 @@ class FairModel:
         self._grant_reentries()
 
     def _grant_reentries(self):
-        for place in [place for place in self.queue if place.owner == self.holder]:
-            self.queue.remove(place)
-            if place.client is not None:
+        for position in [position for position in self.queue if position.owner == self.holder]:
+            self.queue.remove(position)
+            if position.client is not None:
                 self.holds += 1
-                self._tell(place.client, self.holds)
+                self._tell(position.client, self.holds)
 
     # The lock
 
@@ -88,9 +88,9 @@ class FairModel:
     def freed(self):
         """By LOCK.FORCE, by DEL, by anything."""
         self.holder, self.holds = None, 0
-        self._hand_on()
+        self._hand_off()
 
-    def _hand_on(self):
+    def _hand_off(self):
         if self.holder is None and self.queue and self.queue[0].client is not None:
             head = self.queue.pop(0)
             self.holder = head.owner
@@ -100,31 +100,31 @@ class FairModel:
 
     def cancel(self, owner):
         """1 if it waited, 0 if not."""
-        places = [place for place in self.queue if place.owner == owner]
-        for place in places:
-            self._leave(place)
-        self._hand_on()
-        return int(bool(places))
+        positions = [position for position in self.queue if position.owner == owner]
+        for position in positions:
+            self._leave(position)
+        self._hand_off()
+        return int(bool(positions))
 
     def time_out(self, client):
-        self._leave(next(place for place in self.queue if place.client is client))
-        self._hand_on()
+        self._leave(next(position for position in self.queue if position.client is client))
+        self._hand_off()
 
     def die(self, client):
         """Its connection has closed."""
-        for place in [place for place in self.queue if place.client is client]:
-            place.client = None
-            if not place.fair:
-                self.queue.remove(place)
-        self._hand_on()
+        for position in [position for position in self.queue if position.client is client]:
+            position.client = None
+            if not position.fair:
+                self.queue.remove(position)
+        self._hand_off()
 
     def restart(self):
         """All connections are gone."""
-        self.queue = [Place(place.owner, True, None) for place in self.queue if place.fair]
+        self.queue = [Position(position.owner, True, None) for position in self.queue if position.fair]
 
-    def _leave(self, place):
-        self.queue.remove(place)
-        self._tell(place.client, None)
+    def _leave(self, position):
+        self.queue.remove(position)
+        self._tell(position.client, None)
 
     def _tell(self, client, answer):
         if client is not None:

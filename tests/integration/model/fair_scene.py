@@ -1,7 +1,7 @@
 """Fair queues in tests: making them, looking at them in memory and in their keys, ending them.
 
-A test file that leaves reserved places behind imports `server` from here, in place of the harness's:
-places that are kept for the dead outlive a test's connections, and would meet the next test's.
+A test file that leaves reserved positions behind imports `server` from here, in place of the harness's:
+positions that are kept for the dead outlive a test's connections, and would meet the next test's.
 """
 
 import math
@@ -15,16 +15,16 @@ from harness.schedule import as_map
 KEY, HOLDER = "k", "oa"
 DATABASES = (0, 3)
 HOUR = 3_600_000
-LONG_RESERVE = HOUR  # places end when a test says so, not when time passes
+LONG_RESERVE = HOUR  # positions end when a test says so, not when time passes
 WRITABLE = {"maxmemory": 0, "min-replicas-to-write": 0, "stop-writes-on-bgsave-error": "no"}
 
 
 @pytest.fixture
 def server(server):
-    """The harness's server, with places that are kept for long, and all ended with the test."""
+    """The harness's server, with positions that are kept for long, and all ended with the test."""
     server.control.config_set("lock.fair-reserve", LONG_RESERVE)
     yield server
-    end_all_places(server)
+    end_all_positions(server)
 
 
 def side_keys(key=KEY):
@@ -83,7 +83,7 @@ def order(server, key=KEY):
 
 
 def detached(server, key=KEY):
-    """The owners of whom only the place is left, head first."""
+    """The owners of whom only the position is left, head first."""
     return [waiter["owner"] for waiter in waiters(server, key) if waiter["client"] is None]
 
 
@@ -100,11 +100,11 @@ def wait_detached(server, *owners, key=KEY):
 
 
 def lose(server, *actors, key=KEY):
-    """Their connections are reset; returns when only their places are left, and written down so."""
+    """Their connections are reset; returns when only their positions are left, and written down so."""
     for actor in actors:
         actor.kill_socket()
     wait_detached(server, *(actor.name for actor in actors), key=key)
-    wait_for(lambda: written_is_right(server, key), what="the places to be written down")
+    wait_for(lambda: written_is_right(server, key), what="the positions to be written down")
 
 
 def granted_ms(server, key=KEY):
@@ -126,36 +126,37 @@ def written(server, key=KEY, db=0):
     return [(owner, ticket, by_owner[owner]) for owner, ticket in tickets]
 
 
-def written_is_right(server, key=KEY, restarted=False, db=0):
+def written_is_right(server, key=KEY, restarted=False, db=0, known=None):
     """Whether the keys say what memory knows, tickets grow and both keys live long enough.
 
     After a restart they still have the deadlines of those who have not come back, not their reserves.
-    Raises AssertionError if something is wrong, for wait_for: the drain writes a moment later.
+    Raises AssertionError if something is wrong, for wait_for: the drain writes a moment later. `known` are the waiters,
+    for who has just asked.
     """
-    fair = [waiter for waiter in waiters(server, key, db) if waiter["fair"]]
-    now, places = server.now_ms(), written(server, key, db)
-    there, here = [owner for owner, _, _ in places], [waiter["owner"] for waiter in fair]
+    fair = [waiter for waiter in known or waiters(server, key, db) if waiter["fair"]]
+    now, positions = server.now_ms(), written(server, key, db)
+    there, here = [owner for owner, _, _ in positions], [waiter["owner"] for waiter in fair]
     assert there == here, f"written down are {there}, in memory {here}"
-    tickets = [ticket for _, ticket, _ in places]
-    assert len(set(tickets)) == len(tickets), f"equal tickets: {places}"
-    for waiter, (_, _, end) in zip(fair, places, strict=True):
+    tickets = [ticket for _, ticket, _ in positions]
+    assert len(set(tickets)) == len(tickets), f"equal tickets: {positions}"
+    for waiter, (_, _, end) in zip(fair, positions, strict=True):
         left = math.inf if waiter["left"] is None else waiter["left"]
         of_before = restarted and waiter["client"] is None
         right = of_before or left == end == math.inf or abs(now + left - end) < scaled(1000)
-        assert right, f"the place of {waiter['owner']} ends at {end}, in memory in {left} ms, now it is {now}"
-    assert_lives_long_enough(server, key, db, [end for _, _, end in places])
+        assert right, f"the position of {waiter['owner']} ends at {end}, in memory in {left} ms, now it is {now}"
+    assert_lives_long_enough(server, key, db, [end for _, _, end in positions])
     return True
 
 
 def assert_lives_long_enough(server, key, db, ends):
-    """Both keys have a TTL, which outlasts each end that is known; without places there are none."""
+    """Both keys have a TTL, which outlasts each end that is known; without positions there are none."""
     control = server.control if db == 0 else server.client(db=db)
     expiries = [control.execute_command("PEXPIRETIME", name) for name in side_keys(key)]
     if not ends:
         assert expiries == [-2, -2], f"there are keys that expire at {expiries}"
         return
     latest = max([end for end in ends if end != math.inf], default=server.now_ms())
-    assert min(expiries) > latest, f"the keys expire at {expiries}, a place ends at {latest}"
+    assert min(expiries) > latest, f"the keys expire at {expiries}, a position ends at {latest}"
 
 
 def assert_written(server, key=KEY):
@@ -176,11 +177,11 @@ def nothing_left(server):
 
 
 def wait_nothing_left(server):
-    wait_for(lambda: nothing_left(server), what="the last place to leave no trace")
+    wait_for(lambda: nothing_left(server), what="the last position to leave no trace")
 
 
-def end_all_places(server):
-    """Closes all clients and cancels the places that are kept for them."""
+def end_all_positions(server):
+    """Closes all clients and cancels the positions that are kept for them."""
     control = server.control
     control.execute_command("CLIENT", "UNPAUSE")
     for name, value in WRITABLE.items():
@@ -192,7 +193,7 @@ def end_all_places(server):
     wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="all waits to end with their clients")
     for db in DATABASES:
         _cancel_all(server.client(db=db))
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="all places to be cancelled")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="all positions to be cancelled")
 
 
 def _cancel_all(client):

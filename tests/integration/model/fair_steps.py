@@ -13,7 +13,7 @@ A_RELEASES = ("a", "LOCK.RELEASE k oa", 0)
 
 
 def waits(name, owner=None, block_ms=0):
-    """It begins to wait, or takes the place of its owner over."""
+    """It begins to wait, or takes the position of its owner over."""
     return (name, f"LOCK.FAIR k {owner or 'o' + name} BLOCK {block_ms}", BLOCKS)
 
 
@@ -26,7 +26,7 @@ def releases(name, owner=None):
 
 
 def gone(name, owner=None):
-    """The steps by which its connection is reset and only the place of its owner is left."""
+    """The steps by which its connection is reset and only the position of its owner is left."""
     return (name, DIES), (lambda run: _is_detached(run, owner or "o" + name),)
 
 

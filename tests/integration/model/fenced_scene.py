@@ -1,5 +1,9 @@
 """FENCED in tests: tokens of k, and clients that wait for it."""
 
+import os
+import signal
+from contextlib import contextmanager
+
 import pytest
 
 TOKEN = "lock:token:{k}"
@@ -19,3 +23,12 @@ def begin_to_wait(actor, owner, *options, command="LOCK.ACQUIRE"):
     client = actor(owner)
     client.send(command, "k", owner, "BLOCK", 0, *options)
     return client.wait_blocked()
+
+
+@contextmanager
+def stopped(server):
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)

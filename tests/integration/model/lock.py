@@ -1,7 +1,7 @@
 """One lock: who holds it and who waits for it."""
 
 from . import rules
-from .circles import closes_a_circle
+from .cycles import closes_a_cycle
 
 # The answer of a request that blocks: none yet.
 WAITS = "WAITS"
@@ -18,7 +18,7 @@ class Refused(Exception):
 class Lock:
     """Each command returns its answer. Whose waits it ended, and how, is in `ended` until taken.
 
-    `server` is a list of all its server's locks, which it joins: circles go through several.
+    `server` is a list of all its server's locks, which it joins: cycles go through several.
     """
 
     def __init__(self, server=None):
@@ -50,7 +50,7 @@ class Lock:
         if not may_block or verdict == rules.NEVER:
             return None
         first = verdict == rules.WAITS_FIRST
-        if closes_a_circle(request, [(self, first)], self._server):
+        if closes_a_cycle(request, [(self, first)], self._server):
             raise Refused("DEADLOCK")
         self.queue.insert(0 if first else len(self.queue), request)
         return WAITS

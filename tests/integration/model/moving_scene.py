@@ -5,7 +5,7 @@ from itertools import count
 from redis.exceptions import ResponseError
 
 from harness import scaled_ms
-from test_cluster import HALF, HOST
+from model.cluster_scene import HALF, HOST
 
 TRY_AGAIN = "TRYAGAIN the slot of this lock is being moved"
 SIDES = ("token", "queue", "timeout", "lease")

@@ -59,9 +59,9 @@ class Oracle:
             return None
         if obstacle == "self" or (owns and self.first_is_upgrade_of_another(owner)):
             return "DEADLOCK"
-        place = (client, owner, kind)
-        self.line.insert(0 if owns else len(self.line), place)
-        self.came = [other for other in self.came if other in self.line and other != place] + [place]
+        position = (client, owner, kind)
+        self.line.insert(0 if owns else len(self.line), position)
+        self.came = [other for other in self.came if other in self.line and other != position] + [position]
         return NOTHING_YET
 
     def is_behind(self, owner, kind):
@@ -96,9 +96,9 @@ class Oracle:
         return int(was_held)
 
     def cancel(self, owner):
-        found = [place for place in self.line if place[1] == owner]
-        for place in found:
-            self.leave(place, None)
+        found = [position for position in self.line if position[1] == owner]
+        for position in found:
+            self.leave(position, None)
         self.serve()
         return int(bool(found))
 
@@ -116,7 +116,7 @@ class Oracle:
 
     def left(self, client):
         """This client waits no more, and hears nothing (or null)."""
-        self.line = [place for place in self.line if place[0] != client]
+        self.line = [position for position in self.line if position[0] != client]
         self.serve()
 
     # Granting
@@ -125,9 +125,9 @@ class Oracle:
         self.counts[owner, kind] = self.counts.get((owner, kind), 0) + 1
         return self.counts[owner, kind]
 
-    def leave(self, place, answer):
-        self.line.remove(place)
-        self.told[place[0]] = answer
+    def leave(self, position, answer):
+        self.line.remove(position)
+        self.told[position[0]] = answer
 
     def serve(self):
         """The grant pass. Rule 4."""
@@ -138,9 +138,9 @@ class Oracle:
 
     def serve_owner(self, owner):
         """Who has come by a hold is queued behind others no more, in whatever order it asked. Rule 2."""
-        for place in [place for place in self.came if place in self.line and place[1] == owner]:
-            if self.obstacle(*place[1:]) is None:
-                self.leave(place, self.take(*place[1:]))
+        for position in [position for position in self.came if position in self.line and position[1] == owner]:
+            if self.obstacle(*position[1:]) is None:
+                self.leave(position, self.take(*position[1:]))
             else:
-                self.line.remove(place)
-                self.line.insert(0, place)
+                self.line.remove(position)
+                self.line.insert(0, position)

@@ -19,3 +19,13 @@ def wait_as(actor):
         return waiter.wait_blocked()
 
     return wait
+
+
+def assert_handed_off(server, actor):
+    """The drain hands a lock off: it has worked through all that was due before."""
+    assert server.control.execute_command("LOCK.ACQUIRE", "last", "o") == 1
+    waiter = actor()
+    waiter.send("LOCK.ACQUIRE", "last", "p", "BLOCK", 0)
+    waiter.wait_blocked()
+    server.control.delete("last")
+    assert waiter.reply() == 1

@@ -1,0 +1,223 @@
+"""Who waits for a lock, or has bound it to a connection, while its slot moves to another node key by key."""
+
+import pytest
+
+from harness import wait_for
+from model.cluster_scene import LONG, begin_move, is_redirection, migrate
+from model.moving_scene import SHORT, TRY_AGAIN, assert_nothing_twice, call_off, ends_of, finish_move, has_said, keys_in
+from model.moving_scene import names_of, side
+
+# ---- who waits when the slot begins to move ----
+
+WAITS = {
+    "fair": "LOCK.FAIR {} {} BLOCK 0",
+    "fenced": "LOCK.ACQUIRE {} {} FENCED BLOCK 0",
+    "read": "LOCK.RWREAD {} {} BLOCK 0",
+    "write": "LOCK.RWWRITE {} {} BLOCK 0",
+    "plain": "LOCK.ACQUIRE {} {} BLOCK 0",
+}
+
+
+def begins_to_wait(node, words, name, owner):
+    waiter = node.server.actor(owner)
+    waiter.send(*words.format(name, owner).split())
+    return waiter.wait_blocked()
+
+
+def test_release_in_a_moving_slot_passes_the_lock_to_who_needs_no_side_key(nodes, key):
+    """The others ask again."""
+    (one, two), (name, slot) = nodes, key
+    assert one.actor.call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
+    waiters = {kind: begins_to_wait(one, words, name, kind) for kind, words in WAITS.items()}
+    second = begins_to_wait(one, WAITS["plain"], name, "second")
+    begin_move(slot, one, two)
+    before = keys_in(one, slot)
+    assert one.actor.call("LOCK.RELEASE", name, "oa") == 0
+    assert waiters.pop("plain").reply() == 1
+    for waiter in waiters.values():
+        assert str(waiter.outcome()) == TRY_AGAIN
+    assert not second.has_reply()
+    assert keys_in(one, slot) == before  # no token, no leases
+    assert one.actor.call("HGETALL", name) == ["plain", "1"]
+    migrate(name, one, two)
+    assert is_redirection(second.outcome())
+    finish_move(slot, one, two)
+    assert two.actor.call("LOCK.RELEASE", name, "plain") == 0
+    for node in nodes:
+        assert node.server.info("lock")["lock_waiters"] == 0
+    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, what="the lock to be forgotten")
+
+
+@pytest.mark.parametrize("cause", ["lease end", "DEL"])
+def test_lock_that_goes_in_a_moving_slot_leaves_nobody_hanging(nodes, cause):
+    one, two = nodes
+    for name, (kind, words) in zip(names_of(one), WAITS.items(), strict=False):
+        slot = one.cluster("KEYSLOT", name)
+        assert one.actor.call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
+        waiter = begins_to_wait(one, words, name, kind)
+        begin_move(slot, one, two)
+        before = keys_in(one, slot)
+        assert one.actor.call(*(("DEL", name) if cause == "DEL" else ("PEXPIRE", name, SHORT))) == 1
+        assert is_redirection(waiter.outcome(timeout=10))
+        assert keys_in(one, slot) - {name} == before - {name}  # what has expired may still be there
+        finish_move(slot, one, two)
+        assert two.actor.call("LOCK.FAIR", name, kind) == 1
+
+
+def test_readers_who_wait_behind_a_writer_are_sent_away(nodes, key):
+    (one, two), (name, slot) = nodes, key
+    assert one.actor.call("LOCK.RWWRITE", name, "oa", "PX", LONG) == 1
+    readers = [begins_to_wait(one, WAITS["read"], name, f"o{number}") for number in range(3)]
+    begin_move(slot, one, two)
+    migrate(side("lease", name), one, two)
+    assert str(one.actor.attempt("LOCK.RELEASE", name, "oa")) == TRY_AGAIN
+    one.server.settle(30)
+    assert not any(reader.has_reply() for reader in readers)
+    finish_move(slot, one, two)
+    for reader in readers:
+        assert is_redirection(reader.outcome())
+    assert two.actor.call("LOCK.RELEASE", name, "oa") == 0
+
+
+def fair_wait(nodes, key, reserve_ms):
+    (one, _), (name, _) = nodes, key
+    one.server.control.config_set("lock.fair-reserve", reserve_ms)
+    assert one.actor.call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
+    return begins_to_wait(one, WAITS["fair"], name, "of")
+
+
+def test_fair_waiter_that_dies_while_its_slot_moves_writes_nothing(nodes, key):
+    """Its position is kept for a while; the key that is to say how long is on the other node."""
+    (one, two), (name, slot) = nodes, key
+    waiter = fair_wait(nodes, key, LONG)
+    begin_move(slot, one, two)
+    migrate(side("timeout", name), one, two)
+    waiter.kill_socket()
+    wait_for(lambda: one.server.info("lock")["lock_waiters"] == 0, what="the waiter to go")
+    one.server.settle(30)
+    assert one.actor.call("LOCK.RENEW", name, "oa", "PX", LONG) == 1
+    assert_nothing_twice(nodes, slot)
+    finish_move(slot, one, two)
+    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, 10, "the lock to be forgotten")
+    assert not keys_in(one, slot)
+
+
+def test_position_that_is_over_is_written_down_when_the_move_is_called_off(nodes, key):
+    (one, two), (name, slot) = nodes, key
+    waiter = fair_wait(nodes, key, 1)
+    begin_move(slot, one, two)
+    waiter.kill_socket()
+    wait_for(lambda: one.server.info("lock")["lock_waiters"] == 0, what="the waiter to go")
+    one.server.settle(30)
+    assert one.actor.call("ZRANGE", side("queue", name), 0, -1) == ["of"]
+    call_off(nodes, slot)
+    wait_for(lambda: keys_in(one, slot) == {name}, 10, "the position to be removed")
+    wait_for(lambda: one.server.info("lock")["lock_contended_locks"] == 0, 10, "the lock to be forgotten")
+
+
+def test_positions_on_their_way_are_not_read(nodes, key):
+    """A plain request just after a start reads what is kept of a fair queue: not while only half of it is here."""
+    (one, two), (name, slot) = nodes, key
+    two.server.control.config_set("lock.fair-reserve", LONG)
+    fair_wait(nodes, key, LONG)
+    begin_move(slot, one, two)
+    migrate(side("queue", name), one, two)
+    migrate(name, one, two)
+    assert ends_of(nodes)[1].attempt("LOCK.ACQUIRE", name, "ox") is None
+    assert two.server.info("lock")["lock_contended_locks"] == 0
+    finish_move(slot, one, two)
+    assert two.actor.call("LOCK.RELEASE", name, "oa") == 0
+    assert two.actor.call("LOCK.FAIR", name, "ox") is None
+    assert two.actor.call("LOCK.FAIR", name, "of") == 1
+
+
+def test_cancel_in_a_moving_slot(nodes):
+    """Of a wait that is in memory only it is done."""
+    one, two = nodes
+    for name, (kind, words) in zip(names_of(one), WAITS.items(), strict=False):
+        slot = one.cluster("KEYSLOT", name)
+        assert one.actor.call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
+        waiter = begins_to_wait(one, words, name, kind)
+        begin_move(slot, one, two)
+        heard = has_said(one.actor.attempt("LOCK.CANCEL", name, kind))
+        if kind == "fair":
+            assert heard == TRY_AGAIN
+            assert waiter.is_blocked()
+            call_off(nodes, slot)
+            assert one.actor.call("LOCK.CANCEL", name, kind) == 1
+        else:
+            assert heard == 1
+        assert waiter.reply() is None
+
+
+def test_cancelled_wait_for_several_keys_hands_nothing_on_that_the_other_node_has(nodes, key):
+    """A lock that was only waited for is missing here, so in a moving slot it may be held there."""
+    (one, two), (name, slot) = nodes, key
+    x, y = f"{{{name}}}x", f"{{{name}}}y"
+    assert one.actor.call("LOCK.ACQUIRE", x, "oa", "PX", LONG) == 1
+    both = one.server.actor("both")
+    both.send("LOCK.MACQUIRE", 2, x, y, "ob", "BLOCK", 0)
+    both.wait_blocked()
+    behind = begins_to_wait(one, WAITS["plain"], y, "oc")
+    begin_move(slot, one, two)
+    two.actor.call("ASKING")
+    assert two.actor.call("LOCK.ACQUIRE", y, "od", "PX", LONG) == 1
+    assert one.actor.call("LOCK.CANCEL", x, "ob") == 1
+    assert both.reply() is None
+    assert is_redirection(behind.outcome())
+    assert_nothing_twice(nodes, slot)
+
+
+# ---- sessions ----
+
+
+@pytest.fixture
+def session(nodes, key):
+    """A connection that has the key as a read lock, bound to it; renewed every third of SHORT * 3."""
+    one, _ = nodes
+    one.server.control.config_set("lock.default-lease", 3 * SHORT)
+    one.server.control.config_set("lock.session-grace", 1)
+    actor = one.server.actor("session")
+    assert actor.call("LOCK.RWREAD", key[0], "oa", "SESSION") == 1
+    return actor
+
+
+def test_renewal_of_a_read_lock_waits_for_its_slot(nodes, key, session):
+    """The leases are on the other node: nothing is written here, and the binding is kept."""
+    (one, two), (name, slot) = nodes, key
+    begin_move(slot, one, two)
+    migrate(side("lease", name), one, two)
+    one.server.let_pass(2 * SHORT)
+    assert_nothing_twice(nodes, slot)
+    assert one.server.info("lock")["lock_sessions"] == 1
+    finish_move(slot, one, two)
+    wait_for(lambda: one.server.info("lock")["lock_sessions"] == 0, 10, "the binding to be forgotten")
+    assert not keys_in(one, slot)
+
+
+def test_read_lock_of_a_closed_connection_is_released_after_the_move(nodes, key, session):
+    (one, two), (name, slot) = nodes, key
+    assert one.actor.call("LOCK.RENEW", name, "oa", "PX", LONG) == 1
+    assert session.call("LOCK.RENEW", name, "oa", "SESSION") == 1
+    assert one.actor.call("LOCK.RWREAD", name, "ob", "PX", LONG) == 1  # the lock outlives the session
+    begin_move(slot, one, two)
+    session.close()
+    wait_for(lambda: one.server.info("clients")["connected_clients"] <= 3, what="the connection to close")
+    one.server.settle(50)
+    assert one.actor.call("HGETALL", name) == ["mode", "read", "oa", "1", "ob", "1"]
+    assert one.server.info("lock")["lock_sessions"] == 1
+    call_off(nodes, slot)
+    wait_for(lambda: one.actor.call("HGETALL", name) == ["mode", "read", "ob", "1"], 10, "the hold to be released")
+    assert one.server.info("lock")["lock_sessions"] == 0
+
+
+def test_plain_session_in_a_moving_slot_is_renewed_and_released_as_ever(nodes, key, session):
+    (one, two), (name, slot) = nodes, key
+    plain = f"{{{name}}}plain"
+    assert session.call("LOCK.ACQUIRE", plain, "oa", "SESSION") == 1
+    end = one.actor.call("PEXPIRETIME", plain)
+    begin_move(slot, one, two)
+    wait_for(lambda: one.actor.call("PEXPIRETIME", plain) > end, 10, "a renewal")
+    waiter = begins_to_wait(one, WAITS["plain"], plain, "ob")
+    session.close()
+    assert waiter.reply(timeout=10) == 1

@@ -1,0 +1,178 @@
+"""Slots that the servers move by themselves, whole: Valkey from 9.0 on, Redis from 8.4 on.
+
+Unlike by MIGRATE, all keys of a slot go over at one moment, with their databases.
+"""
+
+import pytest
+
+from harness import scaled, scaled_ms, wait_for
+from harness.schedule import as_map
+from model.cluster_scene import LONG, Scene, make_nodes, says_moved
+from model.resharding import SLOTS, Workers
+
+SHORT = scaled_ms(900)
+DONE = ("success", "completed")
+
+
+def can_move_slots(server):
+    return server.version >= ((9, 0) if server.is_valkey else (8, 4))
+
+
+def rows(reply):
+    return [as_map(row) for row in reply]
+
+
+def begin_move(slot, source, target, last=None):
+    """Of one slot, or of all up to the last one. Returns what tells whether the move is over."""
+    last = slot if last is None else last
+    if source.server.is_valkey:
+        assert source.cluster("MIGRATESLOTS", "SLOTSRANGE", slot, last, "NODE", target.id) == "OK"
+        return lambda: rows(source.cluster("GETSLOTMIGRATIONS"))[0]["state"] in DONE
+    task = target.cluster("MIGRATION", "IMPORT", slot, last)
+    return lambda: rows(target.cluster("MIGRATION", "STATUS", "ID", task))[0]["state"] in DONE
+
+
+def move(slot, source, target, last=None):
+    wait_for(begin_move(slot, source, target, last), 30, "the slot to move")
+    for node in (source, target):
+        wait_for(lambda node=node: node.port_of(slot) == target.server.port, 20, "the nodes to agree")
+
+
+@pytest.fixture
+def nodes(make_server):
+    """As in conftest.py, with several databases where a cluster has them (Valkey from 9.0 on)."""
+    server = make_server()
+    if not can_move_slots(server):
+        pytest.skip("this server cannot move slots by itself")
+    return make_nodes(make_server, **({"cluster_databases": 4} if server.is_valkey else {}))
+
+
+def databases(nodes):
+    return range(4) if nodes[0].server.is_valkey else range(1)
+
+
+WAYS = ("ACQUIRE", "FAIR", "RWREAD", "RWWRITE", "MACQUIRE")
+
+
+def words(way, key, owner, *rest):
+    numkeys = (1,) if way == "MACQUIRE" else ()
+    return ("LOCK." + way, *numkeys, key, owner, *rest)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_waiters_are_sent_after_the_lock(nodes, key, way):
+    """They hear MOVED, and asked again there they wait behind the same holder."""
+    one, two = nodes
+    name, slot = key
+    a, b = one.server.actor("a"), one.server.actor("b")
+    held = "LOCK.RWWRITE" if way.startswith("RW") else "LOCK.ACQUIRE"
+    assert a.call(held, name, "oa", "PX", LONG) == 1
+    ask = words(way, name, "ob", "PX", LONG, "BLOCK", 0)
+    b.send(*ask)
+    b.wait_blocked()
+    move(slot, one, two)
+    assert says_moved(slot, two)(b.outcome(timeout=5))
+    info = one.server.info("lock")
+    assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
+    a, b = two.server.actor("a"), two.server.actor("b")
+    b.send(*ask)
+    b.wait_blocked()
+    assert a.call("LOCK.RELEASE", name, "oa") == 0
+    assert b.reply() == 1
+    release = "LOCK.MRELEASE" if way == "MACQUIRE" else "LOCK.RELEASE"
+    assert isinstance(b.call(*((release, 1) if way == "MACQUIRE" else (release,)), name, "ob"), int)
+    wait_for(lambda: not one.server.dump(), 20, "the first node to be empty")
+
+
+def test_position_in_the_fair_queue_goes_along(nodes, key):
+    one, two = nodes
+    name, slot = key
+    for node in nodes:
+        node.server.control.config_set("lock.fair-reserve", LONG)
+    a, b = one.server.actor("a"), one.server.actor("b")
+    assert a.call("LOCK.ACQUIRE", name, "oa", "PX", LONG) == 1
+    b.send("LOCK.FAIR", name, "ob", "BLOCK", 0)
+    b.wait_blocked()
+    move(slot, one, two)
+    assert says_moved(slot, two)(b.outcome(timeout=5))
+    c = two.server.actor("c")
+    assert c.call("LOCK.RELEASE", name, "oa") == 0
+    assert c.call("LOCK.FAIR", name, "oc") is None
+    assert c.call("LOCK.FAIR", name, "ob", "PX", LONG) == 1
+
+
+def test_session_of_a_lock_that_has_moved_is_over(nodes, key):
+    """Its lease runs out there; the node that it has left does not write it again."""
+    one, two = nodes
+    name, slot = key
+    one.server.control.config_set("lock.default-lease", SHORT)
+    one.server.control.config_set("lock.session-grace", 10)
+    a = one.server.actor("a")
+    assert a.call("LOCK.ACQUIRE", name, "oa", "SESSION") == 1
+    move(slot, one, two)
+    wait_for(lambda: not two.server.dump(), scaled(SHORT / 1000 + 10), "the lease to end")
+    a.close()
+    wait_for(lambda: one.server.info("lock")["lock_sessions"] == 0, 10, "the session to end")
+    one.server.settle(300)
+    assert not one.server.dump()
+
+
+def test_readers_keep_their_leases(nodes, key):
+    one, two = nodes
+    name, slot = key
+    a = one.server.actor("a")
+    assert a.call("LOCK.RWREAD", name, "oa", "PX", LONG) == 1
+    assert a.call("LOCK.RWREAD", name, "ob", "PX", 2 * LONG) == 1
+    before = one.server.dump()
+    move(slot, one, two)
+    assert two.server.dump() == before
+
+
+def test_there_and_back_again(nodes, key):
+    one, two = nodes
+    name, slot = key
+    scene = Scene(one, name)
+    move(slot, one, two)
+    scene.both_hear(says_moved(slot, two))
+    b = two.server.actor("b")
+    b.send("LOCK.ACQUIRE", name, "ob", "BLOCK", 0)
+    b.wait_blocked()
+    move(slot, two, one)
+    assert says_moved(slot, one)(b.outcome(timeout=5))
+    a = one.server.actor("a")
+    assert as_map(a.call("LOCK.INFO", name))["waiting"] == 0
+    assert a.call("LOCK.RELEASE", name, "oa") == 0
+
+
+def test_one_name_in_several_databases_is_several_locks(nodes, key):
+    one, two = nodes
+    name, slot = key
+    waiters = {}
+    for db in databases(nodes):
+        assert one.server.actor(db=db).call("LOCK.ACQUIRE", name, f"o{db}", "PX", LONG) == 1
+        waiters[db] = one.server.actor(db=db)
+        waiters[db].send("LOCK.FAIR", name, "w", "PX", LONG, "BLOCK", 0)
+        waiters[db].wait_blocked()
+    assert one.server.actor().call("LOCK.RELEASE", name, "o0") == 0
+    assert waiters.pop(0).reply() == 1
+    before = {place: entry for place, entry in one.server.dump().items() if place[1] == name.encode()}
+    move(slot, one, two)
+    for waiter in waiters.values():
+        assert says_moved(slot, two)(waiter.outcome(timeout=5))
+    after = two.server.dump()
+    assert {place: after[place] for place in before} == before
+    for db in databases(nodes):
+        assert two.server.actor(db=db).call("LOCK.FORCE", name) == 1
+
+
+def test_slots_with_a_thousand_locks_in_use_move_to_and_fro(nodes):
+    """As in test_resharding.py. Nobody hears TRYAGAIN for long: up to the end a slot is the node's that it leaves."""
+    with Workers(nodes[0]) as workers:
+        for number in range(10):
+            source, target = nodes[number % 2], nodes[(number + 1) % 2]
+            move(0, source, target, last=SLOTS - 1)
+            workers.go_on()
+        heard = workers.heard()
+    workers.well()
+    assert heard["MOVED"], heard
+    assert [node.server.info("lock")["lock_waiters"] for node in nodes] == [0, 0]

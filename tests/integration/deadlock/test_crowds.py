@@ -1,0 +1,264 @@
+"""A crowd neither hides a cycle nor makes a wait dear: what leads nowhere is not looked at.
+
+Words and helpers are those of model/deadlock_scene.py. How much a search looks at is counted in steps, by INFO.
+"""
+
+import time
+
+import pytest
+
+from harness import code_of, fewer, wait_for
+from harness.schedule import STILL_BLOCKED, run_schedule
+from harness.yardstick import Yardstick
+from model.deadlock_scene import TWO, counters, detection, holds, pipelined, refused, says, waits
+
+pytestmark = pytest.mark.usefixtures("no_lease_ends")
+
+LONG = 3_600_000
+
+
+def searched(server):
+    info = server.info("lock")
+    return info["lock_deadlock_searches"], info["lock_deadlock_search_steps"]
+
+
+class Crowd:
+    """Connections that wait, each for what it has said."""
+
+    def __init__(self, server):
+        self.server, self.sockets = server, []
+
+    def wait(self, *commands):
+        for command in commands:
+            self.sockets.append(self.server.raw_connection())
+            self.sockets[-1].sendall(f"{command} PX {LONG} BLOCK 0\r\n".encode())
+        wait_for(lambda: self.server.info("lock")["lock_waiters"] == len(self.sockets), 60, "the crowd")
+        self.server.all_searched(60)
+
+    def steps_of(self, *commands):
+        """How many steps the searches from these take, all together."""
+        searches, steps = searched(self.server)
+        self.wait(*commands)
+        assert searched(self.server)[0] == searches + len(commands)
+        return searched(self.server)[1] - steps
+
+
+def several(keys, owner):
+    return f"LOCK.MACQUIRE {len(keys)} {' '.join(keys)} {owner}"
+
+
+@pytest.mark.parametrize("others", [150, 205, 1000])
+def test_cycle_of_two_in_a_crowd_is_found(server, others):
+    """h holds all the keys that x and the others want, and waits for z, which x holds."""
+    keys, before = [f"m{i}" for i in range(100)], counters(server)
+    h, x = server.actor("h"), server.actor("x")
+    assert h.call("LOCK.MACQUIRE", len(keys), *keys, "h", "PX", LONG) == len(keys)
+    assert x.call("LOCK.ACQUIRE", "z", "x", "PX", LONG) == 1
+    crowd = Crowd(server)
+    crowd.wait("LOCK.ACQUIRE z h", *(several(keys, f"o{i}") for i in range(fewer(others))))
+    heard = x.attempt("LOCK.MACQUIRE", len(keys), *keys, "x", "BLOCK", 0)
+    assert says("x waits for m0 held by h, h waits for z held by x")(heard)
+    assert counters(server) == (before[0] + 1, before[1])
+
+
+# ---- what a wait costs ----
+
+
+@pytest.mark.parametrize("others", [30, 1000])
+def test_wait_for_the_same_keys_as_a_crowd(server, others):
+    keys = [f"m{i}" for i in range(10)]
+    pipelined(server, [("LOCK.ACQUIRE", key, "h", "PX", LONG) for key in keys])
+    crowd = Crowd(server)
+    crowd.wait(*(several(keys, f"o{i}") for i in range(fewer(others))))
+    # Each key is asked about once: whether it is the asker's.
+    assert crowd.steps_of(*(several(keys, f"p{i}") for i in range(10))) <= 10 * len(keys)
+
+
+@pytest.mark.parametrize("others", [30, 1000])
+def test_wait_of_one_for_whom_somebody_waits(server, others):
+    """Nobody waits for that one."""
+    keys = [f"m{i}" for i in range(10)]
+    pipelined(server, [("LOCK.ACQUIRE", key, "h", "PX", LONG) for key in keys] + [("LOCK.ACQUIRE", "y", "p")])
+    crowd = Crowd(server)
+    crowd.wait("LOCK.ACQUIRE y q", *(several(keys, f"o{i}") for i in range(fewer(others))))
+    steps = crowd.steps_of(several(keys, "p"))
+    assert steps <= 6 * len(keys)
+
+
+@pytest.mark.parametrize("asker", ["LOCK.RWREAD k p", "LOCK.RWWRITE k p", "LOCK.ACQUIRE k p", "LOCK.MACQUIRE 2 k n p"])
+@pytest.mark.parametrize("owns", [False, True], ids=["owns nothing", "owns what another wants"])
+def test_wait_among_thousands_of_readers(server, asker, owns):
+    """So many read, and as many wait to read behind a writer."""
+    readers = fewer(1500)
+    held = [("LOCK.RWREAD", "k", f"r{i}", "PX", LONG) for i in range(readers)]
+    held += [("LOCK.ACQUIRE", "l", "h", "PX", LONG), ("LOCK.ACQUIRE", "y", "p" if owns else "h", "PX", LONG)]
+    assert set(pipelined(server, held)) == {1}
+    crowd = Crowd(server)
+    crowd.wait("LOCK.RWWRITE k w", "LOCK.ACQUIRE l x", "LOCK.ACQUIRE y z")
+    crowd.wait(*(f"LOCK.RWREAD k q{i}" for i in range(readers)))
+    assert crowd.steps_of(asker) <= 30
+
+
+def test_wait_where_each_has_a_lock_of_its_own(server):
+    locks = fewer(1000)
+    pipelined(server, [("LOCK.ACQUIRE", f"k{i}", f"h{i}", "PX", LONG) for i in range(locks + 1)])
+    crowd = Crowd(server)
+    crowd.wait(*(f"LOCK.ACQUIRE k{i} o{i}" for i in range(locks)))
+    assert crowd.steps_of(f"LOCK.ACQUIRE k{locks} p") <= 4
+
+
+@pytest.mark.parametrize("others", [30, 1000])
+def test_one_owner_on_many_connections(server, others):
+    """It asks for nothing new each time, and leads nowhere that one of its waits does not."""
+    server.control.execute_command("LOCK.ACQUIRE", "k", "h", "PX", LONG)
+    crowd = Crowd(server)
+    crowd.wait(*["LOCK.ACQUIRE k o"] * fewer(others))
+    assert crowd.steps_of(*["LOCK.ACQUIRE k o"] * 10) <= 10 * 16
+    assert crowd.steps_of("LOCK.ACQUIRE k p", "LOCK.FAIR k q", "LOCK.MACQUIRE 2 k l r") <= 100
+
+
+def test_one_owner_on_many_connections_closes_a_cycle(server):
+    """Also the first time that it waits for something else."""
+    call = server.control.execute_command
+    call("LOCK.ACQUIRE", "k", "h", "PX", LONG)
+    call("LOCK.ACQUIRE", "l", "o", "PX", LONG)
+    crowd = Crowd(server)
+    crowd.wait(*["LOCK.ACQUIRE k o"] * 30)
+    h = server.actor("h")
+    assert says("h waits for l held by o, o waits for k held by h")(h.attempt("LOCK.ACQUIRE", "l", "h", "BLOCK", 0))
+
+
+def test_one_hot_lock_is_not_asked_about(server):
+    server.control.execute_command("LOCK.RWWRITE", "k", "h")
+    crowd = Crowd(server)
+    modes = ("RWREAD", "RWWRITE", "ACQUIRE", "FAIR")
+    assert crowd.steps_of(*(f"LOCK.{modes[i % 4]} k o{i}" for i in range(fewer(400)))) == 0
+
+
+# ---- when it is searched ----
+
+
+def test_wait_that_ends_at_once_is_not_searched_from(server):
+    """It begins and is granted in one turn of the server's, twenty times."""
+    control, before = server.control, searched(server)
+    b, c = server.raw_connection(), server.raw_connection()
+    for _ in range(20):
+        control.execute_command("LOCK.ACQUIRE", "k", "a")
+        control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        for held_up, (client, said) in enumerate([(b, b"LOCK.ACQUIRE k b BLOCK 0"), (c, b"LOCK.RELEASE k a")]):
+            client.sendall(said + b"\r\n")
+            wait_for(lambda count=held_up + 1: server.blocked_clients() == count, what="them to be held up")
+        control.execute_command("CLIENT", "UNPAUSE")
+        assert (b.recv(16), c.recv(16)) == (b":1\r\n", b":0\r\n")
+        control.execute_command("LOCK.RELEASE", "k", "b")
+    assert searched(server) == before
+
+
+def test_work_for_the_drain_makes_no_search_come_earlier(server, actor):
+    """m goes while b has just begun to wait; when d has m, and so the drain has run, b is a newcomer still.
+
+    Unless more than 2 ms have gone by until we ask: so it is enough to see it once.
+    """
+    control, b, c, d = server.control, actor("b"), actor("c"), actor("d")
+    control.execute_command("LOCK.ACQUIRE", "k", "a")
+    seen = []
+    for _ in range(30):
+        control.execute_command("LOCK.ACQUIRE", "m", "a")
+        d.send("LOCK.ACQUIRE", "m", "d", "BLOCK", 0)
+        d.wait_blocked()
+        server.all_searched()
+        control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        b.send("LOCK.ACQUIRE", "k", "b", "BLOCK", 0)
+        b.wait_blocked()
+        c.send("DEL", "m")
+        c.wait_blocked()
+        control.execute_command("CLIENT", "UNPAUSE")
+        assert (d.reply(), c.reply()) == (1, 1)
+        seen.append(server.info("lock")["lock_waiters_unsearched"])
+        control.execute_command("LOCK.CANCEL", "k", "b")
+        assert b.reply() is None
+        control.execute_command("LOCK.RELEASE", "m", "d")
+    assert set(seen) <= {0, 1} and 1 in seen
+
+
+def test_waits_of_before_and_after_detection_was_switched_are_found(server):
+    steps = [detection("no"), holds("a", "k"), holds("b", "l"), waits("a", "l"), detection("yes"), refused("b", "k", TWO)]
+    run_schedule(server, [*steps, ("a", STILL_BLOCKED)])
+
+
+def test_wait_that_detection_was_switched_off_for_is_not_searched_from(server):
+    before = searched(server)
+    run_schedule(server, [detection("no"), holds("a", "k"), waits("b", "k"), detection("yes"), ("b", STILL_BLOCKED)])
+    server.all_searched()
+    assert searched(server) == before
+
+
+class Two:
+    """a holds k and waits for l, b holds l; b asks for k again and again."""
+
+    def __init__(self, server):
+        self.a, self.b = server.actor("a"), server.actor("b")
+        assert self.a.call("LOCK.ACQUIRE", "k", "a") == self.b.call("LOCK.ACQUIRE", "l", "b") == 1
+        self.a.send("LOCK.ACQUIRE", "l", "a", "BLOCK", 0)
+        self.a.wait_blocked()
+        server.all_searched()
+
+    def refused_after_ms(self):
+        began = time.monotonic()
+        heard = self.b.attempt("LOCK.ACQUIRE", "k", "b", "BLOCK", 0)
+        after = 1000 * (time.monotonic() - began)
+        assert code_of(heard) == "DEADLOCK"
+        return after
+
+
+@pytest.mark.timing
+def test_refusal_comes_within_five_ms(server):
+    two, machine, took = Two(server), Yardstick(server), []
+    for _ in range(31):
+        took.append(two.refused_after_ms())
+        machine.measure()
+    assert machine.allows(took, 5), took
+
+
+@pytest.mark.timing
+def test_alarm_that_is_set_for_later_delays_no_search(server, actor):
+    """After a pause the drain looks again within 20 ms: a wait that begins meanwhile does not wait for that."""
+    two, control = Two(server), server.control
+    c, machine, took = actor("c"), Yardstick(server), []
+    for _ in range(9):
+        control.execute_command("LOCK.ACQUIRE", "m", "h", "PX", 30)
+        c.send("LOCK.ACQUIRE", "m", "c", "PX", LONG, "BLOCK", 0)
+        c.wait_blocked()
+        server.all_searched()
+        control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        server.let_pass(40)  # the lease of m has ended, and nobody may be granted it
+        control.execute_command("CLIENT", "UNPAUSE")
+        took.append(two.refused_after_ms())
+        machine.measure()
+        assert c.reply() == 1
+        control.execute_command("LOCK.RELEASE", "m", "c")
+    assert machine.allows(took, 6), took
+
+
+@pytest.mark.timing
+def test_search_that_is_to_come_delays_no_grant(server, actor):
+    """The lock that goes is handed off at once, although the alarm has been set for later."""
+    control, machine, took = server.control, Yardstick(server), []
+    b, c = actor("b"), actor("c")
+    for _ in range(31):
+        control.execute_command("LOCK.ACQUIRE", "k", "a")
+        b.send("LOCK.ACQUIRE", "k", "b", "BLOCK", 0)
+        b.wait_blocked()
+        server.all_searched()
+        control.execute_command("LOCK.ACQUIRE", "m", "a")
+        began = time.monotonic()
+        c.send("LOCK.ACQUIRE", "m", "c", "BLOCK", 0)
+        control.delete("k")
+        assert b.reply() == 1
+        took.append(1000 * (time.monotonic() - began))
+        machine.measure()
+        for key, owner in (("m", "a"), ("k", "b")):
+            control.execute_command("LOCK.RELEASE", key, owner)
+        assert c.reply() == 1
+        control.execute_command("LOCK.RELEASE", "m", "c")
+    assert machine.allows(took, 2), took

@@ -1,0 +1,135 @@
+"""A wait is searched from a moment after it has begun: what that leaves, and what may happen before.
+
+Words and helpers are those of model/deadlock_scene.py; cluster/test_deadlock.py plays the schedules
+of model/cycle_schedules.py, too.
+What several clients are to say within one moment of the server, they say while it is paused.
+"""
+
+import pytest
+
+from harness import scaled_ms, wait_for
+from harness.schedule import granted, run_schedule, schedules
+from model.cycle_schedules import A_ASKS, HERE, NO_CYCLE, SAME_TURN
+from model.deadlock_scene import TWO, counters, holds, refused, releases, says, waits
+
+
+@pytest.fixture
+def refusals(server):
+    """How many waits have been refused in this test."""
+    before = counters(server)[0]
+    return lambda: counters(server)[0] - before
+
+
+@schedules(**HERE)
+def test_cycle_and_what_it_leaves(server, schedule):
+    run_schedule(server, schedule)
+
+
+def test_refusal_leaves_nothing(server, refusals):
+    steps = [holds("a", "k"), holds("b", "l"), waits("a", "l"), refused("b", "k", TWO, "FAIR")]
+    steps += [releases("b", "l"), ("a", granted(1)), releases("a", "l"), releases("a", "k")]
+    run_schedule(server, steps)
+    assert refusals() == 1
+    wait_for(lambda: server.control.dbsize() == 0, what="the fair queue's keys to go")
+    info = server.info("lock")
+    assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
+
+
+# ---- what happens before the search ----
+
+
+@schedules(**SAME_TURN)
+def test_of_those_that_come_together_the_last_is_refused(server, refusals, schedule):
+    run_schedule(server, schedule)
+    assert refusals() == 1
+
+
+@schedules(**NO_CYCLE)
+def test_no_cycle_when_a_wait_has_ended_before_the_search(server, refusals, schedule):
+    run_schedule(server, schedule)
+    assert refusals() == 0
+
+
+class Paused:
+    """a waits for b and b for a, and the server may not write, and so not search, since they came."""
+
+    def __init__(self, server, said="LOCK.ACQUIRE k b BLOCK 0"):
+        self.server = server
+        self.a, self.b, self.z = (server.actor(name) for name in "abz")
+        assert self.a.call("LOCK.ACQUIRE", "k", "a") == self.b.call("LOCK.ACQUIRE", "l", "b") == 1
+        server.control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        self.a.send(*A_ASKS[1].split())
+        self.a.wait_blocked()
+        self.b.send(*said.split())
+        self.b.wait_blocked()
+        assert self.z.call("MULTI") == "OK"
+        for said in (("DEL", "nothing"), ("CLIENT", "PAUSE", 600_000, "WRITE"), ("EXEC",)):
+            self.z.send(*said)
+        self.z.wait_blocked()
+        server.control.execute_command("CLIENT", "UNPAUSE")
+        assert [self.z.reply() for _ in range(3)] == ["QUEUED", "QUEUED", [0, "OK"]]
+        self.waiters(2)
+
+    def waiters(self, count):
+        wait_for(lambda: self.server.info("lock")["lock_waiters"] == count, what=f"{count} waiters")
+
+    def goes_on(self):
+        self.server.control.execute_command("CLIENT", "UNPAUSE")
+
+
+def test_search_waits_for_the_end_of_a_pause(server, refusals):
+    paused = Paused(server)
+    server.settle(50)
+    assert refusals() == 0 and not paused.b.has_reply()
+    paused.goes_on()
+    assert says(TWO)(paused.b.outcome())
+    assert paused.a.is_blocked()
+
+
+def test_no_cycle_when_a_client_has_died_before_the_search(server, refusals):
+    paused = Paused(server)
+    paused.a.kill_socket()
+    paused.waiters(1)
+    paused.goes_on()
+    server.settle()
+    assert paused.b.is_blocked() and not paused.b.has_reply()
+    assert refusals() == 0
+
+
+def test_no_cycle_when_the_later_client_has_died_before_the_search(server, refusals):
+    paused = Paused(server, "LOCK.FAIR k b BLOCK 0")
+    paused.b.kill_socket()
+    paused.waiters(1)
+    paused.goes_on()
+    server.settle()
+    assert paused.a.is_blocked() and not paused.a.has_reply()
+    assert refusals() == 0
+    assert server.control.zcard("lock:queue:{k}") == 1  # it keeps its position
+
+
+def test_no_cycle_when_a_wait_has_timed_out_before_the_search(server, refusals):
+    paused = Paused(server, f"LOCK.ACQUIRE k b BLOCK {scaled_ms(30)}")
+    assert paused.b.reply() is None
+    paused.goes_on()
+    server.settle()
+    assert paused.a.is_blocked() and not paused.a.has_reply()
+    assert refusals() == 0
+
+
+def test_no_cycle_when_detection_was_switched_off_before_the_search(server, refusals):
+    paused = Paused(server)
+    server.control.config_set("lock.deadlock-detection", "no")
+    paused.goes_on()
+    server.settle()
+    assert paused.b.is_blocked() and not paused.b.has_reply()
+    assert refusals() == 0
+
+
+def test_client_that_dies_as_it_is_refused_leaves_nothing(server):
+    paused = Paused(server)
+    paused.b.send("PING")
+    paused.b.kill_socket()
+    paused.waiters(1)
+    paused.goes_on()
+    paused.z.call("LOCK.RELEASE", "l", "b")
+    assert paused.a.reply() == 1

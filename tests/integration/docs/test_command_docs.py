@@ -1,0 +1,244 @@
+"""COMMAND DOCS, COMMAND INFO and the pages in docs/commands say the same, and each command has all three."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from model import bad_arguments as bad
+
+TOP = Path(__file__).resolve().parents[3]
+PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}
+
+ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite"]
+COMMANDS = [*ACQUISITIONS, "lock.cancel", "lock.force", "lock.guard", "lock.info", "lock.release", "lock.renew"]
+COMMANDS.append("lock.mrelease")
+COMMANDS.sort()
+SEVERAL = ["lock.macquire", "lock.mrelease"]
+each_command = pytest.mark.parametrize("name", COMMANDS)
+each_page = pytest.mark.parametrize("name", sorted({*COMMANDS} & {*PAGES}))
+HEADER = ["Syntax", "Summary", "Since", "Complexity", "Arity", "Flags", "ACL categories", "Keys"]
+
+
+@cache
+def header_of(name):
+    """The block at the head of a command's page, as a dict."""
+    title, _, block = PAGES[name].read_text().partition("\n\n```text\n")
+    assert title == f"# {name.upper()}"
+    lines = block.partition("\n```\n")[0].splitlines()
+    return dict(line.split(": ", 1) for line in lines)
+
+
+@pytest.fixture
+def ask(server):
+    """ask("DOCS", name): what COMMAND says, by RESP3, which has maps."""
+    return lambda *words: server.actor(protocol=3).call("COMMAND", *words)
+
+
+@pytest.fixture
+def docs(ask):
+    return lambda name: ask("DOCS", name)[name]
+
+
+@pytest.fixture
+def info(ask):
+    """info(name): the answer of COMMAND INFO with its elements by name."""
+    names = ["name", "arity", "flags", "first", "last", "step", "categories", "tips", "keys", "subcommands"]
+    return lambda name: dict(zip(names, ask("INFO", name)[0], strict=True))
+
+
+def syntax_of(argument):
+    """How a page writes an argument that COMMAND DOCS describes."""
+    if argument["type"] == "oneof":
+        text = " | ".join(syntax_of(choice) for choice in argument["arguments"])
+    elif argument["type"] == "block":
+        text = " ".join(syntax_of(part) for part in argument["arguments"])
+    elif argument["type"] == "pure-token":
+        text = argument["token"]
+    else:
+        text = " ".join(filter(None, [argument.get("token"), argument["name"]]))
+    flags = argument.get("flags", [])
+    if "multiple" in flags:
+        text += f" [{text} ...]"
+    return f"[{text}]" if "optional" in flags else text
+
+
+def all_arguments(arguments):
+    for argument in arguments:
+        yield argument
+        yield from all_arguments(argument.get("arguments", []))
+
+
+# What there is
+
+
+def test_every_command_of_the_module_is_tested_here(ask):
+    assert sorted(ask("LIST", "FILTERBY", "MODULE", "lock")) == COMMANDS
+
+
+def test_every_command_has_a_page_and_every_page_a_command():
+    assert sorted(PAGES) == COMMANDS
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/README.md"])
+def test_index_lists_every_command(page):
+    text = (TOP / page).read_text()
+    assert [name for name in COMMANDS if f"commands/{name}.md" not in text] == []
+
+
+@each_page
+def test_page_has_the_whole_header(name):
+    assert list(header_of(name)) == HEADER
+
+
+@each_page
+def test_links_of_a_page_lead_somewhere(name):
+    targets = [part.partition(")")[0] for part in PAGES[name].read_text().split("](")[1:]]
+    assert targets
+    assert [target for target in targets if not (PAGES[name].parent / target.split("#")[0]).exists()] == []
+
+
+SECTIONS = ["Blocking behavior", "Inside MULTI, a script or a function", "Replies", "Errors", "Examples", "See also"]
+
+
+@each_page
+def test_page_has_the_sections_that_all_have(name):
+    text = PAGES[name].read_text()
+    assert [section for section in SECTIONS if f"\n## {section}\n" not in text] == []
+
+
+ERRORS = {
+    bad.WRONG_TYPE: bad.ALL,
+    bad.OWNER_LENGTH: bad.WITH_OWNER,
+    bad.OWNER_RESERVED: bad.WITH_OWNER,
+    bad.LEASE: bad.WITH_LEASE,
+    bad.BLOCK: bad.WITH_BLOCK,
+    bad.COUNT: ["LOCK.INFO"],
+    bad.NUMKEYS: bad.SEVERAL,
+    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO"],
+}
+
+
+@each_page
+def test_page_lists_the_errors_of_the_command(name):
+    own = [text for text, commands in ERRORS.items() if name.upper() in (c.split()[0] for c in commands)]
+    listed = PAGES[name].read_text().partition("\n## Errors\n")[2]
+    for text in [*own, f"ERR wrong number of arguments for '{name}' command"]:
+        assert f"| `{text}` |" in listed
+
+
+# COMMAND DOCS
+
+
+@each_page
+def test_docs_and_page(docs, name):
+    found, header = docs(name), header_of(name)
+    assert found["summary"] == header["Summary"]
+    assert found["since"] == header["Since"]
+    assert found["complexity"] == header["Complexity"]
+    assert (found["group"], found["module"]) == ("module", "lock")
+
+
+@each_page
+def test_syntax_of_docs_and_page(docs, name):
+    words = [name.upper(), *map(syntax_of, docs(name)["arguments"])]
+    assert " ".join(words) == header_of(name)["Syntax"]
+
+
+@each_command
+def test_arguments_are_shown_by_their_own_names(docs, name):
+    # redis-cli's hints show the display text, where the server has one.
+    for argument in all_arguments(docs(name)["arguments"]):
+        assert argument.get("display_text", argument["name"]) == argument["name"]
+
+
+@each_command
+def test_types_of_arguments(docs, name):
+    types = {"key": "key", "owner": "string", "lease": "oneof", "milliseconds": "integer", "seconds": "integer"}
+    types |= {"count": "integer", "mode": "oneof", "read": "pure-token", "write": "pure-token"}
+    types |= {"numkeys": "integer", "fenced": "pure-token"}
+    types |= {"session": "pure-token", "command": "string", "arg": "string"}
+    for argument in all_arguments(docs(name)["arguments"]):
+        assert argument["type"] == types[argument["name"]]
+        assert argument.get("key_spec_index") == (0 if argument["type"] == "key" else None)
+
+
+# COMMAND INFO
+
+
+@each_page
+def test_arity_of_info_and_page(info, name):
+    assert str(info(name)["arity"]) == header_of(name)["Arity"]
+
+
+@each_page
+def test_flags_of_info_and_page(info, name):
+    assert sorted(info(name)["flags"]) == sorted(header_of(name)["Flags"].split())
+
+
+@each_page
+def test_categories_of_info_and_page(server, info, name):
+    # Redis 7.0 has no categories for the commands of modules.
+    can_say = server.is_valkey or server.version >= (7, 2)
+    expected = header_of(name)["ACL categories"].split() if can_say else []
+    assert sorted(info(name)["categories"]) == sorted(expected)
+
+
+@each_page
+def test_categories_are_those_of_acl(server, name):
+    if not (server.is_valkey or server.version >= (7, 2)):
+        return
+    for category in header_of(name)["ACL categories"].split():
+        assert name in server.control.acl_cat(category.removeprefix("@"))
+
+
+# By whether a command takes several keys: what INFO says of a range, how the keys are found, what a page says.
+KEYS = {
+    False: ((1, 1, 1), {"type": "range", "spec": {"lastkey": 0, "keystep": 1, "limit": 0}}, "1"),
+    True: ((0, 0, 0), {"type": "keynum", "spec": {"keynumidx": 0, "firstkey": 1, "keystep": 1}}, "numkeys"),
+}
+
+
+@each_page
+def test_keys_of_info_and_page(info, name):
+    found = info(name)
+    first_last_step, find, place = KEYS[name in SEVERAL]
+    assert (found["first"], found["last"], found["step"]) == first_last_step
+    [spec] = found["keys"]
+    assert spec["begin_search"] == {"type": "index", "spec": {"index": 1}}
+    assert spec["find_keys"] == find
+    flags = header_of(name)["Keys"].split()
+    assert flags[0] == place
+    assert sorted(spec["flags"]) == sorted(flags[1:])
+
+
+@each_page
+def test_keys_of_a_call(ask, name):
+    more = {"lock.renew": "k o EX 1", "lock.info": "k COUNT 5", "lock.force": "k", "lock.guard": "k o ping"}
+    more.update(dict.fromkeys(ACQUISITIONS, "k o PX 1 BLOCK 0"))
+    more |= {"lock.macquire": "3 k l k o PX 1 BLOCK 0", "lock.mrelease": "3 k l k o"}
+    keys = ["k", "l", "k"] if name in SEVERAL else ["k"]
+    call = [name, *more.get(name, "k o").split()]
+    assert ask("GETKEYS", *call) == keys
+    found = ask("GETKEYSANDFLAGS", *call)
+    assert [key for key, _ in found] == keys
+    # `incomplete` says that the handler knows more than the table; it is no flag of a key.
+    expected = sorted({*header_of(name)["Keys"].split()[1:]} - {"incomplete"})
+    assert [sorted(flags) for _, flags in found] == [expected] * len(keys)
+
+
+@each_page
+def test_acquisitions_are_refused_without_memory_and_block(name):
+    # The rule that every new command follows: see CONTRIBUTING.md.
+    flags = header_of(name)["Flags"].split()
+    acquires = name in ACQUISITIONS
+    assert ("denyoom" in flags, "blocking" in flags) == (acquires, acquires)
+    assert ("readonly" in flags) == (name == "lock.info")
+    assert ("write" in flags) == (name != "lock.info")
+
+
+@each_page
+def test_commands_that_walk_are_not_fast(name):
+    """The server's sense of the word: constant, or logarithmic."""
+    walks = name in {*SEVERAL, "lock.guard", "lock.info"}
+    assert ("fast" in header_of(name)["Flags"].split()) == (not walks)

@@ -1,0 +1,118 @@
+"""The examples of the README, the users' pages and the commands' pages go as they are shown, twice in a row.
+
+Each page is typed from its top to its end, on a clean server, into the redis-cli of this machine: `alice>` is a
+session that lasts, and a line at `alice$` or `$` is a process of its own. A command that is shown to wait has to be
+blocked, and to stay so up to the step that its answer follows; a command of the module that is not shown to wait must
+not, unless it ends in (nil) or DEADLOCK. Of a `redis-cli …` without a prompt no answer is shown, and none but an error is wrong.
+Shells name the port of `make run`. A page leaves nothing held and no setting of the module changed.
+
+Every line of every answer counts as it stands, save:
+
+- Numbers of 13 digits and more, which are unix ms or µs: times, tickets and tokens. One is as long as the one shown,
+  the same wherever the same is shown on the page, and larger than another where the one shown is.
+- The ids in the fields `client` and `session`: the same where the same is shown, another where another is.
+- The fields `pttl` and `left`, and what PTTL answers: neither number is one and a half times the other.
+- The field `waited`: any number.
+- What redis-cli adds by itself: the time that a command took, and blanks at the ends of lines.
+
+Programs in Python and sh are run, and have to say that they work, and nothing else.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from harness.examples import programs_of, run_examples, run_program
+
+TOP = Path(__file__).resolve().parents[3]
+PAGES = [TOP / "README.md", TOP / "docs/deadlock.md", TOP / "docs/safety.md", *sorted(TOP.glob("docs/commands/*.md"))]
+PROGRAMS = [
+    pytest.param(*program, id=f"{page.name}-{program[0]}")
+    for page in [TOP / "README.md", *sorted(TOP.glob("docs/*.md"))]
+    for program in programs_of(page.read_text())
+]
+
+
+def run_twice(server, text):
+    """A page, typed again where it has been typed before. A fencing token is kept for a day, and nobody holds it."""
+    settings = server.control.config_get("lock.*")
+    for _ in range(2):
+        run_examples(server, text)
+        left = [key for key in server.control.keys() if not key.startswith("lock:token:")]
+        assert not left, f"the page leaves {left}"
+        assert server.control.config_get("lock.*") == settings, "the page leaves a setting changed"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_of_a_page(request, page):
+    if page.name == "safety.md":
+        # It says so: WAIT needs a replica.
+        server = request.getfixturevalue("make_server")()
+        server.start_replica()
+    else:
+        server = request.getfixturevalue("server")
+    run_twice(server, page.read_text())
+
+
+@pytest.mark.parametrize(("language", "source"), PROGRAMS)
+def test_program_of_a_page(server, language, source):
+    for _ in range(2):
+        assert run_program(server, language, source) == (0, "working\n", "")
+        assert not server.control.keys()
+
+
+# The test itself: a page that is right, and what makes it wrong.
+
+RIGHT = """
+```
+alice> LOCK.ACQUIRE k alice PX 60000 FENCED
+(integer) 1795303484430593
+alice> LOCK.ACQUIRE k alice FENCED
+(integer) 1795303484430593
+bob>   LOCK.ACQUIRE k bob PX 60000 BLOCK 0
+       ... waits ...
+alice> LOCK.FORCE k
+(integer) 1
+bob>   (integer) 1
+bob>   PTTL k
+(integer) 58000
+bob>   LOCK.RELEASE k bob
+(integer) 0
+```
+"""
+
+# What is changed, into what, and what the failure says.
+WRONG = {
+    "answer": ("FORCE k\n(integer) 1", "FORCE k\n(integer) 0", r"line 9.*- \(integer\) 0.*\+ \(integer\) 1"),
+    "answer after a wait": ("bob>   (integer) 1", "bob>   (nil)", r"line 11.*- \(nil\)\n\+ \(integer\) 1"),
+    "answer left out": ("FORCE k\n(integer) 1\n", "FORCE k\n", r"line 9.*\n\+ \(integer\) 1"),
+    "answer too many": ("FORCE k\n(integer) 1\n", "FORCE k\n(integer) 1\nOK\n", r"line 9.*\n- OK"),
+    "answer too late": ("bob>   (", "alice> PING\nPONG\nbob>   (", "line 11.*bob> has been answered already"),
+    "answer never": (RIGHT[RIGHT.index("bob>   (integer) 1") : -4], "", "bob> waits at the end of the page"),
+    "answer without a connection": (" waits ", " waits, and his connection closes ", "line 11.*unknown command"),
+    "token of a re-entry": ("k alice FENCED\n(integer) 1", "k alice FENCED\n(integer) 2", "line 5.* instead of 27953"),
+    "token's length": ("PX 60000 FENCED\n(integer) 17", "PX 60000 FENCED\n(integer) 7", r"line 3.*- \(integer\) 7953"),
+    "time left": ("58000", "28000", "line 12.* instead of 28000"),
+    "command": ("FORCE k", "FORCE other", r"line 9.*\+ \(integer\) 0"),
+    "command left out": ("bob>   PTTL k\n", "", r"line 11.*- \(integer\) 58000"),
+    "wait that is none": ("FORCE k\n", "FORCE k\n       ... waits ...\n", "line 9.*it does not wait"),
+    "wait not shown": ("       ... waits ...\n", "", "line 7.*it waits"),
+    "no prompt": ("alice> LOCK.ACQUIRE k alice PX", "LOCK.ACQUIRE k alice PX", "line 3: .* has no prompt above"),
+    "lock left held": ("bob>   LOCK.RELEASE k bob\n(integer) 0\n", "", r"the page leaves \['k'\]"),
+    "setting left changed": ("bob>   PT", "bob> CONFIG SET lock.max-waiters 9\nOK\nbob> PT", "a setting changed"),
+    "port": ("alice> LOCK.FORCE k", "$ redis-cli LOCK.FORCE k", "line 9.*does not name the port"),
+    "open fence": ("bob\n(integer) 0\n```", "bob\n(integer) 0", "left open"),
+    "no example": (RIGHT, "No example.", "no examples"),
+}
+
+
+def test_page_that_is_right(server):
+    run_twice(server, RIGHT)
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_page_that_is_wrong(server, what):
+    right, wrong, complaint = WRONG[what]
+    assert RIGHT.count(right) == 1
+    with pytest.raises(AssertionError, match=f"(?s){complaint}"):
+        run_twice(server, RIGHT.replace(right, wrong))

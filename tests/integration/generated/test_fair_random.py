@@ -1,0 +1,202 @@
+"""Owners that join, leave, die and return at random, against the model in model/fair_model.py.
+
+Positions are kept for so long that no time is over by itself, so clocks play no part: the model has none.
+No argument of LOCK.FAIR carries a client's time either (fair/test_refusals.py), so there is none to be wrong.
+
+A failure shows all that was done. FAIR_SEED=… repeats a walk; the seed is in the output.
+"""
+
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from harness import drawn, fewer
+from model.fair_driver import DEATHS, FairDriver
+from model.fair_scene import LONG_RESERVE, end_all_positions, server  # noqa: F401
+
+STEPS = 1500
+OWNERS = [f"o{number}" for number in range(200)]
+
+
+def seed_of_this_run():
+    seed = int(os.environ.get("FAIR_SEED") or random.randrange(2**32))
+    print(f"FAIR_SEED={seed}")
+    return seed
+
+
+class Walk:
+    """Steps at random, more of those that make the queue long while it is short."""
+
+    def __init__(self, driver, seed, owners, restarts=False):
+        self.driver, self.dice, self.owners = driver, random.Random(seed), owners
+        self.steps = {
+            self.join: 40,
+            self.leave: 8,
+            self.time_out: 6,
+            self.die: 16,
+            self.come_back: 14,
+            self.ask_again: 5,
+            self.try_: 8,
+            self.join_plainly: 4,
+            self.release: 14,
+            self.release_another: 1,
+            self.force: 1,
+            self.delete: 1,
+            self.crash: int(restarts),
+        }
+
+    def go(self, count):
+        names, weights = list(self.steps), list(self.steps.values())
+        for step in self.dice.choices(names, weights, k=count):
+            step()
+
+    def any(self, candidates):
+        candidates = list(candidates)
+        return self.dice.choice(candidates) if candidates else None
+
+    # Steps
+
+    def join(self):
+        self.driver.asks(self.any(self.owners))
+
+    def join_plainly(self):
+        self.driver.asks(self.any(self.owners), fair=False)
+
+    def leave(self):
+        self.driver.cancels(self.any(self.driver.positions()) or self.any(self.owners))
+
+    def time_out(self):
+        self.driver.asks_and_times_out(self.any(self.owners), fair=self.dice.random() < 0.8)
+
+    def die(self):
+        client = self.any(self.driver.clients())
+        if client:
+            self.driver.dies(client, self.any(DEATHS))
+
+    def lost(self):
+        return [position.owner for position in self.driver.model.queue if position.client is None]
+
+    def come_back(self):
+        owner = self.any(self.lost())
+        if owner:
+            self.driver.asks(owner)
+
+    def ask_again(self):
+        owner = self.any(self.driver.positions())
+        if owner:
+            self.driver.asks(owner)
+
+    def try_(self):
+        head = self.driver.positions()[:1]
+        self.driver.asks(self.any([*head * 3, *self.owners[:5]]), blocks=False, fair=self.dice.random() < 0.8)
+
+    def release(self):
+        holder = self.driver.model.holder
+        if holder:
+            self.driver.releases(holder)
+
+    def release_another(self):
+        self.driver.releases(self.any(self.owners))
+
+    def force(self):
+        self.driver.forces()
+
+    def delete(self):
+        self.driver.deletes()
+
+    def crash(self):
+        self.driver.restarts()
+
+
+@pytest.mark.timeout(900)
+def test_200_owners_that_join_leave_die_and_return(server):
+    driver = FairDriver(server)
+    Walk(driver, seed_of_this_run(), OWNERS).go(drawn(STEPS))
+    driver.drains()
+
+
+@pytest.mark.timeout(900)
+def test_200_owners_that_wait_at_once_and_die_and_return(server):
+    """The whole crowd stands in the queue first, and only then anything happens."""
+    driver, dice = FairDriver(server), random.Random(seed_of_this_run())
+    owners = OWNERS[: fewer(200)]
+    for owner in dice.sample(owners, len(owners)):
+        driver.asks(owner)
+    assert len(driver.positions()) == len(owners) - 1
+    Walk(driver, dice.random(), OWNERS).go(drawn(300))
+    driver.drains()
+
+
+@pytest.mark.timeout(900)
+def test_owners_that_join_leave_die_and_return_while_the_server_crashes(make_server):
+    server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=LONG_RESERVE)
+    driver = FairDriver(server)
+    Walk(driver, seed_of_this_run(), OWNERS[:30], restarts=4).go(drawn(600))
+    driver.drains()
+
+
+# Few owners, and every sequence that Hypothesis can think of; it shortens those that fail.
+
+owners = st.sampled_from(OWNERS[:5])
+some = st.integers(0, 20)
+
+
+class FairMachine(RuleBasedStateMachine):
+    def __init__(self, on):
+        super().__init__()
+        self.driver = FairDriver(on)
+
+    @rule(owner=owners, fair=st.booleans())
+    def asks(self, owner, fair):
+        self.driver.asks(owner, fair=fair)
+
+    @rule(owner=owners)
+    def joins(self, owner):
+        self.driver.asks(owner)
+
+    @rule(owner=owners, fair=st.booleans())
+    def tries(self, owner, fair):
+        self.driver.asks(owner, fair=fair, blocks=False)
+
+    @rule(owner=owners, fair=st.booleans())
+    def asks_and_times_out(self, owner, fair):
+        self.driver.asks_and_times_out(owner, fair=fair)
+
+    @precondition(lambda self: self.driver.clients())
+    @rule(n=some, how=st.sampled_from(DEATHS))
+    def dies(self, n, how):
+        clients = self.driver.clients()
+        self.driver.dies(clients[n % len(clients)], how)
+
+    @precondition(lambda self: self.driver.model.holder)
+    @rule()
+    def releases(self):
+        self.driver.releases(self.driver.model.holder)
+
+    @rule(owner=owners)
+    def cancels(self, owner):
+        self.driver.cancels(owner)
+
+    @rule(by_force=st.booleans())
+    def frees(self, by_force):
+        (self.driver.forces if by_force else self.driver.deletes)()
+
+    def teardown(self):
+        on = self.driver.server
+        try:
+            self.driver.drains()
+        finally:
+            end_all_positions(on)
+            on.control.flushall()
+
+
+@pytest.mark.timeout(900)
+def test_every_sequence_of_few_owners_is_as_modelled(server):
+    effort = settings(
+        max_examples=drawn(120), stateful_step_count=40, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(lambda: FairMachine(server), settings=effort)

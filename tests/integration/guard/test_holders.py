@@ -1,0 +1,168 @@
+"""LOCK.GUARD runs a command for who holds the lock, and for nobody else."""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import scaled_ms, wait_for
+from model.guard_scene import guard, hold, say
+from model.lock_scene import HOUR
+from model.mutations import in_multi
+
+LEASE = scaled_ms(60)
+
+HOLDS = {
+    "plain": ("LOCK.ACQUIRE k o",),
+    "fair": ("LOCK.FAIR k o",),
+    "read": ("LOCK.RWREAD k o",),
+    "one of two readers": ("LOCK.RWREAD k p", "LOCK.RWREAD k o"),
+    "write": ("LOCK.RWWRITE k o",),
+    "write and read": ("LOCK.RWWRITE k o", "LOCK.RWREAD k o"),
+    "downgraded": ("LOCK.RWWRITE k o", "LOCK.RWREAD k o", "LOCK.RELEASE k o WRITE"),
+    "one of two left": ("LOCK.ACQUIRE k o", "LOCK.ACQUIRE k o", "LOCK.RELEASE k o"),
+    "fenced": ("LOCK.ACQUIRE k o FENCED",),
+    "written by hand": ("HSET k o 1",),
+    "renewed": ("LOCK.ACQUIRE k o", "LOCK.RENEW k o PX 600000"),
+}
+
+NO_HOLDS = {
+    "free": (),
+    "another's": ("LOCK.ACQUIRE k p",),
+    "another's fair": ("LOCK.FAIR k p",),
+    "another's read": ("LOCK.RWREAD k p",),
+    "another's write": ("LOCK.RWWRITE k p",),
+    "released": ("LOCK.ACQUIRE k o", "LOCK.RELEASE k o"),
+    "read released, another reads": ("LOCK.RWREAD k o", "LOCK.RWREAD k p", "LOCK.RELEASE k o"),
+    "forced": ("LOCK.ACQUIRE k o", "LOCK.FORCE k"),
+    "deleted": ("LOCK.ACQUIRE k o", "DEL k"),
+    "renamed": ("LOCK.ACQUIRE k o", "RENAME k l"),
+    "flushed": ("LOCK.ACQUIRE k o", "FLUSHALL"),
+    "forced, then another's": ("LOCK.ACQUIRE k o", "LOCK.FORCE k", "LOCK.ACQUIRE k p"),
+    "foreign hash": ("HSET k mode read x y",),
+    "foreign hash with the owner in it": ("HSET k o 1 x y z 1",),
+    "only its token is left": ("LOCK.ACQUIRE k o FENCED", "DEL k"),
+}
+
+
+@pytest.mark.parametrize("commands", HOLDS.values(), ids=HOLDS)
+def test_runs_for_a_holder(some_client, commands):
+    say(some_client, *commands)
+    assert guard(some_client, "SET", "x", "1") in ("OK", True)
+    assert guard(some_client, "INCR", "x") == 2
+    assert some_client.get("x") == "2"
+
+
+@pytest.mark.parametrize("commands", NO_HOLDS.values(), ids=NO_HOLDS)
+def test_runs_nothing_for_whoever_holds_nothing(some_client, server, commands):
+    say(some_client, *commands)
+    before = server.dump()
+    for inner in (("SET", "x", "1"), ("GET", "x"), ("NO.SUCH",), ("LOCK.ACQUIRE", "k", "o"), ("FLUSHALL",)):
+        with pytest.raises(ResponseError, match="^NOTHELD "):
+            guard(some_client, *inner)
+    assert server.dump() == before
+
+
+def test_runs_nothing_when_the_lease_has_ended(server, client):
+    # Nobody has deleted the key yet: the command itself has to look at the clock.
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    client.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LEASE)
+    end = client.execute_command("PEXPIRETIME", "k")
+    assert guard(client, "SET", "x", "1")
+    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        guard(client, "SET", "x", "2")
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+    assert client.get("x") == "1"
+
+
+@pytest.mark.parametrize("mode", ["LOCK.RWREAD", "LOCK.RWWRITE"])
+def test_runs_nothing_when_its_own_lease_has_ended_and_the_key_lives_on(server, client, mode):
+    """A reader's lease is not the key's; a write's own ends, its owner's read stays."""
+    client.execute_command("LOCK.RWREAD", "k", "p", "PX", HOUR)
+    client.execute_command("LOCK.RWREAD", "k", "o", "PX", LEASE)
+    guard(client, "SET", "x", "1")
+    end = server.now_ms() + LEASE
+    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        guard(client, "SET", "x", "2")
+    assert guard(client, "GET", "x", owner="p") == "1"
+
+
+def test_waiter_that_was_granted_may_and_the_one_before_may_not(server, client, actor):
+    client.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LEASE)
+    waiter = actor("w")
+    waiter.send("LOCK.ACQUIRE", "k", "w", "BLOCK", 0)
+    assert waiter.reply() == 1
+    assert waiter.call("LOCK.GUARD", "k", "w", "SET", "x", "w") == "OK"
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        guard(client, "SET", "x", "o")
+    assert client.get("x") == "w"
+
+
+def test_waiting_is_not_holding(client, actor):
+    client.execute_command("LOCK.ACQUIRE", "k", "p")
+    waiter = actor()
+    waiter.send("LOCK.FAIR", "k", "o", "BLOCK", 0)
+    waiter.wait_blocked()
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        guard(client, "SET", "x", "1")
+
+
+@pytest.mark.parametrize("other", ["SET k x", "RPUSH k x", "ZADD k 1 o"])
+def test_key_that_is_no_lock(client, server, other):
+    client.execute_command(*other.split())
+    before = server.dump()
+    with pytest.raises(ResponseError, match="^WRONGTYPE "):
+        guard(client, "SET", "x", "1")
+    assert server.dump() == before
+
+
+FOREIGN = [["mode", "write", "o", "junk", "o:write", 1], ["mode", "write", "o", 1, "o:write", "junk"]]
+FOREIGN += [["mode", "read", "o", "junk"], ["o", "junk"], ["o", 1, "p", 1], ["o", 0], ["o", 2**31]]
+
+
+@pytest.mark.parametrize("fields", FOREIGN, ids=str)
+def test_runs_nothing_where_the_hold_cannot_be_read(client, server, fields):
+    client.execute_command("HSET", "k", *fields)
+    before = server.dump()
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        guard(client, "SET", "x", "1")
+    assert server.dump() == before
+
+
+def test_neither_lease_nor_hold_count_nor_watchers_notice(client, server, actor):
+    hold(server)
+    watcher = actor()
+    watcher.call("WATCH", "k")
+    before = server.dump()
+    guard(client, "GET", "x")
+    guard(client, "HGETALL", "k")
+    assert server.dump() == before
+    assert in_multi(watcher, "ECHO done") == ["done"]
+
+
+SYNTAX = {
+    "no arguments": "LOCK.GUARD",
+    "no owner": "LOCK.GUARD k",
+    "no command": "LOCK.GUARD k o",
+    "reserved owner": "LOCK.GUARD k mode SET x 1",
+    "reserved ending": "LOCK.GUARD k o:write SET x 1",
+    "owner too long": f"LOCK.GUARD k {'o' * 513} SET x 1",
+}
+
+
+@pytest.mark.parametrize("command", SYNTAX.values(), ids=SYNTAX)
+def test_syntax(client, server, command):
+    hold(server, "LOCK.RWWRITE k o")
+    before = server.dump()
+    with pytest.raises(ResponseError, match="^ERR "):
+        client.execute_command(*command.split())
+    assert server.dump() == before
+
+
+def test_binary_names_and_arguments(server):
+    client = server.client(decode_responses=False)
+    key, owner, value = b"\x00k\r\n\xff", b"o\x00\xfe", bytes(range(256))
+    client.execute_command("LOCK.ACQUIRE", key, owner)
+    assert client.execute_command("LOCK.GUARD", key, owner, "SET", b"x\x00", value) == b"OK"
+    assert client.execute_command("LOCK.GUARD", key, owner, "GET", b"x\x00") == value
+    assert client.get(b"x\x00") == value

@@ -1,0 +1,61 @@
+"""Bad arguments, and what a message says of them."""
+
+
+# What a message says, by what is wrong.
+SYNTAX = "ERR syntax error"
+LEASE = "ERR lease is not a positive integer or out of range"
+BLOCK = "ERR timeout is not an integer, is negative or out of range"
+NUMKEYS = "ERR numkeys is not an integer from 1 to 1024"
+COUNT = "ERR count is not an integer or is negative"
+OWNER_LENGTH = "ERR owner must be 1 to 512 bytes long"
+OWNER_RESERVED = "ERR owner is reserved: it may not be 'mode' and may not end in ':write'"
+WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+# The words of each command with good input for the lock `k` that `o` holds. A new command is a row.
+WITH_BLOCK = ["LOCK.ACQUIRE k o", "LOCK.FAIR k o", "LOCK.MACQUIRE 1 k o"]
+WITH_LEASE = [*WITH_BLOCK, "LOCK.RENEW k o"]
+WITH_OWNER = [*WITH_LEASE, "LOCK.RELEASE k o", "LOCK.CANCEL k o", "LOCK.MRELEASE 1 k o"]
+SEVERAL = ["LOCK.MACQUIRE 1 k o", "LOCK.MRELEASE 1 k o"]
+FIXED_LENGTH = ["LOCK.CANCEL k o", "LOCK.FORCE k"]
+ALL = [*WITH_OWNER, "LOCK.FORCE k", "LOCK.INFO k"]
+NO_LEASE = {
+    "zero": "0",
+    "negative": "-1",
+    "lowest": str(-(2**63)),
+    "overflows": str(2**63 - 1),
+    "too long": str(2**63),
+    "much too long": "9" * 40,
+    "fraction": "1.5",
+    "exponent": "1e3",
+    "hexadecimal": "0x10",
+    "plus": "+1",
+    "leading zero": "01",
+    "junk": "x",
+    "junk behind": "1000x",
+    "unit behind": "10ms",
+    "space before": " 1000",
+    "space behind": "1000 ",
+    "zero byte behind": "1000\0",
+    "empty": "",
+    "infinite": "inf",
+}
+NO_BLOCK = {name: value for name, value in NO_LEASE.items() if name != "zero"}
+CONTRADICTORY = ["PX 1000 PX 1000", "EX 1 EX 1", "PX 1000 EX 1", "EX 1 PX 1000", "PX 1000 px 2000"]
+CUT_SHORT = ["PX", "EX", "PX 1000 EX", "PX EX", "PX PX 1000"]
+UNKNOWN = ["NX", "more", "1000", "PXX 1000", "P 1000", "PX\0 1000", "PX 1000 more", "COUNT 1", ""]
+NO_OWNER = {
+    "empty": (b"", OWNER_LENGTH),
+    "513 bytes": (b"o" * 513, OWNER_LENGTH),
+    "a megabyte": (b"o" * 2**20, OWNER_LENGTH),
+    "mode": (b"mode", OWNER_RESERVED),
+    "write field": (b"a:write", OWNER_RESERVED),
+    "write field of nobody": (b":write", OWNER_RESERVED),
+    "write field, binary": (b"\0:write", OWNER_RESERVED),
+    "write field, longest": (b"o" * 506 + b":write", OWNER_RESERVED),
+}
+OTHER_TYPES = {
+    "string": "SET k 1",
+    "list": "RPUSH k o",
+    "set": "SADD k o",
+    "sorted set": "ZADD k 1 o",
+    "stream": "XADD k 1-1 o 1",
+}

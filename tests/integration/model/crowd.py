@@ -1,0 +1,26 @@
+"""Connections in great number."""
+
+from harness import scaled, wait_for
+
+
+class Crowd:
+    """Connections of which each has said one command and waits; `ahead` wait already."""
+
+    def __init__(self, server, *commands, ahead=0):
+        self.server = server
+        self.sockets = [server.raw_connection() for _ in commands]
+        for sock, command in zip(self.sockets, commands, strict=True):
+            sock.sendall(command.encode() + b"\r\n")
+        self.expect_waiting(ahead + len(commands))
+
+    def expect_waiting(self, count):
+        wait_for(lambda: self.server.info("lock")["lock_waiters"] == count, 60, f"{count} clients to wait")
+
+    def answers(self):
+        for sock in self.sockets:
+            sock.settimeout(scaled(30))
+        return [sock.recv(100) for sock in self.sockets]
+
+    def die(self):
+        for sock in self.sockets:
+            sock.close()

@@ -1,0 +1,80 @@
+"""Leases of readers and writers: what they are in the keys, and fixtures to wait for their ends.
+
+The server's own expiry is switched off: what ends is noticed by the module or not at all.
+"""
+
+import pytest
+
+from harness import scaled_ms, wait_for
+from harness.schedule import as_map
+
+LONG, LONGER = 600_000, 1_200_000
+SHORT, LESS_SHORT = scaled_ms(150), scaled_ms(300)
+LEASES = "lock:lease:{k}"
+
+
+@pytest.fixture(autouse=True)
+def no_expiry_by_the_server(server):
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    yield
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+
+
+@pytest.fixture
+def say(server):
+    return lambda text: server.control.execute_command(*text.split())
+
+
+def leases(server):
+    """{field: end of its lease}, from the key itself."""
+    return {field: int(end) for field, end in server.control.zrange(LEASES, 0, -1, withscores=True)}
+
+
+def holders(server, key="k"):
+    """Who holds, by LOCK.INFO: {"owner mode": holds}."""
+    found = as_map(server.control.execute_command("LOCK.INFO", key))
+    return {f"{one['owner']} {one['mode']}": one["holds"] for one in map(as_map, found.get("holders", []))}
+
+
+def end_of(server, key="k"):
+    return server.control.execute_command("PEXPIRETIME", key)
+
+
+def until(server, end_ms):
+    """Until this time by the server's clock is over."""
+    assert end_ms > 0
+    wait_for(lambda: server.now_ms() > end_ms, 30, "a lease to end")
+
+
+def all_agree(server):
+    """Both keys end with the last lease."""
+    last = max(leases(server).values())
+    assert end_of(server) == end_of(server, LEASES) == last
+    return True
+
+
+class takes:
+    """Asserts that this field's lease becomes `ms`, counted from within the block."""
+
+    def __init__(self, server, field, ms):
+        self.server, self.field, self.ms = server, field, ms
+
+    def __enter__(self):
+        self.start = self.server.now_ms()
+
+    def __exit__(self, *failure):
+        if failure == (None, None, None):
+            end = leases(self.server)[self.field]
+            assert self.start + self.ms <= end <= self.server.now_ms() + self.ms
+
+
+@pytest.fixture
+def wait(actor):
+    """wait("b", "RWWRITE"): b blocks, with a LONG lease to come."""
+
+    def begin(owner, kind, *words):
+        waiter = actor(owner)
+        waiter.send(f"LOCK.{kind}", "k", owner, "PX", LONG, "BLOCK", 0, *words)
+        return waiter.wait_blocked()
+
+    return begin

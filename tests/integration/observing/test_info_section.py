@@ -1,0 +1,142 @@
+"""The module's section of INFO: counters, what is so at the moment, and percentiles of waits."""
+
+import pytest
+
+from harness import scaled_ms, wait_for
+from model.mutations import FAILURES, MUTATIONS, SAYS_NO_AT_ONCE, TAKE, WAIT
+from model.told import TOLD
+from model.waiting_scene import HOUR, say, wait_as  # noqa: F401
+
+COUNTERS = ["granted_at_once", "granted_after_wait", "granted_by_reentry", "releases", "forced", "lease_ends"]
+COUNTERS += ["time_outs", "cancelled", "clients_gone", "sessions_released"]
+COUNTERS += ["deadlocks_refused", "deadlock_searches_cut"]
+PERCENTILES = ["wait_ms_p50", "wait_ms_p99", "wait_ms_p99_9", "wait_ms_max"]
+
+
+def counted(server):
+    """What the counters say now."""
+    info = server.info("lock")
+    return {name: info["lock_" + name] for name in COUNTERS}
+
+
+class counts:
+    """Asserts that in this block the counters grow by just this."""
+
+    def __init__(self, server, **growth):
+        self._server, self._growth = server, growth
+
+    def __enter__(self):
+        self._before = counted(self._server)
+
+    def __exit__(self, *failure):
+        if failure == (None, None, None):
+            now = counted(self._server)
+            grown = {name: now[name] - self._before[name] for name in COUNTERS}
+            assert {name: by for name, by in grown.items() if by} == self._growth
+
+
+def test_fields_of_info(make_server):
+    server = make_server()
+    names = ["waiters", "waiters_unsearched", "contended_locks", "sessions", *COUNTERS, *PERCENTILES]
+    names += ["deadlock_searches", "deadlock_search_steps"]  # no counters here: a search comes a moment later
+    assert server.info("lock") == {"lock_" + name: 0 for name in names}
+    assert "lock_waiters" in server.info("everything")
+    assert "lock_waiters" in server.info("modules")
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_command_is_counted(server, name):
+    mutation = MUTATIONS[name]
+    waiter = mutation.arrange(server)
+    with counts(server, **TOLD[name][0]):
+        say(server, mutation.says)
+        mutation.has_answered(waiter)
+
+
+@pytest.mark.parametrize("name", SAYS_NO_AT_ONCE)
+def test_failure_is_not_counted(server, actor, name):
+    for command in FAILURES[name].before:
+        say(server, command)
+    with counts(server):
+        actor().attempt(*FAILURES[name].says.split())
+
+
+def test_time_out_is_counted(server, actor):
+    say(server, TAKE)
+    with counts(server, time_outs=1):
+        assert actor().call("LOCK.ACQUIRE", "k", "w", "BLOCK", 1) is None
+
+
+def test_end_of_a_position_that_was_kept_is_no_time_out(server, actor):
+    """Whoever waited there has been counted when the connection closed."""
+    server.control.config_set("lock.fair-reserve", scaled_ms(60))
+    say(server, TAKE)
+    with counts(server, clients_gone=1):
+        waiter = actor()
+        waiter.send("LOCK.FAIR", "k", "w", "BLOCK", 0)
+        waiter.wait_blocked()
+        waiter.kill_socket()
+        wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, what="the position to end")
+
+
+def test_lost_client_is_counted(server, wait_as):
+    say(server, TAKE)
+    waiter = wait_as()
+    with counts(server, clients_gone=1):
+        waiter.kill_socket()
+        wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the waiter to leave")
+
+
+def test_lease_end_is_counted(server, wait_as):
+    say(server, f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
+    waiter = wait_as()
+    with counts(server, lease_ends=1, granted_after_wait=1):
+        assert waiter.reply() == 1
+
+
+def test_waiters_and_contended_locks_of_the_moment(server, wait_as):
+    def now():
+        info = server.info("lock")
+        return info["lock_waiters"], info["lock_contended_locks"]
+
+    for key in ("k", "l"):
+        say(server, f"LOCK.ACQUIRE {key} o")
+    wait_as("w1", "k"), wait_as("w2", "k"), wait_as("w3", "l")
+    assert now() == (3, 2)
+    say(server, "LOCK.CANCEL k w2")
+    assert now() == (2, 2)
+    say(server, "LOCK.RELEASE l o")
+    assert now() == (1, 1)
+
+
+def test_percentiles_of_the_wait(make_server):
+    server = make_server()
+    start = server.now_ms()
+    say(server, f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
+    waiter = server.actor()
+    waiter.send(*WAIT.split())
+    assert waiter.reply() == 1
+    longest = server.now_ms() - start
+    values = [server.info("lock")["lock_" + name] for name in PERCENTILES]
+    assert values == sorted(values)
+    assert 0 < values[0] <= values[-1] <= longest
+
+
+def test_few_long_waits_show_in_the_highest_percentile_only(make_server):
+    """One wait in 301. It lasts as long as all others together, so none of them need be short."""
+    server = make_server()
+    quick, slow = server.actor(), server.actor()
+    say(server, f"LOCK.ACQUIRE k o PX {HOUR}")
+    slow.send("LOCK.ACQUIRE", "k", "slow", "BLOCK", 0)
+    slow.wait_blocked()
+    say(server, f"LOCK.ACQUIRE l o0 PX {HOUR}")
+    for number in range(300):
+        quick.send("LOCK.ACQUIRE", "l", f"o{number + 1}", "PX", HOUR, "BLOCK", 0)
+        quick.wait_blocked()
+        say(server, f"LOCK.RELEASE l o{number}")
+        assert quick.reply() == 1
+    server.let_pass(scaled_ms(20))
+    say(server, "LOCK.RELEASE k o")
+    assert slow.reply() == 1
+    p99, p99_9, longest = (server.info("lock")["lock_" + name] for name in PERCENTILES[1:])
+    assert p99 < p99_9 == longest

@@ -1,0 +1,97 @@
+"""What clients of Redisson are told of a lock that has become free."""
+
+import pytest
+
+from harness import wait_for, wait_for_sync
+from harness.listener import Listener
+from model.mutations import MUTATIONS
+from model.waiting_scene import HOUR, say
+
+FREE = ("redisson_lock__channel:{k}", "0")
+FREE_L = ("redisson_lock__channel:{l}", "0")
+# Which locks become free by a command of the table in model/mutations.py, and stay so.
+FREED = dict.fromkeys(["release", "force", "force a foreign hash"], [FREE])
+FREED |= {"multi-key release": [FREE, FREE_L], "multi-key release, one of two": [FREE_L]}
+FREED |= {"multi-key release, hand off one": [FREE_L]}
+
+
+@pytest.fixture
+def redisson(server):
+    server.control.config_set("lock.redisson-interop", "yes")
+    return Listener(server)
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_redisson_hears_of_a_free_lock(server, redisson, name):
+    MUTATIONS[name].perform(server)
+    assert redisson.heard() == FREED.get(name, [])
+
+
+@pytest.mark.parametrize("key", ["a{b}c", "{k}", "a}b", "k k", ""])
+def test_redissons_channel(server, redisson, key):
+    server.control.execute_command("LOCK.ACQUIRE", key, "o")
+    server.control.execute_command("LOCK.RELEASE", key, "o")
+    channel = "redisson_lock__channel:" + (key if "{" in key else f"{{{key}}}")
+    assert redisson.heard() == [(channel, "0")]
+
+
+@pytest.mark.parametrize("freed", ["LOCK.RELEASE k o", "LOCK.FORCE k", "LOCK.MRELEASE 1 k o"])
+def test_redisson_hears_of_a_lock_that_is_free_but_for_a_reserved_position(server, actor, redisson, freed):
+    """The first in the fair queue has lost its connection, and may come back for a while."""
+    server.control.config_set("lock.fair-reserve", HOUR)
+    say(server, f"LOCK.ACQUIRE k o PX {HOUR}")
+    waiter = actor()
+    waiter.send("LOCK.FAIR", "k", "w", "BLOCK", 0)
+    waiter.wait_blocked().kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the position to be without a client")
+    say(server, freed)
+    assert redisson.heard() == [FREE]
+    assert server.info("lock")["lock_contended_locks"] == 1
+    assert actor().call("LOCK.FAIR", "k", "w") == 1
+
+
+def test_redisson_hears_nothing_any_more(server, redisson):
+    server.control.config_set("lock.redisson-interop", "no")
+    MUTATIONS["release"].perform(server)
+    assert redisson.heard() == []
+
+
+def test_redisson_hears_it_once_on_a_replica(make_server):
+    master = make_server(lock_redisson_interop="yes")
+    replica = master.start_replica()
+    redisson = Listener(replica, master)
+    MUTATIONS["release"].perform(master)
+    assert redisson.heard() == [FREE]
+
+
+def cluster_of_a_master_and_its_replica(make_server):
+    """Both know each other for what they are: only then the bus carries a shard's messages between them."""
+    master, replica = (make_server(cluster_enabled="yes", lock_redisson_interop="yes") for _ in range(2))
+    ask, ask_replica = master.actor().call, replica.actor().call
+    ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    bus = master.control.config_get("cluster-port")["cluster-port"]
+    ask_replica("CLUSTER", "MEET", "127.0.0.1", master.port, bus)
+    name = ask("CLUSTER", "MYID")
+    wait_for(lambda: name in ask_replica("CLUSTER", "NODES"), 20, "the nodes to meet")
+    ask_replica("CLUSTER", "REPLICATE", name)
+    for which, node in (("the master", ask), ("the replica", ask_replica)):
+        wait_for(lambda node=node: "cluster_state:ok" in node("CLUSTER", "INFO"), 20, f"{which} to serve")
+
+    def is_known_as_replica():
+        (known,) = (line.split() for line in ask("CLUSTER", "NODES").splitlines() if "myself" not in line)
+        return known[2:4] == ["slave", name] and known[7] == "connected"
+
+    wait_for(is_known_as_replica, 20, "the master to hear of its replica")
+    wait_for_sync(master, replica)
+    return master, replica
+
+
+def test_redisson_hears_it_once_on_a_replica_in_a_cluster(make_server):
+    # There the cluster's bus carries it to every node, replicas too; and Redisson may listen to the shard only.
+    master, replica = cluster_of_a_master_and_its_replica(make_server)
+    redisson, of_the_shard = Listener(replica, master), replica.actor()
+    of_the_shard.call("SSUBSCRIBE", FREE[0])
+    MUTATIONS["release"].perform(master)
+    wait_for_sync(master, replica)
+    assert redisson.heard() == [FREE]
+    assert of_the_shard.reply() == ["smessage", *FREE]

@@ -1,0 +1,119 @@
+"""LOCK.RENEW: a new lease from now, longer or shorter, for the owner's holds."""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import scaled_ms, wait_for
+from model.lock_scene import FOREIGN, HOUR, acquire, end_of, lease
+
+
+def renew(client, *words):
+    return client.execute_command("LOCK.RENEW", *words)
+
+
+@pytest.mark.parametrize("old", [20000, HOUR], ids=["lengthens", "shortens"])
+@pytest.mark.parametrize(
+    "words, ms", [(("PX", 25000), 25000), (("ex", 25), 25000), ((), 30000)], ids=["px", "ex", "default"]
+)
+def test_lease_is_counted_from_now(server, client, old, words, ms):
+    acquire(client, "k", "o", "PX", old)
+    with lease(server, ms):
+        assert renew(client, "k", "o", *words) == 1
+
+
+def test_default_lease_is_a_live_config(server, client):
+    acquire(client, "k", "o")
+    client.config_set("lock.default-lease", 4321)
+    with lease(server, 4321):
+        assert renew(client, "k", "o") == 1
+
+
+def test_holds_stay_and_are_told(client):
+    for _ in range(3):
+        acquire(client, "k", "o")
+    assert renew(client, "k", "o", "PX", HOUR) == 3
+    assert client.hgetall("k") == {"o": "3"}
+
+
+def test_lock_without_lease_gets_one(server, client):
+    acquire(client, "k", "o")
+    client.persist("k")
+    with lease(server, HOUR):
+        assert renew(client, "k", "o", "PX", HOUR) == 1
+
+
+def test_redissons_hold_is_renewed(server, client):
+    client.hset("k", "uuid:1", 2)
+    with lease(server, HOUR):
+        assert renew(client, "k", "uuid:1", "PX", HOUR) == 2
+
+
+def test_longest_lease(server, client):
+    longest = 2**63 - 1 - server.now_ms() - HOUR
+    acquire(client, "k", "o")
+    with lease(server, longest):
+        assert renew(client, "k", "o", "PX", longest) == 1
+
+
+# Who holds nothing
+
+
+def assert_not_held(server, client):
+    before = server.dump()
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        renew(client, "k", "o", "PX", 2 * HOUR)
+    assert server.dump() == before
+
+
+def test_never_held(server, client):
+    assert_not_held(server, client)
+
+
+def test_held_by_another_owner(server, client):
+    acquire(client, "k", "other")
+    assert_not_held(server, client)
+
+
+def test_held_in_another_database(server, client):
+    acquire(server.client(db=1), "k", "o")
+    assert_not_held(server, client)
+
+
+def test_lease_ended(server, client):
+    acquire(client, "k", "o", "PX", scaled_ms(30))
+    end = end_of(client)
+    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    assert_not_held(server, client)
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+def test_nobody_holds_a_foreign_hash(server, client, content):
+    client.hset("k", mapping=content)
+    assert_not_held(server, client)
+
+
+# While somebody waits
+
+
+def test_waiter_waits_for_the_new_longer_lease(server, actor):
+    acquire(server.control, "k", "o", "PX", scaled_ms(300))
+    first_end = end_of(server.control)
+    waiter = actor()
+    waiter.send("LOCK.ACQUIRE", "k", "w", "BLOCK", 0)
+    waiter.wait_blocked()
+    renew(server.control, "k", "o", "PX", HOUR)
+    wait_for(lambda: server.now_ms() > first_end, what="the first lease to end")
+    server.settle()
+    assert waiter.is_blocked()
+    assert server.control.hgetall("k") == {"o": "1"}
+
+
+def test_waiter_is_granted_at_the_end_of_the_new_shorter_lease(server, actor):
+    acquire(server.control, "k", "o", "PX", HOUR)
+    waiter = actor()
+    waiter.send("LOCK.ACQUIRE", "k", "w", "BLOCK", 0)
+    waiter.wait_blocked()
+    renew(server.control, "k", "o", "PX", scaled_ms(100))
+    end = end_of(server.control)
+    assert waiter.reply() == 1
+    assert server.now_ms() >= end

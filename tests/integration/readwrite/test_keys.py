@@ -1,0 +1,360 @@
+"""What others do to the keys of a read-write lock, and hashes that are none of the module's."""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import wait_for
+from harness.schedule import as_map
+from model.rw_lease_scene import LEASES, LONG, LONGER, SHORT, all_agree, end_of, holders, leases
+from model.rw_lease_scene import no_expiry_by_the_server, say, takes, until, wait
+
+__all__ = ["no_expiry_by_the_server", "say", "wait"]  # fixtures
+
+
+def two_readers(server):
+    """a's lease is the shorter one."""
+    for owner, ms in (("a", LONG), ("b", LONGER)):
+        assert server.control.execute_command("LOCK.RWREAD", "k", owner, "PX", ms) == 1
+
+
+def pttls(server, key="k"):
+    """{"owner mode": pttl}, by LOCK.INFO."""
+    found = as_map(server.control.execute_command("LOCK.INFO", key))
+    return {f"{one['owner']} {one['mode']}": one["pttl"] for one in map(as_map, found["holders"])}
+
+
+# The lock's TTL, by hand: every lease ends with the key
+
+
+def test_PEXPIRE_by_hand_is_everybodys_lease(server, say):
+    two_readers(server)
+    say("PEXPIRE k 50000")
+    assert all(0 < pttl <= 50000 for pttl in pttls(server).values())
+    assert say("LOCK.RWREAD k c PX 20000") == 1
+    end = leases(server)
+    assert end["a"] == end["b"] == end_of(server) > end["c"]
+    assert all_agree(server)
+
+
+def test_PEXPIRE_by_hand_to_a_later_time_keeps_all(server, say):
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    old_end = end_of(server)
+    say(f"PEXPIRE k {LONG}")
+    until(server, old_end)
+    assert holders(server) == {"a read": 1}
+    assert say("LOCK.RWWRITE k b") is None
+    assert say("LOCK.RELEASE k a") == 0
+    assert server.control.exists("k") == 0
+
+
+def test_PEXPIRE_by_hand_lets_a_writer_in_when_it_ends(server, say, wait):
+    two_readers(server)
+    writer = wait("w", "RWWRITE")
+    say(f"PEXPIRE k {SHORT}")
+    end = end_of(server)
+    assert writer.reply(timeout=10) == 1
+    assert leases(server)["w:write"] - LONG >= end
+    assert holders(server) == {"w write": 1}
+
+
+def test_PERSIST_by_hand_is_a_lock_without_an_end(server, say):
+    two_readers(server)
+    say("PERSIST k")
+    assert pttls(server) == {"a read": -1, "b read": -1}
+    assert say("LOCK.RWREAD k c PX 20000") == 1
+    assert say("PTTL k") == -1
+    assert say("LOCK.RELEASE k c") == 0
+    assert say("LOCK.RENEW k a PX 50000") == 1
+    assert say("PTTL k") == -1
+    assert say("LOCK.RENEW k b PX 40000") == 1
+    assert 40000 < say("PTTL k") <= 50000
+    assert all_agree(server)
+
+
+@pytest.mark.parametrize("ms", [20_000, LONG], ids=["shorter", "longer"])
+def test_PEXPIRE_by_hand_stays_the_others_lease_when_one_is_renewed(server, say, ms):
+    two_readers(server)
+    say("PEXPIRE k 50000")
+    end = end_of(server)
+    with takes(server, "a", ms):
+        assert say(f"LOCK.RENEW k a PX {ms}") == 1
+    assert leases(server)["b"] == end
+    assert all_agree(server)
+
+
+@pytest.mark.parametrize("leaves", ["by LOCK.RELEASE", "with its connection"])
+def test_PEXPIREAT_by_hand_stays_everybodys_lease_when_one_leaves(server, say, actor, leaves):
+    """It is when b's lease was to end: without c's, what is written down would seem to be right again."""
+    server.control.config_set("lock.session-grace", SHORT)
+    server.control.config_set("lock.default-lease", 2 * LONGER)
+    two_readers(server)
+    c = actor()
+    assert c.call("LOCK.RWREAD", "k", "c", "SESSION") == 1
+    end = leases(server)["b"]
+    say(f"PEXPIREAT k {end}")
+    if leaves == "by LOCK.RELEASE":
+        assert c.call("LOCK.RELEASE", "k", "c") == 0
+    c.kill_socket()
+    wait_for(lambda: not server.control.hexists("k", "c"), 10, "c's hold to be released")
+    assert leases(server) == {"a": end, "b": end}
+    assert all_agree(server)
+
+
+def test_PEXPIRE_in_the_past_frees_the_lock(server, say, wait):
+    two_readers(server)
+    writer = wait("w", "RWWRITE")
+    say("PEXPIREAT k 1")
+    assert writer.reply() == 1
+    assert set(leases(server)) == {"w:write"}
+
+
+# The lock goes, its leases do not
+
+
+@pytest.mark.parametrize("goes", ["DEL k", "UNLINK k", "RENAME k elsewhere", "MOVE k 1", "SET k x EX 1"])
+def test_next_lock_knows_nothing_of_the_leases_before(server, say, goes):
+    say(f"LOCK.RWREAD k a PX {LONGER}")
+    say(f"LOCK.RWREAD k b PX {SHORT}")
+    old_end = leases(server)["b"]
+    say(goes)
+    say("SELECT 0")  # Valkey 8.1 leaves the client of MOVE in the other database.
+    say("DEL k")
+    assert say(f"LOCK.RWREAD k b PX {LONG}") == 1
+    assert set(leases(server)) == {"b"}
+    assert all_agree(server)
+    until(server, old_end)
+    assert holders(server) == {"b read": 1}
+    assert say("LOCK.RWREAD k c PX 1000") == 1
+    assert holders(server) == {"b read": 1, "c read": 1}
+
+
+def test_stale_leases_end_with_their_lock_at_the_latest(server, say):
+    say("LOCK.RWREAD k a PX 50000")
+    end = end_of(server)
+    say("DEL k")
+    assert end_of(server, LEASES) == end
+
+
+def test_plain_lock_after_DEL_is_nobodys_business_of_old_leases(server, say):
+    say(f"LOCK.RWWRITE k a PX {SHORT}")
+    end = end_of(server)
+    say("DEL k")
+    assert say(f"LOCK.ACQUIRE k b PX {LONG}") == 1
+    until(server, end)
+    assert holders(server) == {"b exclusive": 1}
+
+
+def test_renamed_lock_is_held_at_its_new_name_until_the_key_ends(server, say):
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    say(f"LOCK.RWREAD k b PX {LONG}")
+    end = leases(server)["a"]
+    say("RENAME k l")
+    assert holders(server, "k") == {}
+    assert holders(server, "l") == {"a read": 1, "b read": 1}
+    until(server, end)
+    # a's own lease was left behind: all end with the key.
+    assert say("LOCK.RWWRITE l b") is None
+    assert say("LOCK.RELEASE l a") == 0
+    assert say("LOCK.RWWRITE l b") == 1
+
+
+def test_lock_renamed_onto_another_is_not_mistaken_for_it(server, say):
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    say(f"LOCK.RWREAD l b PX {SHORT}")
+    end = end_of(server, "l")
+    say("RENAME k l")
+    until(server, end)
+    assert holders(server, "l") == {"a read": 1}
+    assert say("LOCK.RENEW l a PX 50000") == 1
+    assert server.control.zrange("lock:lease:{l}", 0, -1) == ["a"]
+    assert end_of(server, "l") == end_of(server, "lock:lease:{l}")
+
+
+def test_side_key_uses_the_names_own_tag(server, say):
+    say("LOCK.RWREAD a{tag}b o")
+    say("LOCK.RWREAD a}b o")
+    say("LOCK.RWREAD {}x o")
+    names = {"lock:lease:a{tag}b", "lock:lease:{a}b}", "lock:lease:{{}x}"}
+    assert names <= set(server.control.keys("lock:*"))
+
+
+# The leases go, the lock does not
+
+
+@pytest.mark.parametrize("change", [f"{words} {LEASES}" for words in ("DEL", "ZPOPMIN", "ZPOPMAX")])
+def test_without_its_record_a_lease_ends_with_the_key(server, say, change):
+    two_readers(server)
+    key_end = end_of(server)
+    say(change)
+    assert holders(server) == {"a read": 1, "b read": 1}
+    assert end_of(server) == key_end
+    assert say("LOCK.RWWRITE k c") is None
+    assert say("LOCK.RWREAD k a PX 1000") == 2
+    assert say("LOCK.RWREAD k c PX 20000") == 1
+    assert end_of(server) == key_end
+    assert say("LOCK.RELEASE k a") == 1
+    assert [say(f"LOCK.RELEASE k {owner}") for owner in "abc"] == [0, 0, 0]
+    assert server.control.dbsize() == 0
+
+
+def test_leases_that_are_no_leases_are_left_alone(server, say, wait):
+    two_readers(server)
+    say(f"SET {LEASES} x")
+    for refused in ("LOCK.RWREAD k c", "LOCK.RWWRITE k c", "LOCK.RWREAD k a"):
+        with pytest.raises(ResponseError, match="^WRONGTYPE "):
+            say(refused)
+    assert say("LOCK.ACQUIRE k c") is None
+    assert holders(server) == {"a read": 1, "b read": 1}
+    assert say("LOCK.RELEASE k a") == 0
+    assert say("LOCK.FORCE k") == 1
+    assert say("EXISTS k") == 0
+    assert say(f"GET {LEASES}") == "x"
+    with pytest.raises(ResponseError, match="^WRONGTYPE "):
+        say("LOCK.RWREAD k c")
+    assert say("LOCK.ACQUIRE k c") == 1
+
+
+def test_RENEW_never_says_yes_without_a_new_lease(server, say):
+    say("LOCK.RWREAD k a PX 50000")
+    say(f"SET {LEASES} x")
+    try:
+        assert say(f"LOCK.RENEW k a PX {LONG}") == 1
+    except ResponseError as error:
+        assert str(error).startswith("WRONGTYPE ")
+    else:
+        assert say("PTTL k") > 50000
+
+
+def test_waiter_is_granted_though_its_lease_cannot_be_written(server, say, wait):
+    say(f"LOCK.RWWRITE k a PX {LONG}")
+    reader = wait("b", "RWREAD")
+    say(f"SET {LEASES} x")
+    say("LOCK.RELEASE k a")
+    assert reader.reply() == 1
+    assert LONG - 10_000 < say("PTTL k") <= LONG
+    assert holders(server) == {"b read": 1}
+
+
+# Fields by hand
+
+
+def test_HDEL_by_hand_takes_a_hold_away(server, say, wait):
+    two_readers(server)
+    upgrade = wait("a", "RWWRITE")
+    say("HDEL k b")
+    assert upgrade.reply() == 1
+    assert holders(server) == {"a read": 1, "a write": 1}
+    assert say("LOCK.RELEASE k a WRITE") == 0
+    assert say("LOCK.RELEASE k a") == 0
+    assert server.control.dbsize() == 0
+
+
+def test_lease_of_a_hold_that_HDEL_took_away_ends_without_a_trace(server, say):
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    say(f"LOCK.RWREAD k b PX {LONG}")
+    before, end = server.info("lock")["lock_lease_ends"], leases(server)["a"]
+    say("HDEL k a")
+    until(server, end)
+    assert say("LOCK.RWREAD k b") == 2
+    assert set(leases(server)) == {"b"}
+    assert server.info("lock")["lock_lease_ends"] == before
+
+
+def test_HSET_by_hand_gives_a_hold_that_ends_with_the_key(server, say):
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    say(f"LOCK.RWREAD k b PX {LONG}")
+    end = leases(server)["a"]
+    say("HSET k c 2")
+    until(server, end)
+    assert holders(server) == {"b read": 1, "c read": 2}
+    assert say("LOCK.RELEASE k c") == 1
+    assert say("LOCK.RELEASE k b") == 0
+    assert say("LOCK.RWWRITE k b") is None
+    assert say("LOCK.RELEASE k c") == 0
+    assert server.control.dbsize() == 0
+
+
+def test_lock_written_by_hand_is_a_lock(server, say):
+    say("HSET k mode write a:write 1 a 2")
+    assert holders(server) == {"a write": 1, "a read": 2}
+    assert say("LOCK.RWREAD k b") is None
+    assert say("LOCK.RWREAD k a") == 3
+    assert say("LOCK.RELEASE k a WRITE") == 0
+    assert say("HGET k mode") == "read"
+    assert say("LOCK.RWREAD k b") == 1
+
+
+def test_owner_written_by_hand_that_waits_is_granted_by_reentry(server, say, wait):
+    say(f"LOCK.RWWRITE k x PX {LONG}")
+    wait("w", "RWWRITE")
+    reader = wait("a", "RWREAD")
+    server.control.pipeline().delete("k").hset("k", mapping={"mode": "read", "a": "1"}).execute()
+    assert reader.reply() == 2
+
+
+# Hashes that are none of ours
+
+FOREIGN = {
+    "unknown mode": {"mode": "banana", "a": "1"},
+    "mode in capitals": {"mode": "READ", "a": "1"},
+    "empty mode": {"mode": "", "a": "1"},
+    "unknown mode, a writer": {"mode": "banana", "a:write": "1"},
+    "no count": {"mode": "read", "a": "x"},
+    "count 0": {"mode": "write", "a:write": "0"},
+    "nothing but a mode of somebody else's": {"mode": "banana"},  # of our own: test_leftovers.py
+    "no mode": {"a": "1", "b": "1"},
+}
+foreign = pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+
+
+@foreign
+def test_foreign_hash_is_held_by_somebody_else_until_FORCE(server, say, content):
+    server.control.hset("k", mapping=content)
+    before = server.dump()
+    for kind in ("RWREAD", "RWWRITE", "ACQUIRE", "FAIR"):
+        assert say(f"LOCK.{kind} k a") is None
+    for kind in ("RWWRITE", "ACQUIRE"):
+        assert say(f"LOCK.{kind} k other") is None
+    for refused in ("RELEASE k a", "RELEASE k a READ", "RELEASE k a WRITE", "RENEW k a", "RENEW k other"):
+        with pytest.raises(ResponseError, match="^NOTHELD "):
+            say(f"LOCK.{refused}")
+    assert say("LOCK.INFO k") is not None
+    assert server.dump() == before
+    assert say("LOCK.FORCE k") == 1
+    assert say("LOCK.RWREAD k a") == 1
+
+
+@foreign
+@pytest.mark.parametrize("goes", ["DEL k", "LOCK.FORCE k", f"PEXPIRE k {SHORT}"])
+def test_foreign_hash_is_waited_for(server, say, wait, content, goes):
+    server.control.hset("k", mapping=content)
+    readers = [wait("a", "RWWRITE"), wait("other", "RWREAD")]
+    say(goes)
+    assert readers[0].reply(timeout=10) == 1
+    say("LOCK.RELEASE k a")
+    assert readers[1].reply() == 1
+
+
+def test_hold_that_we_cannot_read_lives_as_long_as_its_key(server, say):
+    server.control.hset("k", mapping={"mode": "read", "a": "x"})
+    if say("LOCK.RWREAD k b PX 1000") == 1:
+        assert say("PTTL k") == -1
+        say("LOCK.RELEASE k b")
+    assert server.control.hgetall("k") == {"mode": "read", "a": "x"}
+    assert say("PTTL k") == -1
+
+
+def test_count_stops_at_its_limit(server, say):
+    server.control.hset("k", mapping={"mode": "read", "a": 2**31 - 1})
+    before = server.dump()
+    with pytest.raises(ResponseError, match="^ERR hold count"):
+        say("LOCK.RWREAD k a")
+    assert server.dump() == before
+    assert say("LOCK.RELEASE k a") == 2**31 - 2
+
+
+def test_redissons_field_names_are_ours(server, say):
+    # Redisson's owner is uuid:thread, as ours is.
+    say("LOCK.RWWRITE k 285475da:52")
+    assert server.control.hgetall("k") == {"mode": "write", "285475da:52:write": "1"}
+    assert say("LOCK.RELEASE k 285475da:52") == 0

@@ -1,0 +1,318 @@
+"""The leases of readers and writers: each hold has its own, and each ends by itself.
+
+The server's own expiry is switched off: what ends is noticed by the module or not at all.
+"""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import scaled_ms, wait_for
+from harness.schedule import as_map
+from model.rw_lease_scene import LEASES, LESS_SHORT, LONG, LONGER, SHORT, all_agree, end_of, holders, leases, say, takes
+from model.rw_lease_scene import no_expiry_by_the_server, until, wait
+
+__all__ = ["no_expiry_by_the_server", "say", "wait"]  # fixtures
+
+SOON_MS = 3000
+
+
+# What is written
+
+
+def test_each_hold_has_a_lease_of_its_own_and_the_key_has_the_last(server, say):
+    for command, field, ms in (
+        ("LOCK.RWREAD k a PX 50000", "a", 50000),
+        ("LOCK.RWREAD k b EX 90", "b", 90000),
+        ("LOCK.RWREAD k c", "c", 30000),
+    ):
+        with takes(server, field, ms):
+            assert say(command) == 1
+        assert all_agree(server)
+    assert server.control.hgetall("k") == {"mode": "read", "a": "1", "b": "1", "c": "1"}
+
+
+def test_a_writers_read_has_a_lease_of_its_own(server, say):
+    with takes(server, "a:write", 50000):
+        say("LOCK.RWWRITE k a PX 50000")
+    with takes(server, "a", 20000):
+        say("LOCK.RWREAD k a PX 20000")
+    assert all_agree(server)
+    assert server.control.hgetall("k") == {"mode": "write", "a:write": "1", "a": "1"}
+
+
+@pytest.mark.parametrize("kind, field", [("RWREAD", "a"), ("RWWRITE", "a:write")])
+def test_reentry_lengthens_its_own_lease_and_never_shortens_it(server, say, kind, field):
+    with takes(server, field, LONG):
+        say(f"LOCK.{kind} k a PX {LONG}")
+    before = leases(server)
+    assert say(f"LOCK.{kind} k a PX 1000") == 2
+    assert leases(server) == before
+    with takes(server, field, LONGER):
+        assert say(f"LOCK.{kind} k a PX {LONGER}") == 3
+    assert all_agree(server)
+
+
+def test_another_readers_lease_is_nobody_elses(server, say):
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    a = leases(server)["a"]
+    say("LOCK.RWREAD k b PX 50000")
+    with takes(server, "b", 1000):
+        assert say("LOCK.RENEW k b PX 1000") == 1
+    with takes(server, "b", LONGER):
+        assert say(f"LOCK.RENEW k b PX {LONGER}") == 1
+    assert leases(server)["a"] == a
+    assert all_agree(server)
+
+
+def test_renewal_may_shorten_the_last_lease_and_the_key_with_it(server, say):
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    say("LOCK.RWREAD k b PX 50000")
+    with takes(server, "a", 20000):
+        say("LOCK.RENEW k a PX 20000")
+    assert end_of(server) == leases(server)["b"]
+    assert all_agree(server)
+
+
+def test_renewal_is_of_an_owners_reads_and_writes(server, say):
+    say("LOCK.RWWRITE k a PX 50000")
+    say("LOCK.RWREAD k a PX 20000")
+    say("LOCK.RWREAD k a PX 20000")
+    with takes(server, "a", 70000), takes(server, "a:write", 70000):
+        assert say("LOCK.RENEW k a PX 70000") == 3
+    assert all_agree(server)
+
+
+def test_release_of_the_last_lease_shortens_the_key(server, say):
+    say("LOCK.RWREAD k a PX 50000")
+    say(f"LOCK.RWREAD k b PX {LONG}")
+    say("LOCK.RELEASE k b")
+    assert list(leases(server)) == ["a"]
+    assert all_agree(server)
+
+
+def test_release_of_one_of_two_holds_leaves_the_lease(server, say):
+    say("LOCK.RWREAD k a PX 50000")
+    say("LOCK.RWREAD k a PX 60000")
+    before = server.dump()[0, LEASES.encode()]
+    assert say("LOCK.RELEASE k a") == 1
+    assert server.dump()[0, LEASES.encode()] == before
+
+
+@pytest.mark.parametrize("end", ["LOCK.RELEASE k a", "LOCK.FORCE k"])
+@pytest.mark.parametrize("kind", ["RWREAD", "RWWRITE"])
+def test_no_side_key_is_left_when_the_lock_is_free(server, say, kind, end):
+    say(f"LOCK.{kind} k a")
+    say(end)
+    assert server.control.dbsize() == 0
+
+
+def test_longest_lease(server, say):
+    longest = 2**63 - 1 - server.now_ms() - 3_600_000
+    assert say(f"LOCK.RWREAD k a PX {longest}") == 1
+    assert say("LOCK.RWREAD k b PX 50000") == 1
+    assert holders(server) == {"a read": 1, "b read": 1}
+    assert end_of(server) == end_of(server, LEASES)
+    say("LOCK.RELEASE k a")
+    assert all_agree(server)
+
+
+# A lease ends
+
+
+def test_each_readers_lease_ends_by_itself(server, say):
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    say(f"LOCK.RWREAD k b PX {LONG}")
+    say(f"LOCK.RWREAD k c PX {LONGER}")
+    until(server, leases(server)["a"])
+    assert holders(server) == {"b read": 1, "c read": 1}
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        say("LOCK.RELEASE k a")
+    with pytest.raises(ResponseError, match="^NOTHELD "):
+        say("LOCK.RENEW k a")
+    assert say("LOCK.RWWRITE k a") is None
+    # By the first command that writes, it is gone from the keys too.
+    assert set(leases(server)) == {"b", "c"}
+    assert server.control.hgetall("k") == {"mode": "read", "b": "1", "c": "1"}
+    assert all_agree(server)
+
+
+def test_the_last_lease_frees_the_lock_and_leaves_nothing(server, say):
+    say(f"LOCK.RWREAD k a PX {SHORT // 2}")
+    say(f"LOCK.RWREAD k b PX {SHORT}")
+    until(server, end_of(server))
+    assert say("LOCK.INFO k") is None
+    assert server.control.exists("k", LEASES) == 0
+    assert say("LOCK.RWWRITE k c") == 1
+    assert set(leases(server)) == {"c:write"}
+
+
+def test_dead_reader_does_not_keep_a_sole_reader_from_upgrading(server, say):
+    say(f"LOCK.RWREAD k dead PX {SHORT}")
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    assert say("LOCK.RWWRITE k a") is None
+    until(server, leases(server)["dead"])
+    assert say("LOCK.RWWRITE k a") == 1
+
+
+def test_reentry_after_the_end_of_its_lease_is_a_first_hold(server, say):
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    say(f"LOCK.RWREAD k b PX {LONG}")
+    until(server, leases(server)["a"])
+    assert say("LOCK.RWREAD k a") == 1
+
+
+def assert_granted_after(server, waiter, field, end_ms):
+    """Not before that end, and soon after it."""
+    assert waiter.reply(timeout=10) == 1
+    granted_ms = leases(server)[field] - LONG
+    assert end_ms <= granted_ms <= end_ms + scaled_ms(SOON_MS)
+
+
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a")], ids=["first first", "last first"])
+def test_writer_is_let_in_when_the_last_live_lease_ends(server, say, wait, order):
+    for number, owner in enumerate(order, 1):
+        say(f"LOCK.RWREAD k {owner} PX {SHORT * number}")
+    last = end_of(server)
+    writer = wait("w", "RWWRITE")
+    assert_granted_after(server, writer, "w:write", last)
+    assert holders(server) == {"w write": 1}
+    assert set(leases(server)) == {"w:write"}
+    assert all_agree(server)
+
+
+def test_writer_waits_only_for_readers_that_still_live(server, say, wait):
+    say(f"LOCK.RWREAD k dead PX {LESS_SHORT}")
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    end = leases(server)["dead"]
+    writer = wait("w", "RWWRITE")
+    say("LOCK.RELEASE k a")
+    assert_granted_after(server, writer, "w:write", end)
+
+
+def test_upgrade_is_let_in_when_the_other_readers_lease_ends(server, say, wait):
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    say(f"LOCK.RWREAD k b PX {SHORT}")
+    end = leases(server)["b"]
+    upgrade = wait("a", "RWWRITE")
+    assert_granted_after(server, upgrade, "a:write", end)
+    assert holders(server) == {"a read": 1, "a write": 1}
+
+
+def test_renewal_by_a_reader_keeps_the_writer_waiting(server, say, wait):
+    say(f"LOCK.RWREAD k a PX {LESS_SHORT}")
+    old_end = end_of(server)
+    writer = wait("w", "RWWRITE")
+    say(f"LOCK.RENEW k a PX {LONG}")
+    until(server, old_end)
+    server.settle(20)
+    assert not writer.has_reply() and writer.is_blocked()
+    # And a shorter one again lets it in sooner.
+    say(f"LOCK.RENEW k a PX {SHORT}")
+    assert_granted_after(server, writer, "w:write", end_of(server))
+
+
+def test_reader_that_reenters_keeps_the_writer_waiting_no_longer_than_its_lease(server, say, wait):
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    writer = wait("w", "RWWRITE")
+    say(f"LOCK.RWREAD k a PX {LESS_SHORT}")
+    assert_granted_after(server, writer, "w:write", end_of(server))
+
+
+def test_writers_lease_ends_while_it_reads_and_readers_come_in(server, say, wait):
+    say(f"LOCK.RWWRITE k a PX {SHORT}")
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    end = leases(server)["a:write"]
+    readers = [wait("b", "RWREAD"), wait("c", "RWREAD")]
+    writer = wait("w", "RWWRITE")
+    for owner, reader in zip("bc", readers, strict=True):
+        assert_granted_after(server, reader, owner, end)
+    assert holders(server) == {"a read": 1, "b read": 1, "c read": 1}
+    assert server.control.hget("k", "mode") == "read"
+    assert set(leases(server)) == {"a", "b", "c"}
+    assert not writer.has_reply() and writer.is_blocked()
+
+
+def test_writers_lease_ends_while_it_reads_and_nobody_waits(server, say):
+    say(f"LOCK.RWWRITE k a PX {SHORT}")
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    until(server, leases(server)["a:write"])
+    assert as_map(say("LOCK.INFO k"))["mode"] == "read"
+    assert holders(server) == {"a read": 1}
+    assert say("LOCK.RWREAD k b") == 1
+    assert server.control.hget("k", "mode") == "read"
+
+
+def test_the_read_of_a_writer_ends_and_it_stays_the_writer(server, say):
+    say(f"LOCK.RWWRITE k a PX {LONG}")
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    until(server, leases(server)["a"])
+    assert say("LOCK.RWREAD k b") is None
+    assert holders(server) == {"a write": 1}
+    assert server.control.hgetall("k") == {"mode": "write", "a:write": "1"}
+    assert all_agree(server)
+
+
+def test_a_short_read_of_a_writer_is_watched_while_somebody_waits(server, say, wait):
+    say(f"LOCK.RWWRITE k a PX {LONG}")
+    wait("b", "RWREAD")
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    until(server, leases(server)["a"])
+    wait_for(lambda: set(leases(server)) == {"a:write"}, what="the end to be noticed")
+
+
+def test_lease_of_a_waiter_is_counted_from_its_grant(server, say, wait):
+    say(f"LOCK.RWWRITE k a PX {LONG}")
+    reader = wait("b", "RWREAD")
+    with takes(server, "b", LONG):
+        say("LOCK.RELEASE k a")
+        assert reader.reply() == 1
+
+
+def test_lease_ends_are_counted_and_told(server, say, wait):
+    server.control.config_set("notify-keyspace-events", "Ed")
+    ear = server.client().pubsub(ignore_subscribe_messages=True)
+    ear.psubscribe("__keyevent@0__:lock.*")
+    wait_for(lambda: server.control.pubsub_numpat() == 1, what="the subscription")
+    before = server.info("lock")["lock_lease_ends"]
+    say(f"LOCK.RWREAD k a PX {SHORT}")
+    say(f"LOCK.RWREAD k b PX {LESS_SHORT}")
+    writer = wait("w", "RWWRITE")
+    assert writer.reply(timeout=10) == 1
+    heard = []
+
+    def all_heard():
+        while message := ear.get_message():
+            heard.append(message["channel"].rpartition(".")[2])
+        return len(heard) >= 5
+
+    wait_for(all_heard, what="the events")
+    assert heard == ["granted", "granted", "expired", "expired", "granted"]
+    assert server.info("lock")["lock_lease_ends"] == before + 2
+
+
+@pytest.mark.parametrize("lease", [2**53 + 1, 2**60 + 1, 2**62 + 1, 2**63 - 1 - 4 * 10**15])
+def test_lease_beyond_what_a_score_can_tell_leaves_others_theirs(server, say, lease):
+    """A score is a double: the key's end has to be rounded as it is, or nobody's lease would count."""
+    assert say(f"LOCK.RWREAD k b PX {SHORT}") == 1
+    assert say(f"LOCK.RWREAD k a PX {lease}") == 1
+    wait_for(lambda: holders(server) == {"a read": 1}, what="b's lease to end")
+    assert say("LOCK.RELEASE k a") == 0
+    assert say("LOCK.RWWRITE k w") == 1
+
+
+def test_renewal_beyond_what_a_score_can_tell_leaves_others_theirs(server, say):
+    assert say(f"LOCK.RWREAD k b PX {SHORT}") == 1
+    assert say("LOCK.RWREAD k a") == 1
+    assert say(f"LOCK.RENEW k a PX {2**62 + 1}") == 1
+    wait_for(lambda: holders(server) == {"a read": 1}, what="b's lease to end")
+
+
+def test_mode_is_that_of_the_holders(say):
+    assert say(f"LOCK.RWWRITE k a PX {LONG}") == 1
+    assert as_map(say("LOCK.INFO k"))["mode"] == "write"
+    say(f"LOCK.RWREAD k a PX {LONG}")
+    assert as_map(say("LOCK.INFO k"))["mode"] == "write"
+    say("HDEL k a:write")  # by hand: the key still says `write`
+    assert say("HGET k mode") == "write"
+    assert as_map(say("LOCK.INFO k"))["mode"] == "read"

@@ -1,0 +1,137 @@
+"""What is to happen minutes or hours from now, on servers whose time of day is moved on."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import wait_for
+from model.fair_scene import ENDS, HOUR, QUEUE, order
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+def server(clock, make_server):
+    """Where k is held for longer than any test looks ahead."""
+    server = make_server()
+    server.control.execute_command("LOCK.ACQUIRE", "k", "oa", "PX", 1000 * HOUR)
+    return server
+
+
+@pytest.fixture
+def now_it_is(clock, server):
+    """now_it_is(6 * MINUTE): so long after the test has begun, and all that is due then has happened."""
+    return lambda ms: clock.step_and_ring(server, ms / 1000)
+
+
+def changes(server):
+    return server.info("persistence")["rdb_changes_since_last_save"]
+
+
+def begin_to_wait(server, command, block):
+    waiter = server.actor("ob")
+    waiter.send(command, "k", "ob", "BLOCK", block)
+    return waiter.wait_blocked()
+
+
+def test_positions_stay_written_down_while_somebody_waits_for_ever(server, now_it_is):
+    """Their keys would expire after ten minutes; each time when half of that is over they are put off."""
+    waiter = begin_to_wait(server, "LOCK.FAIR", 0)
+
+    def will_live():
+        return min(server.control.pttl(name) for name in (QUEUE, ENDS)) > 5 * MINUTE
+
+    for minutes in (6, 12, 18):
+        now_it_is(minutes * MINUTE)
+        wait_for(will_live, what=f"the keys to be put off after {minutes} minutes")
+    assert order(server) == server.control.zrange(QUEUE, 0, -1) == ["ob"]
+    assert waiter.is_blocked()
+    before = changes(server)
+    server.settle(100)
+    assert changes(server) == before, "put off again and again"
+
+
+@pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR"])
+def test_wait_of_more_than_a_day_ends_when_it_should(server, now_it_is, command):
+    """No timer of the module's is that long: it is set again and again."""
+    waiter = begin_to_wait(server, command, 26 * HOUR)
+    for hours in (0.7, 1.4, 25):
+        now_it_is(hours * HOUR)
+        assert waiter.is_blocked()
+    now_it_is(27 * HOUR)
+    assert waiter.reply() is None
+
+
+@pytest.mark.parametrize("take, wait", [("LOCK.ACQUIRE", "LOCK.ACQUIRE"), ("LOCK.RWREAD", "LOCK.RWWRITE")])
+def test_lease_of_hours_that_somebody_waits_for(server, now_it_is, take, wait):
+    for owner, hours in (("x", 2), ("y", 3))[: 1 if take == "LOCK.ACQUIRE" else 2]:
+        server.control.execute_command(take, "l", owner, "PX", hours * HOUR)
+    waiter, last = server.actor(), 2 if take == "LOCK.ACQUIRE" else 3
+    waiter.send(wait, "l", "w", "PX", 100 * HOUR, "BLOCK", 0)
+    waiter.wait_blocked()
+    for hours in (0.7, 1.4, last - 0.1):
+        now_it_is(hours * HOUR)
+        assert waiter.is_blocked()
+    now_it_is((last + 0.1) * HOUR)
+    assert waiter.reply() == 1
+
+
+def test_position_that_is_kept_for_hours(server, now_it_is):
+    server.control.config_set("lock.fair-reserve", 2 * HOUR)
+    begin_to_wait(server, "LOCK.FAIR", 0).kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the position to be without a client")
+    waiter = server.actor()
+    waiter.send("LOCK.FAIR", "k", "oc", "PX", 100 * HOUR, "BLOCK", 0)
+    waiter.wait_blocked()
+    assert server.control.execute_command("LOCK.RELEASE", "k", "oa") == 0
+    for hours in (0.7, 1.4, 1.9):
+        now_it_is(hours * HOUR)
+        assert waiter.is_blocked()
+        assert server.control.zrange(QUEUE, 0, -1) == ["ob", "oc"]
+    now_it_is(2.1 * HOUR)
+    assert waiter.reply() == 1
+
+
+def test_session_with_a_lease_of_hours_is_renewed_when_a_third_is_over(server, now_it_is):
+    server.control.config_set("lock.default-lease", 6 * HOUR)
+    assert server.actor().call("LOCK.ACQUIRE", "l", "o", "SESSION") == 1
+    now_it_is(1.5 * HOUR)
+    assert server.control.pttl("l") < 4.6 * HOUR
+    for hours in (2.1, 4.2, 6.3, 8.4):
+        now_it_is(hours * HOUR)
+        wait_for(lambda: server.control.pttl("l") > 5.9 * HOUR, what=f"the renewal after {hours} hours")
+
+
+def test_session_with_a_grace_of_hours_ends_when_it_is_over(server, now_it_is):
+    server.control.config_set("lock.default-lease", 100 * HOUR)
+    server.control.config_set("lock.session-grace", 2 * HOUR)
+    holder, waiter = server.actor(), server.actor()
+    assert holder.call("LOCK.ACQUIRE", "l", "o", "SESSION") == 1
+    waiter.send("LOCK.ACQUIRE", "l", "w", "PX", 100 * HOUR, "BLOCK", 0)
+    waiter.wait_blocked()
+    holder.kill_socket()
+    wait_for(lambda: not holder.is_connected(), what="the server to see the end")
+    for hours in (0.7, 1.4, 1.9):
+        now_it_is(hours * HOUR)
+        assert waiter.is_blocked()
+    now_it_is(2.1 * HOUR)
+    assert waiter.reply() == 1
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD"])
+def test_server_sleeps_until_then(make_server, command):
+    server = make_server()
+    server.control.execute_command("LOCK.RWWRITE" if "RW" in command else "LOCK.ACQUIRE", "k", "oa", "PX", 1000 * HOUR)
+    begin_to_wait(server, command, HOUR)
+    server.all_searched()
+
+    def times_woken():
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)[1])
+
+    before = times_woken()
+    server.control.blpop("nothing", 1)
+    # Ten a second are the server's own; a timer that comes each millisecond would be a thousand.
+    assert times_woken() - before < 100

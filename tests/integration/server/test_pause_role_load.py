@@ -1,0 +1,401 @@
+"""When the server may not be written to: pauses, failovers, shutdown, replicas, loading, busy scripts.
+
+A write at the wrong time aborts the server or parts a replica from its master, but only when somebody
+listens: so these servers have an AOF or a replica.
+"""
+
+import os
+import signal
+import time
+from contextlib import contextmanager, suppress
+
+import pytest
+from redis.exceptions import ConnectionError, RedisError, ResponseError
+
+from harness import ServerDied, scaled, scaled_ms, wait_for, wait_for_sync
+from harness.schedule import BLOCKS, error, granted, matches, run_schedule
+
+HOST = "127.0.0.1"
+LONG = 600_000
+LEASE = scaled_ms(250)
+
+
+class Scene:
+    """oa holds k; the actors of these names wait for it."""
+
+    def __init__(self, server, *names, lease_ms=LEASE, block_ms=0):
+        self.server = server
+        self.a, self.writer = server.actor("a"), server.raw_connection()
+        assert self.a.call("LOCK.ACQUIRE", "k", "oa", "PX", LONG) == 1
+        self.waiters = [server.actor(name) for name in names]
+        for waiter in self.waiters:
+            waiter.send("LOCK.ACQUIRE", "k", "o" + waiter.name, "PX", LONG, "BLOCK", block_ms)
+            waiter.wait_blocked()
+        assert self.a.call("PEXPIRE", "k", lease_ms) == 1
+        self.end = self.a.call("PEXPIRETIME", "k")
+
+    def say_at_once(self, *lines):
+        self.writer.sendall("".join(line + "\r\n" for line in lines).encode())
+
+    def lease_ends(self):
+        wait_for(lambda: self.server.now_ms() > self.end, 10, "the lease to end")
+        self.server.settle(30)
+
+    def nobody_is_answered(self, *waiters):
+        for waiter in waiters or self.waiters:
+            assert waiter.is_blocked() and not waiter.has_reply()
+
+    def holder(self):
+        return self.server.control.hgetall("k")
+
+
+@pytest.fixture
+def logged(make_server):
+    """A server with an AOF, in which only the module notices that a lease has ended."""
+    server = make_server(appendonly="yes")
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    return server
+
+
+def pause(server, how="WRITE", ms=LONG):
+    server.control.execute_command("CLIENT", "PAUSE", ms, how)
+
+
+def unpause(server):
+    server.control.execute_command("CLIENT", "UNPAUSE")
+
+
+# ---- CLIENT PAUSE ----
+
+
+def test_lease_that_ends_during_a_pause_is_handed_off_after_it(logged):
+    scene = Scene(logged, "b", "c")
+    pause(logged)
+    scene.lease_ends()
+    scene.nobody_is_answered()
+    unpause(logged)
+    assert scene.waiters[0].reply() == 1
+    assert scene.holder() == {"ob": "1"}
+    scene.nobody_is_answered(scene.waiters[1])
+
+
+def test_pause_of_everything_ends_by_itself_and_grants_follow(logged):
+    scene = Scene(logged, "b", "c")
+    before = logged.now_ms()
+    pause(logged, "ALL", scaled_ms(600))
+    b, c = scene.waiters
+    b.kill_socket()
+    assert c.reply(timeout=10) == 1
+    assert logged.control.execute_command("PEXPIRETIME", "k") - LONG >= before + scaled_ms(600)
+
+
+def test_waiter_that_dies_during_a_pause_is_passed_over_after_it(logged):
+    scene = Scene(logged, "b", "c")
+    pause(logged)
+    scene.lease_ends()
+    b, c = scene.waiters
+    b.kill_socket()
+    wait_for(lambda: logged.info("lock")["lock_waiters"] == 1, what="b's wait to end")
+    scene.nobody_is_answered(c)
+    unpause(logged)
+    assert c.reply() == 1
+
+
+@pytest.mark.parametrize("how", ["WRITE", "ALL"])
+def test_wait_that_times_out_during_a_pause_is_answered_null(logged, how):
+    scene = Scene(logged, "b", lease_ms=LONG, block_ms=scaled_ms(200))
+    began = time.monotonic()
+    pause(logged, how, scaled_ms(3000))  # a pause of ALL cannot be ended before
+    assert scene.waiters[0].reply(timeout=10) is None
+    assert time.monotonic() - began < scaled(3)
+
+
+def test_hold_of_a_client_that_died_before_its_answer_is_released_after_the_pause(logged):
+    scene = Scene(logged, "b", "c", lease_ms=LONG)
+    b, c = scene.waiters
+    scene.say_at_once("LOCK.RELEASE k oa", f"CLIENT KILL ID {b.client_id}", f"CLIENT PAUSE {LONG} WRITE")
+    b.wait_closed()
+    logged.settle(30)
+    scene.nobody_is_answered(c)
+    assert scene.holder() == {"ob": "1"}
+    unpause(logged)
+    assert c.reply() == 1
+    assert scene.holder() == {"oc": "1"}
+
+
+def test_what_happens_in_a_pause_is_in_the_log_in_the_right_order(logged):
+    scene = Scene(logged, "b", "c")
+    pause(logged)
+    scene.lease_ends()
+    unpause(logged)
+    assert scene.waiters[0].reply() == 1
+    before = logged.dump()
+    logged.kill()
+    logged.start()
+    assert logged.dump() == before
+
+
+# ---- FAILOVER, SHUTDOWN ----
+
+
+@contextmanager
+def lagging(master, replica):
+    """The replica stands still, and has not all that the master wrote."""
+    os.kill(replica.pid, signal.SIGSTOP)
+    try:
+        master.control.set("written", "while the replica stands still")
+        yield
+    finally:
+        os.kill(replica.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def pair(make_server):
+    master = make_server()
+    servers = master, master.start_replica()
+    for server in servers:
+        server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    return servers
+
+
+def role(server):
+    return server.info("replication")["role"]
+
+
+def leases_end_and_waiters_die(scene):
+    """In a pause, with waiters b, c and d, who are in this order: gone, granted later, waiting."""
+    scene.lease_ends()
+    b, *others = scene.waiters
+    b.kill_socket()
+    wait_for(lambda: scene.server.info("lock")["lock_waiters"] == len(others), what="b's wait to end")
+    scene.server.settle(30)
+    scene.nobody_is_answered(*others)
+
+
+def test_failover_ends_waits_and_the_new_master_goes_on(pair):
+    master, replica = pair
+    with lagging(master, replica):
+        scene = Scene(master, "b", "c", "d")
+        master.control.execute_command("FAILOVER", "TIMEOUT", 600_000)
+        leases_end_and_waiters_die(scene)
+    wait_for(lambda: role(replica) == "master" and role(master) == "slave", 20, "the failover")
+    for waiter in scene.waiters[1:]:
+        is_cut_off(waiter)
+    assert master.info("lock")["lock_waiters"] == 0
+    # The lease that ended during the pause is over on the new master too.
+    assert replica.control.execute_command("LOCK.ACQUIRE", "k", "oe") == 1
+    wait_for_sync(replica, master)
+    assert master.dump() == replica.dump()
+
+
+def test_failover_that_is_called_off_leaves_the_waits_and_grants_follow(pair):
+    master, replica = pair
+    with lagging(master, replica):
+        scene = Scene(master, "b", "c", "d")
+        master.control.execute_command("FAILOVER", "TIMEOUT", 600_000)
+        leases_end_and_waiters_die(scene)
+        master.control.execute_command("FAILOVER", "ABORT")
+        assert scene.waiters[1].reply() == 1
+        scene.nobody_is_answered(scene.waiters[2])
+    wait_for_sync(master, replica)
+    assert master.dump() == replica.dump()
+
+
+def shutdown_waits(server):
+    return "shutdown_in_milliseconds" in server.info("server")
+
+
+def test_shutdown_that_waits_for_a_replica_and_is_called_off(pair):
+    master, replica = pair
+    master.control.config_set("shutdown-timeout", 600)
+    with lagging(master, replica):
+        scene = Scene(master, "b", "c", "d")
+        scene.a.send("SHUTDOWN")
+        wait_for(lambda: shutdown_waits(master), what="the shutdown to begin")
+        leases_end_and_waiters_die(scene)
+        master.control.execute_command("SHUTDOWN", "ABORT")
+        assert scene.waiters[1].reply() == 1
+    wait_for_sync(master, replica)
+    assert master.dump() == replica.dump()
+
+
+def test_shutdown_that_waits_for_a_replica_ends_in_good_order(pair):
+    master, replica = pair
+    master.control.config_set("shutdown-timeout", 600)
+    with lagging(master, replica):
+        scene = Scene(master, "b", "c", "d")
+        scene.a.send("SHUTDOWN")
+        wait_for(lambda: shutdown_waits(master), what="the shutdown to begin")
+        leases_end_and_waiters_die(scene)
+    wait_for(lambda: not master.is_running(), 20, "the shutdown")
+    with pytest.raises(ServerDied) as ended:
+        master.stop()
+    assert "had ended before it was told to" in str(ended.value)
+    assert "crashed" not in str(ended.value) and "ready to exit, bye bye" in master.log()
+    replica.control.execute_command("REPLICAOF", "NO", "ONE")
+    assert replica.control.execute_command("LOCK.ACQUIRE", "k", "oe") == 1
+
+
+# ---- masters and replicas ----
+
+
+def is_cut_off(waiter):
+    """Its wait is ended by an error, if it lives to hear it, and its connection closed."""
+    with suppress(ConnectionError):
+        assert matches(error("UNBLOCKED"), waiter.outcome())
+        waiter.wait_closed()
+
+
+TURNS = {
+    "while_they_wait": [],
+    "in_the_turn_of_a_grant": ["LOCK.RELEASE k oa"],
+    "in_the_turn_of_a_cause": ["DEL k"],
+    "in_the_turn_of_a_grant_to_a_killed_client": ["LOCK.RELEASE k oa", "CLIENT KILL ID {b}"],
+}
+
+
+@pytest.mark.parametrize("lines", TURNS.values(), ids=TURNS)
+def test_master_with_waiters_becomes_a_replica_and_a_master_again(make_server, lines):
+    server, master = make_server(), make_server()
+    master.control.execute_command("LOCK.ACQUIRE", "k", "om", "PX", 1_000_000)
+    scene = Scene(server, "b", "c", lease_ms=LONG)
+    lines = [line.format(b=scene.waiters[0].client_id) for line in lines]
+    scene.say_at_once(*lines, f"REPLICAOF {HOST} {master.port}")
+    for waiter in scene.waiters:
+        is_cut_off(waiter)
+    wait_for_sync(master, server)
+    server.settle(30)
+    assert server.dump() == master.dump()
+    info = server.info("lock")
+    assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
+    server.control.execute_command("REPLICAOF", "NO", "ONE")
+    steps = [("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS), ("m", "LOCK.RELEASE k om", 0), ("b", granted(1))]
+    run_schedule(server, steps)
+
+
+def test_replica_neither_grants_nor_frees_by_itself(pair):
+    """Not even what it had left to do as a master: here, to give the hold of a dead waiter back."""
+    master, replica = pair
+    with lagging(master, replica):
+        scene = Scene(master, "b", "c", lease_ms=LONG)
+        b, c = scene.waiters
+        scene.say_at_once("LOCK.RELEASE k oa", f"CLIENT KILL ID {b.client_id}", "FAILOVER TIMEOUT 600000")
+        b.wait_closed()
+        master.settle(30)
+        scene.nobody_is_answered(c)
+    wait_for(lambda: role(replica) == "master" and role(master) == "slave", 20, "the failover")
+    is_cut_off(c)
+    wait_for_sync(replica, master)
+    master.settle(50)
+    assert master.dump() == replica.dump()
+    assert master.control.hgetall("k") == {"ob": "1"}
+    assert matches(error("READONLY"), master.actor().attempt("LOCK.RELEASE", "k", "ob"))
+
+
+def test_lease_end_on_the_master_hands_off_and_reaches_the_replica_in_order(pair):
+    master, replica = pair
+    scene = Scene(master, "b", "c")
+    assert scene.waiters[0].reply(timeout=10) == 1
+    wait_for_sync(master, replica)
+    assert replica.dump() == master.dump()
+    assert replica.control.hgetall("k") == {"ob": "1"}
+
+
+@pytest.mark.parametrize("how", ["release", "lease_end"])
+def test_promoted_replica_goes_on_with_the_holds_that_survived(pair, how):
+    master, replica = pair
+    scene = Scene(master, "b", lease_ms=LONG if how == "release" else scaled_ms(4000))
+    wait_for_sync(master, replica)
+    master.kill()
+    master.start()
+    replica.control.execute_command("REPLICAOF", "NO", "ONE")
+    a, b = replica.actor("a"), replica.actor("b")
+    b.send("LOCK.ACQUIRE", "k", "ob", "PX", LONG, "BLOCK", 0)
+    b.wait_blocked()
+    if how == "release":
+        assert a.call("LOCK.RELEASE", "k", "oa") == 0
+    assert b.reply(timeout=10) == 1
+    assert how == "release" or replica.now_ms() >= scene.end
+
+
+# ---- refusals, unloading ----
+
+
+def test_lock_that_ends_while_writes_are_refused_is_handed_off_when_they_are_not(logged):
+    scene = Scene(logged, "b", "c")
+    logged.control.config_set("min-replicas-to-write", 1)
+    scene.lease_ends()
+    scene.nobody_is_answered()
+    assert matches(error("NOREPLICAS"), scene.a.attempt("LOCK.ACQUIRE", "l", "oa"))
+    logged.control.config_set("min-replicas-to-write", 0)
+    assert scene.waiters[0].reply() == 1
+    scene.nobody_is_answered(scene.waiters[1])
+
+
+def test_module_is_unloaded_only_when_nobody_waits(logged):
+    scene = Scene(logged, "b", "c", lease_ms=LONG)
+    b, c = scene.waiters
+    logged.control.config_set("lock.allow-unload", "yes")
+    for waiter in (b, c):
+        with pytest.raises(ResponseError, match="^ERR "):
+            logged.control.module_unload("lock")
+        scene.nobody_is_answered(waiter)
+        waiter.kill_socket()
+        wait_for(lambda: not waiter.is_connected(), what="the server to see the close")
+    logged.unload()
+    assert scene.holder() == {"oa": "1"}
+    logged.control.module_load(str(logged.launch.module))
+    steps = [("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS), ("a", "LOCK.RELEASE k oa", 0), ("b", granted(1))]
+    run_schedule(logged, steps)
+
+
+# ---- the server is busy, or loads ----
+
+
+def refuses(server, code):
+    """Whether it answers an ordinary command with this error now."""
+    try:
+        server.control.get("x")
+    except RedisError as refusal:
+        return str(refusal).startswith(code)
+    return False
+
+
+def by_the_clock_of_this_machine(end_ms):
+    wait_for(lambda: time.time() * 1000 > end_ms, 10, "the lease to end")
+
+
+def test_lease_that_ends_during_a_busy_script_is_handed_off_after_it(logged):
+    logged.control.config_set("busy-reply-threshold", 20)
+    scene = Scene(logged, "b", "c")
+    scene.a.send("EVAL", "while true do end", 0)
+    wait_for(lambda: refuses(logged, "BUSY"), what="the script to be noticed")
+    by_the_clock_of_this_machine(scene.end)
+    b, c = scene.waiters
+    b.kill_socket()
+    logged.control.execute_command("SCRIPT", "KILL")
+    assert c.reply() == 1
+    assert scene.holder() == {"oc": "1"}
+
+
+def test_lease_that_ends_while_the_server_sleeps_is_handed_off_after_it(logged):
+    scene = Scene(logged, "b", "c")
+    logged.control.execute_command("DEBUG", "SLEEP", LEASE / 1000)
+    assert scene.waiters[0].reply() == 1
+    scene.nobody_is_answered(scene.waiters[1])
+
+
+def test_waiter_that_dies_while_the_server_loads_is_passed_over(logged):
+    for number in range(100):
+        logged.control.set(f"key{number}", "x" * 2000)
+    scene = Scene(logged, "b", "c", lease_ms=LONG)
+    b, c = scene.waiters
+    assert scene.a.call("LOCK.ACQUIRE", "l", "oa", "PX", LONG) == 1
+    logged.control.config_set("loading-process-events-interval-bytes", 1024)
+    logged.control.config_set("key-load-delay", int(scaled(5000)))
+    scene.a.send("DEBUG", "RELOAD")
+    wait_for(lambda: refuses(logged, "LOADING"), what="the load to begin")
+    b.kill_socket()
+    assert scene.a.reply(timeout=20) == "OK"
+    assert scene.a.call("LOCK.RELEASE", "k", "oa") == 0
+    assert c.reply() == 1

@@ -1,0 +1,426 @@
+"""A waiter's connection ends: nothing of it stays, and nobody else waits for the dead."""
+
+import socket
+import struct
+
+import pytest
+
+from harness import scaled, scaled_ms, wait_for
+from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, answered, as_map, error, granted
+from harness.schedule import run_schedule, schedules
+from model.gone_scene import KILL, RELEASE, Turn, can_unblock, connections, kills, memory
+from model.gone_scene import memory_after_as_many_idle_connections
+
+A_HOLDS = ("a", "LOCK.ACQUIRE k oa", 1)
+B_WAITS = ("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS)
+C_WAITS = ("c", "LOCK.ACQUIRE k oc BLOCK 0", BLOCKS)
+D_WAITS = ("d", "LOCK.ACQUIRE k od BLOCK 0", BLOCKS)
+
+
+def waiting(server, key="k", db=0):
+    with server.client(db=db) as client:
+        return as_map(client.execute_command("LOCK.INFO", key)).get("waiting", 0)
+
+
+def knows_of(number):
+    """The step that waits until the module knows of so many waiters."""
+    return (lambda s: wait_for(lambda: waiting(s.server) == number, what=f"{number} waiters"),)
+
+
+GONE = dict(
+    reset_by_its_peer=[("b", DIES)],
+    closed_by_its_peer=[("b", CLOSES)],
+    killed_by_a_command=[kills("b"), ("b", CUT_OFF)],
+)
+
+
+@schedules(**GONE)
+def test_head_that_is_gone_is_passed_over(server, some_resp, schedule):
+    steps = [A_HOLDS, B_WAITS, C_WAITS, *schedule, knows_of(1), ("c", STILL_BLOCKED)]
+    run_schedule(server, [*steps, ("a", "LOCK.RELEASE k oa", 0), ("c", granted(1))], some_resp)
+
+
+@schedules(**GONE)
+def test_waiter_that_is_gone_from_the_middle_is_passed_over(server, some_resp, schedule):
+    steps = [A_HOLDS, C_WAITS, B_WAITS, D_WAITS, *schedule, knows_of(2)]
+    steps += [("a", "LOCK.RELEASE k oa", 0), ("c", granted(1))]
+    run_schedule(server, [*steps, ("c", "LOCK.RELEASE k oc", 0), ("d", granted(1))], some_resp)
+
+
+@schedules(**GONE)
+def test_lock_whose_only_waiter_is_gone_becomes_free(server, some_resp, schedule):
+    steps = [A_HOLDS, B_WAITS, *schedule, knows_of(0), ("a", "LOCK.RELEASE k oa", 0)]
+    run_schedule(server, [*steps, ("a", "LOCK.INFO k", None)], some_resp)
+    assert server.info("lock")["lock_contended_locks"] == 0
+
+
+def test_holder_that_is_gone_keeps_its_lock(server, some_resp):
+    steps = [A_HOLDS, B_WAITS, ("a", DIES), ("b", STILL_BLOCKED)]
+    run_schedule(server, [*steps, ("z", "LOCK.RELEASE k oa", 0), ("b", granted(1))], some_resp)
+
+
+def memory_of(server, actor):
+    return int(server.control.client_list(client_id=[actor.client_id])[0]["tot-mem"])
+
+
+def test_client_evicted_for_its_memory_is_passed_over(server, actor):
+    server.control.execute_command("CLIENT", "NO-EVICT", "ON")
+    a, b, c = actor("a"), actor("b"), actor("c")
+    a.call("LOCK.ACQUIRE", "k", "oa")
+    for waiter, owner in ((b, "ob"), (c, "oc")):
+        waiter.send("LOCK.ACQUIRE", "k", owner, "BLOCK", 0)
+        waiter.wait_blocked()
+    b.send("SET", "x", "y" * 4_000_000)
+    # The server takes in a blocked client's commands as far as its buffer goes.
+    wait_for(lambda: memory_of(server, b) > 1_000_000, what="b to be large")
+    server.control.config_set("maxmemory-clients", 1_000_000)
+    wait_for(lambda: not b.is_connected(), what="b to be evicted")
+    assert server.info("stats")["evicted_clients"] >= 1
+    assert waiting(server) == 1
+    a.call("LOCK.RELEASE", "k", "oa")
+    assert c.reply() == 1
+
+
+# ---- CLIENT UNBLOCK ----
+
+
+@pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["plain", "timeout", "error"])
+def test_client_unblock(server, resp, how):
+    """0 on servers older than 7.4, where the module API cannot serve it; there nothing happens."""
+    a, b, c = (server.actor(name, resp) for name in "abc")
+    a.call("LOCK.ACQUIRE", "k", "oa")
+    for waiter, owner in ((b, "ob"), (c, "oc")):
+        waiter.send("LOCK.ACQUIRE", "k", owner, "BLOCK", 0)
+        waiter.wait_blocked()
+    unblocked = a.call("CLIENT", "UNBLOCK", b.client_id, *how)
+    assert unblocked == (1 if can_unblock(server) else 0)
+    if unblocked:
+        heard = b.outcome()
+        assert error("UNBLOCKED")(heard) if how == ("ERROR",) else heard is None
+        assert waiting(server) == 1
+        assert b.call("PING") == "PONG"
+    else:
+        assert a.call("LOCK.CANCEL", "k", "ob") == 1
+        assert b.reply() is None
+    a.call("LOCK.RELEASE", "k", "oa")
+    assert c.reply() == 1
+
+
+# ---- the waiter goes in the very turn of the event loop in which it is granted ----
+
+
+SAME_TURN = dict(
+    release_and_kill=[RELEASE, KILL],
+    force_and_kill=["LOCK.FORCE k", KILL],
+    kill_and_release=[KILL, RELEASE],
+    release_and_kill_in_a_transaction=["MULTI", RELEASE, KILL, "EXEC"],
+    kill_and_release_in_a_transaction=["MULTI", KILL, RELEASE, "EXEC"],
+    release_then_kill_after_a_transaction=["MULTI", RELEASE, "EXEC", KILL],
+    delete_and_kill=["DEL k", KILL],
+    release_kill_and_reload=[RELEASE, KILL, "DEBUG RELOAD"],
+    release_kill_and_refused_unload=["CONFIG SET lock.allow-unload yes", RELEASE, KILL, "MODULE UNLOAD lock"],
+)
+
+
+@pytest.mark.parametrize("lines", SAME_TURN.values(), ids=SAME_TURN)
+def test_grant_to_a_client_killed_in_the_same_turn_goes_on_to_the_next(server, lines):
+    turn = Turn(server)
+    turn.say_at_once(*lines)
+    turn.c_holds_at_once()
+    turn.b.wait_closed()
+
+
+UNBLOCKS = {"timeout": ("TIMEOUT", lambda heard: heard is None), "error": ("ERROR", error("UNBLOCKED"))}
+
+
+@pytest.mark.parametrize("how, expected", UNBLOCKS.values(), ids=UNBLOCKS)
+def test_grant_to_a_client_unblocked_in_the_same_turn_is_one_or_the_other(server, how, expected):
+    """It has the lock and hears so, or has it not and the next one has."""
+    turn = Turn(server)
+    turn.say_at_once(RELEASE, "CLIENT UNBLOCK {b} " + how)
+    heard = turn.b.outcome()
+    if heard != 1:
+        assert expected(heard)
+        turn.c_holds_at_once()
+        return
+    assert server.control.hgetall("k") == {"ob": "1"}
+    assert turn.b.call("LOCK.RELEASE", "k", "ob") == 0
+    turn.c_holds_at_once()
+
+
+def test_both_waiters_killed_in_the_turn_of_the_grant_leave_the_lock_free(server):
+    turn = Turn(server)
+    turn.say_at_once(RELEASE, KILL, "CLIENT KILL ID {c}")
+    wait_for(lambda: not server.control.exists("k"), what="the lock to be free")
+    assert server.info("lock")["lock_waiters"] == 0
+
+
+def test_hold_released_for_the_dead_is_one_of_several(server):
+    """Two connections of ob are granted; one dies in that turn: the other's hold stays."""
+    turn = Turn(server)
+    twin = server.actor("twin")
+    twin.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
+    twin.wait_blocked()
+    turn.say_at_once(RELEASE, KILL)
+    assert twin.reply() == 2
+    wait_for(lambda: server.control.hgetall("k") == {"ob": "1"}, what="one hold to be released")
+    assert twin.call("LOCK.RELEASE", "k", "ob") == 0
+    turn.c_holds_at_once()
+
+
+TAKEN_ANEW = dict(
+    after_force=[RELEASE, KILL, "LOCK.FORCE k"],
+    after_a_release=[RELEASE, KILL, "LOCK.RELEASE k ob"],
+    after_a_delete=[RELEASE, KILL, "DEL k"],
+    after_the_hold_was_removed=[RELEASE, KILL, "HDEL k ob"],
+)
+
+
+@pytest.mark.parametrize("lines", TAKEN_ANEW.values(), ids=TAKEN_ANEW)
+def test_hold_that_the_owner_has_taken_anew_is_not_released_for_the_dead(server, lines):
+    """Only ob waits; it is granted, dies, loses that hold, and takes the lock on another connection."""
+    turn = Turn(server)
+    assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
+    assert turn.c.reply() is None
+    turn.say_at_once(*lines, "LOCK.ACQUIRE k ob PX 600000", "LOCK.ACQUIRE z marker PX 600000")
+    wait_for(lambda: server.control.exists("z"), what="the commands to have run")
+    turn.b.wait_closed()
+    turn.c.send("LOCK.ACQUIRE", "k", "oc", "BLOCK", 0)  # what the drain has to do it does before this is blocked
+    turn.c.wait_blocked()
+    assert server.control.hgetall("k") == {"ob": "1"}
+    assert turn.c.is_blocked()
+
+
+def test_hold_taken_anew_on_one_of_two_locks_stays_and_the_other_is_released(server, actor):
+    a, b = actor(), actor()
+    assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
+    b.send("LOCK.MACQUIRE", 2, "k", "l", "ob", "PX", 600_000, "BLOCK", 0)
+    b.wait_blocked()
+    lines = [RELEASE, f"CLIENT KILL ID {b.client_id}", "LOCK.FORCE k", "LOCK.ACQUIRE k ob PX 600000"]
+    server.raw_connection().sendall("".join(line + "\r\n" for line in lines).encode())
+    wait_for(lambda: server.control.hgetall("k") == {"ob": "1"}, what="the commands to have run")
+    wait_for(lambda: not server.control.exists("l"), what="the other lock to be released")
+    assert server.control.hgetall("k") == {"ob": "1"}
+
+
+@pytest.mark.parametrize("command", ["LOCK.RWWRITE", "LOCK.RWREAD"])
+def test_hold_released_for_the_dead_goes_to_another_wait_of_its_owner(server, actor, command):
+    """That one could not come in beside the first, being another kind of lock, and comes by a first hold."""
+    turn = Turn(server)
+    assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
+    assert turn.c.reply() is None
+    twin = actor()
+    twin.send(command, "k", "ob", "PX", 600_000, "BLOCK", 0)
+    twin.wait_blocked()
+    turn.say_at_once(RELEASE, KILL)
+    assert twin.reply() == 1
+    assert server.control.exists("k")
+    assert twin.call("LOCK.RELEASE", "k", "ob") == 0
+    assert server.info("lock")["lock_waiters"] == 0 and not server.control.exists("k")
+
+
+def test_lost_grant_waits_for_the_server_to_take_writes(server):
+    """A hand-on is an acquisition: with too few replicas there is none, and then there is."""
+    turn = Turn(server)
+    turn.say_at_once(RELEASE, KILL, "CONFIG SET min-replicas-to-write 1")
+    turn.b.wait_closed()
+    before = server.control.hgetall("k")
+    server.let_pass(60)
+    assert before == server.control.hgetall("k") == {"ob": "1"}
+    assert not turn.c.has_reply()
+    server.control.config_set("min-replicas-to-write", 0)
+    turn.c_holds_at_once()
+
+
+def test_unloading_while_the_drain_is_being_woken_is_refused_or_safe(make_server):
+    """The server is to call the module once more: what wakes its event loop is no timer that it knows of."""
+    server = make_server(lock_allow_unload="yes")
+    a, b = server.actor(), server.actor()
+    assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
+    b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
+    b.wait_blocked()
+    writer, other = server.raw_connection(), server.actor()
+
+    def is_asleep():
+        probe = server.raw_connection()
+        probe.settimeout(0.05)
+        probe.sendall(b"PING\r\n")
+        try:
+            return not probe.recv(1)
+        except TimeoutError:
+            return True
+
+    # Read in the turn after the drain's, because it comes while the server sleeps, and before what wakes the drain.
+    writer.sendall(f"DEBUG SLEEP {scaled(0.5)}\r\nCLIENT KILL ID {b.client_id}\r\n".encode())
+    wait_for(is_asleep, what="the server to sleep")
+    other.send("MODULE", "UNLOAD", "lock")
+    heard = other.outcome()
+    assert server.control.ping()
+    if heard != "OK":
+        wait_for(lambda: other.attempt("MODULE", "UNLOAD", "lock") == "OK", what="the module to be unloaded")
+    assert "lock" not in [module["name"] for module in server.control.module_list()]
+
+
+def test_waiter_that_closes_while_a_release_is_on_its_way_is_passed_over(server):
+    """The server reads the close and the release in one turn, in either order."""
+    for number in range(20):
+        turn = Turn(server)
+        both = [turn.b.kill_socket, lambda turn=turn: turn.say_at_once(RELEASE)]
+        for action in both if number % 2 else reversed(both):
+            action()
+        # The server may have written the grant before it could see the close: then ob holds.
+        wait_for(lambda: turn.c.has_reply() or server.control.hexists("k", "ob"), what="a grant")
+        if not turn.c.has_reply():
+            wait_for(lambda: not turn.b.is_connected(), what="the server to see the close")
+            # In one step, because a grant that b never heard of is being released, to c.
+            server.control.eval("if redis.call('HEXISTS', 'k', 'ob') == 1 then redis.call('LOCK.FORCE', 'k') end", 0)
+        assert turn.c.reply() == 1
+        assert turn.c.call("LOCK.RELEASE", "k", "oc") == 0
+
+
+@pytest.mark.parametrize("end", ["granted", "cancelled", "killed", "reset"])
+def test_deadline_of_a_wait_that_has_ended_does_nothing(server, end):
+    a, b, c = (server.actor(name) for name in "abc")
+    a.call("LOCK.ACQUIRE", "k", "oa")
+    before = server.info("lock")["lock_time_outs"]
+    b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", scaled_ms(300))
+    b.wait_blocked()
+    deadline = server.now_ms() + scaled_ms(300)
+    c.send("LOCK.ACQUIRE", "k", "oc", "BLOCK", 0)
+    c.wait_blocked()
+    if end == "granted":
+        a.call("LOCK.RELEASE", "k", "oa")
+        assert b.reply() == 1
+    elif end == "cancelled":
+        a.call("LOCK.CANCEL", "k", "ob")
+        assert b.reply() is None
+    elif end == "killed":
+        a.call("CLIENT", "KILL", "ID", b.client_id)
+    else:
+        b.kill_socket()
+    wait_for(lambda: server.now_ms() > deadline + 20, what="the deadline to pass")
+    assert server.info("lock")["lock_time_outs"] == before
+    assert c.is_blocked() and not c.has_reply()
+    a.call("LOCK.FORCE", "k")
+    assert c.reply() == 1
+
+
+# ---- lock.max-waiters ----
+
+
+def test_max_waiters_limits_those_who_wait_on_all_locks(server, some_resp):
+    server.control.config_set("lock.max-waiters", 2)
+    too_many = error("ERR")
+    elsewhere = "LOCK.ACQUIRE l oc BLOCK 0"
+    steps = [A_HOLDS, ("a", "LOCK.ACQUIRE l oa", 1), B_WAITS, ("c", elsewhere, BLOCKS)]
+    steps += [("d", "LOCK.ACQUIRE k od BLOCK 0", too_many), ("d", "LOCK.ACQUIRE l od BLOCK 50", too_many)]
+    steps += [("d", "LOCK.ACQUIRE k od", None), ("d", "LOCK.ACQUIRE m od BLOCK 0", 1)]
+    steps += [("z", "LOCK.CANCEL k ob", 1), ("b", answered(None)), D_WAITS]
+    steps += [("c", DIES), (lambda s: wait_for(lambda: waiting(s.server, "l") == 0),), B_WAITS]
+    steps += [("e", "LOCK.ACQUIRE k oe BLOCK 0", too_many)]
+    steps += [("a", "LOCK.RELEASE k oa", 0), ("d", granted(1)), ("e", "LOCK.ACQUIRE k oe BLOCK 0", BLOCKS)]
+    run_schedule(server, steps, some_resp)
+
+
+def test_max_waiters_lowered_below_those_who_wait_ends_nobodys_wait(server, some_resp):
+    steps = [A_HOLDS, B_WAITS, C_WAITS]
+    steps += [("z", "CONFIG SET lock.max-waiters 1", "OK"), ("c", STILL_BLOCKED), ("b", STILL_BLOCKED)]
+    steps += [("a", "LOCK.RELEASE k oa", 0), ("b", granted(1))]
+    steps += [("d", "LOCK.ACQUIRE k od BLOCK 0", error("ERR"))]
+    steps += [("z", "CONFIG SET lock.max-waiters 0", "OK"), D_WAITS]
+    run_schedule(server, steps, some_resp)
+
+
+# ---- many at once ----
+
+
+class Crowd:
+    """So many raw connections that wait for so many locks, held by nobody who could release them."""
+
+    def __init__(self, server, size, keys):
+        self.server, self.size, self.keys = server, size, keys
+        for key in range(keys):
+            server.control.execute_command("LOCK.ACQUIRE", f"k{key}", "holder")
+        self.sockets = [server.raw_connection() for _ in range(size)]
+        for number, sock in enumerate(self.sockets):
+            sock.sendall(b"LOCK.ACQUIRE k%d o%d BLOCK 0\r\n" % (number % keys, number))
+        wait_for(lambda: server.blocked_clients() == size, 30, f"{size} clients to block")
+        info = server.info("lock")
+        assert (info["lock_waiters"], info["lock_contended_locks"]) == (size, keys)
+
+    def reset_all(self):
+        for sock in self.sockets:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.close()
+
+    def close_all(self):
+        for sock in self.sockets:
+            sock.close()
+
+    def kill_all(self):
+        killed = self.server.control.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert killed == self.size
+
+    def cancel_all(self):
+        """All are answered, and leave then."""
+        pipeline = self.server.control.pipeline(transaction=False)
+        for number in range(self.size):
+            pipeline.execute_command("LOCK.CANCEL", f"k{number % self.keys}", f"o{number}")
+        assert set(pipeline.execute()) == {1}
+        self.close_all()
+
+    def leaves_nothing(self):
+        def nothing():
+            info = self.server.info("lock")
+            left = (info["lock_waiters"], info["lock_contended_locks"], self.server.blocked_clients())
+            assert left == (0, 0, 0), f"left: waiters, contended locks, blocked clients = {left}"
+            return True
+
+        wait_for(nothing, 30, "the crowd to be gone")
+        control = self.server.control
+        for key in range(self.keys):
+            assert as_map(control.execute_command("LOCK.INFO", f"k{key}"))["waiting"] == 0
+            assert control.execute_command("LOCK.RELEASE", f"k{key}", "holder") == 0
+            assert control.execute_command("LOCK.INFO", f"k{key}") is None
+        wait_for(lambda: connections(self.server) == 1, 30, "clients to be freed")
+
+
+@pytest.mark.parametrize("size, keys", [(3000, 1), (500, 500)], ids=["3000_on_one_lock", "500_on_500_locks"])
+def test_crowd_that_goes_at_once_leaves_nothing(make_server, size, keys):
+    server = make_server(latency_tracking="no")  # a table for each command once said
+    before = memory_after_as_many_idle_connections(server, size)
+    ways = (Crowd.reset_all, Crowd.close_all, Crowd.kill_all, Crowd.cancel_all)
+    for leave in ways:
+        crowd = Crowd(server, size, keys)
+        leave(crowd)
+        crowd.leaves_nothing()
+        server.disconnect_clients()
+    # A note of 16 bytes about each would take 192,000 more; 110,000 to 150,000 are the server's own.
+    most = before + 250_000
+    # The server frees what it had for blocked clients bit by bit: 500 pieces a second.
+    wait_for(lambda: memory(server) < most, 60, f"memory in use to be below {most}")
+    server.unload()
+    server.control.module_load(str(server.launch.module))
+    assert server.control.execute_command("LOCK.ACQUIRE", "k0", "o") == 1
+
+
+def test_crowd_on_one_lock_dies_except_for_the_last(server, actor):
+    a, last = actor("a"), actor("last")
+    crowd = Crowd(server, 300, 1)
+    last.send("LOCK.ACQUIRE", "k0", "last", "BLOCK", 0)
+    last.wait_blocked()
+    # The release is read in the same turn as some of the resets, or just before, or after.
+    crowd.reset_all()
+    a.send("LOCK.RELEASE", "k0", "holder")
+    wait_for(lambda: server.info("lock")["lock_waiters"] <= 1, 10, "the crowd to be gone")
+    assert a.reply() == 0
+
+    def is_lasts():
+        # Whoever was granted and answered before the server could see that it was dead holds the lock.
+        if last.has_reply():
+            return True
+        server.control.execute_command("LOCK.FORCE", "k0")
+        return False
+
+    wait_for(is_lasts, 10, "the last one to have the lock")
+    assert last.reply() == 1

@@ -1,0 +1,189 @@
+"""However much there is to do at once, it is done in turns, and others may speak in between.
+
+A turn lasts less than a millisecond, so a thousand grants never fit into one, on whatever machine. That it was not all
+done in one step shows in what is said in the same packet; that the rest follows by itself, and in order, in the end.
+"""
+
+from harness import wait_for, wait_for_sync
+from harness.schedule import as_map
+from model.crowd import Crowd
+
+LONG = 600_000
+MANY = 2000
+
+
+def crowd_of(server, command, count=MANY):
+    """`#` in the command becomes the client's number."""
+    return Crowd(server, *(command.replace("#", str(number)) for number in range(count)))
+
+
+def owners(info):
+    return {as_map(holder)["owner"] for holder in as_map(info)["holders"]}
+
+
+def test_readers_are_let_in_by_turns_and_in_order(server, at_once):
+    call = server.control.execute_command
+    call("LOCK.RWWRITE", "k", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0")
+    released, info = at_once("LOCK.RELEASE k w", "LOCK.INFO k COUNT 1")
+    assert released == 0
+    first_turn = owners(info)
+    assert 0 < len(first_turn) < MANY, "all in one turn"
+    assert first_turn == {f"o{number}" for number in range(len(first_turn))}
+    head = as_map(as_map(info)["waiters"][0])
+    assert (as_map(info)["waiting"], head["owner"]) == (MANY - len(first_turn), f"o{len(first_turn)}")
+    crowd.expect_waiting(0)
+    assert set(crowd.answers()) == {b":1\r\n"}
+    assert len(owners(call("LOCK.INFO", "k"))) == MANY
+
+
+def test_who_comes_between_two_turns_takes_no_turn_for_others(server, at_once):
+    """A reader that comes meanwhile is let in as it fits; the crowd is the drain's to let in."""
+    server.control.execute_command("LOCK.RWWRITE", "k", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0")
+    _, before, entered, after = at_once("LOCK.RELEASE k w", "LOCK.INFO k", "LOCK.RWREAD k late", "LOCK.INFO k")
+    assert entered == 1
+    assert owners(after) - owners(before) == {"late"}
+    crowd.expect_waiting(0)
+
+
+def test_readers_that_a_lease_end_lets_in(server):
+    server.control.execute_command("LOCK.RWWRITE", "k", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0")
+    server.control.pexpire("k", 1)
+    crowd.expect_waiting(0)
+    assert set(crowd.answers()) == {b":1\r\n"}
+
+
+def test_one_owner_on_many_connections(server, at_once):
+    """All are re-entries of the first."""
+    server.control.execute_command("LOCK.ACQUIRE", "k", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.ACQUIRE k o PX {LONG} BLOCK 0", 1000)
+    released, held = at_once("LOCK.RELEASE k w", "HGET k o")
+    assert (released, int(held) < 1000) == (0, True)
+    crowd.expect_waiting(0)
+    assert {int(answer[1:]) for answer in crowd.answers()} == set(range(1, 1001))
+    assert server.control.hgetall("k") == {"o": "1000"}
+
+
+def test_one_owner_before_and_behind_a_stranger(server):
+    """Rule 2: its other waits are re-entries wherever they stand, also those that the first turn has not come to."""
+    server.control.execute_command("LOCK.ACQUIRE", "k", "w", "PX", LONG)
+    wait = f"LOCK.ACQUIRE k %s PX {LONG} BLOCK 0"
+    crowd = Crowd(server, *[wait % "o"] * 100, wait % "stranger", *[wait % "o"] * 900)
+    assert server.control.execute_command("LOCK.RELEASE", "k", "w") == 0
+    crowd.expect_waiting(1)
+    assert server.control.hgetall("k") == {"o": "1000"}
+
+
+def test_turns_reach_replicas_and_what_is_cut_is_whole(make_server):
+    server = make_server()
+    replica = server.start_replica()
+    server.control.execute_command("LOCK.RWWRITE", "k", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0")
+    server.control.execute_command("LOCK.RELEASE", "k", "w")
+    crowd.expect_waiting(0)
+    wait_for_sync(server, replica)
+    assert replica.dump() == server.dump()
+    assert server.control.hlen("k") == MANY + 1
+
+
+def test_grants_of_clients_that_die_at_once_are_all_released(server):
+    server.control.execute_command("LOCK.RWWRITE", "k", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0")
+    releaser = server.raw_connection()
+    releaser.sendall(b"LOCK.RELEASE k w\r\n")
+    crowd.die()
+    crowd.expect_waiting(0)
+
+    def only_those_who_were_told():
+        # Whoever was answered before the server could see that it was dead holds the lock; nobody else does.
+        server.control.execute_command("LOCK.FORCE", "k")
+        return not server.dump()
+
+    wait_for(only_those_who_were_told, 30, "the lock to be free")
+
+
+def test_many_locks_of_one_client_that_dies_at_once_are_all_released(server, actor, at_once):
+    keys = [f"k{number}" for number in range(1000)]
+    server.control.execute_command("LOCK.ACQUIRE", "k7", "w", "PX", LONG)
+    dying = actor("dying")
+    dying.send("LOCK.MACQUIRE", len(keys), *keys, "o", "PX", LONG, "BLOCK", 0)
+    dying.wait_blocked()
+    heard = at_once("MULTI", "LOCK.RELEASE k7 w", f"CLIENT KILL ID {dying.client_id}", "DBSIZE", "EXEC")[-1]
+    assert heard == [0, 1, len(keys)]
+    wait_for(lambda: server.control.dbsize() == 0, 30, "all locks to be free")
+
+
+def test_flush_of_more_locks_than_a_turn_can_work_off(server, at_once):
+    count = 600
+    pipeline = server.control.pipeline(transaction=False)
+    for number in range(count):
+        pipeline.execute_command("LOCK.ACQUIRE", f"k{number}", "w", "PX", LONG)
+    pipeline.execute()
+    crowd = crowd_of(server, f"LOCK.ACQUIRE k# o PX {LONG} BLOCK 0", count)
+    server.all_searched(60)  # nothing else will bring the drain
+    server.control.flushall()
+    crowd.expect_waiting(0)
+    assert set(crowd.answers()) == {b":1\r\n"}
+    assert server.control.dbsize() == count
+
+
+def test_lock_that_is_free_behind_more_than_a_turn_can_look_at(server, at_once):
+    """All are due at once; only the last one can be given to somebody."""
+    pipeline = server.control.pipeline(transaction=False)
+    for number in range(MANY):
+        pipeline.execute_command("LOCK.ACQUIRE", f"k{number}", "w", "PX", LONG)
+    pipeline.execute()
+    crowd = crowd_of(server, f"LOCK.ACQUIRE k# o PX {LONG} BLOCK 0")
+    server.all_searched(60)
+    at_once("MULTI", *(f"PEXPIRE k{number} {LONG}" for number in range(MANY - 1)), f"DEL k{MANY - 1}", "EXEC")
+    crowd.expect_waiting(MANY - 1)
+    assert crowd.sockets[-1].recv(100) == b":1\r\n"
+
+
+def test_mrelease_that_hands_off_more_than_a_turn_can(server):
+    keys = [f"k{number}" for number in range(400)]
+    server.control.execute_command("LOCK.MACQUIRE", len(keys), *keys, "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.ACQUIRE k# o PX {LONG} BLOCK 0", len(keys))
+    assert server.control.execute_command("LOCK.MRELEASE", len(keys), *keys, "w") == len(keys)
+    crowd.expect_waiting(0)
+    assert all(server.control.hgetall(key) == {"o": "1"} for key in keys)
+
+
+def test_positions_of_a_fair_queue_are_written_down_again_by_turns(server, at_once):
+    server.control.config_set("lock.fair-reserve", 0)  # no position outlives the crowd
+    server.control.execute_command("LOCK.FAIR", "k", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", 1000)
+    before = server.control.zrange("lock:queue:{k}", 0, -1, withscores=True)
+    assert len(before) == 1000
+    # In a transaction: elsewhere newer servers flush in the background and let others speak.
+    heard = at_once("MULTI", "FLUSHALL", "LOCK.ACQUIRE k z", "ZCARD lock:queue:{k}", "EXEC")[-1]
+    assert heard[1] == 1 and 0 < heard[2] < 1000, "all in one turn"
+    for side in "lock:queue:{k}", "lock:timeout:{k}":
+        wait_for(lambda side=side: server.control.zcard(side) == 1000, 30, "all positions to be written down")
+    assert server.control.zrange("lock:queue:{k}", 0, -1, withscores=True) == before
+    assert server.control.execute_command("LOCK.RELEASE", "k", "z") == 0
+    assert crowd.sockets[0].recv(100) == b":1\r\n"
+
+
+def test_release_goes_on_where_positions_are_written_down_still(server, at_once):
+    server.control.config_set("lock.fair-reserve", 0)  # no position outlives the crowd
+    server.control.execute_command("LOCK.FAIR", "k", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", 1000)
+    at_once("MULTI", "FLUSHALL", "LOCK.ACQUIRE k z", "LOCK.RELEASE k z", "EXEC")
+    assert crowd.sockets[0].recv(100) == b":1\r\n"
+    wait_for(lambda: server.control.zcard("lock:queue:{k}") == 999, 30, "all other positions to be written down")
+    assert server.control.zscore("lock:queue:{k}", "o0") is None
+
+
+def test_positions_are_forgotten_by_turns_when_the_server_becomes_a_replica(make_server):
+    """They are the master's to keep from then on."""
+    server = make_server(lock_fair_reserve=LONG)
+    pipeline = server.control.pipeline(transaction=False)
+    for number in range(MANY):
+        pipeline.execute_command("LOCK.ACQUIRE", f"k{number}", "w", "PX", LONG)
+    pipeline.execute()
+    crowd_of(server, f"LOCK.FAIR k# o PX {LONG} BLOCK 0")
+    server.control.execute_command("REPLICAOF", "127.0.0.1", 1)
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == 0, 30, "all positions to be forgotten")
