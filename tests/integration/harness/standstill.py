@@ -52,5 +52,7 @@ class Excuse:
         """A test begins, or is run again."""
         self._began, self._unwell = time.monotonic(), process.unwell()
 
-    def __call__(self, _error):
+    def __call__(self, error):
+        if not isinstance(error, Exception):
+            return False  # the whole run is to end
         return self._watch.stood_still_since(self._began) and process.unwell() == self._unwell
