@@ -14,6 +14,7 @@
 #include "server/effects.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "server/config.h"
 #include "server/failpoint.h"
@@ -122,6 +123,28 @@ void effectsScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
         RedisModule_Replicate(ctx, "ZADD", "scs", name, "+inf", member);
     } else {
         RedisModule_Replicate(ctx, "ZADD", "sls", name, (long long)score, member);
+    }
+    RedisModule_SignalModifiedKey(ctx, name);
+}
+
+void effectsExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
+                       double score) {
+    if (somebodyListens(ctx)) {
+        char text[32];
+        snprintf(text, sizeof(text), "%.17g", score);
+        RedisModule_Replicate(ctx, "ZADD", "scs", name, text, member);
+    } else {
+        countChange(ctx);
+    }
+    RedisModule_SignalModifiedKey(ctx, name);
+}
+
+void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+                  RedisModuleString *value) {
+    if (somebodyListens(ctx)) {
+        RedisModule_Replicate(ctx, "HSET", "sss", name, field, value);
+    } else {
+        countChange(ctx);
     }
     RedisModule_SignalModifiedKey(ctx, name);
 }

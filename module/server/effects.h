@@ -49,6 +49,14 @@ void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct eff
 void effectsScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                   int64_t score);
 
+/* Likewise, to the last bit. */
+void effectsExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
+                       double score);
+
+/* The hash `name` now has `value` in `field`. */
+void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+                  RedisModuleString *value);
+
 /* The sorted set `name` does not have `member` any more. */
 void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
 

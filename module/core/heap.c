@@ -1,0 +1,93 @@
+/* See heap.h. The node at place i comes no later than those at places 2i and 2i + 1. */
+#include "core/heap.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+#define LEAST_ROOM 16
+
+static void resize(struct heap *heap, size_t room) {
+    struct heapNode **nodes = memAlloc(room * sizeof(struct heapNode *));
+    if (heap->count > 0) {
+        memcpy(nodes, heap->nodes, heap->count * sizeof(struct heapNode *));
+    }
+    memFree(heap->nodes);
+    heap->nodes = nodes;
+    heap->room = room;
+}
+
+static struct heapNode *at(const struct heap *heap, size_t place) {
+    return heap->nodes[place - 1];
+}
+
+static void set(struct heap *heap, size_t place, struct heapNode *node) {
+    heap->nodes[place - 1] = node;
+    node->place = place;
+}
+
+static void rise(struct heap *heap, struct heapNode *node) {
+    size_t place = node->place;
+    for (; place > 1 && at(heap, place / 2)->at > node->at; place /= 2) {
+        set(heap, place, at(heap, place / 2));
+    }
+    set(heap, place, node);
+}
+
+/* The one of the two below this place that comes first; 0 if there is none. */
+static size_t firstBelow(const struct heap *heap, size_t place) {
+    size_t left = 2 * place, right = left + 1;
+    if (left > heap->count) {
+        return 0;
+    }
+    return right <= heap->count && at(heap, right)->at < at(heap, left)->at ? right : left;
+}
+
+static void sink(struct heap *heap, struct heapNode *node) {
+    size_t place = node->place, below;
+    while ((below = firstBelow(heap, place)) && at(heap, below)->at < node->at) {
+        set(heap, place, at(heap, below));
+        place = below;
+    }
+    set(heap, place, node);
+}
+
+void heapPut(struct heap *heap, struct heapNode *node, int64_t moment) {
+    if (node->place == 0) {
+        if (heap->count == heap->room) {
+            resize(heap, heap->room ? 2 * heap->room : LEAST_ROOM);
+        }
+        heap->count++;
+        set(heap, heap->count, node);
+    }
+    node->at = moment;
+    rise(heap, node);
+    sink(heap, node);
+}
+
+void heapRemove(struct heap *heap, struct heapNode *node) {
+    if (node->place == 0) {
+        return;
+    }
+    assert(at(heap, node->place) == node);
+    struct heapNode *last = at(heap, heap->count);
+    size_t place = node->place;
+    heap->count--;
+    node->place = 0;
+    if (last != node) {
+        set(heap, place, last);
+        rise(heap, last);
+        sink(heap, last);
+    }
+    if (heap->count == 0) {
+        memFree(heap->nodes);
+        *heap = (struct heap){0};
+    } else if (heap->room > LEAST_ROOM && heap->count < heap->room / 4) {
+        resize(heap, heap->room / 2);
+    }
+}
+
+struct heapNode *heapFirst(const struct heap *heap) {
+    return heap->count ? at(heap, 1) : NULL;
+}

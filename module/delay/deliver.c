@@ -1,0 +1,230 @@
+/* Delivering: what is due goes from a queue's keys to its list.
+ *
+ *   deliverDue       the drain's job
+ *   lookAt           one queue: deliver, then find out when to look again
+ *   collect          what is due, a batch at a time
+ *   push             the batch, as RPUSH, ZREM and HDEL in one transaction
+ *
+ * As commands, and not by low-level calls: RPUSH wakes who blocks on the list, asks for memory, and tells
+ * keyspace listeners, as it does when a client says it. They are replicated as what they are.
+ *
+ * An element that cannot be delivered stays: while the server refuses writes, while `list` is no list, and
+ * while there is no value for it, as between two commands of somebody who restores the keys by hand. The
+ * first two are tried again after a while, the last when the keys change, or after a longer while.
+ */
+#include "delay/deliver.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "blocking/drain.h"
+#include "delay/queues.h"
+#include "keys/delaykeys.h"
+#include "server/failpoint.h"
+#include "server/server.h"
+#include "server/stats.h"
+#include "server/turn.h"
+
+/* So many elements go in one command. */
+#define BATCH 32
+
+/* Of elements without a value so many are passed by before others may speak. */
+#define MOST_SKIPPED 256
+
+/* Nothing announces that there is memory again, or that the list is one: it is asked again after this
+ * long. */
+#define RETRY_MS 100
+
+/* A value that is missing comes with an event, unless it comes with a slot or a swap. */
+#define SKIPPED_RETRY_MS 10000
+
+struct batch {
+    struct delayedQueue *queue;
+    int64_t now_ms;
+    size_t count, skipped;
+    RedisModuleString *ids[BATCH], *values[BATCH];
+};
+
+static bool collect(const struct delaykeysElement *element, void *data) {
+    struct batch *batch = data;
+    if (element->due_ms > batch->now_ms) {
+        return false;
+    }
+    if (!element->value) {
+        batch->skipped++;
+        if (batch->count == 0) {
+            batch->queue->skipped = element->score;
+        }
+        return batch->skipped < MOST_SKIPPED;
+    }
+    batch->ids[batch->count] = element->id;
+    batch->values[batch->count] = element->value;
+    RedisModule_RetainString(NULL, element->id);
+    RedisModule_RetainString(NULL, element->value);
+    return ++batch->count < BATCH;
+}
+
+static void freeBatch(struct batch *batch) {
+    for (size_t i = 0; i < batch->count; i++) {
+        RedisModule_FreeString(NULL, batch->ids[i]);
+        RedisModule_FreeString(NULL, batch->values[i]);
+    }
+}
+
+/* Returns whether the server has done it. */
+static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
+                 const struct batch *batch, RedisModuleString *const *arguments) {
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, command, "!EMsv", key, arguments, batch->count);
+    bool done = reply && RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR;
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
+    return done;
+}
+
+/* ZREM, or DEL when nothing is left; and HDEL likewise. What is removed has been pushed, so the server
+ * would not refuse it. */
+static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
+    struct delaykeys keys;
+    delaykeysOpen(&keys, ctx, batch->queue->list, KEY_TO_READ);
+    bool is_last = delaykeysLength(&keys) == batch->count;
+    RedisModuleString *due = keys.due_name, *value = keys.value_name;
+    RedisModule_RetainString(NULL, due);
+    RedisModule_RetainString(NULL, value);
+    delaykeysClose(&keys);
+    call(ctx, "ZREM", due, batch, batch->ids);
+    if (is_last) {
+        RedisModuleCallReply *reply = RedisModule_Call(ctx, "UNLINK", "!Es", value);
+        RedisModule_FreeCallReply(reply);
+    } else {
+        call(ctx, "HDEL", value, batch, batch->ids);
+    }
+    RedisModule_FreeString(NULL, due);
+    RedisModule_FreeString(NULL, value);
+}
+
+/* Returns false when the list would not take it. */
+static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
+    queuesOwnChange(true);
+    (void)failpoint(FAILPOINT_DELIVER_BEGUN);
+    bool pushed = call(ctx, "RPUSH", batch->queue->list, batch, batch->values);
+    if (pushed) {
+        (void)failpoint(FAILPOINT_DELIVER_PUSHED);
+        removeBatch(ctx, batch);
+        statsAdd(STATS_DELIVERED, batch->count);
+    }
+    queuesOwnChange(false);
+    return pushed;
+}
+
+enum delivery {
+    DELIVERY_GOES_ON, /* there may be more that is due */
+    DELIVERY_DONE,
+    DELIVERY_REFUSED
+};
+
+/* Delivers a batch. */
+static enum delivery deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+    struct batch batch = {.queue = queue, .now_ms = now_ms};
+    struct delaykeys keys;
+    const struct delaykeysWalk walk = {queue->skipped, collect, &batch};
+    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    delaykeysEach(&keys, &walk);
+    delaykeysClose(&keys);
+    queue->stuck += batch.count == 0 ? batch.skipped : 0;
+    bool refused = batch.count > 0 && !push(ctx, &batch);
+    freeBatch(&batch);
+    if (refused) {
+        return DELIVERY_REFUSED;
+    }
+    return batch.count > 0 || batch.skipped > 0 ? DELIVERY_GOES_ON : DELIVERY_DONE;
+}
+
+static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+    struct delaykeys keys;
+    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, "ZCOUNT", "Escl", keys.due_name, "-inf", (long long)now_ms);
+    delaykeysClose(&keys);
+    long long count = 0;
+    if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_INTEGER) {
+        count = RedisModule_CallReplyInteger(reply);
+    }
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
+    return (size_t)count;
+}
+
+/* Finds out when the queue is to be looked at next; forgets it when it has no elements. */
+static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+    struct delaykeys keys;
+    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    size_t length = delaykeysLength(&keys);
+    int64_t next_ms = delaykeysFirst(&keys, queue->skipped);
+    delaykeysClose(&keys);
+    if (length == 0) {
+        queuesForget(queue);
+        return;
+    }
+    if (queue->stuck > 0 && next_ms > now_ms + SKIPPED_RETRY_MS) {
+        next_ms = now_ms + SKIPPED_RETRY_MS;
+    }
+    queuesPutOff(queue, next_ms);
+}
+
+/* Elements that were passed by are looked at again. */
+static void beginAgain(struct delayedQueue *queue, int64_t now_ms) {
+    if (now_ms >= queue->again_ms) {
+        queue->again_ms = now_ms + SKIPPED_RETRY_MS;
+        queue->skipped = -INFINITY;
+        queue->stuck = 0;
+    }
+}
+
+static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+    enum delivery delivery = DELIVERY_GOES_ON;
+    beginAgain(queue, now_ms);
+    while (delivery == DELIVERY_GOES_ON && !turnIsOverByClock()) {
+        delivery = deliverSome(ctx, queue, now_ms);
+    }
+    if (delivery == DELIVERY_REFUSED) {
+        queue->stuck = countDue(ctx, queue, now_ms);
+        queue->again_ms = 0;
+        queuesPutOff(queue, now_ms + RETRY_MS);
+    } else {
+        setNextLook(ctx, queue, now_ms);
+    }
+}
+
+/* Of a slot that moves, one key may be here and another there. */
+static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+    RedisModule_SelectDb(ctx, queue->db);
+    switch (serverConsentTo(ctx, queue->list)) {
+    case SERVER_ACCEPTS:
+        if (keynamesSidesAreHere(ctx, queue->list)) {
+            deliver(ctx, queue, now_ms);
+        } else {
+            queuesPutOff(queue, now_ms + RETRY_MS);
+        }
+        break;
+    case SERVER_NOT_OURS:
+        queuesForget(queue);
+        break;
+    case SERVER_REFUSES:
+        queue->stuck = countDue(ctx, queue, now_ms);
+        queue->again_ms = 0;
+        queuesPutOff(queue, now_ms + RETRY_MS);
+        break;
+    }
+}
+
+void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
+    struct delayedQueue *queue;
+    while ((queue = queuesFirst()) && queue->look.at <= now_ms && !turnIsOverByClock()) {
+        lookAt(ctx, queue, now_ms);
+    }
+    queuesSetAlarm(ctx);
+}

@@ -1,0 +1,151 @@
+/* See queues.h. */
+#include "delay/queues.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "blocking/drain.h"
+#include "core/list.h"
+#include "core/mem.h"
+#include "server/server.h"
+
+static struct {
+    struct map by_list;
+    struct heap looks;
+    struct list changed; /* names of keys, of enum delaykeysKind, to be looked up by the drain */
+    bool own_change;
+    void (*watch)(RedisModuleCtx *ctx);
+} queues;
+
+void queuesConnect(void (*watch)(RedisModuleCtx *ctx)) {
+    queues.watch = watch;
+}
+
+static struct delayedQueue *ofEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct delayedQueue, by_list) : NULL;
+}
+
+/* The bytes that tell a queue from all others; free them with memFree. */
+static char *keyOf(int db, RedisModuleString *list, size_t *length) {
+    size_t list_length;
+    const char *bytes = RedisModule_StringPtrLen(list, &list_length);
+    *length = sizeof(db) + list_length;
+    char *key = memAlloc(*length);
+    memcpy(key, &db, sizeof(db));
+    memcpy(key + sizeof(db), bytes, list_length);
+    return key;
+}
+
+struct delayedQueue *queuesFind(int db, RedisModuleString *list) {
+    if (queues.by_list.used == 0) {
+        return NULL;
+    }
+    size_t length;
+    char *key = keyOf(db, list, &length);
+    struct delayedQueue *queue = ofEntry(mapFind(&queues.by_list, key, length));
+    memFree(key);
+    return queue;
+}
+
+static void addToMap(struct delayedQueue *queue, int db) {
+    size_t length;
+    memFree(queue->key);
+    queue->db = db;
+    queue->key = keyOf(db, queue->list, &length);
+    mapAdd(&queues.by_list, &queue->by_list, queue->key, length);
+}
+
+static struct delayedQueue *make(int db, RedisModuleString *list) {
+    struct delayedQueue *queue = memAlloc(sizeof(*queue));
+    /* A copy: the caller's may be a slice of a client's query buffer. */
+    queue->list = RedisModule_CreateStringFromString(NULL, list);
+    queue->skipped = -INFINITY;
+    addToMap(queue, db);
+    return queue;
+}
+
+static void setAlarm(RedisModuleCtx *ctx, int64_t at_ms) {
+    drainSetAlarm(ctx, serverTimerDelay(at_ms, RedisModule_Milliseconds()));
+}
+
+void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *list, int64_t at_ms) {
+    struct delayedQueue *queue = queuesFind(db, list);
+    if (queue && queue->look.at <= at_ms) {
+        return;
+    }
+    if (!queue) {
+        queue = make(db, list);
+    }
+    heapPut(&queues.looks, &queue->look, at_ms);
+    if (heapFirst(&queues.looks) == &queue->look) {
+        setAlarm(ctx, at_ms);
+    }
+}
+
+void queuesChanged(RedisModuleCtx *ctx, int db, RedisModuleString *list) {
+    struct delayedQueue *queue = queuesFind(db, list);
+    if (queue) {
+        queue->skipped = -INFINITY;
+    }
+    queuesLookAt(ctx, db, list, 0);
+}
+
+void queuesPutOff(struct delayedQueue *queue, int64_t at_ms) {
+    heapPut(&queues.looks, &queue->look, at_ms);
+}
+
+struct delayedQueue *queuesFirst(void) {
+    struct heapNode *first = heapFirst(&queues.looks);
+    return first ? LIST_ELEMENT(first, struct delayedQueue, look) : NULL;
+}
+
+void queuesForget(struct delayedQueue *queue) {
+    heapRemove(&queues.looks, &queue->look);
+    mapRemove(&queues.by_list, &queue->by_list);
+    RedisModule_FreeString(NULL, queue->list);
+    memFree(queue->key);
+    memFree(queue);
+}
+
+static void forgetIfIn(struct mapEntry *entry, void *data) {
+    const int *db = data;
+    struct delayedQueue *queue = ofEntry(entry);
+    if (*db < 0 || queue->db == *db) {
+        queuesForget(queue);
+    }
+}
+
+void queuesForgetAll(int db) {
+    mapEach(&queues.by_list, forgetIfIn, &db);
+}
+
+static struct delayedQueue *at(size_t index) {
+    return LIST_ELEMENT(queues.looks.nodes[index], struct delayedQueue, look);
+}
+
+static void moveTo(struct delayedQueue *queue, int db) {
+    mapRemove(&queues.by_list, &queue->by_list);
+    addToMap(queue, db);
+}
+
+void queuesSwapped(int first_db, int second_db) {
+    for (size_t i = 0; first_db != second_db && i < queues.looks.count; i++) {
+        if (at(i)->db == first_db) {
+            moveTo(at(i), second_db);
+        } else if (at(i)->db == second_db) {
+            moveTo(at(i), first_db);
+        }
+    }
+}
+
+size_t queuesStuck(void) {
+    size_t stuck = 0;
+    for (size_t i = 0; i < queues.looks.count; i++) {
+        stuck += at(i)->stuck;
+    }
+    return stuck;
+}
+
+size_t queuesCount(void) {
+    return queues.by_list.used;
+}

@@ -1,0 +1,67 @@
+/* The delayed queues that have something pending: what memory knows of them, which is when to look at
+ * each of them next.
+ *
+ * The elements are in keys (delaykeys.h). An entry here exists from the first element to the last, on a
+ * master only: no elements, no memory.
+ */
+#ifndef LOCK_QUEUES_H
+#define LOCK_QUEUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/hashmap.h"
+#include "core/heap.h"
+#include "redismodule.h"
+
+struct delayedQueue {
+    struct mapEntry by_list;
+    struct heapNode look; /* when to look at it next, unix ms */
+    RedisModuleString *list;
+    char *key; /* of the map: the database, then the list's name */
+    int db;
+    double skipped; /* elements up to this score have no value to deliver; see deliver.c */
+    size_t stuck;   /* how many are due and could not be delivered */
+    int64_t again_ms; /* when those that were skipped are looked at again */
+};
+
+/* Says, once at load, what is called before there is a first queue: to hear of what happens to the keys. */
+void queuesConnect(void (*watch)(RedisModuleCtx *ctx));
+
+/* The queue before this list, or NULL. One comparison when there is none anywhere. */
+struct delayedQueue *queuesFind(int db, RedisModuleString *list);
+
+/* Sees to it that the queue is looked at, by the drain, at `at_ms` at the latest; makes the entry if there
+ * is none. Allowed in every callback. */
+void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *list, int64_t at_ms);
+
+/* Somebody has changed this key of the database: if it is one of a queue's, looks at that as soon as
+ * possible, and at all of it. Allowed in every callback. */
+void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+
+/* Until this is said again, with false, it is we who change keys. */
+void queuesOwnChange(bool is_own);
+
+/* The queue is to be looked at next at `at_ms`, and not before. */
+void queuesPutOff(struct delayedQueue *queue, int64_t at_ms);
+
+/* Sets the alarm of the drain for the first look. */
+void queuesSetAlarm(RedisModuleCtx *ctx);
+
+/* The queue that is to be looked at first, or NULL. */
+struct delayedQueue *queuesFirst(void);
+
+void queuesForget(struct delayedQueue *queue);
+
+/* Forgets those of this database, or with -1 all: a flush; a replica's are the master's. */
+void queuesForgetAll(int db);
+
+/* Two databases have changed places, and their keys with them. */
+void queuesSwapped(int first_db, int second_db);
+
+/* How many queues have elements; how many elements were due and could not be delivered. */
+size_t queuesCount(void);
+size_t queuesStuck(void);
+
+#endif

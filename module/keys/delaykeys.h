@@ -1,0 +1,86 @@
+/* The keys of a delayed queue: what is to be pushed to a list, and when.
+ *
+ *   delay:due:{list}      sorted set, id -> when it is due, unix ms
+ *   delay:value:{list}    hash, id -> what is pushed then
+ *
+ * The keys are the truth: memory only knows when to look at them next. Elements that are due at the same
+ * ms stand in order of arrival: each gets the next larger score that a double has, some 4,000 of them
+ * within a ms; beyond that, in order of their ids, and ids that the server makes are in order of arrival.
+ *
+ * The one file that reads and writes these keys; each write announces itself (effects.h), but for the
+ * delivery, which is commands (deliver.c). A key of another type is left alone.
+ */
+#ifndef LOCK_DELAYKEYS_H
+#define LOCK_DELAYKEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keys/keynames.h"
+#include "redismodule.h"
+
+/* No element can be due later: a score is a double. */
+#define DELAYKEYS_LATEST (INT64_C(1) << 53)
+
+struct delaykeys {
+    RedisModuleCtx *ctx;
+    RedisModuleString *list; /* the caller's */
+    RedisModuleString *due_name, *value_name;
+    RedisModuleKey *due, *value;
+};
+
+/* Opens the keys of the queue before this list, in the selected database. Always to be closed. */
+void delaykeysOpen(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModuleString *list,
+                   enum keyAccess access);
+void delaykeysClose(struct delaykeys *keys);
+
+/* Whether somebody has put something of another type under one of the names. */
+bool delaykeysIsWrongType(const struct delaykeys *keys);
+
+/* How many elements are pending. */
+size_t delaykeysLength(const struct delaykeys *keys);
+
+/* Whether this id is pending. */
+bool delaykeysHas(const struct delaykeys *keys, RedisModuleString *id);
+
+/* The element is due at `due_ms` with this value; a pending one of the same id is so from now on, and
+ * counts as having arrived now. */
+void delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
+                  int64_t due_ms);
+
+/* Takes the element away; the last one takes the keys with it. Returns whether there was one. */
+bool delaykeysRemove(struct delaykeys *keys, RedisModuleString *id);
+
+/* One pending element. */
+struct delaykeysElement {
+    RedisModuleString *id, *value; /* valid during the call; `value` is NULL where the hash has none */
+    double score;
+    int64_t due_ms;
+};
+
+struct delaykeysWalk {
+    double after; /* elements of this score and below are left out */
+    /* Returns whether to go on. It changes nothing of the keys. */
+    bool (*visit)(const struct delaykeysElement *element, void *context);
+    void *context;
+};
+
+/* Visits the elements in order of time. */
+void delaykeysEach(struct delaykeys *keys, const struct delaykeysWalk *walk);
+
+/* When the first element after this score is due, unix ms; INT64_MAX: there is none. */
+int64_t delaykeysFirst(const struct delaykeys *keys, double after);
+
+/* How many are due at or before `now_ms`. O(n). */
+size_t delaykeysCountDue(struct delaykeys *keys, int64_t now_ms);
+
+/* Whether this is the name of one of the two keys of a queue: DELAYKEYS_DUE, DELAYKEYS_VALUE. */
+enum delaykeysKind { DELAYKEYS_NEITHER, DELAYKEYS_DUE, DELAYKEYS_VALUE };
+enum delaykeysKind delaykeysKindOf(RedisModuleString *name);
+
+/* The list of the queue that has this key, of delaykeysKindOf, in the selected database; a new string, to
+ * be freed with RedisModule_FreeString. NULL: no queue has such a key. */
+RedisModuleString *delaykeysListOf(RedisModuleCtx *ctx, RedisModuleString *name);
+
+#endif
