@@ -238,7 +238,8 @@ def resp(request):
 
 
 def pytest_generate_tests(metafunc):
-    if "some_resp" in metafunc.fixturenames and metafunc.config.getoption("--thorough"):
+    asked = {"resp", "some_resp"}.intersection(metafunc.fixturenames)
+    if asked == {"some_resp"} and metafunc.config.getoption("--thorough"):
         metafunc.parametrize("some_resp", [2, 3], ids=["resp2", "resp3"], indirect=True)
 
 
@@ -248,6 +249,8 @@ def some_resp(request):
 
     Of what it says in another way by RESP3 the tests ask for `resp`.
     """
+    if "resp" in request.fixturenames:
+        return request.getfixturevalue("resp")
     if request.config.getoption("--valgrind"):
         return 2
     return getattr(request, "param", None) or 2 + zlib.crc32(request.node.name.encode()) % 2

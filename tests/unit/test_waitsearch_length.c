@@ -282,7 +282,9 @@ static enum waitsearchResult searchFrom(struct chain *chain, const char *owner, 
     waitqueueAdd(&chain->locks[0].queue, &position, &newcomer);
     struct waitsearchFound found = {.steps = steps};
     enum waitsearchResult result = waitsearchFind(&chain->graph, &newcomer, &asked, &found);
-    *cycle = found.cycle;
+    if (cycle) {
+        *cycle = found.cycle;
+    }
     waitqueueRemove(&position);
     return result;
 }

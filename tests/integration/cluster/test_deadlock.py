@@ -1,6 +1,7 @@
 """In a cluster a wait that closes a cycle is refused as anywhere, whatever the slots of its keys.
 
-The schedules are those of model/cycle_schedules.py. The keys k, l, m and n are of four slots.
+The schedules are those of model/cycle_schedules.py and model/newcomer_schedules.py. The keys k, l, m
+and n are of four slots.
 """
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from harness import scaled_ms, wait_for
 from harness.schedule import granted, run_schedule, schedules
 from model.cluster_scene import Node
-from model.cycle_schedules import CYCLES, HERE, NO_CYCLE, SAME_TURN, hears, together
+from model.cycle_schedules import CYCLES
 from model.deadlock_scene import counters, holds, releases, says, waits
+from model.newcomer_schedules import HERE, NO_CYCLE, SAME_TURN, hears, together
 from model.philosophers import Greedy, dinner
 
 

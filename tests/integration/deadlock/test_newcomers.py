@@ -1,7 +1,7 @@
 """A wait is searched from a moment after it has begun: what that leaves, and what may happen before.
 
-Words and helpers are those of model/deadlock_scene.py; cluster/test_deadlock.py plays the schedules
-of model/cycle_schedules.py, too.
+Words and helpers are those of model/deadlock_scene.py; cluster/test_deadlock.py plays the schedules of
+model/newcomer_schedules.py, too.
 What several clients are to say within one moment of the server, they say while it is paused.
 """
 
@@ -9,8 +9,8 @@ import pytest
 
 from harness import scaled_ms, wait_for
 from harness.schedule import granted, run_schedule, schedules
-from model.cycle_schedules import A_ASKS, HERE, NO_CYCLE, SAME_TURN
 from model.deadlock_scene import TWO, counters, holds, refused, releases, says, waits
+from model.newcomer_schedules import A_ASKS, HERE, NO_CYCLE, SAME_TURN
 
 
 @pytest.fixture

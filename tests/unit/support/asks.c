@@ -66,7 +66,9 @@ enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_
     struct waitsearchFound found = {.steps = *steps};
     enum waitsearchResult result = waitsearchFind(&world->graph, &newcomer, &asked, &found);
     *steps = found.steps;
-    *cycle = found.cycle;
+    if (cycle) {
+        *cycle = found.cycle;
+    }
     if (old) {
         waitgraphLeave(&world->graph, &newcomer);
         waitqueueTakeOver(&positions[0], old, of_old);
