@@ -7,6 +7,8 @@
 
 #include "commands/args.h"
 #include "commands/commands.h"
+#include "delay/queues.h"
+#include "delay/scan.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
 #include "keys/holds.h"
@@ -242,6 +244,9 @@ static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldULongLong(ctx, "waiters_unsearched", waitersNewcomerCount());
     RedisModule_InfoAddFieldULongLong(ctx, "contended_locks", contendedCount());
     RedisModule_InfoAddFieldULongLong(ctx, "sessions", sessionsCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "delay_queues", queuesCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "delay_stuck", queuesStuck());
+    RedisModule_InfoAddFieldULongLong(ctx, "delay_scanning", scanIsRunning());
     statsAddToInfo(ctx);
 }
 

@@ -81,6 +81,21 @@ static RedisModuleCommandArg release_args[] = {KEY_ARG,
                                                 .subargs = mode_args},
                                                {0}};
 static RedisModuleCommandArg key_owner_args[] = {KEY_ARG, OWNER_ARG, {0}};
+#define LIST_ARG \
+    { .name = "list", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0 }
+static RedisModuleCommandArg delay_push_args[] = {
+    LIST_ARG,
+    {.name = "id", .type = REDISMODULE_ARG_TYPE_STRING, .key_spec_index = -1},
+    {.name = "milliseconds", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1},
+    {.name = "value", .type = REDISMODULE_ARG_TYPE_STRING, .key_spec_index = -1},
+    {0}};
+static RedisModuleCommandArg delay_cancel_args[] = {LIST_ARG,
+                                                    {.name = "id",
+                                                     .type = REDISMODULE_ARG_TYPE_STRING,
+                                                     .key_spec_index = -1,
+                                                     .flags = REDISMODULE_CMD_ARG_MULTIPLE},
+                                                    {0}};
+static RedisModuleCommandArg delay_list_args[] = {LIST_ARG, NUMBER_OPTION("COUNT", "count"), {0}};
 static RedisModuleCommandArg key_args[] = {KEY_ARG, {0}};
 static RedisModuleCommandArg info_args[] = {KEY_ARG, NUMBER_OPTION("COUNT", "count"), {0}};
 
@@ -174,6 +189,15 @@ static const struct commandRow command_rows[] = {
     {"lock.info", infoCommand, "readonly", "read slow", -2,
      "O(H+N), H being the number of holders and N the number of waiters shown",
      "Shows who holds a lock and who waits for it.", reads_key, info_args},
+    {"delay.push", delayPushCommand, "write deny-oom fast", "write fast", 5,
+     "O(log N), N being the number of pending elements",
+     "Has the server push a value to a list after a while.", acquires_key, delay_push_args},
+    {"delay.cancel", delayCancelCommand, WRITES, "write fast", -3,
+     "O(log N) for each id, N being the number of pending elements",
+     "Takes pending elements of a delayed queue back.", frees_key, delay_cancel_args},
+    {"delay.list", delayListCommand, "readonly", "read slow", -2,
+     "O(log N + C), N being the number of pending elements and C of those shown",
+     "Shows what is pending in a delayed queue.", reads_key, delay_list_args},
 };
 
 static int registerRow(RedisModuleCtx *ctx, const struct commandRow *row) {

@@ -1,4 +1,4 @@
-/* The command table, and the handlers in it: one for each LOCK.* command. */
+/* The command table, and the handlers in it: one for each command. */
 #ifndef LOCK_COMMANDS_H
 #define LOCK_COMMANDS_H
 
@@ -22,6 +22,11 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int forceCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
+/* cmd_delay.c */
+int delayPushCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int delayListCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 /* cmd_guard.c */
 int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);

@@ -9,6 +9,9 @@
 #include "blocking/waitedkey.h"
 #include "commands/commands.h"
 #include "core/hashmap.h"
+#include "delay/deliver.h"
+#include "delay/queues.h"
+#include "delay/scan.h"
 #include "grant/lockcheck.h"
 #include "grant/pass.h"
 #include "grant/release.h"
@@ -41,15 +44,16 @@ static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
  * holds of clients that died are released before both. A wait that the search ends makes its locks due,
  * and so sets the alarm again. */
 static const struct drainJob drain_jobs[] = {
-    {releaseLost, releaseForgetLost},
-    {waitedkeyWorkDue, waitedkeyForgetDue},
-    {deadlockSearch, NULL},
+    {releaseLost, releaseForgetLost}, {waitedkeyWorkDue, waitedkeyForgetDue},
+    {deadlockSearch, NULL},           {deliverDue, NULL},
+    {scanGoOn, scanForget},
 };
 
 static void connect(void) {
     drainConnect(drain_jobs, sizeof(drain_jobs) / sizeof(drain_jobs[0]), lockcheckAfterDrain);
     contendedConnect(&pass_work);
     sessionsConnect(releaseSession);
+    queuesConnect(eventsWatchDelays);
 }
 
 int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
@@ -73,7 +77,11 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
         infoRegister(ctx) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }
-    return eventsSubscribe(ctx);
+    if (eventsSubscribe(ctx) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    scanBegin(ctx); /* loaded into a server that has keys */
+    return REDISMODULE_OK;
 }
 
 /* The server looks this name up too, but its header does not have it. MODULE UNLOAD asks here when

@@ -41,6 +41,7 @@
 
 struct batch {
     struct delayedQueue *queue;
+    RedisModuleString *list; /* that it is pushed to */
     int64_t now_ms;
     size_t count, skipped;
     RedisModuleString *ids[BATCH], *values[BATCH];
@@ -109,11 +110,11 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
 static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
-    bool pushed = call(ctx, "RPUSH", batch->queue->list, batch, batch->values);
+    bool pushed = call(ctx, "RPUSH", batch->list, batch, batch->values);
     if (pushed) {
         (void)failpoint(FAILPOINT_DELIVER_PUSHED);
         removeBatch(ctx, batch);
-        statsAdd(STATS_DELIVERED, batch->count);
+        statsCountMany(STATS_DELAY_DELIVERED, batch->count);
     }
     queuesOwnChange(false);
     return pushed;
@@ -132,9 +133,11 @@ static enum delivery deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue
     const struct delaykeysWalk walk = {queue->skipped, collect, &batch};
     delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
     delaykeysEach(&keys, &walk);
+    batch.list = delaykeysList(&keys);
     delaykeysClose(&keys);
     queue->stuck += batch.count == 0 ? batch.skipped : 0;
     bool refused = batch.count > 0 && !push(ctx, &batch);
+    RedisModule_FreeString(ctx, batch.list);
     freeBatch(&batch);
     if (refused) {
         return DELIVERY_REFUSED;

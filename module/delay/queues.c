@@ -7,12 +7,12 @@
 #include "blocking/drain.h"
 #include "core/list.h"
 #include "core/mem.h"
+#include "keys/delaykeys.h"
 #include "server/server.h"
 
 static struct {
     struct map by_list;
     struct heap looks;
-    struct list changed; /* names of keys, of enum delaykeysKind, to be looked up by the drain */
     bool own_change;
     void (*watch)(RedisModuleCtx *ctx);
 } queues;
@@ -65,7 +65,14 @@ static struct delayedQueue *make(int db, RedisModuleString *list) {
 }
 
 static void setAlarm(RedisModuleCtx *ctx, int64_t at_ms) {
-    drainSetAlarm(ctx, serverTimerDelay(at_ms, RedisModule_Milliseconds()));
+    int64_t now_ms = RedisModule_Milliseconds();
+    drainSetAlarm(ctx, at_ms > now_ms ? serverTimerDelay(at_ms, now_ms) : 0);
+}
+
+void queuesSetAlarm(RedisModuleCtx *ctx) {
+    if (queuesFirst()) {
+        setAlarm(ctx, queuesFirst()->look.at);
+    }
 }
 
 void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *list, int64_t at_ms) {
@@ -74,6 +81,7 @@ void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *list, int64_t 
         return;
     }
     if (!queue) {
+        queues.watch(ctx);
         queue = make(db, list);
     }
     heapPut(&queues.looks, &queue->look, at_ms);
@@ -82,12 +90,33 @@ void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *list, int64_t 
     }
 }
 
-void queuesChanged(RedisModuleCtx *ctx, int db, RedisModuleString *list) {
+void queuesOwnChange(bool is_own) {
+    queues.own_change = is_own;
+}
+
+/* On a replica the queues are the master's, and what is loaded is looked for when all of it is there. */
+static bool isOurs(RedisModuleCtx *ctx) {
+    int flags = RedisModule_GetContextFlags(ctx);
+    return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_LOADING);
+}
+
+void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
+    enum delaykeysKind kind = delaykeysKindOf(name);
+    if (kind == DELAYKEYS_NEITHER || queues.own_change || !isOurs(ctx)) {
+        return;
+    }
+    RedisModuleString *list = delaykeysQueueOfKey(ctx, name);
+    if (!list) {
+        return;
+    }
     struct delayedQueue *queue = queuesFind(db, list);
     if (queue) {
-        queue->skipped = -INFINITY;
+        queue->again_ms = 0;
     }
-    queuesLookAt(ctx, db, list, 0);
+    if (queue || kind == DELAYKEYS_DUE) {
+        queuesLookAt(ctx, db, list, 0);
+    }
+    RedisModule_FreeString(ctx, list);
 }
 
 void queuesPutOff(struct delayedQueue *queue, int64_t at_ms) {

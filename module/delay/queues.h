@@ -21,8 +21,8 @@ struct delayedQueue {
     RedisModuleString *list;
     char *key; /* of the map: the database, then the list's name */
     int db;
-    double skipped; /* elements up to this score have no value to deliver; see deliver.c */
-    size_t stuck;   /* how many are due and could not be delivered */
+    double skipped;   /* elements up to this score have no value to deliver; see deliver.c */
+    size_t stuck;     /* how many are due and could not be delivered */
     int64_t again_ms; /* when those that were skipped are looked at again */
 };
 

@@ -9,6 +9,7 @@
 
 #include "core/mem.h"
 #include "core/queuecheck.h"
+#include "delay/queues.h"
 #include "keys/fence.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
@@ -218,6 +219,6 @@ void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum loc
 
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
-                inflightCount() > 0 || sessionsCount() > 0;
+                inflightCount() > 0 || sessionsCount() > 0 || queuesCount() > 0;
     RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0));
 }

@@ -8,8 +8,8 @@
 #define DUE "delay:due:"
 #define VALUE "delay:value:"
 
-/* A list whose name is nothing but a hash tag, `{x}`, has the same keys as `x`: then this field of the
- * hash says which. No id is empty. */
+/* The lists `x` and `{x}` would have the same keys. The queue is that of `x`, unless this field of the hash
+ * names another list. No id is empty. */
 static const char list_field[] = "";
 
 /* ---- names ---- */
@@ -37,51 +37,32 @@ static bool isTagOnly(const char *bytes, size_t length) {
            memchr(bytes, '}', length) == (const void *)(bytes + length - 1);
 }
 
-static bool isTagOnlyName(RedisModuleString *name) {
+RedisModuleString *delaykeysQueueOf(RedisModuleCtx *ctx, RedisModuleString *list) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(list, &length);
+    if (isTagOnly(bytes, length)) {
+        return RedisModule_CreateString(ctx, bytes + 1, length - 2);
+    }
+    RedisModule_RetainString(ctx, list);
+    return list;
+}
+
+/* What stands behind the prefix is a list with a tag of its own, or one in braces. */
+RedisModuleString *delaykeysQueueOfKey(RedisModuleCtx *ctx, RedisModuleString *name) {
+    const char *prefix = delaykeysKindOf(name) == DELAYKEYS_DUE ? DUE : VALUE;
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    return isTagOnly(bytes, length);
-}
-
-static RedisModuleString *fieldOf(RedisModuleKey *key, const char *field) {
-    RedisModuleString *value = NULL;
-    if (key && RedisModule_KeyType(key) == REDISMODULE_KEYTYPE_HASH) {
-        RedisModule_HashGet(key, REDISMODULE_HASH_CFIELDS, field, &value, NULL);
-    }
-    return value;
-}
-
-/* The list that the hash names, or what stands between the braces. */
-static RedisModuleString *listOfTag(RedisModuleCtx *ctx, const char *bytes, size_t length) {
-    RedisModuleString *inner = RedisModule_CreateString(ctx, bytes + 1, length - 2);
-    RedisModuleString *value_name = keynamesSide(ctx, VALUE, inner);
-    RedisModuleKey *value = keynamesOpenSide(ctx, inner, value_name, KEY_TO_READ);
-    RedisModuleString *named = fieldOf(value, list_field);
-    RedisModule_CloseKey(value);
-    RedisModule_FreeString(ctx, value_name);
-    if (named) {
-        RedisModule_FreeString(ctx, inner);
-    }
-    return named ? named : inner;
-}
-
-RedisModuleString *delaykeysListOf(RedisModuleCtx *ctx, RedisModuleString *name) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(name, &length);
-    size_t prefix = delaykeysKindOf(name) == DELAYKEYS_DUE ? strlen(DUE) : strlen(VALUE);
-    if (isTagOnly(bytes + prefix, length - prefix)) {
-        return listOfTag(ctx, bytes + prefix, length - prefix);
-    }
-    /* With a tag of its own; without one it would stand in braces. */
-    RedisModuleString *list = RedisModule_CreateString(ctx, bytes + prefix, length - prefix);
-    RedisModuleString *again =
-        keynamesSide(ctx, delaykeysKindOf(name) == DELAYKEYS_DUE ? DUE : VALUE, list);
-    bool is_same = RedisModule_StringCompare(again, name) == 0;
+    RedisModuleString *list =
+        RedisModule_CreateString(ctx, bytes + strlen(prefix), length - strlen(prefix));
+    RedisModuleString *queue = delaykeysQueueOf(ctx, list);
+    RedisModuleString *again = keynamesSide(ctx, prefix, queue);
+    bool is_ours = RedisModule_StringCompare(again, name) == 0;
     RedisModule_FreeString(ctx, again);
-    if (!is_same) {
-        RedisModule_FreeString(ctx, list);
+    RedisModule_FreeString(ctx, list);
+    if (!is_ours) {
+        RedisModule_FreeString(ctx, queue);
     }
-    return is_same ? list : NULL;
+    return is_ours ? queue : NULL;
 }
 
 /* ---- the handle ---- */
@@ -217,12 +198,25 @@ static void nameList(struct delaykeys *keys) {
     RedisModule_FreeString(keys->ctx, field);
 }
 
+RedisModuleString *delaykeysList(const struct delaykeys *keys) {
+    RedisModuleString *named = NULL;
+    if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
+        RedisModule_HashGet(keys->value, REDISMODULE_HASH_CFIELDS, list_field, &named, NULL);
+    }
+    if (!named) {
+        RedisModule_RetainString(keys->ctx, keys->list);
+    }
+    return named ? named : keys->list;
+}
+
 void delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(keys->list, &length);
     double score = is(keys->due, REDISMODULE_KEYTYPE_ZSET) ? scoreAt(keys, due_ms) : (double)due_ms;
     RedisModule_ZsetAdd(keys->due, score, id, NULL);
     effectsExactScore(keys->ctx, keys->due_name, id, score);
-    if (isTagOnlyName(keys->list)) {
+    if (isTagOnly(bytes, length)) {
         nameList(keys);
     }
     RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, id, value, NULL);

@@ -54,7 +54,8 @@ bool delaykeysRemove(struct delaykeys *keys, RedisModuleString *id);
 
 /* One pending element. */
 struct delaykeysElement {
-    RedisModuleString *id, *value; /* valid during the call; `value` is NULL where the hash has none */
+    RedisModuleString *id,
+        *value; /* valid during the call; `value` is NULL where the hash has none */
     double score;
     int64_t due_ms;
 };
@@ -72,15 +73,18 @@ void delaykeysEach(struct delaykeys *keys, const struct delaykeysWalk *walk);
 /* When the first element after this score is due, unix ms; INT64_MAX: there is none. */
 int64_t delaykeysFirst(const struct delaykeys *keys, double after);
 
-/* How many are due at or before `now_ms`. O(n). */
-size_t delaykeysCountDue(struct delaykeys *keys, int64_t now_ms);
+/* The list that is pushed to, a new reference: `list` as a rule; see delaykeysQueueOf. */
+RedisModuleString *delaykeysList(const struct delaykeys *keys);
 
-/* Whether this is the name of one of the two keys of a queue: DELAYKEYS_DUE, DELAYKEYS_VALUE. */
+/* Whether this is the name of one of the two keys of a queue. */
 enum delaykeysKind { DELAYKEYS_NEITHER, DELAYKEYS_DUE, DELAYKEYS_VALUE };
 enum delaykeysKind delaykeysKindOf(RedisModuleString *name);
 
-/* The list of the queue that has this key, of delaykeysKindOf, in the selected database; a new string, to
- * be freed with RedisModule_FreeString. NULL: no queue has such a key. */
-RedisModuleString *delaykeysListOf(RedisModuleCtx *ctx, RedisModuleString *name);
+/* What a queue is known by: the list before which it stands, but `x` for `{x}`, which has the same keys.
+ * A new reference. */
+RedisModuleString *delaykeysQueueOf(RedisModuleCtx *ctx, RedisModuleString *list);
+
+/* Likewise, from the name of one of its keys, of delaykeysKindOf. NULL: no queue has such a key. */
+RedisModuleString *delaykeysQueueOfKey(RedisModuleCtx *ctx, RedisModuleString *name);
 
 #endif

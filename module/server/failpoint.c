@@ -24,6 +24,8 @@ static const char *const names[FAILPOINT_COUNT] = {
     [FAILPOINT_DRAIN_LOCK] = "drain.lock",
     [FAILPOINT_MULTIKEY_BETWEEN] = "multikey.between",
     [FAILPOINT_FAIR_BETWEEN] = "fair.between",
+    [FAILPOINT_DELIVER_BEGUN] = "deliver.begun",
+    [FAILPOINT_DELIVER_PUSHED] = "deliver.pushed",
     [FAILPOINT_CONSENT] = "consent",
     [FAILPOINT_BLOCK] = "block",
 };

@@ -31,6 +31,8 @@ enum failpoint {
     FAILPOINT_DRAIN_LOCK,       /* it has come to a lock that is due */
     FAILPOINT_MULTIKEY_BETWEEN, /* one of several locks has been taken, the next has not */
     FAILPOINT_FAIR_BETWEEN,     /* a position's ticket is written, its end is not */
+    FAILPOINT_DELIVER_BEGUN,    /* due elements are about to be pushed to their list */
+    FAILPOINT_DELIVER_PUSHED,   /* they have been; they are still in the keys of the queue */
     FAILPOINT_CONSENT,          /* can fail: the server is asked whether it would take a write */
     FAILPOINT_BLOCK,            /* can fail: the client is about to be blocked */
     FAILPOINT_COUNT

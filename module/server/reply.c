@@ -36,6 +36,8 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NO_KEY_PERMISSION] = "NOPERM No permissions to access a key",
     [REPLY_NO_CHANNEL_PERMISSION] = "NOPERM No permissions to access a channel",
     [REPLY_NOT_RUN] = "ERR the command could not be run",
+    [REPLY_BAD_DELAY] = "ERR delay is not an integer, is negative or out of range",
+    [REPLY_EMPTY_ID] = "ERR id is empty",
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this lock is being moved",
 };
 
@@ -46,6 +48,10 @@ int replyError(RedisModuleCtx *ctx, enum replyError error) {
 
 int replyInteger(RedisModuleCtx *ctx, int64_t value) {
     return RedisModule_ReplyWithLongLong(ctx, value);
+}
+
+int replyString(RedisModuleCtx *ctx, RedisModuleString *value) {
+    return RedisModule_ReplyWithString(ctx, value);
 }
 
 int replyNull(RedisModuleCtx *ctx) {

@@ -29,6 +29,8 @@ enum replyError {
     REPLY_NO_CHANNEL_PERMISSION,
     REPLY_NOT_RUN,
     REPLY_TRY_AGAIN,
+    REPLY_BAD_DELAY,
+    REPLY_EMPTY_ID,
     REPLY_ERROR_COUNT
 };
 
@@ -63,6 +65,8 @@ int replyError(RedisModuleCtx *ctx, enum replyError error);
 /* These return REDISMODULE_OK, so that a handler can return them on. */
 
 int replyInteger(RedisModuleCtx *ctx, int64_t value);
+
+int replyString(RedisModuleCtx *ctx, RedisModuleString *value);
 
 /* Not acquired in time. */
 int replyNull(RedisModuleCtx *ctx);

@@ -23,6 +23,7 @@ static const char *const counter_names[STATS_COUNTER_COUNT] = {
     [STATS_DEADLOCK_SEARCHES] = "deadlock_searches",
     [STATS_DEADLOCK_SEARCH_STEPS] = "deadlock_search_steps",
     [STATS_DEADLOCK_SEARCHES_CUT] = "deadlock_searches_cut",
+    [STATS_DELAY_DELIVERED] = "delay_delivered",
 };
 
 static const struct {
@@ -33,6 +34,10 @@ static const struct {
 
 void statsCount(enum statsCounter counter) {
     stats.counters[counter]++;
+}
+
+void statsCountMany(enum statsCounter counter, size_t count) {
+    stats.counters[counter] += count;
 }
 
 void statsSearched(size_t steps) {

@@ -22,10 +22,14 @@ enum statsCounter {
     STATS_DEADLOCK_SEARCHES,     /* waits from which a cycle was looked for */
     STATS_DEADLOCK_SEARCH_STEPS, /* in how many steps, all together */
     STATS_DEADLOCK_SEARCHES_CUT, /* waits let in because looking for a cycle took too long */
+    STATS_DELAY_DELIVERED,       /* elements of delayed queues that went to their lists */
     STATS_COUNTER_COUNT
 };
 
 void statsCount(enum statsCounter counter);
+
+/* Likewise, so many. */
+void statsCountMany(enum statsCounter counter, size_t count);
 
 /* A cycle was looked for, in so many steps. */
 void statsSearched(size_t steps);

@@ -5,6 +5,8 @@
 #include <stddef.h>
 
 #include "blocking/waitedkey.h"
+#include "delay/queues.h"
+#include "delay/scan.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
 #include "server/effects.h"
@@ -12,7 +14,7 @@
 #include "waits/inflight.h"
 #include "waits/sessions.h"
 
-static bool watches_keys, watches_clients, watches_swaps;
+static bool watches_keys, watches_clients, watches_swaps, watches_delays, watches_flushes;
 
 /* Any event on a key that is waited for makes it due. Which event it was says little about what
  * is in the key by the time that the drain looks. */
@@ -23,10 +25,17 @@ static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisMod
     return REDISMODULE_OK;
 }
 
+static int onDelayEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
+    (void)type, (void)event;
+    queuesKeyChanged(ctx, RedisModule_GetSelectedDb(ctx), key);
+    return REDISMODULE_OK;
+}
+
 static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     const RedisModuleFlushInfo *flush = data;
     if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
+        queuesForgetAll(flush->dbnum);
         waitedkeyNoteAll(ctx, flush->dbnum < 0 ? WAITEDKEY_EVERY_DB : flush->dbnum,
                          WAITEDKEY_FLUSHED);
     }
@@ -39,6 +48,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
+    queuesSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
     inflightSwapped(swap->dbnum_first, swap->dbnum_second);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
@@ -55,6 +65,8 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)subevent;
     (void)data;
     beginAnew();
+    queuesForgetAll(-1);
+    scanBegin(ctx);
     contendedLoaded(ctx);
 }
 
@@ -68,6 +80,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     if (subevent == REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA) {
         sessionsForgetAll();
     }
+    scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */
     beginAnew();
     waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
 }
@@ -138,19 +151,45 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
         {RedisModuleEvent_ForkChild, onListener},
     };
     watches_keys = watches_clients = watches_swaps = false;
+    watches_delays = watches_flushes = false;
     return subscribe(ctx, always, sizeof(always) / sizeof(always[0]));
 }
 
-void eventsWatchKeys(RedisModuleCtx *ctx) {
+/* To both of these things that are watched for; and to the swaps, which take keys along. */
+static void watchFlushes(RedisModuleCtx *ctx) {
     const struct subscription flushes[] = {{RedisModuleEvent_FlushDB, onFlush}};
+    eventsWatchSwaps(ctx);
+    if (!watches_flushes) {
+        subscribeSurely(ctx, flushes, 1);
+        watches_flushes = true;
+    }
+}
+
+static void watchKeysSurely(RedisModuleCtx *ctx, int classes,
+                            RedisModuleNotificationFunc callback) {
+    RedisModule_Assert(RedisModule_SubscribeToKeyspaceEvents(ctx, classes, callback) ==
+                       REDISMODULE_OK);
+}
+
+void eventsWatchKeys(RedisModuleCtx *ctx) {
     /* HASH, because an HDEL by hand can free a lock for somebody. */
     const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
                         REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH;
-    eventsWatchSwaps(ctx);
+    watchFlushes(ctx);
     if (!watches_keys) {
-        subscribeSurely(ctx, flushes, 1);
-        RedisModule_Assert(RedisModule_SubscribeToKeyspaceEvents(ctx, classes, onKeyEvent) ==
-                           REDISMODULE_OK);
+        watchKeysSurely(ctx, classes, onKeyEvent);
         watches_keys = true;
+    }
+}
+
+void eventsWatchDelays(RedisModuleCtx *ctx) {
+    /* HASH and ZSET, because somebody may write values or times by hand. */
+    const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
+                        REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH |
+                        REDISMODULE_NOTIFY_ZSET;
+    watchFlushes(ctx);
+    if (!watches_delays) {
+        watchKeysSurely(ctx, classes, onDelayEvent);
+        watches_delays = true;
     }
 }

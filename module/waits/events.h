@@ -27,4 +27,8 @@ void eventsWatchSwaps(RedisModuleCtx *ctx);
  * µs more, and Redis 7.0 has no way to unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
+/* To be called before there is a first delayed queue: subscribes, once, to what can change the keys of
+ * one. For queuesConnect. */
+void eventsWatchDelays(RedisModuleCtx *ctx);
+
 #endif

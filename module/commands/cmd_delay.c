@@ -1,0 +1,178 @@
+/* The delayed queue: DELAY.PUSH, DELAY.CANCEL, DELAY.LIST. What is pushed is delivered by deliver.c. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "commands/args.h"
+#include "commands/commands.h"
+#include "delay/queues.h"
+#include "keys/delaykeys.h"
+#include "keys/keynames.h"
+#include "server/reply.h"
+#include "server/server.h"
+
+/* What every command of a queue needs of its name. */
+static int keysOrReply(RedisModuleCtx *ctx, RedisModuleString *list) {
+    if (serverIsCluster() && !keynamesServeCluster(list)) {
+        return replyError(ctx, REPLY_NO_SIDE_KEYS);
+    }
+    return keynamesSidesAreHere(ctx, list) ? REDISMODULE_OK : replyError(ctx, REPLY_TRY_AGAIN);
+}
+
+static int idOrReply(RedisModuleCtx *ctx, RedisModuleString *id) {
+    size_t length;
+    RedisModule_StringPtrLen(id, &length);
+    return length > 0 ? REDISMODULE_OK : replyError(ctx, REPLY_EMPTY_ID);
+}
+
+static int delayOrReply(const struct args *args, RedisModuleString *value, int64_t *due_ms) {
+    long long delay_ms;
+    if (RedisModule_StringToLongLong(value, &delay_ms) != REDISMODULE_OK || delay_ms < 0 ||
+        delay_ms >= DELAYKEYS_LATEST - args->now_ms) {
+        return replyError(args->ctx, REPLY_BAD_DELAY);
+    }
+    *due_ms = args->now_ms + delay_ms;
+    return REDISMODULE_OK;
+}
+
+static bool isStar(RedisModuleString *id) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(id, &length);
+    return length == 1 && bytes[0] == '*';
+}
+
+/* A new id, larger than all that this process has made: the time in µs, in as many digits for centuries,
+ * so that ids stand in order as text too. Never one that is pending, also when a clock has stepped back. */
+static RedisModuleString *makeId(struct delaykeys *keys) {
+    static int64_t last;
+    for (;;) {
+        int64_t now_us = serverMicroseconds();
+        last = now_us > last ? now_us : last + 1;
+        RedisModuleString *id = RedisModule_CreateStringFromLongLong(keys->ctx, last);
+        if (!delaykeysHas(keys, id)) {
+            return id;
+        }
+        RedisModule_FreeString(keys->ctx, id);
+    }
+}
+
+static void push(const struct args *args, struct delaykeys *keys, int64_t due_ms) {
+    RedisModuleString **argv = args->argv;
+    RedisModuleString *id = argv[2];
+    if (isStar(id)) {
+        id = makeId(keys);
+    } else {
+        RedisModule_RetainString(args->ctx, id);
+    }
+    delaykeysPut(keys, id, argv[4], due_ms);
+    replyString(args->ctx, id);
+    RedisModule_FreeString(args->ctx, id);
+}
+
+/* A replica that may be written to delivers nothing: it is the master's business. */
+static void noteQueue(RedisModuleCtx *ctx, RedisModuleString *list, int64_t due_ms) {
+    if (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER) {
+        RedisModuleString *queue = delaykeysQueueOf(ctx, list);
+        queuesLookAt(ctx, RedisModule_GetSelectedDb(ctx), queue, due_ms);
+        RedisModule_FreeString(ctx, queue);
+    }
+}
+
+/* DELAY.PUSH list id ms value */
+int delayPushCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    const struct args args = argsOf(ctx, argv, argc);
+    int64_t due_ms = 0;
+    if (argc != 5) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (idOrReply(ctx, argv[2]) != REDISMODULE_OK ||
+        delayOrReply(&args, argv[3], &due_ms) != REDISMODULE_OK ||
+        keysOrReply(ctx, argv[1]) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    struct delaykeys keys;
+    delaykeysOpen(&keys, ctx, argv[1], KEY_TO_WRITE);
+    bool is_queue = !delaykeysIsWrongType(&keys);
+    if (is_queue) {
+        push(&args, &keys, due_ms);
+    } else {
+        replyError(ctx, REPLY_WRONG_TYPE);
+    }
+    delaykeysClose(&keys);
+    if (is_queue) {
+        noteQueue(ctx, argv[1], due_ms);
+    }
+    return REDISMODULE_OK;
+}
+
+/* DELAY.CANCEL list id [id ...] */
+int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    if (argc < 3) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (keysOrReply(ctx, argv[1]) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    struct delaykeys keys;
+    delaykeysOpen(&keys, ctx, argv[1], KEY_TO_WRITE);
+    if (delaykeysIsWrongType(&keys)) {
+        replyError(ctx, REPLY_WRONG_TYPE);
+    } else {
+        int64_t cancelled = 0;
+        for (int i = 2; i < argc; i++) {
+            cancelled += delaykeysRemove(&keys, argv[i]);
+        }
+        replyInteger(ctx, cancelled);
+    }
+    delaykeysClose(&keys);
+    return REDISMODULE_OK;
+}
+
+struct shownElements {
+    RedisModuleCtx *ctx;
+    int64_t now_ms;
+    int64_t shown, most;
+};
+
+static bool show(const struct delaykeysElement *element, void *data) {
+    struct shownElements *list = data;
+    if (list->shown == list->most) {
+        return false;
+    }
+    int64_t left_ms = element->due_ms > list->now_ms ? element->due_ms - list->now_ms : 0;
+    replyList(list->ctx, 3);
+    replyString(list->ctx, element->id);
+    replyInteger(list->ctx, left_ms);
+    if (element->value) {
+        replyString(list->ctx, element->value);
+    } else {
+        replyNull(list->ctx);
+    }
+    list->shown++;
+    return list->shown < list->most;
+}
+
+/* DELAY.LIST list [COUNT n] */
+int delayListCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    const struct args args = argsOf(ctx, argv, argc);
+    struct argsOptions options;
+    if (argc < 2) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (argsOptionsOrReply(&args, 2, ARGS_COUNT, &options) != REDISMODULE_OK ||
+        keysOrReply(ctx, argv[1]) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    struct delaykeys keys;
+    struct shownElements list = {.ctx = ctx, .now_ms = args.now_ms, .most = options.count};
+    const struct delaykeysWalk walk = {REDISMODULE_NEGATIVE_INFINITE, show, &list};
+    delaykeysOpen(&keys, ctx, argv[1], KEY_TO_READ);
+    if (delaykeysIsWrongType(&keys)) {
+        replyError(ctx, REPLY_WRONG_TYPE);
+    } else {
+        replyListStart(ctx);
+        delaykeysEach(&keys, &walk);
+        replyListEnd(ctx, (long)list.shown);
+    }
+    delaykeysClose(&keys);
+    return REDISMODULE_OK;
+}

@@ -1,0 +1,97 @@
+/* See scan.h. */
+#include "delay/scan.h"
+
+#include <stddef.h>
+
+#include "blocking/drain.h"
+#include "core/list.h"
+#include "core/mem.h"
+#include "delay/queues.h"
+#include "keys/delaykeys.h"
+
+/* So long a slice takes, and so long others may speak then: a third of the time. */
+#define SLICE_US 400
+#define PAUSE_MS 1
+
+/* One look at the clock for so many buckets. */
+#define BUCKETS_A_LOOK 32
+
+static struct {
+    bool is_running;
+    int db;
+    RedisModuleScanCursor *cursor;
+} scan;
+
+bool scanIsRunning(void) {
+    return scan.is_running;
+}
+
+static void stop(void) {
+    if (scan.cursor) {
+        RedisModule_ScanCursorDestroy(scan.cursor);
+        scan.cursor = NULL;
+    }
+    scan.is_running = false;
+}
+
+void scanBegin(RedisModuleCtx *ctx) {
+    stop();
+    scan.is_running = true;
+    scan.db = 0;
+    drainSetAlarm(ctx, 0);
+}
+
+void scanForget(RedisModuleCtx *ctx) {
+    (void)ctx;
+    stop();
+    queuesForgetAll(-1);
+}
+
+static void onKey(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleKey *key, void *data) {
+    (void)key, (void)data;
+    if (delaykeysKindOf(name) != DELAYKEYS_DUE) {
+        return;
+    }
+    RedisModuleString *list = delaykeysQueueOfKey(ctx, name);
+    if (list) {
+        queuesLookAt(ctx, scan.db, list, 0);
+        RedisModule_FreeString(ctx, list);
+    }
+}
+
+/* Walks the next bucket. Returns whether there may be more. */
+static bool step(RedisModuleCtx *ctx) {
+    if (!scan.cursor) {
+        if (RedisModule_SelectDb(ctx, scan.db) != REDISMODULE_OK) {
+            return false;
+        }
+        scan.cursor = RedisModule_ScanCursorCreate();
+    }
+    if (!RedisModule_Scan(ctx, scan.cursor, onKey, NULL)) {
+        RedisModule_ScanCursorDestroy(scan.cursor);
+        scan.cursor = NULL;
+        scan.db++;
+    }
+    return true;
+}
+
+void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
+    (void)now_ms;
+    if (!scan.is_running) {
+        return;
+    }
+    RedisModule_SelectDb(ctx, scan.db);
+    uint64_t end_us = RedisModule_MonotonicMicroseconds() + SLICE_US;
+    bool goes_on = true;
+    for (size_t i = 1; goes_on; i++) {
+        goes_on = step(ctx);
+        if (i % BUCKETS_A_LOOK == 0 && RedisModule_MonotonicMicroseconds() >= end_us) {
+            break;
+        }
+    }
+    if (goes_on) {
+        drainSetAlarm(ctx, PAUSE_MS);
+    } else {
+        stop();
+    }
+}

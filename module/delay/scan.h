@@ -1,0 +1,24 @@
+/* Finding the delayed queues again, when the keys come from an earlier life: a start, a load, a promotion.
+ *
+ * All keys of all databases are walked, in slices that no client feels. Events would not do: those of a
+ * load tell nothing of an AOF, and a replica that is told of each key would pay for what a master knows.
+ */
+#ifndef LOCK_SCAN_H
+#define LOCK_SCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redismodule.h"
+
+/* Begins to look for queues, from the first key on. Allowed in every callback. */
+void scanBegin(RedisModuleCtx *ctx);
+
+/* The drain's job: goes on with it. On a replica there is nothing to be found. */
+void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms);
+void scanForget(RedisModuleCtx *ctx);
+
+/* Whether it is under way. */
+bool scanIsRunning(void);
+
+#endif
