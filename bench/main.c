@@ -41,6 +41,7 @@ static const Measurement measurements[] = {
     {"wake", "how soon a waiter has the lock, while other keys expire", wakeMeasure},
     {"session", "the end of a connection that holds a lock, and renewing while it lives",
      sessionMeasure},
+    {"delay", "the delayed queue: pushing, delivering, how late, memory", delayMeasure},
 };
 
 enum { MEASUREMENTS = sizeof(measurements) / sizeof(*measurements) };

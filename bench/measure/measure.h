@@ -13,6 +13,7 @@ typedef struct Measurement {
 
 /* One function for each row of the table in main.c. */
 void deadlockMeasure(const Options *options);
+void delayMeasure(const Options *options);
 void fairMeasure(const Options *options);
 void handoffMeasure(const Options *options);
 void idleMeasure(const Options *options);

@@ -191,5 +191,6 @@ void eventsWatchDelays(RedisModuleCtx *ctx) {
     if (!watches_delays) {
         watchKeysSurely(ctx, classes, onDelayEvent);
         watches_delays = true;
+        scanBegin(ctx); /* for queues that somebody has restored by hand before */
     }
 }
