@@ -2,8 +2,8 @@
 
 Each page is typed from its top to its end, on a clean server, into the redis-cli of this machine: `alice>` is a
 session that lasts, and a line at `alice$` or `$` is a process of its own. A command that is shown to wait has to be
-blocked, and to stay so up to the step that its answer follows; a command of the module that is not shown to wait must
-not, unless it ends in (nil) or DEADLOCK. Of a `redis-cli …` without a prompt no answer is shown, and none but an error is wrong.
+blocked, and to stay so up to the step that its answer follows; one that is not shown to wait must not, save WAIT and
+those that end in (nil) or DEADLOCK. Of a `redis-cli …` without a prompt no answer is shown, and none but an error is wrong.
 Shells name the port of `make run`. A page leaves nothing held and no setting of the module changed.
 
 Every line of every answer counts as it stands, save:
@@ -11,7 +11,7 @@ Every line of every answer counts as it stands, save:
 - Numbers of 13 digits and more, which are unix ms or µs: times, tickets and tokens. One is as long as the one shown,
   the same wherever the same is shown on the page, and larger than another where the one shown is.
 - The ids in the fields `client` and `session`: the same where the same is shown, another where another is.
-- The fields `pttl` and `left`, and what PTTL answers: neither number is one and a half times the other.
+- The fields `pttl` and `left`, and what PTTL and DELAY.LIST answer: neither number is one and a half times the other.
 - The field `waited`: any number.
 - What redis-cli adds by itself: the time that a command took, and blanks at the ends of lines.
 
@@ -25,7 +25,8 @@ import pytest
 from harness.examples import programs_of, run_examples, run_program
 
 TOP = Path(__file__).resolve().parents[3]
-PAGES = [TOP / "README.md", TOP / "docs/deadlock.md", TOP / "docs/safety.md", *sorted(TOP.glob("docs/commands/*.md"))]
+USERS_PAGES = [TOP / "docs" / f"{name}.md" for name in ("deadlock", "delay", "safety")]
+PAGES = [TOP / "README.md", *USERS_PAGES, *sorted(TOP.glob("docs/commands/*.md"))]
 PROGRAMS = [
     pytest.param(*program, id=f"{page.name}-{program[0]}")
     for page in [TOP / "README.md", *sorted(TOP.glob("docs/*.md"))]
