@@ -12,8 +12,9 @@ PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}
 
 ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite"]
 COMMANDS = [*ACQUISITIONS, "lock.cancel", "lock.force", "lock.guard", "lock.info", "lock.release", "lock.renew"]
-COMMANDS.append("lock.mrelease")
+COMMANDS += ["lock.mrelease", "delay.push", "delay.cancel", "delay.list"]
 COMMANDS.sort()
+READ_ONLY = ["lock.info", "delay.list"]
 SEVERAL = ["lock.macquire", "lock.mrelease"]
 each_command = pytest.mark.parametrize("name", COMMANDS)
 each_page = pytest.mark.parametrize("name", sorted({*COMMANDS} & {*PAGES}))
@@ -108,14 +109,16 @@ def test_page_has_the_sections_that_all_have(name):
 
 
 ERRORS = {
-    bad.WRONG_TYPE: bad.ALL,
+    bad.WRONG_TYPE: [*bad.ALL, *bad.DELAYS],
     bad.OWNER_LENGTH: bad.WITH_OWNER,
     bad.OWNER_RESERVED: bad.WITH_OWNER,
     bad.LEASE: bad.WITH_LEASE,
     bad.BLOCK: bad.WITH_BLOCK,
-    bad.COUNT: ["LOCK.INFO"],
+    bad.COUNT: ["LOCK.INFO", "DELAY.LIST"],
     bad.NUMKEYS: bad.SEVERAL,
-    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO"],
+    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "DELAY.LIST"],
+    bad.DELAY: ["DELAY.PUSH"],
+    bad.EMPTY_ID: ["DELAY.PUSH"],
 }
 
 
@@ -158,6 +161,7 @@ def test_types_of_arguments(docs, name):
     types |= {"count": "integer", "mode": "oneof", "read": "pure-token", "write": "pure-token"}
     types |= {"numkeys": "integer", "fenced": "pure-token"}
     types |= {"session": "pure-token", "command": "string", "arg": "string"}
+    types |= {"list": "key", "id": "string", "value": "string"}
     for argument in all_arguments(docs(name)["arguments"]):
         assert argument["type"] == types[argument["name"]]
         assert argument.get("key_spec_index") == (0 if argument["type"] == "key" else None)
@@ -217,6 +221,7 @@ def test_keys_of_a_call(ask, name):
     more = {"lock.renew": "k o EX 1", "lock.info": "k COUNT 5", "lock.force": "k", "lock.guard": "k o ping"}
     more.update(dict.fromkeys(ACQUISITIONS, "k o PX 1 BLOCK 0"))
     more |= {"lock.macquire": "3 k l k o PX 1 BLOCK 0", "lock.mrelease": "3 k l k o"}
+    more |= {"delay.push": "k i 1 v", "delay.cancel": "k i i", "delay.list": "k COUNT 5"}
     keys = ["k", "l", "k"] if name in SEVERAL else ["k"]
     call = [name, *more.get(name, "k o").split()]
     assert ask("GETKEYS", *call) == keys
@@ -228,17 +233,17 @@ def test_keys_of_a_call(ask, name):
 
 
 @each_page
-def test_acquisitions_are_refused_without_memory_and_block(name):
+def test_acquisitions_block_and_what_adds_is_refused_without_memory(name):
     # The rule that every new command follows: see CONTRIBUTING.md.
     flags = header_of(name)["Flags"].split()
-    acquires = name in ACQUISITIONS
-    assert ("denyoom" in flags, "blocking" in flags) == (acquires, acquires)
-    assert ("readonly" in flags) == (name == "lock.info")
-    assert ("write" in flags) == (name != "lock.info")
+    assert ("blocking" in flags) == (name in ACQUISITIONS)
+    assert ("denyoom" in flags) == (name in [*ACQUISITIONS, "delay.push"])
+    assert ("readonly" in flags) == (name in READ_ONLY)
+    assert ("write" in flags) == (name not in READ_ONLY)
 
 
 @each_page
 def test_commands_that_walk_are_not_fast(name):
     """The server's sense of the word: constant, or logarithmic."""
-    walks = name in {*SEVERAL, "lock.guard", "lock.info"}
+    walks = name in {*SEVERAL, *READ_ONLY, "lock.guard"}
     assert ("fast" in header_of(name)["Flags"].split()) == (not walks)

@@ -2,16 +2,16 @@
 
 Each page is typed from its top to its end, on a clean server, into the redis-cli of this machine: `alice>` is a
 session that lasts, and a line at `alice$` or `$` is a process of its own. A command that is shown to wait has to be
-blocked, and to stay so up to the step that its answer follows; a command of the module that is not shown to wait must
-not, unless it ends in (nil) or DEADLOCK. Of a `redis-cli …` without a prompt no answer is shown, and none but an error is wrong.
-Shells name the port of `make run`. A page leaves nothing held and no setting of the module changed.
+blocked, and to stay so up to the step that its answer follows; one that is not shown to wait must not, save WAIT and
+those that end in (nil) or DEADLOCK. Of a `redis-cli …` without a prompt no answer is shown, and none but an error is
+wrong. Shells name the port of `make run`. A page leaves nothing held and no setting of the module changed.
 
 Every line of every answer counts as it stands, save:
 
-- Numbers of 13 digits and more, which are unix ms or µs: times, tickets and tokens. One is as long as the one shown,
+- Numbers of 13 digits and more, which are unix ms or µs: times, tickets, tokens, ids. One is as long as the one shown,
   the same wherever the same is shown on the page, and larger than another where the one shown is.
 - The ids in the fields `client` and `session`: the same where the same is shown, another where another is.
-- The fields `pttl` and `left`, and what PTTL answers: neither number is one and a half times the other.
+- The fields `pttl` and `left`, and what PTTL and DELAY.LIST answer: neither number is one and a half times the other.
 - The field `waited`: any number.
 - What redis-cli adds by itself: the time that a command took, and blanks at the ends of lines.
 
@@ -25,7 +25,8 @@ import pytest
 from harness.examples import programs_of, run_examples, run_program
 
 TOP = Path(__file__).resolve().parents[3]
-PAGES = [TOP / "README.md", TOP / "docs/deadlock.md", TOP / "docs/safety.md", *sorted(TOP.glob("docs/commands/*.md"))]
+USERS_PAGES = [TOP / "docs" / f"{name}.md" for name in ("deadlock", "delay", "safety")]
+PAGES = [TOP / "README.md", *USERS_PAGES, *sorted(TOP.glob("docs/commands/*.md"))]
 PROGRAMS = [
     pytest.param(*program, id=f"{page.name}-{program[0]}")
     for page in [TOP / "README.md", *sorted(TOP.glob("docs/*.md"))]
@@ -76,6 +77,14 @@ alice> LOCK.FORCE k
 bob>   (integer) 1
 bob>   PTTL k
 (integer) 58000
+bob>   DELAY.PUSH l i 60000 v
+"i"
+bob>   DELAY.LIST l
+1) 1) "i"
+   2) (integer) 59000
+   3) "v"
+bob>   DELAY.CANCEL l i
+(integer) 1
 bob>   LOCK.RELEASE k bob
 (integer) 0
 ```
@@ -93,6 +102,8 @@ WRONG = {
     "token of a re-entry": ("k alice FENCED\n(integer) 1", "k alice FENCED\n(integer) 2", "line 5.* instead of 27953"),
     "token's length": ("PX 60000 FENCED\n(integer) 17", "PX 60000 FENCED\n(integer) 7", r"line 3.*- \(integer\) 7953"),
     "time left": ("58000", "28000", "line 12.* instead of 28000"),
+    "time left in a queue": ("59000", "29000", "line 16.* instead of 29000"),
+    "wait of another command": ("DELAY.CANCEL l i", "BLPOP l 0", "line 20.*it waits"),
     "command": ("FORCE k", "FORCE other", r"line 9.*\+ \(integer\) 0"),
     "command left out": ("bob>   PTTL k\n", "", r"line 11.*- \(integer\) 58000"),
     "wait that is none": ("FORCE k\n", "FORCE k\n       ... waits ...\n", "line 9.*it does not wait"),

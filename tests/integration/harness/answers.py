@@ -4,7 +4,7 @@ import operator
 import re
 from difflib import ndiff
 
-# Labels are fields of LOCK.INFO, in RESP2 or RESP3. Long numbers are times, tickets and tokens: unix ms or µs.
+# Labels are fields of LOCK.INFO, in RESP2 or RESP3. Long numbers are times, tickets, tokens and ids: unix ms or µs.
 _LABELLED = r'"(?P<label>pttl|left|waited|client|session)"(?: =>|\n *\d+\)) \(integer\) (?P<number>\d+)'
 _LOOSE = re.compile(rf"{_LABELLED}|(?P<long>\d{{13,}})")
 
@@ -53,4 +53,7 @@ def _taken_apart(command, lines):
     # The command's own name labels its whole answer: PTTL. In RESP3 redis-cli leaves blanks at the ends of lines.
     label = command.partition(" ")[0].lower()
     text = f'"{label}" => ' + "\n".join(line.rstrip() for line in lines)
+    if label == "delay.list":
+        # It has no fields, and no integers but the time left.
+        text = text.replace("(integer)", '"left" => (integer)')
     return _LOOSE.sub(mark, text), numbers

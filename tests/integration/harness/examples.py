@@ -159,7 +159,7 @@ class _Desk:
     def _blocked(self):
         # Not in WAIT, which the pages do not show to wait.
         clients = self._server.control.client_list()
-        return {client["id"] for client in clients if "b" in client["flags"] and client["cmd"].startswith("lock.")}
+        return {client["id"] for client in clients if "b" in client["flags"] and client["cmd"] != "wait"}
 
     def _say(self, step):
         """Types a line; returns the prompt at which its answer is to be read."""

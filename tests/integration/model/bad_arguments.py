@@ -7,6 +7,8 @@ LEASE = "ERR lease is not a positive integer or out of range"
 BLOCK = "ERR timeout is not an integer, is negative or out of range"
 NUMKEYS = "ERR numkeys is not an integer from 1 to 1024"
 COUNT = "ERR count is not an integer or is negative"
+DELAY = "ERR delay is not an integer, is negative or out of range"
+EMPTY_ID = "ERR id is empty"
 OWNER_LENGTH = "ERR owner must be 1 to 512 bytes long"
 OWNER_RESERVED = "ERR owner is reserved: it may not be 'mode' and may not end in ':write'"
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -17,6 +19,8 @@ WITH_OWNER = [*WITH_LEASE, "LOCK.RELEASE k o", "LOCK.CANCEL k o", "LOCK.MRELEASE
 SEVERAL = ["LOCK.MACQUIRE 1 k o", "LOCK.MRELEASE 1 k o"]
 FIXED_LENGTH = ["LOCK.CANCEL k o", "LOCK.FORCE k"]
 ALL = [*WITH_OWNER, "LOCK.FORCE k", "LOCK.INFO k"]
+# Those of the delayed queue before the list `k`, in which `i` is pending.
+DELAYS = ["DELAY.PUSH k i 1 v", "DELAY.CANCEL k i", "DELAY.LIST k"]
 NO_LEASE = {
     "zero": "0",
     "negative": "-1",
