@@ -12,6 +12,7 @@
 #include "delay/deliver.h"
 #include "delay/queues.h"
 #include "delay/scan.h"
+#include "delay/slotwatch.h"
 #include "grant/lockcheck.h"
 #include "grant/pass.h"
 #include "grant/release.h"
@@ -81,6 +82,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
         return REDISMODULE_ERR;
     }
     scanBegin(ctx); /* loaded into a server that has keys */
+    slotwatchBegin(ctx);
     return REDISMODULE_OK;
 }
 

@@ -22,7 +22,7 @@ struct heap {
 };
 
 /* Puts the node into the heap, or moves it there, with this moment. */
-void heapPut(struct heap *heap, struct heapNode *node, int64_t at);
+void heapPut(struct heap *heap, struct heapNode *node, int64_t moment);
 
 /* Takes the node out of the heap; does nothing when it is not in it. */
 void heapRemove(struct heap *heap, struct heapNode *node);

@@ -7,6 +7,7 @@
 #include "blocking/waitedkey.h"
 #include "delay/queues.h"
 #include "delay/scan.h"
+#include "delay/slotwatch.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
 #include "server/effects.h"
@@ -81,6 +82,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
         sessionsForgetAll();
     }
     scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */
+    slotwatchBegin(ctx);
     beginAnew();
     waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
 }
