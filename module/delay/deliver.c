@@ -54,8 +54,9 @@ static bool collect(const struct delaykeysElement *element, void *data) {
     }
     if (!element->value) {
         batch->skipped++;
-        if (batch->count == 0) {
+        if (batch->count == 0) { /* or it is met again by the next walk */
             batch->queue->skipped = element->score;
+            batch->queue->stuck++;
         }
         return batch->skipped < MOST_SKIPPED;
     }
@@ -135,7 +136,6 @@ static enum delivery deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue
     delaykeysEach(&keys, &walk);
     batch.list = delaykeysList(&keys);
     delaykeysClose(&keys);
-    queue->stuck += batch.count == 0 ? batch.skipped : 0;
     bool refused = batch.count > 0 && !push(ctx, &batch);
     RedisModule_FreeString(ctx, batch.list);
     freeBatch(&batch);
