@@ -74,11 +74,23 @@ static void freeBatch(struct batch *batch) {
     }
 }
 
+/* Whether the server would make room by itself. */
+static bool evicts(RedisModuleCtx *ctx) {
+    return RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_EVICT;
+}
+
+/* Asked anew: what the server looks at in a call ("M") is how it was before the last client's command, which
+ * may be long ago. Only where that has failed to evict there is no better answer. */
+static bool isOutOfMemory(RedisModuleCtx *ctx) {
+    return (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_OOM) && !evicts(ctx);
+}
+
 /* Returns whether the server has done it. */
 static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
                  const struct batch *batch, RedisModuleString *const *arguments) {
+    const char *format = evicts(ctx) ? "!EMsv" : "!Esv";
     RedisModuleCallReply *reply =
-        RedisModule_Call(ctx, command, "!EMsv", key, arguments, batch->count);
+        RedisModule_Call(ctx, command, format, key, arguments, batch->count);
     bool done = reply && RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR;
     if (reply) {
         RedisModule_FreeCallReply(reply);
@@ -111,7 +123,7 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
 static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
-    bool pushed = call(ctx, "RPUSH", batch->list, batch, batch->values);
+    bool pushed = !isOutOfMemory(ctx) && call(ctx, "RPUSH", batch->list, batch, batch->values);
     if (pushed) {
         (void)failpoint(FAILPOINT_DELIVER_PUSHED);
         removeBatch(ctx, batch);
