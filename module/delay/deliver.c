@@ -102,7 +102,7 @@ static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *ke
  * would not refuse it. */
 static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
-    delaykeysOpen(&keys, ctx, batch->queue->list, KEY_TO_READ);
+    delaykeysOpenQueue(&keys, ctx, batch->queue->name);
     bool is_last = delaykeysLength(&keys) == batch->count;
     RedisModuleString *due = keys.due_name, *value = keys.value_name;
     RedisModule_RetainString(NULL, due);
@@ -144,7 +144,7 @@ static enum delivery deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue
     struct batch batch = {.queue = queue, .now_ms = now_ms};
     struct delaykeys keys;
     const struct delaykeysWalk walk = {queue->skipped, collect, &batch};
-    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    delaykeysOpenQueue(&keys, ctx, queue->name);
     delaykeysEach(&keys, &walk);
     batch.list = delaykeysList(&keys);
     delaykeysClose(&keys);
@@ -159,7 +159,7 @@ static enum delivery deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue
 
 static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
-    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    delaykeysOpenQueue(&keys, ctx, queue->name);
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "ZCOUNT", "Escl", keys.due_name, "-inf", (long long)now_ms);
     delaykeysClose(&keys);
@@ -176,7 +176,7 @@ static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t 
 /* Finds out when the queue is to be looked at next; forgets it when it has no elements. */
 static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
-    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    delaykeysOpenQueue(&keys, ctx, queue->name);
     size_t length = delaykeysLength(&keys);
     int64_t next_ms = delaykeysFirst(&keys, queue->skipped);
     delaykeysClose(&keys);
@@ -217,9 +217,9 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now
 /* Of a slot that moves, one key may be here and another there. */
 static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     RedisModule_SelectDb(ctx, queue->db);
-    switch (serverConsentTo(ctx, queue->list)) {
+    switch (serverConsentTo(ctx, queue->name)) {
     case SERVER_ACCEPTS:
-        if (keynamesSidesAreHere(ctx, queue->list)) {
+        if (keynamesSidesAreHere(ctx, queue->name)) {
             deliver(ctx, queue, now_ms);
         } else {
             queuesPutOff(queue, now_ms + RETRY_MS);
