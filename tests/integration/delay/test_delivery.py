@@ -3,6 +3,7 @@
 import pytest
 
 from harness import fewer, scaled, wait_for
+from harness.aof import aof_of, commands_in
 from harness.listener import listen_for_events
 from model.delay_scene import (
     HOUR,
@@ -126,7 +127,8 @@ def test_many_due_at_once_all_go_once_and_in_order(server, some_client):
     for start in range(0, count, 2000):
         some_client.eval(PUSH_MANY.replace(", 1, ", ", 3600000, "), 1, "q", *ids[start : start + 2000])
     assert some_client.zcard(due_of()) == count
-    some_client.eval("for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('%06d', i - 1)) end", 1, due_of(), count)
+    all_due = "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('%06d', i - 1)) end"
+    some_client.eval(all_due, 1, due_of(), count)
     wait_for(lambda: some_client.llen("q") == count, 30, "all to be delivered")
     assert delivered(some_client) == ids
     wait_nothing_left(server, some_client)
@@ -221,8 +223,6 @@ def test_listeners_hear_what_a_client_would_have_done(server, some_client, at_on
 
 
 def test_delivery_is_one_transaction(make_server):
-    from harness.aof import aof_of, commands_in
-
     server = make_server(appendonly="yes")
     client = server.client()
     client.set("q", "x")

@@ -3,7 +3,18 @@
 import pytest
 
 from harness import wait_for
-from model.delay_scene import HOUR, delivered, due_of, fall_due, pending, push, queues, value_of, wait_delivered, wait_nothing_left
+from model.delay_scene import (
+    HOUR,
+    delivered,
+    due_of,
+    fall_due,
+    pending,
+    push,
+    queues,
+    value_of,
+    wait_delivered,
+    wait_nothing_left,
+)
 
 NAMES = {
     "plain": b"q",
@@ -66,7 +77,7 @@ def test_queue_is_found_again_by_its_keys(server, client, name):
 
 
 @pytest.mark.parametrize("first, second", [(b"x", b"{x}"), (b"{x}", b"x")])
-@pytest.mark.xfail(reason="both have the same keys; all of their elements go to the one that is named in them, or last was")
+@pytest.mark.xfail(reason="both have the same keys, which can name one list only: all goes to `{x}`")
 def test_lists_that_share_their_keys_get_their_own(server, client, first, second):
     push(client, "a", HOUR, name=first)
     push(client, "b", HOUR, name=second)
