@@ -42,15 +42,6 @@ def test_star_in_one_script_makes_ids_that_grow(some_client):
     assert len(ids) == 200
 
 
-def test_star_never_takes_a_pending_id(some_client):
-    first = int(push(some_client, "*", HOUR))
-    # What the server would make in the next tenth of a second is there already.
-    taken = [str(id_) for id_ in range(first + 1, first + 100_000)]
-    some_client.zadd(due_of(), {id_: 2**52 for id_ in taken})
-    made = push(some_client, "*", HOUR)
-    assert made not in taken and int(made) > first
-
-
 def test_pending_id_gets_the_new_time_and_value(client):
     push(client, "a", HOUR, "old")
     push(client, "b", 2 * HOUR, "other")
