@@ -1,5 +1,7 @@
 """While the server may not write, due elements stay pending; they go when it may again. And clocks that jump."""
 
+import time
+
 import pytest
 
 from harness import wait_for
@@ -169,8 +171,19 @@ def test_star_grows_while_the_clock_steps_back(clock, make_server):
     assert ids == sorted(set(ids))
 
 
+def module_sees(clock, server):
+    """Skips the test where the server binds its modules to the C library itself: they see the true time."""
+    clock.step_for(server, 7200)
+    ahead = int(push(server.client(), "*", HOUR, name="probe")) > (time.time() + 3600) * 1_000_000
+    if not ahead:
+        pytest.skip("the module of this server sees the true time")
+    server.restart()
+    clock.step_for(server, 0)
+
+
 def test_star_never_takes_a_pending_id(clock, make_server):
     server = make_server()
+    module_sees(clock, server)
     client = server.client()
     clock.step_for(server, 3600)
     last = int(push(client, "*", 9 * HOUR))
@@ -183,6 +196,7 @@ def test_star_never_takes_a_pending_id(clock, make_server):
 @pytest.mark.xfail(reason="the last id is kept nowhere: a server whose clock has stepped back begins below it")
 def test_star_grows_over_a_restart_with_the_clock_behind(clock, make_server):
     server = make_server()
+    module_sees(clock, server)
     first = int(push(server.client(), "*", HOUR))
     clock.step(-3600)
     server.restart(save=True)
