@@ -128,7 +128,8 @@ def test_copied(server, q, kinds):
 def test_copied_to_another_database(server, q, kinds):
     there = server.client(db=3)
     for side in kinds:
-        q.copy(side("q"), side("q"), destination_db=3)
+        # By a client of its own: Valkey 8.1 leaves it in the other database once a module listens to such events.
+        server.client().copy(side("q"), side("q"), destination_db=3)
     fall_due(there, "a", "b")
     wait_delivered(there, "va", "vb")
     assert delivered(q) == []
@@ -141,7 +142,8 @@ def test_copied_to_another_database(server, q, kinds):
 def test_moved_to_another_database(server, q, kinds):
     there = server.client(db=3)
     for side in kinds:
-        q.move(side("q"), 3)
+        # By a client of its own: Valkey 8.1 leaves it in the other database once a module listens to such events.
+        server.client().move(side("q"), 3)
     fall_due(there, "a", "b")
     wait_delivered(there, "va", "vb")
     wait_nothing_left(server, there)
