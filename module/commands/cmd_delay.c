@@ -104,6 +104,16 @@ int delayPushCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return REDISMODULE_OK;
 }
 
+/* The last element may have gone: then memory forgets the queue, which nobody looks at before it was due. */
+static void noteCancelled(RedisModuleCtx *ctx, RedisModuleString *list, size_t left) {
+    RedisModuleString *name = delaykeysQueueOf(ctx, list);
+    struct delayedQueue *queue = queuesFind(RedisModule_GetSelectedDb(ctx), name);
+    if (queue && left == 0) {
+        queuesForget(queue);
+    }
+    RedisModule_FreeString(ctx, name);
+}
+
 /* DELAY.CANCEL list id [id ...] */
 int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (argc < 3) {
@@ -122,6 +132,7 @@ int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
             cancelled += delaykeysRemove(&keys, argv[i]);
         }
         replyInteger(ctx, cancelled);
+        noteCancelled(ctx, argv[1], delaykeysLength(&keys));
     }
     delaykeysClose(&keys);
     return REDISMODULE_OK;

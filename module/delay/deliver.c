@@ -54,8 +54,9 @@ static bool collect(const struct delaykeysElement *element, void *data) {
     }
     if (!element->value) {
         batch->skipped++;
-        if (batch->count == 0) {
+        if (batch->count == 0) { /* or it is met again by the next walk */
             batch->queue->skipped = element->score;
+            batch->queue->stuck++;
         }
         return batch->skipped < MOST_SKIPPED;
     }
@@ -73,11 +74,23 @@ static void freeBatch(struct batch *batch) {
     }
 }
 
+/* Whether the server would make room by itself. */
+static bool evicts(RedisModuleCtx *ctx) {
+    return RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_EVICT;
+}
+
+/* Asked anew: what the server looks at in a call ("M") is how it was before the last client's command, which
+ * may be long ago. Only where that has failed to evict there is no better answer. */
+static bool isOutOfMemory(RedisModuleCtx *ctx) {
+    return (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_OOM) && !evicts(ctx);
+}
+
 /* Returns whether the server has done it. */
 static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
                  const struct batch *batch, RedisModuleString *const *arguments) {
+    const char *format = evicts(ctx) ? "!EMsv" : "!Esv";
     RedisModuleCallReply *reply =
-        RedisModule_Call(ctx, command, "!EMsv", key, arguments, batch->count);
+        RedisModule_Call(ctx, command, format, key, arguments, batch->count);
     bool done = reply && RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR;
     if (reply) {
         RedisModule_FreeCallReply(reply);
@@ -89,7 +102,7 @@ static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *ke
  * would not refuse it. */
 static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
-    delaykeysOpen(&keys, ctx, batch->queue->list, KEY_TO_READ);
+    delaykeysOpenQueue(&keys, ctx, batch->queue->name);
     bool is_last = delaykeysLength(&keys) == batch->count;
     RedisModuleString *due = keys.due_name, *value = keys.value_name;
     RedisModule_RetainString(NULL, due);
@@ -110,7 +123,7 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
 static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
-    bool pushed = call(ctx, "RPUSH", batch->list, batch, batch->values);
+    bool pushed = !isOutOfMemory(ctx) && call(ctx, "RPUSH", batch->list, batch, batch->values);
     if (pushed) {
         (void)failpoint(FAILPOINT_DELIVER_PUSHED);
         removeBatch(ctx, batch);
@@ -131,11 +144,10 @@ static enum delivery deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue
     struct batch batch = {.queue = queue, .now_ms = now_ms};
     struct delaykeys keys;
     const struct delaykeysWalk walk = {queue->skipped, collect, &batch};
-    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    delaykeysOpenQueue(&keys, ctx, queue->name);
     delaykeysEach(&keys, &walk);
     batch.list = delaykeysList(&keys);
     delaykeysClose(&keys);
-    queue->stuck += batch.count == 0 ? batch.skipped : 0;
     bool refused = batch.count > 0 && !push(ctx, &batch);
     RedisModule_FreeString(ctx, batch.list);
     freeBatch(&batch);
@@ -147,7 +159,7 @@ static enum delivery deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue
 
 static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
-    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    delaykeysOpenQueue(&keys, ctx, queue->name);
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "ZCOUNT", "Escl", keys.due_name, "-inf", (long long)now_ms);
     delaykeysClose(&keys);
@@ -164,7 +176,7 @@ static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t 
 /* Finds out when the queue is to be looked at next; forgets it when it has no elements. */
 static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
-    delaykeysOpen(&keys, ctx, queue->list, KEY_TO_READ);
+    delaykeysOpenQueue(&keys, ctx, queue->name);
     size_t length = delaykeysLength(&keys);
     int64_t next_ms = delaykeysFirst(&keys, queue->skipped);
     delaykeysClose(&keys);
@@ -205,9 +217,9 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now
 /* Of a slot that moves, one key may be here and another there. */
 static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     RedisModule_SelectDb(ctx, queue->db);
-    switch (serverConsentTo(ctx, queue->list)) {
+    switch (serverConsentTo(ctx, queue->name)) {
     case SERVER_ACCEPTS:
-        if (keynamesSidesAreHere(ctx, queue->list)) {
+        if (keynamesSidesAreHere(ctx, queue->name)) {
             deliver(ctx, queue, now_ms);
         } else {
             queuesPutOff(queue, now_ms + RETRY_MS);

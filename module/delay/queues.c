@@ -26,22 +26,22 @@ static struct delayedQueue *ofEntry(struct mapEntry *entry) {
 }
 
 /* The bytes that tell a queue from all others; free them with memFree. */
-static char *keyOf(int db, RedisModuleString *list, size_t *length) {
-    size_t list_length;
-    const char *bytes = RedisModule_StringPtrLen(list, &list_length);
-    *length = sizeof(db) + list_length;
+static char *keyOf(int db, RedisModuleString *name, size_t *length) {
+    size_t name_length;
+    const char *bytes = RedisModule_StringPtrLen(name, &name_length);
+    *length = sizeof(db) + name_length;
     char *key = memAlloc(*length);
     memcpy(key, &db, sizeof(db));
-    memcpy(key + sizeof(db), bytes, list_length);
+    memcpy(key + sizeof(db), bytes, name_length);
     return key;
 }
 
-struct delayedQueue *queuesFind(int db, RedisModuleString *list) {
+struct delayedQueue *queuesFind(int db, RedisModuleString *name) {
     if (queues.by_list.used == 0) {
         return NULL;
     }
     size_t length;
-    char *key = keyOf(db, list, &length);
+    char *key = keyOf(db, name, &length);
     struct delayedQueue *queue = ofEntry(mapFind(&queues.by_list, key, length));
     memFree(key);
     return queue;
@@ -51,14 +51,14 @@ static void addToMap(struct delayedQueue *queue, int db) {
     size_t length;
     memFree(queue->key);
     queue->db = db;
-    queue->key = keyOf(db, queue->list, &length);
+    queue->key = keyOf(db, queue->name, &length);
     mapAdd(&queues.by_list, &queue->by_list, queue->key, length);
 }
 
-static struct delayedQueue *make(int db, RedisModuleString *list) {
+static struct delayedQueue *make(int db, RedisModuleString *name) {
     struct delayedQueue *queue = memAlloc(sizeof(*queue));
     /* A copy: the caller's may be a slice of a client's query buffer. */
-    queue->list = RedisModule_CreateStringFromString(NULL, list);
+    queue->name = RedisModule_CreateStringFromString(NULL, name);
     queue->skipped = -INFINITY;
     addToMap(queue, db);
     return queue;
@@ -75,14 +75,14 @@ void queuesSetAlarm(RedisModuleCtx *ctx) {
     }
 }
 
-void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *list, int64_t at_ms) {
-    struct delayedQueue *queue = queuesFind(db, list);
+void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms) {
+    struct delayedQueue *queue = queuesFind(db, name);
     if (queue && queue->look.at <= at_ms) {
         return;
     }
     if (!queue) {
         queues.watch(ctx);
-        queue = make(db, list);
+        queue = make(db, name);
     }
     heapPut(&queues.looks, &queue->look, at_ms);
     if (heapFirst(&queues.looks) == &queue->look) {
@@ -100,23 +100,23 @@ static bool isOurs(RedisModuleCtx *ctx) {
     return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_LOADING);
 }
 
-void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
-    enum delaykeysKind kind = delaykeysKindOf(name);
+void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key) {
+    enum delaykeysKind kind = delaykeysKindOf(key);
     if (kind == DELAYKEYS_NEITHER || queues.own_change || !isOurs(ctx)) {
         return;
     }
-    RedisModuleString *list = delaykeysQueueOfKey(ctx, name);
-    if (!list) {
+    RedisModuleString *name = delaykeysQueueOfKey(ctx, key);
+    if (!name) {
         return;
     }
-    struct delayedQueue *queue = queuesFind(db, list);
+    struct delayedQueue *queue = queuesFind(db, name);
     if (queue) {
         queue->again_ms = 0;
     }
     if (queue || kind == DELAYKEYS_DUE) {
-        queuesLookAt(ctx, db, list, 0);
+        queuesLookAt(ctx, db, name, 0);
     }
-    RedisModule_FreeString(ctx, list);
+    RedisModule_FreeString(ctx, name);
 }
 
 void queuesPutOff(struct delayedQueue *queue, int64_t at_ms) {
@@ -131,7 +131,7 @@ struct delayedQueue *queuesFirst(void) {
 void queuesForget(struct delayedQueue *queue) {
     heapRemove(&queues.looks, &queue->look);
     mapRemove(&queues.by_list, &queue->by_list);
-    RedisModule_FreeString(NULL, queue->list);
+    RedisModule_FreeString(NULL, queue->name);
     memFree(queue->key);
     memFree(queue);
 }

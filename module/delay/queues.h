@@ -17,9 +17,9 @@
 
 struct delayedQueue {
     struct mapEntry by_list;
-    struct heapNode look; /* when to look at it next, unix ms */
-    RedisModuleString *list;
-    char *key; /* of the map: the database, then the list's name */
+    struct heapNode look;    /* when to look at it next, unix ms */
+    RedisModuleString *name; /* delaykeysQueueOf its list */
+    char *key;               /* of the map: the database, then the list's name */
     int db;
     double skipped;   /* elements up to this score have no value to deliver; see deliver.c */
     size_t stuck;     /* how many are due and could not be delivered */
@@ -29,16 +29,16 @@ struct delayedQueue {
 /* Says, once at load, what is called before there is a first queue: to hear of what happens to the keys. */
 void queuesConnect(void (*watch)(RedisModuleCtx *ctx));
 
-/* The queue before this list, or NULL. One comparison when there is none anywhere. */
-struct delayedQueue *queuesFind(int db, RedisModuleString *list);
+/* The queue of this name, or NULL. One comparison when there is none anywhere. */
+struct delayedQueue *queuesFind(int db, RedisModuleString *name);
 
 /* Sees to it that the queue is looked at, by the drain, at `at_ms` at the latest; makes the entry if there
  * is none. Allowed in every callback. */
-void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *list, int64_t at_ms);
+void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms);
 
 /* Somebody has changed this key of the database: if it is one of a queue's, looks at that as soon as
  * possible, and at all of it. Allowed in every callback. */
-void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key);
 
 /* Until this is said again, with false, it is we who change keys. */
 void queuesOwnChange(bool is_own);

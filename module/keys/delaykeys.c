@@ -8,8 +8,8 @@
 #define DUE "delay:due:"
 #define VALUE "delay:value:"
 
-/* The lists `x` and `{x}` would have the same keys. The queue is that of `x`, unless this field of the hash
- * names another list. No id is empty. */
+/* The lists `x` and `{x}` have the same keys. The queue is that of `x`, unless this field of the hash names
+ * another list. No id is empty. */
 static const char list_field[] = "";
 
 /* ---- names ---- */
@@ -31,50 +31,79 @@ enum delaykeysKind delaykeysKindOf(RedisModuleString *name) {
     return beginsWith(bytes, length, VALUE) ? DELAYKEYS_VALUE : DELAYKEYS_NEITHER;
 }
 
-/* Whether the bytes are `{…}` and nothing else, so that keynamesSide leaves them as they are. */
-static bool isTagOnly(const char *bytes, size_t length) {
-    return length > 2 && bytes[0] == '{' &&
-           memchr(bytes, '}', length) == (const void *)(bytes + length - 1);
-}
-
 RedisModuleString *delaykeysQueueOf(RedisModuleCtx *ctx, RedisModuleString *list) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(list, &length);
-    if (isTagOnly(bytes, length)) {
-        return RedisModule_CreateString(ctx, bytes + 1, length - 2);
-    }
-    RedisModule_RetainString(ctx, list);
-    return list;
+    return keynamesSide(ctx, "", list);
 }
 
-/* What stands behind the prefix is a list with a tag of its own, or one in braces. */
+/* Whether this list has the keys of this queue. */
+static bool belongs(RedisModuleCtx *ctx, RedisModuleString *list, RedisModuleString *queue) {
+    RedisModuleString *its = delaykeysQueueOf(ctx, list);
+    bool same = RedisModule_StringCompare(its, queue) == 0;
+    RedisModule_FreeString(ctx, its);
+    return same;
+}
+
+/* The list before which the queue stands when its keys name no other: of those that have these keys the one
+ * without the outer braces. NULL: no list has such keys. */
+static RedisModuleString *listOf(RedisModuleCtx *ctx, RedisModuleString *queue) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(queue, &length);
+    if (length >= 2 && bytes[0] == '{' && bytes[length - 1] == '}') {
+        RedisModuleString *within = RedisModule_CreateString(ctx, bytes + 1, length - 2);
+        if (belongs(ctx, within, queue)) {
+            return within;
+        }
+        RedisModule_FreeString(ctx, within);
+    }
+    if (!belongs(ctx, queue, queue)) {
+        return NULL;
+    }
+    RedisModule_RetainString(ctx, queue);
+    return queue;
+}
+
 RedisModuleString *delaykeysQueueOfKey(RedisModuleCtx *ctx, RedisModuleString *name) {
     const char *prefix = delaykeysKindOf(name) == DELAYKEYS_DUE ? DUE : VALUE;
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    RedisModuleString *list =
+    RedisModuleString *queue =
         RedisModule_CreateString(ctx, bytes + strlen(prefix), length - strlen(prefix));
-    RedisModuleString *queue = delaykeysQueueOf(ctx, list);
-    RedisModuleString *again = keynamesSide(ctx, prefix, queue);
-    bool is_ours = RedisModule_StringCompare(again, name) == 0;
-    RedisModule_FreeString(ctx, again);
-    RedisModule_FreeString(ctx, list);
-    if (!is_ours) {
-        RedisModule_FreeString(ctx, queue);
-    }
-    return is_ours ? queue : NULL;
+    RedisModuleString *list = listOf(ctx, queue);
+    RedisModule_FreeString(ctx, list ? list : queue);
+    return list ? queue : NULL;
 }
 
 /* ---- the handle ---- */
+
+static RedisModuleString *keyName(const struct delaykeys *keys, const char *prefix) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(keys->queue, &length);
+    RedisModuleString *name = RedisModule_CreateString(keys->ctx, prefix, strlen(prefix));
+    RedisModule_StringAppendBuffer(keys->ctx, name, bytes, length);
+    return name;
+}
+
+static void openKeys(struct delaykeys *keys, enum keyAccess access) {
+    keys->due_name = keyName(keys, DUE);
+    keys->value_name = keyName(keys, VALUE);
+    keys->due = keynamesOpenSide(keys->ctx, keys->queue, keys->due_name, access);
+    keys->value = keynamesOpenSide(keys->ctx, keys->queue, keys->value_name, access);
+}
 
 void delaykeysOpen(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModuleString *list,
                    enum keyAccess access) {
     keys->ctx = ctx;
     keys->list = list;
-    keys->due_name = keynamesSide(ctx, DUE, list);
-    keys->value_name = keynamesSide(ctx, VALUE, list);
-    keys->due = keynamesOpenSide(ctx, list, keys->due_name, access);
-    keys->value = keynamesOpenSide(ctx, list, keys->value_name, access);
+    keys->queue = delaykeysQueueOf(ctx, list);
+    openKeys(keys, access);
+}
+
+void delaykeysOpenQueue(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModuleString *queue) {
+    keys->ctx = ctx;
+    keys->list = NULL;
+    keys->queue = queue;
+    RedisModule_RetainString(ctx, queue);
+    openKeys(keys, KEY_TO_READ);
 }
 
 void delaykeysClose(struct delaykeys *keys) {
@@ -82,6 +111,7 @@ void delaykeysClose(struct delaykeys *keys) {
     RedisModule_CloseKey(keys->value);
     RedisModule_FreeString(keys->ctx, keys->due_name);
     RedisModule_FreeString(keys->ctx, keys->value_name);
+    RedisModule_FreeString(keys->ctx, keys->queue);
 }
 
 static bool is(RedisModuleKey *key, int type) {
@@ -203,20 +233,23 @@ RedisModuleString *delaykeysList(const struct delaykeys *keys) {
     if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_HashGet(keys->value, REDISMODULE_HASH_CFIELDS, list_field, &named, NULL);
     }
-    if (!named) {
-        RedisModule_RetainString(keys->ctx, keys->list);
-    }
-    return named ? named : keys->list;
+    return named ? named : listOf(keys->ctx, keys->queue);
+}
+
+/* Whether the keys' own names tell which list it is. */
+static bool isNamedByKeys(const struct delaykeys *keys) {
+    RedisModuleString *list = listOf(keys->ctx, keys->queue);
+    bool same = RedisModule_StringCompare(list, keys->list) == 0;
+    RedisModule_FreeString(keys->ctx, list);
+    return same;
 }
 
 void delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(keys->list, &length);
     double score = is(keys->due, REDISMODULE_KEYTYPE_ZSET) ? scoreAt(keys, due_ms) : (double)due_ms;
     RedisModule_ZsetAdd(keys->due, score, id, NULL);
     effectsExactScore(keys->ctx, keys->due_name, id, score);
-    if (isTagOnly(bytes, length)) {
+    if (!isNamedByKeys(keys)) {
         nameList(keys);
     }
     RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, id, value, NULL);

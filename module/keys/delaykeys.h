@@ -25,7 +25,9 @@
 
 struct delaykeys {
     RedisModuleCtx *ctx;
-    RedisModuleString *list; /* the caller's */
+    RedisModuleString *list; /* the caller's; NULL when opened by the queue's name */
+    RedisModuleString
+        *queue; /* what the queue is known by: what its keys have behind their prefixes */
     RedisModuleString *due_name, *value_name;
     RedisModuleKey *due, *value;
 };
@@ -34,6 +36,9 @@ struct delaykeys {
 void delaykeysOpen(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModuleString *list,
                    enum keyAccess access);
 void delaykeysClose(struct delaykeys *keys);
+
+/* Likewise, to read, by what the queue is known by: delaykeysQueueOf. */
+void delaykeysOpenQueue(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModuleString *queue);
 
 /* Whether somebody has put something of another type under one of the names. */
 bool delaykeysIsWrongType(const struct delaykeys *keys);
@@ -73,15 +78,15 @@ void delaykeysEach(struct delaykeys *keys, const struct delaykeysWalk *walk);
 /* When the first element after this score is due, unix ms; INT64_MAX: there is none. */
 int64_t delaykeysFirst(const struct delaykeys *keys, double after);
 
-/* The list that is pushed to, a new reference: `list` as a rule; see delaykeysQueueOf. */
+/* The list that is pushed to, a new reference. */
 RedisModuleString *delaykeysList(const struct delaykeys *keys);
 
 /* Whether this is the name of one of the two keys of a queue. */
 enum delaykeysKind { DELAYKEYS_NEITHER, DELAYKEYS_DUE, DELAYKEYS_VALUE };
 enum delaykeysKind delaykeysKindOf(RedisModuleString *name);
 
-/* What a queue is known by: the list before which it stands, but `x` for `{x}`, which has the same keys.
- * A new reference. */
+/* What a queue is known by: what stands behind the prefix in the names of its keys, `{x}` for the lists `x`
+ * and `{x}`. The keys say which list it is. A new reference. */
 RedisModuleString *delaykeysQueueOf(RedisModuleCtx *ctx, RedisModuleString *list);
 
 /* Likewise, from the name of one of its keys, of delaykeysKindOf. NULL: no queue has such a key. */

@@ -1,0 +1,91 @@
+"""kill -9, with an AOF that is written at once: each element is in the due set or in the list, never in both."""
+
+import random
+import time
+
+import pytest
+
+from harness import drawn, failpoint, fewer, scaled_ms, wait_for, wait_for_sync
+from model.delay_scene import HOUR, due_of, push, torn, wait_nothing_left
+
+KILLS = 20
+AOF = {"appendonly": "yes", "appendfsync": "always"}
+
+
+def in_doubt(server, pushed):
+    """Read in one step, whatever is being delivered."""
+    pipeline = server.client(decode_responses=False).pipeline()
+    pipeline.zrange(due_of(), 0, -1, withscores=True)
+    pipeline.hgetall("delay:value:{q}")
+    pipeline.lrange("q", 0, -1)
+    due, values, in_list = pipeline.execute()
+    keys = {b"delay:due:{q}": due, b"delay:value:{q}": values, b"q": in_list}
+    return torn({(0, name): (None, value) for name, value in keys.items()}, pushed=pushed)
+
+
+class Traffic:
+    """Pushes, each confirmed before the next; the value is the id. Some fall due at once, some soon, some never."""
+
+    def __init__(self, seed):
+        self._random, self._number, self.confirmed = random.Random(seed), 0, set()
+
+    def go_on(self, server, seconds):
+        actor, end = server.actor(), time.monotonic() + seconds
+        while time.monotonic() < end:
+            ids = [str(self._number + n) for n in range(self._random.randrange(1, 60))]
+            self._number += len(ids)
+            for id_ in ids:
+                actor.send("DELAY.PUSH", "q", id_, self._random.choice((0, 1, 2, 5, 20, HOUR)), id_)
+            self.confirmed |= {actor.reply().encode() for _ in ids}
+        # Said, and not heard: what becomes of them is the server's business, but it must be whole.
+        for _ in range(self._random.randrange(200)):
+            self._number += 1
+            actor.send("DELAY.PUSH", "q", str(self._number), self._random.choice((0, 1)), str(self._number))
+
+
+@pytest.mark.parametrize("run", range(drawn(10)))
+def test_killed_at_any_moment(make_server, run):
+    server, seed = make_server(**AOF), random.randrange(2**32)
+    print(f"seed {seed}")
+    traffic, draw = Traffic(seed), random.Random(seed)
+    for _ in range(fewer(KILLS) or 1):
+        traffic.go_on(server, draw.uniform(0, 0.06))
+        server.kill()
+        server.start()
+        assert in_doubt(server, traffic.confirmed) == set()
+    # And all that is due arrives, once.
+    client = server.client()
+    client.zadd(due_of(), {id_: 1 for id_ in client.zrange(due_of(), 0, -1)}, xx=True)
+    wait_nothing_left(server, client)
+    assert in_doubt(server, traffic.confirmed) == set()
+
+
+@pytest.mark.usefixtures("checking_build")
+@pytest.mark.parametrize("point", ["deliver.begun", "deliver.pushed"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_killed_within_a_delivery(make_server, point, count):
+    server = make_server(**AOF)
+    replica = server.start_replica()
+    client = server.client()
+    ids = [str(n) for n in range(100)]
+    client.set("q", "no list")
+    pipeline = client.pipeline()
+    for id_ in ids:
+        push(pipeline, id_, scaled_ms(1), id_)
+    pipeline.execute()
+    wait_for(lambda: server.info("lock")["lock_delay_stuck"] == 100, what="the stuck ones")
+    wait_for_sync(server, replica)  # a death cuts off what is on its way
+    say = server.raw_connection()  # in one packet: what is tried in vain comes by the point too
+    say.sendall(f'DEL q\r\nCONFIG SET {failpoint.CONFIG} "{point} kill {count}"\r\n'.encode())
+    failpoint.wait_dead(server)
+    server.has_died()
+    wait_for(lambda: replica.info("replication")["master_link_status"] == "down", what="the link to be down")
+    pushed = {id_.encode() for id_ in ids}
+    assert in_doubt(replica, pushed) == set()
+    replica.control.replicaof("NO", "ONE")
+    server.start()
+    for one in (server, replica):
+        assert in_doubt(one, pushed) == set()
+        wait_for(lambda one=one: one.control.llen("q") == 100, what="the rest to be delivered")
+        assert one.control.lrange("q", 0, -1) == ids
+        wait_nothing_left(one, one.control)

@@ -1,0 +1,238 @@
+"""What is due goes to its list: who is woken, in which order, and what is left behind."""
+
+import pytest
+
+from harness import fewer, scaled, wait_for
+from harness.aof import aof_of, commands_in
+from harness.listener import listen_for_events
+from model.delay_scene import (
+    HOUR,
+    delivered,
+    due_of,
+    fall_due,
+    pending,
+    push,
+    queues,
+    stays_undelivered,
+    stuck,
+    value_of,
+    wait_delivered,
+    wait_nothing_left,
+)
+
+
+# Who waits on the list
+
+
+def blocked_on_q(actor, *words):
+    consumer = actor("consumer")
+    consumer.send(*words)
+    return consumer.wait_blocked()
+
+
+def test_blpop_is_woken(server, some_resp, actor):
+    consumer = blocked_on_q(actor, "BLPOP", "q", 0)
+    push(server.control, "a", 30, "hello")
+    assert consumer.reply() == ["q", "hello"]
+    wait_nothing_left(server, server.control)
+    assert delivered(server.control) == []
+
+
+def test_blmove_is_woken(server, some_resp, actor):
+    consumer = blocked_on_q(actor, "BLMOVE", "q", "mine", "LEFT", "RIGHT", 0)
+    push(server.control, "a", 0, "hello")
+    assert consumer.reply() == "hello"
+    assert delivered(server.control, "mine") == ["hello"]
+    wait_nothing_left(server, server.control)
+
+
+def test_several_are_woken_each_with_an_element(server, actor, at_once):
+    consumers = [blocked_on_q(actor, "BLPOP", "q", 0) for _ in range(5)]
+    at_once(*(f"DELAY.PUSH q {n} 1 {n}" for n in range(5)))
+    assert [consumer.reply() for consumer in consumers] == [["q", str(n)] for n in range(5)]
+
+
+def test_it_goes_to_the_tail(server, some_client):
+    some_client.rpush("q", "first")
+    push(some_client, "a", 0)
+    wait_delivered(some_client, "first", "va")
+
+
+def test_it_is_not_early(server, some_client):
+    ms = 40
+    before = server.now_ms()
+    push(some_client, "a", ms)
+    wait_for(lambda: some_client.exists("q"), what="the delivery")
+    assert server.now_ms() >= before + ms
+
+
+def test_server_without_anybody_delivers_in_time(server, actor):
+    """Nothing but the timer wakes the server; how late it is depends on the machine, an order of magnitude does not."""
+    consumer = blocked_on_q(actor, "BLPOP", "q", 0)
+    push(server.control, "a", 50)
+    assert consumer.reply(timeout=scaled(2)) == ["q", "va"]
+
+
+def test_earlier_element_that_comes_later_goes_first(server, some_client):
+    push(some_client, "late", HOUR)
+    push(some_client, "early", 1)
+    wait_delivered(some_client, "vearly")
+    assert pending(some_client) == ["late"]
+
+
+# Order
+
+
+@pytest.fixture
+def blocked_list(server):
+    """A server where nothing can go to `q`, so that a test says when all that is due goes."""
+    server.control.set("q", "no list")
+    return server
+
+
+def test_order_of_time(blocked_list, some_client):
+    for id_, ms in (("d", 8), ("b", 4), ("c", 6), ("a", 2)):
+        push(some_client, id_, ms)
+    # However slow: they are as far apart as they were said.
+    fall_due(some_client, "a", "b", "c", "d")
+    some_client.delete("q")
+    wait_delivered(some_client, "va", "vb", "vc", "vd")
+
+
+PUSH_MANY = "for i = 1, #ARGV do redis.call('DELAY.PUSH', KEYS[1], ARGV[i], 1, ARGV[i]) end"
+
+
+@pytest.mark.parametrize("count", [40, 2000])
+def test_order_of_arrival_at_equal_times(blocked_list, some_client, count):
+    ids = [f"{count - n:05}" for n in range(count)]
+    some_client.eval(PUSH_MANY, 1, "q", *ids)
+    scores = [score for _, score in some_client.zrange(due_of(), 0, -1, withscores=True)]
+    assert len(set(scores)) == count > 10 * len({int(score) for score in scores})
+    assert pending(some_client, count=count) == ids
+    some_client.delete("q")
+    wait_delivered(some_client, *ids)
+    wait_nothing_left(blocked_list, some_client)
+
+
+def test_pending_id_that_is_pushed_again_arrives_again(blocked_list, some_client):
+    some_client.eval(PUSH_MANY, 1, "q", "a", "b", "c", "a")
+    assert pending(some_client) == ["b", "c", "a"]
+    some_client.delete("q")
+    wait_delivered(some_client, "b", "c", "a")
+
+
+def test_many_due_at_once_all_go_once_and_in_order(server, some_client):
+    count = fewer(20_000)
+    ids = [f"{n:06}" for n in range(count)]
+    for start in range(0, count, 2000):
+        some_client.eval(PUSH_MANY.replace(", 1, ", ", 3600000, "), 1, "q", *ids[start : start + 2000])
+    assert some_client.zcard(due_of()) == count
+    all_due = "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('%06d', i - 1)) end"
+    some_client.eval(all_due, 1, due_of(), count)
+    wait_for(lambda: some_client.llen("q") == count, 30, "all to be delivered")
+    assert delivered(some_client) == ids
+    wait_nothing_left(server, some_client)
+
+
+def test_many_queues(server, some_client):
+    names = [f"q{n}" for n in range(500)]
+    pipeline = some_client.pipeline(transaction=False)
+    for name in names:
+        push(pipeline, "a", 1, name, name)
+        push(pipeline, "b", HOUR, name, name)
+    pipeline.execute()
+    wait_for(lambda: sum(map(bool, map_exists(some_client, names))) == len(names), 20, "all to be delivered")
+    assert queues(server) == len(names)
+    for name in names:
+        assert delivered(some_client, name) == [name]
+        some_client.execute_command("DELAY.CANCEL", name, "b")
+    wait_for(lambda: queues(server) == 0, what="memory to be without queues")
+
+
+def map_exists(client, names):
+    pipeline = client.pipeline(transaction=False)
+    for name in names:
+        pipeline.exists(name)
+    return pipeline.execute()
+
+
+# A list of another type
+
+
+@pytest.mark.parametrize("make", ["SET q x", "SADD q x", "HSET q f x", "ZADD q 1 x", "XADD q * f x"])
+def test_what_is_no_list_keeps_them_pending(server, some_client, make, at_once):
+    at_once(make, "DELAY.PUSH q a 0 va", "DELAY.PUSH q b 0 vb", f"DELAY.PUSH q c {HOUR} vc")
+    before = some_client.type("q")
+    wait_for(lambda: stuck(server) == 2, what="the stuck ones to be counted")
+    stays_undelivered(server, some_client, "a", "b", "c")
+    assert some_client.type("q") == before
+    some_client.delete("q")
+    wait_delivered(some_client, "va", "vb")
+    assert stuck(server) == 0
+    assert pending(some_client) == ["c"]
+
+
+def test_what_is_no_list_may_become_one(server, some_client, at_once):
+    at_once("SET q x", "DELAY.PUSH q a 0 va")
+    wait_for(lambda: stuck(server) == 1, what="the stuck one to be counted")
+    at_once("DEL q", "RPUSH q first")
+    wait_delivered(some_client, "first", "va")
+    wait_nothing_left(server, some_client)
+
+
+def test_stuck_queue_holds_up_no_other(server, some_client, at_once):
+    at_once("SET q x", "DELAY.PUSH q a 0 va", "DELAY.PUSH p a 0 va")
+    wait_delivered(some_client, "va", name="p")
+    wait_for(lambda: stuck(server) == 1, what="the stuck one to be counted")
+    push(some_client, "b", 0, name="p")
+    wait_delivered(some_client, "va", "vb", name="p")
+
+
+def test_stuck_ones_that_are_cancelled_are_not_counted(server, some_client, at_once):
+    at_once("SET q x", "DELAY.PUSH q a 0 va")
+    wait_for(lambda: stuck(server) == 1, what="the stuck one to be counted")
+    assert some_client.execute_command("DELAY.CANCEL", "q", "a") == 1
+    wait_for(lambda: stuck(server) == queues(server) == 0, what="the queue to be forgotten")
+
+
+# What is left, and told
+
+
+def test_nothing_is_left(server, some_client):
+    for n in range(10):
+        push(some_client, str(n), n)
+    wait_for(lambda: some_client.llen("q") == 10, what="the delivery")
+    wait_nothing_left(server, some_client)
+    assert some_client.keys() == ["q"]
+
+
+def test_what_is_delivered_is_counted(server, some_client, at_once):
+    before = server.info("lock")["lock_delay_delivered"]
+    at_once(*(f"DELAY.PUSH q {n} 0 v" for n in range(7)))
+    wait_for(lambda: some_client.llen("q") == 7, what="the delivery")
+    assert server.info("lock")["lock_delay_delivered"] == before + 7
+
+
+def test_listeners_hear_what_a_client_would_have_done(server, some_client, at_once):
+    listener = listen_for_events(server, "KA")
+    at_once("DELAY.PUSH q a 0 v")
+    wait_nothing_left(server, some_client)
+    heard = [(channel.partition(":")[2], message) for channel, message in listener.heard()]
+    told = [("q", "rpush"), (due_of(), "zrem"), (due_of(), "del"), (value_of(), "del")]
+    assert [event for event in heard if event in told] == told
+
+
+def test_delivery_is_one_transaction(make_server):
+    server = make_server(appendonly="yes")
+    client = server.client()
+    client.set("q", "x")
+    for id_ in "ab":
+        push(client, id_, 0)
+    push(client, "c", HOUR)
+    wait_for(lambda: stuck(server) == 2, what="the stuck ones")
+    start = len(aof_of(server))
+    client.delete("q")
+    wait_delivered(client, "va", "vb")
+    written = commands_in(aof_of(server)[start:])
+    rest = [["ZREM", due_of(), "a", "b"], ["HDEL", value_of(), "a", "b"]]
+    assert written == [["DEL", "q"], ["MULTI"], ["RPUSH", "q", "va", "vb"], *rest, ["EXEC"]]
