@@ -18,6 +18,7 @@
 
 static struct {
     bool is_running;
+    bool begins_anew; /* with the next slice: it may be a key of this one that asked for it */
     int db;
     RedisModuleScanCursor *cursor;
 } scan;
@@ -35,9 +36,8 @@ static void stop(void) {
 }
 
 void scanBegin(RedisModuleCtx *ctx) {
-    stop();
     scan.is_running = true;
-    scan.db = 0;
+    scan.begins_anew = true;
     drainSetAlarm(ctx, 0);
 }
 
@@ -80,6 +80,12 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!scan.is_running) {
         return;
     }
+    if (scan.begins_anew) {
+        stop();
+        scan.is_running = true;
+        scan.begins_anew = false;
+        scan.db = 0;
+    }
     RedisModule_SelectDb(ctx, scan.db);
     uint64_t end_us = RedisModule_MonotonicMicroseconds() + SLICE_US;
     bool goes_on = true;
@@ -89,7 +95,7 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
             break;
         }
     }
-    if (goes_on) {
+    if (goes_on || scan.begins_anew) {
         drainSetAlarm(ctx, PAUSE_MS);
     } else {
         stop();

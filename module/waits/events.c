@@ -193,6 +193,7 @@ void eventsWatchDelays(RedisModuleCtx *ctx) {
     if (!watches_delays) {
         watchKeysSurely(ctx, classes, onDelayEvent);
         watches_delays = true;
-        scanBegin(ctx); /* for queues that somebody has restored by hand before */
+        scanBegin(
+            ctx); /* for queues that somebody has restored by hand before: also if it has just begun */
     }
 }
