@@ -75,19 +75,18 @@ void queuesSetAlarm(RedisModuleCtx *ctx) {
     }
 }
 
+/* The alarm is set anew also where nothing is to be earlier: when the clock has stepped back, the one that
+ * is set would ring as much later. */
 void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms) {
     struct delayedQueue *queue = queuesFind(db, name);
-    if (queue && queue->look.at <= at_ms) {
-        return;
-    }
     if (!queue) {
         queues.watch(ctx);
         queue = make(db, name);
+        heapPut(&queues.looks, &queue->look, at_ms);
+    } else if (queue->look.at > at_ms) {
+        heapPut(&queues.looks, &queue->look, at_ms);
     }
-    heapPut(&queues.looks, &queue->look, at_ms);
-    if (heapFirst(&queues.looks) == &queue->look) {
-        setAlarm(ctx, at_ms);
-    }
+    queuesSetAlarm(ctx);
 }
 
 void queuesOwnChange(bool is_own) {
