@@ -7,7 +7,7 @@ import pytest
 
 from harness import failpoint, scaled_ms, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, locks_in, torn
-from model.failpoint_scene import CONFIG, SCENES, TAKES, Play, holds_end, keys_of, untouched
+from model.failpoint_scene import CONFIG, SCENES, TAKES, Play, holds_end, keys_of, points_of_locks, untouched
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
@@ -36,7 +36,7 @@ STANDS = [
 
 
 def test_every_point_has_its_stop():
-    assert {point for _, point, _ in STANDS} == failpoint.points() - failpoint.points_that_fail()
+    assert {point for _, point, _ in STANDS} == points_of_locks()
 
 
 # What happens meanwhile

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from redis.exceptions import ConnectionError, ResponseError
 
-from harness import code_of, scaled_ms, wait_for
+from harness import code_of, failpoint, scaled_ms, wait_for
 from harness.schedule import as_map
 from model.failpoint_judge import part_of
 
@@ -350,3 +350,9 @@ def holds_end(server, asked):
 def untouched(scene, data):
     """The part in which nothing may differ: what is not whole at the end of the last turn of the loop is nowhere."""
     return {position: entry for position, entry in data.items() if position not in part_of(data, scene.moved.split())}
+
+
+def points_of_locks():
+    """All points but those that are refused something, and those of the delayed queue: delay/test_crash.py."""
+    points = failpoint.points() - failpoint.points_that_fail()
+    return {point for point in points if not point.startswith("deliver.")}
