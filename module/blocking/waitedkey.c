@@ -1,5 +1,5 @@
-/* The keys that somebody waits for: what has been noted of each, and the due list that the drain works
- * off.
+/* The keys that somebody waits for: what has been noted of each, and the due list that the drain
+ * works off.
  *
  *   waitedkeyFind, waitedkeyFindOrMake     the entry of a key in a table
  *   waitedkeyNote, waitedkeyMarkDue        something happened to it: the drain is to look
@@ -9,8 +9,9 @@
  *   waitedkeyNoteKey, waitedkeyNoteAll     what events.c has heard
  *   waitedkeyWorkDue, waitedkeyForgetDue   the drain's job
  *
- * Each kind of thing to wait for has a table of its own (the locks: contended.c), whose entries begin
- * with a struct waitedkey; a table has one map for each database number. To add a kind: define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at load,
+ * Each kind of thing to wait for has a table of its own (the locks: contended.c), whose entries
+ * begin with a struct waitedkey; a table has one map for each database number. To add a kind:
+ * define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at load,
  * and every event, timer and slot's move reaches it.
  *
  * Contracts are in waitedkey.h.
@@ -99,7 +100,8 @@ static void stopTimer(RedisModuleCtx *ctx, struct waitedkey *key) {
     }
 }
 
-/* Nobody waits there any more: no memory, and no timer that would keep the module from being unloaded.
+/* Nobody waits there any more: no memory, and no timer that would keep the module from being
+ * unloaded.
  */
 static void forgetTable(RedisModuleCtx *ctx, struct waitedkeyTable *table) {
     memFree(table->by_db);

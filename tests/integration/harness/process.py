@@ -56,6 +56,13 @@ class Process:
             text += "\nValgrind's log:\n" + self._vg_log.read_text(errors="replace")[-3000:]
         return text
 
+    def has_ended(self):
+        """Whether it is gone, although nobody has told it to end: a fault, with a crash report or without."""
+        ended = not self.is_running()
+        if ended:
+            _unwell.append("it had ended before it was told to")
+        return ended
+
     def is_running(self):
         return self._popen.poll() is None
 

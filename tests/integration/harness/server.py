@@ -86,7 +86,7 @@ class Server:
             return
         process = self._forget_process()
         found = []
-        if not process.is_running():
+        if process.has_ended():
             found.append("it had ended before it was told to")
         elif not self._shutdown(process, "SAVE" if save else "NOSAVE"):
             found.append(f"it did not shut down within {scaled(20):g} s")
@@ -110,7 +110,7 @@ class Server:
     def kill(self):
         """SIGKILL: what the server has not written to a file is lost."""
         process = self._forget_process()
-        if not process.is_running():
+        if process.has_ended():
             raise ServerDied(f"{self} had ended before it was killed:\n{process.last_words()}")
         process.kill()
         self._disconnect()

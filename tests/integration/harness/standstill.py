@@ -4,7 +4,8 @@ Machines that are shared let everything wait now and then, for half a second and
 long enough for all of that, and a test whose lease ended in such a moment has found no fault. So a failure counts if
 the machine ran, and does not if it stood still: the test is run again, and the summary names it under RERUN.
 
-What a standstill never excuses: a server that crashed, that broke an invariant or with which Valgrind found fault.
+What a standstill never excuses: a server that crashed or ended by itself, that broke an invariant, or with which
+Valgrind found fault.
 """
 
 import os
