@@ -352,12 +352,13 @@ typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent e
 #define REDISMODULE_EVENT_CLIENT_CHANGE 4
 #define REDISMODULE_EVENT_SHUTDOWN 5
 #define REDISMODULE_EVENT_REPLICA_CHANGE 6
+#define REDISMODULE_EVENT_CRON_LOOP 8
 #define REDISMODULE_EVENT_SWAPDB 11
 #define REDISMODULE_EVENT_FORK_CHILD 13
 #define REDISMODULE_EVENT_CONFIG 16
 
 /* The values for SubscribeToServerEvent. In the callback, data points to a RedisModuleReplicationInfo, FlushInfo,
- * ClientInfo, SwapDbInfo or ConfigChange for the event of that name, and is NULL for the others. */
+ * ClientInfo, SwapDbInfo or ConfigChange for the event of that name; the others have NULL, or what the module does not read. */
 static const RedisModuleEvent RedisModuleEvent_ReplicationRoleChanged = {REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, 1};
 static const RedisModuleEvent RedisModuleEvent_Persistence = {REDISMODULE_EVENT_PERSISTENCE, 1};
 static const RedisModuleEvent RedisModuleEvent_FlushDB = {REDISMODULE_EVENT_FLUSHDB, 1};
@@ -365,6 +366,7 @@ static const RedisModuleEvent RedisModuleEvent_Loading = {REDISMODULE_EVENT_LOAD
 static const RedisModuleEvent RedisModuleEvent_ClientChange = {REDISMODULE_EVENT_CLIENT_CHANGE, 1};
 static const RedisModuleEvent RedisModuleEvent_Shutdown = {REDISMODULE_EVENT_SHUTDOWN, 1};
 static const RedisModuleEvent RedisModuleEvent_ReplicaChange = {REDISMODULE_EVENT_REPLICA_CHANGE, 1};
+static const RedisModuleEvent RedisModuleEvent_CronLoop = {REDISMODULE_EVENT_CRON_LOOP, 1};
 static const RedisModuleEvent RedisModuleEvent_SwapDB = {REDISMODULE_EVENT_SWAPDB, 1};
 static const RedisModuleEvent RedisModuleEvent_ForkChild = {REDISMODULE_EVENT_FORK_CHILD, 1};
 static const RedisModuleEvent RedisModuleEvent_Config = {REDISMODULE_EVENT_CONFIG, 1};

@@ -6,7 +6,7 @@
  *   drainRetry        the server refuses writes for now: run the drain again in a while
  *   drainIsQuiet      whether the module can be unloaded
  *
- * To add a kind of work: write its two functions in the file that owns the notes, and give it a row
+ * To add a kind of work: write its functions in the file that owns the notes, and give it a row
  * in the table of module.c.
  *
  * Contracts are in drain.h.
@@ -55,6 +55,15 @@ static void workAll(RedisModuleCtx *ctx) {
     }
 }
 
+static void holdAll(RedisModuleCtx *ctx) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    for (size_t i = 0; i < work.count; i++) {
+        if (work.jobs[i].hold) {
+            work.jobs[i].hold(ctx, now_ms);
+        }
+    }
+}
+
 static void forgetAll(RedisModuleCtx *ctx) {
     for (size_t i = 0; i < work.count; i++) {
         if (work.jobs[i].forget) {
@@ -70,6 +79,7 @@ static void workOrForget(RedisModuleCtx *ctx) {
         workAll(ctx);
         break;
     case SERVER_WRITABLE_LATER:
+        holdAll(ctx);
         drainRetry(ctx);
         break;
     case SERVER_IS_REPLICA:

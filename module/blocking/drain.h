@@ -20,6 +20,8 @@ struct drainJob {
     void (*work)(RedisModuleCtx *ctx, int64_t now_ms);
     /* The server is a replica: drops what is the master's to do. NULL: nothing. */
     void (*forget)(RedisModuleCtx *ctx);
+    /* Nothing may be written for now (serverWritableNow); the drain runs again in a while. NULL: nothing. */
+    void (*hold)(RedisModuleCtx *ctx, int64_t now_ms);
 };
 
 /* Says, once at load, what the drain does; `done` is called at the end of each run. */

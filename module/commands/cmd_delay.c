@@ -10,8 +10,10 @@
 #include "server/reply.h"
 #include "server/server.h"
 
-/* What every command of a queue needs of its name. */
+/* What every command of a queue needs of its name. From the first of them on the module hears what others
+ * do to the keys of queues, and looks for those that were there before. */
 static int keysOrReply(RedisModuleCtx *ctx, RedisModuleString *list) {
+    queuesListen(ctx);
     if (serverIsCluster() && !keynamesServeCluster(list)) {
         return replyError(ctx, REPLY_NO_SIDE_KEYS);
     }
@@ -68,6 +70,14 @@ static void push(const struct args *args, struct delaykeys *keys, int64_t due_ms
     RedisModule_FreeString(args->ctx, id);
 }
 
+/* Whether the element can be put there. */
+static int queueOrReply(const struct delaykeys *keys) {
+    if (delaykeysIsWrongType(keys)) {
+        return replyError(keys->ctx, REPLY_WRONG_TYPE);
+    }
+    return delaykeysAreOfAnother(keys) ? replyError(keys->ctx, REPLY_ANOTHER_LIST) : REDISMODULE_OK;
+}
+
 /* A replica that may be written to delivers nothing: it is the master's business. */
 static void noteQueue(RedisModuleCtx *ctx, RedisModuleString *list, int64_t due_ms) {
     if (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER) {
@@ -91,11 +101,9 @@ int delayPushCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     struct delaykeys keys;
     delaykeysOpen(&keys, ctx, argv[1], KEY_TO_WRITE);
-    bool is_queue = !delaykeysIsWrongType(&keys);
+    bool is_queue = queueOrReply(&keys) == REDISMODULE_OK;
     if (is_queue) {
         push(&args, &keys, due_ms);
-    } else {
-        replyError(ctx, REPLY_WRONG_TYPE);
     }
     delaykeysClose(&keys);
     if (is_queue) {
@@ -128,7 +136,7 @@ int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
         replyError(ctx, REPLY_WRONG_TYPE);
     } else {
         int64_t cancelled = 0;
-        for (int i = 2; i < argc; i++) {
+        for (int i = 2; i < argc && !delaykeysAreOfAnother(&keys); i++) {
             cancelled += delaykeysRemove(&keys, argv[i]);
         }
         replyInteger(ctx, cancelled);
@@ -181,7 +189,9 @@ int delayListCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         replyError(ctx, REPLY_WRONG_TYPE);
     } else {
         replyListStart(ctx);
-        delaykeysEach(&keys, &walk);
+        if (!delaykeysAreOfAnother(&keys)) {
+            delaykeysEach(&keys, &walk);
+        }
         replyListEnd(ctx, (long)list.shown);
     }
     delaykeysClose(&keys);

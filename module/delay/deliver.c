@@ -1,6 +1,7 @@
 /* Delivering: what is due goes from a queue's keys to its list.
  *
  *   deliverDue       the drain's job
+ *   deliverHold      the same, while nothing may be written
  *   lookAt           one queue: deliver, then find out when to look again
  *   collect          what is due, a batch at a time
  *   push             the batch, as RPUSH, ZREM and HDEL in one transaction
@@ -36,6 +37,9 @@
  * long. */
 #define RETRY_MS 100
 
+/* While nothing at all may be written the drain looks more often. */
+#define HELD_RETRY_MS 20
+
 /* A value that is missing comes with an event, unless it comes with a slot or a swap. */
 #define SKIPPED_RETRY_MS 10000
 
@@ -47,9 +51,14 @@ struct batch {
     RedisModuleString *ids[BATCH], *values[BATCH];
 };
 
+/* Never within a score: the next walk begins behind it. */
+static bool hasSkippedEnough(const struct batch *batch, const struct delaykeysElement *element) {
+    return batch->skipped >= MOST_SKIPPED && element->score > batch->queue->skipped;
+}
+
 static bool collect(const struct delaykeysElement *element, void *data) {
     struct batch *batch = data;
-    if (element->due_ms > batch->now_ms) {
+    if (element->due_ms > batch->now_ms || hasSkippedEnough(batch, element)) {
         return false;
     }
     if (!element->value) {
@@ -58,7 +67,7 @@ static bool collect(const struct delaykeysElement *element, void *data) {
             batch->queue->skipped = element->score;
             batch->queue->stuck++;
         }
-        return batch->skipped < MOST_SKIPPED;
+        return true;
     }
     batch->ids[batch->count] = element->id;
     batch->values[batch->count] = element->value;
@@ -199,6 +208,14 @@ static void beginAgain(struct delayedQueue *queue, int64_t now_ms) {
     }
 }
 
+/* All that is due stays for now. */
+static void putOff(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms,
+                   int64_t retry_ms) {
+    queue->stuck = countDue(ctx, queue, now_ms);
+    queue->again_ms = 0;
+    queuesPutOff(queue, now_ms + retry_ms);
+}
+
 static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     enum delivery delivery = DELIVERY_GOES_ON;
     beginAgain(queue, now_ms);
@@ -206,9 +223,7 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now
         delivery = deliverSome(ctx, queue, now_ms);
     }
     if (delivery == DELIVERY_REFUSED) {
-        queue->stuck = countDue(ctx, queue, now_ms);
-        queue->again_ms = 0;
-        queuesPutOff(queue, now_ms + RETRY_MS);
+        putOff(ctx, queue, now_ms, RETRY_MS);
     } else {
         setNextLook(ctx, queue, now_ms);
     }
@@ -229,9 +244,7 @@ static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
         queuesForget(queue);
         break;
     case SERVER_REFUSES:
-        queue->stuck = countDue(ctx, queue, now_ms);
-        queue->again_ms = 0;
-        queuesPutOff(queue, now_ms + RETRY_MS);
+        putOff(ctx, queue, now_ms, RETRY_MS);
         break;
     }
 }
@@ -242,4 +255,12 @@ void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
         lookAt(ctx, queue, now_ms);
     }
     queuesSetAlarm(ctx);
+}
+
+void deliverHold(RedisModuleCtx *ctx, int64_t now_ms) {
+    struct delayedQueue *queue;
+    while ((queue = queuesFirst()) && queue->look.at <= now_ms && !turnIsOverByClock()) {
+        RedisModule_SelectDb(ctx, queue->db);
+        putOff(ctx, queue, now_ms, HELD_RETRY_MS);
+    }
 }

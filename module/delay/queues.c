@@ -10,15 +10,26 @@
 #include "keys/delaykeys.h"
 #include "server/server.h"
 
+/* A clock that is slewed, or read twice, may seem to go back by less. */
+#define STEP_MS 20
+
 static struct {
     struct map by_list;
     struct heap looks;
     bool own_change;
-    void (*watch)(RedisModuleCtx *ctx);
+    void (*listen)(RedisModuleCtx *ctx);
+    int64_t clock_ms; /* when it was looked at last */
 } queues;
 
-void queuesConnect(void (*watch)(RedisModuleCtx *ctx)) {
-    queues.watch = watch;
+void queuesConnect(void (*listen)(RedisModuleCtx *ctx)) {
+    queues.listen = listen;
+}
+
+void queuesListen(RedisModuleCtx *ctx) {
+    if (queues.clock_ms == 0) {
+        queues.clock_ms = RedisModule_Milliseconds();
+    }
+    queues.listen(ctx);
 }
 
 static struct delayedQueue *ofEntry(struct mapEntry *entry) {
@@ -80,7 +91,7 @@ void queuesSetAlarm(RedisModuleCtx *ctx) {
 void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms) {
     struct delayedQueue *queue = queuesFind(db, name);
     if (!queue) {
-        queues.watch(ctx);
+        queuesListen(ctx);
         queue = make(db, name);
         heapPut(&queues.looks, &queue->look, at_ms);
     } else if (queue->look.at > at_ms) {
@@ -163,6 +174,19 @@ void queuesSwapped(int first_db, int second_db) {
         } else if (at(i)->db == second_db) {
             moveTo(at(i), first_db);
         }
+    }
+}
+
+void queuesWatchClock(RedisModuleCtx *ctx) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    bool has_stepped_back = now_ms < queues.clock_ms - STEP_MS;
+    queues.clock_ms = now_ms;
+    if (has_stepped_back && queuesFirst()) {
+        for (size_t i = 0; i < queues.looks.count; i++) {
+            at(i)->again_ms = 0;
+            heapPut(&queues.looks, &at(i)->look, 0); /* it stays there: those before it are at 0 */
+        }
+        queuesSetAlarm(ctx);
     }
 }
 

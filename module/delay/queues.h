@@ -26,8 +26,12 @@ struct delayedQueue {
     int64_t again_ms; /* when those that were skipped are looked at again */
 };
 
-/* Says, once at load, what is called before there is a first queue: to hear of what happens to the keys. */
-void queuesConnect(void (*watch)(RedisModuleCtx *ctx));
+/* Says, once at load, what queuesListen is to call. */
+void queuesConnect(void (*listen)(RedisModuleCtx *ctx));
+
+/* From now on, at the latest, the module hears what happens to the keys of queues, and of the clock. Called
+ * before there is a first queue, and by each command; all but the first call do nothing. */
+void queuesListen(RedisModuleCtx *ctx);
 
 /* The queue of this name, or NULL. One comparison when there is none anywhere. */
 struct delayedQueue *queuesFind(int db, RedisModuleString *name);
@@ -56,6 +60,10 @@ void queuesForget(struct delayedQueue *queue);
 
 /* Forgets those of this database, or with -1 all: a flush; a replica's are the master's. */
 void queuesForgetAll(int db);
+
+/* Looks at the clock, some times a second. When it has stepped back, what was put off to a time of day would
+ * come as much too late: then all queues are looked at. */
+void queuesWatchClock(RedisModuleCtx *ctx);
 
 /* Two databases have changed places, and their keys with them. */
 void queuesSwapped(int first_db, int second_db);

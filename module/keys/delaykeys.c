@@ -236,22 +236,26 @@ RedisModuleString *delaykeysList(const struct delaykeys *keys) {
     return named ? named : listOf(keys->ctx, keys->queue);
 }
 
-/* Whether the keys' own names tell which list it is. */
-static bool isNamedByKeys(const struct delaykeys *keys) {
-    RedisModuleString *list = listOf(keys->ctx, keys->queue);
+/* Whether what is under these names is, or would be, for this list. */
+static bool isListOfKeys(const struct delaykeys *keys) {
+    RedisModuleString *list = delaykeysList(keys);
     bool same = RedisModule_StringCompare(list, keys->list) == 0;
     RedisModule_FreeString(keys->ctx, list);
     return same;
 }
 
+bool delaykeysAreOfAnother(const struct delaykeys *keys) {
+    return delaykeysLength(keys) > 0 && !isListOfKeys(keys);
+}
+
 void delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms) {
     double score = is(keys->due, REDISMODULE_KEYTYPE_ZSET) ? scoreAt(keys, due_ms) : (double)due_ms;
-    RedisModule_ZsetAdd(keys->due, score, id, NULL);
-    effectsExactScore(keys->ctx, keys->due_name, id, score);
-    if (!isNamedByKeys(keys)) {
+    if (delaykeysLength(keys) == 0 && !isListOfKeys(keys)) {
         nameList(keys);
     }
+    RedisModule_ZsetAdd(keys->due, score, id, NULL);
+    effectsExactScore(keys->ctx, keys->due_name, id, score);
     RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, id, value, NULL);
     effectsField(keys->ctx, keys->value_name, id, value);
 }

@@ -43,6 +43,10 @@ void delaykeysOpenQueue(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModule
 /* Whether somebody has put something of another type under one of the names. */
 bool delaykeysIsWrongType(const struct delaykeys *keys);
 
+/* Whether what is pending here is for another list than the one that the keys were opened for: `x` and `{x}`
+ * have the same keys, which are one list's at a time. */
+bool delaykeysAreOfAnother(const struct delaykeys *keys);
+
 /* How many elements are pending. */
 size_t delaykeysLength(const struct delaykeys *keys);
 
@@ -50,7 +54,7 @@ size_t delaykeysLength(const struct delaykeys *keys);
 bool delaykeysHas(const struct delaykeys *keys, RedisModuleString *id);
 
 /* The element is due at `due_ms` with this value; a pending one of the same id is so from now on, and
- * counts as having arrived now. */
+ * counts as having arrived now. Only where the keys are not another list's. */
 void delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms);
 

@@ -29,7 +29,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_TOO_MANY_HOLDS] = "ERR hold count would overflow",
     [REPLY_TOO_MANY_WAITERS] = "ERR too many waiters, see lock.max-waiters",
     [REPLY_NO_SIDE_KEYS] =
-        "ERR in a cluster a lock of this kind needs a name with a hash tag, or without '}'",
+        "ERR in a cluster this needs a name with a hash tag, or without '}'",
     [REPLY_BOTH_MODES] = "ERR the owner holds reads and writes: say READ or WRITE",
     [REPLY_NO_SESSION] = "ERR SESSION needs a connection of its own to a master: not in a script",
     [REPLY_NESTED_GUARD] = "ERR LOCK.GUARD may not run inside itself",
@@ -38,7 +38,9 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NOT_RUN] = "ERR the command could not be run",
     [REPLY_BAD_DELAY] = "ERR delay is not an integer, is negative or out of range",
     [REPLY_EMPTY_ID] = "ERR id is empty",
-    [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this lock is being moved",
+    [REPLY_ANOTHER_LIST] =
+        "ERR elements of another list are pending under these keys: 'x' and '{x}' share theirs",
+    [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this key is being moved",
 };
 
 int replyError(RedisModuleCtx *ctx, enum replyError error) {

@@ -31,6 +31,7 @@ enum replyError {
     REPLY_TRY_AGAIN,
     REPLY_BAD_DELAY,
     REPLY_EMPTY_ID,
+    REPLY_ANOTHER_LIST,
     REPLY_ERROR_COUNT
 };
 

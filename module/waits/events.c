@@ -32,6 +32,11 @@ static int onDelayEvent(RedisModuleCtx *ctx, int type, const char *event, RedisM
     return REDISMODULE_OK;
 }
 
+static void onCron(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)event, (void)subevent, (void)data;
+    queuesWatchClock(ctx);
+}
+
 static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     const RedisModuleFlushInfo *flush = data;
@@ -189,11 +194,12 @@ void eventsWatchDelays(RedisModuleCtx *ctx) {
     const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
                         REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH |
                         REDISMODULE_NOTIFY_ZSET;
+    const struct subscription cron[] = {{RedisModuleEvent_CronLoop, onCron}};
     watchFlushes(ctx);
     if (!watches_delays) {
         watchKeysSurely(ctx, classes, onDelayEvent);
+        subscribeSurely(ctx, cron, 1);
         watches_delays = true;
-        scanBegin(
-            ctx); /* for queues that somebody has restored by hand before: also if it has just begun */
+        scanBegin(ctx); /* what has come before was not heard; anew, if it has just begun */
     }
 }

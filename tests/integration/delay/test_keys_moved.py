@@ -94,9 +94,10 @@ def test_restored_when_overdue(server, q, kinds):
     wait_nothing_left(server, q)
 
 
+@pytest.mark.parametrize("say", ["DELAY.LIST other", "DELAY.CANCEL other a", "DELAY.PUSH other a 9999999 v"])
 @pytest.mark.parametrize("write", ["RESTORE", "ZADD", "COPY"])
-@pytest.mark.xfail(reason="nothing is heard of any key before the first queue that the module itself makes or finds")
-def test_written_into_a_server_that_never_had_a_queue(make_server, write):
+def test_written_into_a_server_that_never_had_a_queue(make_server, write, say):
+    """Which hears of keys from the first command on that is about a queue, and looks for what came before."""
     other, server = make_server(), make_server()
     client = server.client()
     push(other.client(), "a", HOUR)
@@ -110,7 +111,17 @@ def test_written_into_a_server_that_never_had_a_queue(make_server, write):
             client.copy("times", DUE)
         else:
             client.restore(DUE, 0, server.client(decode_responses=False).dump("times"))
-    wait_for(lambda: delivered(client) == ["va"], 1, "the delivery")
+    client.execute_command(*say.split())
+    wait_delivered(client, "va")
+
+
+def test_written_after_the_first_command_about_a_queue(make_server):
+    server = make_server()
+    client = server.client()
+    assert pending(client) == []
+    client.hset(VALUE, "a", "va")
+    client.zadd(DUE, {"a": LONG_AGO})
+    wait_delivered(client, "va")
 
 
 @ORDERS

@@ -7,7 +7,7 @@ from redis.exceptions import ResponseError
 from harness import scaled_ms
 from model.cluster_scene import HALF, HOST
 
-TRY_AGAIN = "TRYAGAIN the slot of this lock is being moved"
+TRY_AGAIN = "TRYAGAIN the slot of this key is being moved"
 SIDES = ("token", "queue", "timeout", "lease")
 SHORT = scaled_ms(300)
 
