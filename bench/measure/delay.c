@@ -158,9 +158,10 @@ static void pushElements(const Server *server, long long *due_ms) {
     for (unsigned i = 0; i < ELEMENTS; i++) {
         freeReplyObject(serverReply(server->control));
         redisReply *score = serverReply(server->control);
-        if (score->type != REDIS_REPLY_STRING || sscanf(score->str, "%lld", &due_ms[i]) != 1) {
+        if (score->type != REDIS_REPLY_STRING) {
             die("an element was delivered before it was looked at");
         }
+        due_ms[i] = strtoll(score->str, NULL, 10);
         freeReplyObject(score);
     }
 }
@@ -170,10 +171,12 @@ static void takeElements(const Server *server, const long long *due_ms, Series *
     for (unsigned i = 0; i < ELEMENTS; i++) {
         redisReply *reply = redisCommand(consumer, "BLPOP soon 20");
         double now_us = (double)wallUs();
-        unsigned number = 0;
-        if (reply == NULL || reply->type != REDIS_REPLY_ARRAY ||
-            sscanf(reply->element[1]->str, "%u", &number) != 1 || number >= ELEMENTS) {
+        if (reply == NULL || reply->type != REDIS_REPLY_ARRAY) {
             die("an element was not delivered");
+        }
+        unsigned long number = strtoul(reply->element[1]->str, NULL, 10);
+        if (number >= ELEMENTS) {
+            die("an element was delivered that was not pushed");
         }
         seriesAdd(late, 1000 * (now_us - 1000.0 * (double)due_ms[number]));
         freeReplyObject(reply);

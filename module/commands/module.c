@@ -45,10 +45,8 @@ static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
  * holds of clients that died are released before both. A wait that the search ends makes its locks due,
  * and so sets the alarm again. */
 static const struct drainJob drain_jobs[] = {
-    {releaseLost, releaseForgetLost, NULL},
-    {waitedkeyWorkDue, waitedkeyForgetDue, NULL},
-    {deadlockSearch, NULL, NULL},
-    {deliverDue, NULL, deliverHold},
+    {releaseLost, releaseForgetLost, NULL}, {waitedkeyWorkDue, waitedkeyForgetDue, NULL},
+    {deadlockSearch, NULL, NULL},           {deliverDue, NULL, deliverHold},
     {scanGoOn, scanForget, NULL},
 };
 

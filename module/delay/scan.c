@@ -41,6 +41,12 @@ void scanBegin(RedisModuleCtx *ctx) {
     drainSetAlarm(ctx, 0);
 }
 
+void scanSwapped(RedisModuleCtx *ctx) {
+    if (scan.is_running) {
+        scanBegin(ctx);
+    }
+}
+
 void scanForget(RedisModuleCtx *ctx) {
     (void)ctx;
     stop();

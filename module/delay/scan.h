@@ -18,6 +18,9 @@ void scanBegin(RedisModuleCtx *ctx);
 void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms);
 void scanForget(RedisModuleCtx *ctx);
 
+/* Two databases have changed places: what has been walked may not have been all. */
+void scanSwapped(RedisModuleCtx *ctx);
+
 /* Whether it is under way. */
 bool scanIsRunning(void);
 

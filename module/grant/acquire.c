@@ -175,9 +175,6 @@ static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
     if (wants->session) {
         eventsWatchClients(ctx);
     }
-    if (wants->fenced) {
-        eventsWatchSwaps(ctx);
-    }
     if (serverIsCluster() && holdingHasSides(wants)) {
         if (!keynamesServeCluster(name)) {
             return RESULT_NO_SIDE_KEYS;

@@ -43,16 +43,22 @@ static bool belongs(RedisModuleCtx *ctx, RedisModuleString *list, RedisModuleStr
     return same;
 }
 
+/* NULL: there are none around it. */
+static RedisModuleString *withoutBraces(RedisModuleCtx *ctx, RedisModuleString *queue) {
+    size_t length = 0;
+    const char *bytes = RedisModule_StringPtrLen(queue, &length);
+    bool has_them = length >= 2 && bytes[0] == '{' && bytes[length - 1] == '}';
+    return has_them ? RedisModule_CreateString(ctx, bytes + 1, length - 2) : NULL;
+}
+
 /* The list before which the queue stands when its keys name no other: of those that have these keys the one
  * without the outer braces. NULL: no list has such keys. */
 static RedisModuleString *listOf(RedisModuleCtx *ctx, RedisModuleString *queue) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(queue, &length);
-    if (length >= 2 && bytes[0] == '{' && bytes[length - 1] == '}') {
-        RedisModuleString *within = RedisModule_CreateString(ctx, bytes + 1, length - 2);
-        if (belongs(ctx, within, queue)) {
-            return within;
-        }
+    RedisModuleString *within = withoutBraces(ctx, queue);
+    if (within && belongs(ctx, within, queue)) {
+        return within;
+    }
+    if (within) {
         RedisModule_FreeString(ctx, within);
     }
     if (!belongs(ctx, queue, queue)) {

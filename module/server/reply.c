@@ -28,8 +28,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NOT_HELD] = "NOTHELD the owner holds no such lock",
     [REPLY_TOO_MANY_HOLDS] = "ERR hold count would overflow",
     [REPLY_TOO_MANY_WAITERS] = "ERR too many waiters, see lock.max-waiters",
-    [REPLY_NO_SIDE_KEYS] =
-        "ERR in a cluster this needs a name with a hash tag, or without '}'",
+    [REPLY_NO_SIDE_KEYS] = "ERR in a cluster this needs a name with a hash tag, or without '}'",
     [REPLY_BOTH_MODES] = "ERR the owner holds reads and writes: say READ or WRITE",
     [REPLY_NO_SESSION] = "ERR SESSION needs a connection of its own to a master: not in a script",
     [REPLY_NESTED_GUARD] = "ERR LOCK.GUARD may not run inside itself",

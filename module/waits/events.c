@@ -15,7 +15,7 @@
 #include "waits/inflight.h"
 #include "waits/sessions.h"
 
-static bool watches_keys, watches_clients, watches_swaps, watches_delays, watches_flushes;
+static bool watches_keys, watches_clients, watches_delays, watches_flushes;
 
 /* Any event on a key that is waited for makes it due. Which event it was says little about what
  * is in the key by the time that the drain looks. */
@@ -53,6 +53,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)event;
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
+    scanSwapped(ctx);
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
     queuesSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
@@ -134,18 +135,9 @@ static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t
 
 void eventsWatchClients(RedisModuleCtx *ctx) {
     const struct subscription clients[] = {{RedisModuleEvent_ClientChange, onClientChange}};
-    eventsWatchSwaps(ctx);
     if (!watches_clients) {
         subscribeSurely(ctx, clients, 1);
         watches_clients = true;
-    }
-}
-
-void eventsWatchSwaps(RedisModuleCtx *ctx) {
-    const struct subscription swaps[] = {{RedisModuleEvent_SwapDB, onSwap}};
-    if (!watches_swaps) {
-        subscribeSurely(ctx, swaps, 1);
-        watches_swaps = true;
     }
 }
 
@@ -156,16 +148,16 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
         {RedisModuleEvent_Loading, onLoad},
         {RedisModuleEvent_ReplicationRoleChanged, onRole},
         {RedisModuleEvent_ForkChild, onListener},
+        {RedisModuleEvent_SwapDB, onSwap},
     };
-    watches_keys = watches_clients = watches_swaps = false;
+    watches_keys = watches_clients = false;
     watches_delays = watches_flushes = false;
     return subscribe(ctx, always, sizeof(always) / sizeof(always[0]));
 }
 
-/* To both of these things that are watched for; and to the swaps, which take keys along. */
+/* For both kinds of keys that are watched. */
 static void watchFlushes(RedisModuleCtx *ctx) {
     const struct subscription flushes[] = {{RedisModuleEvent_FlushDB, onFlush}};
-    eventsWatchSwaps(ctx);
     if (!watches_flushes) {
         subscribeSurely(ctx, flushes, 1);
         watches_flushes = true;

@@ -15,12 +15,8 @@
 int eventsSubscribe(RedisModuleCtx *ctx);
 
 /* To be called before a hold is bound to a connection: subscribes, once, to the closing of
- * connections, and to the swapping of databases, which takes holds along. */
+ * connections. */
 void eventsWatchClients(RedisModuleCtx *ctx);
-
-/* To be called before a fenced acquisition: subscribes, once, to the swapping of databases, which can
- * bring back the record of an older token. */
-void eventsWatchSwaps(RedisModuleCtx *ctx);
 
 /* To be called before a client waits: subscribes, once, to what can free a lock for a waiter. Not
  * at load, because from then on each DEL, EXPIRE, HSET and their like of every user costs about 0.1

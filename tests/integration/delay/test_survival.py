@@ -140,6 +140,20 @@ def test_flush_during_the_scan(make_server):
     wait_nothing_left(server, server.control)
 
 
+def test_swap_during_the_scan(make_server):
+    """A queue comes where the scan has been already."""
+    server = make_server()
+    push(server.client(db=2), "a", HOUR)
+    server.client(db=1).execute_command("DEBUG", "POPULATE", fewer(200_000))
+    server.control.execute_command("DEBUG", "RELOAD")
+    server.settle(3)  # it has left database 0, and is in the full one for a long time
+    server.control.swapdb(0, 2)
+    wait_for(lambda: server.info("lock")["lock_delay_scanning"] == 0, 20, "the end of the scan")
+    assert queues(server) == 1
+    fall_due(server.control, "a")
+    wait_delivered(server.control, "va")
+
+
 def test_module_that_is_loaded_later_finds_them(make_server):
     server = make_server(load_module=False)
     for db in DBS:
