@@ -39,8 +39,8 @@ class Traffic:
             self.confirmed |= {actor.reply().encode() for _ in ids}
         # Said, and not heard: what becomes of them is the server's business, but it must be whole.
         for _ in range(self._random.randrange(200)):
-            self._number += 1
             actor.send("DELAY.PUSH", "q", str(self._number), self._random.choice((0, 1)), str(self._number))
+            self._number += 1
 
 
 @pytest.mark.parametrize("run", range(drawn(10)))
