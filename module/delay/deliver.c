@@ -128,7 +128,8 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     RedisModule_FreeString(NULL, value);
 }
 
-/* Returns false when the list would not take it. */
+/* Returns false when the list would not take it. Our own changes need not be heard. Unseen: without that
+ * there are more looks at the queue, and at its elements without a value, but nothing else. */
 static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
