@@ -30,7 +30,8 @@
 /* So many elements go in one command. */
 #define BATCH 32
 
-/* Of elements without a value so many are passed by before others may speak. */
+/* Of elements without a value so many are passed by before others may speak. Unseen: a walk over all of them
+ * does the same, in one piece. */
 #define MOST_SKIPPED 256
 
 /* Nothing announces that there is memory again, or that the list is one: it is asked again after this
