@@ -57,16 +57,20 @@ void scanForget(RedisModuleCtx *ctx) {
     queuesForgetAll(-1);
 }
 
-static void onKey(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleKey *key, void *data) {
-    (void)key, (void)data;
+void scanMeetKey(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
     if (delaykeysKindOf(name) != DELAYKEYS_DUE) {
         return;
     }
-    RedisModuleString *list = delaykeysQueueOfKey(ctx, name);
-    if (list) {
-        queuesLookAt(ctx, scan.db, list, 0);
-        RedisModule_FreeString(ctx, list);
+    RedisModuleString *queue = delaykeysQueueOfKey(ctx, name);
+    if (queue) {
+        queuesLookAt(ctx, db, queue, 0);
+        RedisModule_FreeString(ctx, queue);
     }
+}
+
+static void onKey(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleKey *key, void *data) {
+    (void)key, (void)data;
+    scanMeetKey(ctx, scan.db, name);
 }
 
 /* Walks the next bucket. Returns whether there may be more. */

@@ -18,6 +18,9 @@ void scanBegin(RedisModuleCtx *ctx);
  * would ever end. */
 void scanOnceMore(RedisModuleCtx *ctx);
 
+/* There is such a key: if it is a queue's, has that looked at. */
+void scanMeetKey(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+
 /* The drain's job: goes on with it. On a replica there is nothing to be found. */
 void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms);
 void scanForget(RedisModuleCtx *ctx);

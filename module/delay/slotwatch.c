@@ -19,6 +19,10 @@
 #define LOOK_MS 250
 #define SELDOM_MS 1000
 
+/* More slots that come at once, or more keys, and all keys are walked, in slices. */
+#define MOST_SLOTS 64
+#define MOST_KEYS 1000
+
 static bool watches;
 static struct clusternodesSlots known; /* the slots that were ours at the last look */
 
@@ -32,16 +36,55 @@ static void askSlots(RedisModuleCtx *ctx, struct clusternodesSlots *slots) {
     }
 }
 
-/* Learns which slots are ours. Returns whether some have come. */
-static bool haveCome(RedisModuleCtx *ctx) {
-    struct clusternodesSlots now;
-    unsigned new_bits = 0;
-    askSlots(ctx, &now);
-    for (size_t i = 0; i < sizeof(now.bits); i++) {
-        new_bits |= now.bits[i] & ~(unsigned)known.bits[i];
+/* Meets the keys of a slot, `most` of them at most. Returns how many it has met. */
+static size_t meetKeys(RedisModuleCtx *ctx, int db, size_t slot, size_t most) {
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, "CLUSTER", "cll", "GETKEYSINSLOT", (long long)slot, (long long)most);
+    size_t count = reply ? RedisModule_CallReplyLength(reply) : 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t length;
+        const char *bytes =
+            RedisModule_CallReplyStringPtr(RedisModule_CallReplyArrayElement(reply, i), &length);
+        RedisModuleString *name = RedisModule_CreateString(ctx, bytes, length);
+        scanMeetKey(ctx, db, name);
+        RedisModule_FreeString(ctx, name);
     }
-    known = now;
-    return new_bits != 0;
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
+    return count;
+}
+
+/* Slots that have come, and what a look has time for: most come alone, and have a thousandth of the keys. */
+struct come {
+    size_t slots, keys;
+};
+
+/* Meets the keys of a slot in all databases, as long as there is time. */
+static void hasCome(RedisModuleCtx *ctx, size_t slot, struct come *left) {
+    if (left->slots == 0 || left->keys == 0) {
+        return;
+    }
+    left->slots--;
+    for (int db = 0; left->keys > 0 && RedisModule_SelectDb(ctx, db) == REDISMODULE_OK; db++) {
+        left->keys -= meetKeys(ctx, db, slot, left->keys);
+    }
+}
+
+/* Learns which slots are ours, and has the queues found of those that were not. */
+static void lookAtSlots(RedisModuleCtx *ctx) {
+    struct clusternodesSlots before = known;
+    struct come left = {MOST_SLOTS, MOST_KEYS};
+    askSlots(ctx, &known);
+    for (size_t slot = 0; slot < 8 * sizeof(known.bits); slot++) {
+        unsigned bit = 1U << (slot % 8);
+        if (known.bits[slot / 8] & ~before.bits[slot / 8] & bit) {
+            hasCome(ctx, slot, &left);
+        }
+    }
+    if (left.slots == 0 || left.keys == 0) {
+        scanOnceMore(ctx);
+    }
 }
 
 static int64_t restAfter(uint64_t took_us) {
@@ -56,9 +99,7 @@ static int64_t restAfter(uint64_t took_us) {
 static void look(RedisModuleCtx *ctx, void *data) {
     (void)data;
     uint64_t begin_us = RedisModule_MonotonicMicroseconds();
-    if (haveCome(ctx)) {
-        scanOnceMore(ctx);
-    }
+    lookAtSlots(ctx);
     watches = !configAllowUnload();
     if (watches) {
         uint64_t took_us = RedisModule_MonotonicMicroseconds() - begin_us;

@@ -2,8 +2,8 @@
  *
  * Keys that arrive by MIGRATE are events, but nobody subscribes to those before there is a queue, and keys
  * that come in other ways are none. So the node's own slots are looked at four times a second, which costs some
- * 40 µs: when there is one that was not its own before, all keys are looked through. Those that have gone say
- * so by their keys.
+ * 40 µs: the keys of one that was not its own before are looked through at once, or all keys if those are
+ * many. Slots that have gone say so by their keys.
  */
 #ifndef LOCK_SLOTWATCH_H
 #define LOCK_SLOTWATCH_H
