@@ -42,8 +42,8 @@ def names_of(one):
     return (str(number) for number in count() if one.cluster("KEYSLOT", number) <= HALF)
 
 
-def keys_in(node, slot, most=1000):
-    return set(node.cluster("GETKEYSINSLOT", slot, most))
+def keys_in(node, slot):
+    return set(node.cluster("GETKEYSINSLOT", slot, 1000))
 
 
 def assert_nothing_twice(nodes, slot):
@@ -62,9 +62,9 @@ def contents(ends, slot):
     return found
 
 
-def finish_move(slot, source, target, most=1000):
+def finish_move(slot, source, target):
     """As redis-cli --cluster reshard does it."""
-    for name in keys_in(source, slot, most):
+    for name in keys_in(source, slot):
         assert source.actor.call("MIGRATE", HOST, target.server.port, name, 0, 5000) in ("OK", "NOKEY")
     for node in (target, source):
         node.cluster("SETSLOT", slot, "NODE", target.id)
