@@ -111,7 +111,10 @@ def test_list_that_is_there_gets_nothing_while_its_slot_moves(way):
     wait_gone(source)
 
 
-@pytest.mark.parametrize("there_and_back", [(), (due_of,), (value_of,), (due_of, value_of)], ids=["none", "due", "value", "both"])
+TRAVELLERS = {"none": (), "due": (due_of,), "value": (value_of,), "both": (due_of, value_of)}
+
+
+@pytest.mark.parametrize("there_and_back", TRAVELLERS.values(), ids=TRAVELLERS)
 def test_move_that_is_called_off_leaves_the_queue_where_it_is(way, met_before, there_and_back):
     source, target = way
     name, slot = name_of(source)
@@ -266,7 +269,8 @@ def test_command_for_a_queue_whose_slot_moves(nodes, command):
 @each_command
 def test_list_whose_keys_would_be_elsewhere_is_refused(nodes, command):
     for name in "", "}", "}x{", "{}x":
-        heard = [str(node.actor.attempt(*(name if word == "{}" else word for word in command.split()))) for node in nodes]
+        words = [name if word == "{}" else word for word in command.split()]
+        heard = [str(node.actor.attempt(*words)) for node in nodes]
         assert [text.split()[0] for text in sorted(heard)] == ["ERR", "MOVED"], heard
         assert "needs a name with a hash tag" in min(heard)
         assert all(node.server.dump() == {} and queues(node.server) == 0 for node in nodes)
