@@ -92,21 +92,25 @@ static bool cutSlot(struct clusternodesPiece *rest, int *slot) {
     return digits > 0;
 }
 
-/* Whether `n` or `first-last` has the slot in it. */
-static bool isWithin(struct clusternodesPiece range, int slot) {
-    int first, last;
-    if (!cutSlot(&range, &first)) {
+/* Reads `n` or `first-last`. Returns false when it is neither. */
+static bool readRange(struct clusternodesPiece range, int *first, int *last) {
+    if (!cutSlot(&range, first)) {
         return false;
     }
-    last = first;
+    *last = *first;
     if (startsWith(range, "-")) {
         range.at++;
         range.length--;
-        if (!cutSlot(&range, &last)) {
+        if (!cutSlot(&range, last)) {
             return false;
         }
     }
-    return range.length == 0 && first <= slot && slot <= last;
+    return range.length == 0;
+}
+
+static bool isWithin(struct clusternodesPiece range, int slot) {
+    int first, last;
+    return readRange(range, &first, &last) && first <= slot && slot <= last;
 }
 
 /* The id in `[n->-id]` if n is the slot; else nothing. */
@@ -202,4 +206,19 @@ struct clusternodesRoute clusternodesFind(const char *text, size_t length, int s
         break;
     }
     return route;
+}
+
+void clusternodesOwn(const char *text, size_t length, struct clusternodesSlots *slots) {
+    struct clusternodesPiece all = {text, length}, range;
+    struct node node;
+    int first, last;
+    memset(slots, 0, sizeof(*slots));
+    while (readNode(&all, &node)) {
+        while (isMyself(&node) && cut(&node.slots, ' ', &range)) {
+            for (bool is_range = readRange(range, &first, &last); is_range && first <= last;
+                 first++) {
+                slots->bits[first / 8] |= (uint8_t)(1U << (first % 8));
+            }
+        }
+    }
 }

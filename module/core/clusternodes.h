@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Bytes of the text, which is the caller's. */
 struct clusternodesPiece {
@@ -37,5 +38,13 @@ struct clusternodesRoute {
  * above is passed over. */
 struct clusternodesRoute clusternodesFind(const char *text, size_t length, int slot,
                                           enum clusternodesName name);
+
+/* A set of slots, a bit for each. */
+struct clusternodesSlots {
+    uint8_t bits[16384 / 8];
+};
+
+/* The slots that the node serves whose text this is: none for a replica. */
+void clusternodesOwn(const char *text, size_t length, struct clusternodesSlots *slots);
 
 #endif

@@ -41,6 +41,9 @@
 /* While nothing at all may be written the drain looks more often. */
 #define HELD_RETRY_MS 20
 
+/* Nor that a slot is ours, but to who looks for new queues of its keys: see slotwatch.h. */
+#define MOVING_RETRY_MS 500
+
 /* A value that is missing comes with an event, unless it comes with a slot or a swap. */
 #define SKIPPED_RETRY_MS 10000
 
@@ -231,7 +234,20 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now
     }
 }
 
-/* Of a slot that moves, one key may be here and another there. */
+/* Of a slot that moves, one key may be here and another there. Where a key is, the slot may yet come, or stay
+ * after all; where there is none, it has gone. */
+static void putOffUntilMoved(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+    struct delaykeys keys;
+    delaykeysOpenQueue(&keys, ctx, queue->name);
+    size_t length = delaykeysLength(&keys);
+    delaykeysClose(&keys);
+    if (length > 0) {
+        queuesPutOff(queue, now_ms + MOVING_RETRY_MS);
+    } else {
+        queuesForget(queue);
+    }
+}
+
 static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     RedisModule_SelectDb(ctx, queue->db);
     switch (serverConsentTo(ctx, queue->name)) {
@@ -239,11 +255,11 @@ static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
         if (keynamesSidesAreHere(ctx, queue->name)) {
             deliver(ctx, queue, now_ms);
         } else {
-            queuesPutOff(queue, now_ms + RETRY_MS);
+            putOffUntilMoved(ctx, queue, now_ms);
         }
         break;
     case SERVER_NOT_OURS:
-        queuesForget(queue);
+        putOffUntilMoved(ctx, queue, now_ms);
         break;
     case SERVER_REFUSES:
         putOff(ctx, queue, now_ms, RETRY_MS);

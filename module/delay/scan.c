@@ -19,6 +19,7 @@
 static struct {
     bool is_running;
     bool begins_anew; /* with the next slice: it may be a key of this one that asked for it */
+    bool once_more;   /* another one, when this is over */
     int db;
     RedisModuleScanCursor *cursor;
 } scan;
@@ -47,22 +48,35 @@ void scanSwapped(RedisModuleCtx *ctx) {
     }
 }
 
+void scanOnceMore(RedisModuleCtx *ctx) {
+    if (scan.is_running) {
+        scan.once_more = true;
+    } else {
+        scanBegin(ctx);
+    }
+}
+
 void scanForget(RedisModuleCtx *ctx) {
     (void)ctx;
     stop();
+    scan.once_more = false;
     queuesForgetAll(-1);
+}
+
+void scanMeetKey(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
+    if (delaykeysKindOf(name) != DELAYKEYS_DUE) {
+        return;
+    }
+    RedisModuleString *queue = delaykeysQueueOfKey(ctx, name);
+    if (queue) {
+        queuesLookAt(ctx, db, queue, 0);
+        RedisModule_FreeString(ctx, queue);
+    }
 }
 
 static void onKey(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleKey *key, void *data) {
     (void)key, (void)data;
-    if (delaykeysKindOf(name) != DELAYKEYS_DUE) {
-        return;
-    }
-    RedisModuleString *list = delaykeysQueueOfKey(ctx, name);
-    if (list) {
-        queuesLookAt(ctx, scan.db, list, 0);
-        RedisModule_FreeString(ctx, list);
-    }
+    scanMeetKey(ctx, scan.db, name);
 }
 
 /* Walks the next bucket. Returns whether there may be more. */
@@ -89,7 +103,7 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     if (scan.begins_anew) {
         stop();
         scan.is_running = true;
-        scan.begins_anew = false;
+        scan.begins_anew = scan.once_more = false;
         scan.db = 0;
     }
     RedisModule_SelectDb(ctx, scan.db);
@@ -100,6 +114,9 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
         if (i % BUCKETS_A_LOOK == 0 && RedisModule_MonotonicMicroseconds() >= end_us) {
             break;
         }
+    }
+    if (!goes_on && scan.once_more) {
+        scan.begins_anew = true;
     }
     if (goes_on || scan.begins_anew) {
         drainSetAlarm(ctx, PAUSE_MS);

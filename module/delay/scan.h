@@ -14,6 +14,13 @@
 /* Begins to look for queues, from the first key on. Allowed in every callback. */
 void scanBegin(RedisModuleCtx *ctx);
 
+/* Likewise, once the scan that is under way is over: where there is cause for one after the other, none
+ * would ever end. */
+void scanOnceMore(RedisModuleCtx *ctx);
+
+/* There is such a key: if it is a queue's, has that looked at. */
+void scanMeetKey(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+
 /* The drain's job: goes on with it. On a replica there is nothing to be found. */
 void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms);
 void scanForget(RedisModuleCtx *ctx);

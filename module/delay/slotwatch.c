@@ -1,58 +1,109 @@
-/* See slotwatch.h. */
+/* See slotwatch.h.
+ *
+ * The node's own slots we ask by CLUSTER NODES. Not by CLUSTER SLOTS, which crashes Valkey 8.0 to 9.0.0 when a
+ * timer asks; and the epochs of CLUSTER INFO do not tell: a node that has the largest already needs no new one
+ * to be given a slot.
+ */
 #include "delay/slotwatch.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "core/clusternodes.h"
 #include "delay/scan.h"
 #include "server/config.h"
 #include "server/server.h"
 
+/* How often to look; less often where a look takes long, as with thousands of ranges of slots. */
 #define LOOK_MS 250
+#define SELDOM_MS 1000
+
+/* More slots that come at once, or more keys, and all keys are walked, in slices. */
+#define MOST_SLOTS 64
+#define MOST_KEYS 1000
 
 static bool watches;
-static int64_t known_epoch;
+static struct clusternodesSlots known; /* the slots that were ours at the last look */
 
-/* The number behind `field` in the text, or 0. */
-static int64_t numberOf(const char *text, size_t length, const char *field) {
-    size_t field_length = strlen(field);
-    for (size_t i = 0; i + field_length < length; i++) {
-        if (memcmp(text + i, field, field_length) == 0) {
-            int64_t number = 0;
-            for (i += field_length; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
-                number = number * 10 + (text[i] - '0');
-            }
-            return number;
-        }
+static void askSlots(RedisModuleCtx *ctx, struct clusternodesSlots *slots) {
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, "CLUSTER", "c", "NODES");
+    size_t length = 0;
+    const char *text = reply ? RedisModule_CallReplyStringPtr(reply, &length) : NULL;
+    clusternodesOwn(text ? text : "", text ? length : 0, slots);
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
     }
-    return 0;
 }
 
-static int64_t askEpoch(RedisModuleCtx *ctx) {
-    RedisModuleCallReply *reply = RedisModule_Call(ctx, "CLUSTER", "c", "INFO");
-    if (!reply) {
-        return 0;
+/* Meets the keys of a slot, `most` of them at most. Returns how many it has met. */
+static size_t meetKeys(RedisModuleCtx *ctx, int db, size_t slot, size_t most) {
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, "CLUSTER", "cll", "GETKEYSINSLOT", (long long)slot, (long long)most);
+    size_t count = reply ? RedisModule_CallReplyLength(reply) : 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t length;
+        const char *bytes =
+            RedisModule_CallReplyStringPtr(RedisModule_CallReplyArrayElement(reply, i), &length);
+        RedisModuleString *name = RedisModule_CreateString(ctx, bytes, length);
+        scanMeetKey(ctx, db, name);
+        RedisModule_FreeString(ctx, name);
     }
-    size_t length = 0;
-    const char *text = RedisModule_CallReplyStringPtr(reply, &length);
-    int64_t epoch = text ? numberOf(text, length, "cluster_current_epoch:") : 0;
-    RedisModule_FreeCallReply(reply);
-    return epoch;
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
+    return count;
+}
+
+/* Slots that have come, and what a look has time for: most come alone, and have a thousandth of the keys. */
+struct come {
+    size_t slots, keys;
+};
+
+/* Meets the keys of a slot in all databases, as long as there is time. */
+static void hasCome(RedisModuleCtx *ctx, size_t slot, struct come *left) {
+    if (left->slots == 0 || left->keys == 0) {
+        return;
+    }
+    left->slots--;
+    for (int db = 0; left->keys > 0 && RedisModule_SelectDb(ctx, db) == REDISMODULE_OK; db++) {
+        left->keys -= meetKeys(ctx, db, slot, left->keys);
+    }
+}
+
+/* Learns which slots are ours, and has the queues found of those that were not. */
+static void lookAtSlots(RedisModuleCtx *ctx) {
+    struct clusternodesSlots before = known;
+    struct come left = {MOST_SLOTS, MOST_KEYS};
+    askSlots(ctx, &known);
+    for (size_t slot = 0; slot < 8 * sizeof(known.bits); slot++) {
+        unsigned bit = 1U << (slot % 8);
+        if (known.bits[slot / 8] & ~before.bits[slot / 8] & bit) {
+            hasCome(ctx, slot, &left);
+        }
+    }
+    if (left.slots == 0 || left.keys == 0) {
+        scanOnceMore(ctx);
+    }
+}
+
+static int64_t restAfter(uint64_t took_us) {
+    uint64_t rest_ms = took_us; /* of which it is a thousandth */
+    if (rest_ms < LOOK_MS) {
+        return LOOK_MS;
+    }
+    return rest_ms < SELDOM_MS ? (int64_t)rest_ms : SELDOM_MS;
 }
 
 /* A timer that never ends would keep the module from being unloaded where that is allowed. */
 static void look(RedisModuleCtx *ctx, void *data) {
     (void)data;
-    int64_t epoch = askEpoch(ctx);
-    if (epoch != known_epoch) {
-        known_epoch = epoch;
-        scanBegin(ctx);
-    }
+    uint64_t begin_us = RedisModule_MonotonicMicroseconds();
+    lookAtSlots(ctx);
     watches = !configAllowUnload();
     if (watches) {
-        RedisModule_CreateTimer(ctx, LOOK_MS, look, NULL);
+        uint64_t took_us = RedisModule_MonotonicMicroseconds() - begin_us;
+        RedisModule_CreateTimer(ctx, restAfter(took_us), look, NULL);
     }
 }
 

@@ -1,4 +1,4 @@
-/* clusternodes.[ch]: whom a node's CLUSTER NODES sends a client to. */
+/* clusternodes.[ch]: whom a node's CLUSTER NODES sends a client to, and what slots it has. */
 #include "core/clusternodes.h"
 
 #include <stdio.h>
@@ -26,6 +26,26 @@ static const char *routeOf(const char *text, size_t length, int slot, enum clust
     free(exact);
     return said;
 }
+
+/* The first of the asked node's slots, as " 1 2 3". */
+static const char *ownOf(const char *text, size_t length) {
+    static char said[200];
+    struct clusternodesSlots slots;
+    char *exact = malloc(length ? length : 1), *at = said;
+    memset(&slots, 0xff, sizeof slots);
+    memcpy(exact, text, length);
+    clusternodesOwn(exact, length, &slots);
+    said[0] = '\0';
+    for (size_t slot = 0; slot < 8 * sizeof slots.bits && at < said + 100; slot++) {
+        if (slots.bits[slot / 8] & (1U << (slot % 8))) {
+            at += snprintf(at, 10, " %zu", slot);
+        }
+    }
+    free(exact);
+    return said;
+}
+
+#define assert_own(text, wanted) assert_string_equal(ownOf(text, strlen(text)), wanted)
 
 #define assert_route(text, slot, wanted) \
     assert_string_equal(routeOf(text, strlen(text), slot, CLUSTERNODES_IP), wanted)
@@ -146,6 +166,24 @@ static void flags_say_which_node_was_asked(void **state) {
                  "MOVED 10.0.0.2:7002");
 }
 
+static void own_slots_are_those_of_the_asked_node(void **state) {
+    (void)state;
+    assert_own(B " 1-9\n" ME " 10-12 14 16383\n" C " 20\n", " 10 11 12 14 16383");
+    assert_own(ME "\n" B " 1-9\n", "");
+    assert_own("aa 10.0.0.1:7001@17001 myself,slave bb 0 0 1 connected\n" B " 1\n", "");
+    assert_own("", "");
+}
+
+static void slot_on_its_way_is_its_owners(void **state) {
+    (void)state;
+    assert_own(ME " 5-6 [6->-bb] [7-<-bb]\n", " 5 6");
+}
+
+static void what_is_no_slot_is_passed_over(void **state) {
+    (void)state;
+    assert_own(ME " 1 x 2-x 3-4y 16384 16383-16384 9-8 5\n", " 1 5");
+}
+
 /* Any piece of a text, and any text with a few bytes of it changed, is read within its bounds. */
 static void mutilated_texts_are_read_within_their_bounds(void **state) {
     (void)state;
@@ -162,6 +200,7 @@ static void mutilated_texts_are_read_within_their_bounds(void **state) {
         size_t length = fuzzBelow(&fuzz, sizeof text - from);
         int slot = (int)fuzzBelow(&fuzz, 320) - 1;
         routeOf(changed + from, length, slot, (enum clusternodesName)fuzzBelow(&fuzz, 3));
+        ownOf(changed + from, length);
     }
 }
 
@@ -181,6 +220,9 @@ int main(void) {
         UNIT(node_of_unknown_address_is_nowhere),
         UNIT(lines_that_cannot_be_read_are_passed_over),
         UNIT(flags_say_which_node_was_asked),
+        UNIT(own_slots_are_those_of_the_asked_node),
+        UNIT(slot_on_its_way_is_its_owners),
+        UNIT(what_is_no_slot_is_passed_over),
         UNIT(mutilated_texts_are_read_within_their_bounds),
     };
     return cmocka_run_group_tests_name("clusternodes", tests, NULL, NULL);

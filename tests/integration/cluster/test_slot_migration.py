@@ -6,8 +6,10 @@ Unlike by MIGRATE, all keys of a slot go over at one moment, with their database
 import pytest
 
 from harness import scaled, scaled_ms, wait_for
+from harness.cluster import ClusterClient
 from harness.schedule import as_map
 from model.cluster_scene import LONG, Scene, make_nodes, says_moved
+from model.delay_scene import HOUR, delivered, fall_due, pending, push, queues, stuck, wait_delivered
 from model.resharding import SLOTS, Workers
 
 SHORT = scaled_ms(900)
@@ -176,3 +178,58 @@ def test_slots_with_a_thousand_locks_in_use_move_to_and_fro(nodes):
     workers.well()
     assert heard["MOVED"], heard
     assert [node.server.info("lock")["lock_waiters"] for node in nodes] == [0, 0]
+
+
+# The delayed queue. To the new owner no command of it is ever said.
+
+
+def test_new_owner_delivers(nodes, key):
+    one, two = nodes
+    name, slot = key
+    there = two.server.control
+    one.server.control.set(name, "no list")
+    for id_ in ("b", "a", "later"):
+        push(one.server.control, id_, HOUR, name=name)
+    push(one.server.control, "soon", scaled_ms(1500), name=name)
+    fall_due(one.server.control, "a", "b", name=name)
+    wait_for(lambda: stuck(one.server) == 2, what="the overdue ones to be tried")
+    move(slot, one, two)
+    there.delete(name)
+    wait_delivered(there, "va", "vb", "vsoon", name=name)
+    assert pending(there, name) == ["later"]
+    wait_for(lambda: (queues(one.server), queues(two.server)) == (0, 1), what="the first node to forget it")
+    fall_due(there, "later", name=name)
+    wait_delivered(there, "va", "vb", "vsoon", "vlater", name=name)
+    wait_for(lambda: not one.server.dump(), 20, "the first node to be empty")
+
+
+def test_delivers_in_each_database(nodes, key):
+    one, two = nodes
+    name, slot = key
+    for db in databases(nodes):
+        push(one.server.client(db=db), "a", HOUR, f"of {db}", name=name)
+    move(slot, one, two)
+    for db in databases(nodes):
+        there = two.server.client(db=db)
+        fall_due(there, "a", name=name)
+        wait_delivered(there, f"of {db}", name=name)
+
+
+def test_elements_that_fall_due_all_the_time_are_delivered_once(nodes, key):
+    """While their slot goes to and fro, wherever it is. All are due as long after they were pushed."""
+    one, two = nodes
+    name, slot = key
+    client, pushed = ClusterClient(one.server.port), []
+    for number in range(6):
+        source, target = nodes[number % 2], nodes[(number + 1) % 2]
+        is_over = begin_move(slot, source, target)
+        while not (is_over() and all(node.port_of(slot) == target.server.port for node in nodes)):
+            for _ in range(20):
+                pushed.append(str(len(pushed)))
+                client.call(name, "DELAY.PUSH", name, pushed[-1], 50, pushed[-1])
+    client.close()
+    here = one.server.control
+    wait_for(lambda: len(delivered(here, name)) >= len(pushed), 20, "all to be delivered")
+    assert delivered(here, name) == pushed
+    assert all(node.server.info("lock")["lock_delay_delivered"] for node in nodes)
+    wait_for(lambda: (queues(one.server), queues(two.server)) == (0, 0), what="both to be without queues")
