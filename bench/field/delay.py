@@ -43,9 +43,10 @@ def measure(field, present, chosen):
         raw["anatomy"][contestant.name] = delay.anatomy(field, contestant)
     for number in range(chosen.rounds):
         turn = present[number % len(present):] + present[: number % len(present)]
-        row = {"flow": {}}
+        row = {"flow": {}, "sleeper": {}}
         for rate in chosen.rates:
             note(f"round {number + 1} of {chosen.rounds}, {rate} elements a second")
+            row["sleeper"][str(rate)] = delay.sleeper(rate, chosen.seconds)
             row["flow"][str(rate)] = {c.name: delay.flow(field, c, rate, chosen.seconds) for c in turn}
         note(f"round {number + 1} of {chosen.rounds}, the death of the client")
         row["death"] = delay.all_at_once(lambda c: delay.death(field, c), present)
@@ -57,8 +58,9 @@ def measure(field, present, chosen):
 
 def summarize(raw, present, chosen):
     """Medians over the rounds, with the lowest and highest."""
-    summary = {"flow": {}, "death": {}, "idle": raw["idle"]}
+    summary = {"sleeper": {}, "flow": {}, "death": {}, "idle": raw["idle"]}
     for rate in chosen.rates:
+        summary["sleeper"][str(rate)] = spreads([row["sleeper"][str(rate)]["late"] for row in raw["rounds"]])
         summary["flow"][str(rate)] = {
             c.name: spreads([flow_row(raw, row["flow"][str(rate)][c.name], c, rate * chosen.seconds)
                              for row in raw["rounds"]])

@@ -96,7 +96,14 @@ async function waitIdly(queue, ms) {
 const [contestant, command, port, name, ...rest] = process.argv.slice(2);
 const queue = delayed[contestant](Number(port), name);
 const commands = { flow, push, take, wait: waitIdly };
-commands[command](queue, ...rest.map(Number)).then(
+
+async function main() {
+    // Without it the first elements would be late by what connecting takes.
+    await queue.connect();
+    await commands[command](queue, ...rest.map(Number));
+}
+
+main().then(
     () => process.exit(0),
     (error) => {
         console.error(error);

@@ -1,5 +1,5 @@
-// A delayed queue as one client library has it: push(value, ms), and consume(heard), which calls heard(value) for
-// each element that is due. Both contestants talk through ioredis, with its defaults.
+// A delayed queue as one client library has it: connect(), push(value, ms), and consume(heard), which calls
+// heard(value) for each element that is due. Both contestants talk through ioredis, with its defaults.
 
 const Redis = require('ioredis');
 const { Queue, Worker } = require('bullmq');
@@ -10,6 +10,7 @@ const HOST = '127.0.0.1';
 function ioredis(port, name) {
     const client = new Redis({ host: HOST, port });
     return {
+        connect: () => client.ping(),
         push: (value, ms) => client.call('DELAY.PUSH', name, '*', ms, value),
         consume: async (heard) => {
             // A blocking command needs a connection of its own.
@@ -26,6 +27,7 @@ function bullmq(port, name) {
     const connection = { host: HOST, port };
     const queue = new Queue(name, { connection });
     return {
+        connect: () => queue.waitUntilReady(),
         push: (value, ms) => queue.add('element', value, { delay: ms }),
         consume: async (heard) => {
             const worker = new Worker(name, async (job) => heard(job.data), { connection });

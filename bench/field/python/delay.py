@@ -27,13 +27,16 @@ def say(**what):
 
 class Queue:
     def __init__(self, port, name):
-        self.client, self.name = redis.Redis(port=port), name
+        # As docs/delay.md says: the client gives up after longer than BLPOP waits. By default it does after 5 s.
+        self.client, self.name = redis.Redis(port=port, socket_timeout=15), name
 
     def push(self, value, ms):
         self.client.execute_command("DELAY.PUSH", self.name, "*", ms, value)
 
     def take(self):
-        return self.client.blpop(self.name, 0)[1].decode()
+        while not (taken := self.client.blpop(self.name, 10)):
+            pass
+        return taken[1].decode()
 
 
 class Taker:

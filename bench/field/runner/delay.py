@@ -55,6 +55,16 @@ def flow(field, contestant, rate, seconds):
     }
 
 
+def sleeper(rate, seconds):
+    """The machine itself: how late a process wakes that sleeps until so many elements a second would be due."""
+    start, late_ms = time.time(), []
+    for i in range(rate * seconds):
+        due = start + i / rate
+        time.sleep(max(0, due - time.time()))
+        late_ms.append((time.time() - due) * 1000)
+    return {"late": lateness(late_ms), "late_ms": [round(ms, 3) for ms in late_ms]}
+
+
 def settle():
     """A job's end may be reported after its beginning has been; no other wait here is for a time."""
     time.sleep(0.2)

@@ -23,6 +23,7 @@ def table(head, rows):
 
 
 def rows_of(contestants, left_out, cells, width):
+    """A row for each; who was left out has the reason in it."""
     for contestant in contestants:
         if contestant.name in left_out:
             yield [contestant.label, f"not run: {left_out[contestant.name]}", *[""] * (width - 2)]
@@ -31,15 +32,17 @@ def rows_of(contestants, left_out, cells, width):
 
 
 def print_delay(contestants, left_out, summary):
-    def show(title, head, cells):
+    def show(title, head, cells, *more_rows):
         print(title)
-        table(head, list(rows_of(contestants, left_out, cells, len(head))))
+        table(head, [*rows_of(contestants, left_out, cells, len(head)), *more_rows])
 
     for rate, figures in summary["flow"].items():
+        late = lambda figures: [with_spread(figures[part]) for part in ("p50", "p99", "max")]  # noqa: E731
         show(
             f"Received later than due, {rate} elements a second, ms: median of the rounds (lowest-highest)",
             ["", "p50", "p99", "max"],
-            lambda name: [with_spread(figures[name][part]) for part in ("p50", "p99", "max")],
+            lambda name: late(figures[name]),
+            ["(a sleeping process)", *late(summary["sleeper"][rate])],
         )
         show(
             f"For one element, {rate} a second: commands sent by clients, commands run by scripts and modules, "
