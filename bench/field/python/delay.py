@@ -1,4 +1,4 @@
-"""The delayed queue by redis-py: DELAY.PUSH and BLPOP. README.md in bench/field says what each command does and prints."""
+"""The delayed queue by redis-py: DELAY.PUSH and BLPOP. README.md in bench/field says what each command prints."""
 
 import json
 import os

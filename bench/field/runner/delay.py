@@ -104,7 +104,10 @@ def cost(flow_result, shares, count):
 def death(field, contestant):
     """The only client is killed once it has pushed: where its elements are then, and who gets them."""
     with field.server(contestant, "death") as server:
-        ask = lambda command: server.client.execute_command(*command.format(q=QUEUE).split())  # noqa: E731
+
+        def ask(command):
+            return server.client.execute_command(*command.format(q=QUEUE).split())
+
         with field.start(contestant, server, "push", DEATH_COUNT, DEATH_DELAY_MS) as program:
             due_ms = program.expect("pushed", START_S)["due_ms"]
             program.kill()

@@ -37,12 +37,11 @@ def print_delay(contestants, left_out, summary):
         table(head, [*rows_of(contestants, left_out, cells, len(head)), *more_rows])
 
     for rate, figures in summary["flow"].items():
-        late = lambda figures: [with_spread(figures[part]) for part in ("p50", "p99", "max")]  # noqa: E731
         show(
             f"Received later than due, {rate} elements a second, ms: median of the rounds (lowest-highest)",
             ["", "p50", "p99", "max"],
-            lambda name: late(figures[name]),
-            ["(a sleeping process)", *late(summary["sleeper"][rate])],
+            lambda name: late_cells(figures[name]),
+            ["(a sleeping process)", *late_cells(summary["sleeper"][rate])],
         )
         show(
             f"For one element, {rate} a second: commands sent by clients, commands run by scripts and modules, "
@@ -62,6 +61,10 @@ def print_delay(contestants, left_out, summary):
         ["", "commands", ""],
         lambda name: idle_cells(summary["idle"][name]),
     )
+
+
+def late_cells(figures):
+    return [with_spread(figures[part]) for part in ("p50", "p99", "max")]
 
 
 def death_cells(figures):
