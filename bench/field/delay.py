@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from pathlib import Path
@@ -94,6 +95,8 @@ def death_row(rows):
 
 def main():
     chosen = options()
+    # So that the servers end with it, as they do on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     missing = {language: contestants.missing_tool(language) for language in contestants.TOOLS}
     left_out = {c.name: f"no {missing[c.language]}" for c in contestants.DELAYED if missing[c.language]}
     present = [c for c in contestants.DELAYED if c.name not in left_out]
