@@ -32,7 +32,7 @@ PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS)
 export PATH := $(PATH):$(CURDIR)/build/servers
 
 .PHONY: all run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
-        header-check bench clean distclean help FORCE
+        header-check bench bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
@@ -151,8 +151,14 @@ build/bench/ready:
 	@mkdir -p $(@D)
 	@touch $@
 
+# Java, Maven, Node and npm are the caller's affair: nothing else needs them. Downloads go to build/field.
+# -B: no __pycache__ in the source tree.
+bench-field: lock.so ## measure the delayed queue beside others; needs Java, Maven, Node (FIELD_ARGS=, SERVER=redis-server)
+	@tools/setup bench-field
+	@build/venv/bin/python -B bench/field/delay.py $(FIELD_ARGS)
+
 clean: ## remove what was built
-	rm -rf lock.so build/obj build/checked build/unit build/bench build/run build/tests
+	rm -rf lock.so build/obj build/checked build/unit build/bench build/bench-field build/run build/tests
 
 distclean: clean ## remove everything that is not in the repository, the Python environment and the servers too
 	rm -rf build tests/.pytest_cache

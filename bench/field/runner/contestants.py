@@ -1,0 +1,116 @@
+"""Who is measured, by which client, and how the programs are built."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+TOP = Path(__file__).resolve().parents[3]
+HERE = TOP / "bench" / "field"
+# Downloads and what is compiled; it outlives `make clean`, as the Python environment does.
+BUILT = TOP / "build" / "field"
+
+TOOLS = {"java": ["java", "javac", "mvn"], "node": ["node", "npm"], "python": []}
+
+
+@dataclass(frozen=True)
+class Contestant:
+    name: str
+    label: str
+    language: str
+    ours: bool
+    # Where an element is once it is due, and where until then: shell-like pieces of redis-cli, with the queue's name.
+    ready: str
+    pending: str
+    # Whether a consumer can do without the object that moves elements.
+    plain_differs: bool = False
+
+    def command(self, what, *arguments):
+        return [*PROGRAMS[self.language](), self.name, what, *arguments]
+
+
+DELAYED = [
+    Contestant("jedis", "DELAY.PUSH, Jedis", "java", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
+    Contestant(
+        "redisson",
+        "RDelayedQueue, Redisson",
+        "java",
+        False,
+        "LLEN {q}",
+        "ZCARD redisson_delay_queue_timeout:{{{q}}}",
+        plain_differs=True,
+    ),
+    Contestant("ioredis", "DELAY.PUSH, ioredis", "node", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
+    Contestant("bullmq", "BullMQ, ioredis", "node", False, "LLEN bull:{q}:wait", "ZCARD bull:{q}:delayed"),
+    Contestant("redis-py", "DELAY.PUSH, redis-py", "python", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
+]
+
+PROGRAMS = {
+    "java": lambda: ["java", "-cp", f"{BUILT}/java/classes{os.pathsep}{BUILT}/java/lib/*", "field.Delay"],
+    "node": lambda: ["node", f"{BUILT}/node/delay.js"],
+    "python": lambda: [sys.executable, f"{HERE}/python/delay.py"],
+}
+
+
+def missing_tool(language):
+    return next((tool for tool in TOOLS[language] if not shutil.which(tool)), None)
+
+
+def _run(command, **kwargs):
+    BUILT.mkdir(parents=True, exist_ok=True)
+    log = BUILT / f"{Path(command[0]).name}.log"
+    with open(log, "w") as out:
+        if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, **kwargs).returncode:
+            raise SystemExit(f"bench-field: {command[0]} failed: {log}")
+
+
+def _build_java():
+    pom = HERE / "java" / "pom.xml"
+    _run(["mvn", "-B", "-f", pom, f"-Dmaven.repo.local={BUILT}/m2", f"-Dfield.build={BUILT}/java", "process-classes"])
+
+
+def _build_node():
+    # Node looks for packages beside the program, and none belong into the source tree.
+    folder = BUILT / "node"
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (HERE / "node").iterdir():
+        shutil.copy(file, folder)
+    # The stamp is a copy of what was asked for when the packages were installed. No lock file: the native parts that
+    # are optional differ between platforms, and the packages pin theirs.
+    packages, stamp = folder / "package.json", folder / "stamp"
+    if not stamp.exists() or stamp.read_bytes() != packages.read_bytes():
+        _run(["npm", "install", "--no-package-lock", "--cache", BUILT / "npm", "--no-audit", "--no-fund"], cwd=folder)
+        shutil.copy(packages, stamp)
+
+
+def build(languages):
+    if "java" in languages:
+        _build_java()
+    if "node" in languages:
+        _build_node()
+
+
+def _tool_version(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return (done.stdout or done.stderr).splitlines()[0]
+
+
+def versions(languages):
+    """Of the clients, as they are pinned, and of what runs them."""
+    pom = (HERE / "java" / "pom.xml").read_text()
+    packages = (HERE / "node" / "package.json").read_text()
+    found = {"redis-py": redis.__version__, "python": sys.version.split()[0]}
+    for artifact in ("redisson", "jedis"):
+        found[artifact] = re.search(rf"<artifactId>{artifact}</artifactId>\s*<version>([^<]+)<", pom)[1]
+    for package in ("bullmq", "ioredis"):
+        found[package] = re.search(rf'"{package}": "([^"]+)"', packages)[1]
+    if "java" in languages:
+        found["java"] = _tool_version(["java", "-version"])
+    if "node" in languages:
+        found["node"] = _tool_version(["node", "--version"])
+    return found

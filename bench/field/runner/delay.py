@@ -1,0 +1,160 @@
+"""What is measured of a delayed queue."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from .figures import client_shares, difference, lateness, per_minute, split_calls
+from .program import Program
+from .server import Monitor, Server
+
+QUEUE = "orders"
+LOW_MS, HIGH_MS = 500, 3000
+ANATOMY_RATE, ANATOMY_COUNT = 100, 200
+START_S, LIMIT_S = 60, 120
+# The client that dies, and those that come after it.
+DEATH_COUNT, DEATH_DELAY_MS, AFTER_DUE_S, CONSUME_S = 100, 2000, 5, 10
+FAR_MS = 3_600_000
+# What the runner itself sends.
+OWN = {"info", "monitor"}
+
+
+class Field:
+    """The contestants' common ground: server program, module, folder."""
+
+    def __init__(self, program, module, folder):
+        self.program, self.module, self.folder = program, module, folder
+
+    def server(self, contestant, what):
+        folder = self.folder / f"{contestant.name}-{what}"
+        return Server(self.program, folder, self.module if contestant.ours else None)
+
+    def start(self, contestant, server, what, *arguments):
+        command = contestant.command(what, server.port, QUEUE, *arguments)
+        return Program(command, server.folder / "program.log")
+
+
+def flow(field, contestant, rate, seconds):
+    """Elements at a steady rate: how late each is, and what all of it costs the server."""
+    count = rate * seconds
+    with field.server(contestant, f"flow-{rate}") as server:
+        with field.start(contestant, server, "flow", rate, count, LOW_MS, HIGH_MS) as program:
+            program.expect("ready", START_S)
+            settle()
+            before = server.usage()
+            program.go_on()
+            done = program.expect("done", LIMIT_S)
+            settle()
+            after = server.usage()
+    return {
+        "late": lateness(done["late_ms"]),
+        "late_ms": [round(ms, 3) for ms in done["late_ms"]],
+        "pushing_s": done["pushing_s"],
+        "calls": without_own(difference(before["calls"], after["calls"])),
+        "bytes": (after["bytes"] - before["bytes"]) / count,
+        "cpu_us": (after["cpu_s"] - before["cpu_s"]) / count * 1e6,
+    }
+
+
+def sleeper(rate, seconds):
+    """The machine itself: how late a process wakes that sleeps until so many elements a second would be due."""
+    start, late_ms = time.time(), []
+    for i in range(rate * seconds):
+        due = start + i / rate
+        time.sleep(max(0, due - time.time()))
+        late_ms.append((time.time() - due) * 1000)
+    return {"late": lateness(late_ms), "late_ms": [round(ms, 3) for ms in late_ms]}
+
+
+def settle():
+    """A job's end may be reported after its beginning has been; no other wait here is for a time."""
+    time.sleep(0.2)
+
+
+def without_own(calls):
+    return {name: count for name, count in calls.items() if name.partition("|")[0] not in OWN}
+
+
+def anatomy(field, contestant):
+    """Of each command, the share that clients send; MONITOR costs, so that nothing else is measured meanwhile."""
+    with field.server(contestant, "anatomy") as server:
+        with field.start(contestant, server, "flow", ANATOMY_RATE, ANATOMY_COUNT, LOW_MS, HIGH_MS) as program:
+            program.expect("ready", START_S)
+            monitor = Monitor(server.port)
+            program.go_on()
+            program.expect("done", LIMIT_S)
+            settle()
+            seen = monitor.end()
+    return {
+        "seen": {f"{origin} {name}": count for (origin, name), count in sorted(seen.items())},
+        "shares": client_shares(seen),
+    }
+
+
+def cost(flow_result, shares, count):
+    """Commands, bytes and CPU for one element."""
+    clients, nested = split_calls(flow_result["calls"], shares)
+    return {
+        "clients": clients / count,
+        "nested": nested / count,
+        "bytes": flow_result["bytes"],
+        "cpu_us": flow_result["cpu_us"],
+    }
+
+
+def death(field, contestant):
+    """The only client is killed once it has pushed: where its elements are then, and who gets them."""
+    with field.server(contestant, "death") as server:
+
+        def ask(command):
+            return server.client.execute_command(*command.format(q=QUEUE).split())
+
+        with field.start(contestant, server, "push", DEATH_COUNT, DEATH_DELAY_MS) as program:
+            due_ms = program.expect("pushed", START_S)["due_ms"]
+            program.kill()
+        result = {"all_ready_ms": watch(lambda: ask(contestant.ready), due_ms)}
+        result["ready"], result["pending"] = ask(contestant.ready), ask(contestant.pending)
+        if contestant.plain_differs:
+            result["plain"] = consume(field, contestant, server, "plain")
+        result["own"] = consume(field, contestant, server)
+    return result
+
+
+def watch(ready, due_ms):
+    """How long after the last was due all were ready; None if they are not 5 s later."""
+    all_ready_ms = None
+    while (now_ms := time.time() * 1000) < due_ms + AFTER_DUE_S * 1000:
+        if all_ready_ms is None and ready() == DEATH_COUNT:
+            all_ready_ms = now_ms - due_ms
+        time.sleep(0.002)
+    return all_ready_ms
+
+
+def consume(field, contestant, server, *mode):
+    """A fresh consumer: how many it got, how late, and how long after its start it had the last."""
+    with field.start(contestant, server, "take", DEATH_COUNT, CONSUME_S, *mode) as program:
+        done = program.expect("done", START_S + CONSUME_S)
+    got = len(done["late_ms"])
+    return {
+        "got": got,
+        "late": lateness(done["late_ms"]) if got else None,
+        "last_ms": max(done["received_ms"]) - done["start_ms"] if got else None,
+    }
+
+
+def idle(field, contestant, seconds):
+    """What a waiting consumer sends while one element is pending that is not due for an hour."""
+    with field.server(contestant, "idle") as server:
+        with field.start(contestant, server, "wait", FAR_MS) as program:
+            program.expect("ready", START_S)
+            settle()
+            monitor = Monitor(server.port)
+            # It is this time that is measured.
+            time.sleep(seconds)
+            seen = monitor.end()
+    return per_minute(seen, seconds)
+
+
+def all_at_once(function, contestants):
+    """For what asks little of the machine: each has a server of its own."""
+    with ThreadPoolExecutor(len(contestants)) as pool:
+        return dict(zip((c.name for c in contestants), pool.map(function, contestants)))

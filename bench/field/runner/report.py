@@ -1,0 +1,83 @@
+"""The printed tables."""
+
+
+def number(value):
+    if value is None:
+        return "-"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def with_spread(figure):
+    return f"{number(figure['median'])} ({number(figure['low'])}-{number(figure['high'])})"
+
+
+def table(head, rows):
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    for row in [head, *rows]:
+        # What comes before the figures reads from the left.
+        cells = [cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
+        print("  ".join(cells).rstrip())
+    print()
+
+
+def rows_of(contestants, left_out, cells, width):
+    """A row for each; who was left out has the reason in it."""
+    for contestant in contestants:
+        if contestant.name in left_out:
+            yield [contestant.label, f"not run: {left_out[contestant.name]}", *[""] * (width - 2)]
+        else:
+            yield [contestant.label, *cells(contestant.name)]
+
+
+def print_delay(contestants, left_out, summary):
+    def show(title, head, cells, *more_rows):
+        print(title)
+        table(head, [*rows_of(contestants, left_out, cells, len(head)), *more_rows])
+
+    for rate, figures in summary["flow"].items():
+        show(
+            f"Received later than due, {rate} elements a second, ms: median of the rounds (lowest-highest)",
+            ["", "p50", "p99", "max"],
+            lambda name: late_cells(figures[name]),
+            ["(a sleeping process)", *late_cells(summary["sleeper"][rate])],
+        )
+        show(
+            f"For one element, {rate} a second: commands sent by clients, commands run by scripts and modules, "
+            "bytes on the network, µs of server CPU",
+            ["", "sent", "run inside", "bytes", "CPU"],
+            lambda name: [with_spread(figures[name][part]) for part in ("clients", "nested", "bytes", "cpu_us")],
+        )
+    show(
+        "The only client dies after 100 pushes: how many are in the list 5 s after they were due, how long after the "
+        "last was due all were,\nand what a fresh consumer gets that only takes from the list, and one that has the "
+        "library's own object: how many, ms from its start to the last",
+        ["", "in the list", "after ms", "plain consumer", "own", "ms"],
+        lambda name: death_cells(summary["death"][name]),
+    )
+    show(
+        "A minute of waiting while nothing is due: commands that the consumer's client sends",
+        ["", "commands", ""],
+        lambda name: idle_cells(summary["idle"][name]),
+    )
+
+
+def late_cells(figures):
+    return [with_spread(figures[part]) for part in ("p50", "p99", "max")]
+
+
+def death_cells(figures):
+    plain = figures.get("plain_got")
+    return [
+        number(figures["ready"]["median"]),
+        number(figures["all_ready_ms"]["median"]) if figures["all_ready_ms"] else "-",
+        number(plain["median"]) if plain else "(the same)",
+        number(figures["own_got"]["median"]),
+        number(figures["last_ms"]["median"]) if figures["last_ms"] else "-",
+    ]
+
+
+def idle_cells(figures):
+    commands = ", ".join(f"{name} {number(count)}" for name, count in figures["commands"].items())
+    return [number(figures["sum"]), commands]
