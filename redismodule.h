@@ -49,7 +49,6 @@ typedef int (*RedisModuleNotificationFunc)(RedisModuleCtx *ctx, int type, const 
 typedef void (*RedisModuleTimerProc)(RedisModuleCtx *ctx, void *data);
 typedef void (*RedisModuleEventLoopOneShotFunc)(void *user_data);
 typedef void (*RedisModuleInfoFunc)(RedisModuleInfoCtx *ctx, int for_crash_report);
-typedef void (*RedisModuleScanCB)(RedisModuleCtx *ctx, RedisModuleString *keyname, RedisModuleKey *key, void *privdata);
 typedef void (*RedisModuleScanKeyCB)(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value, void *privdata);
 typedef long long (*RedisModuleConfigGetNumericFunc)(const char *name, void *privdata);
 typedef int (*RedisModuleConfigSetNumericFunc)(const char *name, long long val, void *privdata, RedisModuleString **err);
@@ -536,7 +535,6 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
     X(int, SignalModifiedKey, (RedisModuleCtx *ctx, RedisModuleString *keyname)) \
     X(RedisModuleScanCursor *, ScanCursorCreate, (void)) \
     X(void, ScanCursorDestroy, (RedisModuleScanCursor *cursor)) \
-    X(int, Scan, (RedisModuleCtx *ctx, RedisModuleScanCursor *cursor, RedisModuleScanCB fn, void *privdata)) \
     X(int, ScanKey, (RedisModuleKey *key, RedisModuleScanCursor *cursor, RedisModuleScanKeyCB fn, void *privdata)) \
     \
     /* Hashes. */ \

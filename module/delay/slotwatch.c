@@ -40,15 +40,7 @@ static void askSlots(RedisModuleCtx *ctx, struct clusternodesSlots *slots) {
 static size_t meetKeys(RedisModuleCtx *ctx, int db, size_t slot, size_t most) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "CLUSTER", "cll", "GETKEYSINSLOT", (long long)slot, (long long)most);
-    size_t count = reply ? RedisModule_CallReplyLength(reply) : 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t length;
-        const char *bytes =
-            RedisModule_CallReplyStringPtr(RedisModule_CallReplyArrayElement(reply, i), &length);
-        RedisModuleString *name = RedisModule_CreateString(ctx, bytes, length);
-        scanMeetKey(ctx, db, name);
-        RedisModule_FreeString(ctx, name);
-    }
+    size_t count = reply ? scanMeetKeys(ctx, db, reply) : 0;
     if (reply) {
         RedisModule_FreeCallReply(reply);
     }

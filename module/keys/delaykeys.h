@@ -85,6 +85,9 @@ int64_t delaykeysFirst(const struct delaykeys *keys, double after);
 /* The list that is pushed to, a new reference. */
 RedisModuleString *delaykeysList(const struct delaykeys *keys);
 
+/* What the names of all sorted sets match, for SCAN. */
+#define DELAYKEYS_DUE_PATTERN "delay:due:*"
+
 /* Whether this is the name of one of the two keys of a queue. */
 enum delaykeysKind { DELAYKEYS_NEITHER, DELAYKEYS_DUE, DELAYKEYS_VALUE };
 enum delaykeysKind delaykeysKindOf(RedisModuleString *name);
