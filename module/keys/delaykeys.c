@@ -234,19 +234,40 @@ static void nameList(struct delaykeys *keys) {
     RedisModule_FreeString(keys->ctx, field);
 }
 
-RedisModuleString *delaykeysList(const struct delaykeys *keys) {
+/* The list that the hash names, a new reference; NULL: none. */
+static RedisModuleString *namedList(const struct delaykeys *keys) {
     RedisModuleString *named = NULL;
     if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_HashGet(keys->value, REDISMODULE_HASH_CFIELDS, list_field, &named, NULL);
     }
+    return named;
+}
+
+RedisModuleString *delaykeysList(const struct delaykeys *keys) {
+    RedisModuleString *named = namedList(keys);
     return named ? named : listOf(keys->ctx, keys->queue);
+}
+
+/* Whether the keys are this list's when they name none. Each push asks, so the usual names come first: a list
+ * without a hash tag, whose keys have braces around it. */
+static bool isListOfNames(const struct delaykeys *keys) {
+    if (RedisModule_StringCompare(keys->queue, keys->list) != 0) {
+        return true;
+    }
+    RedisModuleString *list = listOf(keys->ctx, keys->queue);
+    bool same = RedisModule_StringCompare(list, keys->list) == 0;
+    RedisModule_FreeString(keys->ctx, list);
+    return same;
 }
 
 /* Whether what is under these names is, or would be, for this list. */
 static bool isListOfKeys(const struct delaykeys *keys) {
-    RedisModuleString *list = delaykeysList(keys);
-    bool same = RedisModule_StringCompare(list, keys->list) == 0;
-    RedisModule_FreeString(keys->ctx, list);
+    RedisModuleString *named = namedList(keys);
+    if (!named) {
+        return isListOfNames(keys);
+    }
+    bool same = RedisModule_StringCompare(named, keys->list) == 0;
+    RedisModule_FreeString(keys->ctx, named);
     return same;
 }
 
