@@ -535,6 +535,7 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
     X(int, SignalModifiedKey, (RedisModuleCtx *ctx, RedisModuleString *keyname)) \
     X(RedisModuleScanCursor *, ScanCursorCreate, (void)) \
     X(void, ScanCursorDestroy, (RedisModuleScanCursor *cursor)) \
+    X(unsigned long long, DbSize, (RedisModuleCtx *ctx)) \
     X(int, ScanKey, (RedisModuleKey *key, RedisModuleScanCursor *cursor, RedisModuleScanKeyCB fn, void *privdata)) \
     \
     /* Hashes. */ \

@@ -98,12 +98,8 @@ static bool isOutOfMemory(RedisModuleCtx *ctx) {
     return (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_OOM) && !evicts(ctx);
 }
 
-/* Returns whether the server has done it. */
-static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
-                 const struct batch *batch, RedisModuleString *const *arguments) {
-    const char *format = evicts(ctx) ? "!EMsv" : "!Esv";
-    RedisModuleCallReply *reply =
-        RedisModule_Call(ctx, command, format, key, arguments, batch->count);
+/* Whether the server has done it. The reply is freed. */
+static bool isDone(RedisModuleCallReply *reply) {
     bool done = reply && RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR;
     if (reply) {
         RedisModule_FreeCallReply(reply);
@@ -111,8 +107,26 @@ static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *ke
     return done;
 }
 
-/* ZREM, or DEL when nothing is left; and HDEL likewise. What is removed has been pushed, so the server
- * would not refuse it. */
+/* Likewise. */
+static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
+                 const struct batch *batch, RedisModuleString *const *arguments) {
+    const char *format = evicts(ctx) ? "!EMsv" : "!Esv";
+    return isDone(RedisModule_Call(ctx, command, format, key, arguments, batch->count));
+}
+
+/* What has been pushed has to go, or it would be pushed again: also where somebody has taken the command away
+ * (rename-command). */
+static void removeSurely(RedisModuleCtx *ctx, const struct batch *batch) {
+    struct delaykeys keys;
+    delaykeysOpen(&keys, ctx, batch->list, KEY_TO_WRITE);
+    for (size_t i = 0; i < batch->count; i++) {
+        delaykeysRemove(&keys, batch->ids[i]);
+    }
+    delaykeysClose(&keys);
+}
+
+/* ZREM, and HDEL, or UNLINK when nothing is left. What is removed has been pushed, so the server would not
+ * refuse it. */
 static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, batch->queue->name);
@@ -121,10 +135,10 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     RedisModule_RetainString(NULL, due);
     RedisModule_RetainString(NULL, value);
     delaykeysClose(&keys);
-    call(ctx, "ZREM", due, batch, batch->ids);
-    if (is_last) {
-        RedisModuleCallReply *reply = RedisModule_Call(ctx, "UNLINK", "!Es", value);
-        RedisModule_FreeCallReply(reply);
+    if (!call(ctx, "ZREM", due, batch, batch->ids)) {
+        removeSurely(ctx, batch);
+    } else if (is_last) {
+        (void)isDone(RedisModule_Call(ctx, "UNLINK", "!Es", value));
     } else {
         call(ctx, "HDEL", value, batch, batch->ids);
     }
@@ -222,11 +236,11 @@ static void putOff(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
 }
 
 static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
-    enum delivery delivery = DELIVERY_GOES_ON;
+    enum delivery delivery;
     beginAgain(queue, now_ms);
-    while (delivery == DELIVERY_GOES_ON && !turnIsOverByClock()) {
+    do {
         delivery = deliverSome(ctx, queue, now_ms);
-    }
+    } while (delivery == DELIVERY_GOES_ON && !turnIsOverByClock());
     if (delivery == DELIVERY_REFUSED) {
         putOff(ctx, queue, now_ms, RETRY_MS);
     } else {
@@ -267,10 +281,12 @@ static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
     }
 }
 
+/* One at least, also when the locks have used up the turn: they may be thousands, for a while. */
 void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
-    struct delayedQueue *queue;
-    while ((queue = queuesFirst()) && queue->look.at <= now_ms && !turnIsOverByClock()) {
+    struct delayedQueue *queue = queuesFirst();
+    while (queue && queue->look.at <= now_ms) {
         lookAt(ctx, queue, now_ms);
+        queue = turnIsOverByClock() ? NULL : queuesFirst();
     }
     queuesSetAlarm(ctx);
 }

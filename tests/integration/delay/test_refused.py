@@ -89,6 +89,26 @@ def test_pause_that_follows_a_pause(server, some_client, at_once):
     wait_delivered(some_client, "va")
 
 
+@pytest.mark.parametrize("command", ["ZREM", "HDEL", "UNLINK"])
+def test_nothing_is_delivered_twice_where_a_command_is_taken_away(make_server, command):
+    server = make_server(**{f"rename-command {command}": "away"})
+    client = server.client()
+    for id_ in ("a", "b", "c"):
+        push(client, id_, 0)
+        wait_for(lambda id_=id_: delivered(client)[-1:] == [f"v{id_}"], what="the delivery")
+    server.settle(50)
+    assert delivered(client) == ["va", "vb", "vc"]
+    assert client.exists(due_of()) == 0
+
+
+def test_elements_stay_where_rpush_is_taken_away(make_server):
+    server = make_server(**{"rename-command RPUSH": "away"})
+    client = server.client()
+    push(client, "a", 0)
+    wait_for(lambda: stuck(server) == 1, what="the stuck one")
+    assert pending(client) == ["a"]
+
+
 def test_writable_replica_delivers_nothing_until_it_is_a_master(server, some_client):
     server.control.replicaof("127.0.0.1", 1)
     server.control.config_set("replica-read-only", "no")
