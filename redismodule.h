@@ -562,6 +562,7 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
     X(RedisModuleCallReply *, CallReplyArrayElement, (RedisModuleCallReply *reply, size_t idx)) \
     X(long long, CallReplyInteger, (RedisModuleCallReply *reply)) \
     X(const char *, CallReplyProto, (RedisModuleCallReply *reply, size_t *len)) \
+    X(RedisModuleString *, CreateStringFromCallReply, (RedisModuleCallReply *reply)) \
     X(void, FreeCallReply, (RedisModuleCallReply *reply)) \
     X(int, ReplicateVerbatim, (RedisModuleCtx *ctx)) \
     X(int, Replicate, (RedisModuleCtx *ctx, const char *cmdname, const char *fmt, ...)) \

@@ -57,7 +57,8 @@ static RedisModuleString *makeId(struct delaykeys *keys) {
     }
 }
 
-static void push(const struct args *args, struct delaykeys *keys, int64_t due_ms) {
+/* Returns whether the element is a new one. */
+static bool push(const struct args *args, struct delaykeys *keys, int64_t due_ms) {
     RedisModuleString **argv = args->argv;
     RedisModuleString *id = argv[2];
     if (isStar(id)) {
@@ -65,9 +66,10 @@ static void push(const struct args *args, struct delaykeys *keys, int64_t due_ms
     } else {
         RedisModule_RetainString(args->ctx, id);
     }
-    delaykeysPut(keys, id, argv[4], due_ms);
+    bool is_new = delaykeysPut(keys, id, argv[4], due_ms);
     replyString(args->ctx, id);
     RedisModule_FreeString(args->ctx, id);
+    return is_new;
 }
 
 /* Whether the element can be put there. */
@@ -78,8 +80,19 @@ static int queueOrReply(const struct delaykeys *keys) {
     return delaykeysAreOfAnother(keys) ? replyError(keys->ctx, REPLY_ANOTHER_LIST) : REDISMODULE_OK;
 }
 
+/* An element has gone, or has another time: if it was the last one, or some have been passed by, memory looks
+ * anew. */
+static void noteGone(RedisModuleCtx *ctx, RedisModuleString *list, size_t left) {
+    RedisModuleString *name = delaykeysQueueOf(ctx, list);
+    struct delayedQueue *queue = queuesFind(RedisModule_GetSelectedDb(ctx), name);
+    if (queue && (left == 0 || queue->skipped > 0)) {
+        queuesLookAnew(ctx, queue);
+    }
+    RedisModule_FreeString(ctx, name);
+}
+
 /* A replica that may be written to delivers nothing: it is the master's business. */
-static void noteQueue(RedisModuleCtx *ctx, RedisModuleString *list, int64_t due_ms) {
+static void notePushed(RedisModuleCtx *ctx, RedisModuleString *list, int64_t due_ms) {
     if (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER) {
         RedisModuleString *queue = delaykeysQueueOf(ctx, list);
         queuesLookAt(ctx, RedisModule_GetSelectedDb(ctx), queue, due_ms);
@@ -101,25 +114,15 @@ int delayPushCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     struct delaykeys keys;
     delaykeysOpen(&keys, ctx, argv[1], KEY_TO_WRITE);
-    bool is_queue = queueOrReply(&keys) == REDISMODULE_OK;
-    if (is_queue) {
-        push(&args, &keys, due_ms);
+    if (queueOrReply(&keys) == REDISMODULE_OK) {
+        bool is_new = push(&args, &keys, due_ms);
+        notePushed(ctx, argv[1], due_ms);
+        if (!is_new) {
+            noteGone(ctx, argv[1], delaykeysLength(&keys));
+        }
     }
     delaykeysClose(&keys);
-    if (is_queue) {
-        noteQueue(ctx, argv[1], due_ms);
-    }
     return REDISMODULE_OK;
-}
-
-/* The last element may have gone: then memory forgets the queue, which nobody looks at before it was due. */
-static void noteCancelled(RedisModuleCtx *ctx, RedisModuleString *list, size_t left) {
-    RedisModuleString *name = delaykeysQueueOf(ctx, list);
-    struct delayedQueue *queue = queuesFind(RedisModule_GetSelectedDb(ctx), name);
-    if (queue && left == 0) {
-        queuesForget(queue);
-    }
-    RedisModule_FreeString(ctx, name);
 }
 
 /* DELAY.CANCEL list id [id ...] */
@@ -140,7 +143,9 @@ int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
             cancelled += delaykeysRemove(&keys, argv[i]);
         }
         replyInteger(ctx, cancelled);
-        noteCancelled(ctx, argv[1], delaykeysLength(&keys));
+        if (cancelled > 0) {
+            noteGone(ctx, argv[1], delaykeysLength(&keys));
+        }
     }
     delaykeysClose(&keys);
     return REDISMODULE_OK;
@@ -183,14 +188,13 @@ int delayListCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     struct delaykeys keys;
     struct shownElements list = {.ctx = ctx, .now_ms = args.now_ms, .most = options.count};
-    const struct delaykeysWalk walk = {REDISMODULE_NEGATIVE_INFINITE, show, &list};
     delaykeysOpen(&keys, ctx, argv[1], KEY_TO_READ);
     if (delaykeysIsWrongType(&keys)) {
         replyError(ctx, REPLY_WRONG_TYPE);
     } else {
         replyListStart(ctx);
         if (!delaykeysAreOfAnother(&keys)) {
-            delaykeysEach(&keys, &walk);
+            delaykeysEach(&keys, show, &list);
         }
         replyListEnd(ctx, (long)list.shown);
     }

@@ -2,8 +2,9 @@
  *
  *   deliverDue       the drain's job
  *   deliverHold      the same, while nothing may be written
- *   lookAt           one queue: deliver, then find out when to look again
- *   collect          what is due, a batch at a time
+ *   lookAt           one queue: may it be written to?
+ *   deliver          then batches of what is due, and when to look again
+ *   collect          a batch: the next ids, and their values
  *   push             the batch, as RPUSH, ZREM and HDEL in one transaction
  *
  * As commands, and not by low-level calls: RPUSH wakes who blocks on the list, asks for memory, and tells
@@ -11,13 +12,14 @@
  *
  * An element that cannot be delivered stays: while the server refuses writes, while `list` is no list, and
  * while there is no value for it, as between two commands of somebody who restores the keys by hand. The
- * first two are tried again after a while, the last when the keys change, or after a longer while.
+ * first two hold up the queue, which is tried again after a while. The last is passed by alone: elements
+ * without a value gather at the front of the sorted set, and the next batch begins behind them, by rank.
  */
 #include "delay/deliver.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "blocking/drain.h"
 #include "delay/queues.h"
@@ -30,61 +32,33 @@
 /* So many elements go in one command. */
 #define BATCH 32
 
-/* Of elements without a value so many are passed by before others may speak. Unseen: a walk over all of them
- * does the same, in one piece. */
-#define MOST_SKIPPED 256
+/* Nothing announces that there is memory again, or that the list is one: the queue is tried again after the
+ * first, and then after twice as long each time, up to the second. */
+#define FIRST_RETRY_MS 100
+#define LAST_RETRY_MS 1000
 
-/* Nothing announces that there is memory again, or that the list is one: it is asked again after this
- * long. */
-#define RETRY_MS 100
-
-/* While nothing at all may be written the drain looks more often. */
+/* While clients are paused, all queues are looked at as often as this. */
 #define HELD_RETRY_MS 20
 
-/* Nor that a slot is ours, but to who looks for new queues of its keys: see slotwatch.h. */
+/* A queue whose slot moves is looked at as often as this. */
 #define MOVING_RETRY_MS 500
 
 /* A value that is missing comes with an event, unless it comes with a slot or a swap. */
 #define SKIPPED_RETRY_MS 10000
 
-struct batch {
-    struct delayedQueue *queue;
-    RedisModuleString *list; /* that it is pushed to */
-    int64_t now_ms;
-    size_t count, skipped;
-    RedisModuleString *ids[BATCH], *values[BATCH];
-};
+/* ---- the server's commands ---- */
 
-/* Never within a score: the next walk begins behind it. */
-static bool hasSkippedEnough(const struct batch *batch, const struct delaykeysElement *element) {
-    return batch->skipped >= MOST_SKIPPED && element->score > batch->queue->skipped;
+static void freeReply(RedisModuleCallReply *reply) {
+    if (reply) {
+        RedisModule_FreeCallReply(reply);
+    }
 }
 
-static bool collect(const struct delaykeysElement *element, void *data) {
-    struct batch *batch = data;
-    if (element->due_ms > batch->now_ms || hasSkippedEnough(batch, element)) {
-        return false;
-    }
-    if (!element->value) {
-        batch->skipped++;
-        if (batch->count == 0) { /* or it is met again by the next walk */
-            batch->queue->skipped = element->score;
-            batch->queue->stuck++;
-        }
-        return true;
-    }
-    batch->ids[batch->count] = element->id;
-    batch->values[batch->count] = element->value;
-    RedisModule_RetainString(NULL, element->id);
-    RedisModule_RetainString(NULL, element->value);
-    return ++batch->count < BATCH;
-}
-
-static void freeBatch(struct batch *batch) {
-    for (size_t i = 0; i < batch->count; i++) {
-        RedisModule_FreeString(NULL, batch->ids[i]);
-        RedisModule_FreeString(NULL, batch->values[i]);
-    }
+/* Whether the server has done it. The reply is freed. */
+static bool isDone(RedisModuleCallReply *reply) {
+    bool done = reply && RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR;
+    freeReply(reply);
+    return done;
 }
 
 /* Whether the server would make room by itself. */
@@ -92,22 +66,83 @@ static bool evicts(RedisModuleCtx *ctx) {
     return RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_EVICT;
 }
 
-/* Asked anew: what the server looks at in a call ("M") is how it was before the last client's command, which
- * may be long ago. Only where that has failed to evict there is no better answer. */
+/* Asked anew: what the server looks at in a call ("M") is the memory as it was before the last client's
+ * command, which may be long ago. Where it evicts, it is left to decide by that. */
 static bool isOutOfMemory(RedisModuleCtx *ctx) {
     return (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_OOM) && !evicts(ctx);
 }
 
-/* Whether the server has done it. The reply is freed. */
-static bool isDone(RedisModuleCallReply *reply) {
-    bool done = reply && RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR;
-    if (reply) {
-        RedisModule_FreeCallReply(reply);
-    }
-    return done;
+/* ---- a batch ---- */
+
+struct batch {
+    struct delayedQueue *queue;
+    RedisModuleString *list, *due_name, *value_name;
+    size_t skipped; /* elements without a value; the others are these */
+    size_t count;
+    RedisModuleString *ids[BATCH], *values[BATCH];
+};
+
+static void beginBatch(RedisModuleCtx *ctx, struct delayedQueue *queue, struct batch *batch) {
+    struct delaykeys keys;
+    delaykeysOpenQueue(&keys, ctx, queue->name);
+    *batch = (struct batch){.queue = queue, .list = delaykeysList(&keys)};
+    batch->due_name = keys.due_name;
+    batch->value_name = keys.value_name;
+    RedisModule_RetainString(NULL, keys.due_name);
+    RedisModule_RetainString(NULL, keys.value_name);
+    delaykeysClose(&keys);
 }
 
-/* Likewise. */
+static void endBatch(struct batch *batch) {
+    for (size_t i = 0; i < batch->count; i++) {
+        RedisModule_FreeString(NULL, batch->ids[i]);
+        RedisModule_FreeString(NULL, batch->values[i]);
+    }
+    RedisModule_FreeString(NULL, batch->list);
+    RedisModule_FreeString(NULL, batch->due_name);
+    RedisModule_FreeString(NULL, batch->value_name);
+}
+
+/* Of the ids that are asked for, keeps those that have a value. Returns false when the server does not say. */
+static bool keepWithValues(RedisModuleCtx *ctx, struct batch *batch, size_t asked) {
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, "HMGET", "Esv", batch->value_name, batch->ids, asked);
+    for (size_t i = 0; i < asked; i++) {
+        RedisModuleString *id = batch->ids[i], *value = NULL;
+        if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_ARRAY) {
+            value =
+                RedisModule_CreateStringFromCallReply(RedisModule_CallReplyArrayElement(reply, i));
+        }
+        if (value) {
+            batch->ids[batch->count] = id;
+            batch->values[batch->count++] = value;
+        } else {
+            RedisModule_FreeString(NULL, id);
+            batch->skipped++;
+        }
+    }
+    bool said = reply;
+    freeReply(reply);
+    return said;
+}
+
+/* Collects the next of `due` elements. Returns false when the server refuses to tell. */
+static bool collect(RedisModuleCtx *ctx, struct batch *batch, size_t due) {
+    size_t from = batch->queue->skipped, end = from + BATCH < due ? from + BATCH : due;
+    RedisModuleCallReply *reply = RedisModule_Call(ctx, "ZRANGE", "Esll", batch->due_name,
+                                                   (long long)from, (long long)end - 1);
+    size_t asked = 0;
+    if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_ARRAY) {
+        for (; asked < RedisModule_CallReplyLength(reply) && asked < BATCH; asked++) {
+            batch->ids[asked] = RedisModule_CreateStringFromCallReply(
+                RedisModule_CallReplyArrayElement(reply, asked));
+        }
+    }
+    freeReply(reply);
+    return asked > 0 && keepWithValues(ctx, batch, asked);
+}
+
+/* Likewise for a command on a key and many arguments. */
 static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
                  const struct batch *batch, RedisModuleString *const *arguments) {
     const char *format = evicts(ctx) ? "!EMsv" : "!Esv";
@@ -131,23 +166,18 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, batch->queue->name);
     bool is_last = delaykeysLength(&keys) == batch->count;
-    RedisModuleString *due = keys.due_name, *value = keys.value_name;
-    RedisModule_RetainString(NULL, due);
-    RedisModule_RetainString(NULL, value);
     delaykeysClose(&keys);
-    if (!call(ctx, "ZREM", due, batch, batch->ids)) {
+    if (!call(ctx, "ZREM", batch->due_name, batch, batch->ids)) {
         removeSurely(ctx, batch);
     } else if (is_last) {
-        (void)isDone(RedisModule_Call(ctx, "UNLINK", "!Es", value));
+        (void)isDone(RedisModule_Call(ctx, "UNLINK", "!Es", batch->value_name));
     } else {
-        call(ctx, "HDEL", value, batch, batch->ids);
+        call(ctx, "HDEL", batch->value_name, batch, batch->ids);
     }
-    RedisModule_FreeString(NULL, due);
-    RedisModule_FreeString(NULL, value);
 }
 
-/* Returns false when the list would not take it. Our own changes need not be heard. Unseen: without that
- * there are more looks at the queue, and at its elements without a value, but nothing else. */
+/* Returns false when the list would not take it. Our own changes need not be heard: no test would see it if
+ * they were, but there would be more looks at the queue, and at its elements without a value. */
 static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
@@ -161,88 +191,92 @@ static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
     return pushed;
 }
 
-enum delivery {
-    DELIVERY_GOES_ON, /* there may be more that is due */
-    DELIVERY_DONE,
-    DELIVERY_REFUSED
-};
+/* ---- a queue ---- */
 
-/* Delivers a batch. */
-static enum delivery deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
-    struct batch batch = {.queue = queue, .now_ms = now_ms};
-    struct delaykeys keys;
-    const struct delaykeysWalk walk = {queue->skipped, collect, &batch};
-    delaykeysOpenQueue(&keys, ctx, queue->name);
-    delaykeysEach(&keys, &walk);
-    batch.list = delaykeysList(&keys);
-    delaykeysClose(&keys);
-    bool refused = batch.count > 0 && !push(ctx, &batch);
-    RedisModule_FreeString(ctx, batch.list);
-    freeBatch(&batch);
-    if (refused) {
-        return DELIVERY_REFUSED;
-    }
-    return batch.count > 0 || batch.skipped > 0 ? DELIVERY_GOES_ON : DELIVERY_DONE;
-}
-
+/* How many elements are due; 0 too when the server does not say. */
 static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
-    struct delaykeys keys;
-    delaykeysOpenQueue(&keys, ctx, queue->name);
+    struct batch names;
+    char before[32];
+    beginBatch(ctx, queue, &names);
+    snprintf(before, sizeof(before), "(%lld", (long long)now_ms + 1);
     RedisModuleCallReply *reply =
-        RedisModule_Call(ctx, "ZCOUNT", "Escl", keys.due_name, "-inf", (long long)now_ms);
-    delaykeysClose(&keys);
+        RedisModule_Call(ctx, "ZCOUNT", "Escc", names.due_name, "-inf", before);
+    endBatch(&names);
     long long count = 0;
     if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_INTEGER) {
         count = RedisModule_CallReplyInteger(reply);
     }
-    if (reply) {
-        RedisModule_FreeCallReply(reply);
-    }
+    freeReply(reply);
     return (size_t)count;
 }
 
-/* Finds out when the queue is to be looked at next; forgets it when it has no elements. */
-static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
-    struct delaykeys keys;
-    delaykeysOpenQueue(&keys, ctx, queue->name);
-    size_t length = delaykeysLength(&keys);
-    int64_t next_ms = delaykeysFirst(&keys, queue->skipped);
-    delaykeysClose(&keys);
-    if (length == 0) {
-        queuesForget(queue);
-        return;
+/* Delivers a batch of `due` elements, which are fewer then. Returns false when it was refused. */
+static bool deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue, size_t *due) {
+    struct batch batch;
+    beginBatch(ctx, queue, &batch);
+    bool done = collect(ctx, &batch, *due) && (batch.count == 0 || push(ctx, &batch));
+    if (done) {
+        *due -= batch.count;
+        queue->skipped += batch.skipped;
     }
-    if (queue->stuck > 0 && next_ms > now_ms + SKIPPED_RETRY_MS) {
-        next_ms = now_ms + SKIPPED_RETRY_MS;
-    }
-    queuesPutOff(queue, next_ms);
+    endBatch(&batch);
+    return done;
 }
 
 /* Elements that were passed by are looked at again. */
 static void beginAgain(struct delayedQueue *queue, int64_t now_ms) {
     if (now_ms >= queue->again_ms) {
         queue->again_ms = now_ms + SKIPPED_RETRY_MS;
-        queue->skipped = -INFINITY;
-        queue->stuck = 0;
+        queue->skipped = 0;
     }
 }
 
-/* All that is due stays for now. */
-static void putOff(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms,
-                   int64_t retry_ms) {
-    queue->stuck = countDue(ctx, queue, now_ms);
-    queue->again_ms = 0;
-    queuesPutOff(queue, now_ms + retry_ms);
+/* Finds out when to look next at a queue of which nothing more is due but what has no value; forgets it when
+ * it has no elements. */
+static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+    struct delaykeys keys;
+    delaykeysOpenQueue(&keys, ctx, queue->name);
+    size_t length = delaykeysLength(&keys);
+    int64_t next_ms = delaykeysNext(&keys, now_ms);
+    delaykeysClose(&keys);
+    if (length == 0) {
+        queuesForget(queue);
+        return;
+    }
+    if (queue->skipped > 0 && next_ms > queue->again_ms) {
+        next_ms = queue->again_ms;
+    }
+    queuesPutOff(queue, next_ms);
 }
 
+/* All that is due stays for now. */
+static void refuse(struct delayedQueue *queue, size_t due, int64_t now_ms) {
+    int64_t retry_ms = queue->retry_ms > 0 ? 2 * queue->retry_ms : FIRST_RETRY_MS;
+    queue->retry_ms = retry_ms < LAST_RETRY_MS ? retry_ms : LAST_RETRY_MS;
+    queue->again_ms = 0;
+    queuesSetStuck(queue, due);
+    queuesPutBehind(queue, now_ms + queue->retry_ms);
+}
+
+/* A batch at least, and what else the turn has time for. Queues that have more take turns. */
 static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
-    enum delivery delivery;
+    size_t due = countDue(ctx, queue, now_ms);
+    bool taken = true;
     beginAgain(queue, now_ms);
-    do {
-        delivery = deliverSome(ctx, queue, now_ms);
-    } while (delivery == DELIVERY_GOES_ON && !turnIsOverByClock());
-    if (delivery == DELIVERY_REFUSED) {
-        putOff(ctx, queue, now_ms, RETRY_MS);
+    while (taken && due > queue->skipped) {
+        taken = deliverSome(ctx, queue, &due);
+        if (turnIsOverByClock()) {
+            break;
+        }
+    }
+    if (!taken) {
+        refuse(queue, due, now_ms);
+        return;
+    }
+    queue->retry_ms = 0;
+    queuesSetStuck(queue, queue->skipped);
+    if (due > queue->skipped) {
+        queuesPutOff(queue, now_ms);
     } else {
         setNextLook(ctx, queue, now_ms);
     }
@@ -276,25 +310,27 @@ static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
         putOffUntilMoved(ctx, queue, now_ms);
         break;
     case SERVER_REFUSES:
-        putOff(ctx, queue, now_ms, RETRY_MS);
+        refuse(queue, countDue(ctx, queue, now_ms), now_ms);
         break;
     }
 }
 
-/* One at least, also when the locks have used up the turn: they may be thousands, for a while. */
+/* One queue at least, also when the locks have used up the turn: they may do so for a while. */
 void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
-    struct delayedQueue *queue = queuesFirst();
-    while (queue && queue->look.at <= now_ms) {
+    struct delayedQueue *queue = queuesDue(now_ms);
+    while (queue) {
         lookAt(ctx, queue, now_ms);
-        queue = turnIsOverByClock() ? NULL : queuesFirst();
+        queue = turnIsOverByClock() ? NULL : queuesDue(now_ms);
     }
     queuesSetAlarm(ctx);
 }
 
 void deliverHold(RedisModuleCtx *ctx, int64_t now_ms) {
     struct delayedQueue *queue;
-    while ((queue = queuesFirst()) && queue->look.at <= now_ms && !turnIsOverByClock()) {
+    while ((queue = queuesDue(now_ms)) && !turnIsOverByClock()) {
         RedisModule_SelectDb(ctx, queue->db);
-        putOff(ctx, queue, now_ms, HELD_RETRY_MS);
+        queue->again_ms = 0;
+        queuesSetStuck(queue, countDue(ctx, queue, now_ms));
+        queuesPutOff(queue, now_ms + HELD_RETRY_MS);
     }
 }

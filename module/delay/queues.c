@@ -1,7 +1,6 @@
 /* See queues.h. */
 #include "delay/queues.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "blocking/drain.h"
@@ -15,7 +14,8 @@
 
 static struct {
     struct map by_list;
-    struct heap looks;
+    struct heap going, refused; /* each queue is in one of the two */
+    size_t stuck;
     bool own_change;
     void (*listen)(RedisModuleCtx *ctx);
     int64_t clock_ms; /* when it was looked at last */
@@ -70,7 +70,7 @@ static struct delayedQueue *make(int db, RedisModuleString *name) {
     struct delayedQueue *queue = memAlloc(sizeof(*queue));
     /* A copy: the caller's may be a slice of a client's query buffer. */
     queue->name = RedisModule_CreateStringFromString(NULL, name);
-    queue->skipped = -INFINITY;
+    queue->line = &queues.going;
     addToMap(queue, db);
     return queue;
 }
@@ -80,23 +80,66 @@ static void setAlarm(RedisModuleCtx *ctx, int64_t at_ms) {
     drainSetAlarm(ctx, at_ms > now_ms ? serverTimerDelay(at_ms, now_ms) : 0);
 }
 
+static struct delayedQueue *first(const struct heap *line) {
+    struct heapNode *node = heapFirst(line);
+    return node ? LIST_ELEMENT(node, struct delayedQueue, look) : NULL;
+}
+
 void queuesSetAlarm(RedisModuleCtx *ctx) {
-    if (queuesFirst()) {
-        setAlarm(ctx, queuesFirst()->look.at);
+    const struct delayedQueue *going = first(&queues.going), *refused = first(&queues.refused);
+    if (going && (!refused || going->look.at <= refused->look.at)) {
+        setAlarm(ctx, going->look.at);
+    } else if (refused) {
+        setAlarm(ctx, refused->look.at);
     }
 }
 
+struct delayedQueue *queuesDue(int64_t now_ms) {
+    struct delayedQueue *going = first(&queues.going), *refused = first(&queues.refused);
+    if (going && going->look.at <= now_ms) {
+        return going;
+    }
+    return refused && refused->look.at <= now_ms ? refused : NULL;
+}
+
+static void putInto(struct heap *line, struct delayedQueue *queue, int64_t at_ms) {
+    if (queue->line != line) {
+        heapRemove(queue->line, &queue->look);
+        queue->line = line;
+    }
+    heapPut(line, &queue->look, at_ms);
+}
+
+void queuesPutOff(struct delayedQueue *queue, int64_t at_ms) {
+    putInto(&queues.going, queue, at_ms);
+}
+
+void queuesPutBehind(struct delayedQueue *queue, int64_t at_ms) {
+    putInto(&queues.refused, queue, at_ms);
+}
+
+void queuesSetStuck(struct delayedQueue *queue, size_t count) {
+    queues.stuck += count - queue->stuck;
+    queue->stuck = count;
+}
+
 /* The alarm is set anew also where nothing is to be earlier: when the clock has stepped back, the one that
- * is set would ring as much later. */
+ * is set would ring as much later. A queue that was refused is tried again in its time. */
 void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms) {
     struct delayedQueue *queue = queuesFind(db, name);
     if (!queue) {
         queuesListen(ctx);
         queue = make(db, name);
-        heapPut(&queues.looks, &queue->look, at_ms);
-    } else if (queue->look.at > at_ms) {
-        heapPut(&queues.looks, &queue->look, at_ms);
+        queuesPutOff(queue, at_ms);
+    } else if (queue->line == &queues.going && queue->look.at > at_ms) {
+        queuesPutOff(queue, at_ms);
     }
+    queuesSetAlarm(ctx);
+}
+
+void queuesLookAnew(RedisModuleCtx *ctx, struct delayedQueue *queue) {
+    queue->again_ms = 0;
+    queuesPutOff(queue, 0);
     queuesSetAlarm(ctx);
 }
 
@@ -121,25 +164,16 @@ void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key) {
     }
     struct delayedQueue *queue = queuesFind(db, name);
     if (queue) {
-        queue->again_ms = 0;
-    }
-    if (queue || kind == DELAYKEYS_DUE) {
+        queuesLookAnew(ctx, queue);
+    } else if (kind == DELAYKEYS_DUE) {
         queuesLookAt(ctx, db, name, 0);
     }
     RedisModule_FreeString(ctx, name);
 }
 
-void queuesPutOff(struct delayedQueue *queue, int64_t at_ms) {
-    heapPut(&queues.looks, &queue->look, at_ms);
-}
-
-struct delayedQueue *queuesFirst(void) {
-    struct heapNode *first = heapFirst(&queues.looks);
-    return first ? LIST_ELEMENT(first, struct delayedQueue, look) : NULL;
-}
-
 void queuesForget(struct delayedQueue *queue) {
-    heapRemove(&queues.looks, &queue->look);
+    queuesSetStuck(queue, 0);
+    heapRemove(queue->line, &queue->look);
     mapRemove(&queues.by_list, &queue->by_list);
     RedisModule_FreeString(NULL, queue->name);
     memFree(queue->key);
@@ -158,8 +192,8 @@ void queuesForgetAll(int db) {
     mapEach(&queues.by_list, forgetIfIn, &db);
 }
 
-static struct delayedQueue *at(size_t index) {
-    return LIST_ELEMENT(queues.looks.nodes[index], struct delayedQueue, look);
+static struct delayedQueue *at(const struct heap *line, size_t index) {
+    return LIST_ELEMENT(line->nodes[index], struct delayedQueue, look);
 }
 
 static void moveTo(struct delayedQueue *queue, int db) {
@@ -167,35 +201,45 @@ static void moveTo(struct delayedQueue *queue, int db) {
     addToMap(queue, db);
 }
 
-void queuesSwapped(int first_db, int second_db) {
-    for (size_t i = 0; first_db != second_db && i < queues.looks.count; i++) {
-        if (at(i)->db == first_db) {
-            moveTo(at(i), second_db);
-        } else if (at(i)->db == second_db) {
-            moveTo(at(i), first_db);
+static void swap(const struct heap *line, int first_db, int second_db) {
+    for (size_t i = 0; i < line->count; i++) {
+        if (at(line, i)->db == first_db) {
+            moveTo(at(line, i), second_db);
+        } else if (at(line, i)->db == second_db) {
+            moveTo(at(line, i), first_db);
         }
     }
+}
+
+void queuesSwapped(int first_db, int second_db) {
+    if (first_db != second_db) {
+        swap(&queues.going, first_db, second_db);
+        swap(&queues.refused, first_db, second_db);
+    }
+}
+
+static void lookAtAll(RedisModuleCtx *ctx) {
+    while (first(&queues.refused)) {
+        queuesPutOff(first(&queues.refused), 0);
+    }
+    for (size_t i = 0; i < queues.going.count; i++) {
+        at(&queues.going, i)->again_ms = 0;
+        queuesPutOff(at(&queues.going, i), 0); /* it stays there: those before it are at 0 */
+    }
+    queuesSetAlarm(ctx);
 }
 
 void queuesWatchClock(RedisModuleCtx *ctx) {
     int64_t now_ms = RedisModule_Milliseconds();
     bool has_stepped_back = now_ms < queues.clock_ms - STEP_MS;
     queues.clock_ms = now_ms;
-    if (has_stepped_back && queuesFirst()) {
-        for (size_t i = 0; i < queues.looks.count; i++) {
-            at(i)->again_ms = 0;
-            heapPut(&queues.looks, &at(i)->look, 0); /* it stays there: those before it are at 0 */
-        }
-        queuesSetAlarm(ctx);
+    if (has_stepped_back) {
+        lookAtAll(ctx);
     }
 }
 
 size_t queuesStuck(void) {
-    size_t stuck = 0;
-    for (size_t i = 0; i < queues.looks.count; i++) {
-        stuck += at(i)->stuck;
-    }
-    return stuck;
+    return queues.stuck;
 }
 
 size_t queuesCount(void) {

@@ -17,13 +17,15 @@
 
 struct delayedQueue {
     struct mapEntry by_list;
+    struct heap *line;       /* `look` is in it: queues that go on, or those that were refused */
     struct heapNode look;    /* when to look at it next, unix ms */
     RedisModuleString *name; /* delaykeysQueueOf its list */
     char *key;               /* of the map: the database, then the list's name */
     int db;
-    double skipped;   /* elements up to this score have no value to deliver; see deliver.c */
-    size_t stuck;     /* how many are due and could not be delivered */
-    int64_t again_ms; /* when those that were skipped are looked at again */
+    size_t skipped;   /* so many of the first elements are due, and have no value to deliver */
+    int64_t again_ms; /* when these are looked at again */
+    int64_t retry_ms; /* how long it waits to be tried again; 0: it was not refused */
+    size_t stuck;     /* how many are due and could not be delivered; by queuesSetStuck */
 };
 
 /* Says, once at load, what queuesListen is to call. */
@@ -44,17 +46,26 @@ void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t 
  * possible, and at all of it. Allowed in every callback. */
 void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key);
 
-/* Until this is said again, with false, it is we who change keys. */
+/* While true, events of keys are our own, and are not listened to. */
 void queuesOwnChange(bool is_own);
+
+/* Elements have changed places, or all have gone: looks at the queue as soon as possible, and at all of it. */
+void queuesLookAnew(RedisModuleCtx *ctx, struct delayedQueue *queue);
 
 /* The queue is to be looked at next at `at_ms`, and not before. */
 void queuesPutOff(struct delayedQueue *queue, int64_t at_ms);
 
+/* Likewise; but it was refused, and comes after all that were not. */
+void queuesPutBehind(struct delayedQueue *queue, int64_t at_ms);
+
+/* So many elements are due and could not be delivered. */
+void queuesSetStuck(struct delayedQueue *queue, size_t count);
+
 /* Sets the alarm of the drain for the first look. */
 void queuesSetAlarm(RedisModuleCtx *ctx);
 
-/* The queue that is to be looked at first, or NULL. */
-struct delayedQueue *queuesFirst(void);
+/* The queue that is to be looked at now, or NULL. */
+struct delayedQueue *queuesDue(int64_t now_ms);
 
 void queuesForget(struct delayedQueue *queue);
 

@@ -9,7 +9,7 @@
 #include "delay/queues.h"
 #include "keys/delaykeys.h"
 
-/* So long a slice takes, and so long others may speak then: the shortest that a timer can do. Redis 7.0 walks some
+/* So long a slice takes, and so long other clients run then: the shortest that a timer can do. Redis 7.0 walks some
  * 1,000 keys in a ms: a million are to be walked within two seconds. */
 #define SLICE_US 2000
 #define PAUSE_MS 1
@@ -71,10 +71,8 @@ static void meetKey(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
 size_t scanMeetKeys(RedisModuleCtx *ctx, int db, RedisModuleCallReply *names) {
     size_t count = RedisModule_CallReplyLength(names);
     for (size_t i = 0; i < count; i++) {
-        size_t length;
-        const char *bytes =
-            RedisModule_CallReplyStringPtr(RedisModule_CallReplyArrayElement(names, i), &length);
-        RedisModuleString *name = RedisModule_CreateString(ctx, bytes, length);
+        RedisModuleString *name =
+            RedisModule_CreateStringFromCallReply(RedisModule_CallReplyArrayElement(names, i));
         meetKey(ctx, db, name);
         RedisModule_FreeString(ctx, name);
     }

@@ -153,13 +153,13 @@ static int64_t msOf(double score) {
     return score < (double)DELAYKEYS_LATEST ? (int64_t)score : DELAYKEYS_LATEST;
 }
 
-int64_t delaykeysFirst(const struct delaykeys *keys, double after) {
+int64_t delaykeysNext(const struct delaykeys *keys, int64_t after_ms) {
     if (!is(keys->due, REDISMODULE_KEYTYPE_ZSET)) {
         return INT64_MAX;
     }
     double score = 0;
-    RedisModule_ZsetFirstInScoreRange(keys->due, after, REDISMODULE_POSITIVE_INFINITE,
-                                      after != REDISMODULE_NEGATIVE_INFINITE, 0);
+    RedisModule_ZsetFirstInScoreRange(keys->due, (double)(after_ms + 1),
+                                      REDISMODULE_POSITIVE_INFINITE, 0, 0);
     RedisModuleString *id = RedisModule_ZsetRangeCurrentElement(keys->due, &score);
     RedisModule_ZsetRangeStop(keys->due);
     if (!id) {
@@ -177,26 +177,26 @@ static RedisModuleString *valueOf(const struct delaykeys *keys, RedisModuleStrin
     return value;
 }
 
-static bool visitOne(struct delaykeys *keys, const struct delaykeysWalk *walk) {
-    struct delaykeysElement element;
-    element.id = RedisModule_ZsetRangeCurrentElement(keys->due, &element.score);
-    element.due_ms = msOf(element.score);
-    element.value = valueOf(keys, element.id);
-    bool goes_on = walk->visit(&element, walk->context);
-    if (element.value) {
-        RedisModule_FreeString(keys->ctx, element.value);
-    }
-    RedisModule_FreeString(keys->ctx, element.id);
-    return goes_on;
-}
-
-void delaykeysEach(struct delaykeys *keys, const struct delaykeysWalk *walk) {
+void delaykeysEach(struct delaykeys *keys,
+                   bool (*visit)(const struct delaykeysElement *element, void *context),
+                   void *context) {
     if (!is(keys->due, REDISMODULE_KEYTYPE_ZSET)) {
         return;
     }
-    RedisModule_ZsetFirstInScoreRange(keys->due, walk->after, REDISMODULE_POSITIVE_INFINITE,
-                                      walk->after != REDISMODULE_NEGATIVE_INFINITE, 0);
-    while (!RedisModule_ZsetRangeEndReached(keys->due) && visitOne(keys, walk)) {
+    RedisModule_ZsetFirstInScoreRange(keys->due, REDISMODULE_NEGATIVE_INFINITE,
+                                      REDISMODULE_POSITIVE_INFINITE, 0, 0);
+    bool goes_on = true;
+    while (goes_on && !RedisModule_ZsetRangeEndReached(keys->due)) {
+        double score;
+        struct delaykeysElement element;
+        element.id = RedisModule_ZsetRangeCurrentElement(keys->due, &score);
+        element.due_ms = msOf(score);
+        element.value = valueOf(keys, element.id);
+        goes_on = visit(&element, context);
+        if (element.value) {
+            RedisModule_FreeString(keys->ctx, element.value);
+        }
+        RedisModule_FreeString(keys->ctx, element.id);
         RedisModule_ZsetRangeNext(keys->due);
     }
     RedisModule_ZsetRangeStop(keys->due);
@@ -234,11 +234,15 @@ static void nameList(struct delaykeys *keys) {
     RedisModule_FreeString(keys->ctx, field);
 }
 
-/* The list that the hash names, a new reference; NULL: none. */
+/* The list that the hash names, a new reference; NULL: none, or none that has these keys. */
 static RedisModuleString *namedList(const struct delaykeys *keys) {
     RedisModuleString *named = NULL;
     if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_HashGet(keys->value, REDISMODULE_HASH_CFIELDS, list_field, &named, NULL);
+    }
+    if (named && !belongs(keys->ctx, named, keys->queue)) {
+        RedisModule_FreeString(keys->ctx, named);
+        return NULL;
     }
     return named;
 }
@@ -275,16 +279,18 @@ bool delaykeysAreOfAnother(const struct delaykeys *keys) {
     return delaykeysLength(keys) > 0 && !isListOfKeys(keys);
 }
 
-void delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
+bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms) {
+    int added = 0;
     double score = is(keys->due, REDISMODULE_KEYTYPE_ZSET) ? scoreAt(keys, due_ms) : (double)due_ms;
     if (delaykeysLength(keys) == 0 && !isListOfKeys(keys)) {
         nameList(keys);
     }
-    RedisModule_ZsetAdd(keys->due, score, id, NULL);
+    RedisModule_ZsetAdd(keys->due, score, id, &added);
     effectsExactScore(keys->ctx, keys->due_name, id, score);
     RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, id, value, NULL);
     effectsField(keys->ctx, keys->value_name, id, value);
+    return added & REDISMODULE_ZADD_ADDED;
 }
 
 /* Nothing is pending any more: values without a time go, too. */

@@ -54,8 +54,8 @@ size_t delaykeysLength(const struct delaykeys *keys);
 bool delaykeysHas(const struct delaykeys *keys, RedisModuleString *id);
 
 /* The element is due at `due_ms` with this value; a pending one of the same id is so from now on, and
- * counts as having arrived now. Only where the keys are not another list's. */
-void delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
+ * counts as having arrived now. Only where the keys are not another list's. Returns whether it is a new one. */
+bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms);
 
 /* Takes the element away; the last one takes the keys with it. Returns whether there was one. */
@@ -65,22 +65,16 @@ bool delaykeysRemove(struct delaykeys *keys, RedisModuleString *id);
 struct delaykeysElement {
     RedisModuleString *id,
         *value; /* valid during the call; `value` is NULL where the hash has none */
-    double score;
     int64_t due_ms;
 };
 
-struct delaykeysWalk {
-    double after; /* elements of this score and below are left out */
-    /* Returns whether to go on. It changes nothing of the keys. */
-    bool (*visit)(const struct delaykeysElement *element, void *context);
-    void *context;
-};
+/* Visits the elements in order of time, until `visit` returns false. It changes nothing of the keys. */
+void delaykeysEach(struct delaykeys *keys,
+                   bool (*visit)(const struct delaykeysElement *element, void *context),
+                   void *context);
 
-/* Visits the elements in order of time. */
-void delaykeysEach(struct delaykeys *keys, const struct delaykeysWalk *walk);
-
-/* When the first element after this score is due, unix ms; INT64_MAX: there is none. */
-int64_t delaykeysFirst(const struct delaykeys *keys, double after);
+/* When the first element is due that is so after `after_ms`, unix ms; INT64_MAX: there is none. */
+int64_t delaykeysNext(const struct delaykeys *keys, int64_t after_ms);
 
 /* The list that is pushed to, a new reference. */
 RedisModuleString *delaykeysList(const struct delaykeys *keys);

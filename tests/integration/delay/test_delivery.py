@@ -119,6 +119,22 @@ def test_order_of_arrival_at_equal_times(blocked_list, some_client, count):
     wait_nothing_left(blocked_list, some_client)
 
 
+def test_queues_in_arrears_take_turns(server, some_client):
+    count = fewer(20_000)
+    pipeline = some_client.pipeline()
+    for n in range(count):
+        push(pipeline, str(n), HOUR, name="long")
+    pipeline.execute()
+    consumer = server.raw_connection()
+    consumer.sendall(b"BLPOP short 0\r\nLLEN long\r\n")
+    fall_due(some_client, *map(str, range(count)), name="long")
+    push(some_client, "a", 0, name="short")
+    answers = consumer.makefile("rb")
+    assert [answers.readline() for _ in range(5)][-1] == b"va\r\n"
+    assert int(answers.readline()[1:]) < count
+    wait_for(lambda: some_client.llen("long") == count, what="the long queue")
+
+
 def test_pending_id_that_is_pushed_again_arrives_again(blocked_list, some_client):
     some_client.eval(PUSH_MANY, 1, "q", "a", "b", "c", "a")
     assert pending(some_client) == ["b", "c", "a"]

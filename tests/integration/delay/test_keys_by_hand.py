@@ -102,6 +102,47 @@ def test_many_without_values_hold_up_nobody_of_the_same_score(server, q):
     wait_for(lambda: delivered(q) == ["vz"], 1, "the delivery")
 
 
+def test_all_with_values_go_when_one_of_the_same_time_has_none(server, q):
+    q.hset(VALUE, mapping={f"z{n:03}": f"v{n:03}" for n in range(100)})
+    q.zadd(DUE, {"nothing": LONG_AGO} | {f"z{n:03}": LONG_AGO for n in range(100)})
+    wait_for(lambda: delivered(q) == [f"v{n:03}" for n in range(100)], 5, "the delivery")
+    assert stuck(server) == 1
+
+
+def test_nothing_at_the_least_of_all_times(server, q):
+    q.zadd(DUE, {"nothing": "-inf"})
+    fall_due(q, "a")
+    wait_delivered(q, "va")
+    server.settle(50)  # it is passed by once, not again and again
+    assert stuck(server) == 1 and queues(server) == 1
+
+
+def test_passed_by_and_then_cancelled(server, q):
+    """Those behind it are in their places then."""
+    q.zadd(DUE, {"nothing1": LONG_AGO, "nothing2": LONG_AGO})
+    wait_for(lambda: stuck(server) == 2, what="the stuck ones")
+    assert q.execute_command("DELAY.CANCEL", "q", "nothing1") == 1
+    fall_due(q, "a", "b")
+    wait_delivered(q, "va", "vb")
+    assert stuck(server) == 1
+
+
+def test_passed_by_and_then_pushed_again(server, q):
+    q.zadd(DUE, {"nothing1": LONG_AGO, "nothing2": LONG_AGO})
+    wait_for(lambda: stuck(server) == 2, what="the stuck ones")
+    push(q, "nothing1", HOUR)
+    wait_for(lambda: stuck(server) == 1, what="it to be pending")
+    fall_due(q, "a", "b")
+    wait_delivered(q, "va", "vb")
+
+
+def test_name_of_a_list_that_has_other_keys_is_ignored(server, q):
+    q.hset(VALUE, "", "foreign")
+    fall_due(q, "a", "b")
+    wait_delivered(q, "va", "vb")
+    assert q.exists("foreign") == 0
+
+
 def test_one_time_deleted(server, q):
     q.zrem(DUE, "a")
     fall_due(q, "b")
