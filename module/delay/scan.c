@@ -106,9 +106,10 @@ static bool step(RedisModuleCtx *ctx) {
         RedisModule_FreeCallReply(reply);
     }
     if (!walked) {
-        RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_WARNING,
-                        "SCAN is refused, so delayed queues of an earlier life are found only by "
-                        "the next DELAY.PUSH to their list");
+        RedisModule_Log(
+            ctx, REDISMODULE_LOGLEVEL_WARNING,
+            "SCAN is refused, so delayed queues from before the start are found only by "
+            "the next DELAY.PUSH to their list");
         return false;
     }
     if (strcmp(scan.cursor, FIRST) == 0) {

@@ -1,4 +1,4 @@
-/* Finding the delayed queues again, when the keys come from an earlier life: a start, a load, a promotion.
+/* Finding the delayed queues again, when the keys are from before: a start, a load, a promotion.
  *
  * All keys of all databases are walked, in slices that no client feels. By SCAN: RedisModule_Scan takes two to
  * three times as long, as it opens each key. Events would not do: those of a load tell nothing of an AOF, and a
