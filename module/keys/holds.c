@@ -4,7 +4,7 @@
  *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd  who holds it, and how long
  *   holdsTake, holdsRelease, holdsRenew                what owners do
  *   holdsDrop, holdsForce                              what is done to them
- *   holdsCount and what follows                        the key itself: for rwholds.c
+ *   holdsCount and what follows                        the key itself: for leasedholds.c and rwholds.c
  *
  * This file does the plain lock itself, and leaves read-write locks to rwholds.c. To add a kind of lock:
  * a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "keys/leasedholds.h"
 #include "keys/rwholds.h"
 #include "server/effects.h"
 
@@ -183,7 +184,7 @@ void holdsClose(struct holds *holds) {
 bool holdsIsFree(struct holds *holds) {
     if (hasModeOnly(holds)) {
         if (holds->access == KEY_TO_WRITE) {
-            rwholdsForce(holds);
+            leasedholdsClear(holds);
             holdsCloseLeases(holds);
         }
         holds->shape = HOLDS_FREE;
@@ -208,12 +209,12 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
 }
 
 int64_t holdsNextEnd(struct holds *holds) {
-    return holds->shape == HOLDS_READ_WRITE ? leasesFirstEnd(rwholdsLeases(holds))
+    return holds->shape == HOLDS_READ_WRITE ? leasesFirstEnd(leasedholdsLeases(holds))
                                             : holdsKeyEnd(holds);
 }
 
 bool holdsCanLease(struct holds *holds) {
-    return !leasesIsWrongType(rwholdsLeases(holds));
+    return !leasesIsWrongType(leasedholdsLeases(holds));
 }
 
 static int64_t takePlain(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
@@ -310,7 +311,7 @@ bool holdsForce(struct holds *holds) {
         return false;
     }
     if (holds->shape == HOLDS_READ_WRITE) {
-        rwholdsForce(holds);
+        leasedholdsClear(holds);
     } else {
         holdsDelete(holds);
     }
@@ -334,14 +335,14 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
 }
 
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
-    return holds->shape == HOLDS_READ_WRITE ? rwholdsLeaseEnd(holds, holder->owner, holder->mode)
+    return holds->shape == HOLDS_READ_WRITE ? leasedholdsEnd(holds, holder->owner, holder->mode)
                                             : holdsKeyEnd(holds);
 }
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context) {
     if (holds->shape == HOLDS_READ_WRITE) {
-        rwholdsEach(holds, visit, context);
+        leasedholdsEach(holds, visit, context);
     }
     if (holds->shape != HOLDS_PLAIN) {
         return;

@@ -41,7 +41,7 @@ struct holds {
     enum holdsShape shape;
     enum lockMode mode; /* of HOLDS_READ_WRITE: what its field `mode` says */
     enum { SIDES_UNKNOWN, SIDES_HERE, SIDES_MOVING } sides; /* see holdsSidesAreHere */
-    struct leases leases;                                   /* see rwholdsLeases */
+    struct leases leases;                                   /* see leasedholdsLeases */
     bool has_dead; /* readers' holds are in the key whose leases are over: see rwholdsOpen */
 };
 
