@@ -13,7 +13,7 @@
 
 RedisModuleString *leasedholdsFieldOf(struct holds *holds, RedisModuleString *owner,
                                       enum lockMode mode) {
-    if (mode == MODE_READ) {
+    if (mode != MODE_WRITE) {
         RedisModule_RetainString(holds->ctx, owner);
         return owner;
     }
@@ -27,7 +27,9 @@ static bool isWriteField(const char *bytes, size_t length) {
            memcmp(bytes + length - WRITE_SUFFIX_LENGTH, WRITE_SUFFIX, WRITE_SUFFIX_LENGTH) == 0;
 }
 
-static bool isModeField(const char *bytes, size_t length) {
+bool leasedholdsIsMode(RedisModuleString *field) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(field, &length);
     return length == 4 && memcmp(bytes, "mode", 4) == 0;
 }
 
@@ -56,11 +58,10 @@ struct leases *leasedholdsLeases(struct holds *holds) {
 
 /* The key ends with the last lease, which ends at `end_ms`. */
 static void endAt(struct holds *holds, int64_t end_ms) {
-    if (end_ms != holdsKeyEnd(holds)) {
+    struct leases *leases = leasedholdsLeases(holds);
+    if (end_ms != leases->key_end_ms) {
         holdsSetKeyEnd(holds, end_ms);
-    }
-    if (end_ms != leasedholdsLeases(holds)->key_end_ms) {
-        leasesSetKeyEnd(leasedholdsLeases(holds), end_ms);
+        leasesSetKeyEnd(leases, end_ms);
     }
 }
 
@@ -73,9 +74,7 @@ static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleSt
     (void)key;
     (void)value;
     struct holds *holds = data;
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(field, &length);
-    if (!isModeField(bytes, length)) {
+    if (!leasedholdsIsMode(field)) {
         leasesSet(leasedholdsLeases(holds), field, holdsKeyEnd(holds));
     }
 }
@@ -93,29 +92,59 @@ void leasedholdsRefresh(struct holds *holds) {
     leasesSetKeyEnd(leases, holdsKeyEnd(holds));
 }
 
-void leasedholdsSetLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
+/* Writes a lease down, with which the key may end. Returns whether there is one that says so. */
+static bool putLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
     struct leases *leases = leasedholdsLeases(holds);
     if (!leasesIsWrongType(leases)) {
         leasesSet(leases, field, end_ms);
         if (end_ms >= leases->key_end_ms) {
             endAt(holds, end_ms);
-        } else {
-            leasedholdsSettle(holds);
         }
-    } else if (leases->key_end_ms < end_ms) {
+        return true;
+    }
+    if (leases->key_end_ms < end_ms) {
         holdsSetKeyEnd(holds, end_ms);
         leases->key_end_ms = end_ms;
+    }
+    return false;
+}
+
+void leasedholdsSetLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
+    if (putLease(holds, field, end_ms) && end_ms < leasedholdsLeases(holds)->key_end_ms) {
+        leasedholdsSettle(holds);
+    }
+}
+
+void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t lease_ms,
+                         bool is_new) {
+    int64_t end_ms = leasesKeptEnd(holdsEndAfter(holds, lease_ms));
+    if (is_new || leasesEndOf(leasedholdsLeases(holds), field) < end_ms) {
+        putLease(holds, field, end_ms);
     }
 }
 
 /* ---- the holds ---- */
 
-void leasedholdsBegin(struct holds *holds, enum lockMode mode) {
+void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString *field,
+                      int64_t count) {
     struct leases *leases = leasedholdsLeases(holds);
+    RedisModuleCtx *ctx = holds->ctx;
+    const char *text = holdsModeText(mode);
     leasesClear(leases);
     leases->key_end_ms = 0;
-    leasedholdsSetMode(holds, mode);
-    holds->shape = HOLDS_READ_WRITE;
+    RedisModuleString *mode_field = RedisModule_CreateString(ctx, "mode", strlen("mode"));
+    RedisModuleString *mode_value = RedisModule_CreateString(ctx, text, strlen(text));
+    RedisModuleString *value = RedisModule_CreateStringFromLongLong(ctx, count);
+    /* Both at once: less to do for the server. */
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, mode_field, mode_value, field, value,
+                        NULL);
+    RedisModule_FreeString(ctx, mode_field);
+    RedisModule_FreeString(ctx, mode_value);
+    RedisModule_FreeString(ctx, value);
+    effectsMode(ctx, holds->name, text);
+    effectsCount(ctx, holds->name, field, count);
+    holds->mode = mode;
+    holds->shape = mode == MODE_SEMAPHORE ? HOLDS_SEMAPHORE : HOLDS_READ_WRITE;
 }
 
 void leasedholdsClear(struct holds *holds) {
@@ -160,7 +189,8 @@ void leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
                      field); /* somebody has taken the hold away by hand */
         return;
     }
-    leasedholdsRemove(holds, field, isWriteField(bytes, length) ? MODE_WRITE : MODE_READ);
+    bool is_write = holds->mode == MODE_WRITE && isWriteField(bytes, length);
+    leasedholdsRemove(holds, field, is_write ? MODE_WRITE : MODE_READ);
     statsCount(STATS_LEASE_ENDS);
     effectsEvent(holds->ctx, holds->name, "lock.expired");
 }
@@ -177,13 +207,16 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     struct visitor *visitor = data;
     struct holds *holds = visitor->holds;
     struct holder holder = {.owner = field, .mode = MODE_READ};
+    if (holds->mode == MODE_SEMAPHORE) {
+        holder.mode = MODE_SEMAPHORE;
+    }
     if (!holdsParseCount(value, &holder.count) ||
         leasesEndOf(leasedholdsLeases(holds), field) <= holds->now_ms) {
         return;
     }
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(field, &length);
-    if (!isWriteField(bytes, length)) {
+    if (holder.mode == MODE_SEMAPHORE || !isWriteField(bytes, length)) {
         visitor->visit(&holder, visitor->context);
         return;
     }

@@ -92,39 +92,34 @@ static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     effectsEvent(holds->ctx, holds->name, "lock.expired");
     leasedholdsClear(holds);
     if (reads > 0) {
-        leasedholdsBegin(holds, MODE_READ);
-        holdsPut(holds, owner, reads);
-        effectsCount(holds->ctx, holds->name, owner, reads);
+        leasedholdsBegin(holds, MODE_READ, owner, reads);
         leasedholdsSetLease(holds, owner, end_ms);
     }
 }
 
-int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
-                    int64_t lease_ms) {
+int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request) {
+    enum lockMode mode = request->mode;
     if (holds->has_dead && mode == MODE_WRITE) {
-        keepOnly(holds, owner);
+        keepOnly(holds, request->owner);
     }
     bool is_free = holds->shape == HOLDS_FREE;
-    RedisModuleString *field = leasedholdsFieldOf(holds, owner, mode);
-    int64_t count = is_free ? 0 : holdsCount(holds, field);
+    RedisModuleString *field = leasedholdsFieldOf(holds, request->owner, mode);
+    int64_t count = request->is_first ? 0 : holdsCount(holds, field);
     if (count == RULES_MAX_HOLDS) {
         RedisModule_FreeString(holds->ctx, field);
         return 0;
     }
     if (is_free) {
-        leasedholdsBegin(holds, mode);
+        leasedholdsBegin(holds, mode, field, 1);
     } else {
         leasedholdsRefresh(holds);
         if (mode == MODE_WRITE && count == 0) {
             leasedholdsSetMode(holds, MODE_WRITE);
         }
+        holdsPut(holds, field, count + 1);
+        effectsCount(holds->ctx, holds->name, field, count + 1);
     }
-    holdsPut(holds, field, count + 1);
-    effectsCount(holds->ctx, holds->name, field, count + 1);
-    int64_t end_ms = leasesKeptEnd(holdsEndAfter(holds, lease_ms));
-    if (count == 0 || leasesEndOf(leasedholdsLeases(holds), field) < end_ms) {
-        leasedholdsSetLease(holds, field, end_ms);
-    }
+    leasedholdsLengthen(holds, field, request->lease_ms, count == 0);
     RedisModule_FreeString(holds->ctx, field);
     return count + 1;
 }

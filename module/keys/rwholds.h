@@ -13,8 +13,7 @@ void rwholdsOpen(struct holds *holds);
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* The lock may be free. */
-int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
-                    int64_t lease_ms);
+int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request);
 int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);

@@ -38,6 +38,9 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NOT_RUN] = "ERR the command could not be run",
     [REPLY_BAD_DELAY] = "ERR delay is not an integer, is negative or out of range",
     [REPLY_EMPTY_ID] = "ERR id is empty",
+    [REPLY_BAD_LIMIT] = "ERR limit is not an integer from 1 to 2147483647",
+    [REPLY_BAD_PERMITS] = "ERR permits is not an integer from 1 to 2147483647",
+    [REPLY_OVER_LIMIT] = "ERR more permits than the limit",
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this lock is being moved",
 };
 

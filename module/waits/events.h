@@ -22,8 +22,8 @@ void eventsWatchClients(RedisModuleCtx *ctx);
  * bring back the record of an older token. */
 void eventsWatchSwaps(RedisModuleCtx *ctx);
 
-/* To be called before a client waits: subscribes, once, to what can free a lock for a waiter. Not
- * at load, because from then on each DEL, EXPIRE, HSET and their like of every user costs about 0.1
+/* To be called before a client waits, or the permits of a semaphore are remembered: subscribes, once,
+ * to what can free a lock for a waiter, or change a key that we know. Not at load, because from then on each DEL, EXPIRE, HSET and their like of every user costs about 0.1
  * µs more, and Redis 7.0 has no way to unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
