@@ -34,6 +34,7 @@ static const Measurement measurements[] = {
     {"handoff", "from one holder to the next, by how many wait", handoffMeasure},
     {"fair", "the same in a fair queue, and leaving it", fairMeasure},
     {"rw", "readers: a pair, and each step by how many read", rwMeasure},
+    {"semaphore", "a pair, by how many others have permits", semaphoreMeasure},
     {"deadlock", "looking for cycles, by how long a chain of waits is", deadlockMeasure},
     {"multikey", "a multi-key lock of eight keys against eight locks", multikeyMeasure},
     {"memory", "what a held lock takes", memoryMeasure},

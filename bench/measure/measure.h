@@ -21,6 +21,7 @@ void memoryMeasure(const Options *options);
 void multikeyMeasure(const Options *options);
 void pairMeasure(const Options *options);
 void rwMeasure(const Options *options);
+void semaphoreMeasure(const Options *options);
 void selfMeasure(const Options *options);
 void sessionMeasure(const Options *options);
 void wakeMeasure(const Options *options);

@@ -24,10 +24,11 @@ static const struct optionRow {
     {"EX", ARGS_EX, ARGS_LEASE, true},
     {"SESSION", ARGS_SESSION, ARGS_LEASE, false},
     {"BLOCK", ARGS_BLOCK, ARGS_BLOCK, true},
-    {"READ", ARGS_READ, ARGS_READ | ARGS_WRITE, false},
-    {"WRITE", ARGS_WRITE, ARGS_READ | ARGS_WRITE, false},
+    {"READ", ARGS_READ, ARGS_WHICH, false},
+    {"WRITE", ARGS_WRITE, ARGS_WHICH, false},
     {"COUNT", ARGS_COUNT, ARGS_COUNT, true},
     {"FENCED", ARGS_FENCED, ARGS_FENCED, false},
+    {"PERMITS", ARGS_PERMITS, ARGS_WHICH, true},
 };
 
 /* strcasecmp, for bytes that may hold a zero. */
@@ -82,6 +83,26 @@ static int countOrReply(const struct args *args, RedisModuleString *value, int64
     return REDISMODULE_OK;
 }
 
+/* A number of permits, or of them all; `error` says which. */
+static int permitsOrReply(const struct args *args, RedisModuleString *value, enum replyError error,
+                          int64_t *permits) {
+    long long amount;
+    if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount < 1 ||
+        amount > RULES_MAX_HOLDS) {
+        return replyError(args->ctx, error);
+    }
+    *permits = amount;
+    return REDISMODULE_OK;
+}
+
+int argsLimitOrReply(const struct args *args, RedisModuleString *value, struct permits *permits) {
+    if (permitsOrReply(args, value, REPLY_BAD_LIMIT, &permits->limit) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    return permits->count <= permits->limit ? REDISMODULE_OK
+                                            : replyError(args->ctx, REPLY_OVER_LIMIT);
+}
+
 static int valueOrReply(const struct args *args, enum argsOption option, RedisModuleString *value,
                         struct argsOptions *options) {
     switch (option) {
@@ -93,6 +114,8 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
         return blockOrReply(args, value, &options->wants.block_ms);
     case ARGS_COUNT:
         return countOrReply(args, value, &options->count);
+    case ARGS_PERMITS:
+        return permitsOrReply(args, value, REPLY_BAD_PERMITS, &options->wants.permits.count);
     case ARGS_FENCED:
     case ARGS_SESSION:
     case ARGS_READ:
@@ -114,7 +137,8 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options) {
     *options = (struct argsOptions){.wants = {.now_ms = args->now_ms,
                                               .lease_ms = configDefaultLeaseMs(),
-                                              .block_ms = ACQUISITION_NO_WAIT},
+                                              .block_ms = ACQUISITION_NO_WAIT,
+                                              .permits = {.count = 1}},
                                     .count = DEFAULT_INFO_COUNT};
     for (int at = first; at < args->argc; at++) {
         const struct optionRow *row = findOption(args->argv[at], allowed);

@@ -27,9 +27,12 @@ enum argsOption {
     ARGS_WRITE = 1 << 4,
     ARGS_COUNT = 1 << 5,
     ARGS_FENCED = 1 << 6,
-    ARGS_SESSION = 1 << 7
+    ARGS_SESSION = 1 << 7,
+    ARGS_PERMITS = 1 << 8
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
+#define ARGS_WHICH \
+    (ARGS_READ | ARGS_WRITE | ARGS_PERMITS) /* of the holds that LOCK.RELEASE releases */
 
 /* The arguments of a command, and when it was called. */
 struct args {
@@ -59,6 +62,9 @@ int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
  * wait. */
 int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options);
+
+/* Reads the limit of a semaphore: 1 to 2^31-1, and not less than the permits that are wanted. */
+int argsLimitOrReply(const struct args *args, RedisModuleString *value, struct permits *permits);
 
 /* Reads `numkeys key [key ...] owner` from argv[1] on: there is room for that many keys, 1 to 1,024,
  * and an owner behind them. */

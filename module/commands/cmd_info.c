@@ -25,6 +25,8 @@ static const char *modeName(enum lockMode mode) {
         return "read";
     case MODE_WRITE:
         return "write";
+    case MODE_SEMAPHORE:
+        return "semaphore";
     case MODE_EXCLUSIVE:
     case MODE_COUNT:
         break;
@@ -72,11 +74,13 @@ struct shown {
     bool fair;
     unsigned long long client_id; /* 0: detached */
     int64_t since_ms;
-    int64_t end_ms; /* INT64_MAX: for ever */
+    int64_t end_ms;         /* INT64_MAX: for ever */
+    struct permits permits; /* of a semaphore: what was asked for */
 };
 
 static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t now_ms) {
-    replyMap(ctx, 6);
+    bool is_semaphore = shown->mode == MODE_SEMAPHORE;
+    replyMap(ctx, is_semaphore ? 8 : 6);
     replyFieldString(ctx, "owner", shown->owner);
     replyFieldText(ctx, "mode", modeName(shown->mode));
     replyFieldInteger(ctx, "fair", shown->fair);
@@ -92,12 +96,17 @@ static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t n
     } else {
         replyFieldInteger(ctx, "left", shown->end_ms > now_ms ? shown->end_ms - now_ms : 0);
     }
+    if (is_semaphore) {
+        replyFieldInteger(ctx, "permits", shown->permits.count);
+        replyFieldInteger(ctx, "limit", shown->permits.limit);
+    }
 }
 
 static void replyWaiter(RedisModuleCtx *ctx, const struct waiter *waiter, int64_t now_ms) {
     struct shown shown = {
         waiter->wants.owner,      waiter->request.mode, waiter->request.discipline == FAIR,
-        waiter->client.client_id, waiter->since_ms,     waiter->client.deadline_ms};
+        waiter->client.client_id, waiter->since_ms,     waiter->client.deadline_ms,
+        waiter->wants.permits};
     replyShown(ctx, &shown, now_ms);
 }
 
@@ -119,7 +128,8 @@ static void replyPosition(const struct fairposition *position, void *data) {
                           true,
                           0,
                           fairqueueArrival(position->ticket, list->now_ms),
-                          list->is_master ? fairqueueRestoredEnd() : position->end_ms};
+                          list->is_master ? fairqueueRestoredEnd() : position->end_ms,
+                          {0, 0}};
     replyShown(list->ctx, &shown, list->now_ms);
 }
 
@@ -171,6 +181,8 @@ static const char *shapeName(struct holds *holds) {
         return "free";
     case HOLDS_READ_WRITE:
         return isWritten(holds) ? "write" : "read";
+    case HOLDS_SEMAPHORE:
+        return "semaphore";
     case HOLDS_PLAIN:
     case HOLDS_FOREIGN:
     case HOLDS_WRONG_TYPE:
@@ -194,12 +206,13 @@ static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
         replyError(ctx, REPLY_WRONG_TYPE);
         return;
     }
-    if (holdsIsFree(holds) && list.in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
+    bool is_free = holdsIsFree(holds);
+    if (is_free && list.in_keys == 0 && !(lock && waitqueueFirst(&lock->queue))) {
         replyNull(ctx);
         return;
     }
     replyMap(ctx, 5);
-    replyFieldText(ctx, "mode", shapeName(holds));
+    replyFieldText(ctx, "mode", is_free ? "free" : shapeName(holds));
     replyHolders(holds);
     replyWaiters(&list, most);
     int64_t token = fenceLast(ctx, holds->name);

@@ -1,6 +1,7 @@
 /* The commands that change who holds a lock or waits for it: parse, do, reply.
  *
- *   LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE, LOCK.MACQUIRE    acquire.h
+ *   LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE,                  acquire.h
+ *   LOCK.SEMAPHORE, LOCK.MACQUIRE
  *   LOCK.RENEW                                                           renew.h
  *   LOCK.RELEASE, LOCK.MRELEASE, LOCK.FORCE                              release.h
  *   LOCK.CANCEL                                                          cancel.h
@@ -74,6 +75,28 @@ int writeCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return acquire(&args, &write);
 }
 
+/* LOCK.SEMAPHORE key owner limit [PERMITS k] [PX ms | EX s | SESSION] [BLOCK ms] */
+int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    const struct args args = argsOf(ctx, argv, argc);
+    struct argsOptions options;
+    struct acquisition *wants = &options.wants;
+    if (argc < 4) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
+        argsOptionsOrReply(&args, 4, ARGS_LEASE | ARGS_BLOCK | ARGS_PERMITS, &options) !=
+            REDISMODULE_OK ||
+        argsLimitOrReply(&args, argv[3], &wants->permits) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    wants->owner = argv[2];
+    wants->mode = MODE_SEMAPHORE;
+    wants->discipline = ORDERED;
+    struct outcome outcome = {0};
+    enum result result = acquireLock(ctx, argv[1], wants, &outcome);
+    return replyOutcome(ctx, result, &outcome);
+}
+
 /* LOCK.RENEW key owner [PX ms | EX s | SESSION] */
 int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
@@ -98,7 +121,17 @@ int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return replyOutcome(ctx, result, &outcome);
 }
 
-/* LOCK.RELEASE key owner [READ | WRITE] */
+static enum holdingWhich whichOf(unsigned given) {
+    if (given & ARGS_PERMITS) {
+        return HOLDING_PERMITS;
+    }
+    if (given & ARGS_READ) {
+        return HOLDING_READ;
+    }
+    return given & ARGS_WRITE ? HOLDING_WRITE : HOLDING_ONLY_MODE;
+}
+
+/* LOCK.RELEASE key owner [READ | WRITE | PERMITS k] */
 int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
     struct argsOptions options;
@@ -106,13 +139,11 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         return RedisModule_WrongArity(ctx);
     }
     if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
-        argsOptionsOrReply(&args, 3, ARGS_READ | ARGS_WRITE, &options) != REDISMODULE_OK) {
+        argsOptionsOrReply(&args, 3, ARGS_WHICH, &options) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    struct release release = {argv[2], HOLDING_ONLY_MODE, args.now_ms};
-    if (options.given) {
-        release.which = options.given & ARGS_READ ? HOLDING_READ : HOLDING_WRITE;
-    }
+    const struct release release = {argv[2], whichOf(options.given), options.wants.permits.count,
+                                    args.now_ms};
     struct outcome outcome = {0};
     enum result result = releaseLock(ctx, argv[1], &release, &outcome);
     return replyOutcome(ctx, result, &outcome);
@@ -213,7 +244,7 @@ int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (keysAndOwnerOrReply(&args, 0, &given) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    const struct release release = {given.owner, HOLDING_ONLY_MODE, args.now_ms};
+    const struct release release = {given.owner, HOLDING_ONLY_MODE, 1, args.now_ms};
     struct outcome outcome = {0};
     enum result result = releaseLocks(ctx, &given.names, &release, &outcome);
     return replyOutcome(ctx, result, &outcome);

@@ -43,6 +43,14 @@ static RedisModuleCommandArg acquire_args[] = {
     KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), FENCED_OPTION, {0}};
 static RedisModuleCommandArg read_args[] = {
     KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
+static RedisModuleCommandArg semaphore_args[] = {
+    KEY_ARG,
+    OWNER_ARG,
+    {.name = "limit", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1},
+    NUMBER_OPTION("PERMITS", "permits"),
+    LEASE_OPTION,
+    NUMBER_OPTION("BLOCK", "milliseconds"),
+    {0}};
 #define KEYS_ARGS                                                                      \
     {.name = "numkeys", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1}, { \
         .name = "key", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0,          \
@@ -70,6 +78,10 @@ static RedisModuleCommandArg mode_args[] = {
      .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
      .key_spec_index = -1,
      .token = "WRITE"},
+    {.name = "permits",
+     .type = REDISMODULE_ARG_TYPE_INTEGER,
+     .key_spec_index = -1,
+     .token = "PERMITS"},
     {0},
 };
 static RedisModuleCommandArg release_args[] = {KEY_ARG,
@@ -164,10 +176,14 @@ static const struct commandRow command_rows[] = {
     {"lock.rwwrite", writeCommand, ACQUIRES, "write fast blocking", -3,
      "O(log N), N being the number of holders",
      "Takes a read-write lock to write, alone, or waits for it.", acquires_key, acquire_args},
+    {"lock.semaphore", semaphoreCommand, ACQUIRES, "write fast blocking", -4,
+     "O(log N), N being the number of holders",
+     "Takes permits of a semaphore, or waits for them, first come first served.", acquires_key,
+     semaphore_args},
     {"lock.release", releaseCommand, WRITES, "write fast", -3,
      "O(log N) for each hold released or granted, N being the number of holders and waiters",
-     "Releases one hold of a lock; the last one hands the lock to the next waiter.", frees_key,
-     release_args},
+     "Releases one hold of a lock, or permits, and hands what is free to the next waiters.",
+     frees_key, release_args},
     {"lock.renew", renewCommand, WRITES, "write fast", -3,
      "O(log N), N being the number of holders", "Gives a held lock a new lease from now.",
      acquires_key, renew_args},

@@ -17,6 +17,7 @@ int fairCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int readCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int writeCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);

@@ -18,6 +18,7 @@
 #include "grant/release.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
+#include "keys/tally.h"
 #include "server/config.h"
 #include "server/server.h"
 #include "waits/contended.h"
@@ -55,6 +56,7 @@ static void connect(void) {
     contendedConnect(&pass_work);
     sessionsConnect(releaseSession);
     queuesConnect(eventsWatchDelays);
+    tallyConnect(eventsWatchKeys);
 }
 
 int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {

@@ -1,16 +1,45 @@
 /* See rules.h. */
 #include "core/rules.h"
 
+/* How holds of two different owners go together. */
+enum company {
+    APART,    /* not at all */
+    TOGETHER, /* any number of them */
+    BY_NUMBER /* as long as their permits are within the limit */
+};
+
 /* One row for each requested mode, one column for each mode held by somebody else. */
-static const bool conflicts[MODE_COUNT][MODE_COUNT] = {
-    /*                    READ   WRITE  EXCLUSIVE */
-    [MODE_READ] = {false, true, true},
-    [MODE_WRITE] = {true, true, true},
-    [MODE_EXCLUSIVE] = {true, true, true},
+static const enum company company[MODE_COUNT][MODE_COUNT] = {
+    /*                    READ      WRITE  EXCLUSIVE  SEMAPHORE */
+    [MODE_READ] = {TOGETHER, APART, APART, APART},
+    [MODE_WRITE] = {APART, APART, APART, APART},
+    [MODE_EXCLUSIVE] = {APART, APART, APART, APART},
+    [MODE_SEMAPHORE] = {APART, APART, APART, BY_NUMBER},
+};
+
+/* What kind of lock holds of this mode are recorded as. One owner cannot hold two kinds on one key, and
+ * would wait for itself if it tried. */
+static const enum kind {
+    KIND_PLAIN,
+    KIND_READ_WRITE,
+    KIND_SEMAPHORE
+} kinds[MODE_COUNT] = {
+    [MODE_READ] = KIND_READ_WRITE,
+    [MODE_WRITE] = KIND_READ_WRITE,
+    [MODE_EXCLUSIVE] = KIND_PLAIN,
+    [MODE_SEMAPHORE] = KIND_SEMAPHORE,
 };
 
 bool rulesConflict(enum lockMode one, enum lockMode other) {
-    return conflicts[one][other];
+    return company[one][other] == APART;
+}
+
+bool rulesStandsBehind(enum lockMode mode, enum lockMode other) {
+    return company[mode][other] != TOGETHER;
+}
+
+bool rulesFits(enum verdict verdict) {
+    return verdict == VERDICT_GRANT || verdict == VERDICT_ADD || verdict == VERDICT_REENTER;
 }
 
 bool rulesOwnsAny(const struct holdsView *view) {
@@ -22,25 +51,38 @@ bool rulesOwnsAny(const struct holdsView *view) {
     return false;
 }
 
-/* A plain lock and a read-write lock are recorded differently, so one owner cannot hold both on one
- * key, and would wait for itself if it tried. */
 static bool ownHoldIsOfOtherKind(enum lockMode mode, const struct holdsView *view) {
-    bool owns_plain = view->own[MODE_EXCLUSIVE] > 0;
-    return owns_plain != (mode == MODE_EXCLUSIVE);
+    for (int own = 0; own < MODE_COUNT; own++) {
+        if (view->own[own] > 0 && kinds[own] != kinds[mode]) {
+            return true;
+        }
+    }
+    return false;
 }
 
-enum verdict rulesDecide(enum lockMode mode, const struct holdsView *view) {
+/* Without adding first: what is taken may be any number, where somebody has written it by hand. */
+static bool areWithinLimit(const struct permits *permits, int64_t taken) {
+    return taken <= permits->limit - permits->count;
+}
+
+enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsView *view) {
     if (view->foreign) {
         return VERDICT_WAIT;
     }
     bool owns = rulesOwnsAny(view);
-    if (owns && ownHoldIsOfOtherKind(mode, view)) {
+    if (owns && ownHoldIsOfOtherKind(request->mode, view)) {
         return VERDICT_SELF_BLOCKED;
     }
     for (int held = 0; held < MODE_COUNT; held++) {
-        if (view->others[held] && conflicts[mode][held]) {
+        if (view->others[held] && company[request->mode][held] == APART) {
             return owns ? VERDICT_UPGRADE : VERDICT_WAIT;
         }
     }
-    return owns ? VERDICT_REENTER : VERDICT_GRANT;
+    if (request->mode != MODE_SEMAPHORE) {
+        return owns ? VERDICT_REENTER : VERDICT_GRANT;
+    }
+    if (!areWithinLimit(&request->permits, view->permits_taken)) {
+        return VERDICT_WAIT;
+    }
+    return owns ? VERDICT_ADD : VERDICT_GRANT;
 }

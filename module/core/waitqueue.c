@@ -143,7 +143,7 @@ static bool standsBehind(const struct request *newcomer, const struct request *w
     if (newcomer->discipline == PLAIN) {
         return waiting->discipline == MULTIKEY;
     }
-    return rulesConflict(newcomer->mode, waiting->mode);
+    return rulesStandsBehind(newcomer->mode, waiting->mode);
 }
 
 /* How many positions there are that the newcomer stands behind, its owner's own included. */
@@ -153,7 +153,7 @@ static size_t countAhead(const struct waitqueue *queue, const struct request *ne
     }
     size_t count = 0;
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        if (rulesConflict(newcomer->mode, (enum lockMode)mode)) {
+        if (rulesStandsBehind(newcomer->mode, (enum lockMode)mode)) {
             count += queue->by_mode[mode];
         }
     }
@@ -162,8 +162,8 @@ static size_t countAhead(const struct waitqueue *queue, const struct request *ne
 
 bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request) {
     size_t ahead = countAhead(queue, request);
-    if (ahead == 0) {
-        return false;
+    if (ahead == 0 || request->mode == MODE_SEMAPHORE) {
+        return ahead > 0; /* for permits an owner stands behind itself too */
     }
     struct position *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
     for (; own && ahead > 0; own = waitqueueNextOfOwner(own)) {

@@ -115,8 +115,9 @@ struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *own
 struct position *waitqueueNextOfOwner(const struct position *position);
 
 /* Whether the newcomer has to stand behind (rule 3). An ordered one: when anybody other than its
- * owner waits here for a mode that conflicts with its own. A plain one: when anybody else waits for
- * several keys at once, who would never find all of them free if others barged in. */
+ * owner waits here for a mode that conflicts with its own; one for permits also when its owner does.
+ * A plain one: when anybody else waits for several keys at once, who would never find all of them
+ * free if others barged in. */
 bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request);
 
 #endif

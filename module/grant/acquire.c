@@ -1,6 +1,6 @@
 /* Acquiring locks, at once or after a wait. What comes after the wait is the grant pass: pass.h.
  *
- *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE
+ *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE, LOCK.SEMAPHORE
  *   acquireLocks    LOCK.MACQUIRE
  *
  * To add a reason to refuse: prepare, or acquireIn, whose switch is over all verdicts of rules.h. Rule
@@ -70,11 +70,12 @@ static enum result take(struct acquiring *acquiring, enum verdict verdict,
 
 /* Takes a free lock. An owner has one position in the fair queue: this request has taken it over, so a
  * client that waits there gets null. */
-static enum result takeFree(struct acquiring *acquiring, struct outcome *outcome) {
+static enum result takeFree(struct acquiring *acquiring, enum verdict verdict,
+                            struct outcome *outcome) {
     if (acquiring->own) {
         waitersEnd(acquiring->holds.ctx, acquiring->own, WAITERS_CANCELLED);
     }
-    return take(acquiring, VERDICT_GRANT, outcome);
+    return take(acquiring, verdict, outcome);
 }
 
 static enum result beginToWait(struct acquiring *acquiring, bool at_head) {
@@ -148,15 +149,14 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
     if (wants->mode != MODE_EXCLUSIVE && !holdsCanLease(holds)) {
         return RESULT_WRONG_TYPE;
     }
-    struct holdsView view;
-    holdsSeenBy(holds, wants->owner, &view);
-    enum verdict verdict = rulesDecide(wants->mode, &view);
+    enum verdict verdict = holdingDecide(holds, wants);
     switch (verdict) {
     case VERDICT_GRANT:
+    case VERDICT_ADD:
         if (mustStandBehind(acquiring)) {
             return beginToWait(acquiring, false);
         }
-        return takeFree(acquiring, outcome);
+        return takeFree(acquiring, verdict, outcome);
     case VERDICT_REENTER:
         return take(acquiring, verdict, outcome);
     case VERDICT_WAIT:

@@ -22,6 +22,7 @@ enum result holdingCheck(const struct holds *holds) {
     case HOLDS_FREE:
     case HOLDS_PLAIN:
     case HOLDS_READ_WRITE:
+    case HOLDS_SEMAPHORE:
     case HOLDS_FOREIGN:
         break;
     }
@@ -35,6 +36,21 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {
 }
 
 /* ---- taking ---- */
+
+static enum verdict decide(struct holds *holds, const struct acquisition *wants) {
+    const struct rulesRequest request = {wants->mode, wants->permits};
+    struct holdsView view;
+    holdsSeenBy(holds, wants->owner, &view);
+    return rulesDecide(&request, &view);
+}
+
+enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants) {
+    enum verdict verdict = decide(holds, wants);
+    if (!rulesFits(verdict) && holdsMakeRoom(holds, wants->permits.limit - wants->permits.count)) {
+        verdict = decide(holds, wants);
+    }
+    return verdict;
+}
 
 static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModuleString *owner) {
     return (struct sessionsHold){RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
@@ -56,16 +72,24 @@ static void bind(struct holds *holds, const struct acquisition *wants) {
 }
 
 int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict) {
-    RedisModule_Assert(verdict == VERDICT_GRANT || verdict == VERDICT_REENTER);
+    RedisModule_Assert(rulesFits(verdict));
     (void)failpoint(FAILPOINT_TAKE_BEGUN);
-    int64_t count = holdsTake(holds, wants->owner, wants->mode, wants->lease_ms);
+    bool is_semaphore = wants->mode == MODE_SEMAPHORE;
+    const struct holdsRequest request = {.owner = wants->owner,
+                                         .mode = wants->mode,
+                                         .is_first = verdict == VERDICT_GRANT,
+                                         .count = is_semaphore ? wants->permits.count : 1,
+                                         .lease_ms = wants->lease_ms};
+    int64_t count = holdsTake(holds, &request);
     if (count == 0) {
         return 0;
     }
     (void)failpoint(FAILPOINT_TAKE_WRITTEN);
     effectsEvent(holds->ctx, holds->name, "lock.granted");
+    if (verdict != VERDICT_REENTER) {
+        lockcheckAfterGrant(holds, wants);
+    }
     if (verdict == VERDICT_GRANT) {
-        lockcheckAfterGrant(holds, wants->owner, wants->mode);
         beginAnew(holds, wants);
     }
     if (wants->session) {
@@ -82,11 +106,15 @@ enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum ho
     if (checked != RESULT_DONE) {
         return checked;
     }
+    static const enum lockMode modes[] = {[HOLDING_READ] = MODE_READ,
+                                          [HOLDING_WRITE] = MODE_WRITE,
+                                          [HOLDING_PERMITS] = MODE_SEMAPHORE,
+                                          [HOLDING_LOST_PERMITS] = MODE_SEMAPHORE};
     if (which != HOLDING_ONLY_MODE) {
-        *mode = which == HOLDING_READ ? MODE_READ : MODE_WRITE;
+        *mode = modes[which];
         return RESULT_DONE;
     }
-    *mode = MODE_EXCLUSIVE;
+    *mode = holds->shape == HOLDS_SEMAPHORE ? MODE_SEMAPHORE : MODE_EXCLUSIVE;
     if (holds->shape != HOLDS_READ_WRITE) {
         return RESULT_DONE;
     }
@@ -114,9 +142,14 @@ static void unbindIfGone(struct holds *holds, RedisModuleString *owner) {
     }
 }
 
-int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+bool holdingFrees(enum lockMode mode, int64_t left) {
+    return left == 0 || (left > 0 && mode == MODE_SEMAPHORE);
+}
+
+int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
+                       int64_t count) {
     (void)failpoint(FAILPOINT_RELEASE_BEGUN);
-    int64_t left = holdsRelease(holds, owner, mode);
+    int64_t left = holdsRelease(holds, owner, mode, count);
     if (left >= 0) {
         statsCount(STATS_RELEASES);
     }

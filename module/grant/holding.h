@@ -24,21 +24,35 @@ enum result holdingCheck(const struct holds *holds);
 /* Whether the owner has a hold, in whatever mode. Not of a lock that holdingCheck refuses. */
 bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
 
-/* Takes the lock; `verdict` is VERDICT_GRANT or VERDICT_REENTER, and was given for this handle.
- * Returns the owner's hold count in this mode, or with `fenced` the token; 0 when the count would
- * exceed its limit: then nothing is changed. */
+/* Whether what is wanted fits the holds (rules 1 and 2); of a semaphore what is over goes first, as far as
+ * its permits are needed. Not of a lock that holdingCheck refuses. */
+enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants);
+
+/* Takes the lock; `verdict` is one that fits (rulesFits), and was given for this handle. Returns the
+ * owner's hold count in this mode, or with `fenced` the token; 0 when the count would exceed its
+ * limit: then nothing is changed. */
 int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict);
 
 /* Which hold is to be released. */
-enum holdingWhich { HOLDING_ONLY_MODE, HOLDING_READ, HOLDING_WRITE };
+enum holdingWhich {
+    HOLDING_ONLY_MODE,
+    HOLDING_READ,
+    HOLDING_WRITE,
+    HOLDING_PERMITS,
+    HOLDING_LOST_PERMITS
+};
 
 /* Which mode that is for this lock. RESULT_DONE (`*mode`; whether the owner has a hold in it is not
  * said), RESULT_BOTH_MODES, RESULT_WRONG_TYPE or RESULT_TRY_AGAIN. */
 enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum holdingWhich which,
                           enum lockMode *mode);
 
-/* Releases one hold in this mode. Returns how many the owner has left in it, or -1 if it had none:
- * then nothing is changed. After 0 the caller hands the lock off. */
-int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+/* Releases one hold in this mode, or `count` permits. Returns how many the owner has left in it, or -1 if
+ * it had fewer: then nothing is changed. Where holdingFrees says so the caller hands the lock off. */
+int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
+                       int64_t count);
+
+/* Whether a release that leaves the owner so many may let somebody in: its last hold, or any permit. */
+bool holdingFrees(enum lockMode mode, int64_t left);
 
 #endif

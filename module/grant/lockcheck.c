@@ -11,6 +11,7 @@
 #include "core/queuecheck.h"
 #include "delay/queues.h"
 #include "keys/fence.h"
+#include "keys/tally.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
 #include "waits/waiters.h"
@@ -26,8 +27,10 @@
 /* ---- what stands in the log ---- */
 
 static const char *nameOfMode(enum lockMode mode) {
-    static const char *const names[MODE_COUNT] = {
-        [MODE_READ] = "read", [MODE_WRITE] = "write", [MODE_EXCLUSIVE] = "exclusive"};
+    static const char *const names[MODE_COUNT] = {[MODE_READ] = "read",
+                                                  [MODE_WRITE] = "write",
+                                                  [MODE_EXCLUSIVE] = "exclusive",
+                                                  [MODE_SEMAPHORE] = "semaphore"};
     return names[mode];
 }
 
@@ -94,7 +97,7 @@ static const char *waiterFault(const struct waiter *waiter) {
         if (!blockedIsFound(&waiter->client)) {
             return "a waiter that its client does not lead to";
         }
-        return searched || waiter->request.is_newcomer
+        return searched || waiter->request.is_newcomer || waiter->request.mode == MODE_SEMAPHORE
                    ? NULL
                    : "a waiter that no search sees, nor is to be made from";
     }
@@ -116,17 +119,17 @@ static const char *lockFault(const struct lock *lock) {
 /* Invariant 2, of one waiter: who stands at the head, or holds the lock, does not fit. One for
  * several keys fits only where all of them do; multikey.c knows. */
 static const char *fitFault(struct holds *holds, const struct waiter *waiter, bool is_head) {
+    const struct rulesRequest request = {waiter->wants.mode, waiter->wants.permits};
     struct holdsView view;
     if (!waiter->client.bc || waiter->request.discipline == MULTIKEY) {
         return NULL;
     }
     holdsSeenBy(holds, waiter->wants.owner, &view);
-    if (!is_head && (view.foreign || !rulesOwnsAny(&view))) {
+    bool by_rule_2 = holds->shape != HOLDS_SEMAPHORE && !view.foreign && rulesOwnsAny(&view);
+    if (!is_head && !by_rule_2) {
         return NULL;
     }
-    enum verdict verdict = rulesDecide(waiter->request.mode, &view);
-    return verdict == VERDICT_GRANT || verdict == VERDICT_REENTER ? "a waiter that fits waits"
-                                                                  : NULL;
+    return rulesFits(rulesDecide(&request, &view)) ? "a waiter that fits waits" : NULL;
 }
 
 /* Of positions that have been read from the keys two may say the same, or what is no ticket, as a double
@@ -192,26 +195,30 @@ void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms)
 /* ---- keys ---- */
 
 struct rivals {
-    RedisModuleString *owner;
-    enum lockMode mode;
+    const struct acquisition *wants;
     RedisModuleString *found;
+    int64_t permits; /* of all holders */
 };
 
 static void findRival(const struct holder *holder, void *data) {
     struct rivals *rivals = data;
-    if (RedisModule_StringCompare(holder->owner, rivals->owner) != 0 &&
-        rulesConflict(holder->mode, rivals->mode)) {
+    if (RedisModule_StringCompare(holder->owner, rivals->wants->owner) != 0 &&
+        rulesConflict(holder->mode, rivals->wants->mode)) {
         rivals->found = holder->owner;
     }
+    rivals->permits += holder->mode == MODE_SEMAPHORE ? holder->count : 0;
 }
 
-void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
-    struct rivals rivals = {owner, mode, NULL};
+void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
+    struct rivals rivals = {.wants = wants};
     if (holdsFieldCount(holds) <= MOST_HOLDERS) {
         holdsEach(holds, findRival, &rivals);
     }
     if (rivals.found) {
         fail(holds, NULL, "two owners hold a lock in modes that conflict");
+    }
+    if (wants->mode == MODE_SEMAPHORE && rivals.permits > wants->permits.limit) {
+        fail(holds, NULL, "more permits are taken than the limit");
     }
 }
 
@@ -219,6 +226,6 @@ void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum loc
 
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
-                inflightCount() > 0 || sessionsCount() > 0 || queuesCount() > 0;
+                inflightCount() > 0 || sessionsCount() > 0 || queuesCount() > 0 || tallyCount() > 0;
     RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0));
 }

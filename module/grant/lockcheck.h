@@ -9,6 +9,7 @@
 #define LOCK_LOCKCHECK_H
 
 #include "keys/holds.h"
+#include "waits/acquisition.h"
 #include "waits/contended.h"
 
 #ifdef CHECKED
@@ -18,9 +19,9 @@
  * many positions is looked at now and then only, so that checking costs each pass the same. */
 void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms);
 
-/* The owner, who held nothing here, has just been given the lock in this mode: nobody else holds it
- * in one that conflicts. */
-void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+/* The owner has just been given what it wants, which is no re-entry: nobody else holds the lock in a mode
+ * that conflicts, and of a semaphore no more permits are taken than the limit. */
+void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants);
 
 /* The drain is over. Invariant 6: while nobody waits, no answer is on its way and nothing is bound, the
  * module has no memory. */
@@ -35,9 +36,8 @@ static inline void lockcheckAfterPass(struct holds *holds, struct lock *lock, in
     (void)holds, (void)lock, (void)look_ms;
 }
 
-static inline void lockcheckAfterGrant(struct holds *holds, RedisModuleString *owner,
-                                       enum lockMode mode) {
-    (void)holds, (void)owner, (void)mode;
+static inline void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
+    (void)holds, (void)wants;
 }
 
 #endif

@@ -72,15 +72,17 @@ static struct lock *lockOf(const struct multikeyKey *key) {
 
 /* What the holds alone say of one lock. */
 static enum result judgeHolds(struct multikeyKey *key, RedisModuleString *owner) {
+    static const struct rulesRequest request = {.mode = MODE_EXCLUSIVE};
     enum result checked = holdingCheck(key->holds);
     if (checked != RESULT_DONE) {
         return checked;
     }
     struct holdsView view;
     holdsSeenBy(key->holds, owner, &view);
-    key->verdict = rulesDecide(MODE_EXCLUSIVE, &view);
+    key->verdict = rulesDecide(&request, &view);
     switch (key->verdict) {
     case VERDICT_GRANT:
+    case VERDICT_ADD: /* of semaphores only */
         break;
     case VERDICT_REENTER:
         return view.own[MODE_EXCLUSIVE] < RULES_MAX_HOLDS ? RESULT_DONE : RESULT_TOO_MANY_HOLDS;

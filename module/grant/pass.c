@@ -40,10 +40,8 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (waiter->request.discipline == MULTIKEY) {
         return multikeyGrant(holds, waiter);
     }
-    struct holdsView view;
-    holdsSeenBy(holds, waiter->wants.owner, &view);
-    enum verdict verdict = rulesDecide(waiter->request.mode, &view);
-    if (verdict != VERDICT_GRANT && verdict != VERDICT_REENTER) {
+    enum verdict verdict = holdingDecide(holds, &waiter->wants);
+    if (!rulesFits(verdict)) {
         return false;
     }
     if (holdingHasSides(&waiter->wants) && !holdsSidesAreHere(holds)) {
@@ -60,10 +58,13 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
 }
 
 /* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
- * still waits at the head (rule 2). A position that was kept for the owner has served its purpose.
- * Returns whether it is over. */
+ * still waits at the head (rule 2); but who waits for permits waits as everybody. A position that was
+ * kept for the owner has served its purpose. Returns whether it is over. */
 static bool lookAtReentry(struct holds *holds, struct position *position) {
     struct waiter *waiter = waitersOfPosition(position);
+    if (waiter->request.mode == MODE_SEMAPHORE) {
+        return false;
+    }
     if (!waiter->client.bc) {
         waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
         return true;
@@ -75,10 +76,13 @@ static bool lookAtReentry(struct holds *holds, struct position *position) {
     return granted;
 }
 
-/* The owner has come by a hold: looks at whatever else it waits for here, on other connections.
- * Returns false if the turn was over first; then at least one wait is over, so that those that do
- * not fit, and are looked at again, cannot keep it from the others. */
+/* The owner has come by a hold: looks at whatever else it waits for here, on other connections; but
+ * permits let it in nowhere else. Returns false if the turn was over first; then at least one wait is
+ * over, so that those that do not fit, and are looked at again, cannot keep it from the others. */
 static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        return true;
+    }
     struct position *next, *position = contendedPositionOf(lock, owner);
     for (; position; position = next) {
         next = waitqueueNextOfOwner(position);

@@ -26,6 +26,18 @@
 
 /* ---- one lock ---- */
 
+/* How many to release. Of permits that were lost with their client some may have been released already, by
+ * another of its owner. */
+static int64_t countOf(struct holds *holds, const struct release *release) {
+    if (release->which != HOLDING_LOST_PERMITS) {
+        return release->count;
+    }
+    struct holdsView view;
+    holdsSeenBy(holds, release->owner, &view);
+    int64_t own = view.own[MODE_SEMAPHORE];
+    return own > 0 && own < release->count ? own : release->count;
+}
+
 static enum result releaseIn(struct holds *holds, const struct release *release,
                              struct outcome *outcome) {
     enum lockMode mode;
@@ -33,8 +45,8 @@ static enum result releaseIn(struct holds *holds, const struct release *release,
     if (chosen != RESULT_DONE) {
         return chosen;
     }
-    outcome->count = holdingRelease(holds, release->owner, mode);
-    if (outcome->count == 0) {
+    outcome->count = holdingRelease(holds, release->owner, mode, countOf(holds, release));
+    if (holdingFrees(mode, outcome->count)) {
         passHandOff(holds);
     }
     return outcome->count < 0 ? RESULT_NOT_HELD : RESULT_DONE;
@@ -99,29 +111,34 @@ static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyNames *loc
     return result;
 }
 
-/* Returns how many holds the owner has left in the only mode that it has. */
-static int64_t releaseOne(RedisModuleCtx *ctx, RedisModuleString *name,
-                          const struct release *release) {
+/* Returns whether somebody may get in now. Counts those that the owner does not hold any more, in the only
+ * mode that it had. */
+static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
+                       int64_t *freed) {
     struct holds holds;
     enum lockMode mode;
     holdsOpenToWrite(&holds, ctx, name, release->now_ms);
     enum result chosen = holdingModeOf(&holds, release->owner, HOLDING_ONLY_MODE, &mode);
-    int64_t left = chosen == RESULT_DONE ? holdingRelease(&holds, release->owner, mode) : -1;
+    int64_t left = -1;
+    if (chosen == RESULT_DONE) {
+        left = holdingRelease(&holds, release->owner, mode, release->count);
+    }
     holdsClose(&holds);
-    return left;
+    *freed += left == 0;
+    return chosen == RESULT_DONE && holdingFrees(mode, left);
 }
 
 /* Puts the names of the locks to hand off first. Returns how many they are. One handle at a time:
  * two locks may share their side keys. */
 static size_t releaseEach(RedisModuleCtx *ctx, struct multikeyNames *locks,
-                          const struct release *release) {
-    size_t freed = 0;
+                          const struct release *release, int64_t *freed) {
+    size_t count = 0;
     for (size_t i = 0; i < locks->count; i++) {
-        if (releaseOne(ctx, locks->names[i], release) == 0) {
-            locks->names[freed++] = locks->names[i];
+        if (releaseOne(ctx, locks->names[i], release, freed)) {
+            locks->names[count++] = locks->names[i];
         }
     }
-    return freed;
+    return count;
 }
 
 static void handOff(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
@@ -135,13 +152,15 @@ enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct release *release, struct outcome *outcome) {
     struct multikeyNames distinct = multikeyDistinct(names);
     enum result result = checkAll(ctx, &distinct, release);
-    size_t freed = result == RESULT_DONE ? releaseEach(ctx, &distinct, release) : 0;
+    size_t count = 0;
+    if (result == RESULT_DONE) {
+        count = releaseEach(ctx, &distinct, release, &outcome->count);
+    }
     turnBegin(); /* one for all */
-    for (size_t i = 0; i < freed; i++) {
+    for (size_t i = 0; i < count; i++) {
         handOff(ctx, distinct.names[i], release->now_ms);
     }
     turnEnd();
-    outcome->count = (int64_t)freed;
     memFree(distinct.names);
     return result;
 }
@@ -154,6 +173,8 @@ static enum holdingWhich whichOf(enum lockMode mode) {
         return HOLDING_READ;
     case MODE_WRITE:
         return HOLDING_WRITE;
+    case MODE_SEMAPHORE:
+        return HOLDING_LOST_PERMITS;
     case MODE_EXCLUSIVE:
     case MODE_COUNT:
         break;
@@ -163,7 +184,7 @@ static enum holdingWhich whichOf(enum lockMode mode) {
 
 /* First off the record: the lock may go to another wait of the same owner, which takes it anew. */
 static void releaseName(RedisModuleCtx *ctx, struct inflight *lost, size_t index, int64_t now_ms) {
-    const struct release release = {lost->owner, whichOf(lost->mode), now_ms};
+    const struct release release = {lost->owner, whichOf(lost->mode), lost->permits, now_ms};
     struct outcome outcome = {0};
     RedisModuleString *name = inflightTakeName(lost, index);
     releaseLock(ctx, name, &release, &outcome);

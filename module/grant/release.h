@@ -17,6 +17,7 @@
 struct release {
     RedisModuleString *owner;
     enum holdingWhich which; /* of LOCK.RELEASE */
+    int64_t count;           /* permits of a semaphore; 1 */
     int64_t now_ms;
 };
 

@@ -1,6 +1,7 @@
 /* See fairqueue.h. */
 #include "keys/fairqueue.h"
 
+#include "keys/trees.h"
 #include "server/config.h"
 #include "server/effects.h"
 #include "server/failpoint.h"
@@ -115,30 +116,9 @@ void fairqueuePut(struct fairqueue *fq, const struct fairposition *position, int
     fairqueueSetEnd(fq, position->owner, position->end_ms, expire_ms);
 }
 
-/* The server keeps a sorted set of up to 128 short members as one array, and walks it to find a
- * member or a score, reading the scores from text: of a hand-off at 100 members that was two thirds.
- * One member longer than `zset-max-listpack-value` makes it a skip list for as long as it lives. Who
- * has raised that far above its default loses nothing but time.
- *
- * The member is longer than an owner may be, so it is nobody's position. It comes and goes here, and
- * is announced to nobody. */
-static void growTree(struct fairqueue *fq, RedisModuleKey *key) {
-    static const char longer_than_owners[512 + 1];
-    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
-        RedisModuleString *member =
-            RedisModule_CreateString(fq->ctx, longer_than_owners, sizeof(longer_than_owners));
-        int added = REDISMODULE_ZADD_NX;
-        RedisModule_ZsetAdd(key, 0, member, &added);
-        if (added & REDISMODULE_ZADD_ADDED) {
-            RedisModule_ZsetRem(key, member, NULL);
-        }
-        RedisModule_FreeString(fq->ctx, member);
-    }
-}
-
 void fairqueueGrowTrees(struct fairqueue *fq) {
-    growTree(fq, fq->queue);
-    growTree(fq, fq->timeout);
+    treesGrowSet(fq->ctx, fq->queue);
+    treesGrowSet(fq->ctx, fq->timeout);
 }
 
 void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,

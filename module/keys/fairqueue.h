@@ -58,7 +58,7 @@ struct fairposition {
 /* Gives the owner this position. If that makes a key, it is to expire at `expire_ms`. */
 void fairqueuePut(struct fairqueue *fq, const struct fairposition *position, int64_t expire_ms);
 
-/* Makes the server keep both keys, which exist, as trees, however short they are: see fairqueue.c.
+/* Makes the server keep both keys, which exist, as trees, however short they are: see trees.h.
  * They stay trees until they are gone. */
 void fairqueueGrowTrees(struct fairqueue *fq);
 

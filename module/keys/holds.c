@@ -2,12 +2,13 @@
  *
  *   holdsOpenToWrite, holdsOpenToRead, holdsClose      the handle
  *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd  who holds it, and how long
+ *   holdsMakeRoom                                      what is over of a semaphore
  *   holdsTake, holdsRelease, holdsRenew                what owners do
  *   holdsDrop, holdsForce                              what is done to them
- *   holdsCount and what follows                        the key itself: for rwholds.c
+ *   holdsCount and what follows                        the key itself: for the files of the kinds
  *
- * This file does the plain lock itself, and leaves read-write locks to rwholds.c. To add a kind of lock:
- * a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
+ * This file does the plain lock itself, and leaves read-write locks to rwholds.c, semaphores to
+ * semholds.c. To add a kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
  *
  * Contracts are in holds.h.
  */
@@ -15,7 +16,10 @@
 
 #include <string.h>
 
+#include "keys/leasedholds.h"
 #include "keys/rwholds.h"
+#include "keys/semholds.h"
+#include "keys/tally.h"
 #include "server/effects.h"
 
 /* ---- the key itself ---- */
@@ -27,7 +31,9 @@ static bool spells(RedisModuleString *value, const char *word) {
 }
 
 const char *holdsModeText(enum lockMode mode) {
-    return mode == MODE_READ ? "read" : "write";
+    static const char *const texts[MODE_COUNT] = {
+        [MODE_READ] = "read", [MODE_WRITE] = "write", [MODE_SEMAPHORE] = "semaphore"};
+    return texts[mode];
 }
 
 /* What the field `mode` says; MODE_COUNT for nothing that we wrote. */
@@ -37,27 +43,28 @@ static enum lockMode readMode(struct holds *holds) {
     if (!value) {
         return MODE_COUNT;
     }
-    enum lockMode mode = MODE_COUNT;
-    if (spells(value, holdsModeText(MODE_READ))) {
-        mode = MODE_READ;
-    } else if (spells(value, holdsModeText(MODE_WRITE))) {
-        mode = MODE_WRITE;
+    int mode = MODE_READ;
+    while (mode < MODE_COUNT && !(holdsModeText(mode) && spells(value, holdsModeText(mode)))) {
+        mode++;
     }
     RedisModule_FreeString(holds->ctx, value);
     return mode;
 }
 
-/* A read-write lock says so in its field `mode`, a plain one has one field, its owner's. */
+/* What has many holders says so in its field `mode`, a plain lock has one field, its owner's. */
 static enum holdsShape shapeOfHash(struct holds *holds) {
     if (RedisModule_ValueLength(holds->key) == 1) {
-        return HOLDS_PLAIN; /* or what is left of a read-write lock: hasModeOnly */
+        return HOLDS_PLAIN; /* or what is left of another kind: hasModeOnly */
     }
     holds->mode = readMode(holds);
+    if (holds->mode == MODE_SEMAPHORE) {
+        return HOLDS_SEMAPHORE;
+    }
     return holds->mode == MODE_COUNT ? HOLDS_FOREIGN : HOLDS_READ_WRITE;
 }
 
 /* Whether a key of the shape HOLDS_PLAIN says `mode` and nothing else: somebody has taken the last
- * owner out of a read-write lock by hand. Not asked when it is opened, as plain locks would pay. */
+ * owner out of another lock by hand. Not asked when it is opened, as plain locks would pay. */
 static bool hasModeOnly(struct holds *holds) {
     return holds->shape == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
 }
@@ -124,6 +131,9 @@ void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count) {
 }
 
 void holdsDelete(struct holds *holds) {
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        tallyForget(RedisModule_GetSelectedDb(holds->ctx), holds->name);
+    }
     if (holds->shape == HOLDS_PLAIN) {
         RedisModule_DeleteKey(holds->key);
     } else {
@@ -136,11 +146,15 @@ void holdsDelete(struct holds *holds) {
 
 /* ---- the handle ---- */
 
+/* Whether each hold has a lease of its own. */
+static bool isLeased(const struct holds *holds) {
+    return holds->shape == HOLDS_READ_WRITE || holds->shape == HOLDS_SEMAPHORE;
+}
+
 static enum holdsShape open(struct holds *holds) {
     holds->key = keynamesOpen(holds->ctx, holds->name, holds->access);
     holds->shape = holds->key ? shapeOf(holds) : HOLDS_FREE;
-    if (holds->shape == HOLDS_READ_WRITE && holds->access == KEY_TO_WRITE &&
-        !holdsSidesAreHere(holds)) {
+    if (isLeased(holds) && holds->access == KEY_TO_WRITE && !holdsSidesAreHere(holds)) {
         holds->shape = HOLDS_MOVING;
     }
     if (holds->shape == HOLDS_READ_WRITE) {
@@ -178,12 +192,15 @@ void holdsClose(struct holds *holds) {
     holds->key = NULL;
 }
 
-/* What is left when somebody has taken the last owner out of a read-write lock by hand is nobody's.
+/* What is left when somebody has taken the last owner out of such a lock by hand is nobody's.
  * Its leases are closed again, because of others that may be open (multikey.c). */
 bool holdsIsFree(struct holds *holds) {
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        return semholdsIsFree(holds);
+    }
     if (hasModeOnly(holds)) {
         if (holds->access == KEY_TO_WRITE) {
-            rwholdsForce(holds);
+            leasedholdsClear(holds);
             holdsCloseLeases(holds);
         }
         holds->shape = HOLDS_FREE;
@@ -197,6 +214,8 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
                                    holds->shape == HOLDS_FOREIGN || holds->shape == HOLDS_MOVING};
     if (holds->shape == HOLDS_READ_WRITE) {
         rwholdsSeenBy(holds, owner, view);
+    } else if (holds->shape == HOLDS_SEMAPHORE) {
+        semholdsSeenBy(holds, owner, view);
     }
     if (holds->shape != HOLDS_PLAIN) {
         return;
@@ -208,21 +227,29 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
 }
 
 int64_t holdsNextEnd(struct holds *holds) {
-    return holds->shape == HOLDS_READ_WRITE ? leasesFirstEnd(rwholdsLeases(holds))
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        return semholdsNextEnd(holds);
+    }
+    return holds->shape == HOLDS_READ_WRITE ? leasesFirstEnd(leasedholdsLeases(holds))
                                             : holdsKeyEnd(holds);
 }
 
-bool holdsCanLease(struct holds *holds) {
-    return !leasesIsWrongType(rwholdsLeases(holds));
+bool holdsMakeRoom(struct holds *holds, int64_t most) {
+    return holds->shape == HOLDS_SEMAPHORE && semholdsMakeRoom(holds, most);
 }
 
-static int64_t takePlain(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
+bool holdsCanLease(struct holds *holds) {
+    return !leasesIsWrongType(leasedholdsLeases(holds));
+}
+
+static int64_t takePlain(struct holds *holds, const struct holdsRequest *request) {
+    RedisModuleString *owner = request->owner;
     bool is_new = holds->shape == HOLDS_FREE;
-    int64_t count = is_new ? 0 : holdsCount(holds, owner);
+    int64_t count = request->is_first ? 0 : holdsCount(holds, owner);
     if (count == RULES_MAX_HOLDS) {
         return 0;
     }
-    int64_t lease_end = holdsEndAfter(holds, lease_ms);
+    int64_t lease_end = holdsEndAfter(holds, request->lease_ms);
     bool changes_lease = is_new || lease_end > holdsKeyEnd(holds);
     holdsPut(holds, owner, count + 1);
     holds->shape = HOLDS_PLAIN;
@@ -238,10 +265,19 @@ static int64_t takePlain(struct holds *holds, RedisModuleString *owner, int64_t 
     return count + 1;
 }
 
-int64_t holdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
-                  int64_t lease_ms) {
-    return mode == MODE_EXCLUSIVE ? takePlain(holds, owner, lease_ms)
-                                  : rwholdsTake(holds, owner, mode, lease_ms);
+int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
+    switch (request->mode) {
+    case MODE_EXCLUSIVE:
+        return takePlain(holds, request);
+    case MODE_READ:
+    case MODE_WRITE:
+        return rwholdsTake(holds, request);
+    case MODE_SEMAPHORE:
+        return semholdsTake(holds, request);
+    case MODE_COUNT:
+        break;
+    }
+    return 0;
 }
 
 static int64_t releasePlain(struct holds *holds, RedisModuleString *owner) {
@@ -258,12 +294,16 @@ static int64_t releasePlain(struct holds *holds, RedisModuleString *owner) {
     return count - 1;
 }
 
-int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
+                     int64_t count) {
     if (holds->shape == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
         return releasePlain(holds, owner);
     }
-    if (holds->shape == HOLDS_READ_WRITE && mode != MODE_EXCLUSIVE) {
+    if (holds->shape == HOLDS_READ_WRITE && (mode == MODE_READ || mode == MODE_WRITE)) {
         return rwholdsRelease(holds, owner, mode);
+    }
+    if (holds->shape == HOLDS_SEMAPHORE && mode == MODE_SEMAPHORE) {
+        return semholdsRelease(holds, owner, count);
     }
     return -1;
 }
@@ -283,6 +323,8 @@ int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_
         return renewPlain(holds, owner, lease_ms);
     case HOLDS_READ_WRITE:
         return rwholdsRenew(holds, owner, lease_ms);
+    case HOLDS_SEMAPHORE:
+        return semholdsRenew(holds, owner, lease_ms);
     case HOLDS_FREE:
     case HOLDS_FOREIGN:
     case HOLDS_WRONG_TYPE:
@@ -295,6 +337,9 @@ int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_
 int64_t holdsDrop(struct holds *holds, RedisModuleString *owner) {
     if (holds->shape == HOLDS_READ_WRITE) {
         return rwholdsDrop(holds, owner);
+    }
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        return semholdsDrop(holds, owner);
     }
     int64_t count = holds->shape == HOLDS_PLAIN ? holdsCount(holds, owner) : 0;
     if (count < 1) {
@@ -309,8 +354,8 @@ bool holdsForce(struct holds *holds) {
     if (holdsIsFree(holds)) {
         return false;
     }
-    if (holds->shape == HOLDS_READ_WRITE) {
-        rwholdsForce(holds);
+    if (isLeased(holds)) {
+        leasedholdsClear(holds);
     } else {
         holdsDelete(holds);
     }
@@ -334,14 +379,14 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
 }
 
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
-    return holds->shape == HOLDS_READ_WRITE ? rwholdsLeaseEnd(holds, holder->owner, holder->mode)
-                                            : holdsKeyEnd(holds);
+    return isLeased(holds) ? leasedholdsEnd(holds, holder->owner, holder->mode)
+                           : holdsKeyEnd(holds);
 }
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context) {
-    if (holds->shape == HOLDS_READ_WRITE) {
-        rwholdsEach(holds, visit, context);
+    if (isLeased(holds)) {
+        leasedholdsEach(holds, visit, context);
     }
     if (holds->shape != HOLDS_PLAIN) {
         return;

@@ -3,6 +3,7 @@
  *   plain lock        hash {owner: hold count}, TTL = lease
  *   read-write lock   hash {mode: read|write, owner: read holds, owner:write: write holds},
  *                     TTL = the end of the last lease
+ *   semaphore         hash {mode: semaphore, owner: permits}, TTL likewise
  *
  * The key is the truth about holds; nothing of it is kept in memory. A handle is opened, used and
  * closed within one command or one step of the drain, in one database, with one time: on Redis 7.0
@@ -27,9 +28,10 @@ enum holdsShape {
     HOLDS_FREE,       /* no key */
     HOLDS_PLAIN,      /* a plain lock */
     HOLDS_READ_WRITE, /* a read-write lock */
+    HOLDS_SEMAPHORE,
     HOLDS_FOREIGN, /* a hash that the module did not write: held by somebody that we cannot name */
     HOLDS_WRONG_TYPE, /* no hash at all */
-    HOLDS_MOVING      /* a read-write lock whose leases may be on another node: see holdsOpen */
+    HOLDS_MOVING      /* one of the two whose leases may be on another node: see holdsOpenToWrite */
 };
 
 struct holds {
@@ -39,9 +41,9 @@ struct holds {
     int64_t now_ms;
     enum keyAccess access;
     enum holdsShape shape;
-    enum lockMode mode; /* of HOLDS_READ_WRITE: what its field `mode` says */
+    enum lockMode mode; /* of HOLDS_READ_WRITE and HOLDS_SEMAPHORE: what its field `mode` says */
     enum { SIDES_UNKNOWN, SIDES_HERE, SIDES_MOVING } sides; /* see holdsSidesAreHere */
-    struct leases leases;                                   /* see rwholdsLeases */
+    struct leases leases;                                   /* see leasedholdsLeases */
     bool has_dead; /* readers' holds are in the key whose leases are over: see rwholdsOpen */
 };
 
@@ -62,30 +64,42 @@ bool holdsSidesAreHere(struct holds *holds);
 /* Closes the side key only; what asks for a lease opens it again. */
 void holdsCloseLeases(struct holds *holds);
 
-/* Whether reads and writes can be held here: not while somebody has put something of another type
+/* Whether what has leases of its own can be held here: not while somebody has put something of another type
  * under the name of the leases. */
 bool holdsCanLease(struct holds *holds);
 
-/* Whether there is no lock. What is left of a read-write lock out of which somebody has taken the last
- * owner by hand is none: it is taken away, if the handle may write, and the shape is HOLDS_FREE from
- * then on. */
+/* Whether there is no lock. What is left of one out of which somebody has taken the last living owner by
+ * hand is none: it is taken away, if the handle may write, and the shape is HOLDS_FREE from then on. O(n)
+ * of a semaphore that is only read. */
 bool holdsIsFree(struct holds *holds);
 
 /* The holds as `owner` sees them: of HOLDS_MOVING, foreign ones. The shape must not be
  * HOLDS_WRONG_TYPE. */
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
-/* Gives `owner` one more hold in `mode`, which must fit (rulesDecide said so for this handle), with
- * a lease that ends at now + lease_ms, or when the running one ends if that is later. Returns the
- * owner's count in this mode, or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed.
- */
-int64_t holdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
-                  int64_t lease_ms);
+/* Of a semaphore: takes permits away whose leases are over until no more than `most` are taken, or only
+ * the living have any; holdsSeenBy counts what is left. Returns whether it has taken any away. */
+bool holdsMakeRoom(struct holds *holds, int64_t most);
 
-/* Takes one hold of `owner` in `mode` back; the last hold of the last owner deletes the key. The
- * lease of what is left stays as it is. Returns how many holds the owner has left in this mode, or
- * -1 if it had none: then nothing is changed. */
-int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+/* What is taken. */
+struct holdsRequest {
+    RedisModuleString *owner;
+    enum lockMode mode;
+    bool is_first; /* the owner has no hold here, in whatever mode */
+    int64_t count; /* how many holds: permits of a semaphore, 1 of any other lock */
+    int64_t lease_ms;
+};
+
+/* Gives the owner these holds, which must fit (rulesDecide said so for this handle), with a lease that
+ * ends at now + lease_ms, or when the running one ends if that is later. Returns the owner's count in
+ * this mode, or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
+int64_t holdsTake(struct holds *holds, const struct holdsRequest *request);
+
+/* Takes `count` holds of `owner` in `mode` back (1, but of a semaphore); the last hold of the last owner
+ * deletes the key. The lease of what is left stays as it is. Returns how many holds the owner has left in
+ * this mode, or -1 if it had fewer: then nothing is changed. */
+int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
+                     int64_t count);
 
 /* Gives `owner` a lease that ends at now + lease_ms, longer or shorter than the running one.
  * Returns the owner's hold count, or 0 if it has none: then nothing is changed. */
@@ -98,7 +112,8 @@ int64_t holdsDrop(struct holds *holds, RedisModuleString *owner);
  * HOLDS_MOVING. */
 bool holdsForce(struct holds *holds);
 
-/* When the next lease here ends, unix ms; HOLDS_NO_END for a free lock or a key without TTL. */
+/* When the next lease here ends, unix ms; HOLDS_NO_END for a free lock or a key without TTL. Of a
+ * semaphore what is over is taken away first, if the handle may write. */
 int64_t holdsNextEnd(struct holds *holds);
 
 /* One holder, as holdsEach tells it. */
@@ -131,7 +146,7 @@ void holdsSetKeyEnd(struct holds *holds, int64_t end_ms);
 /* The count in this field; 0 when there is no such field, -1 when it holds no count. */
 int64_t holdsCount(struct holds *holds, RedisModuleString *field);
 
-/* How the field `mode` says MODE_READ or MODE_WRITE. */
+/* How the field `mode` says this mode; NULL for MODE_EXCLUSIVE. */
 const char *holdsModeText(enum lockMode mode);
 
 /* Whether `value`, of a field, is a count; if so stores it. */

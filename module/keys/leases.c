@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "keys/trees.h"
 #include "server/effects.h"
 
 static bool isType(const struct leases *leases, int type) {
@@ -113,6 +114,10 @@ void leasesRemove(struct leases *leases, RedisModuleString *field) {
     if (removed) {
         effectsUnscored(leases->ctx, leases->name, field);
     }
+}
+
+void leasesGrowTree(struct leases *leases) {
+    treesGrowSet(leases->ctx, leases->key);
 }
 
 void leasesClear(struct leases *leases) {

@@ -1,4 +1,4 @@
-/* The leases of a read-write lock: each hold's own.
+/* The leases of a read-write lock or a semaphore: each hold's own.
  *
  *   lock:lease:{key}    sorted set: `owner` (its reads) and `owner:write` -> the end of that lease,
  *                       unix ms; +inf for a lock without a TTL
@@ -61,6 +61,9 @@ int64_t leasesEndOf(struct leases *leases, RedisModuleString *field);
 
 void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms);
 void leasesRemove(struct leases *leases, RedisModuleString *field);
+
+/* Makes the server keep the set as a skip list, whatever its length: see trees.h. */
+void leasesGrowTree(struct leases *leases);
 
 /* Deletes the key. */
 void leasesClear(struct leases *leases);

@@ -1,13 +1,9 @@
 /* The holds of a read-write lock. Called by holds.c, which says what each function means; all but
- * rwholdsTake and rwholdsLeases need the shape HOLDS_READ_WRITE. */
+ * rwholdsTake need the shape HOLDS_READ_WRITE. */
 #ifndef LOCK_RWHOLDS_H
 #define LOCK_RWHOLDS_H
 
 #include "keys/holds.h"
-
-/* The leases of this lock, which may be free; opened when they are first asked for. Whatever deals
- * with them gets them here. */
-struct leases *rwholdsLeases(struct holds *holds);
 
 /* If the handle may write, takes holds away whose leases are over: each ends by itself. That may
  * leave the lock free. Of thousands of readers not all at once: `has_dead` then tells that some are
@@ -17,15 +13,9 @@ void rwholdsOpen(struct holds *holds);
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* The lock may be free. */
-int64_t rwholdsTake(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
-                    int64_t lease_ms);
+int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request);
 int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);
-/* Also what is left of a read-write lock, of the shape HOLDS_PLAIN. */
-void rwholdsForce(struct holds *holds);
-int64_t rwholdsLeaseEnd(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
-void rwholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
-                 void *context);
 
 #endif

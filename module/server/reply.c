@@ -39,6 +39,9 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_EMPTY_ID] = "ERR id is empty",
     [REPLY_ANOTHER_LIST] =
         "ERR elements of another list are pending under these keys: 'x' and '{x}' share theirs",
+    [REPLY_BAD_LIMIT] = "ERR limit is not an integer from 1 to 2147483647",
+    [REPLY_BAD_PERMITS] = "ERR permits is not an integer from 1 to 2147483647",
+    [REPLY_OVER_LIMIT] = "ERR more permits than the limit",
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this key is being moved",
 };
 

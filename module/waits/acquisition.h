@@ -25,6 +25,7 @@
 struct acquisition {
     RedisModuleString *owner;
     enum lockMode mode;
+    struct permits permits; /* of a semaphore: PERMITS and the limit */
     enum discipline discipline;
     int64_t now_ms;             /* when it was asked for, unix time: read once for each command */
     int64_t lease_ms;           /* PX, EX, or lock.default-lease */

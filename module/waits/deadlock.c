@@ -166,6 +166,9 @@ static void reachHolder(const struct holder *holder, void *data) {
 /* Whether the owner's hold is in the way, and its lease not over. */
 static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
     struct holdsView view;
+    if (asking->holds->shape == HOLDS_SEMAPHORE) {
+        return false; /* see reachHoldersOf */
+    }
     holdsSeenBy(asking->holds, owner, &view);
     if (view.foreign) {
         return false;
@@ -216,9 +219,13 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
 }
 
 /* Looks at the holders, or asks for each waiter whether it is one, whichever takes fewer steps: a
- * lock may have thousands of readers of whom nobody waits for anything. */
+ * lock may have thousands of readers of whom nobody waits for anything. Permits are no edge: nobody waits
+ * for one certain owner of some. */
 static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     asking->holds = holds;
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        return;
+    }
     if (holds->shape == HOLDS_READ_WRITE) {
         reachHoldersOfReadWrite(asking, holds);
     } else {

@@ -10,6 +10,7 @@
 #include "delay/slotwatch.h"
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
+#include "keys/tally.h"
 #include "server/effects.h"
 #include "waits/contended.h"
 #include "waits/inflight.h"
@@ -18,9 +19,10 @@
 static bool watches_keys, watches_clients, watches_delays, watches_flushes;
 
 /* Any event on a key that is waited for makes it due. Which event it was says little about what
- * is in the key by the time that the drain looks. */
+ * is in the key by the time that the drain looks. And what is remembered of it may be so no longer. */
 static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     (void)event;
+    tallyForget(RedisModule_GetSelectedDb(ctx), key);
     unsigned expired = type == REDISMODULE_NOTIFY_EXPIRED ? WAITEDKEY_EXPIRED : 0U;
     waitedkeyNoteKey(ctx, RedisModule_GetSelectedDb(ctx), key, WAITEDKEY_EDITED | expired);
     return REDISMODULE_OK;
@@ -41,6 +43,7 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     (void)event;
     const RedisModuleFlushInfo *flush = data;
     if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
+        tallyForgetAll();
         queuesForgetAll(flush->dbnum);
         waitedkeyNoteAll(ctx, flush->dbnum < 0 ? WAITEDKEY_EVERY_DB : flush->dbnum,
                          WAITEDKEY_FLUSHED);
@@ -54,6 +57,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)subevent;
     const RedisModuleSwapDbInfo *swap = data;
     scanSwapped(ctx);
+    tallyForgetAll();
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
     queuesSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
@@ -63,6 +67,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
 
 static void beginAnew(void) {
     effectsListenersMayHaveChanged();
+    tallyForgetAll();
     fairqueueRestarted(RedisModule_Milliseconds());
     fenceRestarted();
 }

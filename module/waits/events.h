@@ -18,9 +18,10 @@ int eventsSubscribe(RedisModuleCtx *ctx);
  * connections. */
 void eventsWatchClients(RedisModuleCtx *ctx);
 
-/* To be called before a client waits: subscribes, once, to what can free a lock for a waiter. Not
- * at load, because from then on each DEL, EXPIRE, HSET and their like of every user costs about 0.1
- * µs more, and Redis 7.0 has no way to unsubscribe. */
+/* To be called before a client waits, or the permits of a semaphore are remembered: subscribes, once, to what
+ * can free a lock for a waiter, or change a key that we know. Not at load, because from then on each DEL,
+ * EXPIRE, HSET and their like of every user costs about 0.1 µs more, and Redis 7.0 has no way to
+ * unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
 /* To be called by the commands of delayed queues, and before there is a first one: subscribes, once, to what

@@ -22,6 +22,7 @@ struct inflight {
     bool is_lost; /* the client is known to be dead */
     int db;
     enum lockMode mode;
+    int64_t permits; /* of a semaphore: how many were granted */
     RedisModuleString *owner;
     size_t name_count;
     RedisModuleString *names[]; /* of the locks; NULL where the hold has gone some other way */

@@ -172,6 +172,7 @@ static struct inflight *describeGrant(const struct waiter *waiter) {
     struct inflight *inflight = inflightNew(waiter->wants.owner, waiter->key_count);
     inflight->db = waiter->db;
     inflight->mode = waiter->request.mode;
+    inflight->permits = waiter->wants.permits.count;
     for (size_t i = 0; i < inflight->name_count; i++) {
         inflight->names[i] = waiter->keys[i].name;
         RedisModule_RetainString(NULL, inflight->names[i]);
@@ -285,8 +286,11 @@ static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
     }
 }
 
-/* Without a search it can be part of a cycle at once. */
+/* Without a search it can be part of a cycle at once. But for permits nobody waits in the graph. */
 static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
+    if (waiter->request.mode == MODE_SEMAPHORE) {
+        return;
+    }
     if (!configDeadlockDetection()) {
         waitgraphEnter(&graph, &waiter->request);
         return;

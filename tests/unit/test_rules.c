@@ -10,16 +10,17 @@
 
 #include "support/unit.h"
 
-static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE};
+static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE, MODE_SEMAPHORE};
 
 /* The requester is "me"; the others are different owners, the worst case for everyone. */
 struct holder {
     const char *owner;
-    const char *holds; /* "read", "write", "exclusive", or "?" for what the module cannot read */
+    const char *
+        holds; /* "read", "write", "exclusive", "permits", or "?" for what the module cannot read */
 };
 
 struct holders {
-    struct holder list[7];
+    struct holder list[9];
     size_t count;
 };
 
@@ -31,6 +32,8 @@ static const char *nameOf(enum lockMode mode) {
         return "write";
     case MODE_EXCLUSIVE:
         return "exclusive";
+    case MODE_SEMAPHORE:
+        return "permits";
     case MODE_COUNT:
         break;
     }
@@ -39,7 +42,7 @@ static const char *nameOf(enum lockMode mode) {
 }
 
 static struct holders holdersOf(const struct holdsView *view) {
-    static const char *const strangers[] = {"reader", "writer", "locker"};
+    static const char *const strangers[] = {"reader", "writer", "locker", "worker"};
     struct holders holders = {.count = 0};
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
         if (view->own[every_mode[i]]) {
@@ -59,18 +62,21 @@ static bool isMe(const struct holder *holder) {
     return strcmp(holder->owner, "me") == 0;
 }
 
-/* Rule 1: "if nobody else holds the lock, or both it and every other owner's hold are reads". */
+/* Rule 1: "if nobody else holds the lock, or both it and every other owner's hold are reads"; and
+ * "LOCK.SEMAPHORE excludes every other kind on the same name". */
 static bool fitsByRule1(const char *request, const struct holders *holders) {
-    size_t others = 0, others_that_read = 0;
+    size_t others = 0, others_that_read = 0, others_with_permits = 0;
     for (size_t i = 0; i < holders->count; i++) {
         if (!isMe(&holders->list[i])) {
             others++;
             others_that_read += strcmp(holders->list[i].holds, "read") == 0;
+            others_with_permits += strcmp(holders->list[i].holds, "permits") == 0;
         }
     }
     bool nobody_else = others == 0;
     bool all_read = strcmp(request, "read") == 0 && others == others_that_read;
-    return nobody_else || all_read;
+    bool all_permits = strcmp(request, "permits") == 0 && others == others_with_permits;
+    return nobody_else || all_read || all_permits;
 }
 
 /* Rule 2: "an owner that already has a hold". */
@@ -83,14 +89,19 @@ static bool holdsAlready(const struct holders *holders) {
     return false;
 }
 
-/* Section 7: the key of a plain lock and that of a read-write lock differ in layout, so no key can
- * record both for me. How many of my holds could not stand beside the requested one? */
+/* Section 7: which layout of the key records such a hold. */
+static const char *layoutOf(const char *holds) {
+    bool is_read_write = strcmp(holds, "read") == 0 || strcmp(holds, "write") == 0;
+    return is_read_write ? "read-write" : holds;
+}
+
+/* The keys of a plain lock, a read-write lock and a semaphore differ in layout, so no key can record two
+ * of them for me. How many of my holds could not stand beside the requested one? */
 static size_t ownHoldsOfTheOtherLayout(const char *request, const struct holders *holders) {
-    bool plain = strcmp(request, "exclusive") == 0;
     size_t misfits = 0;
     for (size_t i = 0; i < holders->count; i++) {
-        bool held_plain = strcmp(holders->list[i].holds, "exclusive") == 0;
-        misfits += isMe(&holders->list[i]) && held_plain != plain;
+        bool same = strcmp(layoutOf(holders->list[i].holds), layoutOf(request)) == 0;
+        misfits += isMe(&holders->list[i]) && !same;
     }
     return misfits;
 }
@@ -108,41 +119,54 @@ static enum verdict verdictOfTheContract(const char *request, const struct holde
     if (ownHoldsOfTheOtherLayout(request, holders) > 0) {
         return VERDICT_SELF_BLOCKED;
     }
+    if (strcmp(request, "permits") == 0 && fitsByRule1(request, holders)) {
+        return VERDICT_ADD; /* "rule 2 is for locks" */
+    }
     return fitsByRule1(request, holders) ? VERDICT_REENTER : VERDICT_UPGRADE;
 }
 
-/* No key can look like this: one owner with both layouts. */
-static bool ownsBothLayouts(const struct holdsView *view) {
-    return view->own[MODE_EXCLUSIVE] && (view->own[MODE_READ] || view->own[MODE_WRITE]);
+/* No key can look like this: one owner with two layouts. */
+static bool ownsTwoLayouts(const struct holdsView *view) {
+    bool reads_or_writes = view->own[MODE_READ] || view->own[MODE_WRITE];
+    return (view->own[MODE_EXCLUSIVE] != 0) + reads_or_writes + (view->own[MODE_SEMAPHORE] != 0) >
+           1;
 }
 
-/* Calls `check` for own counts of 0, 1 and 2 in each mode × others in each mode × foreign. */
+/* Calls `check` for own counts of 0, 1 and 2 in each mode × others in each mode × foreign; of permits there
+ * are enough. */
 static void forEveryView(void (*check)(const struct holdsView *view)) {
     size_t views = 0;
-    for (int own = 0; own < 3 * 3 * 3; own++) {
-        for (unsigned rest = 0; rest < 1U << 4; rest++, views++) {
+    for (int own = 0; own < 3 * 3 * 3 * 3; own++) {
+        for (unsigned rest = 0; rest < 1U << 5; rest++, views++) {
             struct holdsView view = {.foreign = rest & 8};
             view.own[MODE_READ] = own % 3;
             view.own[MODE_WRITE] = own / 3 % 3;
-            view.own[MODE_EXCLUSIVE] = own / 9;
+            view.own[MODE_EXCLUSIVE] = own / 9 % 3;
+            view.own[MODE_SEMAPHORE] = own / 27;
             view.others[MODE_READ] = rest & 1;
             view.others[MODE_WRITE] = rest & 2;
             view.others[MODE_EXCLUSIVE] = rest & 4;
+            view.others[MODE_SEMAPHORE] = rest & 16;
             check(&view);
         }
     }
-    assert_int_equal(views, 27 * 8 * 2);
+    assert_int_equal(views, 81 * 16 * 2);
+}
+
+/* Of a semaphore so many may be taken that the number is in nobody's way. */
+static enum verdict decide(enum lockMode mode, const struct holdsView *view) {
+    const struct rulesRequest request = {mode, {1, RULES_MAX_HOLDS}};
+    return rulesDecide(&request, view);
 }
 
 static void checkVerdict(const struct holdsView *view) {
     struct holders holders = holdersOf(view);
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
         const char *request = nameOf(every_mode[i]);
-        enum verdict verdict = rulesDecide(every_mode[i], view);
-        if (ownsBothLayouts(view)) {
+        enum verdict verdict = decide(every_mode[i], view);
+        if (ownsTwoLayouts(view)) {
             /* The contract cannot name the refusal, but a hold is never given against rule 1. */
-            bool given = verdict == VERDICT_GRANT || verdict == VERDICT_REENTER;
-            assert_true(!given || fitsByRule1(request, &holders));
+            assert_true(!rulesFits(verdict) || fitsByRule1(request, &holders));
             assert_int_not_equal(verdict, VERDICT_GRANT);
         } else {
             assert_int_equal(verdict, verdictOfTheContract(request, &holders, view->foreign));
@@ -156,7 +180,9 @@ static void every_verdict_is_that_of_the_contract(void **state) {
 }
 
 static void checkOwnsAny(const struct holdsView *view) {
-    bool owns = view->own[MODE_READ] + view->own[MODE_WRITE] + view->own[MODE_EXCLUSIVE] != 0;
+    bool owns = view->own[MODE_READ] + view->own[MODE_WRITE] + view->own[MODE_EXCLUSIVE] +
+                    view->own[MODE_SEMAPHORE] !=
+                0;
     assert_int_equal(rulesOwnsAny(view), owns);
 }
 
@@ -165,7 +191,7 @@ static void an_owner_owns_if_it_has_a_hold_in_any_mode(void **state) {
     forEveryView(checkOwnsAny);
 }
 
-static void only_two_reads_go_together(void **state) {
+static void only_two_reads_and_permits_go_together(void **state) {
     (void)state;
     size_t pairs_that_go_together = 0;
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
@@ -173,8 +199,9 @@ static void only_two_reads_go_together(void **state) {
             pairs_that_go_together += !rulesConflict(every_mode[i], every_mode[j]);
         }
     }
-    assert_int_equal(pairs_that_go_together, 1);
+    assert_int_equal(pairs_that_go_together, 2);
     assert_false(rulesConflict(MODE_READ, MODE_READ));
+    assert_false(rulesConflict(MODE_SEMAPHORE, MODE_SEMAPHORE));
 }
 
 static void conflict_works_both_ways(void **state) {
@@ -191,7 +218,7 @@ static void no_verdict_waits_for_a_lock_that_is_free(void **state) {
     (void)state;
     const struct holdsView free_lock = {.foreign = false};
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
-        assert_int_equal(rulesDecide(every_mode[i], &free_lock), VERDICT_GRANT);
+        assert_int_equal(decide(every_mode[i], &free_lock), VERDICT_GRANT);
     }
 }
 
@@ -200,16 +227,49 @@ static void the_examples_of_rule_2(void **state) {
     (void)state;
     /* A downgrade begins. */
     const struct holdsView write_owner = {.own = {[MODE_WRITE] = 1}};
-    assert_int_equal(rulesDecide(MODE_READ, &write_owner), VERDICT_REENTER);
+    assert_int_equal(decide(MODE_READ, &write_owner), VERDICT_REENTER);
     const struct holdsView sole_reader = {.own = {[MODE_READ] = 1}};
-    assert_int_equal(rulesDecide(MODE_WRITE, &sole_reader), VERDICT_REENTER);
+    assert_int_equal(decide(MODE_WRITE, &sole_reader), VERDICT_REENTER);
     const struct holdsView reader_among_readers = {.own = {[MODE_READ] = 1},
                                                    .others = {[MODE_READ] = true}};
-    assert_int_equal(rulesDecide(MODE_READ, &reader_among_readers), VERDICT_REENTER);
-    assert_int_equal(rulesDecide(MODE_WRITE, &reader_among_readers), VERDICT_UPGRADE);
+    assert_int_equal(decide(MODE_READ, &reader_among_readers), VERDICT_REENTER);
+    assert_int_equal(decide(MODE_WRITE, &reader_among_readers), VERDICT_UPGRADE);
     const struct holdsView lock_owner = {.own = {[MODE_EXCLUSIVE] = 1}};
-    assert_int_equal(rulesDecide(MODE_EXCLUSIVE, &lock_owner), VERDICT_REENTER);
-    assert_int_equal(rulesDecide(MODE_READ, &lock_owner), VERDICT_SELF_BLOCKED);
+    assert_int_equal(decide(MODE_EXCLUSIVE, &lock_owner), VERDICT_REENTER);
+    assert_int_equal(decide(MODE_READ, &lock_owner), VERDICT_SELF_BLOCKED);
+}
+
+/* "PERMITS k … if all live permits of all owners, with these, are at most limit": every number up to 5, and
+ * those at the end of the range. */
+static void permits_fit_as_long_as_they_are_within_the_limit(void **state) {
+    (void)state;
+    static const int64_t numbers[] = {1, 2, 3, 4, 5, RULES_MAX_HOLDS - 1, RULES_MAX_HOLDS};
+    for (size_t i = 0; i < LENGTH_OF(numbers) * LENGTH_OF(numbers); i++) {
+        const struct permits permits = {numbers[i / LENGTH_OF(numbers)],
+                                        numbers[i % LENGTH_OF(numbers)]};
+        const struct rulesRequest request = {MODE_SEMAPHORE, permits};
+        for (size_t j = 0; j < LENGTH_OF(numbers); j++) {
+            struct holdsView view = {.others = {[MODE_SEMAPHORE] = true},
+                                     .permits_taken = numbers[j]};
+            bool fits = numbers[j] + permits.count <= permits.limit;
+            assert_int_equal(rulesDecide(&request, &view), fits ? VERDICT_GRANT : VERDICT_WAIT);
+            view.own[MODE_SEMAPHORE] = 1;
+            assert_int_equal(rulesDecide(&request, &view), fits ? VERDICT_ADD : VERDICT_WAIT);
+        }
+    }
+    const struct rulesRequest request = {MODE_SEMAPHORE, {1, RULES_MAX_HOLDS}};
+    const struct holdsView overfull = {.permits_taken = INT64_MAX}; /* written by hand */
+    assert_int_equal(rulesDecide(&request, &overfull), VERDICT_WAIT);
+}
+
+static void permits_stand_behind_permits_and_a_reader_not_behind_readers(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
+        for (size_t j = 0; j < LENGTH_OF(every_mode); j++) {
+            bool both_read = every_mode[i] == MODE_READ && every_mode[j] == MODE_READ;
+            assert_int_equal(rulesStandsBehind(every_mode[i], every_mode[j]), !both_read);
+        }
+    }
 }
 
 static void a_hold_count_may_be_as_large_as_it_gets(void **state) {
@@ -217,17 +277,19 @@ static void a_hold_count_may_be_as_large_as_it_gets(void **state) {
     assert_int_equal(RULES_MAX_HOLDS, 2147483647);
     const struct holdsView view = {.own = {[MODE_EXCLUSIVE] = RULES_MAX_HOLDS}};
     assert_true(rulesOwnsAny(&view));
-    assert_int_equal(rulesDecide(MODE_EXCLUSIVE, &view), VERDICT_REENTER);
+    assert_int_equal(decide(MODE_EXCLUSIVE, &view), VERDICT_REENTER);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(every_verdict_is_that_of_the_contract),
         UNIT(an_owner_owns_if_it_has_a_hold_in_any_mode),
-        UNIT(only_two_reads_go_together),
+        UNIT(only_two_reads_and_permits_go_together),
         UNIT(conflict_works_both_ways),
         UNIT(no_verdict_waits_for_a_lock_that_is_free),
         UNIT(the_examples_of_rule_2),
+        UNIT(permits_fit_as_long_as_they_are_within_the_limit),
+        UNIT(permits_stand_behind_permits_and_a_reader_not_behind_readers),
         UNIT(a_hold_count_may_be_as_large_as_it_gets),
     };
     return cmocka_run_group_tests_name("rules", tests, NULL, NULL);

@@ -27,6 +27,8 @@ HELD_PLAINLY = (
     ("LOCK.RWREAD {} ob BLOCK 0", TRY_AGAIN),
     ("LOCK.RWWRITE {} ob", TRY_AGAIN),
     ("LOCK.RWWRITE {} ob BLOCK 0 FENCED", TRY_AGAIN),
+    ("LOCK.SEMAPHORE {} ob 9", TRY_AGAIN),
+    ("LOCK.SEMAPHORE {} ob 9 BLOCK 0", TRY_AGAIN),
     ("LOCK.RELEASE {} oa", 0),
     ("LOCK.RELEASE {} ob", "NOTHELD the owner holds no such lock"),
     ("LOCK.RENEW {} oa PX 500000", 1),
@@ -60,10 +62,17 @@ HELD_TO_READ = tuple(
         "LOCK.MRELEASE 1 {} oa",
     )
 )
+PERMITS = (
+    *HELD_TO_READ,
+    ("LOCK.SEMAPHORE {} oa 9", TRY_AGAIN),
+    ("LOCK.SEMAPHORE {} ob 9 PERMITS 2 BLOCK 0", TRY_AGAIN),
+    ("LOCK.RELEASE {} oa PERMITS 1", TRY_AGAIN),
+)
 HELD = {
     "plainly": ("LOCK.ACQUIRE {} oa PX 600000", HELD_PLAINLY),
     "to read": ("LOCK.RWREAD {} oa PX 600000", HELD_TO_READ),
     "to write": ("LOCK.RWWRITE {} oa PX 600000", HELD_TO_READ),
+    "permits": ("LOCK.SEMAPHORE {} oa 9 PX 600000", PERMITS),
 }
 
 

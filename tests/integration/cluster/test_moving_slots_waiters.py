@@ -14,6 +14,7 @@ WAITS = {
     "fenced": "LOCK.ACQUIRE {} {} FENCED BLOCK 0",
     "read": "LOCK.RWREAD {} {} BLOCK 0",
     "write": "LOCK.RWWRITE {} {} BLOCK 0",
+    "permits": "LOCK.SEMAPHORE {} {} 1 BLOCK 0",
     "plain": "LOCK.ACQUIRE {} {} BLOCK 0",
 }
 

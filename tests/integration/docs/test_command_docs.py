@@ -10,7 +10,7 @@ from model import bad_arguments as bad
 TOP = Path(__file__).resolve().parents[3]
 PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}
 
-ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite"]
+ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite", "lock.semaphore"]
 COMMANDS = [*ACQUISITIONS, "lock.cancel", "lock.force", "lock.guard", "lock.info", "lock.release", "lock.renew"]
 COMMANDS += ["lock.mrelease", "delay.push", "delay.cancel", "delay.list"]
 COMMANDS.sort()
@@ -161,6 +161,7 @@ def test_types_of_arguments(docs, name):
     types |= {"count": "integer", "mode": "oneof", "read": "pure-token", "write": "pure-token"}
     types |= {"numkeys": "integer", "fenced": "pure-token"}
     types |= {"session": "pure-token", "command": "string", "arg": "string"}
+    types |= {"limit": "integer", "permits": "integer"}
     types |= {"list": "key", "id": "string", "value": "string"}
     for argument in all_arguments(docs(name)["arguments"]):
         assert argument["type"] == types[argument["name"]]

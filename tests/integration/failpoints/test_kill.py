@@ -27,6 +27,17 @@ DIES = {
     "leaves_its_turn": [("effect", 1), ("effect", 2)],
     "lets_readers_in": [("take.begun", 2), ("take.written", 3), ("effect", 4), ("answer", 3), ("reply", 3)],
     "reads_again": [("take.written", 1)],
+    "takes_permits": [("take.begun", 1), ("take.written", 1), ("effect", 1), ("effect", 2)],
+    "lets_owners_of_permits_in": [
+        ("release.begun", 1),
+        ("release.done", 1),
+        ("take.begun", 2),
+        ("take.written", 3),
+        ("effect", 4),
+        ("effect", 9),
+        ("answer", 2),
+        ("reply", 3),
+    ],
     "upgrades": [("release.done", 1), ("take.written", 1), ("effect", 3), ("answer", 1)],
     "takes_several": [("multikey.between", 1), ("multikey.between", 2), ("take.begun", 3)],
     "hands_several_off": [

@@ -47,7 +47,7 @@ def _members(data, name):
 
 
 def _torn_leases(data, key, lock):
-    """A read-write lock: one lease for each hold, and the key ends with the last."""
+    """A read-write lock or a semaphore: one lease for each hold, and the key ends with the last."""
     leases = _members(data, side("lease", key))
     if "mode" not in lock:
         return {"leases of a plain lock": leases} if leases else {}
@@ -64,7 +64,7 @@ def torn(data, several=(), fenced=()):
     for key, lock in locks_in(data).items():
         if wrong := _torn_leases(data, key, lock):
             found.append((key, wrong))
-        if len(holders_in(data, key)) > 1 and lock.get("mode") != "read":
+        if len(holders_in(data, key)) > 1 and lock.get("mode") not in ("read", "semaphore"):
             found.append((key, "two owners", lock))
     for name in [name for _, name in data if name.startswith(b"lock:queue:")]:
         key = name[12:-1].decode()

@@ -30,7 +30,7 @@ class Scene:
     lost: str | None = None
     """Those among them whose holders lose them; all, if nothing is said."""
 
-TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.MACQUIRE")
+TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.SEMAPHORE", "LOCK.MACQUIRE")
 
 SCENES = dict(
     takes_a_free_lock=Scene(("a LOCK.ACQUIRE other a",), ("a LOCK.ACQUIRE k a FENCED",)),
@@ -70,6 +70,11 @@ SCENES = dict(
     lets_readers_in=Scene(
         ("a LOCK.RWWRITE k a SESSION", *(f"{name} LOCK.RWREAD k {name} BLOCK 0" for name in "bcd")),
         ("a LOCK.RELEASE k a",),
+    ),
+    takes_permits=Scene(("a LOCK.SEMAPHORE k a 9 PERMITS 2",), ("a LOCK.SEMAPHORE k a 9 PERMITS 3",)),
+    lets_owners_of_permits_in=Scene(
+        ("a LOCK.SEMAPHORE k a 3 PERMITS 3 SESSION", *(f"{name} LOCK.SEMAPHORE k {name} 3 BLOCK 0" for name in "bcd")),
+        ("a LOCK.RELEASE k a PERMITS 3",),
     ),
     upgrades=Scene(
         (

@@ -1,0 +1,244 @@
+/* See leasedholds.h. */
+#include "keys/leasedholds.h"
+
+#include <string.h>
+
+#include "server/effects.h"
+#include "server/stats.h"
+
+#define WRITE_SUFFIX ":write"
+#define WRITE_SUFFIX_LENGTH (sizeof(WRITE_SUFFIX) - 1)
+
+/* ---- fields ---- */
+
+RedisModuleString *leasedholdsFieldOf(struct holds *holds, RedisModuleString *owner,
+                                      enum lockMode mode) {
+    if (mode != MODE_WRITE) {
+        RedisModule_RetainString(holds->ctx, owner);
+        return owner;
+    }
+    RedisModuleString *field = RedisModule_CreateStringFromString(holds->ctx, owner);
+    RedisModule_StringAppendBuffer(holds->ctx, field, WRITE_SUFFIX, WRITE_SUFFIX_LENGTH);
+    return field;
+}
+
+static bool isWriteField(const char *bytes, size_t length) {
+    return length > WRITE_SUFFIX_LENGTH &&
+           memcmp(bytes + length - WRITE_SUFFIX_LENGTH, WRITE_SUFFIX, WRITE_SUFFIX_LENGTH) == 0;
+}
+
+bool leasedholdsIsMode(RedisModuleString *field) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(field, &length);
+    return length == 4 && memcmp(bytes, "mode", 4) == 0;
+}
+
+void leasedholdsSetMode(struct holds *holds, enum lockMode mode) {
+    const char *text = holdsModeText(mode);
+    RedisModuleString *value = RedisModule_CreateString(holds->ctx, text, strlen(text));
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", value, NULL);
+    RedisModule_FreeString(holds->ctx, value);
+    holds->mode = mode;
+    effectsMode(holds->ctx, holds->name, text);
+}
+
+size_t leasedholdsCount(struct holds *holds) {
+    return holdsFieldCount(holds) - 1; /* one is `mode` */
+}
+
+/* ---- leases ---- */
+
+struct leases *leasedholdsLeases(struct holds *holds) {
+    if (!holds->leases.name) {
+        const struct leasesLock lock = {holds->ctx, holds->name, holdsKeyEnd(holds)};
+        leasesOpen(&holds->leases, &lock, holds->access);
+    }
+    return &holds->leases;
+}
+
+/* The key ends with the last lease, which ends at `end_ms`. */
+static void endAt(struct holds *holds, int64_t end_ms) {
+    struct leases *leases = leasedholdsLeases(holds);
+    if (end_ms != leases->key_end_ms) {
+        holdsSetKeyEnd(holds, end_ms);
+        leasesSetKeyEnd(leases, end_ms);
+    }
+}
+
+void leasedholdsSettle(struct holds *holds) {
+    endAt(holds, leasesLastEnd(leasedholdsLeases(holds)));
+}
+
+static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+                    void *data) {
+    (void)key;
+    (void)value;
+    struct holds *holds = data;
+    if (!leasedholdsIsMode(field)) {
+        leasesSet(leasedholdsLeases(holds), field, holdsKeyEnd(holds));
+    }
+}
+
+void leasedholdsRefresh(struct holds *holds) {
+    struct leases *leases = leasedholdsLeases(holds);
+    if (!leasesAreStale(leases) || leasesIsWrongType(leases)) {
+        return;
+    }
+    leasesClear(leases);
+    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
+    while (RedisModule_ScanKey(holds->key, cursor, copyEnd, holds)) {
+    }
+    RedisModule_ScanCursorDestroy(cursor);
+    leasesSetKeyEnd(leases, holdsKeyEnd(holds));
+}
+
+/* Writes a lease down, with which the key may end. Returns whether there is one that says so. */
+static bool putLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
+    struct leases *leases = leasedholdsLeases(holds);
+    if (!leasesIsWrongType(leases)) {
+        leasesSet(leases, field, end_ms);
+        if (end_ms >= leases->key_end_ms) {
+            endAt(holds, end_ms);
+        }
+        return true;
+    }
+    if (leases->key_end_ms < end_ms) {
+        holdsSetKeyEnd(holds, end_ms);
+        leases->key_end_ms = end_ms;
+    }
+    return false;
+}
+
+void leasedholdsSetLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
+    if (putLease(holds, field, end_ms) && end_ms < leasedholdsLeases(holds)->key_end_ms) {
+        leasedholdsSettle(holds);
+    }
+}
+
+void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t lease_ms,
+                         bool is_new) {
+    int64_t end_ms = leasesKeptEnd(holdsEndAfter(holds, lease_ms));
+    if (is_new || leasesEndOf(leasedholdsLeases(holds), field) < end_ms) {
+        putLease(holds, field, end_ms);
+    }
+}
+
+/* ---- the holds ---- */
+
+void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString *field,
+                      int64_t count) {
+    struct leases *leases = leasedholdsLeases(holds);
+    RedisModuleCtx *ctx = holds->ctx;
+    const char *text = holdsModeText(mode);
+    leasesClear(leases);
+    leases->key_end_ms = 0;
+    RedisModuleString *mode_field = RedisModule_CreateString(ctx, "mode", strlen("mode"));
+    RedisModuleString *mode_value = RedisModule_CreateString(ctx, text, strlen(text));
+    RedisModuleString *value = RedisModule_CreateStringFromLongLong(ctx, count);
+    /* Both at once: less to do for the server. */
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, mode_field, mode_value, field, value,
+                        NULL);
+    RedisModule_FreeString(ctx, mode_field);
+    RedisModule_FreeString(ctx, mode_value);
+    RedisModule_FreeString(ctx, value);
+    effectsMode(ctx, holds->name, text);
+    effectsCount(ctx, holds->name, field, count);
+    holds->mode = mode;
+    holds->shape = mode == MODE_SEMAPHORE ? HOLDS_SEMAPHORE : HOLDS_READ_WRITE;
+}
+
+void leasedholdsClear(struct holds *holds) {
+    leasesClear(leasedholdsLeases(holds));
+    holdsDelete(holds);
+}
+
+/* The last hold in this field is gone, others are left. Without a writer the lock goes on as a read
+ * lock. */
+static void removeField(struct holds *holds, RedisModuleString *field, enum lockMode mode) {
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, REDISMODULE_HASH_DELETE, NULL);
+    effectsFieldGone(holds->ctx, holds->name, field);
+    leasesRemove(leasedholdsLeases(holds), field);
+    if (mode == MODE_WRITE) {
+        leasedholdsSetMode(holds, MODE_READ);
+    }
+}
+
+/* Whether all leases are over, of holds that have not been taken away yet. While the lock has a
+ * living holder the last lease is his or of somebody who lives too. */
+static bool onlyDeadAreLeft(struct holds *holds) {
+    return holds->has_dead && leasesLastEnd(leasedholdsLeases(holds)) <= holds->now_ms;
+}
+
+void leasedholdsRemove(struct holds *holds, RedisModuleString *field, enum lockMode mode) {
+    if (leasedholdsCount(holds) == 1) {
+        leasedholdsClear(holds);
+        return;
+    }
+    leasedholdsRefresh(holds);
+    removeField(holds, field, mode);
+    if (onlyDeadAreLeft(holds)) {
+        leasedholdsClear(holds);
+    }
+}
+
+void leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(field, &length);
+    if (holdsCount(holds, field) == 0) {
+        leasesRemove(leasedholdsLeases(holds),
+                     field); /* somebody has taken the hold away by hand */
+        return;
+    }
+    bool is_write = holds->mode == MODE_WRITE && isWriteField(bytes, length);
+    leasedholdsRemove(holds, field, is_write ? MODE_WRITE : MODE_READ);
+    statsCount(STATS_LEASE_ENDS);
+    effectsEvent(holds->ctx, holds->name, "lock.expired");
+}
+
+struct visitor {
+    struct holds *holds;
+    void (*visit)(const struct holder *holder, void *context);
+    void *context;
+};
+
+static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+                       void *data) {
+    (void)key;
+    struct visitor *visitor = data;
+    struct holds *holds = visitor->holds;
+    struct holder holder = {.owner = field, .mode = MODE_READ};
+    if (holds->mode == MODE_SEMAPHORE) {
+        holder.mode = MODE_SEMAPHORE;
+    }
+    if (!holdsParseCount(value, &holder.count) ||
+        leasesEndOf(leasedholdsLeases(holds), field) <= holds->now_ms) {
+        return;
+    }
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(field, &length);
+    if (holder.mode == MODE_SEMAPHORE || !isWriteField(bytes, length)) {
+        visitor->visit(&holder, visitor->context);
+        return;
+    }
+    holder.mode = MODE_WRITE;
+    holder.owner = RedisModule_CreateString(holds->ctx, bytes, length - WRITE_SUFFIX_LENGTH);
+    visitor->visit(&holder, visitor->context);
+    RedisModule_FreeString(holds->ctx, holder.owner);
+}
+
+int64_t leasedholdsEnd(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+    RedisModuleString *field = leasedholdsFieldOf(holds, owner, mode);
+    int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), field);
+    RedisModule_FreeString(holds->ctx, field);
+    return end_ms;
+}
+
+void leasedholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
+                     void *context) {
+    struct visitor visitor = {holds, visit, context};
+    leasedholdsLeases(holds); /* no key is opened while another is scanned */
+    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
+    while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
+    }
+    RedisModule_ScanCursorDestroy(cursor);
+}

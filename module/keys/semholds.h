@@ -1,0 +1,30 @@
+/* The holds of a semaphore: permits. Called by holds.c, which says what each function means; all but
+ * semholdsTake need the shape HOLDS_SEMAPHORE.
+ *
+ * What is over is not taken away whenever the lock is opened, as readers are: only when its permits are
+ * needed, or somebody waits. So the sum of all permits (tally.h) may count some that are over, and then is
+ * only too large: who does not fit makes room (semholdsMakeRoom), and looks again. */
+#ifndef LOCK_SEMHOLDS_H
+#define LOCK_SEMHOLDS_H
+
+#include "keys/holds.h"
+
+/* Takes permits away whose leases are over until no more than `most` are taken, or none of the others is
+ * over. That may leave the lock free. Returns whether it has taken any away. */
+bool semholdsMakeRoom(struct holds *holds, int64_t most);
+
+void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
+
+/* The lock may be free. */
+int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request);
+int64_t semholdsRelease(struct holds *holds, RedisModuleString *owner, int64_t count);
+int64_t semholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
+int64_t semholdsDrop(struct holds *holds, RedisModuleString *owner);
+
+/* What holdsIsFree promises. */
+bool semholdsIsFree(struct holds *holds);
+
+/* If the handle may write, takes away what is over first, but never all; of thousands, some. */
+int64_t semholdsNextEnd(struct holds *holds);
+
+#endif

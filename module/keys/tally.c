@@ -1,0 +1,116 @@
+/* See tally.h. */
+#include "keys/tally.h"
+
+#include "core/hashmap.h"
+#include "core/list.h"
+#include "core/mem.h"
+
+struct tally {
+    struct mapEntry by_name;
+    struct link in_recent;
+    RedisModuleString *name;
+    int db;
+    struct tallySum sum;
+};
+
+static struct {
+    struct map by_name; /* of all databases */
+    struct list recent; /* the one that was used last is the last */
+    void (*watch)(RedisModuleCtx *ctx);
+} tallies;
+
+void tallyConnect(void (*watch)(RedisModuleCtx *ctx)) {
+    tallies.watch = watch;
+}
+
+size_t tallyCount(void) {
+    return tallies.by_name.used;
+}
+
+static struct tally *ofEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct tally, by_name) : NULL;
+}
+
+static struct tally *find(int db, RedisModuleString *name) {
+    if (tallies.by_name.used == 0) {
+        return NULL;
+    }
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    struct tally *tally = ofEntry(mapFind(&tallies.by_name, bytes, length));
+    while (tally && tally->db != db) {
+        tally = ofEntry(mapFindNext(&tally->by_name));
+    }
+    return tally;
+}
+
+static void drop(struct tally *tally) {
+    mapRemove(&tallies.by_name, &tally->by_name);
+    listRemove(&tallies.recent, &tally->in_recent);
+    RedisModule_FreeString(NULL, tally->name);
+    memFree(tally);
+}
+
+static void use(struct tally *tally) {
+    listRemove(&tallies.recent, &tally->in_recent);
+    listAddLast(&tallies.recent, &tally->in_recent);
+}
+
+bool tallyFind(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int64_t *taken) {
+    struct tally *tally = find(RedisModule_GetSelectedDb(ctx), name);
+    if (tally && tally->sum.fields != fields) {
+        drop(tally); /* what has changed it was no event: a slot that was away, another module */
+        tally = NULL;
+    }
+    if (tally) {
+        use(tally);
+        *taken = tally->sum.taken;
+    }
+    return tally;
+}
+
+static struct tally *make(int db, RedisModuleString *name) {
+    if (tallies.by_name.used == TALLY_MOST) {
+        drop(LIST_ELEMENT(tallies.recent.first, struct tally, in_recent));
+    }
+    struct tally *tally = memAlloc(sizeof(*tally));
+    size_t length;
+    tally->db = db;
+    /* A copy: the caller's may be a slice of a client's query buffer. */
+    tally->name = RedisModule_CreateStringFromString(NULL, name);
+    const char *bytes = RedisModule_StringPtrLen(tally->name, &length);
+    mapAdd(&tallies.by_name, &tally->by_name, bytes, length);
+    listAddLast(&tallies.recent, &tally->in_recent);
+    return tally;
+}
+
+void tallyKeep(RedisModuleCtx *ctx, RedisModuleString *name, const struct tallySum *sum) {
+    tallies.watch(ctx);
+    int db = RedisModule_GetSelectedDb(ctx);
+    struct tally *tally = find(db, name);
+    if (!tally) {
+        tally = make(db, name);
+    }
+    tally->sum = *sum;
+}
+
+void tallyChange(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int64_t by) {
+    struct tally *tally = find(RedisModule_GetSelectedDb(ctx), name);
+    if (tally) {
+        tally->sum.fields = fields;
+        tally->sum.taken += by;
+    }
+}
+
+void tallyForget(int db, RedisModuleString *name) {
+    struct tally *tally = find(db, name);
+    if (tally) {
+        drop(tally);
+    }
+}
+
+void tallyForgetAll(void) {
+    while (tallies.recent.first) {
+        drop(LIST_ELEMENT(tallies.recent.first, struct tally, in_recent));
+    }
+}

@@ -1,0 +1,131 @@
+"""The key is the truth: what is done to it by hand is done to the semaphore, and what is remembered of it is not."""
+
+import pytest
+
+from harness import scaled_ms, wait_for
+from model.semaphore_scene import LEASES, LONG, permits_of
+
+SHORT = scaled_ms(100)
+
+
+def take(server, owner, limit, permits=1, *more):
+    return server.control.execute_command("LOCK.SEMAPHORE", "k", owner, limit, "PERMITS", permits, "PX", LONG, *more)
+
+
+def room_for(server, permits, taken):
+    """So many are taken, and not one more or less."""
+    assert take(server, "probe", taken + permits - 1, permits) is None
+    assert take(server, "probe", taken + permits, permits) == permits
+    assert server.control.execute_command("LOCK.RELEASE", "k", "probe", "PERMITS", permits) == 0
+
+
+@pytest.fixture(params=[3, 40], ids=["few", "many"])
+def owners(server, request):
+    """So many owners with two permits each; the sum is known."""
+    for number in range(request.param):
+        assert take(server, f"o{number}", 1000, 2) == 2
+    room_for(server, 1, 2 * request.param)
+    return request.param
+
+
+def test_layout(server):
+    take(server, "a", 5, 2)
+    take(server, "b", 5)
+    assert server.control.hgetall("k") == {"mode": "semaphore", "a": "2", "b": "1"}
+    assert set(server.control.zrange(LEASES, 0, -1)) == {"a", "b"}
+
+
+BY_HAND = {
+    "HDEL": (["HDEL k o0"], -2),
+    "HINCRBY": (["HINCRBY k o0 5"], 5),
+    "HINCRBY down": (["HINCRBY k o0 -1"], -1),
+    "HSET": (["HSET k o0 7"], 5),
+    "HSET of somebody else": (["HSET k new 3"], 3),
+    "as many fields as before": (["HDEL k o0", "HSET k new 9"], 7),
+    "in a script": (["EVAL return{redis.call('HINCRBY','k','o0',4)} 0"], 4),
+    "leases": ([f"DEL {LEASES}"], 0),
+    "TTL": (["PEXPIRE k 500000"], 0),
+    "away and back": (["RENAME k x", "RENAME x k"], 0),
+    "copied over": (["HSET x mode semaphore a 1 b 1", "COPY x k REPLACE"], None),
+    "another in its place": (["DEL k", "HSET k mode semaphore a 5"], None),
+    "to another database and back": (["SWAPDB 0 1", "SWAPDB 0 1"], 0),
+}
+
+
+@pytest.mark.parametrize("commands, change", BY_HAND.values(), ids=BY_HAND)
+def test_sum_follows_what_is_done_by_hand(server, owners, commands, change):
+    for command in commands:
+        server.control.execute_command(*command.split())
+    fields = server.control.hgetall("k")
+    taken = sum(int(count) for field, count in fields.items() if field != "mode")
+    assert change is None or taken == 2 * owners + change
+    room_for(server, 1, taken)
+    room_for(server, 3, taken)
+
+
+def test_swapped_databases_are_not_mistaken_for_one_another(server, owners):
+    other = server.client(db=1)
+    for number in range(owners):
+        other.execute_command("LOCK.SEMAPHORE", "k", f"o{number}", 1000, "PERMITS", 5, "PX", LONG)
+    server.control.execute_command("SWAPDB", 0, 1)
+    room_for(server, 1, 5 * owners)
+
+
+def test_flushed_and_taken_again(server, owners):
+    server.control.flushall()
+    for number in range(owners):
+        take(server, f"p{number}", 1000, 1)
+    room_for(server, 1, owners)
+
+
+@pytest.mark.parametrize("value", ["x", "0", "-1", str(2**31), "1.5", ""])
+def test_what_is_no_number_of_permits_is_all_of_them(server, owners, value):
+    server.control.hset("k", "o0", value)
+    assert take(server, "a", 2**31 - 1) is None
+    assert take(server, "o0", 2**31 - 1) is None
+    server.control.hdel("k", "o0")
+    room_for(server, 1, 2 * (owners - 1))
+
+
+def test_only_mode_is_left(server):
+    take(server, "a", 1)
+    server.control.hdel("k", "a")
+    assert server.control.execute_command("LOCK.INFO", "k") is None
+    assert server.control.execute_command("LOCK.FORCE", "k") == 0
+    assert take(server, "b", 1) == 1
+
+
+def test_waiters_see_what_is_done_by_hand(server, actor, owners):
+    taken, waiter = 2 * owners, actor("w")
+    waiter.send("LOCK.SEMAPHORE", "k", "w", taken, "PERMITS", 2, "BLOCK", 0)
+    waiter.wait_blocked()
+    server.control.hincrby("k", "o1", -1)
+    server.settle()
+    assert not waiter.has_reply()
+    server.control.hincrby("k", "o2", -1)
+    assert waiter.reply() == 2
+    assert sum(permits_of(server).values()) == taken
+
+
+# Leases that end
+
+
+def test_release_and_renew_after_the_lease_are_too_late(server):
+    take(server, "b", 9)
+    server.control.execute_command("LOCK.SEMAPHORE", "k", "a", 9, "PX", SHORT)
+    wait_for(lambda: "a" not in permits_of(server), what="the lease to end")
+    a = server.actor("a")
+    for words in ("RELEASE k a", "RENEW k a", "GUARD k a EXISTS k"):
+        assert str(a.attempt(*f"LOCK.{words}".split())).startswith("NOTHELD")
+    assert take(server, "a", 9, 4) == 4
+
+
+def test_lease_of_an_owner_is_one_and_never_shortened(server):
+    control = server.control
+    control.execute_command("LOCK.SEMAPHORE", "k", "a", 9, "PX", LONG)
+    end = control.zscore(LEASES, "a")
+    control.execute_command("LOCK.SEMAPHORE", "k", "a", 9, "PX", 1000)
+    assert control.zscore(LEASES, "a") == end
+    control.execute_command("LOCK.SEMAPHORE", "k", "a", 9, "PX", 2 * LONG)
+    assert control.zscore(LEASES, "a") > end
+    assert control.execute_command("PEXPIRETIME", "k") == control.zscore(LEASES, "a")

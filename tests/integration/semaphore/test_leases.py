@@ -1,0 +1,101 @@
+"""Permits whose leases are over: they are nobody's, and are taken away when they are needed, or somebody waits."""
+
+import pytest
+
+from harness import scaled, wait_for
+from model.semaphore_scene import LONG, permits_of
+
+MANY = 10_000
+
+
+@pytest.fixture
+def server(clock, make_server):
+    return make_server()
+
+
+@pytest.fixture
+def now_it_is(clock, server):
+    """So many ms after the test has begun; what is due then has happened."""
+    return lambda ms: clock.step_and_ring(server, ms / 1000)
+
+
+def take(server, owner, limit, permits=1, lease=LONG):
+    words = ("LOCK.SEMAPHORE", "k", owner, limit, "PERMITS", permits, "PX", lease)
+    return server.control.execute_command(*words)
+
+
+def room_for(server, permits, taken):
+    """So many are taken, and not one more or less."""
+    assert take(server, "probe", taken + permits - 1, permits, 9 * LONG) is None
+    assert take(server, "probe", taken + permits, permits, 9 * LONG) == permits
+    assert server.control.execute_command("LOCK.RELEASE", "k", "probe", "PERMITS", permits) == 0
+
+
+def fill(server, count, lease):
+    pipeline = server.control.pipeline(transaction=False)
+    for number in range(count):
+        pipeline.execute_command("LOCK.SEMAPHORE", "k", f"o{number}", MANY, "PX", lease)
+    assert pipeline.execute() == [1] * count
+
+
+@pytest.mark.parametrize("others", [1, 40])
+def test_permits_whose_lease_is_over_are_nobodys(server, now_it_is, others):
+    for number in range(others):
+        take(server, f"o{number}", 1000, 2)
+    for number in range(100):
+        assert take(server, f"short{number}", 1000, lease=LONG // 2) == 1
+    room_for(server, 1, 2 * others + 100)
+    now_it_is(LONG * 3 // 4)
+    assert permits_of(server).keys() == {f"o{number}" for number in range(others)}
+    room_for(server, 1, 2 * others)
+    room_for(server, 90, 2 * others)
+
+
+def test_lease_of_what_was_taken_away_by_hand_ends(server, now_it_is):
+    """It is in the sorted set still, and is needed when there is not enough room."""
+    take(server, "stays", 9, lease=9 * LONG)
+    take(server, "gone", 9)
+    take(server, "other", 9)
+    server.control.hdel("k", "gone")
+    now_it_is(2 * LONG)
+    room_for(server, 8, 1)
+    assert server.control.zrange("lock:lease:{k}", 0, -1) == ["stays"]
+
+
+def test_those_that_are_over_do_not_pile_up(server, now_it_is):
+    """Of owners who never come back, with a limit that is never reached."""
+    take(server, "stays", MANY, lease=99 * LONG)
+    for day in range(5):
+        for number in range(60):
+            take(server, f"{day}-{number}", MANY, lease=LONG)
+        now_it_is((day + 1) * 2 * LONG)
+    assert server.control.hlen("k") < 150
+
+
+def test_all_leases_end_at_once_while_somebody_waits(server, actor, now_it_is):
+    """Of thousands that are over, as many are taken away as are needed, and the rest in turns."""
+    fill(server, 5_000, LONG // 2)
+    take(server, "stays", MANY, lease=2 * LONG)
+    one, all_but_one = actor("one"), actor("all")
+    one.send("LOCK.SEMAPHORE", "k", "one", 5_001, "PX", 2 * LONG, "BLOCK", 0)
+    one.wait_blocked()
+    all_but_one.send("LOCK.SEMAPHORE", "k", "all", 5_001, "PERMITS", 4_999, "PX", 2 * LONG, "BLOCK", 0)
+    all_but_one.wait_blocked()
+    now_it_is(LONG)
+    assert one.reply(timeout=scaled(20)) == 1
+    assert all_but_one.reply(timeout=scaled(20)) == 4_999
+    assert server.control.hgetall("k") == {"mode": "semaphore", "stays": "1", "one": "1", "all": "4999"}
+
+
+@pytest.mark.parametrize("over", [300, 3000])
+def test_a_waiter_of_another_kind_comes_in_when_the_last_is_over(server, actor, now_it_is, over):
+    fill(server, over, LONG // 2)
+    take(server, "last", MANY)
+    plain = actor("plain")
+    plain.send("LOCK.ACQUIRE", "k", "plain", "PX", 9 * LONG, "BLOCK", 0)
+    plain.wait_blocked()
+    now_it_is(LONG * 3 // 4)
+    wait_for(lambda: server.control.hlen("k") == 2, scaled(20), "the dead to be taken away")
+    assert not plain.has_reply()
+    assert server.control.execute_command("LOCK.RELEASE", "k", "last") == 0
+    assert plain.reply() == 1
