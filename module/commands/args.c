@@ -28,6 +28,7 @@ static const struct optionRow {
     {"WRITE", ARGS_WRITE, ARGS_READ | ARGS_WRITE, false},
     {"COUNT", ARGS_COUNT, ARGS_COUNT, true},
     {"FENCED", ARGS_FENCED, ARGS_FENCED, false},
+    {"WANTED", ARGS_WANTED, ARGS_WANTED, false},
 };
 
 /* strcasecmp, for bytes that may hold a zero. */
@@ -73,13 +74,19 @@ static int blockOrReply(const struct args *args, RedisModuleString *value, int64
     return REDISMODULE_OK;
 }
 
-static int countOrReply(const struct args *args, RedisModuleString *value, int64_t *count) {
+int argsIntegerOrReply(RedisModuleCtx *ctx, RedisModuleString *value,
+                       const struct argsInteger *wanted, int64_t *number) {
     long long amount;
-    if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount < 0) {
-        return replyError(args->ctx, REPLY_BAD_COUNT);
+    if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount < wanted->least) {
+        return replyError(ctx, wanted->error);
     }
-    *count = amount;
+    *number = amount;
     return REDISMODULE_OK;
+}
+
+static int countOrReply(const struct args *args, RedisModuleString *value, int64_t *count) {
+    static const struct argsInteger wanted = {0, REPLY_BAD_COUNT};
+    return argsIntegerOrReply(args->ctx, value, &wanted, count);
 }
 
 static int valueOrReply(const struct args *args, enum argsOption option, RedisModuleString *value,
@@ -97,6 +104,7 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     case ARGS_SESSION:
     case ARGS_READ:
     case ARGS_WRITE:
+    case ARGS_WANTED:
         break; /* words without a value */
     }
     return REDISMODULE_OK;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "redismodule.h"
+#include "server/reply.h"
 #include "waits/acquisition.h"
 
 #define ARGS_LONGEST_OWNER 512
@@ -27,7 +28,8 @@ enum argsOption {
     ARGS_WRITE = 1 << 4,
     ARGS_COUNT = 1 << 5,
     ARGS_FENCED = 1 << 6,
-    ARGS_SESSION = 1 << 7
+    ARGS_SESSION = 1 << 7,
+    ARGS_WANTED = 1 << 8
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
 
@@ -59,6 +61,14 @@ int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
  * wait. */
 int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options);
+
+/* Reads `value` as an integer from `least` on; replies `error` if it is none. */
+struct argsInteger {
+    int64_t least;
+    enum replyError error;
+};
+int argsIntegerOrReply(RedisModuleCtx *ctx, RedisModuleString *value,
+                       const struct argsInteger *wanted, int64_t *number);
 
 /* Reads `numkeys key [key ...] owner` from argv[1] on: there is room for that many keys, 1 to 1,024,
  * and an owner behind them. */

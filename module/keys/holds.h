@@ -101,6 +101,10 @@ bool holdsForce(struct holds *holds);
 /* When the next lease here ends, unix ms; HOLDS_NO_END for a free lock or a key without TTL. */
 int64_t holdsNextEnd(struct holds *holds);
 
+/* When the last lease of this owner's holds, in whatever mode, ends, unix ms; HOLDS_NO_END; or 0 if it
+ * holds nothing here by a lease that is not over. Of any shape. */
+int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner);
+
 /* One holder, as holdsEach tells it. */
 struct holder {
     RedisModuleString *owner; /* valid during the call */

@@ -38,6 +38,8 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NOT_RUN] = "ERR the command could not be run",
     [REPLY_BAD_DELAY] = "ERR delay is not an integer, is negative or out of range",
     [REPLY_EMPTY_ID] = "ERR id is empty",
+    [REPLY_NO_LATCH] = "ERR value is not an integer or out of range",
+    [REPLY_BAD_BY] = "ERR by is not a positive integer or out of range",
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this lock is being moved",
 };
 
@@ -48,6 +50,13 @@ int replyError(RedisModuleCtx *ctx, enum replyError error) {
 
 int replyInteger(RedisModuleCtx *ctx, int64_t value) {
     return RedisModule_ReplyWithLongLong(ctx, value);
+}
+
+static const char *const words[REPLY_WORD_COUNT] = {
+    [REPLY_OK] = "OK", [REPLY_LOST] = "LOST", [REPLY_WANTED] = "WANTED"};
+
+int replyWord(RedisModuleCtx *ctx, enum replyWord word) {
+    return RedisModule_ReplyWithSimpleString(ctx, words[word]);
 }
 
 int replyString(RedisModuleCtx *ctx, RedisModuleString *value) {
@@ -127,6 +136,9 @@ int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcom
         break;
     case RESULT_BOTH_MODES:
         replyError(ctx, REPLY_BOTH_MODES);
+        break;
+    case RESULT_NO_LATCH:
+        replyError(ctx, REPLY_NO_LATCH);
         break;
     case RESULT_DEADLOCK:
         replyDeadlock(ctx, outcome->cycle);

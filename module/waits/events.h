@@ -27,6 +27,12 @@ void eventsWatchSwaps(RedisModuleCtx *ctx);
  * µs more, and Redis 7.0 has no way to unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
+/* To be called besides before a client waits for a latch, or watches a lock: subscribes, once, to
+ * what tells that a string has changed, or has taken another key's place. For latches; and, for a watch, to the same of
+ * keys of other types. Likewise not at load: each SET, LPUSH, ZADD and their like costs as much more. */
+void eventsWatchStrings(RedisModuleCtx *ctx);
+void eventsWatchOverwrites(RedisModuleCtx *ctx);
+
 /* To be called before there is a first delayed queue: subscribes, once, to what can change the keys of
  * one. For queuesConnect. */
 void eventsWatchDelays(RedisModuleCtx *ctx);

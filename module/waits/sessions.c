@@ -24,6 +24,7 @@
 #include "server/config.h"
 #include "server/failpoint.h"
 #include "server/server.h"
+#include "waits/watches.h"
 
 /* What cannot be released now is tried again after this long, or after lock.session-grace. Unseen:
  * sooner is only dearer. */
@@ -312,6 +313,7 @@ static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t no
     bool holds_it =
         shape == HOLDS_MOVING || holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
     holdsClose(&holds);
+    watchesNoteOwner(ctx, binding->name, binding->owner);
     (void)failpoint(FAILPOINT_RENEW_DONE);
     return holds_it;
 }
