@@ -19,7 +19,7 @@
 #include "server/turn.h"
 
 /* What it costs the server to write one reply, after the turn. */
-#define REPLY_US 6
+#define REPLY_US 8
 
 static struct keywait *ofLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct keywait, in_waits) : NULL;
