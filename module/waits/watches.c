@@ -57,7 +57,11 @@ size_t watchesCount(void) {
     return count;
 }
 
+/* Asked by every release. */
 static struct watched *find(RedisModuleCtx *ctx, RedisModuleString *name) {
+    if (count == 0) {
+        return NULL;
+    }
     return (struct watched *)waitedkeyFind(&watched_locks, RedisModule_GetSelectedDb(ctx), name);
 }
 
