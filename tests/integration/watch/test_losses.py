@@ -235,6 +235,15 @@ def test_session_that_ends(server, session, command):
     assert watcher.reply() == "LOST"
 
 
+@pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.RWREAD", "LOCK.FAIR"])
+def test_session_that_ends_long_before_its_lease(server, session, command):
+    server.control.config_set("lock.default-lease", HOUR)
+    assert session.call(command, "k", "o", "SESSION") == 1
+    watcher = watches(server)
+    session.kill_socket()
+    assert watcher.reply() == "LOST"
+
+
 def test_session_that_is_renewed_no_more(server, session):
     """Its last renewal made the lease shorter than it was when the watch began."""
     session.call("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
