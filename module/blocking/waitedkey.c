@@ -9,7 +9,7 @@
  *   waitedkeyNoteKey, waitedkeyNoteAll     what events.c has heard
  *   waitedkeyWorkDue, waitedkeyForgetDue   the drain's job
  *
- * Each kind of thing to wait for has a table of its own (the locks: contended.c), whose entries
+ * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose entries
  * begin with a struct waitedkey; a table has one map for each database number. To add a kind:
  * define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at load,
  * and every event, timer and slot's move reaches it.
