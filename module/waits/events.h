@@ -27,9 +27,9 @@ void eventsWatchSwaps(RedisModuleCtx *ctx);
  * µs more, and Redis 7.0 has no way to unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
-/* To be called besides before a client waits for a latch, or watches a lock: subscribes, once, to
- * what tells that a string has changed, or has taken another key's place. For latches; and, for a watch, to the same of
- * keys of other types. Likewise not at load: each SET, LPUSH, ZADD and their like costs as much more. */
+/* To be called besides when a client waits for a latch: subscribes, once, to what tells that a string has
+ * changed. When one watches a lock: to what tells that any key has taken another's place, a string or
+ * one of another type. Likewise not at load: each SET, LPUSH, ZADD and their like costs as much more. */
 void eventsWatchStrings(RedisModuleCtx *ctx);
 void eventsWatchOverwrites(RedisModuleCtx *ctx);
 

@@ -31,8 +31,9 @@ struct watched {
     struct map by_owner;
     struct heap looks;   /* when to ask the key for whom: the ends of leases; 0 = now */
     struct list wanting; /* those that are to be told WANTED too */
-    size_t left_of_all;  /* so many of the first of `all` are to be looked at still; who has been */
-    size_t left_of_wanting; /* is last then. Likewise of `wanting` */
+    /* So many of the first of `all`, and of `wanting`, are to be looked at still; who has been goes to
+     * the end, so that however often all are to be looked at, everybody's turn comes. */
+    size_t left_of_all, left_of_wanting;
 };
 
 struct watch {
@@ -240,6 +241,9 @@ static bool lookAtAll(struct holds *holds, struct watched *watched) {
 
 static bool tellWanted(struct holds *holds, struct watched *watched) {
     struct list *wanting = &watched->wanting;
+    if (watched->left_of_wanting == 0) {
+        return true;
+    }
     const struct claimants claimants = claimantsOf(holds->ctx, holds->name);
     for (; watched->left_of_wanting > 0 && !listIsEmpty(wanting); watched->left_of_wanting--) {
         if (turnIsOver()) {

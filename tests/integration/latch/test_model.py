@@ -148,7 +148,8 @@ class Machine(RuleBasedStateMachine):
     @rule(how=st.sampled_from(("FLUSHALL", "FLUSHDB", "SWAPDB")))
     def all_go(self, how):
         # What a swap brings is another, empty database.
-        for words in [("FLUSHALL",)] if how == "FLUSHALL" else [("SWAPDB", 0, 1), ("SELECT", 1), ("FLUSHDB",), ("SELECT", 0)]:
+        after = [("SELECT", 1), ("FLUSHDB",), ("SELECT", 0)] if how == "SWAPDB" else []
+        for words in [("SWAPDB", 0, 1) if how == "SWAPDB" else (how,), *after]:
             self.say(*words)
         self.left = dict.fromkeys(KEYS)
         self.those_who_wait_are_told()

@@ -128,7 +128,9 @@ def test_bad_input_changes_nothing(server, some_resp, actor, words, text):
     assert (server.dump(), latch_waiters(server), server.blocked_clients()) == (before, 0, 0)
 
 
-@pytest.mark.parametrize("content", ["HSET k f v", "RPUSH k 1", "SADD k 1", "ZADD k 1 1", "XADD k 1-1 f v", "LOCK.ACQUIRE k o"])
+@pytest.mark.parametrize("content", [
+    "HSET k f v", "RPUSH k 1", "SADD k 1", "ZADD k 1 1", "XADD k 1-1 f v", "LOCK.ACQUIRE k o",
+])  # fmt: skip
 @pytest.mark.parametrize("command", [*LATCHES, "LATCH.SET k 0", "LATCH.WAIT k BLOCK 0"])
 def test_key_of_another_type_is_left_alone(server, some_resp, actor, content, command):
     server.control.execute_command(*content.split())
@@ -189,7 +191,8 @@ def test_no_replicas(server, some_resp, actor):
 
 @each_way
 def test_in_multi_and_lua(server, some_resp, actor, say):
-    heard = say(actor(), "LATCH.SET l 2", "LATCH.WAIT l BLOCK 0", "LATCH.DOWN l", "LATCH.DOWN l", "LATCH.WAIT l BLOCK 0")
+    wait = "LATCH.WAIT l BLOCK 0"
+    heard = say(actor(), "LATCH.SET l 2", wait, "LATCH.DOWN l", "LATCH.DOWN l", wait)
     assert heard[1:] == [None, 1, 0, 1]
     assert latch_waiters(server) == 0
 

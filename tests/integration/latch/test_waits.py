@@ -53,12 +53,10 @@ def test_client_that_goes_leaves_nothing(server, shut, how):
     assert other.reply() == 1
 
 
-@pytest.mark.parametrize("first", ["LATCH.DOWN l", "CLIENT KILL ID {}"])
-def test_client_that_is_killed_in_the_turn_of_the_opening(server, shut, first):
+@pytest.mark.parametrize("order", [1, -1], ids=["opened, killed", "killed, opened"])
+def test_client_that_is_killed_in_the_turn_of_the_opening(server, shut, order):
     waiter, other = begins_to_wait(server), begins_to_wait(server)
-    lines = ["LATCH.DOWN l", f"CLIENT KILL ID {waiter.client_id}"]
-    if not first.startswith("LATCH"):
-        lines.reverse()
+    lines = ["LATCH.DOWN l", f"CLIENT KILL ID {waiter.client_id}"][::order]
     server.raw_connection().sendall("".join(f"{line}\r\n" for line in lines).encode())
     assert other.reply() == 1
     wait_for(lambda: latch_waiters(server) == 0, what="the waiters to leave")

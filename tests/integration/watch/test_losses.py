@@ -153,7 +153,9 @@ def test_lease_end_that_was_known_when_the_watch_began(server, hold):
     assert scene.end <= server.now_ms() <= scene.end + scaled_ms(SOON_MS)
 
 
-@pytest.mark.parametrize("later", ["LOCK.RENEW k o PX {HOUR}", "LOCK.ACQUIRE k o PX {HOUR}", "PEXPIRE k {HOUR}", "PERSIST k"])
+@pytest.mark.parametrize("later", [
+    "LOCK.RENEW k o PX {HOUR}", "LOCK.ACQUIRE k o PX {HOUR}", "PEXPIRE k {HOUR}", "PERSIST k",
+])  # fmt: skip
 def test_lease_that_was_made_longer(server, later):
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
     scene.do(later)
@@ -293,7 +295,9 @@ def test_watches_in_two_databases_are_not_mixed_up(server):
     assert watchers(server) == 0
 
 
-@pytest.mark.parametrize("loss", ["SET k v", "SORT x STORE k", "DEL k", "PEXPIRE k 1", "LOCK.RELEASE k o", "SWAPDB 0 1"])
+@pytest.mark.parametrize("loss", [
+    "SET k v", "SORT x STORE k", "DEL k", "PEXPIRE k 1", "LOCK.RELEASE k o", "SWAPDB 0 1",
+])  # fmt: skip
 def test_first_watch_of_a_server(make_server, loss):
     server = make_server()
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)

@@ -9,6 +9,7 @@ from model.watch_scene import HOUR, Scene, watchers, watches
 HOLDS = ("a", f"LOCK.ACQUIRE k oa PX {HOUR}", 1)
 WATCHES = ("w", "LOCK.WATCH k oa WANTED BLOCK 0", BLOCKS)
 WAITS = ("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS)
+NOBODY_WAITS = (lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == 0, what="the waiter to leave"),)
 
 
 SCHEDULES = dict(
@@ -34,18 +35,19 @@ SCHEDULES = dict(
     ],
     try_without_a_wait=[HOLDS, WATCHES, ("b", "LOCK.ACQUIRE k ob", None), ("w", STILL_BLOCKED)],
     not_asked_for=[HOLDS, ("w", "LOCK.WATCH k oa BLOCK 0", BLOCKS), WAITS, ("w", STILL_BLOCKED)],
-    other_lock=[HOLDS, WATCHES, ("c", "LOCK.ACQUIRE l oc", 1), ("b", "LOCK.ACQUIRE l ob BLOCK 0", BLOCKS), ("w", STILL_BLOCKED)],
-    waiter_that_has_gone=[HOLDS, WAITS, ("b", DIES),
-                          (lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == 0),), WATCHES, ("w", STILL_BLOCKED)],
+    other_lock=[
+        HOLDS, WATCHES, ("c", "LOCK.ACQUIRE l oc", 1), ("b", "LOCK.ACQUIRE l ob BLOCK 0", BLOCKS), ("w", STILL_BLOCKED),
+    ],
+    waiter_that_has_gone=[HOLDS, WAITS, ("b", DIES), NOBODY_WAITS, WATCHES, ("w", STILL_BLOCKED)],
     reserved_position_counts=[
         ("a", "CONFIG SET lock.fair-reserve 600000", "OK"), HOLDS,
-        ("b", "LOCK.FAIR k ob BLOCK 0", BLOCKS), ("b", DIES),
-        (lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == 0),),
+        ("b", "LOCK.FAIR k ob BLOCK 0", BLOCKS), ("b", DIES), NOBODY_WAITS,
         ("w", "LOCK.WATCH k oa WANTED", "WANTED"), ("a", "LOCK.CANCEL k ob", 1), ("w", "LOCK.WATCH k oa WANTED", None),
     ],
     handed_over=[
         HOLDS, WATCHES, WAITS, ("w", answered("WANTED")), ("a", "LOCK.RELEASE k oa", 0), ("b", answered(1)),
-        ("w", "LOCK.WATCH k ob WANTED BLOCK 0", BLOCKS), ("a", "LOCK.ACQUIRE k oa BLOCK 0", BLOCKS), ("w", answered("WANTED")),
+        ("w", "LOCK.WATCH k ob WANTED BLOCK 0", BLOCKS), ("a", "LOCK.ACQUIRE k oa BLOCK 0", BLOCKS),
+        ("w", answered("WANTED")),
     ],
     lost_before_wanted=[
         HOLDS, WATCHES, WAITS, ("w", answered("WANTED")), ("w", "LOCK.WATCH k oa BLOCK 0", BLOCKS),
@@ -60,7 +62,7 @@ def test_wanted(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-def test_lost_and_wanted_at_once_is_lost(server, actor, at_once):
+def test_lost_and_wanted_at_once_is_lost(server):
     """A lock that is handed off is lost first: what its new holder's waiters want is no matter of the old one's."""
     scene = Scene(server, words=("WANTED",))
     waiter = server.raw_connection()
