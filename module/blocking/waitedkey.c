@@ -300,7 +300,8 @@ static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
     return false;
 }
 
-/* The two lists begin in turn: neither keeps the other from its time. */
+/* The two lists begin in turn: neither keeps the other from its time. Unseen: what only reads would go on
+ * with the retry too, some ms later. */
 void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
     static bool readers_first;
     readers_first = !readers_first;

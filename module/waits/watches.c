@@ -19,7 +19,8 @@
 /* Somebody stands in the queue who did not before. */
 #define NOTE_WAITER WAITEDKEY_KINDS_OWN
 
-/* Of a read-write lock whose slot moves the leases may be on another node: it is asked again. */
+/* Of a read-write lock whose slot moves the leases may be on another node: it is asked again. Unseen:
+ * the look at all slots, once a second, would do, later. */
 #define MOVING_RETRY_MS 100
 
 /* Of one owner so many watches are noted one by one. */

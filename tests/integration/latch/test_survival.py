@@ -77,7 +77,7 @@ def test_latch_whose_master_died_ends_on_the_new_one(make_server):
     master.kill()
     replica.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     replica.control.replicaof("NO", "ONE")
-    assert begins_to_wait(replica).reply(timeout=10) == 1
+    assert replica.actor().call("LATCH.WAIT", "l", "BLOCK", 0, timeout=20) == 1
 
 
 def test_failover_unblocks_and_the_new_master_goes_on(make_server):
@@ -99,7 +99,7 @@ def test_opening_that_expiry_makes_is_the_masters_to_replicate(make_server):
     replica = master.start_replica()
     master.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     master.control.execute_command("LATCH.SET", "l", 1, "PX", scaled_ms(50))
-    assert begins_to_wait(master).reply() == 1
+    assert master.actor().call("LATCH.WAIT", "l", "BLOCK", 0) == 1
     wait_for_sync(master, replica)
     assert replica.dump() == master.dump() == {}
 
