@@ -532,6 +532,8 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
     X(mstime_t, GetExpire, (RedisModuleKey *key)) \
     X(mstime_t, GetAbsExpire, (RedisModuleKey *key)) \
     X(int, SetAbsExpire, (RedisModuleKey *key, mstime_t expire)) \
+    X(int, StringSet, (RedisModuleKey *key, RedisModuleString *str)) \
+    X(char *, StringDMA, (RedisModuleKey *key, size_t *len, int mode)) \
     X(int, SignalModifiedKey, (RedisModuleCtx *ctx, RedisModuleString *keyname)) \
     X(RedisModuleScanCursor *, ScanCursorCreate, (void)) \
     X(void, ScanCursorDestroy, (RedisModuleScanCursor *cursor)) \

@@ -42,6 +42,8 @@ static const Measurement measurements[] = {
     {"wake", "how soon a waiter has the lock, while other keys expire", wakeMeasure},
     {"session", "the end of a connection that holds a lock, and renewing while it lives",
      sessionMeasure},
+    {"latch", "telling those who wait for a latch that it is open", latchMeasure},
+    {"watch", "how soon an owner knows that it has lost a lock", watchMeasure},
     {"delay", "the delayed queue: pushing, delivering, how late, memory", delayMeasure},
 };
 

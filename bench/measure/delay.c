@@ -8,6 +8,7 @@
 
 #include "base/table.h"
 #include "load/comparison.h"
+#include "load/others.h"
 #include "load/requests.h"
 #include "load/template.h"
 #include "machine/probe.h"
@@ -16,7 +17,6 @@
 enum {
     PENDING = 1000000,
     QUICK_PENDING = 50000,
-    OTHERS = 5000,
     OTHERS_MS = 3000,
     ELEMENTS = 1000,
     FIRST_MS = 300, /* the elements are due one a ms from then on */
@@ -136,17 +136,6 @@ static void countInstructions(const Options *options) {
 
 /* ---- How late ------------------------------------------------------------------------------- */
 
-static void setOthers(const Server *server) {
-    char text[64];
-    for (unsigned i = 0; i < OTHERS; i++) {
-        snprintf(text, sizeof(text), "SET other:{n} x PX %u", 1 + i * OTHERS_MS / OTHERS);
-        templateQueue(server->control, text, i, i);
-    }
-    for (unsigned i = 0; i < OTHERS; i++) {
-        freeReplyObject(serverReply(server->control));
-    }
-}
-
 /* Pushes the elements, and notes when each is due, unix ms. */
 static void pushElements(const Server *server, long long *due_ms) {
     char text[64];
@@ -204,7 +193,7 @@ static void measureLateness(const Options *options) {
     askMany(server, "DELAY.PUSH later {n} 3600000 {owner}",
             options->quick ? QUICK_PENDING : PENDING);
     for (unsigned round = 0; round < options->rounds; round++) {
-        setOthers(server);
+        othersSet(server, OTHERS_MS);
         pushElements(server, due_ms);
         takeElements(server, due_ms, &late);
     }

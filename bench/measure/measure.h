@@ -17,6 +17,7 @@ void delayMeasure(const Options *options);
 void fairMeasure(const Options *options);
 void handoffMeasure(const Options *options);
 void idleMeasure(const Options *options);
+void latchMeasure(const Options *options);
 void memoryMeasure(const Options *options);
 void multikeyMeasure(const Options *options);
 void pairMeasure(const Options *options);
@@ -25,5 +26,6 @@ void semaphoreMeasure(const Options *options);
 void selfMeasure(const Options *options);
 void sessionMeasure(const Options *options);
 void wakeMeasure(const Options *options);
+void watchMeasure(const Options *options);
 
 #endif

@@ -11,11 +11,11 @@
 
 #include "base/table.h"
 #include "load/crowd.h"
+#include "load/others.h"
 #include "measure/measure.h"
 
 enum {
     LOCKS = 200,
-    OTHERS = 5000,
     LEASE_MS = 50, /* the shortest; the longest is twice as long */
     OTHERS_MS = 400,
     SLEEPS = 200,
@@ -46,18 +46,6 @@ static long long nextInteger(const Session *session) {
     long long integer = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
     freeReplyObject(reply);
     return integer;
-}
-
-/* Keys that expire all through the next OTHERS_MS. */
-static void setOthers(const Session *session) {
-    char text[64];
-    for (unsigned i = 0; i < OTHERS; i++) {
-        snprintf(text, sizeof(text), "SET other:{n} x PX %u", 1 + i * OTHERS_MS / OTHERS);
-        queue(session, text, i);
-    }
-    for (unsigned i = 0; i < OTHERS; i++) {
-        nextInteger(session);
-    }
 }
 
 /* ---- A lease that ends ---------------------------------------------------------------------- */
@@ -139,9 +127,9 @@ static void timeSleeps(Session *session) {
 static void playRound(Session *session) {
     queue(session, "FLUSHALL", 0);
     nextInteger(session);
-    setOthers(session);
+    othersSet(session->server, OTHERS_MS);
     waitForLeases(session);
-    setOthers(session);
+    othersSet(session->server, OTHERS_MS);
     waitForReleases(session);
     timeSleeps(session);
 }

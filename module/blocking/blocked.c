@@ -14,6 +14,7 @@
 
 #include "core/list.h"
 #include "core/mem.h"
+#include "server/config.h"
 #include "server/failpoint.h"
 #include "server/server.h"
 
@@ -22,6 +23,11 @@ static struct map by_client;
 
 size_t blockedCount(void) {
     return by_client.used;
+}
+
+bool blockedHaveRoom(void) {
+    long long most = configMaxWaiters();
+    return most == 0 || blockedCount() < (size_t)most;
 }
 
 static struct blocked *ofClient(RedisModuleBlockedClient *bc) {
@@ -35,13 +41,21 @@ bool blockedIsFound(const struct blocked *blocked) {
 
 /* ---- answers ---- */
 
-enum answerKind { ANSWER_NUMBER, ANSWER_NULL, ANSWER_ERROR, ANSWER_DEADLOCK, ANSWER_TEXT };
+enum answerKind {
+    ANSWER_NUMBER,
+    ANSWER_WORD,
+    ANSWER_NULL,
+    ANSWER_ERROR,
+    ANSWER_DEADLOCK,
+    ANSWER_TEXT
+};
 
 struct answer {
     enum answerKind kind;
     bool delivered;
     int64_t number;
     struct blockedReceipt receipt;
+    enum replyWord word;
     enum replyError error;
     RedisModuleString *text; /* of ANSWER_DEADLOCK, ANSWER_TEXT */
 };
@@ -61,6 +75,8 @@ static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     switch (answer->kind) {
     case ANSWER_NUMBER:
         return replyInteger(ctx, answer->number);
+    case ANSWER_WORD:
+        return replyWord(ctx, answer->word);
     case ANSWER_NULL:
         return replyNull(ctx);
     case ANSWER_ERROR:
@@ -109,6 +125,14 @@ void blockedAnswerNumber(struct blocked *blocked, int64_t number, struct blocked
     unblock(blocked, answer);
 }
 
+void blockedAnswerWord(struct blocked *blocked, enum replyWord word) {
+    if (blocked->bc) {
+        struct answer *answer = newAnswer(ANSWER_WORD);
+        answer->word = word;
+        unblock(blocked, answer);
+    }
+}
+
 void blockedAnswerNull(struct blocked *blocked) {
     if (blocked->bc) {
         unblock(blocked, newAnswer(ANSWER_NULL));
@@ -154,6 +178,10 @@ void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
         RedisModule_StopTimer(ctx, blocked->timer, NULL);
         blocked->has_timer = false;
     }
+}
+
+int64_t blockedDeadline(int64_t block_ms, int64_t now_ms) {
+    return block_ms == 0 ? BLOCKED_FOR_EVER : now_ms + block_ms;
 }
 
 void blockedSetDeadline(RedisModuleCtx *ctx, struct blocked *blocked, int64_t deadline_ms,

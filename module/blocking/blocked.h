@@ -56,8 +56,12 @@ void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked);
 /* Whether the map of blocked clients leads from the client to this. */
 bool blockedIsFound(const struct blocked *blocked);
 
-/* How many clients are blocked. */
+/* How many clients are blocked, and whether one more may be (lock.max-waiters). */
 size_t blockedCount(void);
+bool blockedHaveRoom(void);
+
+/* When a wait ends that begins now and may last `block_ms`; 0 = BLOCKED_FOR_EVER. */
+int64_t blockedDeadline(int64_t block_ms, int64_t now_ms);
 
 /* How many answers the server has not yet written, or found to have no reader. */
 size_t blockedAnswersInFlight(void);
@@ -74,6 +78,7 @@ struct blockedReceipt {
 
 /* With a number. There must be a client. */
 void blockedAnswerNumber(struct blocked *blocked, int64_t number, struct blockedReceipt receipt);
+void blockedAnswerWord(struct blocked *blocked, enum replyWord word);
 void blockedAnswerNull(struct blocked *blocked);
 void blockedAnswerError(struct blocked *blocked, enum replyError error);
 /* With DEADLOCK and this text, which is the callee's. */

@@ -9,7 +9,7 @@
  *   waitedkeyNoteKey, waitedkeyNoteAll     what events.c has heard
  *   waitedkeyWorkDue, waitedkeyForgetDue   the drain's job
  *
- * Each kind of thing to wait for has a table of its own (the locks: contended.c), whose entries
+ * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose entries
  * begin with a struct waitedkey; a table has one map for each database number. To add a kind:
  * define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at load,
  * and every event, timer and slot's move reaches it.
@@ -34,7 +34,7 @@
 
 static struct {
     struct list tables; /* those that have entries */
-    struct list due;
+    struct list due[2]; /* those to be looked at, by whether that only reads */
     bool has_slot_timer;
     RedisModuleTimerID slot_timer;
 } live;
@@ -141,10 +141,14 @@ void waitedkeyEndUse(RedisModuleCtx *ctx, struct waitedkey *key) {
 
 /* ---- notes ---- */
 
+static struct list *dueListOf(const struct waitedkey *key) {
+    return &live.due[key->table->work->reads_only];
+}
+
 static void addToDue(struct waitedkey *key) {
     if (!key->due) {
         key->due = true;
-        listAddLast(&live.due, &key->in_due);
+        listAddLast(dueListOf(key), &key->in_due);
     }
 }
 
@@ -158,7 +162,7 @@ void waitedkeyMarkDue(RedisModuleCtx *ctx, struct waitedkey *key) {
 void waitedkeyClearDue(struct waitedkey *key) {
     if (key->due) {
         key->due = false;
-        listRemove(&live.due, &key->in_due);
+        listRemove(dueListOf(key), &key->in_due);
     }
 }
 
@@ -259,8 +263,9 @@ void waitedkeyWatchSlots(RedisModuleCtx *ctx) {
 
 /* ---- the drain's job ---- */
 
-static struct waitedkey *firstDue(void) {
-    return live.due.first ? LIST_ELEMENT(live.due.first, struct waitedkey, in_due) : NULL;
+static struct waitedkey *firstDue(bool reads_only) {
+    struct link *first = live.due[reads_only].first;
+    return first ? LIST_ELEMENT(first, struct waitedkey, in_due) : NULL;
 }
 
 /* Returns whether the key could be looked at; if not it is still due. */
@@ -276,27 +281,43 @@ static bool lookOrPostpone(RedisModuleCtx *ctx, struct waitedkey *key, int64_t n
         work->redirect(ctx, key);
         return true;
     case SERVER_REFUSES:
-        break;
+        if (work->reads_only) {
+            work->look(ctx, key, now_ms);
+        }
+        return work->reads_only;
     }
     return false;
 }
 
-void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
-    bool refused = false;
-    while (firstDue() && !refused && !turnIsOver()) {
-        refused = !lookOrPostpone(ctx, firstDue(), now_ms);
+/* Returns whether the server refused, which it would for all others of this list too. */
+static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
+    struct waitedkey *key;
+    while ((key = firstDue(reads_only)) && !turnIsOver()) {
+        if (!lookOrPostpone(ctx, key, now_ms)) {
+            return true;
+        }
     }
+    return false;
+}
+
+/* The two lists begin in turn: neither keeps the other from its time. Unseen: what only reads would go on
+ * with the retry too, some ms later. */
+void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
+    static bool readers_first;
+    readers_first = !readers_first;
+    bool refused = workOn(ctx, readers_first, now_ms);
+    refused = workOn(ctx, !readers_first, now_ms) || refused;
     redirectForget();
-    if (refused) {
-        drainRetry(ctx);
-    } else if (firstDue()) {
+    if (firstDue(true) || (firstDue(false) && !refused)) {
         drainSetAlarm(ctx, 0);
+    } else if (refused) {
+        drainRetry(ctx);
     }
 }
 
 void waitedkeyForgetDue(RedisModuleCtx *ctx) {
     struct waitedkey *key;
-    while ((key = firstDue()) && !turnIsOver()) {
+    while (((key = firstDue(false)) || (key = firstDue(true))) && !turnIsOver()) {
         key->table->work->forget(ctx, key);
     }
     if (key) {

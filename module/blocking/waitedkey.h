@@ -61,6 +61,7 @@ struct waitedkeyWork {
     void (*redirect)(RedisModuleCtx *ctx, struct waitedkey *key);
     /* We are a replica, and nobody waits with a client: forgets the rest, and that it was due. */
     void (*forget)(RedisModuleCtx *ctx, struct waitedkey *key);
+    bool reads_only; /* to look writes nothing: also done while the server would refuse a write */
 };
 
 /* All zero but for `kind` is an empty table, which owns no memory. */

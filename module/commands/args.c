@@ -29,6 +29,7 @@ static const struct optionRow {
     {"COUNT", ARGS_COUNT, ARGS_COUNT, true},
     {"FENCED", ARGS_FENCED, ARGS_FENCED, false},
     {"PERMITS", ARGS_PERMITS, ARGS_WHICH, true},
+    {"WANTED", ARGS_WANTED, ARGS_WANTED, false},
 };
 
 /* strcasecmp, for bytes that may hold a zero. */
@@ -74,33 +75,34 @@ static int blockOrReply(const struct args *args, RedisModuleString *value, int64
     return REDISMODULE_OK;
 }
 
-static int countOrReply(const struct args *args, RedisModuleString *value, int64_t *count) {
+int argsIntegerOrReply(RedisModuleCtx *ctx, RedisModuleString *value,
+                       const struct argsInteger *wanted, int64_t *number) {
     long long amount;
-    if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount < 0) {
-        return replyError(args->ctx, REPLY_BAD_COUNT);
+    if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount < wanted->least ||
+        amount > wanted->most) {
+        return replyError(ctx, wanted->error);
     }
-    *count = amount;
+    *number = amount;
     return REDISMODULE_OK;
 }
 
-/* A number of permits, or of them all; `error` says which. */
-static int permitsOrReply(const struct args *args, RedisModuleString *value, enum replyError error,
-                          int64_t *permits) {
-    long long amount;
-    if (RedisModule_StringToLongLong(value, &amount) != REDISMODULE_OK || amount < 1 ||
-        amount > RULES_MAX_HOLDS) {
-        return replyError(args->ctx, error);
-    }
-    *permits = amount;
-    return REDISMODULE_OK;
+static int permitsOrReply(const struct args *args, RedisModuleString *value, int64_t *permits) {
+    static const struct argsInteger wanted = {1, RULES_MAX_HOLDS, REPLY_BAD_PERMITS};
+    return argsIntegerOrReply(args->ctx, value, &wanted, permits);
 }
 
 int argsLimitOrReply(const struct args *args, RedisModuleString *value, struct permits *permits) {
-    if (permitsOrReply(args, value, REPLY_BAD_LIMIT, &permits->limit) != REDISMODULE_OK) {
+    static const struct argsInteger wanted = {1, RULES_MAX_HOLDS, REPLY_BAD_LIMIT};
+    if (argsIntegerOrReply(args->ctx, value, &wanted, &permits->limit) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }
     return permits->count <= permits->limit ? REDISMODULE_OK
                                             : replyError(args->ctx, REPLY_OVER_LIMIT);
+}
+
+static int countOrReply(const struct args *args, RedisModuleString *value, int64_t *count) {
+    static const struct argsInteger wanted = {0, INT64_MAX, REPLY_BAD_COUNT};
+    return argsIntegerOrReply(args->ctx, value, &wanted, count);
 }
 
 static int valueOrReply(const struct args *args, enum argsOption option, RedisModuleString *value,
@@ -115,11 +117,12 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     case ARGS_COUNT:
         return countOrReply(args, value, &options->count);
     case ARGS_PERMITS:
-        return permitsOrReply(args, value, REPLY_BAD_PERMITS, &options->wants.permits.count);
+        return permitsOrReply(args, value, &options->wants.permits.count);
     case ARGS_FENCED:
     case ARGS_SESSION:
     case ARGS_READ:
     case ARGS_WRITE:
+    case ARGS_WANTED:
         break; /* words without a value */
     }
     return REDISMODULE_OK;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "redismodule.h"
+#include "server/reply.h"
 #include "waits/acquisition.h"
 
 #define ARGS_LONGEST_OWNER 512
@@ -28,7 +29,8 @@ enum argsOption {
     ARGS_COUNT = 1 << 5,
     ARGS_FENCED = 1 << 6,
     ARGS_SESSION = 1 << 7,
-    ARGS_PERMITS = 1 << 8
+    ARGS_PERMITS = 1 << 8,
+    ARGS_WANTED = 1 << 9
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
 #define ARGS_WHICH \
@@ -65,6 +67,14 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
 
 /* Reads the limit of a semaphore: 1 to 2^31-1, and not less than the permits that are wanted. */
 int argsLimitOrReply(const struct args *args, RedisModuleString *value, struct permits *permits);
+
+/* Reads `value` as an integer from `least` to `most`; replies `error` if it is none. */
+struct argsInteger {
+    int64_t least, most;
+    enum replyError error;
+};
+int argsIntegerOrReply(RedisModuleCtx *ctx, RedisModuleString *value,
+                       const struct argsInteger *wanted, int64_t *number);
 
 /* Reads `numkeys key [key ...] owner` from argv[1] on: there is room for that many keys, 1 to 1,024,
  * and an owner behind them. */

@@ -16,8 +16,10 @@
 #include "server/reply.h"
 #include "server/stats.h"
 #include "waits/contended.h"
+#include "waits/latches.h"
 #include "waits/sessions.h"
 #include "waits/waiters.h"
+#include "waits/watches.h"
 
 static const char *modeName(enum lockMode mode) {
     switch (mode) {
@@ -211,7 +213,7 @@ static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
         replyNull(ctx);
         return;
     }
-    replyMap(ctx, 5);
+    replyMap(ctx, 6);
     replyFieldText(ctx, "mode", is_free ? "free" : shapeName(holds));
     replyHolders(holds);
     replyWaiters(&list, most);
@@ -221,6 +223,7 @@ static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
     } else {
         replyFieldNull(ctx, "token");
     }
+    replyFieldInteger(ctx, "watchers", (int64_t)watchesOf(ctx, holds->name));
 }
 
 /* LOCK.INFO key [COUNT n] */
@@ -253,10 +256,12 @@ static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
     if (RedisModule_InfoAddSection(ctx, NULL) == REDISMODULE_ERR) {
         return; /* not asked for */
     }
-    RedisModule_InfoAddFieldULongLong(ctx, "waiters", blockedCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "waiters", waitersCount());
     RedisModule_InfoAddFieldULongLong(ctx, "waiters_unsearched", waitersNewcomerCount());
     RedisModule_InfoAddFieldULongLong(ctx, "contended_locks", contendedCount());
     RedisModule_InfoAddFieldULongLong(ctx, "sessions", sessionsCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "watchers", watchesCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "latch_waiters", latchesWaiting());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_queues", queuesCount());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_stuck", queuesStuck());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_scanning", scanIsRunning());

@@ -108,6 +108,40 @@ static RedisModuleCommandArg delay_cancel_args[] = {LIST_ARG,
                                                      .flags = REDISMODULE_CMD_ARG_MULTIPLE},
                                                     {0}};
 static RedisModuleCommandArg delay_list_args[] = {LIST_ARG, NUMBER_OPTION("COUNT", "count"), {0}};
+static RedisModuleCommandArg watch_args[] = {KEY_ARG,
+                                             OWNER_ARG,
+                                             {.name = "wanted",
+                                              .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+                                              .key_spec_index = -1,
+                                              .token = "WANTED",
+                                              .flags = REDISMODULE_CMD_ARG_OPTIONAL},
+                                             NUMBER_OPTION("BLOCK", "milliseconds"),
+                                             {0}};
+static RedisModuleCommandArg expiry_args[] = {
+    {.name = "milliseconds",
+     .type = REDISMODULE_ARG_TYPE_INTEGER,
+     .key_spec_index = -1,
+     .token = "PX"},
+    {.name = "seconds", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1, .token = "EX"},
+    {0},
+};
+static RedisModuleCommandArg latch_set_args[] = {
+    KEY_ARG,
+    {.name = "count", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1},
+    {.name = "expiry",
+     .type = REDISMODULE_ARG_TYPE_ONEOF,
+     .key_spec_index = -1,
+     .flags = REDISMODULE_CMD_ARG_OPTIONAL,
+     .subargs = expiry_args},
+    {0}};
+static RedisModuleCommandArg latch_down_args[] = {KEY_ARG,
+                                                  {.name = "by",
+                                                   .type = REDISMODULE_ARG_TYPE_INTEGER,
+                                                   .key_spec_index = -1,
+                                                   .flags = REDISMODULE_CMD_ARG_OPTIONAL},
+                                                  {0}};
+static RedisModuleCommandArg latch_wait_args[] = {
+    KEY_ARG, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
 static RedisModuleCommandArg key_args[] = {KEY_ARG, {0}};
 static RedisModuleCommandArg info_args[] = {KEY_ARG, NUMBER_OPTION("COUNT", "count"), {0}};
 
@@ -205,6 +239,17 @@ static const struct commandRow command_rows[] = {
     {"lock.info", infoCommand, "readonly", "read slow", -2,
      "O(H+N), H being the number of holders and N the number of waiters shown",
      "Shows who holds a lock and who waits for it.", reads_key, info_args},
+    {"lock.watch", watchCommand, "readonly fast blocking", "read fast blocking", -3,
+     "O(log N), N being the number of holders and watches of the lock",
+     "Tells an owner that it has lost a lock, or that somebody else waits for it.", reads_key,
+     watch_args},
+    {"latch.set", latchSetCommand, "write deny-oom fast", "write fast", -3, "O(1)",
+     "Sets how often a latch is to be counted down until it is open.", acquires_key,
+     latch_set_args},
+    {"latch.down", latchDownCommand, WRITES, "write fast", -2, "O(1)",
+     "Counts a latch down; the last one opens it for all who wait.", frees_key, latch_down_args},
+    {"latch.wait", latchWaitCommand, "readonly fast blocking", "read fast blocking", -2, "O(1)",
+     "Waits until a latch is open.", reads_key, latch_wait_args},
     {"delay.push", delayPushCommand, "write deny-oom fast", "write fast", 5,
      "O(log N), N being the number of pending elements",
      "Has the server push a value to a list after a while.", acquires_key, delay_push_args},

@@ -29,6 +29,14 @@ int delayPushCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 int delayListCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
+/* cmd_latch.c */
+int latchSetCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int latchDownCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+int latchWaitCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
+/* cmd_watch.c */
+int watchCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
 /* cmd_guard.c */
 int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 

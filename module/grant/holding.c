@@ -8,6 +8,7 @@
 #include "server/stats.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
+#include "waits/watches.h"
 
 bool holdingHasSides(const struct acquisition *wants) {
     return wants->fenced || wants->discipline == FAIR || wants->mode != MODE_EXCLUSIVE;
@@ -155,6 +156,7 @@ int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockM
     }
     if (left == 0) {
         unbindIfGone(holds, owner);
+        watchesNoteOwner(holds->ctx, holds->name, owner);
         effectsEvent(holds->ctx, holds->name, "lock.released");
         (void)failpoint(FAILPOINT_RELEASE_DONE);
     }

@@ -323,4 +323,4 @@ static void forget(RedisModuleCtx *ctx, struct waitedkey *key) {
     waitersForgetDetached(ctx, contendedOfKey(key));
 }
 
-const struct waitedkeyWork pass_work = {look, redirect, forget};
+const struct waitedkeyWork pass_work = {look, redirect, forget, .reads_only = false};

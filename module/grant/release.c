@@ -23,6 +23,7 @@
 #include "server/turn.h"
 #include "waits/contended.h"
 #include "waits/inflight.h"
+#include "waits/watches.h"
 
 /* ---- one lock ---- */
 
@@ -69,6 +70,7 @@ static enum result forceIn(struct holds *holds, struct outcome *outcome) {
     outcome->count = holdsForce(holds);
     if (outcome->count) {
         statsCount(STATS_FORCED);
+        watchesNoteAll(holds->ctx, holds->name);
         effectsEvent(holds->ctx, holds->name, "lock.forced");
         passHandOff(holds);
     }
@@ -260,6 +262,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     if (holdsDrop(&holds, owner) > 0) {
         statsCount(STATS_SESSIONS_RELEASED);
+        watchesNoteOwner(ctx, name, owner);
         effectsEvent(ctx, name, "lock.released");
         if (hand_off || !lock) {
             passHandOff(&holds);

@@ -6,6 +6,7 @@
 #include "waits/contended.h"
 #include "waits/events.h"
 #include "waits/sessions.h"
+#include "waits/watches.h"
 
 static enum result renewIn(struct holds *holds, const struct renewal *renewal,
                            struct outcome *outcome) {
@@ -17,6 +18,7 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
     if (outcome->count == 0) {
         return RESULT_NOT_HELD;
     }
+    watchesNoteOwner(holds->ctx, holds->name, renewal->owner);
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
     if (lock) {
         waitedkeyWatch(holds->ctx, &lock->key, holdsNextEnd(holds), holds->now_ms);

@@ -383,6 +383,20 @@ int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
                            : holdsKeyEnd(holds);
 }
 
+int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
+    struct holdsView view = {.foreign = true};
+    if (holds->shape != HOLDS_WRONG_TYPE) {
+        holdsSeenBy(holds, owner, &view);
+    }
+    int64_t last_ms = 0;
+    for (int mode = 0; mode < MODE_COUNT && !view.foreign; mode++) {
+        const struct holder holder = {owner, (enum lockMode)mode, view.own[mode]};
+        int64_t end_ms = holder.count > 0 ? holdsLeaseEnd(holds, &holder) : 0;
+        last_ms = end_ms > last_ms ? end_ms : last_ms;
+    }
+    return last_ms > holds->now_ms ? last_ms : 0;
+}
+
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context) {
     if (isLeased(holds)) {

@@ -116,6 +116,10 @@ bool holdsForce(struct holds *holds);
  * semaphore what is over is taken away first, if the handle may write. */
 int64_t holdsNextEnd(struct holds *holds);
 
+/* When the last lease of this owner's holds, in whatever mode, ends, unix ms; HOLDS_NO_END; or 0 if it
+ * holds nothing here by a lease that is not over. Of any shape. */
+int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner);
+
 /* One holder, as holdsEach tells it. */
 struct holder {
     RedisModuleString *owner; /* valid during the call */

@@ -158,6 +158,19 @@ void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleSt
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
+void effectsNumber(RedisModuleCtx *ctx, RedisModuleString *name,
+                   const struct effectsNumber *number) {
+    if (!somebodyListens(ctx)) {
+        countChange(ctx);
+    } else if (number->expire_ms == INT64_MAX) {
+        RedisModule_Replicate(ctx, "SET", "sl", name, (long long)number->number);
+    } else {
+        RedisModule_Replicate(ctx, "SET", "slcl", name, (long long)number->number, "PXAT",
+                              (long long)number->expire_ms);
+    }
+    RedisModule_SignalModifiedKey(ctx, name);
+}
+
 void effectsDeleted(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "DEL", "s", name);

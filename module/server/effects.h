@@ -60,6 +60,15 @@ void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
 /* The sorted set `name` does not have `member` any more. */
 void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
 
+struct effectsNumber {
+    int64_t number;
+    int64_t expire_ms; /* unix time; INT64_MAX: never */
+};
+
+/* The string `name` now is this number. */
+void effectsNumber(RedisModuleCtx *ctx, RedisModuleString *name,
+                   const struct effectsNumber *number);
+
 /* The key is gone. */
 void effectsDeleted(RedisModuleCtx *ctx, RedisModuleString *name);
 

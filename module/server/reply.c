@@ -42,6 +42,8 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_BAD_LIMIT] = "ERR limit is not an integer from 1 to 2147483647",
     [REPLY_BAD_PERMITS] = "ERR permits is not an integer from 1 to 2147483647",
     [REPLY_OVER_LIMIT] = "ERR more permits than the limit",
+    [REPLY_NO_LATCH] = "ERR value is not an integer or out of range",
+    [REPLY_BAD_BY] = "ERR by is not a positive integer or out of range",
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this key is being moved",
 };
 
@@ -52,6 +54,13 @@ int replyError(RedisModuleCtx *ctx, enum replyError error) {
 
 int replyInteger(RedisModuleCtx *ctx, int64_t value) {
     return RedisModule_ReplyWithLongLong(ctx, value);
+}
+
+static const char *const words[REPLY_WORD_COUNT] = {
+    [REPLY_OK] = "OK", [REPLY_LOST] = "LOST", [REPLY_WANTED] = "WANTED"};
+
+int replyWord(RedisModuleCtx *ctx, enum replyWord word) {
+    return RedisModule_ReplyWithSimpleString(ctx, words[word]);
 }
 
 int replyString(RedisModuleCtx *ctx, RedisModuleString *value) {
@@ -131,6 +140,9 @@ int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcom
         break;
     case RESULT_BOTH_MODES:
         replyError(ctx, REPLY_BOTH_MODES);
+        break;
+    case RESULT_NO_LATCH:
+        replyError(ctx, REPLY_NO_LATCH);
         break;
     case RESULT_DEADLOCK:
         replyDeadlock(ctx, outcome->cycle);

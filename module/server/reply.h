@@ -35,8 +35,13 @@ enum replyError {
     REPLY_BAD_LIMIT,
     REPLY_BAD_PERMITS,
     REPLY_OVER_LIMIT,
+    REPLY_NO_LATCH,
+    REPLY_BAD_BY,
     REPLY_ERROR_COUNT
 };
+
+/* What is said in one word, a simple string. */
+enum replyWord { REPLY_OK, REPLY_LOST, REPLY_WANTED, REPLY_WORD_COUNT };
 
 /* How a command that acquires, renews, releases or frees locks has ended. */
 enum result {
@@ -50,7 +55,8 @@ enum result {
     RESULT_NO_SIDE_KEYS, /* in a cluster: this name can have none in its slot */
     RESULT_DEADLOCK,     /* the wait would never end; the outcome's `cycle` tells why */
     RESULT_TRY_AGAIN,    /* in a cluster: the slot moves, and side keys with it, one by one */
-    RESULT_BOTH_MODES    /* the owner holds reads and writes, and has to say which to release */
+    RESULT_BOTH_MODES,   /* the owner holds reads and writes, and has to say which to release */
+    RESULT_NO_LATCH      /* the key is a string, and no number */
 };
 
 struct outcome {
@@ -69,6 +75,8 @@ int replyError(RedisModuleCtx *ctx, enum replyError error);
 /* These return REDISMODULE_OK, so that a handler can return them on. */
 
 int replyInteger(RedisModuleCtx *ctx, int64_t value);
+
+int replyWord(RedisModuleCtx *ctx, enum replyWord word);
 
 int replyString(RedisModuleCtx *ctx, RedisModuleString *value);
 

@@ -15,6 +15,10 @@ void turnBegin(void);
 /* Ends what the last turnBegin has begun. */
 void turnEnd(void);
 
+/* What has just been done costs the server so much more after the turn, and counts as if it had been
+ * spent: a reply that is to be written, where the turn's own work is little beside it. */
+void turnCharge(unsigned us);
+
 /* To be asked after each piece of work, of some µs, within a turn: whether the turn has used up its
  * time, so that others are to speak first. Looks at the clock only now and then. */
 bool turnIsOver(void);

@@ -72,7 +72,6 @@ static void noteOtherPositions(RedisModuleCtx *ctx, struct lock *lock) {
 static void noteSwapped(struct waitedkey *key, void *data) {
     const struct swap *swap = data;
     struct lock *lock = contendedOfKey(key);
-    waitedkeyNote(swap->ctx, key, WAITEDKEY_EDITED); /* a holder who waits here may have come */
     if (lock->fair.loaded) {
         noteOtherPositions(swap->ctx, lock);
         noteOtherPositions(swap->ctx, contendedFindOrMake(swap->other_db, key->name));
@@ -95,7 +94,6 @@ void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db) {
  * of another time than the waiters, or of after a flush by somebody else. */
 static void noteLoaded(struct waitedkey *key, void *ctx) {
     waitedkeyTakeNote(key, WAITEDKEY_FLUSHED);
-    waitedkeyNote(ctx, key, WAITEDKEY_EDITED);
     if (contendedOfKey(key)->fair.loaded) {
         waitedkeyNote(ctx, key, CONTENDED_OTHER_POSITIONS);
     }

@@ -17,6 +17,7 @@
 #include "waits/sessions.h"
 
 static bool watches_keys, watches_clients, watches_delays, watches_flushes;
+static bool watches_strings, watches_overwrites;
 
 /* Any event on a key that is waited for makes it due. Which event it was says little about what
  * is in the key by the time that the drain looks. And what is remembered of it may be so no longer. */
@@ -62,6 +63,8 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     queuesSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
     inflightSwapped(swap->dbnum_first, swap->dbnum_second);
+    waitedkeyNoteAll(ctx, swap->dbnum_first, WAITEDKEY_EDITED);
+    waitedkeyNoteAll(ctx, swap->dbnum_second, WAITEDKEY_EDITED);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
@@ -79,6 +82,7 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     beginAnew();
     queuesForgetAll(-1);
     scanBegin(ctx);
+    waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
     contendedLoaded(ctx);
 }
 
@@ -157,6 +161,7 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
     };
     watches_keys = watches_clients = false;
     watches_delays = watches_flushes = false;
+    watches_strings = watches_overwrites = false;
     return subscribe(ctx, always, sizeof(always) / sizeof(always[0]));
 }
 
@@ -183,6 +188,23 @@ void eventsWatchKeys(RedisModuleCtx *ctx) {
     if (!watches_keys) {
         watchKeysSurely(ctx, classes, onKeyEvent);
         watches_keys = true;
+    }
+}
+
+void eventsWatchStrings(RedisModuleCtx *ctx) {
+    if (!watches_strings) {
+        watchKeysSurely(ctx, REDISMODULE_NOTIFY_STRING, onKeyEvent);
+        watches_strings = true;
+    }
+}
+
+void eventsWatchOverwrites(RedisModuleCtx *ctx) {
+    /* Of SORT … STORE, SINTERSTORE, ZUNIONSTORE, GEOSEARCHSTORE and their like. */
+    const int classes = REDISMODULE_NOTIFY_LIST | REDISMODULE_NOTIFY_SET | REDISMODULE_NOTIFY_ZSET;
+    eventsWatchStrings(ctx);
+    if (!watches_overwrites) {
+        watchKeysSurely(ctx, classes, onKeyEvent);
+        watches_overwrites = true;
     }
 }
 

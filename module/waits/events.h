@@ -24,6 +24,12 @@ void eventsWatchClients(RedisModuleCtx *ctx);
  * unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
+/* To be called besides when a client waits for a latch: subscribes, once, to what tells that a string has
+ * changed. When one watches a lock: to what tells that any key has taken another's place, a string or
+ * one of another type. Likewise not at load: each SET, LPUSH, ZADD and their like costs as much more. */
+void eventsWatchStrings(RedisModuleCtx *ctx);
+void eventsWatchOverwrites(RedisModuleCtx *ctx);
+
 /* To be called by the commands of delayed queues, and before there is a first one: subscribes, once, to what
  * can change the keys of one, and to the server's cron for steps of the clock; and has queues looked for that
  * were there before. For queuesConnect. */

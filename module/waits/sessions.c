@@ -7,8 +7,7 @@
  *
  * All leases are renewed after the same time, so the line of those that live is in the order in
  * which they are due: who has just been renewed goes to the end. Likewise the line of those whose
- * connection has closed. Where the time was made shorter meanwhile, the order is mended: see
- * joinAlive and positionAmongClosed.
+ * connection has closed. Where the time was made shorter, joinAlive and positionAmongClosed mend it.
  *
  * Contracts are in sessions.h.
  */
@@ -24,6 +23,7 @@
 #include "server/config.h"
 #include "server/failpoint.h"
 #include "server/server.h"
+#include "waits/watches.h"
 
 /* What cannot be released now is tried again after this long, or after lock.session-grace. Unseen:
  * sooner is only dearer. */
@@ -308,10 +308,10 @@ static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t no
     struct holds holds;
     RedisModule_SelectDb(ctx, binding->db);
     (void)failpoint(FAILPOINT_RENEW_BEGUN);
-    enum holdsShape shape = holdsOpenToWrite(&holds, ctx, binding->name, now_ms);
-    bool holds_it =
-        shape == HOLDS_MOVING || holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
+    bool holds_it = holdsOpenToWrite(&holds, ctx, binding->name, now_ms) == HOLDS_MOVING ||
+                    holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
     holdsClose(&holds);
+    watchesNoteOwner(ctx, binding->name, binding->owner);
     (void)failpoint(FAILPOINT_RENEW_DONE);
     return holds_it;
 }

@@ -25,6 +25,7 @@
 #include "server/stats.h"
 #include "waits/events.h"
 #include "waits/inflight.h"
+#include "waits/watches.h"
 
 /* The requests of those with a client. */
 static struct waitgraph graph;
@@ -33,9 +34,8 @@ struct waitgraph *waitersGraph(void) {
     return &graph;
 }
 
-static bool haveRoom(void) {
-    long long most = configMaxWaiters();
-    return most == 0 || blockedCount() < (size_t)most;
+size_t waitersCount(void) {
+    return waitgraphSize(&graph) + waitersNewcomerCount();
 }
 
 struct waiter *waitersOfPosition(struct position *position) {
@@ -283,6 +283,7 @@ static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
     }
     for (size_t i = 0; i < start->key_count; i++) {
         standInLine(waiter, i, contendedFindOrMake(waiter->db, start->names[i]), start->at_head);
+        watchesNoteWaiter(ctx, start->names[i]);
     }
 }
 
@@ -313,10 +314,8 @@ static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *star
     }
     waiter->db = RedisModule_GetSelectedDb(ctx);
     waiter->since_ms = wants->now_ms;
-    bool for_ever = wants->block_ms == ACQUISITION_FOR_EVER;
-    blockedSetDeadline(ctx, &waiter->client,
-                       for_ever ? BLOCKED_FOR_EVER : wants->now_ms + wants->block_ms,
-                       wants->now_ms);
+    int64_t deadline_ms = blockedDeadline(wants->block_ms, wants->now_ms);
+    blockedSetDeadline(ctx, &waiter->client, deadline_ms, wants->now_ms);
     return waiter;
 }
 
@@ -330,7 +329,7 @@ enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
         return RESULT_BUSY;
     }
     bool replaces_client = start->own && start->own->client.bc;
-    if (!replaces_client && !haveRoom()) {
+    if (!replaces_client && !blockedHaveRoom()) {
         return RESULT_TOO_MANY_WAITERS;
     }
     *waiter = block(ctx, start);
@@ -352,6 +351,7 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairpos
     waiter->placed = true;
     waiter->since_ms = fairqueueArrival(position->ticket, life.now_ms);
     standInLine(waiter, 0, lock, true);
+    watchesNoteWaiter(ctx, lock->key.name);
     blockedSetDeadline(ctx, &waiter->client, life.end_ms, life.now_ms);
 }
 

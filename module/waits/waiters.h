@@ -78,6 +78,9 @@ bool waitersMayWait(RedisModuleCtx *ctx, const struct acquisition *wants);
 enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
                          struct waiter **waiter);
 
+/* How many requests wait, with a client. */
+size_t waitersCount(void);
+
 /* The newcomer that came first, or NULL. */
 struct waiter *waitersFirstNewcomer(void);
 

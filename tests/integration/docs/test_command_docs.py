@@ -12,9 +12,12 @@ PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}
 
 ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite", "lock.semaphore"]
 COMMANDS = [*ACQUISITIONS, "lock.cancel", "lock.force", "lock.guard", "lock.info", "lock.release", "lock.renew"]
-COMMANDS += ["lock.mrelease", "delay.push", "delay.cancel", "delay.list"]
+COMMANDS += ["lock.mrelease", "lock.watch", "latch.set", "latch.down", "latch.wait"]
+COMMANDS += ["delay.push", "delay.cancel", "delay.list"]
 COMMANDS.sort()
-READ_ONLY = ["lock.info", "delay.list"]
+LISTING = ["lock.info", "delay.list"]
+WATCHING = ["lock.watch", "latch.wait"]
+READ_ONLY = [*LISTING, *WATCHING]
 SEVERAL = ["lock.macquire", "lock.mrelease"]
 each_command = pytest.mark.parametrize("name", COMMANDS)
 each_page = pytest.mark.parametrize("name", sorted({*COMMANDS} & {*PAGES}))
@@ -109,14 +112,16 @@ def test_page_has_the_sections_that_all_have(name):
 
 
 ERRORS = {
-    bad.WRONG_TYPE: [*bad.ALL, *bad.DELAYS],
+    bad.WRONG_TYPE: [*bad.ALL, *bad.DELAYS, *bad.LATCHES],
+    bad.NO_NUMBER: bad.LATCHES,
+    bad.BY: ["LATCH.DOWN"],
     bad.OWNER_LENGTH: bad.WITH_OWNER,
     bad.OWNER_RESERVED: bad.WITH_OWNER,
-    bad.LEASE: bad.WITH_LEASE,
-    bad.BLOCK: bad.WITH_BLOCK,
-    bad.COUNT: ["LOCK.INFO", "DELAY.LIST"],
+    bad.LEASE: [*bad.WITH_LEASE, "LATCH.SET"],
+    bad.BLOCK: [*bad.WITH_BLOCK, "LATCH.WAIT"],
+    bad.COUNT: ["LOCK.INFO", "DELAY.LIST", "LATCH.SET"],
     bad.NUMKEYS: bad.SEVERAL,
-    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "DELAY.LIST"],
+    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "DELAY.LIST", "LOCK.WATCH", "LATCH.SET", "LATCH.WAIT"],
     bad.DELAY: ["DELAY.PUSH"],
     bad.EMPTY_ID: ["DELAY.PUSH"],
 }
@@ -162,6 +167,7 @@ def test_types_of_arguments(docs, name):
     types |= {"numkeys": "integer", "fenced": "pure-token"}
     types |= {"session": "pure-token", "command": "string", "arg": "string"}
     types |= {"limit": "integer", "permits": "integer"}
+    types |= {"wanted": "pure-token", "expiry": "oneof", "by": "integer"}
     types |= {"list": "key", "id": "string", "value": "string"}
     for argument in all_arguments(docs(name)["arguments"]):
         assert argument["type"] == types[argument["name"]]
@@ -222,6 +228,7 @@ def test_keys_of_a_call(ask, name):
     more = {"lock.renew": "k o EX 1", "lock.info": "k COUNT 5", "lock.force": "k", "lock.guard": "k o ping"}
     more.update(dict.fromkeys(ACQUISITIONS, "k o PX 1 BLOCK 0"))
     more |= {"lock.macquire": "3 k l k o PX 1 BLOCK 0", "lock.mrelease": "3 k l k o"}
+    more |= {"lock.watch": "k o WANTED BLOCK 0", "latch.set": "k 1 PX 1", "latch.down": "k 2", "latch.wait": "k BLOCK 0"}
     more |= {"delay.push": "k i 1 v", "delay.cancel": "k i i", "delay.list": "k COUNT 5"}
     keys = ["k", "l", "k"] if name in SEVERAL else ["k"]
     call = [name, *more.get(name, "k o").split()]
@@ -237,8 +244,8 @@ def test_keys_of_a_call(ask, name):
 def test_acquisitions_block_and_what_adds_is_refused_without_memory(name):
     # The rule that every new command follows: see CONTRIBUTING.md.
     flags = header_of(name)["Flags"].split()
-    assert ("blocking" in flags) == (name in ACQUISITIONS)
-    assert ("denyoom" in flags) == (name in [*ACQUISITIONS, "delay.push"])
+    assert ("blocking" in flags) == (name in [*ACQUISITIONS, *WATCHING])
+    assert ("denyoom" in flags) == (name in [*ACQUISITIONS, "delay.push", "latch.set"])
     assert ("readonly" in flags) == (name in READ_ONLY)
     assert ("write" in flags) == (name not in READ_ONLY)
 
@@ -246,5 +253,5 @@ def test_acquisitions_block_and_what_adds_is_refused_without_memory(name):
 @each_page
 def test_commands_that_walk_are_not_fast(name):
     """The server's sense of the word: constant, or logarithmic."""
-    walks = name in {*SEVERAL, *READ_ONLY, "lock.guard"}
+    walks = name in {*SEVERAL, *LISTING, "lock.guard"}
     assert ("fast" in header_of(name)["Flags"].split()) == (not walks)

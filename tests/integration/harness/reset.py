@@ -3,8 +3,8 @@
 from .connect import said_raw
 from .waiting import wait_for
 
-# How many waiters the module has now, in INFO lock.
-WAITERS_FIELD = "lock_waiters"
+# How many clients wait for the module's commands now, in INFO lock.
+WAITERS_FIELDS = "lock_waiters", "lock_watchers", "lock_latch_waiters"
 
 
 class Baseline:
@@ -45,8 +45,8 @@ class Baseline:
             clients, lock = self._say("INFO clients", "INFO lock")
             blocked = clients["blocked_clients"]
             assert blocked == 0, f"{blocked} clients are still blocked"
-            waiting = lock[WAITERS_FIELD]
-            assert waiting == 0, f"the module still has {waiting} waiters"
+            for field in WAITERS_FIELDS:
+                assert lock[field] == 0, f"the module still has {field} {lock[field]}"
             return True
 
         wait_for(none_left, what="all waits to end with their clients")

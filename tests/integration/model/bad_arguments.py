@@ -9,18 +9,23 @@ NUMKEYS = "ERR numkeys is not an integer from 1 to 1024"
 COUNT = "ERR count is not an integer or is negative"
 DELAY = "ERR delay is not an integer, is negative or out of range"
 EMPTY_ID = "ERR id is empty"
+BY = "ERR by is not a positive integer or out of range"
+NO_NUMBER = "ERR value is not an integer or out of range"
 OWNER_LENGTH = "ERR owner must be 1 to 512 bytes long"
 OWNER_RESERVED = "ERR owner is reserved: it may not be 'mode' and may not end in ':write'"
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 # The words of each command with good input for the lock `k` that `o` holds. A new command is a row.
-WITH_BLOCK = ["LOCK.ACQUIRE k o", "LOCK.FAIR k o", "LOCK.MACQUIRE 1 k o"]
-WITH_LEASE = [*WITH_BLOCK, "LOCK.RENEW k o"]
-WITH_OWNER = [*WITH_LEASE, "LOCK.RELEASE k o", "LOCK.CANCEL k o", "LOCK.MRELEASE 1 k o"]
+ACQUIRING = ["LOCK.ACQUIRE k o", "LOCK.FAIR k o", "LOCK.MACQUIRE 1 k o"]
+WITH_BLOCK = [*ACQUIRING, "LOCK.WATCH k o"]
+WITH_LEASE = [*ACQUIRING, "LOCK.RENEW k o"]
+WITH_OWNER = [*WITH_LEASE, "LOCK.WATCH k o", "LOCK.RELEASE k o", "LOCK.CANCEL k o", "LOCK.MRELEASE 1 k o"]
 SEVERAL = ["LOCK.MACQUIRE 1 k o", "LOCK.MRELEASE 1 k o"]
 FIXED_LENGTH = ["LOCK.CANCEL k o", "LOCK.FORCE k"]
 ALL = [*WITH_OWNER, "LOCK.FORCE k", "LOCK.INFO k"]
 # Those of the delayed queue before the list `k`, in which `i` is pending.
 DELAYS = ["DELAY.PUSH k i 1 v", "DELAY.CANCEL k i", "DELAY.LIST k"]
+# Those of the latch `k`.
+LATCHES = ["LATCH.SET k 1", "LATCH.DOWN k", "LATCH.WAIT k"]
 NO_LEASE = {
     "zero": "0",
     "negative": "-1",

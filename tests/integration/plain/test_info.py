@@ -6,7 +6,7 @@ from harness import scaled_ms, wait_for, wait_for_sync
 from harness.schedule import as_map
 from model.lock_scene import BYTES, FOREIGN, HIGHEST_COUNT, HOUR, acquire, end_of
 
-FIELDS = ["mode", "holders", "waiting", "waiters", "token"]
+FIELDS = ["mode", "holders", "waiting", "waiters", "token", "watchers"]
 HOLDER_FIELDS = ["owner", "mode", "holds", "pttl", "session"]
 WAITER_FIELDS = ["owner", "mode", "fair", "client", "waited", "left"]
 
@@ -50,12 +50,12 @@ def test_it_is_a_map_or_its_flat_array(server):
     sock = server.raw_connection()
     lines = sock.makefile("rb")
     sock.sendall(b"LOCK.INFO k\r\n")
-    assert lines.readline() == b"*10\r\n"
+    assert lines.readline() == b"*12\r\n"
     three = server.raw_connection()
     three.sendall(b"HELLO 3\r\nECHO end\r\nLOCK.INFO k\r\n")
     lines = three.makefile("rb")
     list(iter(lines.readline, b"end\r\n"))
-    assert lines.readline() == b"%5\r\n"
+    assert lines.readline() == b"%6\r\n"
 
 
 def test_held_lock(server, client):
@@ -72,6 +72,7 @@ def test_held_lock(server, client):
         "waiting": 0,
         "waiters": [],
         "token": None,
+        "watchers": 0,
     }
 
 
@@ -111,6 +112,7 @@ def test_foreign_hash_is_held_by_nobody_we_can_name(client, content):
         "waiting": 0,
         "waiters": [],
         "token": None,
+        "watchers": 0,
     }
 
 

@@ -101,3 +101,16 @@ def test_holders_are_found_behind_more_waiters_than_a_turn_can_ask(server, actor
     rename(server)
     assert last.reply(timeout=30) == 2
     assert server.info("lock")["lock_waiters"] == 3000
+
+
+def test_load_that_brings_a_hold_to_who_waits_in_the_middle(server, actor):
+    a, b, c = actor("a"), actor("b"), actor("c")
+    assert a.call("LOCK.ACQUIRE", "k", "oc", "PX", 600_000) == 1
+    assert a.call("SAVE") == "OK"
+    assert a.call("LOCK.FORCE", "k") == a.call("LOCK.ACQUIRE", "k", "oa") == 1
+    for waiter, owner in ((b, "ob"), (c, "oc")):
+        waiter.send("LOCK.ACQUIRE", "k", owner, "PX", 600_000, "BLOCK", 0)
+        waiter.wait_blocked()
+    assert a.call("DEBUG", "RELOAD", "NOSAVE") == "OK"
+    assert c.reply() == 2
+    assert b.is_blocked() and not b.has_reply()

@@ -1,0 +1,142 @@
+/* Clients that wait for one key each, in no queue: what those of latches and watches have in common.
+ *
+ *   keywaitBegin      the client is blocked, and in the list of its key; then one of
+ *   keywaitTell…      it is told what it has waited for
+ *   onDeadline        its time is over
+ *   onOver            its connection has closed, or CLIENT UNBLOCK
+ *   keywaitRedirect   another node serves the key
+ *
+ * To add a kind: embed the two structs, fill in a struct keywaitKind, a struct waitedkeyKind and a struct
+ * waitedkeyWork, and write the last one's `look`; see latches.c.
+ *
+ * Contracts are in keywait.h.
+ */
+#include "blocking/keywait.h"
+
+#include "blocking/redirect.h"
+#include "core/mem.h"
+#include "server/server.h"
+#include "server/turn.h"
+
+/* What it costs the server to write one reply, after the turn. */
+#define REPLY_US 8
+
+static struct keywait *ofLink(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct keywait, in_waits) : NULL;
+}
+
+static struct keywait *ofBlocked(struct blocked *blocked) {
+    return LIST_ELEMENT(blocked, struct keywait, client);
+}
+
+struct keywait *keywaitFirst(const struct keywaits *waits) {
+    return ofLink(waits->waits.first);
+}
+
+/* ---- how a wait ends ---- */
+
+/* The client has been told, or is gone. */
+static void leave(RedisModuleCtx *ctx, struct keywait *wait) {
+    struct keywaits *of = wait->of;
+    RedisModule_Assert(!wait->client.bc);
+    blockedStopTimer(ctx, &wait->client);
+    listRemove(&of->waits, &wait->in_waits);
+    (*wait->kind->count)--;
+    if (wait->kind->onLeave) {
+        wait->kind->onLeave(wait);
+    }
+    memFree(wait);
+    waitedkeyDropIfIdle(ctx, &of->key);
+}
+
+void keywaitTellNumber(RedisModuleCtx *ctx, struct keywait *wait, int64_t number) {
+    blockedAnswerNumber(&wait->client, number, (struct blockedReceipt){NULL, NULL});
+    turnCharge(REPLY_US);
+    leave(ctx, wait);
+}
+
+void keywaitTellWord(RedisModuleCtx *ctx, struct keywait *wait, enum replyWord word) {
+    blockedAnswerWord(&wait->client, word);
+    turnCharge(REPLY_US);
+    leave(ctx, wait);
+}
+
+static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
+    struct keywait *wait = ofBlocked(client);
+    if (wait->kind->onDeadline) {
+        wait->kind->onDeadline(wait);
+    }
+    blockedAnswerNull(client); /* unless it has been told */
+    leave(ctx, wait);
+}
+
+static void onOver(RedisModuleCtx *ctx, struct blocked *client) {
+    leave(ctx, ofBlocked(client));
+}
+
+static const struct blockedKind blocked_kind = {onDeadline, onOver, onOver};
+
+/* ---- how it begins ---- */
+
+enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
+                         struct keywait **wait) {
+    if (start->block_ms < 0 || !serverMayBlock(ctx)) {
+        return RESULT_BUSY;
+    }
+    if (!blockedHaveRoom()) {
+        return RESULT_TOO_MANY_WAITERS;
+    }
+    struct keywait *new = memAlloc(start->kind->size);
+    if (!blockedBegin(&new->client, ctx, &blocked_kind)) {
+        memFree(new);
+        return RESULT_BUSY;
+    }
+    int db = RedisModule_GetSelectedDb(ctx);
+    new->kind = start->kind;
+    new->of = (struct keywaits *)waitedkeyFindOrMake(start->kind->table, db, start->name);
+    listAddLast(&new->of->waits, &new->in_waits);
+    (*new->kind->count)++;
+    waitedkeyWatchSlots(ctx);
+    int64_t deadline_ms = blockedDeadline(start->block_ms, start->now_ms);
+    blockedSetDeadline(ctx, &new->client, deadline_ms, start->now_ms);
+    *wait = new;
+    return RESULT_WAITING;
+}
+
+/* ---- for the kinds' tables ---- */
+
+bool keywaitIsIdle(const struct waitedkey *key) {
+    return !keywaitFirst((const struct keywaits *)key);
+}
+
+void keywaitOnDrop(struct waitedkey *key) {
+    (void)key;
+}
+
+static void sendOn(RedisModuleCtx *ctx, struct keywait *wait, RedisModuleString *error) {
+    if (error) {
+        blockedAnswerText(&wait->client, error);
+    } else {
+        blockedAnswerError(&wait->client, REPLY_TRY_AGAIN);
+    }
+    turnCharge(REPLY_US);
+    leave(ctx, wait);
+}
+
+/* As long as some are left it stays due. */
+void keywaitRedirect(RedisModuleCtx *ctx, struct waitedkey *key) {
+    struct keywaits *waits = (struct keywaits *)key;
+    RedisModuleString *error = redirectFind(ctx, key->name);
+    waitedkeyUse(key);
+    bool over = false;
+    for (struct keywait *first; !over && (first = keywaitFirst(waits)); over = turnIsOver()) {
+        sendOn(ctx, first, error);
+    }
+    waitedkeyEndUse(ctx, key);
+}
+
+/* The server has answered all of them when it became a replica, and told us. */
+void keywaitForget(RedisModuleCtx *ctx, struct waitedkey *key) {
+    waitedkeyClearDue(key);
+    waitedkeyDropIfIdle(ctx, key);
+}

@@ -1,0 +1,58 @@
+/* LOCK.WATCH. Who watches is told by watches.c. */
+#include "commands/args.h"
+#include "commands/commands.h"
+#include "keys/holds.h"
+#include "server/reply.h"
+#include "waits/events.h"
+#include "waits/watches.h"
+
+static enum result check(struct holds *holds) {
+    if (holds->shape == HOLDS_WRONG_TYPE) {
+        return RESULT_WRONG_TYPE;
+    }
+    bool moves = holds->shape == HOLDS_READ_WRITE && !holdsSidesAreHere(holds);
+    return moves ? RESULT_TRY_AGAIN : RESULT_DONE;
+}
+
+static enum result begin(struct holds *holds, const struct watchRequest *request) {
+    enum result result = watchesBegin(holds, request);
+    if (result == RESULT_WAITING) {
+        eventsWatchKeys(holds->ctx);
+        eventsWatchOverwrites(holds->ctx);
+    }
+    return result;
+}
+
+static void watch(struct holds *holds, const struct watchRequest *request) {
+    struct outcome outcome = {0};
+    enum result result = check(holds);
+    if (result == RESULT_DONE) {
+        enum replyWord word = watchesState(holds, request);
+        if (word != REPLY_WORD_COUNT) {
+            replyWord(holds->ctx, word);
+            return;
+        }
+        result = begin(holds, request);
+    }
+    replyOutcome(holds->ctx, result, &outcome);
+}
+
+/* LOCK.WATCH key owner [WANTED] [BLOCK ms] */
+int watchCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    const struct args args = argsOf(ctx, argv, argc);
+    struct argsOptions options;
+    if (argc < 3) {
+        return RedisModule_WrongArity(ctx);
+    }
+    if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
+        argsOptionsOrReply(&args, 3, ARGS_WANTED | ARGS_BLOCK, &options) != REDISMODULE_OK) {
+        return REDISMODULE_OK;
+    }
+    const struct watchRequest request = {argv[2], options.given & ARGS_WANTED,
+                                         options.wants.block_ms, args.now_ms};
+    struct holds holds;
+    holdsOpenToRead(&holds, ctx, argv[1], args.now_ms);
+    watch(&holds, &request);
+    holdsClose(&holds);
+    return REDISMODULE_OK;
+}

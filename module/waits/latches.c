@@ -1,0 +1,134 @@
+/* See latches.h. What is the same for all who wait for a key is in keywait.c. */
+#include "waits/latches.h"
+
+#include <stdbool.h>
+
+#include "blocking/keywait.h"
+#include "server/turn.h"
+
+struct latch {
+    struct keywaits all;
+    int64_t arrived;  /* the number of who came last */
+    int64_t released; /* it has been open for those up to this number: they are to be told */
+};
+
+struct latchWait {
+    struct keywait wait;
+    int64_t number; /* counted from 1 in each life of the entry */
+};
+
+static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms);
+static void redirect(RedisModuleCtx *ctx, struct waitedkey *key);
+
+static const struct waitedkeyKind table_kind = {sizeof(struct latch), keywaitIsIdle, keywaitOnDrop};
+static const struct waitedkeyWork work = {look, redirect, keywaitForget, .reads_only = true};
+static struct waitedkeyTable latches = {.kind = &table_kind, .work = &work};
+
+static size_t waiting;
+
+size_t latchesWaiting(void) {
+    return waiting;
+}
+
+static struct latch *ofKey(struct waitedkey *key) {
+    return (struct latch *)key;
+}
+
+/* ---- who waits ---- */
+
+static bool isReleased(const struct keywait *wait) {
+    const struct latch *latch = (const struct latch *)wait->of;
+    return ((const struct latchWait *)wait)->number <= latch->released;
+}
+
+/* Its turn to be told has not come yet. */
+static void onDeadline(struct keywait *wait) {
+    if (isReleased(wait)) {
+        blockedAnswerNumber(&wait->client, 1, (struct blockedReceipt){NULL, NULL});
+    }
+}
+
+static const struct keywaitKind kind = {.table = &latches,
+                                        .size = sizeof(struct latchWait),
+                                        .onDeadline = onDeadline,
+                                        .count = &waiting};
+
+enum result latchesWait(const struct latchkey *latchkey, const struct latchesTimes *times) {
+    RedisModuleCtx *ctx = latchkey->ctx;
+    const struct keywaitStart start = {&kind, latchkey->name, times->block_ms, times->now_ms};
+    struct keywait *wait;
+    enum result result = keywaitBegin(ctx, &start, &wait);
+    if (result == RESULT_WAITING) {
+        struct latch *latch = (struct latch *)wait->of;
+        ((struct latchWait *)wait)->number = ++latch->arrived;
+        waitedkeyWatch(ctx, &latch->all.key, latchkey->end_ms, times->now_ms);
+    }
+    return result;
+}
+
+/* ---- telling them ---- */
+
+static struct waitedkey *find(RedisModuleCtx *ctx, RedisModuleString *name) {
+    return waitedkeyFind(&latches, RedisModule_GetSelectedDb(ctx), name);
+}
+
+void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct waitedkey *key = find(ctx, name);
+    if (key) {
+        ofKey(key)->released = ofKey(key)->arrived;
+        waitedkeyMarkDue(ctx, key);
+    }
+}
+
+void latchesSet(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct waitedkey *key = find(ctx, name);
+    if (key) {
+        waitedkeyMarkDue(ctx, key);
+    }
+}
+
+/* Returns false if the turn was over before all were told for whom it has been open. They are first. */
+static bool tellReleased(RedisModuleCtx *ctx, struct latch *latch) {
+    struct keywait *first;
+    while ((first = keywaitFirst(&latch->all)) && isReleased(first)) {
+        if (turnIsOver()) {
+            return false;
+        }
+        keywaitTellNumber(ctx, first, 1);
+    }
+    return true;
+}
+
+/* Reads the key. Returns when it expires. What happens to it meanwhile, as it may expire now, is seen. */
+static int64_t readKey(RedisModuleCtx *ctx, struct latch *latch) {
+    struct latchkey latchkey;
+    latchkeyOpen(&latchkey, ctx, latch->all.key.name, KEY_TO_READ);
+    if (latchkey.state == LATCHKEY_OPEN) {
+        latch->released = latch->arrived;
+    }
+    latchkeyClose(&latchkey);
+    return latchkey.end_ms;
+}
+
+static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
+    struct latch *latch = ofKey(key);
+    waitedkeyUse(key);
+    int64_t end_ms = readKey(ctx, latch);
+    key->notes = 0;
+    waitedkeyClearDue(key);
+    waitedkeyWatch(ctx, key, end_ms, now_ms);
+    if (!tellReleased(ctx, latch)) {
+        waitedkeyMarkDue(ctx, key); /* behind others that are due */
+    }
+    waitedkeyEndUse(ctx, key);
+}
+
+/* Who has been told nothing yet although it was open is not sent on. */
+static void redirect(RedisModuleCtx *ctx, struct waitedkey *key) {
+    waitedkeyUse(key);
+    if (tellReleased(ctx, ofKey(key))) {
+        keywaitRedirect(ctx, key);
+    } else {
+        waitedkeyEndUse(ctx, key); /* still due */
+    }
+}

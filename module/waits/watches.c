@@ -1,0 +1,306 @@
+/* Watches: LOCK.WATCH, by which an owner is told that it has lost a lock, or that somebody else waits for
+ * it. What is the same for all who wait for a key is in keywait.c.
+ *
+ *   watchesState, watchesBegin      the command: what is so now, and waiting for it
+ *   watchesNote…                    a command has done something to the lock
+ *   look                            the drain: whom there is something to tell
+ *
+ * Contracts are in watches.h.
+ */
+#include "waits/watches.h"
+
+#include <string.h>
+
+#include "blocking/keywait.h"
+#include "core/heap.h"
+#include "server/turn.h"
+#include "waits/contended.h"
+
+/* Somebody stands in the queue who did not before. */
+#define NOTE_WAITER WAITEDKEY_KINDS_OWN
+
+/* Of a read-write lock whose slot moves the leases may be on another node: it is asked again. Unseen:
+ * the look at all slots, once a second, would do, later. */
+#define MOVING_RETRY_MS 100
+
+/* Of one owner so many watches are noted one by one. */
+#define FEW_OF_OWNER 64
+
+/* A watched lock. */
+struct watched {
+    struct keywaits all;
+    struct map by_owner;
+    struct heap looks;   /* when to ask the key for whom: the ends of leases; 0 = now */
+    struct list wanting; /* those that are to be told WANTED too */
+    /* So many of the first of `all`, and of `wanting`, are to be looked at still; who has been goes to
+     * the end, so that however often all are to be looked at, everybody's turn comes. */
+    size_t left_of_all, left_of_wanting;
+};
+
+struct watch {
+    struct keywait wait;
+    RedisModuleString *owner;
+    struct mapEntry by_owner;
+    struct heapNode look;
+    struct link in_wanting;
+    bool wants_wanted;
+};
+
+static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms);
+
+static const struct waitedkeyKind table_kind = {sizeof(struct watched), keywaitIsIdle,
+                                                keywaitOnDrop};
+static const struct waitedkeyWork work = {look, keywaitRedirect, keywaitForget, .reads_only = true};
+static struct waitedkeyTable watched_locks = {.kind = &table_kind, .work = &work};
+
+static size_t count;
+
+size_t watchesCount(void) {
+    return count;
+}
+
+/* Asked by every release. */
+static struct watched *find(RedisModuleCtx *ctx, RedisModuleString *name) {
+    if (count == 0) {
+        return NULL;
+    }
+    return (struct watched *)waitedkeyFind(&watched_locks, RedisModule_GetSelectedDb(ctx), name);
+}
+
+size_t watchesOf(RedisModuleCtx *ctx, RedisModuleString *name) {
+    const struct watched *watched = find(ctx, name);
+    return watched ? watched->all.waits.length : 0;
+}
+
+/* ---- what there is to be told ---- */
+
+/* The first requests of two owners in a lock's queue: of those who wait beside a given owner one is among
+ * them. */
+struct claimants {
+    const struct request *first, *other; /* NULL: none */
+};
+
+static bool isOf(const struct request *request, const char *owner, size_t length) {
+    return request->owner_length == length && memcmp(request->owner, owner, length) == 0;
+}
+
+static struct claimants claimantsOf(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct claimants found = {NULL, NULL};
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
+    for (; position && !found.other; position = waitqueueNext(position)) {
+        const struct request *request = position->request;
+        if (!found.first) {
+            found.first = request;
+        } else if (!isOf(request, found.first->owner, found.first->owner_length)) {
+            found.other = request;
+        }
+    }
+    return found;
+}
+
+static bool isWanted(const struct claimants *claimants, RedisModuleString *owner) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    return claimants->other || (claimants->first && !isOf(claimants->first, bytes, length));
+}
+
+enum replyWord watchesState(struct holds *holds, const struct watchRequest *request) {
+    if (holdsEndOf(holds, request->owner) == 0) {
+        return REPLY_LOST;
+    }
+    const struct claimants claimants = claimantsOf(holds->ctx, holds->name);
+    return request->wants_wanted && isWanted(&claimants, request->owner) ? REPLY_WANTED
+                                                                         : REPLY_WORD_COUNT;
+}
+
+/* ---- how a watch begins, and ends ---- */
+
+static struct watch *ofWait(struct keywait *wait) {
+    return LIST_ELEMENT(wait, struct watch, wait);
+}
+
+static void onLeave(struct keywait *wait) {
+    struct watch *watch = ofWait(wait);
+    struct watched *watched = (struct watched *)wait->of;
+    mapRemove(&watched->by_owner, &watch->by_owner);
+    heapRemove(&watched->looks, &watch->look);
+    if (watch->wants_wanted) {
+        listRemove(&watched->wanting, &watch->in_wanting);
+    }
+    RedisModule_FreeString(NULL, watch->owner);
+}
+
+static const struct keywaitKind kind = {
+    .table = &watched_locks, .size = sizeof(struct watch), .onLeave = onLeave, .count = &count};
+
+static void join(struct watched *watched, struct watch *watch, const struct watchRequest *request) {
+    /* A copy: the caller's may be a slice of a client's query buffer. */
+    watch->owner = RedisModule_CreateStringFromString(NULL, request->owner);
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(watch->owner, &length);
+    mapAdd(&watched->by_owner, &watch->by_owner, bytes, length);
+    watch->wants_wanted = request->wants_wanted;
+    if (watch->wants_wanted) {
+        listAddLast(&watched->wanting, &watch->in_wanting);
+    }
+}
+
+static void setTimer(RedisModuleCtx *ctx, struct watched *watched, int64_t now_ms) {
+    const struct heapNode *first = heapFirst(&watched->looks);
+    if (first) {
+        waitedkeyWatch(ctx, &watched->all.key, first->at, now_ms);
+    }
+}
+
+enum result watchesBegin(struct holds *holds, const struct watchRequest *request) {
+    const struct keywaitStart start = {&kind, holds->name, request->block_ms, request->now_ms};
+    struct keywait *wait;
+    enum result result = keywaitBegin(holds->ctx, &start, &wait);
+    if (result == RESULT_WAITING) {
+        struct watched *watched = (struct watched *)wait->of;
+        join(watched, ofWait(wait), request);
+        heapPut(&watched->looks, &ofWait(wait)->look, holdsEndOf(holds, request->owner));
+        setTimer(holds->ctx, watched, request->now_ms);
+    }
+    return result;
+}
+
+/* ---- notes ---- */
+
+void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
+    struct watched *watched = find(ctx, name);
+    if (!watched) {
+        return;
+    }
+    size_t length, noted = 0;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    struct mapEntry *entry = mapFind(&watched->by_owner, bytes, length);
+    for (; entry && noted < FEW_OF_OWNER; entry = mapFindNext(entry), noted++) {
+        heapPut(&watched->looks, &LIST_ELEMENT(entry, struct watch, by_owner)->look, 0);
+    }
+    if (entry) {
+        waitedkeyNote(ctx, &watched->all.key, WAITEDKEY_EDITED);
+    } else if (noted > 0) {
+        waitedkeyMarkDue(ctx, &watched->all.key);
+    }
+}
+
+void watchesNoteAll(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct watched *watched = find(ctx, name);
+    if (watched) {
+        waitedkeyNote(ctx, &watched->all.key, WAITEDKEY_EDITED);
+    }
+}
+
+void watchesNoteWaiter(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct watched *watched = find(ctx, name);
+    if (watched && !listIsEmpty(&watched->wanting)) {
+        waitedkeyNote(ctx, &watched->all.key, NOTE_WAITER);
+    }
+}
+
+/* ---- telling them ---- */
+
+/* Asks the key for the watch's owner: tells that all is lost, or sets the next look. */
+static void lookAtOne(struct holds *holds, struct watched *watched, struct watch *watch) {
+    int64_t end_ms = holdsEndOf(holds, watch->owner);
+    if (end_ms == 0) {
+        keywaitTellWord(holds->ctx, &watch->wait, REPLY_LOST);
+    } else {
+        heapPut(&watched->looks, &watch->look, end_ms);
+    }
+}
+
+/* Each of these returns false if the turn was over before all were looked at. */
+
+static bool lookAtDue(struct holds *holds, struct watched *watched) {
+    struct heapNode *first;
+    while ((first = heapFirst(&watched->looks)) && first->at <= holds->now_ms) {
+        if (turnIsOver()) {
+            return false;
+        }
+        lookAtOne(holds, watched, LIST_ELEMENT(first, struct watch, look));
+    }
+    return true;
+}
+
+static bool lookAtAll(struct holds *holds, struct watched *watched) {
+    struct list *all = &watched->all.waits;
+    for (; watched->left_of_all > 0 && !listIsEmpty(all); watched->left_of_all--) {
+        if (turnIsOver()) {
+            return false;
+        }
+        struct keywait *first = keywaitFirst(&watched->all);
+        listRemove(all, &first->in_waits);
+        listAddLast(all, &first->in_waits);
+        lookAtOne(holds, watched, ofWait(first));
+    }
+    watched->left_of_all = 0;
+    return true;
+}
+
+static bool tellWanted(struct holds *holds, struct watched *watched) {
+    struct list *wanting = &watched->wanting;
+    if (watched->left_of_wanting == 0) {
+        return true;
+    }
+    const struct claimants claimants = claimantsOf(holds->ctx, holds->name);
+    for (; watched->left_of_wanting > 0 && !listIsEmpty(wanting); watched->left_of_wanting--) {
+        if (turnIsOver()) {
+            return false;
+        }
+        struct watch *first = LIST_ELEMENT(wanting->first, struct watch, in_wanting);
+        listRemove(wanting, &first->in_wanting);
+        listAddLast(wanting, &first->in_wanting);
+        if (isWanted(&claimants, first->owner)) {
+            keywaitTellWord(holds->ctx, &first->wait, REPLY_WANTED);
+        }
+    }
+    watched->left_of_wanting = 0;
+    return true;
+}
+
+/* What has happened since the last look, as how many are to be looked at. */
+static void takeNotes(struct watched *watched) {
+    unsigned notes = watched->all.key.notes;
+    watched->all.key.notes = 0;
+    if (notes & ~(unsigned)NOTE_WAITER) {
+        watched->left_of_all = watched->all.waits.length;
+    }
+    if (notes & NOTE_WAITER) {
+        watched->left_of_wanting = watched->wanting.length;
+    }
+}
+
+/* What is lost is told first: who has lost the lock needs not be told that it is wanted. */
+static bool tell(struct holds *holds, struct watched *watched) {
+    takeNotes(watched);
+    return lookAtAll(holds, watched) && lookAtDue(holds, watched) && tellWanted(holds, watched);
+}
+
+static bool isReadable(struct holds *holds) {
+    return holds->shape != HOLDS_READ_WRITE || holdsSidesAreHere(holds);
+}
+
+static void lookInto(struct holds *holds, struct watched *watched) {
+    struct waitedkey *key = &watched->all.key;
+    bool readable = isReadable(holds), done = !readable || tell(holds, watched);
+    waitedkeyClearDue(key);
+    if (!readable) {
+        waitedkeyWatch(holds->ctx, key, holds->now_ms + MOVING_RETRY_MS, holds->now_ms);
+    } else if (done) {
+        setTimer(holds->ctx, watched, holds->now_ms);
+    } else {
+        waitedkeyMarkDue(holds->ctx, key); /* behind others that are due */
+    }
+}
+
+static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
+    struct holds holds;
+    waitedkeyUse(key);
+    holdsOpenToRead(&holds, ctx, key->name, now_ms);
+    lookInto(&holds, (struct watched *)key);
+    holdsClose(&holds);
+    waitedkeyEndUse(ctx, key);
+}

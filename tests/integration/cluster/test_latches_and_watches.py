@@ -1,0 +1,127 @@
+"""Who waits for a latch, or watches a lock, in a slot that goes to another node."""
+
+import pytest
+
+from harness import scaled_ms, wait_for
+from model.cluster_scene import LONG, begin_move, is_redirection, migrate, says_moved
+from model.moving_scene import SHORT, TRY_AGAIN, call_off, finish_move, side
+
+COMMANDS = ["LATCH.SET {} 1", "LATCH.DOWN {}", "LATCH.WAIT {}", "LATCH.WAIT {} BLOCK 0", "LOCK.WATCH {} o BLOCK 0"]
+HOLDS = {"plain": "LOCK.ACQUIRE", "read": "LOCK.RWREAD", "write": "LOCK.RWWRITE"}
+
+
+def latch_waiter(node, name):
+    if not node.actor.call("EXISTS", name):
+        node.actor.call("LATCH.SET", name, 1)
+    waiter = node.server.actor()
+    waiter.send("LATCH.WAIT", name, "BLOCK", 0)
+    return waiter.wait_blocked()
+
+
+def watcher(node, name, hold="LOCK.ACQUIRE"):
+    assert node.actor.call(hold, name, "o", "PX", LONG) == 1
+    watching = node.server.actor()
+    watching.send("LOCK.WATCH", name, "o", "BLOCK", 0)
+    return watching.wait_blocked()
+
+
+WAITS = {"latch": latch_waiter, "watch": watcher}
+each_wait = pytest.mark.parametrize("begins", WAITS.values(), ids=WAITS)
+
+
+def nobody_is_left(node):
+    info = node.server.info("lock")
+    assert (info["lock_latch_waiters"], info["lock_watchers"]) == (0, 0)
+
+
+def test_commands_for_another_nodes_slot_are_moved(nodes, key):
+    (one, two), (name, slot) = nodes, key
+    client = two.server.actor()
+    for command in COMMANDS:
+        assert says_moved(slot, one)(client.attempt(*command.format(name).split()))
+
+
+def test_told_as_elsewhere(nodes, key):
+    (one, _), (name, _) = nodes, key
+    waiter = latch_waiter(one, name)
+    assert one.actor.call("LATCH.DOWN", name) == 0
+    assert waiter.reply() == 1
+    watching = watcher(one, name, "LOCK.RWREAD")
+    assert one.actor.call("PEXPIRE", name, scaled_ms(20)) == 1
+    assert watching.reply() == "LOST"
+
+
+@each_wait
+def test_slot_that_is_given_away(nodes, key, begins):
+    (one, two), (name, slot) = nodes, key
+    waiter = begins(one, name)
+    begin_move(slot, one, two)
+    finish_move(slot, one, two)
+    assert is_redirection(waiter.outcome(timeout=10))
+    nobody_is_left(one)
+
+
+@each_wait
+def test_slot_that_another_node_takes_over(nodes, key, begins):
+    """By the bus, with the keys dropped here: what is gone is not open, and not lost."""
+    (one, two), (name, slot) = nodes, key
+    waiter = begins(one, name)
+    two.cluster("SETSLOT", slot, "IMPORTING", one.id)
+    two.cluster("SETSLOT", slot, "NODE", two.id)
+    wait_for(lambda: one.port_of(slot) == two.server.port, 20, "the first node to hear of it")
+    assert is_redirection(waiter.outcome(timeout=10))
+    nobody_is_left(one)
+
+
+@each_wait
+def test_key_that_goes_ahead_of_its_slot(nodes, key, begins):
+    (one, two), (name, slot) = nodes, key
+    waiter = begins(one, name)
+    begin_move(slot, one, two)
+    one.server.settle(30)
+    assert not waiter.has_reply()
+    migrate(name, one, two)
+    assert str(waiter.outcome()).startswith(f"ASK {slot} ")
+    nobody_is_left(one)
+
+
+def test_latch_that_was_opened_before_its_slot_was_lost_is_open(nodes, key):
+    """In one transaction: who waits is told of the opening, and not sent on."""
+    (one, two), (name, slot) = nodes, key
+    waiter = latch_waiter(one, name)
+    begin_move(slot, one, two)
+    assert one.actor.call("LATCH.DOWN", name) == 0
+    assert waiter.reply() == 1
+
+
+@pytest.mark.parametrize("hold", ["LOCK.RWREAD", "LOCK.RWWRITE"])
+def test_watch_of_a_read_write_lock_whose_leases_travel(nodes, key, hold):
+    """Nobody can say here whether its holds live; told when it is known."""
+    (one, two), (name, slot) = nodes, key
+    watching = watcher(one, name, hold)
+    begin_move(slot, one, two)
+    migrate(side("lease", name), one, two)
+    assert str(one.server.actor().attempt("LOCK.WATCH", name, "o")) == TRY_AGAIN
+    one.server.settle(300)
+    assert not watching.has_reply()
+    call_off(nodes, slot)
+    two.cluster("SETSLOT", slot, "NODE", one.id)
+    assert one.actor.call("PEXPIRE", name, SHORT) == 1
+    assert watching.reply(timeout=10) == "LOST"
+
+
+@each_wait
+def test_cluster_that_is_down_for_a_while_leaves_nobody_hanging(nodes, key, begins):
+    (one, _), (name, slot) = nodes, key
+    waiter = begins(one, name)
+    other_slot = slot + 1 if slot < 100 else slot - 1
+    one.cluster("DELSLOTS", other_slot)
+    wait_for(lambda: not one.is_up(), 10, "the cluster to be down")
+    one.server.settle(30)
+    one.cluster("ADDSLOTS", other_slot)
+    wait_for(one.is_up, 20, "the cluster to be up")
+    if waiter.has_reply():  # some servers answer their blocked clients
+        assert str(waiter.outcome()).startswith("CLUSTERDOWN")
+    else:
+        assert one.actor.call("DEL", name) == 1
+        assert waiter.outcome() in (1, "LOST")

@@ -1,0 +1,172 @@
+"""Any sequence of openings, settings, waits and edits by hand: who is told what is what the model says.
+
+A failure prints the shortest sequence that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
+"""
+
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from harness import drawn, wait_for
+from model.latch_scene import latch_waiters
+
+KEYS = ("l", "m")
+EXAMPLES = 200
+
+keys = st.sampled_from(KEYS)
+counts = st.integers(0, 4)
+
+
+class Machine(RuleBasedStateMachine):
+    """Of each key the number that is left, None without a key, or "x" where there is no number."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.server, self.other = server, server.actor("z")
+        self.left = dict.fromkeys(KEYS)
+        self.idle, self.waiting = [server.actor() for _ in range(5)], []
+
+    def teardown(self):
+        self.server.disconnect_clients()
+        self.server.control.flushall()
+        wait_for(lambda: latch_waiters(self.server) == 0, what="all waits to end with their clients")
+
+    def say(self, *words):
+        return self.other.call(*words)
+
+    def is_open(self, key):
+        left = self.left[key]
+        return left is None or (left != "x" and left <= 0)
+
+    def those_who_wait_are_told(self, *opened):
+        """For the latches that are open, or were for a moment that counts; nobody else is."""
+        told = [(actor, key) for actor, key in self.waiting if key in opened or self.is_open(key)]
+        for actor, _ in told:
+            assert actor.reply() == 1
+        self.waiting = [entry for entry in self.waiting if entry not in told]
+        self.idle += [actor for actor, _ in told]
+        self.server.let_pass(2)
+        assert not [key for actor, key in self.waiting if actor.has_reply()]
+        assert latch_waiters(self.server) == len(self.waiting)
+
+    # Our commands
+
+    @rule(key=keys, count=counts)
+    def set(self, key, count):
+        if self.left[key] == "x":
+            return
+        assert self.say("LATCH.SET", key, count) == "OK"
+        self.left[key] = count or None
+        self.those_who_wait_are_told()
+
+    @rule(key=keys, by=st.integers(1, 3))
+    def down(self, key, by):
+        if self.left[key] == "x":
+            return
+        left = max((self.left[key] or 0) - by, 0)
+        assert self.say("LATCH.DOWN", key, by) == left
+        self.left[key] = left or None
+        self.those_who_wait_are_told()
+
+    @rule(key=keys, again=st.integers(1, 3))
+    def opened_and_set_in_one_step(self, key, again):
+        if self.left[key] == "x":
+            return
+        for words in (("MULTI",), ("LATCH.DOWN", key, 99), ("LATCH.SET", key, again), ("EXEC",)):
+            self.say(*words)
+        self.left[key] = again
+        self.those_who_wait_are_told(key)
+
+    @precondition(lambda self: self.idle)
+    @rule(key=keys)
+    def waits(self, key):
+        actor = self.idle.pop()
+        actor.send("LATCH.WAIT", key, "BLOCK", 600_000)
+        if self.left[key] == "x":
+            assert str(actor.outcome()).startswith("ERR value")
+            self.idle.append(actor)
+        elif self.is_open(key):
+            assert actor.reply() == 1
+            self.idle.append(actor)
+        else:
+            self.waiting.append((actor.wait_blocked(), key))
+
+    @precondition(lambda self: self.waiting)
+    @rule(n=st.integers(0, 9), how=st.sampled_from(("kill_socket", "close")))
+    def dies(self, n, how):
+        actor, _ = self.waiting.pop(n % len(self.waiting))
+        getattr(actor, how)()
+        wait_for(lambda: latch_waiters(self.server) == len(self.waiting), what="the waiter to leave")
+        self.idle.append(self.server.actor())
+
+    # By hand
+
+    @rule(key=keys, number=st.integers(-1, 3))
+    def written(self, key, number):
+        self.say("SET", key, number)
+        self.left[key] = number
+        self.those_who_wait_are_told()
+
+    @rule(key=keys, by=st.integers(-2, 2))
+    def counted(self, key, by):
+        if self.left[key] == "x":
+            return
+        self.left[key] = self.say("INCRBY", key, by)
+        self.those_who_wait_are_told()
+
+    @rule(key=keys)
+    def made_no_number(self, key):
+        self.say("SET", key, "x")
+        self.left[key] = "x"
+        self.those_who_wait_are_told()
+
+    @rule(key=keys, how=st.sampled_from(("DEL {}", "UNLINK {}", "PEXPIRE {} 0", "PEXPIRE {} 1", "RENAME {} away")))
+    def goes(self, key, how):
+        if self.left[key] is not None:
+            self.say(*how.format(key).split())
+        self.left[key] = None
+        self.those_who_wait_are_told()
+
+    @rule(key=keys, number=st.integers(-1, 2))
+    def deleted_and_written_in_one_step(self, key, number):
+        for words in (("MULTI",), ("DEL", key), ("SET", key, number), ("EXEC",)):
+            self.say(*words)
+        self.left[key] = number
+        self.those_who_wait_are_told()
+
+    @precondition(lambda self: self.left["l"] is not None)
+    @rule()
+    def renamed_onto_the_other(self):
+        self.say("RENAME", "l", "m")
+        self.left = {"l": None, "m": self.left["l"]}
+        self.those_who_wait_are_told()
+
+    @rule(how=st.sampled_from(("FLUSHALL", "FLUSHDB", "SWAPDB")))
+    def all_go(self, how):
+        # What a swap brings is another, empty database.
+        after = [("SELECT", 1), ("FLUSHDB",), ("SELECT", 0)] if how == "SWAPDB" else []
+        for words in [("SWAPDB", 0, 1) if how == "SWAPDB" else (how,), *after]:
+            self.say(*words)
+        self.left = dict.fromkeys(KEYS)
+        self.those_who_wait_are_told()
+
+
+@pytest.mark.timeout(900)
+def test_server_does_as_the_model_says(server):
+    number = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
+    print(f"LOCK_SEED={number}")
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+
+    @seed(number)
+    def make():
+        return Machine(server)
+
+    effort = settings(
+        max_examples=max(5, drawn(EXAMPLES)), stateful_step_count=40, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(make, settings=effort)
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)

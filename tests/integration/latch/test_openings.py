@@ -1,0 +1,224 @@
+"""What opens a latch for those who wait: all of it, and nothing else.
+
+The server's own expiry is switched off, so that the end of a key is noticed by the module or not at all.
+"""
+
+import pytest
+
+from harness import scaled_ms, wait_for
+from harness.schedule import error
+from model.latch_scene import Scene, begins_to_wait, latch_waiters
+
+SOON_MS = 3000
+SHORT = scaled_ms(60)
+
+
+@pytest.fixture(autouse=True)
+def no_expiry_by_the_server(server):
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    yield
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+
+
+@pytest.fixture(params=[0, 5], ids=["db0", "db5"])
+def db(request):
+    return request.param
+
+
+OPENS = dict(
+    DOWN=["LATCH.DOWN l", "LATCH.DOWN l"],
+    DOWN_by_all=["LATCH.DOWN l 2"],
+    DOWN_by_more=["LATCH.DOWN l 100"],
+    SET_0=["LATCH.SET l 0"],
+    SET_lower_and_DOWN=["LATCH.SET l 1", "LATCH.DOWN l"],
+    DOWN_and_SET_again=["MULTI", "LATCH.DOWN l 2", "LATCH.SET l 5", "EXEC"],
+    SET_0_and_SET_again=["MULTI", "LATCH.SET l 0", "LATCH.SET l 5", "EXEC"],
+    script=["EVAL return(redis.call('LATCH.DOWN',KEYS[1],2)) 1 l"],
+    DEL=["DEL l"],
+    UNLINK=["UNLINK l"],
+    GETDEL=["GETDEL l"],
+    RENAME_away=["RENAME l elsewhere"],
+    RENAMENX_away=["RENAMENX l elsewhere"],
+    MOVE=["MOVE l {other_db}", "SELECT {db}"],
+    FLUSHDB=["FLUSHDB"],
+    FLUSHALL=["FLUSHALL"],
+    FLUSHALL_ASYNC=["FLUSHALL ASYNC"],
+    SWAPDB=["SWAPDB {db} {other_db}"],
+    SWAPDB_named_the_other_way=["SWAPDB {other_db} {db}"],
+    PEXPIRE_0=["PEXPIRE l 0"],
+    PEXPIREAT_in_the_past=["PEXPIREAT l 1"],
+    DECRBY=["DECRBY l 2"],
+    DECRBY_below_0=["DECRBY l 10"],
+    INCRBY=["INCRBY l -2"],
+    SET_by_hand=["SET l 0"],
+    GETSET=["GETSET l -1"],
+    MSET=["MSET l 0 x 1"],
+    SETRANGE=["SETRANGE l 0 0"],
+    RENAME_of_an_open_one_onto=["SET spare 0", "RENAME spare l"],
+    COPY_of_an_open_one_onto=["SET spare 0", "COPY spare l REPLACE"],
+    RESTORE_of_an_open_one=[lambda scene: scene.restore_over("0")],
+    MULTI=["MULTI", "DEL l", "EXEC"],
+    after_another_type=["DEL l", "RPUSH l x", "LPOP l"],
+    after_no_number=["SET l x", "SET l 0"],
+)
+
+
+@pytest.mark.parametrize("commands", OPENS.values(), ids=OPENS)
+def test_opens(server, db, commands):
+    scene = Scene(server, db)
+    scene.do(*commands)
+    scene.both_are_told()
+
+
+SHUT = dict(
+    DOWN=["LATCH.DOWN l"],
+    SET_higher=["LATCH.SET l 100"],
+    SET_lower=["LATCH.SET l 1"],
+    SET_with_an_end=["LATCH.SET l 1 PX {HOUR}"],
+    WAIT=["LATCH.WAIT l"],
+    SET_by_hand=["SET l 5"],
+    SET_KEEPTTL=["SET l 5 KEEPTTL"],
+    INCRBY=["INCRBY l 3"],
+    DECR=["DECR l"],
+    no_number=["SET l x"],
+    another_type=["MULTI", "DEL l", "RPUSH l x", "EXEC"],
+    overwritten_by_another_type=["SADD s x", "SINTERSTORE l s"],
+    RENAME_onto=["SET spare 4", "RENAME spare l"],
+    RENAME_there_and_back=["MULTI", "RENAME l x", "RENAME x l", "EXEC"],
+    COPY_onto=["SET spare 4", "COPY spare l REPLACE"],
+    COPY_away=["COPY l elsewhere"],
+    RESTORE_over=[lambda scene: scene.restore_over("4")],
+    deleted_and_set_by_hand=["MULTI", "DEL l", "SET l 1", "EXEC"],
+    PERSIST=["PERSIST l"],
+    PEXPIRE=["PEXPIRE l {HOUR}"],
+    SWAPDB_there_and_back=["MULTI", "SWAPDB {db} {other_db}", "SWAPDB {other_db} {db}", "EXEC"],
+    SWAPDB_elsewhere=["SWAPDB {other_db} 8"],
+    FLUSHDB_elsewhere=["SELECT {other_db}", "SET l 1", "FLUSHDB", "SELECT {db}"],
+    DEBUG_RELOAD=["DEBUG RELOAD"],
+    LOCK_commands=["LOCK.ACQUIRE k o", "LOCK.RELEASE k o", "LOCK.FORCE k"],
+)
+
+
+@pytest.mark.parametrize("commands", SHUT.values(), ids=SHUT)
+def test_stays_shut(server, db, commands):
+    scene = Scene(server, db)
+    scene.do(*commands)
+    scene.both_wait_on()
+    assert scene.do("DEL l") == 1
+    scene.both_are_told()
+
+
+def test_latch_that_is_evicted_opens(server):
+    scene = Scene(server)
+    server.raw_connection().sendall(
+        b"CONFIG SET maxmemory-policy allkeys-random maxmemory 1\r\nPING\r\nCONFIG SET maxmemory 0\r\n"
+    )
+    scene.both_are_told()
+    assert server.info("stats")["evicted_keys"] >= 1
+
+
+def test_latch_that_a_reload_does_not_bring_back_opens(server, db):
+    server.control.execute_command("SAVE")
+    scene = Scene(server, db)
+    scene.do("DEBUG RELOAD NOSAVE")
+    scene.both_are_told()
+
+
+def test_swap_brings_another_latch(server, db):
+    scene = Scene(server, db)
+    there = server.actor(db=scene.OTHER_DB)
+    there.call("LATCH.SET", "l", 7)
+    scene.do("SWAPDB {db} {other_db}")
+    scene.both_wait_on()
+    assert there.call("LATCH.DOWN", "l", 2) == 0  # the one that has gone there
+    scene.both_wait_on()
+    assert scene.do("LATCH.DOWN l 7") == 0
+    scene.both_are_told()
+
+
+def test_latches_of_one_name_in_two_databases_are_not_mixed_up(server):
+    one, other = Scene(server, 1), Scene(server, 2)
+    other.do("LATCH.DOWN l 2")
+    assert [waiter.reply() for waiter in other.waiters] == [1, 1]
+    one.both_wait_on()
+    one.do("FLUSHDB")
+    one.both_are_told()
+
+
+# ---- expiry ----
+
+ENDS = dict(
+    PX=[f"LATCH.SET l 2 PX {SHORT}"],
+    PX_shorter=["LATCH.SET l 2 PX {HOUR}", f"LATCH.SET l 2 PX {SHORT}"],
+    PEXPIRE=[f"PEXPIRE l {SHORT}"],
+    PEXPIRE_twice=["PEXPIRE l 20000", f"PEXPIRE l {SHORT}"],
+    PERSIST_and_PEXPIRE=["PERSIST l", f"PEXPIRE l {SHORT}"],
+    SET_PX=[f"SET l 4 PX {SHORT}"],
+    SET_KEEPTTL=[f"PEXPIRE l {SHORT}", "SET l 4 KEEPTTL"],
+    DOWN=[f"LATCH.SET l 5 PX {SHORT}", "LATCH.DOWN l"],
+    GETEX=[f"GETEX l PX {SHORT}"],
+    RENAME_onto=["SET spare 4", f"PEXPIRE spare {SHORT}", "RENAME spare l"],
+    RESTORE_over=[lambda scene: scene.restore_over("4", SHORT)],
+    another_type=["DEL s", "SADD s x", "SINTERSTORE l s", f"PEXPIRE l {SHORT}"],
+    SWAPDB=["SELECT {other_db}", f"LATCH.SET l 3 PX {SHORT}", "SELECT {db}", "SWAPDB {db} {other_db}"],
+    DEBUG_RELOAD=[f"PEXPIRE l {SHORT}", "DEBUG RELOAD"],
+)
+
+
+@pytest.mark.parametrize("commands", ENDS.values(), ids=ENDS)
+def test_end_of_the_key_opens(server, db, commands):
+    scene = Scene(server, db)
+    scene.do(*commands)
+    scene.both_are_told()
+    assert not scene.do("EXISTS l")
+
+
+def test_end_that_was_set_before_the_wait_opens(server, db):
+    scene = Scene(server, db, px=scaled_ms(300))
+    scene.both_are_told()
+    assert scene.end <= server.now_ms() <= scene.end + scaled_ms(SOON_MS)
+
+
+@pytest.mark.parametrize("later", ["LATCH.SET l 2", "LATCH.SET l 2 PX {HOUR}", "PERSIST l", "PEXPIRE l {HOUR}"])
+def test_end_that_is_put_off_does_not_open(server, later):
+    scene = Scene(server, px=scaled_ms(300))
+    scene.do(later)
+    wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
+    scene.both_wait_on()
+
+
+# ---- who comes later ----
+
+
+def test_who_waits_for_the_latch_that_is_set_again_is_not_told_of_the_old_one(server):
+    """Thousands are told of the opening, in slices; somebody sets the latch again between the first and the last."""
+    server.control.execute_command("LATCH.SET", "l", 1)
+    old = [begins_to_wait(server) for _ in range(5)]
+    new = server.actor("new")
+    sock = server.raw_connection()
+    sock.sendall(b"MULTI\r\nLATCH.DOWN l\r\nLATCH.SET l 1\r\nEXEC\r\n")
+    assert [waiter.reply() for waiter in old] == [1] * 5
+    new.send("LATCH.WAIT", "l", "BLOCK", 0)
+    new.wait_blocked()
+    server.settle(30)
+    assert not new.has_reply()
+    server.control.execute_command("LATCH.DOWN", "l")
+    assert new.reply() == 1
+
+
+def test_first_waiter_of_all_hears_of_edits_by_hand(make_server):
+    server = make_server()
+    scene = Scene(server)
+    scene.do("DECRBY l 2")
+    scene.both_are_told()
+
+
+def test_too_many_waiters(server, actor):
+    server.control.config_set("lock.max-waiters", 2)
+    scene = Scene(server)
+    third = actor()
+    assert error("ERR", "too many waiters")(third.attempt("LATCH.WAIT", "l", "BLOCK", 0))
+    assert third.call("LATCH.WAIT", "l") is None
+    assert latch_waiters(server) == 2
+    scene.do("DEL l")
+    scene.both_are_told()

@@ -1,0 +1,168 @@
+"""How a watch ends otherwise than by what it waits for: as any blocked command does."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from harness import code_of, failpoint, scaled_ms, wait_for, wait_for_sync
+from harness.schedule import error
+from model.gone_scene import can_unblock
+from model.server_scene import says_nothing_of_its_own
+from model.watch_scene import HOUR, Scene, watchers, watches
+
+
+@pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["plain", "timeout", "error"])
+def test_client_unblock(server, resp, actor, how):
+    server.control.execute_command("LOCK.ACQUIRE", "k", "o")
+    watcher = actor()
+    watcher.send("LOCK.WATCH", "k", "o", "BLOCK", 0)
+    watcher.wait_blocked()
+    assert server.control.execute_command("CLIENT", "UNBLOCK", watcher.client_id, *how) == can_unblock(server)
+    if can_unblock(server):
+        heard = watcher.outcome()
+        assert error("UNBLOCKED")(heard) if how == ("ERROR",) else heard is None
+        assert watchers(server) == 0
+    else:
+        server.control.execute_command("LOCK.RELEASE", "k", "o")
+        assert watcher.reply() == "LOST"
+
+
+def test_watcher_that_is_killed_in_the_turn_of_the_loss(server):
+    scene = Scene(server)
+    first, second = scene.watchers
+    server.raw_connection().sendall(f"LOCK.RELEASE k o\r\nCLIENT KILL ID {first.client_id}\r\n".encode())
+    assert second.reply() == "LOST"
+    wait_for(lambda: watchers(server) == 0, what="the watches to end")
+
+
+def test_new_replica_unblocks_and_the_new_master_is_asked(make_server):
+    server = make_server()
+    scene = Scene(server)
+    server.control.replicaof("127.0.0.1", 1)
+    assert [code_of(watcher.outcome()) for watcher in scene.watchers] == ["UNBLOCKED", "UNBLOCKED"]
+    assert watchers(server) == 0
+    server.control.replicaof("NO", "ONE")
+    again = watches(server)
+    server.control.execute_command("LOCK.RELEASE", "k", "o")
+    assert again.reply() == "LOST"
+
+
+@pytest.mark.parametrize("hold", ["LOCK.ACQUIRE", "LOCK.RWREAD"])
+def test_lease_of_a_dead_master_ends_on_the_promoted_replica(make_server, hold):
+    master = make_server()
+    replica = master.start_replica()
+    master.control.execute_command(hold, "k", "o", "PX", scaled_ms(3000))
+    wait_for_sync(master, replica)
+    master.kill()
+    replica.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    replica.control.replicaof("NO", "ONE")
+    watcher = replica.actor()
+    watcher.send("LOCK.WATCH", "k", "o", "BLOCK", 0)
+    assert watcher.reply(timeout=20) == "LOST"
+    assert replica.control.execute_command("LOCK.ACQUIRE", "k", "p") == 1
+
+
+@pytest.mark.parametrize("how", ["save", "kill"])
+def test_restart_is_a_closed_connection_and_no_loss(make_server, how):
+    server = make_server(**({"appendonly": "yes", "appendfsync": "always"} if how == "kill" else {}))
+    Scene(server)
+    if how == "kill":
+        server.kill()
+        server.start()
+    else:
+        server.restart(save=True)
+    again = watches(server)
+    server.control.execute_command("LOCK.FORCE", "k")
+    assert again.reply() == "LOST"
+
+
+def test_loss_during_a_pause_is_told_after_it(server):
+    scene = Scene(server)
+    scene.do(f"PEXPIRE k {scaled_ms(30)}")
+    end = scene.do("PEXPIRETIME k")
+    server.control.execute_command("CLIENT", "PAUSE", HOUR, "WRITE")
+    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    server.settle(50)
+    assert not any(watcher.has_reply() for watcher in scene.watchers)
+    server.control.execute_command("CLIENT", "UNPAUSE")
+    scene.both_hear("LOST")
+
+
+def test_server_that_stood_still_tells_when_it_goes_on(make_server):
+    server = make_server()
+    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(60)}")
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: time.time() * 1000 > scene.end + 20, what="the lease to end")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    scene.both_hear("LOST")
+
+
+@pytest.mark.parametrize("point", ["release.begun", "release.done", "drain.begun", "drain.lock", "reply"])
+@pytest.mark.parametrize("action", ["stop", "kill"])
+def test_server_at_a_failpoint_of_the_loss(make_server, checking_build, point, action):
+    """LOST is told only of what is lost, also for good."""
+    server = make_server(appendonly="yes", appendfsync="always")
+    scene = Scene(server)
+    failpoint.arm(server, point, action)
+    scene.other.send("LOCK.RELEASE", "k", "o")
+    if action == "stop":
+        with failpoint.standing(server):
+            scene.watchers.pop().kill_socket()
+        assert scene.watchers[0].reply() == "LOST"
+        assert scene.other.reply() == 0
+        return
+    failpoint.wait_dead(server)
+    heard = []
+    for watcher in scene.watchers:
+        try:
+            heard.append(watcher.outcome())
+        except Exception as cut_off:
+            heard.append(type(cut_off).__name__)
+    server.has_died()
+    server.start()
+    if "LOST" in heard:
+        assert not server.control.exists("k")
+
+
+def test_unload_waits_for_nobody_that_is_gone(make_server):
+    server = make_server()
+    scene = Scene(server, words=("WANTED",))
+    assert not server.unloads()
+    scene.do("LOCK.RELEASE k o")
+    scene.both_hear("LOST")
+    server.disconnect_clients()
+    server.unload()
+
+
+def test_monitor_shows_what_clients_say_and_nothing_else(server):
+    if not says_nothing_of_its_own(server):
+        return  # Redis 7.0 shows the module's question
+    monitor = server.actor("monitor")
+    assert monitor.call("MONITOR") == "OK"
+    scene = Scene(server)
+    scene.do(f"PEXPIRE k {scaled_ms(20)}")
+    scene.both_hear("LOST")
+    server.control.echo("the end")
+    lines = [monitor.reply()]
+    while "the end" not in lines[-1]:
+        lines.append(monitor.reply())
+    assert not [line for line in lines if "127.0.0.1:" not in line]
+
+
+@pytest.mark.parametrize("step", [-100_000, 100_000])
+def test_clock_that_steps(make_server, clock, step):
+    """Forward, the lease is over; backward, it lasts as much longer, and the watch with it."""
+    server = make_server()
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(1000)}")
+    clock.step_for(server, step)
+    if step < 0:
+        scene.both_watch_on()
+        scene.do("LOCK.RENEW k o PX 20")
+    else:
+        scene.do("PING")  # an idle server looks at its timers when the first should be due
+    scene.both_hear("LOST")

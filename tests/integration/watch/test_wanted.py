@@ -1,0 +1,103 @@
+"""WANTED: somebody else waits for the lock."""
+
+import pytest
+
+from harness import scaled_ms, wait_for
+from harness.schedule import BLOCKS, DIES, STILL_BLOCKED, answered, run_schedule, schedules
+from model.watch_scene import HOUR, Scene, watchers, watches
+
+HOLDS = ("a", f"LOCK.ACQUIRE k oa PX {HOUR}", 1)
+WATCHES = ("w", "LOCK.WATCH k oa WANTED BLOCK 0", BLOCKS)
+WAITS = ("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS)
+NOBODY_WAITS = (lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == 0, what="the waiter to leave"),)
+
+
+SCHEDULES = dict(
+    somebody_comes=[HOLDS, WATCHES, WAITS, ("w", answered("WANTED"))],
+    somebody_waits_already=[HOLDS, WAITS, ("w", "LOCK.WATCH k oa WANTED BLOCK 0", "WANTED")],
+    fair=[HOLDS, WATCHES, ("b", "LOCK.FAIR k ob BLOCK 0", BLOCKS), ("w", answered("WANTED"))],
+    one_of_several=[HOLDS, WATCHES, ("b", "LOCK.MACQUIRE 2 l k ob BLOCK 0", BLOCKS), ("w", answered("WANTED"))],
+    reader_by_writer=[
+        ("a", f"LOCK.RWREAD k oa PX {HOUR}", 1), WATCHES,
+        ("c", "LOCK.RWREAD k oc", 1), ("w", STILL_BLOCKED),
+        ("b", "LOCK.RWWRITE k ob BLOCK 0", BLOCKS), ("w", answered("WANTED")),
+    ],
+    both_readers=[
+        ("a", f"LOCK.RWREAD k oa PX {HOUR}", 1), ("c", f"LOCK.RWREAD k oc PX {HOUR}", 1), WATCHES,
+        ("v", "LOCK.WATCH k oc WANTED BLOCK 0", BLOCKS),
+        ("b", "LOCK.RWWRITE k ob BLOCK 0", BLOCKS), ("w", answered("WANTED")), ("v", answered("WANTED")),
+    ],
+    own_wait_is_no_others=[
+        ("a", f"LOCK.RWREAD k oa PX {HOUR}", 1), ("c", f"LOCK.RWREAD k oc PX {HOUR}", 1), WATCHES,
+        ("v", "LOCK.WATCH k oc WANTED BLOCK 0", BLOCKS),
+        ("u", "LOCK.RWWRITE k oa BLOCK 0", BLOCKS), ("v", answered("WANTED")), ("w", STILL_BLOCKED),
+        ("b", "LOCK.RWWRITE k ob BLOCK 0", BLOCKS), ("w", answered("WANTED")),
+    ],
+    try_without_a_wait=[HOLDS, WATCHES, ("b", "LOCK.ACQUIRE k ob", None), ("w", STILL_BLOCKED)],
+    not_asked_for=[HOLDS, ("w", "LOCK.WATCH k oa BLOCK 0", BLOCKS), WAITS, ("w", STILL_BLOCKED)],
+    other_lock=[
+        HOLDS, WATCHES, ("c", "LOCK.ACQUIRE l oc", 1), ("b", "LOCK.ACQUIRE l ob BLOCK 0", BLOCKS), ("w", STILL_BLOCKED),
+    ],
+    waiter_that_has_gone=[HOLDS, WAITS, ("b", DIES), NOBODY_WAITS, WATCHES, ("w", STILL_BLOCKED)],
+    reserved_position_counts=[
+        ("a", "CONFIG SET lock.fair-reserve 600000", "OK"), HOLDS,
+        ("b", "LOCK.FAIR k ob BLOCK 0", BLOCKS), ("b", DIES), NOBODY_WAITS,
+        ("w", "LOCK.WATCH k oa WANTED", "WANTED"), ("a", "LOCK.CANCEL k ob", 1), ("w", "LOCK.WATCH k oa WANTED", None),
+    ],
+    handed_over=[
+        HOLDS, WATCHES, WAITS, ("w", answered("WANTED")), ("a", "LOCK.RELEASE k oa", 0), ("b", answered(1)),
+        ("w", "LOCK.WATCH k ob WANTED BLOCK 0", BLOCKS), ("a", "LOCK.ACQUIRE k oa BLOCK 0", BLOCKS),
+        ("w", answered("WANTED")),
+    ],
+    lost_before_wanted=[
+        HOLDS, WATCHES, WAITS, ("w", answered("WANTED")), ("w", "LOCK.WATCH k oa BLOCK 0", BLOCKS),
+        ("a", "LOCK.RELEASE k oa", 0), ("b", answered(1)), ("w", answered("LOST")),
+    ],
+)  # fmt: skip
+
+
+@schedules(**SCHEDULES)
+def test_wanted(server, some_resp, schedule):
+    # Nobody still watches, or waits, when the test is over: their connections close.
+    run_schedule(server, schedule, some_resp)
+
+
+def test_lost_and_wanted_at_once_is_lost(server):
+    """A lock that is handed off is lost first: what its new holder's waiters want is no matter of the old one's."""
+    scene = Scene(server, words=("WANTED",))
+    waiter = server.raw_connection()
+    waiter.sendall(b"MULTI\r\nLOCK.RELEASE k o\r\nLOCK.ACQUIRE k p PX 600000\r\nEXEC\r\nLOCK.ACQUIRE k q BLOCK 0\r\n")
+    scene.both_hear("LOST")
+
+
+def test_watch_does_not_delay_a_hand_off_nor_stand_in_a_queue(server, actor):
+    scene = Scene(server, words=("WANTED",))
+    waiter = actor()
+    waiter.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0)
+    waiter.wait_blocked()
+    scene.both_hear("WANTED")
+    again = watches(server, "o")
+    scene.do("LOCK.RELEASE k o")
+    assert (waiter.reply(), again.reply()) == (1, "LOST")
+
+
+def test_watch_closes_no_cycle(server, actor):
+    a, b, w = actor("a"), actor("b"), actor("w")
+    assert a.call("LOCK.ACQUIRE", "k", "oa") == b.call("LOCK.ACQUIRE", "l", "ob") == 1
+    w.send("LOCK.WATCH", "l", "ob", "BLOCK", 0)  # by oa's process
+    w.wait_blocked()
+    assert b.call("LOCK.ACQUIRE", "k", "ob", "BLOCK", scaled_ms(30)) is None
+    assert server.info("lock")["lock_deadlocks_refused"] == 0
+
+
+@pytest.mark.parametrize("how", ["close", "kill_socket"])
+def test_watcher_that_goes_leaves_nothing(server, actor, how):
+    scene = Scene(server, words=("WANTED",))
+    for watcher in scene.watchers:
+        getattr(watcher, how)()
+    wait_for(lambda: watchers(server) == 0, what="the watches to go")
+    waiter = actor()
+    waiter.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0)
+    waiter.wait_blocked()
+    scene.do("LOCK.RELEASE k o")
+    assert waiter.reply() == 1
