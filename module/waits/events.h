@@ -23,9 +23,9 @@ void eventsWatchClients(RedisModuleCtx *ctx);
  * µs more, and Redis 7.0 has no way to unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
-/* To be called by the commands of delayed queues, and before there is a first one: subscribes, once, to what
- * can change the keys of one, and to the server's cron for steps of the clock; and has queues looked for that
- * were there before. For queuesConnect. */
+/* To be called by the commands of delayed queues, and before there is a first one: subscribes,
+ * once, to what can change the keys of one, and to the server's cron for steps of the clock; and
+ * has queues looked for that were there before. For queuesConnect. */
 void eventsWatchDelays(RedisModuleCtx *ctx);
 
 #endif
