@@ -145,8 +145,8 @@ static void setTimer(RedisModuleCtx *ctx, uint64_t at_us, uint64_t now_us, int64
     drainWakeLoop();
 }
 
-/* The server's timers ring by the time of day. When that has stepped back, the one that is set rings
- * as much later: then it is set anew. */
+/* The server's timers ring by the time of day. When that has stepped back, the one that is set
+ * rings as much later: then it is set anew. */
 void drainSetAlarm(RedisModuleCtx *ctx, int64_t delay_ms) {
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     uint64_t at_us = now_us + (uint64_t)delay_ms * 1000;

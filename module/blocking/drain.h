@@ -13,14 +13,15 @@
 
 #include "redismodule.h"
 
-/* One kind of work. Each function does what the time slice has time for (turn.h), and sets the alarm
- * again for the rest. */
+/* One kind of work. Each function does what the time slice has time for (turn.h), and sets the
+ * alarm again for the rest. */
 struct drainJob {
     /* Works the notes off. The server may be written to; a single key may still be refused. */
     void (*work)(RedisModuleCtx *ctx, int64_t now_ms);
     /* The server is a replica: drops what is the master's to do. NULL: nothing. */
     void (*forget)(RedisModuleCtx *ctx);
-    /* Nothing may be written for now (serverWritableNow); the drain runs again in a while. NULL: nothing. */
+    /* Nothing may be written for now (serverWritableNow); the drain runs again in a while. NULL:
+     * nothing. */
     void (*hold)(RedisModuleCtx *ctx, int64_t now_ms);
 };
 
@@ -41,8 +42,8 @@ void drainRetry(RedisModuleCtx *ctx);
  * later. */
 void drainRunSoon(RedisModuleCtx *ctx);
 
-/* For who has made another timer in a callback that may be called when the server is about to sleep:
- * Redis 7.0 has decided by then how long, without that timer. */
+/* For who has made another timer in a callback that may be called when the server is about to
+ * sleep: Redis 7.0 has decided by then how long, without that timer. */
 void drainWakeLoop(void);
 
 /* Whether the server will call nothing here but timers. Of those it knows itself, and does not

@@ -1,4 +1,5 @@
-/* The delayed queue: DELAY.PUSH, DELAY.CANCEL, DELAY.LIST. What is pushed is delivered by deliver.c. */
+/* The delayed queue: DELAY.PUSH, DELAY.CANCEL, DELAY.LIST. What is pushed is delivered by
+ * deliver.c. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -10,8 +11,8 @@
 #include "server/reply.h"
 #include "server/server.h"
 
-/* What every command of a queue needs of its name. From the first of them on the module hears what others
- * do to the keys of queues, and looks for those that were there before. */
+/* What every command of a queue needs of its name. From the first of them on the module hears what
+ * others do to the keys of queues, and looks for those that were there before. */
 static int keysOrReply(RedisModuleCtx *ctx, RedisModuleString *list) {
     queuesListen(ctx);
     if (serverIsCluster() && !keynamesServeCluster(list)) {
@@ -42,8 +43,9 @@ static bool isStar(RedisModuleString *id) {
     return length == 1 && bytes[0] == '*';
 }
 
-/* A new id, larger than all that this process has made: the time in µs, in as many digits for centuries,
- * so that ids stand in order as text too. Never one that is pending, also when a clock has stepped back. */
+/* A new id, larger than all that this process has made: the time in µs, in as many digits for
+ * centuries, so that ids stand in order as text too. Never one that is pending, also when a clock
+ * has stepped back. */
 static RedisModuleString *makeId(struct delaykeys *keys) {
     static int64_t last;
     for (;;) {
@@ -80,8 +82,8 @@ static int queueOrReply(const struct delaykeys *keys) {
     return delaykeysAreOfAnother(keys) ? replyError(keys->ctx, REPLY_ANOTHER_LIST) : REDISMODULE_OK;
 }
 
-/* An element has gone, or has another time: if it was the last one, or some have been passed by, memory looks
- * anew. */
+/* An element has gone, or has another time: if it was the last one, or some have been passed by,
+ * memory looks anew. */
 static void noteGone(RedisModuleCtx *ctx, RedisModuleString *list, size_t left) {
     RedisModuleString *name = delaykeysQueueOf(ctx, list);
     struct delayedQueue *queue = queuesFind(RedisModule_GetSelectedDb(ctx), name);

@@ -1,7 +1,7 @@
-/* A heap of moments: which of many comes first.
+/* A priority queue by time: which of many comes first.
  *
- * Intrusive: an element embeds a struct heapNode. To put, move and take out an element is O(log n), to see
- * the first O(1). Of those with the same moment any may be first.
+ * Intrusive: an element embeds a struct heapNode. To put, move and take out an element is O(log n),
+ * to see the first O(1). Of those with the same moment any may be first.
  */
 #ifndef LOCK_HEAP_H
 #define LOCK_HEAP_H

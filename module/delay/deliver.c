@@ -7,13 +7,14 @@
  *   collect          a batch: the next ids, and their values
  *   push             the batch, as RPUSH, ZREM and HDEL in one transaction
  *
- * As commands, and not by low-level calls: RPUSH wakes who blocks on the list, asks for memory, and tells
- * keyspace listeners, as it does when a client says it. They are replicated as what they are.
+ * As commands, and not by low-level calls: RPUSH wakes who blocks on the list, asks for memory, and
+ * tells keyspace listeners, as it does when a client says it. They are replicated as what they are.
  *
- * An element that cannot be delivered stays: while the server refuses writes, while `list` is no list, and
- * while there is no value for it, as between two commands of somebody who restores the keys by hand. The
- * first two hold up the queue, which is tried again after a while. The last is passed by alone: elements
- * without a value gather at the front of the sorted set, and the next batch begins behind them, by rank.
+ * An element that cannot be delivered stays: while the server refuses writes, while `list` is no
+ * list, and while there is no value for it, as between two commands of somebody who restores the
+ * keys by hand. The first two hold up the queue, which is tried again after a while. The last is
+ * passed by alone: elements without a value gather at the front of the sorted set, and the next
+ * batch begins behind them, by rank.
  */
 #include "delay/deliver.h"
 
@@ -32,8 +33,8 @@
 /* So many elements go in one command. */
 #define BATCH 32
 
-/* Nothing announces that there is memory again, or that the list is one: the queue is tried again after the
- * first, and then after twice as long each time, up to the second. */
+/* Nothing announces that there is memory again, or that the list is one: the queue is tried again
+ * after the first, and then after twice as long each time, up to the second. */
 #define FIRST_RETRY_MS 100
 #define LAST_RETRY_MS 1000
 
@@ -66,8 +67,8 @@ static bool evicts(RedisModuleCtx *ctx) {
     return RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_EVICT;
 }
 
-/* Asked anew: what the server looks at in a call ("M") is the memory as it was before the last client's
- * command, which may be long ago. Where it evicts, it is left to decide by that. */
+/* Asked anew: what the server looks at in a call ("M") is the memory as it was before the last
+ * client's command, which may be long ago. Where it evicts, it is left to decide by that. */
 static bool isOutOfMemory(RedisModuleCtx *ctx) {
     return (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_OOM) && !evicts(ctx);
 }
@@ -103,7 +104,8 @@ static void endBatch(struct batch *batch) {
     RedisModule_FreeString(NULL, batch->value_name);
 }
 
-/* Of the ids that are asked for, keeps those that have a value. Returns false when the server does not say. */
+/* Of the ids that are asked for, keeps those that have a value. Returns false when the server does
+ * not say. */
 static bool keepWithValues(RedisModuleCtx *ctx, struct batch *batch, size_t asked) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "HMGET", "Esv", batch->value_name, batch->ids, asked);
@@ -149,8 +151,8 @@ static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *ke
     return isDone(RedisModule_Call(ctx, command, format, key, arguments, batch->count));
 }
 
-/* What has been pushed has to go, or it would be pushed again: also where somebody has taken the command away
- * (rename-command). */
+/* What has been pushed has to go, or it would be pushed again: also where somebody has taken the
+ * command away (rename-command). */
 static void removeSurely(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
     delaykeysOpen(&keys, ctx, batch->list, KEY_TO_WRITE);
@@ -160,8 +162,8 @@ static void removeSurely(RedisModuleCtx *ctx, const struct batch *batch) {
     delaykeysClose(&keys);
 }
 
-/* ZREM, and HDEL, or UNLINK when nothing is left. What is removed has been pushed, so the server would not
- * refuse it. */
+/* ZREM, and HDEL, or UNLINK when nothing is left. What is removed has been pushed, so the server
+ * would not refuse it. */
 static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, batch->queue->name);
@@ -176,8 +178,9 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     }
 }
 
-/* Returns false when the list would not take it. Our own changes need not be heard: no test would see it if
- * they were, but there would be more looks at the queue, and at its elements without a value. */
+/* Returns false when the list would not take it. Our own changes need not be heard: no test would
+ * see it if they were, but there would be more looks at the queue, and at its elements without a
+ * value. */
 static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
@@ -231,8 +234,8 @@ static void beginAgain(struct delayedQueue *queue, int64_t now_ms) {
     }
 }
 
-/* Finds out when to look next at a queue of which nothing more is due but what has no value; forgets it when
- * it has no elements. */
+/* Finds out when to look next at a queue of which nothing more is due but what has no value;
+ * forgets it when it has no elements. */
 static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, queue->name);
@@ -282,8 +285,8 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now
     }
 }
 
-/* Of a slot that moves, one key may be here and another there. Where a key is, the slot may yet come, or stay
- * after all; where there is none, it has gone. */
+/* Of a slot that moves, one key may be here and another there. Where a key is, the slot may yet
+ * come, or stay after all; where there is none, it has gone. */
 static void putOffUntilMoved(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, queue->name);

@@ -9,7 +9,8 @@
 /* The drain's job: delivers what is due, as much as the time slice has time for. */
 void deliverDue(RedisModuleCtx *ctx, int64_t now_ms);
 
-/* The same while nothing may be written: counts what is due, for INFO, and has it looked at again soon. */
+/* The same while nothing may be written: counts what is due, for INFO, and has it looked at again
+ * soon. */
 void deliverHold(RedisModuleCtx *ctx, int64_t now_ms);
 
 #endif

@@ -123,8 +123,8 @@ void queuesSetStuck(struct delayedQueue *queue, size_t count) {
     queue->stuck = count;
 }
 
-/* The alarm is set anew also where nothing is to be earlier: when the clock has stepped back, the one that
- * is set would ring as much later. A queue that was refused is tried again in its time. */
+/* The alarm is set anew also where nothing is to be earlier: when the clock has stepped back, the
+ * one that is set would ring as much later. A queue that was refused is tried again in its time. */
 void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms) {
     struct delayedQueue *queue = queuesFind(db, name);
     if (!queue) {
@@ -147,7 +147,8 @@ void queuesOwnChange(bool is_own) {
     queues.own_change = is_own;
 }
 
-/* On a replica the queues are the master's, and what is loaded is looked for when all of it is there. */
+/* On a replica the queues are the master's, and what is loaded is looked for when all of it is
+ * there. */
 static bool isOurs(RedisModuleCtx *ctx) {
     int flags = RedisModule_GetContextFlags(ctx);
     return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_LOADING);

@@ -1,8 +1,8 @@
-/* The delayed queues that have something pending: what memory knows of them, which is when to look at
- * each of them next.
+/* The delayed queues that have something pending: what memory knows of them, which is when to look
+ * at each of them next.
  *
- * The elements are in keys (delaykeys.h). An entry here exists from the first element to the last, on a
- * master only: no elements, no memory.
+ * The elements are in keys (delaykeys.h). An entry here exists from the first element to the last,
+ * on a master only: no elements, no memory.
  */
 #ifndef LOCK_QUEUES_H
 #define LOCK_QUEUES_H
@@ -31,32 +31,34 @@ struct delayedQueue {
 /* Says, once at load, what queuesListen is to call. */
 void queuesConnect(void (*listen)(RedisModuleCtx *ctx));
 
-/* From now on, at the latest, the module hears what happens to the keys of queues, and of the clock. Called
- * before there is a first queue, and by each command; all but the first call do nothing. */
+/* From now on, at the latest, the module hears what happens to the keys of queues, and of the
+ * clock. Called before there is a first queue, and by each command; all but the first call do
+ * nothing. */
 void queuesListen(RedisModuleCtx *ctx);
 
 /* The queue of this name, or NULL. One comparison when there is none anywhere. */
 struct delayedQueue *queuesFind(int db, RedisModuleString *name);
 
-/* Sees to it that the queue is looked at, by the drain, at `at_ms` at the latest; makes the entry if there
- * is none. Allowed in every callback. */
+/* Sees to it that the queue is looked at, by the drain, at `at_ms` at the latest; makes the entry
+ * if there is none. Allowed in every callback. */
 void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms);
 
-/* Somebody has changed this key of the database: if it is one of a queue's, looks at that as soon as
- * possible, and at all of it. Allowed in every callback. */
+/* Somebody has changed this key of the database: if it is one of a queue's, looks at that as soon
+ * as possible, and at all of it. Allowed in every callback. */
 void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key);
 
 /* While true, events of keys are our own, and are not listened to. */
 void queuesOwnChange(bool is_own);
 
-/* Elements have changed places, or all have gone: looks at the queue as soon as possible, and at all of it. */
+/* Elements have changed places, or all have gone: looks at the queue as soon as possible, and at
+ * all of it. */
 void queuesLookAnew(RedisModuleCtx *ctx, struct delayedQueue *queue);
 
 /* The queue is to be looked at next at `at_ms`, and not before. */
 void queuesPutOff(struct delayedQueue *queue, int64_t at_ms);
 
-/* Likewise; but it was refused, and comes after all that were not. Unseen by tests: thousands of such queues would
- * only make the others late. */
+/* Likewise; but it was refused, and comes after all that were not. Unseen by tests: thousands of
+ * such queues would only make the others late. */
 void queuesPutBehind(struct delayedQueue *queue, int64_t at_ms);
 
 /* So many elements are due and could not be delivered. */
@@ -73,8 +75,8 @@ void queuesForget(struct delayedQueue *queue);
 /* Forgets those of this database, or with -1 all: a flush; a replica's are the master's. */
 void queuesForgetAll(int db);
 
-/* Looks at the clock, some times a second. When it has stepped back, what was put off to a time of day would
- * come as much too late: then all queues are looked at. */
+/* Looks at the clock, some times a second. When it has stepped back, what was put off to a time of
+ * day would come as much too late: then all queues are looked at. */
 void queuesWatchClock(RedisModuleCtx *ctx);
 
 /* Two databases have changed places, and their keys with them. */

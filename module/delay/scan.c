@@ -9,8 +9,8 @@
 #include "delay/queues.h"
 #include "keys/delaykeys.h"
 
-/* So long a slice takes, and so long other clients run then: the shortest that a timer can do. Redis 7.0 walks some
- * 1,000 keys in a ms: a million are to be walked within two seconds. */
+/* So long a slice takes, and so long other clients run then: the shortest that a timer can do.
+ * Redis 7.0 walks some 1,000 keys in a ms: a million are to be walked within two seconds. */
 #define SLICE_US 2000
 #define PAUSE_MS 1
 
@@ -69,7 +69,8 @@ static void meetKey(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
 }
 
 size_t scanMeetKeys(RedisModuleCtx *ctx, int db, RedisModuleCallReply *names) {
-    size_t count = RedisModule_CallReplyLength(names);
+    bool is_array = RedisModule_CallReplyType(names) == REDISMODULE_REPLY_ARRAY;
+    size_t count = is_array ? RedisModule_CallReplyLength(names) : 0;
     for (size_t i = 0; i < count; i++) {
         RedisModuleString *name =
             RedisModule_CreateStringFromCallReply(RedisModule_CallReplyArrayElement(names, i));

@@ -1,8 +1,8 @@
 /* See slotwatch.h.
  *
- * The node's own slots we ask by CLUSTER NODES. Not by CLUSTER SLOTS, which crashes Valkey 8.0 to 9.0.0 when a
- * timer asks; and the epochs of CLUSTER INFO do not tell: a node that has the largest already needs no new one
- * to be given a slot.
+ * The node's own slots we ask by CLUSTER NODES. Not by CLUSTER SLOTS, which crashes Valkey 8.0 to
+ * 9.0.0 when a timer asks; and the epochs of CLUSTER INFO do not tell: a node that has the largest
+ * already needs no new one to be given a slot.
  */
 #include "delay/slotwatch.h"
 
@@ -15,7 +15,8 @@
 #include "server/config.h"
 #include "server/server.h"
 
-/* Seldom, as MONITOR shows each look; and often enough for queues to be found within two seconds. */
+/* Seldom, as MONITOR shows each look; and often enough for queues to be found within two
+ * seconds. */
 #define LOOK_MS 500
 
 /* More slots that come at once, or more keys, and all keys are walked, in slices. */
@@ -46,13 +47,14 @@ static size_t meetKeys(RedisModuleCtx *ctx, int db, size_t slot, size_t most) {
     return count;
 }
 
-/* Slots that have come, and what a look has time for: most come alone, and have a thousandth of the keys. */
+/* Slots that have come, and what a look has time for: most come alone, and have a thousandth of the
+ * keys. */
 struct come {
     size_t slots, keys;
 };
 
-/* Meets the keys of a slot in all databases, as long as there is time. An empty one is passed over: of most
- * servers there is only the first in a cluster, and GETKEYSINSLOT speaks of that in any. */
+/* Meets the keys of a slot in all databases, as long as there is time. An empty one is passed over:
+ * of most servers there is only the first in a cluster, and GETKEYSINSLOT speaks of that in any. */
 static void hasCome(RedisModuleCtx *ctx, size_t slot, struct come *left) {
     if (left->slots == 0 || left->keys == 0) {
         return;

@@ -8,8 +8,8 @@
 #define DUE "delay:due:"
 #define VALUE "delay:value:"
 
-/* The lists `x` and `{x}` have the same keys. The queue is that of `x`, unless this field of the hash names
- * another list. No id is empty. */
+/* The lists `x` and `{x}` have the same keys. The queue is that of `x`, unless this field of the
+ * hash names another list. No id is empty. */
 static const char list_field[] = "";
 
 /* ---- names ---- */
@@ -51,8 +51,8 @@ static RedisModuleString *withoutBraces(RedisModuleCtx *ctx, RedisModuleString *
     return has_them ? RedisModule_CreateString(ctx, bytes + 1, length - 2) : NULL;
 }
 
-/* The list before which the queue stands when its keys name no other: of those that have these keys the one
- * without the outer braces. NULL: no list has such keys. */
+/* The list before which the queue stands when its keys name no other: of those that have these keys
+ * the one without the outer braces. NULL: no list has such keys. */
 static RedisModuleString *listOf(RedisModuleCtx *ctx, RedisModuleString *queue) {
     RedisModuleString *within = withoutBraces(ctx, queue);
     if (within && belongs(ctx, within, queue)) {
@@ -252,8 +252,8 @@ RedisModuleString *delaykeysList(const struct delaykeys *keys) {
     return named ? named : listOf(keys->ctx, keys->queue);
 }
 
-/* Whether the keys are this list's when they name none. Each push asks, so the usual names come first: a list
- * without a hash tag, whose keys have braces around it. */
+/* Whether the keys are this list's when they name none. Each push asks, so the usual names come
+ * first: a list without a hash tag, whose keys have braces around it. */
 static bool isListOfNames(const struct delaykeys *keys) {
     if (RedisModule_StringCompare(keys->queue, keys->list) != 0) {
         return true;

@@ -3,12 +3,13 @@
  *   delay:due:{list}      sorted set, id -> when it is due, unix ms
  *   delay:value:{list}    hash, id -> what is pushed then
  *
- * The keys are the truth: memory only knows when to look at them next. Elements that are due at the same
- * ms stand in order of arrival: each gets the next larger score that a double has, some 4,000 of them
- * within a ms; beyond that, in order of their ids, and ids that the server makes are in order of arrival.
+ * The keys are the truth: memory only knows when to look at them next. Elements that are due at the
+ * same ms stand in order of arrival: each gets the next larger score that a double has, some 4,000
+ * of them within a ms; beyond that, in order of their ids, and ids that the server makes are in
+ * order of arrival.
  *
- * The one file that reads and writes these keys; each write announces itself (effects.h), but for the
- * delivery, which is commands (deliver.c). A key of another type is left alone.
+ * The one file that reads and writes these keys; each write announces itself (effects.h), but for
+ * the delivery, which is commands (deliver.c). A key of another type is left alone.
  */
 #ifndef LOCK_DELAYKEYS_H
 #define LOCK_DELAYKEYS_H
@@ -43,8 +44,8 @@ void delaykeysOpenQueue(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModule
 /* Whether somebody has put something of another type under one of the names. */
 bool delaykeysIsWrongType(const struct delaykeys *keys);
 
-/* Whether what is pending here is for another list than the one that the keys were opened for: `x` and `{x}`
- * have the same keys, which are one list's at a time. */
+/* Whether what is pending here is for another list than the one that the keys were opened for: `x`
+ * and `{x}` have the same keys, which are one list's at a time. */
 bool delaykeysAreOfAnother(const struct delaykeys *keys);
 
 /* How many elements are pending. */
@@ -53,8 +54,9 @@ size_t delaykeysLength(const struct delaykeys *keys);
 /* Whether this id is pending. */
 bool delaykeysHas(const struct delaykeys *keys, RedisModuleString *id);
 
-/* The element is due at `due_ms` with this value; a pending one of the same id is so from now on, and
- * counts as having arrived now. Only where the keys are not another list's. Returns whether it is a new one. */
+/* The element is due at `due_ms` with this value; a pending one of the same id is so from now on,
+ * and counts as having arrived now. Only where the keys are not another list's. Returns whether it
+ * is a new one. */
 bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms);
 
@@ -68,7 +70,8 @@ struct delaykeysElement {
     int64_t due_ms;
 };
 
-/* Visits the elements in order of time, until `visit` returns false. It changes nothing of the keys. */
+/* Visits the elements in order of time, until `visit` returns false. It changes nothing of the
+ * keys. */
 void delaykeysEach(struct delaykeys *keys,
                    bool (*visit)(const struct delaykeysElement *element, void *context),
                    void *context);
@@ -86,8 +89,8 @@ RedisModuleString *delaykeysList(const struct delaykeys *keys);
 enum delaykeysKind { DELAYKEYS_NEITHER, DELAYKEYS_DUE, DELAYKEYS_VALUE };
 enum delaykeysKind delaykeysKindOf(RedisModuleString *name);
 
-/* What a queue is known by: what stands behind the prefix in the names of its keys, `{x}` for the lists `x`
- * and `{x}`. The keys say which list it is. A new reference. */
+/* What a queue is known by: what stands behind the prefix in the names of its keys, `{x}` for the
+ * lists `x` and `{x}`. The keys say which list it is. A new reference. */
 RedisModuleString *delaykeysQueueOf(RedisModuleCtx *ctx, RedisModuleString *list);
 
 /* Likewise, from the name of one of its keys, of delaykeysKindOf. NULL: no queue has such a key. */

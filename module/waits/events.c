@@ -52,7 +52,8 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
 }
 
 /* A client stays in the database of its number, and so does its wait: what it waits for is now
- * whatever the swap has put there, as for BLPOP. Only positions in a fair queue have to come back. */
+ * whatever the swap has put there, as for BLPOP. Only positions in a fair queue have to come
+ * back. */
 static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)subevent;
@@ -88,8 +89,8 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
 
 /* As soon as we are a replica the holds are the master's: should we be promoted again, even before
  * the next turn of renewals, none of them is a session's of ours. (Who becomes a master has none.)
- * All locks are due, so that the drain forgets their positions; or, if we are master again by then, looks
- * at them as after any edit, although nobody waits there with a client. */
+ * All locks are due, so that the drain forgets their positions; or, if we are master again by then,
+ * looks at them as after any edit, although nobody waits there with a client. */
 static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)data;

@@ -30,9 +30,9 @@ void eventsWatchKeys(RedisModuleCtx *ctx);
 void eventsWatchStrings(RedisModuleCtx *ctx);
 void eventsWatchOverwrites(RedisModuleCtx *ctx);
 
-/* To be called by the commands of delayed queues, and before there is a first one: subscribes, once, to what
- * can change the keys of one, and to the server's cron for steps of the clock; and has queues looked for that
- * were there before. For queuesConnect. */
+/* To be called by the commands of delayed queues, and before there is a first one: subscribes,
+ * once, to what can change the keys of one, and to the server's cron for steps of the clock; and
+ * has queues looked for that were there before. For queuesConnect. */
 void eventsWatchDelays(RedisModuleCtx *ctx);
 
 #endif
