@@ -59,7 +59,7 @@ static void closeFairQueue(struct acquiring *acquiring) {
 static enum result take(struct acquiring *acquiring, enum verdict verdict,
                         struct outcome *outcome) {
     closeFairQueue(acquiring); /* whoever hears of the grant, and the pass, may write it */
-    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict);
+    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, NULL);
     if (outcome->count == 0) {
         return RESULT_TOO_MANY_HOLDS;
     }
@@ -247,7 +247,7 @@ static void openAll(struct acquiringAll *acquiring) {
 
 static enum result takeAll(struct acquiringAll *acquiring, struct outcome *outcome) {
     struct multikey *locks = acquiring->locks;
-    multikeyTake(locks, acquiring->wants);
+    multikeyTake(locks, acquiring->wants, NULL);
     for (size_t i = 0; i < locks->count; i++) {
         bool again = locks->keys[i].verdict == VERDICT_REENTER;
         statsCount(again ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE);

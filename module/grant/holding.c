@@ -6,7 +6,6 @@
 #include "server/effects.h"
 #include "server/failpoint.h"
 #include "server/stats.h"
-#include "waits/inflight.h"
 #include "waits/sessions.h"
 #include "waits/watches.h"
 
@@ -62,9 +61,7 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
 static void beginAnew(struct holds *holds, const struct acquisition *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     inflightForget(hold.db, holds->name, wants->owner);
-    if (!wants->session) {
-        sessionsUnbind(&hold);
-    }
+    sessionsUnbind(&hold);
 }
 
 static void bind(struct holds *holds, const struct acquisition *wants) {
@@ -72,7 +69,8 @@ static void bind(struct holds *holds, const struct acquisition *wants) {
     sessionsBind(holds->ctx, &hold, wants->session, holds->now_ms);
 }
 
-int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict) {
+int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
+                    struct inflight *inflight) {
     RedisModule_Assert(rulesFits(verdict));
     (void)failpoint(FAILPOINT_TAKE_BEGUN);
     bool is_semaphore = wants->mode == MODE_SEMAPHORE;
@@ -93,7 +91,15 @@ int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum v
     if (verdict == VERDICT_GRANT) {
         beginAnew(holds, wants);
     }
-    if (wants->session) {
+    if (inflight) {
+        const struct inflightTaken taken = {.db = RedisModule_GetSelectedDb(holds->ctx),
+                                            .name = holds->name,
+                                            .owner = wants->owner,
+                                            .mode = wants->mode,
+                                            .added = request.count,
+                                            .has = count};
+        inflightAdd(inflight, &taken);
+    } else if (wants->session) {
         bind(holds, wants);
     }
     return wants->fenced ? fenceIssue(holds, wants->owner, verdict == VERDICT_REENTER) : count;

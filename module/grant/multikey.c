@@ -130,9 +130,11 @@ enum result multikeyJudge(struct multikey *locks, RedisModuleString *owner, size
     return result;
 }
 
-void multikeyTake(struct multikey *locks, const struct acquisition *wants) {
+void multikeyTake(struct multikey *locks, const struct acquisition *wants,
+                  struct inflight *inflight) {
     for (size_t i = 0; i < locks->count; i++) {
-        int64_t count = holdingTake(locks->keys[i].holds, wants, locks->keys[i].verdict);
+        const struct multikeyKey *key = &locks->keys[i];
+        int64_t count = holdingTake(key->holds, wants, key->verdict, inflight);
         RedisModule_Assert(count > 0); /* all have been judged, and no key comes twice */
         (void)failpoint(FAILPOINT_MULTIKEY_BETWEEN);
     }
@@ -250,12 +252,14 @@ static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter
 }
 
 static void grantOpen(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
-    multikeyTake(locks, &waiter->wants);
+    const struct waitersGranted granted = {(int64_t)locks->count,
+                                           inflightNew(waiter->wants.session), holds->now_ms};
+    multikeyTake(locks, &waiter->wants, granted.inflight);
     noteTaken(locks, holds, waiter);
     for (size_t i = 1; i < locks->count; i++) {
         statsCount(STATS_GRANTED_AFTER_WAIT); /* the first is counted with the waiter */
     }
-    waitersGrant(holds->ctx, waiter, (int64_t)locks->count, holds->now_ms);
+    waitersGrant(holds->ctx, waiter, &granted);
 }
 
 static bool grantAll(struct holds *holds, struct waiter *waiter) {

@@ -32,6 +32,19 @@ enum passProgress {
     PASS_IS_CUT   /* the turn is over in the middle of a grant's consequences */
 };
 
+/* Gives the lock to the waiter, whom it fits. The waiter is gone. */
+static void take(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
+    struct waitersGranted granted = {.inflight = inflightNew(waiter->wants.session),
+                                     .now_ms = holds->now_ms};
+    granted.answer = holdingTake(holds, &waiter->wants, verdict, granted.inflight);
+    if (granted.answer == 0) {
+        inflightDrop(granted.inflight);
+        waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
+    } else {
+        waitersGrant(holds->ctx, waiter, &granted);
+    }
+}
+
 /* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
 static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (!waiter->client.bc) {
@@ -48,12 +61,7 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
         waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
         return true;
     }
-    int64_t answer = holdingTake(holds, &waiter->wants, verdict);
-    if (answer == 0) {
-        waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
-        return true;
-    }
-    waitersGrant(holds->ctx, waiter, answer, holds->now_ms);
+    take(holds, waiter, verdict);
     return true;
 }
 

@@ -24,7 +24,6 @@
 #include "server/server.h"
 #include "server/stats.h"
 #include "waits/events.h"
-#include "waits/inflight.h"
 #include "waits/watches.h"
 
 /* The requests of those with a client. */
@@ -167,25 +166,13 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
 
 /* ---- grants ---- */
 
-/* What the drain needs to release the hold, should the client die before it is told. */
-static struct inflight *describeGrant(const struct waiter *waiter) {
-    struct inflight *inflight = inflightNew(waiter->wants.owner, waiter->key_count);
-    inflight->db = waiter->db;
-    inflight->mode = waiter->request.mode;
-    inflight->permits = waiter->wants.permits.count;
-    for (size_t i = 0; i < inflight->name_count; i++) {
-        inflight->names[i] = waiter->keys[i].name;
-        RedisModule_RetainString(NULL, inflight->names[i]);
-    }
-    return inflight;
-}
-
-void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
+void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
+                  const struct waitersGranted *granted) {
     (void)failpoint(FAILPOINT_ANSWER);
     statsCount(STATS_GRANTED_AFTER_WAIT);
-    statsWaited(now_ms - fairqueueCountedFrom(waiter->since_ms));
-    blockedAnswerNumber(&waiter->client, answer,
-                        (struct blockedReceipt){inflightEnd, describeGrant(waiter)});
+    statsWaited(granted->now_ms - fairqueueCountedFrom(waiter->since_ms));
+    blockedAnswerNumber(&waiter->client, granted->answer,
+                        (struct blockedReceipt){inflightEnd, granted->inflight});
     leave(ctx, waiter, true);
 }
 
