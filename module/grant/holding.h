@@ -12,6 +12,7 @@
 #include "keys/holds.h"
 #include "redismodule.h"
 #include "server/reply.h"
+#include "server/stats.h"
 #include "waits/acquisition.h"
 #include "waits/inflight.h"
 
@@ -35,6 +36,9 @@ enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants)
  * token; 0 when the count would exceed its limit: then nothing is changed. */
 int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
                     struct inflight *inflight);
+
+/* What a grant in a command is counted as. */
+enum statsCounter holdingCountedAs(enum verdict verdict);
 
 /* Which hold is to be released. */
 enum holdingWhich {

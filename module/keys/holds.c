@@ -3,7 +3,7 @@
  *   holdsOpenToWrite, holdsOpenToRead, holdsClose      the handle
  *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd  who holds it, and how long
  *   holdsMakeRoom                                      what is over of a semaphore
- *   holdsTake, holdsRelease, holdsRenew                what owners do
+ *   holdsTake, holdsLengthen, holdsRelease, holdsRenew   what owners do
  *   holdsDrop, holdsForce                              what is done to them
  *   holdsCount and what follows                        the key itself: for the files of the kinds
  *
@@ -278,6 +278,17 @@ int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
         break;
     }
     return 0;
+}
+
+int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request) {
+    if (isLeased(holds)) {
+        return leasedholdsLengthenAll(holds, request);
+    }
+    int64_t end_ms = holdsEndAfter(holds, request->lease_ms);
+    if (end_ms > holdsKeyEnd(holds)) {
+        holdsSetKeyEnd(holds, end_ms);
+    }
+    return holdsCount(holds, request->owner);
 }
 
 static int64_t releasePlain(struct holds *holds, RedisModuleString *owner) {

@@ -223,6 +223,7 @@ static struct waiter *newWaiter(const struct acquisition *wants, size_t key_coun
         RedisModule_StringPtrLen(waiter->wants.owner, &waiter->request.owner_length);
     waiter->request.mode = wants->mode;
     waiter->request.discipline = wants->discipline;
+    waiter->request.once = wants->once;
     waiter->client.kind = &kind;
     return waiter;
 }
