@@ -29,12 +29,15 @@
 /* The requests of those with a client. */
 static struct waitgraph graph;
 
+/* How many wait for permits, and are in no graph. */
+static size_t for_permits;
+
 struct waitgraph *waitersGraph(void) {
     return &graph;
 }
 
 size_t waitersCount(void) {
-    return waitgraphSize(&graph) + waitersNewcomerCount();
+    return waitgraphSize(&graph) + waitersNewcomerCount() + for_permits;
 }
 
 struct waiter *waitersOfPosition(struct position *position) {
@@ -94,6 +97,7 @@ static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     RedisModule_Assert(!waiter->client.bc); /* it has been told */
     blockedStopTimer(ctx, &waiter->client);
     waitgraphLeave(&graph, &waiter->request);
+    for_permits -= waiter->request.mode == MODE_SEMAPHORE;
     waiter->over = true;
     for (size_t i = 0; i < waiter->key_count; i++) {
         leaveQueue(ctx, waiter, &waiter->keys[i].position, granted);
@@ -278,6 +282,7 @@ static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
 /* Without a search it can be part of a cycle at once. But for permits nobody waits in the graph. */
 static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
     if (waiter->request.mode == MODE_SEMAPHORE) {
+        for_permits++;
         return;
     }
     if (!configDeadlockDetection()) {

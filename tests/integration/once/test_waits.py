@@ -4,6 +4,7 @@ import pytest
 
 from harness import wait_for
 from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, as_map, error, granted, run_schedule, schedules
+from model.crowd import Crowd
 from model.once_scene import (
     answer,
     asks,
@@ -199,20 +200,14 @@ def test_schedule(server, schedule):
     run_schedule(server, schedule)
 
 
-def test_a_thousand_waits_of_one_owner(server, actor):
-    """For permits, too, a grant answers them in one pass."""
-    for command, holds, frees in (
-        ("LOCK.ACQUIRE k o ONCE", "LOCK.ACQUIRE k x", "LOCK.RELEASE k x"),
-        ("LOCK.SEMAPHORE k o 1 ONCE", "LOCK.SEMAPHORE k x 1", "LOCK.RELEASE k x"),
-    ):
-        assert server.control.execute_command(*holds.split()) == 1
-        waiters = [actor() for _ in range(1000)]
-        for waiter in waiters:
-            waiter.send(*command.split(), "BLOCK", 0)
-        wait_for(lambda: server.info("lock")["lock_waiters"] == 1000, 30, "all to wait")
-        assert server.control.execute_command(*frees.split()) == 0
-        assert {waiter.reply() for waiter in waiters} == {1}
-        for waiter in waiters:
-            waiter.close()
-        assert server.control.hget("k", "o") == "1"
-        assert server.control.execute_command("LOCK.RELEASE", "k", "o") == 0
+CROWDS = [("LOCK.ACQUIRE k o ONCE BLOCK 0", "LOCK.ACQUIRE k x"), ("LOCK.SEMAPHORE k o 1 ONCE BLOCK 0", "LOCK.SEMAPHORE k x 1")]
+
+
+@pytest.mark.parametrize("asks_for, holds", CROWDS, ids=["plain", "permits"])
+def test_a_thousand_waits_of_one_owner(server, asks_for, holds):
+    assert server.control.execute_command(*holds.split()) == 1
+    crowd = Crowd(server, *[asks_for] * 1000)
+    assert server.control.execute_command("LOCK.RELEASE", "k", "x") == 0
+    assert set(crowd.answers()) == {b":1\r\n"}
+    drained(server)
+    assert server.control.execute_command("LOCK.RELEASE", "k", "o") == 0
