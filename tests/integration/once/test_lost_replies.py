@@ -204,6 +204,39 @@ def test_permits_that_are_told_of_at_once(server, actor, at_once, told):  # noqa
     assert server.control.hget("k", "o") == str(told)
 
 
+# The first answer is known to be lost, and the drain has not run yet.
+
+
+@pytest.mark.parametrize("then, left", [("LOCK.RELEASE k x", 2), ("LOCK.SEMAPHORE k o 3 PERMITS 1 ONCE", 1)])
+def test_what_relies_on_a_lost_hold_has_it_still(server, actor, at_once, then, left):  # noqa: F811
+    """While the server sleeps the next packet comes; it is worked off after the replies, and before the drain."""
+    assert server.control.execute_command("LOCK.SEMAPHORE", "k", "x", 3, "PERMITS", 3) == 3
+    dies = waits(actor(), *"LOCK.SEMAPHORE k o 3 ONCE".split())
+    lives = waits(actor(), *"LOCK.SEMAPHORE k o 3 PERMITS 2 ONCE".split()) if left == 2 else None
+    server.control.execute_command("LOCK.RENEW", "k", "x", "PX", LONG)
+    first, second = server.raw_connection(), server.raw_connection()
+    first.sendall(f"DEBUG SLEEP 0.2\r\nLOCK.RELEASE k x\r\n{kill(dies)}\r\n".encode())
+    wait_until_asleep(server)
+    second.sendall(f"{then}\r\n".encode())
+    assert second.recv(100) == b":1\r\n"
+    if lives:
+        assert lives.reply() == 2
+    drained(server)
+    assert server.control.hget("k", "o") == str(left)
+
+
+def wait_until_asleep(server):  # noqa: F811
+    """It has read its packet, so nothing that comes now is worked off before it sleeps again."""
+    stat = f"/proc/{server.pid}/syscall"
+    wait_for(lambda: "clock_nanosleep" in _names(stat), what="the server to sleep")
+
+
+def _names(stat):
+    # 230 is clock_nanosleep of x86-64, 115 that of 64-bit ARM; 35 and 101 are nanosleep.
+    with open(stat) as file:
+        return ["clock_nanosleep"] if file.read().split()[0] in ("230", "115", "35", "101") else []
+
+
 # Sessions
 
 
