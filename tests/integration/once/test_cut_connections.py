@@ -49,7 +49,7 @@ def test_redis_py_sends_a_command_again_by_default(server, proxy):
     client = new_client(proxy.port, retry=redis.Redis().get_retry())
     proxy.cut(reply=0)
     assert client.execute_command("INCR", "times") == 2
-    assert proxy.has_cut()
+    wait_for(proxy.has_cut, what="the cut")
 
 
 @each_kind()
@@ -59,7 +59,7 @@ def test_granted_at_once(server, proxy, kind):
         client = retrying(proxy)
         proxy.cut(**cut)
         assert client.execute_command(*words) == answer(kind), cut
-        assert proxy.has_cut(), cut
+        wait_for(proxy.has_cut, what=f"the cut by {cut}")
         drained(server)
         assert_held_once(server, kind)
         client.close()
@@ -92,7 +92,7 @@ def test_granted_after_a_wait(server, proxy, kind):
         assert server.control.execute_command(*lets_in(kind).split()) == 0
         thread.join()
         assert heard == [answer(kind)], cut
-        assert proxy.has_cut(), cut
+        wait_for(proxy.has_cut, what=f"the cut by {cut}")
         drained(server)
         assert_held_once(server, kind)
         client.close()
