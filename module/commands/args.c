@@ -30,6 +30,7 @@ static const struct optionRow {
     {"FENCED", ARGS_FENCED, ARGS_FENCED, false},
     {"PERMITS", ARGS_PERMITS, ARGS_WHICH, true},
     {"WANTED", ARGS_WANTED, ARGS_WANTED, false},
+    {"ONCE", ARGS_ONCE, ARGS_ONCE, false},
 };
 
 /* strcasecmp, for bytes that may hold a zero. */
@@ -123,6 +124,7 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     case ARGS_READ:
     case ARGS_WRITE:
     case ARGS_WANTED:
+    case ARGS_ONCE:
         break; /* words without a value */
     }
     return REDISMODULE_OK;
@@ -160,6 +162,7 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
         }
     }
     options->wants.fenced = options->given & ARGS_FENCED;
+    options->wants.once = options->given & ARGS_ONCE;
     return sessionOrReply(args, options);
 }
 

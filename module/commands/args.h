@@ -30,9 +30,11 @@ enum argsOption {
     ARGS_FENCED = 1 << 6,
     ARGS_SESSION = 1 << 7,
     ARGS_PERMITS = 1 << 8,
-    ARGS_WANTED = 1 << 9
+    ARGS_WANTED = 1 << 9,
+    ARGS_ONCE = 1 << 10
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
+#define ARGS_ACQUIRE (ARGS_LEASE | ARGS_BLOCK | ARGS_ONCE) /* of every acquiring command */
 #define ARGS_WHICH \
     (ARGS_READ | ARGS_WRITE | ARGS_PERMITS) /* of the holds that LOCK.RELEASE releases */
 

@@ -46,36 +46,35 @@ static int acquire(const struct args *args, const struct family *family) {
     return replyOutcome(args->ctx, result, &outcome);
 }
 
-/* LOCK.ACQUIRE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] */
+/* LOCK.ACQUIRE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE] */
 int acquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    static const struct family plain = {MODE_EXCLUSIVE, PLAIN,
-                                        ARGS_LEASE | ARGS_BLOCK | ARGS_FENCED};
+    static const struct family plain = {MODE_EXCLUSIVE, PLAIN, ARGS_ACQUIRE | ARGS_FENCED};
     const struct args args = argsOf(ctx, argv, argc);
     return acquire(&args, &plain);
 }
 
-/* LOCK.FAIR key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] */
+/* LOCK.FAIR key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE] */
 int fairCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    static const struct family fair = {MODE_EXCLUSIVE, FAIR, ARGS_LEASE | ARGS_BLOCK | ARGS_FENCED};
+    static const struct family fair = {MODE_EXCLUSIVE, FAIR, ARGS_ACQUIRE | ARGS_FENCED};
     const struct args args = argsOf(ctx, argv, argc);
     return acquire(&args, &fair);
 }
 
-/* LOCK.RWREAD key owner [PX ms | EX s | SESSION] [BLOCK ms] */
+/* LOCK.RWREAD key owner [PX ms | EX s | SESSION] [BLOCK ms] [ONCE] */
 int readCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    static const struct family read = {MODE_READ, ORDERED, ARGS_LEASE | ARGS_BLOCK};
+    static const struct family read = {MODE_READ, ORDERED, ARGS_ACQUIRE};
     const struct args args = argsOf(ctx, argv, argc);
     return acquire(&args, &read);
 }
 
-/* LOCK.RWWRITE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] */
+/* LOCK.RWWRITE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE] */
 int writeCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    static const struct family write = {MODE_WRITE, ORDERED, ARGS_LEASE | ARGS_BLOCK | ARGS_FENCED};
+    static const struct family write = {MODE_WRITE, ORDERED, ARGS_ACQUIRE | ARGS_FENCED};
     const struct args args = argsOf(ctx, argv, argc);
     return acquire(&args, &write);
 }
 
-/* LOCK.SEMAPHORE key owner limit [PERMITS k] [PX ms | EX s | SESSION] [BLOCK ms] */
+/* LOCK.SEMAPHORE key owner limit [PERMITS k] [PX ms | EX s | SESSION] [BLOCK ms] [ONCE] */
 int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
     struct argsOptions options;
@@ -84,8 +83,7 @@ int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         return RedisModule_WrongArity(ctx);
     }
     if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
-        argsOptionsOrReply(&args, 4, ARGS_LEASE | ARGS_BLOCK | ARGS_PERMITS, &options) !=
-            REDISMODULE_OK ||
+        argsOptionsOrReply(&args, 4, ARGS_ACQUIRE | ARGS_PERMITS, &options) != REDISMODULE_OK ||
         argsLimitOrReply(&args, argv[3], &wants->permits) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
@@ -212,7 +210,7 @@ static int tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int
     return REDISMODULE_OK;
 }
 
-/* LOCK.MACQUIRE numkeys key [key ...] owner [PX ms | EX s | SESSION] [BLOCK ms] */
+/* LOCK.MACQUIRE numkeys key [key ...] owner [PX ms | EX s | SESSION] [BLOCK ms] [ONCE] */
 int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (RedisModule_IsKeysPositionRequest(ctx)) {
         return tellKeys(ctx, argv, argc,
@@ -221,7 +219,7 @@ int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     const struct args args = argsOf(ctx, argv, argc);
     struct keysAndOwner given;
-    if (keysAndOwnerOrReply(&args, ARGS_LEASE | ARGS_BLOCK, &given) != REDISMODULE_OK) {
+    if (keysAndOwnerOrReply(&args, ARGS_ACQUIRE, &given) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
     given.options.wants.owner = given.owner;

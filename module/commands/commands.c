@@ -39,10 +39,16 @@ static RedisModuleCommandArg lease_args[] = {
         .name = "fenced", .type = REDISMODULE_ARG_TYPE_PURE_TOKEN, .key_spec_index = -1, \
         .token = "FENCED", .flags = REDISMODULE_CMD_ARG_OPTIONAL                         \
     }
+#define ONCE_OPTION                                                                    \
+    {                                                                                  \
+        .name = "once", .type = REDISMODULE_ARG_TYPE_PURE_TOKEN, .key_spec_index = -1, \
+        .token = "ONCE", .flags = REDISMODULE_CMD_ARG_OPTIONAL                         \
+    }
 static RedisModuleCommandArg acquire_args[] = {
-    KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), FENCED_OPTION, {0}};
+    KEY_ARG,       OWNER_ARG,   LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"),
+    FENCED_OPTION, ONCE_OPTION, {0}};
 static RedisModuleCommandArg read_args[] = {
-    KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
+    KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), ONCE_OPTION, {0}};
 static RedisModuleCommandArg semaphore_args[] = {
     KEY_ARG,
     OWNER_ARG,
@@ -50,6 +56,7 @@ static RedisModuleCommandArg semaphore_args[] = {
     NUMBER_OPTION("PERMITS", "permits"),
     LEASE_OPTION,
     NUMBER_OPTION("BLOCK", "milliseconds"),
+    ONCE_OPTION,
     {0}};
 #define KEYS_ARGS                                                                      \
     {.name = "numkeys", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1}, { \
@@ -57,7 +64,7 @@ static RedisModuleCommandArg semaphore_args[] = {
         .flags = REDISMODULE_CMD_ARG_MULTIPLE                                          \
     }
 static RedisModuleCommandArg macquire_args[] = {
-    KEYS_ARGS, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
+    KEYS_ARGS, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), ONCE_OPTION, {0}};
 static RedisModuleCommandArg mrelease_args[] = {KEYS_ARGS, OWNER_ARG, {0}};
 static RedisModuleCommandArg guard_args[] = {
     KEY_ARG,

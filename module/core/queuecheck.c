@@ -7,7 +7,7 @@
 
 /* What a walk over all positions counts, to be compared with what the queue has counted. */
 struct counted {
-    size_t positions, multikey, ties, in_graph;
+    size_t positions, multikey, once, ties, in_graph;
     size_t by_mode[MODE_COUNT];
 };
 
@@ -65,6 +65,7 @@ static void countPosition(struct counted *counted, const struct position *positi
     counted->positions++;
     counted->by_mode[position->request->mode]++;
     counted->multikey += position->request->discipline == MULTIKEY;
+    counted->once += position->request->once;
     counted->ties += position->is_tie;
     counted->in_graph += waitgraphHas(position->request);
 }
@@ -75,7 +76,7 @@ static const char *countFault(const struct waitqueue *queue, const struct counte
         return "another number of positions than of links, or of owners' names";
     }
     if (memcmp(counted->by_mode, queue->by_mode, sizeof(counted->by_mode)) != 0 ||
-        counted->multikey != queue->multikey) {
+        counted->multikey != queue->multikey || counted->once != queue->once) {
         return "another number of positions of a kind than was counted";
     }
     if (counted->ties != queue->ties.length || counted->in_graph != queue->in_graph) {

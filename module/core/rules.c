@@ -39,7 +39,8 @@ bool rulesStandsBehind(enum lockMode mode, enum lockMode other) {
 }
 
 bool rulesFits(enum verdict verdict) {
-    return verdict == VERDICT_GRANT || verdict == VERDICT_ADD || verdict == VERDICT_REENTER;
+    return verdict == VERDICT_GRANT || verdict == VERDICT_ADD || verdict == VERDICT_REENTER ||
+           verdict == VERDICT_HELD;
 }
 
 bool rulesOwnsAny(const struct holdsView *view) {
@@ -60,14 +61,18 @@ static bool ownHoldIsOfOtherKind(enum lockMode mode, const struct holdsView *vie
     return false;
 }
 
-/* Without adding first: what is taken may be any number, where somebody has written it by hand. */
-static bool areWithinLimit(const struct permits *permits, int64_t taken) {
-    return taken <= permits->limit - permits->count;
+int64_t rulesLacks(const struct rulesRequest *request, const struct holdsView *view) {
+    int64_t count = request->mode == MODE_SEMAPHORE ? request->permits.count : 1;
+    return request->once ? count - view->own[request->mode] : count;
 }
 
 enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsView *view) {
     if (view->foreign) {
         return VERDICT_WAIT;
+    }
+    int64_t lacks = rulesLacks(request, view);
+    if (lacks <= 0) {
+        return VERDICT_HELD;
     }
     bool owns = rulesOwnsAny(view);
     if (owns && ownHoldIsOfOtherKind(request->mode, view)) {
@@ -81,7 +86,8 @@ enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsV
     if (request->mode != MODE_SEMAPHORE) {
         return owns ? VERDICT_REENTER : VERDICT_GRANT;
     }
-    if (!areWithinLimit(&request->permits, view->permits_taken)) {
+    /* Without adding first: what is taken may be any number, where somebody has written it by hand. */
+    if (view->permits_taken > request->permits.limit - lacks) {
         return VERDICT_WAIT;
     }
     return owns ? VERDICT_ADD : VERDICT_GRANT;

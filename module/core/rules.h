@@ -31,6 +31,7 @@ struct permits {
 struct rulesRequest {
     enum lockMode mode;
     struct permits permits; /* of MODE_SEMAPHORE */
+    bool once;              /* the owner is to have this, not this more */
 };
 
 /* A lock's holds as one owner sees them: its own count in each mode, and in which modes anybody
@@ -47,6 +48,7 @@ enum verdict {
     VERDICT_GRANT, /* a new hold of an owner that had none */
     VERDICT_ADD, /* more permits for an owner that has some: it stands behind others all the same */
     VERDICT_REENTER,     /* another hold of an owner that has one */
+    VERDICT_HELD,        /* by ONCE: the owner has all of it, and nothing is added */
     VERDICT_WAIT,        /* somebody else's hold is in the way */
     VERDICT_UPGRADE,     /* likewise, and the owner already has a hold: it waits at the head */
     VERDICT_SELF_BLOCKED /* the owner's own hold is in the way: of the other kind of lock */
@@ -61,6 +63,10 @@ bool rulesStandsBehind(enum lockMode mode, enum lockMode other);
 
 /* Whether the owner has a hold in any mode. */
 bool rulesOwnsAny(const struct holdsView *view);
+
+/* How many holds, or permits, the request adds: by ONCE those that the owner lacks, 0 or less if it has
+ * them all. */
+int64_t rulesLacks(const struct rulesRequest *request, const struct holdsView *view);
 
 /* Whether the request fits the holds (rules 1 and 2 of docs/design.md). */
 enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsView *view);

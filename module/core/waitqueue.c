@@ -43,6 +43,7 @@ static void insert(struct waitqueue *queue, struct position *position, struct re
     mapAdd(&queue->by_owner, &position->by_owner, request->owner, request->owner_length);
     queue->by_mode[request->mode]++;
     queue->multikey += request->discipline == MULTIKEY;
+    queue->once += request->once;
 }
 
 static int64_t orderBeforeFirst(const struct waitqueue *queue) {
@@ -78,6 +79,7 @@ void waitqueueRemove(struct position *position) {
     mapRemove(&queue->by_owner, &position->by_owner);
     queue->by_mode[position->request->mode]--;
     queue->multikey -= position->request->discipline == MULTIKEY;
+    queue->once -= position->request->once;
     position->queue = NULL;
 }
 

@@ -29,6 +29,7 @@ struct request {
     size_t owner_length;
     enum lockMode mode;
     enum discipline discipline;
+    bool once;                    /* its owner's hold will do for it, whoever asked for that */
     struct list positions;        /* one in each queue in which it stands, by `of_request` */
     struct mapEntry by_requester; /* in the waitgraph, while it is there */
     struct link in_newcomers;     /* of the waitgraph, while it is to get there */
@@ -70,6 +71,7 @@ struct waitqueue {
     struct map by_owner;
     size_t by_mode[MODE_COUNT];
     size_t multikey; /* positions of discipline MULTIKEY */
+    size_t once;     /* positions of requests by ONCE */
     /* For waitgraph.c and waitsearch.c. */
     struct list ties;  /* positions whose owner stands elsewhere too, in no order, by `in_ties` */
     size_t in_graph;   /* positions of requests that are in the graph */

@@ -59,11 +59,11 @@ static void closeFairQueue(struct acquiring *acquiring) {
 static enum result take(struct acquiring *acquiring, enum verdict verdict,
                         struct outcome *outcome) {
     closeFairQueue(acquiring); /* whoever hears of the grant, and the pass, may write it */
-    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict);
+    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, NULL);
     if (outcome->count == 0) {
         return RESULT_TOO_MANY_HOLDS;
     }
-    statsCount(verdict == VERDICT_REENTER ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE);
+    statsCount(holdingCountedAs(verdict));
     passAfterTake(&acquiring->holds, acquiring->wants->owner);
     return RESULT_DONE;
 }
@@ -158,6 +158,7 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
         }
         return takeFree(acquiring, verdict, outcome);
     case VERDICT_REENTER:
+    case VERDICT_HELD:
         return take(acquiring, verdict, outcome);
     case VERDICT_WAIT:
         return beginToWait(acquiring, false);
@@ -247,10 +248,9 @@ static void openAll(struct acquiringAll *acquiring) {
 
 static enum result takeAll(struct acquiringAll *acquiring, struct outcome *outcome) {
     struct multikey *locks = acquiring->locks;
-    multikeyTake(locks, acquiring->wants);
+    multikeyTake(locks, acquiring->wants, NULL);
     for (size_t i = 0; i < locks->count; i++) {
-        bool again = locks->keys[i].verdict == VERDICT_REENTER;
-        statsCount(again ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE);
+        statsCount(holdingCountedAs(locks->keys[i].verdict));
     }
     outcome->count = (int64_t)locks->count;
     return RESULT_DONE;
@@ -273,7 +273,7 @@ static enum result waitForAll(struct acquiringAll *acquiring) {
 
 static enum result acquireAll(struct acquiringAll *acquiring, struct outcome *outcome) {
     size_t own = 0;
-    enum result result = multikeyJudge(acquiring->locks, acquiring->wants->owner, &own);
+    enum result result = multikeyJudge(acquiring->locks, acquiring->wants, &own);
     if (result == RESULT_DONE) {
         return takeAll(acquiring, outcome);
     }

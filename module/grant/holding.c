@@ -5,8 +5,6 @@
 #include "keys/fence.h"
 #include "server/effects.h"
 #include "server/failpoint.h"
-#include "server/stats.h"
-#include "waits/inflight.h"
 #include "waits/sessions.h"
 #include "waits/watches.h"
 
@@ -38,19 +36,21 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {
 
 /* ---- taking ---- */
 
-static enum verdict decide(struct holds *holds, const struct acquisition *wants) {
-    const struct rulesRequest request = {wants->mode, wants->permits};
-    struct holdsView view;
-    holdsSeenBy(holds, wants->owner, &view);
-    return rulesDecide(&request, &view);
+static struct rulesRequest requestOf(const struct acquisition *wants) {
+    return (struct rulesRequest){wants->mode, wants->permits, wants->once};
 }
 
 enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants) {
-    enum verdict verdict = decide(holds, wants);
-    if (!rulesFits(verdict) && holdsMakeRoom(holds, wants->permits.limit - wants->permits.count)) {
-        verdict = decide(holds, wants);
+    const struct rulesRequest request = requestOf(wants);
+    struct holdsView view;
+    holdsSeenBy(holds, wants->owner, &view);
+    enum verdict verdict = rulesDecide(&request, &view);
+    if (rulesFits(verdict) ||
+        !holdsMakeRoom(holds, wants->permits.limit - rulesLacks(&request, &view))) {
+        return verdict;
     }
-    return verdict;
+    holdsSeenBy(holds, wants->owner, &view);
+    return rulesDecide(&request, &view);
 }
 
 static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModuleString *owner) {
@@ -62,9 +62,7 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
 static void beginAnew(struct holds *holds, const struct acquisition *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     inflightForget(hold.db, holds->name, wants->owner);
-    if (!wants->session) {
-        sessionsUnbind(&hold);
-    }
+    sessionsUnbind(&hold);
 }
 
 static void bind(struct holds *holds, const struct acquisition *wants) {
@@ -72,17 +70,24 @@ static void bind(struct holds *holds, const struct acquisition *wants) {
     sessionsBind(holds->ctx, &hold, wants->session, holds->now_ms);
 }
 
-int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict) {
-    RedisModule_Assert(rulesFits(verdict));
-    (void)failpoint(FAILPOINT_TAKE_BEGUN);
-    bool is_semaphore = wants->mode == MODE_SEMAPHORE;
-    const struct holdsRequest request = {.owner = wants->owner,
-                                         .mode = wants->mode,
-                                         .is_first = verdict == VERDICT_GRANT,
-                                         .count = is_semaphore ? wants->permits.count : 1,
-                                         .lease_ms = wants->lease_ms};
-    int64_t count = holdsTake(holds, &request);
-    if (count == 0) {
+/* How many holds, or permits, the owner is to be told of. */
+static int64_t countOf(const struct acquisition *wants) {
+    return wants->mode == MODE_SEMAPHORE ? wants->permits.count : 1;
+}
+
+/* How many of them are to be added. */
+static int64_t lacks(struct holds *holds, const struct acquisition *wants, enum verdict verdict) {
+    if (verdict == VERDICT_HELD) {
+        return 0;
+    }
+    bool has_some = wants->once && verdict == VERDICT_ADD;
+    return countOf(wants) - (has_some ? holdsCount(holds, wants->owner) : 0);
+}
+
+static int64_t add(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
+                   const struct holdsRequest *request) {
+    int64_t has = holdsTake(holds, request);
+    if (has == 0) {
         return 0;
     }
     (void)failpoint(FAILPOINT_TAKE_WRITTEN);
@@ -93,12 +98,55 @@ int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum v
     if (verdict == VERDICT_GRANT) {
         beginAnew(holds, wants);
     }
+    return has;
+}
+
+/* What else goes with the grant, or is to go with it once its client has been told. */
+static void tell(struct holds *holds, const struct acquisition *wants, struct inflight *inflight,
+                 struct inflightTaken *taken) {
+    taken->db = RedisModule_GetSelectedDb(holds->ctx);
+    taken->name = holds->name;
+    taken->owner = wants->owner;
+    taken->mode = wants->mode;
+    taken->needs = wants->once ? countOf(wants) : 0;
+    if (inflight) {
+        inflightAdd(inflight, taken);
+        return;
+    }
+    inflightTold(taken);
     if (wants->session) {
         bind(holds, wants);
     }
-    return wants->fenced ? fenceIssue(holds, wants->owner, verdict == VERDICT_REENTER) : count;
 }
 
+int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
+                    struct inflight *inflight) {
+    RedisModule_Assert(rulesFits(verdict));
+    (void)failpoint(FAILPOINT_TAKE_BEGUN);
+    const struct holdsRequest request = {.owner = wants->owner,
+                                         .mode = wants->mode,
+                                         .is_first = verdict == VERDICT_GRANT,
+                                         .count = lacks(holds, wants, verdict),
+                                         .lease_ms = wants->lease_ms};
+    struct inflightTaken taken = {.added = request.count};
+    taken.has = verdict == VERDICT_HELD ? holdsLengthen(holds, &request)
+                                        : add(holds, wants, verdict, &request);
+    if (taken.has == 0) {
+        return 0;
+    }
+    if (inflight || wants->once || wants->session) {
+        tell(holds, wants, inflight, &taken);
+    }
+    bool has_token = verdict == VERDICT_REENTER || verdict == VERDICT_HELD;
+    return wants->fenced ? fenceIssue(holds, wants->owner, has_token) : taken.has;
+}
+
+enum statsCounter holdingCountedAs(enum verdict verdict) {
+    if (verdict == VERDICT_HELD) {
+        return STATS_REPEATS;
+    }
+    return verdict == VERDICT_REENTER ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE;
+}
 /* ---- releasing ---- */
 
 enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum holdingWhich which,

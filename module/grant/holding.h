@@ -12,7 +12,9 @@
 #include "keys/holds.h"
 #include "redismodule.h"
 #include "server/reply.h"
+#include "server/stats.h"
 #include "waits/acquisition.h"
+#include "waits/inflight.h"
 
 /* Whether a request of this kind, or its wait, is written down in side keys too. */
 bool holdingHasSides(const struct acquisition *wants);
@@ -28,10 +30,15 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
  * its permits are needed. Not of a lock that holdingCheck refuses. */
 enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants);
 
-/* Takes the lock; `verdict` is one that fits (rulesFits), and was given for this handle. Returns the
- * owner's hold count in this mode, or with `fenced` the token; 0 when the count would exceed its
- * limit: then nothing is changed. */
-int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict);
+/* Takes the lock; `verdict` is one that fits (rulesFits), and was given for this handle. `inflight` is
+ * the answer that will tell of it, NULL when it is told at once; what was done is added to it, and a
+ * session is bound when it is told. Returns the owner's hold count in this mode, or with `fenced` the
+ * token; 0 when the count would exceed its limit: then nothing is changed. */
+int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
+                    struct inflight *inflight);
+
+/* What a grant in a command is counted as. */
+enum statsCounter holdingCountedAs(enum verdict verdict);
 
 /* Which hold is to be released. */
 enum holdingWhich {

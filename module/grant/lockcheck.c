@@ -119,17 +119,17 @@ static const char *lockFault(const struct lock *lock) {
 /* Invariant 2, of one waiter: who stands at the head, or holds the lock, does not fit. One for
  * several keys fits only where all of them do; multikey.c knows. */
 static const char *fitFault(struct holds *holds, const struct waiter *waiter, bool is_head) {
-    const struct rulesRequest request = {waiter->wants.mode, waiter->wants.permits};
+    const struct rulesRequest request = {waiter->wants.mode, waiter->wants.permits,
+                                         waiter->wants.once};
     struct holdsView view;
     if (!waiter->client.bc || waiter->request.discipline == MULTIKEY) {
         return NULL;
     }
     holdsSeenBy(holds, waiter->wants.owner, &view);
     bool by_rule_2 = holds->shape != HOLDS_SEMAPHORE && !view.foreign && rulesOwnsAny(&view);
-    if (!is_head && !by_rule_2) {
-        return NULL;
-    }
-    return rulesFits(rulesDecide(&request, &view)) ? "a waiter that fits waits" : NULL;
+    enum verdict verdict = rulesDecide(&request, &view);
+    bool may_fit = is_head || by_rule_2 || verdict == VERDICT_HELD;
+    return may_fit && rulesFits(verdict) ? "a waiter that fits waits" : NULL;
 }
 
 /* Of positions that have been read from the keys two may say the same, or what is no ticket, as a double

@@ -71,18 +71,19 @@ static struct lock *lockOf(const struct multikeyKey *key) {
 }
 
 /* What the holds alone say of one lock. */
-static enum result judgeHolds(struct multikeyKey *key, RedisModuleString *owner) {
-    static const struct rulesRequest request = {.mode = MODE_EXCLUSIVE};
+static enum result judgeHolds(struct multikeyKey *key, const struct acquisition *wants) {
+    const struct rulesRequest request = {.mode = MODE_EXCLUSIVE, .once = wants->once};
     enum result checked = holdingCheck(key->holds);
     if (checked != RESULT_DONE) {
         return checked;
     }
     struct holdsView view;
-    holdsSeenBy(key->holds, owner, &view);
+    holdsSeenBy(key->holds, wants->owner, &view);
     key->verdict = rulesDecide(&request, &view);
     switch (key->verdict) {
     case VERDICT_GRANT:
     case VERDICT_ADD: /* of semaphores only */
+    case VERDICT_HELD:
         break;
     case VERDICT_REENTER:
         return view.own[MODE_EXCLUSIVE] < RULES_MAX_HOLDS ? RESULT_DONE : RESULT_TOO_MANY_HOLDS;
@@ -106,7 +107,7 @@ static bool outweighs(enum result one, enum result other) {
 
 static bool mustStandBehind(const struct multikeyKey *key, RedisModuleString *owner) {
     struct lock *lock = lockOf(key);
-    if (!lock || key->verdict == VERDICT_REENTER) {
+    if (!lock || key->verdict != VERDICT_GRANT) { /* what the owner has already fits anyhow */
         return false;
     }
     struct request newcomer = {.mode = MODE_EXCLUSIVE, .discipline = MULTIKEY};
@@ -114,12 +115,12 @@ static bool mustStandBehind(const struct multikeyKey *key, RedisModuleString *ow
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
 
-enum result multikeyJudge(struct multikey *locks, RedisModuleString *owner, size_t *own) {
+enum result multikeyJudge(struct multikey *locks, const struct acquisition *wants, size_t *own) {
     enum result result = RESULT_DONE;
     for (size_t i = 0; i < locks->count; i++) {
         struct multikeyKey *key = &locks->keys[i];
-        enum result one = judgeHolds(key, owner);
-        if (one == RESULT_DONE && mustStandBehind(key, owner)) {
+        enum result one = judgeHolds(key, wants);
+        if (one == RESULT_DONE && mustStandBehind(key, wants->owner)) {
             one = RESULT_BUSY;
         }
         if (outweighs(one, result)) {
@@ -130,9 +131,11 @@ enum result multikeyJudge(struct multikey *locks, RedisModuleString *owner, size
     return result;
 }
 
-void multikeyTake(struct multikey *locks, const struct acquisition *wants) {
+void multikeyTake(struct multikey *locks, const struct acquisition *wants,
+                  struct inflight *inflight) {
     for (size_t i = 0; i < locks->count; i++) {
-        int64_t count = holdingTake(locks->keys[i].holds, wants, locks->keys[i].verdict);
+        const struct multikeyKey *key = &locks->keys[i];
+        int64_t count = holdingTake(key->holds, wants, key->verdict, inflight);
         RedisModule_Assert(count > 0); /* all have been judged, and no key comes twice */
         (void)failpoint(FAILPOINT_MULTIKEY_BETWEEN);
     }
@@ -153,7 +156,7 @@ static bool isServed(RedisModuleCtx *ctx, RedisModuleString *name) {
 /* Like judgeHolds, for who stands in all the queues. */
 static enum result judgeWanted(struct multikeyKey *key, const struct waiter *waiter,
                                const struct waiterKey *wanted) {
-    enum result result = judgeHolds(key, waiter->wants.owner);
+    enum result result = judgeHolds(key, &waiter->wants);
     bool has_to_be_first = result == RESULT_DONE && key->verdict == VERDICT_GRANT;
     return has_to_be_first && !isAtHead(&wanted->position) ? RESULT_BUSY : result;
 }
@@ -250,12 +253,14 @@ static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter
 }
 
 static void grantOpen(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
-    multikeyTake(locks, &waiter->wants);
+    const struct waitersGranted granted = {(int64_t)locks->count,
+                                           inflightNew(waiter->wants.session), holds->now_ms};
+    multikeyTake(locks, &waiter->wants, granted.inflight);
     noteTaken(locks, holds, waiter);
     for (size_t i = 1; i < locks->count; i++) {
         statsCount(STATS_GRANTED_AFTER_WAIT); /* the first is counted with the waiter */
     }
-    waitersGrant(holds->ctx, waiter, (int64_t)locks->count, holds->now_ms);
+    waitersGrant(holds->ctx, waiter, &granted);
 }
 
 static bool grantAll(struct holds *holds, struct waiter *waiter) {

@@ -54,10 +54,11 @@ void multikeyClose(struct multikey *locks);
 /* Whether the owner, who stands nowhere yet, may have them all now. RESULT_DONE; RESULT_BUSY: has to
  * wait; RESULT_WRONG_TYPE, RESULT_TOO_MANY_HOLDS; RESULT_DEADLOCK: waits for itself, because it holds
  * lock number `*own` as another kind of lock. */
-enum result multikeyJudge(struct multikey *locks, RedisModuleString *owner, size_t *own);
+enum result multikeyJudge(struct multikey *locks, const struct acquisition *wants, size_t *own);
 
-/* Takes them all, after multikeyJudge has said RESULT_DONE. */
-void multikeyTake(struct multikey *locks, const struct acquisition *wants);
+/* Takes them all, after multikeyJudge has said RESULT_DONE; `inflight` as for holdingTake. */
+void multikeyTake(struct multikey *locks, const struct acquisition *wants,
+                  struct inflight *inflight);
 
 /* For the grant pass over the lock of `holds`: gives the waiter, one of several keys, all of them
  * if it fits now. Returns whether the waiter is gone. */

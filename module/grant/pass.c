@@ -32,6 +32,19 @@ enum passProgress {
     PASS_IS_CUT   /* the turn is over in the middle of a grant's consequences */
 };
 
+/* Gives the lock to the waiter, whom it fits. The waiter is gone. */
+static void take(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
+    struct waitersGranted granted = {.inflight = inflightNew(waiter->wants.session),
+                                     .now_ms = holds->now_ms};
+    granted.answer = holdingTake(holds, &waiter->wants, verdict, granted.inflight);
+    if (granted.answer == 0) {
+        inflightDrop(granted.inflight);
+        waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
+    } else {
+        waitersGrant(holds->ctx, waiter, &granted);
+    }
+}
+
 /* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
 static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (!waiter->client.bc) {
@@ -48,21 +61,18 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
         waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
         return true;
     }
-    int64_t answer = holdingTake(holds, &waiter->wants, verdict);
-    if (answer == 0) {
-        waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
-        return true;
-    }
-    waitersGrant(holds->ctx, waiter, answer, holds->now_ms);
+    take(holds, waiter, verdict);
     return true;
 }
 
 /* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
- * still waits at the head (rule 2); but who waits for permits waits as everybody. A position that was
- * kept for the owner has served its purpose. Returns whether it is over. */
+ * still waits at the head (rule 2); but who waits for permits waits as everybody, unless by ONCE the
+ * owner has them now. A position that was kept for the owner has served its purpose. Returns whether it
+ * is over. */
 static bool lookAtReentry(struct holds *holds, struct position *position) {
     struct waiter *waiter = waitersOfPosition(position);
-    if (waiter->request.mode == MODE_SEMAPHORE) {
+    if (waiter->request.mode == MODE_SEMAPHORE &&
+        !(waiter->wants.once && holdingDecide(holds, &waiter->wants) == VERDICT_HELD)) {
         return false;
     }
     if (!waiter->client.bc) {
@@ -76,11 +86,15 @@ static bool lookAtReentry(struct holds *holds, struct position *position) {
     return granted;
 }
 
-/* The owner has come by a hold: looks at whatever else it waits for here, on other connections; but
- * permits let it in nowhere else. Returns false if the turn was over first; then at least one wait is
+/* Whether a hold may let its owner in elsewhere here: permits only where somebody waits by ONCE. */
+static bool mayReenter(const struct holds *holds, const struct lock *lock) {
+    return holds->shape != HOLDS_SEMAPHORE || lock->queue.once > 0;
+}
+
+/* The owner has come by a hold: looks at whatever else it waits for here, on other connections. Returns false if the turn was over first; then at least one wait is
  * over, so that those that do not fit, and are looked at again, cannot keep it from the others. */
 static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (!mayReenter(holds, lock)) {
         return true;
     }
     struct position *next, *position = contendedPositionOf(lock, owner);
@@ -203,7 +217,9 @@ static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
 /* Somebody else may have written owners into the key that wait in the middle of the queue. Returns
  * false if the turn was over before all were found. */
 static bool grantToHolders(struct holds *holds, struct lock *lock) {
-    if (holds->shape != HOLDS_PLAIN && holds->shape != HOLDS_READ_WRITE) {
+    bool has_owners = holds->shape == HOLDS_PLAIN || holds->shape == HOLDS_READ_WRITE ||
+                      holds->shape == HOLDS_SEMAPHORE;
+    if (!has_owners || !mayReenter(holds, lock)) {
         return true;
     }
     return holdsFieldCount(holds) > FEW_HOLDERS ? grantToWaitersWhoHold(holds, lock)

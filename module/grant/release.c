@@ -185,22 +185,27 @@ static enum holdingWhich whichOf(enum lockMode mode) {
 }
 
 /* First off the record: the lock may go to another wait of the same owner, which takes it anew. */
-static void releaseName(RedisModuleCtx *ctx, struct inflight *lost, size_t index, int64_t now_ms) {
-    const struct release release = {lost->owner, whichOf(lost->mode), lost->permits, now_ms};
+static void releaseHold(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
+    RedisModuleString *name = lost->name, *owner = lost->owner;
+    const struct release release = {owner, whichOf(lost->mode), lost->count - lost->kept, now_ms};
     struct outcome outcome = {0};
-    RedisModuleString *name = inflightTakeName(lost, index);
+    RedisModule_RetainString(NULL, name);
+    RedisModule_RetainString(NULL, owner);
+    inflightFreeLost(lost);
     releaseLock(ctx, name, &release, &outcome);
     RedisModule_FreeString(NULL, name);
+    RedisModule_FreeString(NULL, owner);
 }
 
 /* Returns false if the server would refuse the write now. */
-static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflight *lost, size_t index,
-                              int64_t now_ms) {
-    switch (serverConsentTo(ctx, lost->names[index])) {
+static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
+    RedisModule_SelectDb(ctx, lost->db);
+    switch (serverConsentTo(ctx, lost->name)) {
     case SERVER_ACCEPTS:
-        releaseName(ctx, lost, index, now_ms);
+        releaseHold(ctx, lost, now_ms);
         return true;
     case SERVER_NOT_OURS:
+        inflightFreeLost(lost);
         return true;
     case SERVER_REFUSES:
         break;
@@ -208,31 +213,13 @@ static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflight *lost, size_t
     return false;
 }
 
-enum progress { PROGRESS_DONE, PROGRESS_CUT, PROGRESS_REFUSED };
-
-/* Of a multi-key grant, those locks that have been released are off its record. */
-static enum progress releaseGrant(RedisModuleCtx *ctx, struct inflight *lost, int64_t now_ms) {
-    RedisModule_SelectDb(ctx, lost->db);
-    for (size_t i = 0; i < lost->name_count; i++) {
-        if (lost->names[i] && !releaseOrPostpone(ctx, lost, i, now_ms)) {
-            return PROGRESS_REFUSED;
-        }
-        /* Unseen: after the last one it would cost a turn more, and nothing else. */
-        if (turnIsOver() && i + 1 < lost->name_count) {
-            return PROGRESS_CUT;
-        }
-    }
-    inflightFree(lost);
-    return PROGRESS_DONE;
-}
-
 void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
-    enum progress progress = PROGRESS_DONE;
-    struct inflight *lost;
-    while (progress == PROGRESS_DONE && (lost = inflightFirstLost()) && !turnIsOver()) {
-        progress = releaseGrant(ctx, lost, now_ms);
+    bool refused = false;
+    struct inflightHold *lost;
+    while (!refused && (lost = inflightFirstLost()) && !turnIsOver()) {
+        refused = !releaseOrPostpone(ctx, lost, now_ms);
     }
-    if (inflightFirstLost() && progress == PROGRESS_REFUSED) {
+    if (refused) {
         drainRetry(ctx);
     } else if (inflightFirstLost()) {
         drainSetAlarm(ctx, 0);
@@ -241,9 +228,9 @@ void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
 
 void releaseForgetLost(RedisModuleCtx *ctx) {
     (void)ctx;
-    struct inflight *lost;
+    struct inflightHold *lost;
     while ((lost = inflightFirstLost())) {
-        inflightFree(lost);
+        inflightFreeLost(lost);
     }
 }
 

@@ -3,12 +3,12 @@
  *   holdsOpenToWrite, holdsOpenToRead, holdsClose      the handle
  *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd  who holds it, and how long
  *   holdsMakeRoom                                      what is over of a semaphore
- *   holdsTake, holdsRelease, holdsRenew                what owners do
+ *   holdsTake, holdsLengthen, holdsRelease, holdsRenew   what owners do
  *   holdsDrop, holdsForce                              what is done to them
  *   holdsCount and what follows                        the key itself: for the files of the kinds
  *
- * This file does the plain lock itself, and leaves read-write locks to rwholds.c, semaphores to
- * semholds.c. To add a kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
+ * What is done to the holds of a plain lock is in plainholds.c, to those of a read-write lock in
+ * rwholds.c, of a semaphore in semholds.c. To add a kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
  *
  * Contracts are in holds.h.
  */
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "keys/leasedholds.h"
+#include "keys/plainholds.h"
 #include "keys/rwholds.h"
 #include "keys/semholds.h"
 #include "keys/tally.h"
@@ -242,33 +243,10 @@ bool holdsCanLease(struct holds *holds) {
     return !leasesIsWrongType(leasedholdsLeases(holds));
 }
 
-static int64_t takePlain(struct holds *holds, const struct holdsRequest *request) {
-    RedisModuleString *owner = request->owner;
-    bool is_new = holds->shape == HOLDS_FREE;
-    int64_t count = request->is_first ? 0 : holdsCount(holds, owner);
-    if (count == RULES_MAX_HOLDS) {
-        return 0;
-    }
-    int64_t lease_end = holdsEndAfter(holds, request->lease_ms);
-    bool changes_lease = is_new || lease_end > holdsKeyEnd(holds);
-    holdsPut(holds, owner, count + 1);
-    holds->shape = HOLDS_PLAIN;
-    if (changes_lease) {
-        RedisModule_SetAbsExpire(holds->key, lease_end);
-    }
-    const struct effectsHold hold = {owner, count + 1, lease_end};
-    if (changes_lease) {
-        effectsHold(holds->ctx, holds->name, &hold);
-    } else {
-        effectsCount(holds->ctx, holds->name, owner, count + 1);
-    }
-    return count + 1;
-}
-
 int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
     switch (request->mode) {
     case MODE_EXCLUSIVE:
-        return takePlain(holds, request);
+        return plainholdsTake(holds, request);
     case MODE_READ:
     case MODE_WRITE:
         return rwholdsTake(holds, request);
@@ -280,24 +258,15 @@ int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
     return 0;
 }
 
-static int64_t releasePlain(struct holds *holds, RedisModuleString *owner) {
-    int64_t count = holdsCount(holds, owner);
-    if (count < 1) {
-        return -1;
-    }
-    if (count == 1) {
-        holdsDelete(holds);
-    } else {
-        holdsPut(holds, owner, count - 1);
-        effectsCount(holds->ctx, holds->name, owner, count - 1);
-    }
-    return count - 1;
+int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request) {
+    return isLeased(holds) ? leasedholdsLengthenAll(holds, request)
+                           : plainholdsLengthen(holds, request);
 }
 
 int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
                      int64_t count) {
     if (holds->shape == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
-        return releasePlain(holds, owner);
+        return plainholdsRelease(holds, owner);
     }
     if (holds->shape == HOLDS_READ_WRITE && (mode == MODE_READ || mode == MODE_WRITE)) {
         return rwholdsRelease(holds, owner, mode);
@@ -308,19 +277,10 @@ int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMod
     return -1;
 }
 
-static int64_t renewPlain(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
-    int64_t count = holdsCount(holds, owner);
-    if (count < 1) {
-        return 0;
-    }
-    holdsSetKeyEnd(holds, holdsEndAfter(holds, lease_ms));
-    return count;
-}
-
 int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
     switch (holds->shape) {
     case HOLDS_PLAIN:
-        return renewPlain(holds, owner, lease_ms);
+        return plainholdsRenew(holds, owner, lease_ms);
     case HOLDS_READ_WRITE:
         return rwholdsRenew(holds, owner, lease_ms);
     case HOLDS_SEMAPHORE:

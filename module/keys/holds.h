@@ -95,6 +95,10 @@ struct holdsRequest {
  * this mode, or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
 int64_t holdsTake(struct holds *holds, const struct holdsRequest *request);
 
+/* Gives the holds that the owner has in this mode a lease as holdsTake does, and adds none: `count` and
+ * `is_first` are not looked at. Returns how many they are. */
+int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request);
+
 /* Takes `count` holds of `owner` in `mode` back (1, but of a semaphore); the last hold of the last owner
  * deletes the key. The lease of what is left stays as it is. Returns how many holds the owner has left in
  * this mode, or -1 if it had fewer: then nothing is changed. */

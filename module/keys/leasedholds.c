@@ -123,6 +123,15 @@ void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t 
     }
 }
 
+int64_t leasedholdsLengthenAll(struct holds *holds, const struct holdsRequest *request) {
+    RedisModuleString *field = leasedholdsFieldOf(holds, request->owner, request->mode);
+    int64_t count = holdsCount(holds, field);
+    leasedholdsRefresh(holds);
+    leasedholdsLengthen(holds, field, request->lease_ms, false);
+    RedisModule_FreeString(holds->ctx, field);
+    return count;
+}
+
 /* ---- the holds ---- */
 
 void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString *field,

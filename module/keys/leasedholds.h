@@ -45,6 +45,9 @@ void leasedholdsSetLease(struct holds *holds, RedisModuleString *field, int64_t 
 void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t lease_ms,
                          bool is_new);
 
+/* What holdsLengthen promises. */
+int64_t leasedholdsLengthenAll(struct holds *holds, const struct holdsRequest *request);
+
 /* Lets the key end with the last lease. To be called when one that may have been the last has gone. */
 void leasedholdsSettle(struct holds *holds);
 

@@ -12,6 +12,7 @@ static const char *const counter_names[STATS_COUNTER_COUNT] = {
     [STATS_GRANTED_AT_ONCE] = "granted_at_once",
     [STATS_GRANTED_AFTER_WAIT] = "granted_after_wait",
     [STATS_GRANTED_BY_REENTRY] = "granted_by_reentry",
+    [STATS_REPEATS] = "repeats",
     [STATS_RELEASES] = "releases",
     [STATS_FORCED] = "forced",
     [STATS_LEASE_ENDS] = "lease_ends",

@@ -10,6 +10,7 @@ enum statsCounter {
     STATS_GRANTED_AT_ONCE,
     STATS_GRANTED_AFTER_WAIT,
     STATS_GRANTED_BY_REENTRY,
+    STATS_REPEATS,    /* requests by ONCE that found their hold */
     STATS_RELEASES,   /* holds released by LOCK.RELEASE and LOCK.MRELEASE */
     STATS_FORCED,     /* locks freed by LOCK.FORCE */
     STATS_LEASE_ENDS, /* leases that ended while somebody waited, or others read on */

@@ -32,6 +32,7 @@ struct acquisition {
     int64_t block_ms;           /* BLOCK: how long it may wait */
     unsigned long long session; /* SESSION: the connection to bind the hold to; 0 = none */
     bool fenced;                /* FENCED: the answer is to be a fencing token */
+    bool once;                  /* ONCE: a hold that the owner has already will do */
 };
 
 #endif

@@ -1,86 +1,141 @@
-/* See inflight.h. */
+/* Grants that the client has not been told of yet.
+ *
+ *   inflightNew, inflightAdd                an answer, and what it tells of
+ *   inflightEnd                             it has been told, or its client has died
+ *   inflightTold, inflightForget            what others do to the same holds meanwhile
+ *   inflightFirstLost, inflightFreeLost     for the drain: release.c
+ *
+ * Contracts are in inflight.h; why it is so, in docs/design.md, "Grants in flight".
+ */
 #include "waits/inflight.h"
+
+#include <string.h>
 
 #include "blocking/drain.h"
 #include "core/mem.h"
+#include "server/server.h"
+#include "waits/sessions.h"
+
+/* One hold that an answer tells of. */
+struct share {
+    struct link in_shares;
+    struct inflightHold *hold;
+    int64_t kept; /* what `kept` of the hold is to be at least, once this is told */
+    bool is_own;  /* the grant has made the hold, though it may have added nothing */
+};
+
+struct inflight {
+    unsigned long long session;
+    struct list shares;
+};
 
 static struct {
-    struct map by_owner;
+    struct map by_hold;
     struct list lost;
 } state;
 
-struct inflight *inflightNew(RedisModuleString *owner, size_t name_count) {
-    struct inflight *inflight =
-        memAlloc(sizeof(*inflight) + name_count * sizeof(inflight->names[0]));
-    inflight->owner = owner;
-    RedisModule_RetainString(NULL, owner);
-    inflight->name_count = name_count;
+/* ---- holds ---- */
+
+/* The bytes that tell a hold from others: the length of the lock's name, the name, the owner. The
+ * database is not among them, as SWAPDB changes it. Free them with memFree. */
+static char *holdKey(RedisModuleString *name, RedisModuleString *owner, size_t *length) {
+    size_t name_length, owner_length;
+    const char *name_bytes = RedisModule_StringPtrLen(name, &name_length);
+    const char *owner_bytes = RedisModule_StringPtrLen(owner, &owner_length);
+    *length = sizeof(name_length) + name_length + owner_length;
+    char *key = memAlloc(*length);
+    memcpy(key, &name_length, sizeof(name_length));
+    memcpy(key + sizeof(name_length), name_bytes, name_length);
+    memcpy(key + sizeof(name_length) + name_length, owner_bytes, owner_length);
+    return key;
+}
+
+static struct inflightHold *ofEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct inflightHold, by_hold) : NULL;
+}
+
+static struct inflightHold *inDb(struct inflightHold *hold, int db) {
+    while (hold && hold->db != db) {
+        hold = ofEntry(mapFindNext(&hold->by_hold));
+    }
+    return hold;
+}
+
+/* A hold of this owner in flight, on this lock in whatever mode, or NULL; the next one. */
+static struct inflightHold *firstHold(int db, RedisModuleString *name, RedisModuleString *owner) {
+    if (state.by_hold.used == 0) {
+        return NULL;
+    }
     size_t length;
-    const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    mapAdd(&state.by_owner, &inflight->by_owner, bytes, length);
-    return inflight;
+    char *key = holdKey(name, owner, &length);
+    struct inflightHold *hold = ofEntry(mapFind(&state.by_hold, key, length));
+    memFree(key);
+    return inDb(hold, db);
 }
 
-void inflightFree(struct inflight *inflight) {
-    if (inflight->is_lost) {
-        listRemove(&state.lost, &inflight->in_lost);
-    }
-    mapRemove(&state.by_owner, &inflight->by_owner);
-    for (size_t i = 0; i < inflight->name_count; i++) {
-        if (inflight->names[i]) {
-            RedisModule_FreeString(NULL, inflight->names[i]);
-        }
-    }
-    RedisModule_FreeString(NULL, inflight->owner);
-    memFree(inflight);
+static struct inflightHold *nextHold(const struct inflightHold *hold) {
+    return inDb(ofEntry(mapFindNext(&hold->by_hold)), hold->db);
 }
 
-void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
-    struct inflight *inflight = data;
-    if (delivered) {
-        inflightFree(inflight);
-    } else {
-        inflight->is_lost = true;
-        listAddLast(&state.lost, &inflight->in_lost);
-        drainSetAlarm(ctx, 0);
+static struct inflightHold *newHold(const struct inflightTaken *taken) {
+    struct inflightHold *hold = memAlloc(sizeof(*hold));
+    size_t length;
+    hold->db = taken->db;
+    hold->mode = taken->mode;
+    hold->name = RedisModule_CreateStringFromString(NULL, taken->name);
+    hold->owner = RedisModule_CreateStringFromString(NULL, taken->owner);
+    hold->count = taken->added;
+    hold->hold_key = holdKey(taken->name, taken->owner, &length);
+    mapAdd(&state.by_hold, &hold->by_hold, hold->hold_key, length);
+    return hold;
+}
+
+static void freeHold(struct inflightHold *hold) {
+    mapRemove(&state.by_hold, &hold->by_hold);
+    RedisModule_FreeString(NULL, hold->name);
+    RedisModule_FreeString(NULL, hold->owner);
+    memFree(hold->hold_key);
+    memFree(hold);
+}
+
+static void setLost(struct inflightHold *hold, bool is_lost) {
+    if (is_lost && !hold->is_lost) {
+        listAddLast(&state.lost, &hold->in_lost);
+    } else if (!is_lost && hold->is_lost) {
+        listRemove(&state.lost, &hold->in_lost);
+    }
+    hold->is_lost = is_lost;
+}
+
+/* Nobody may know of so many of it. */
+static int64_t untold(const struct inflightHold *hold) {
+    return hold->count - hold->kept;
+}
+
+/* Without answers in flight it is lost, or done with. */
+static void settle(struct inflightHold *hold) {
+    setLost(hold, hold->answers == 0 && untold(hold) > 0);
+    if (hold->answers == 0 && !hold->is_lost) {
+        freeHold(hold);
+    }
+}
+
+static void keep(struct inflightHold *hold, int64_t kept) {
+    hold->kept = kept > hold->kept ? kept : hold->kept;
+}
+
+void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner) {
+    struct inflightHold *next, *hold = firstHold(db, name, owner);
+    for (; hold; hold = next) {
+        next = nextHold(hold);
+        hold->is_gone = true;
+        keep(hold, hold->count);
+        settle(hold);
     }
 }
 
 size_t inflightCount(void) {
-    return state.by_owner.used;
-}
-
-struct inflight *inflightFirstLost(void) {
-    return state.lost.first ? LIST_ELEMENT(state.lost.first, struct inflight, in_lost) : NULL;
-}
-
-RedisModuleString *inflightTakeName(struct inflight *inflight, size_t index) {
-    RedisModuleString *name = inflight->names[index];
-    inflight->names[index] = NULL;
-    return name;
-}
-
-static void forgetName(struct inflight *inflight, RedisModuleString *name) {
-    for (size_t i = 0; i < inflight->name_count; i++) {
-        if (inflight->names[i] && RedisModule_StringCompare(inflight->names[i], name) == 0) {
-            RedisModule_FreeString(NULL, inflightTakeName(inflight, i));
-        }
-    }
-}
-
-void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner) {
-    if (state.by_owner.used == 0) {
-        return;
-    }
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    for (struct mapEntry *entry = mapFind(&state.by_owner, bytes, length); entry;
-         entry = mapFindNext(entry)) {
-        struct inflight *inflight = LIST_ELEMENT(entry, struct inflight, by_owner);
-        if (inflight->db == db) {
-            forgetName(inflight, name);
-        }
-    }
+    return state.by_hold.used;
 }
 
 struct swap {
@@ -89,15 +144,130 @@ struct swap {
 
 static void goAlong(struct mapEntry *entry, void *data) {
     const struct swap *swap = data;
-    struct inflight *inflight = LIST_ELEMENT(entry, struct inflight, by_owner);
-    if (inflight->db == swap->first_db) {
-        inflight->db = swap->second_db;
-    } else if (inflight->db == swap->second_db) {
-        inflight->db = swap->first_db;
+    struct inflightHold *hold = ofEntry(entry);
+    if (hold->db == swap->first_db) {
+        hold->db = swap->second_db;
+    } else if (hold->db == swap->second_db) {
+        hold->db = swap->first_db;
     }
 }
 
 void inflightSwapped(int first_db, int second_db) {
     struct swap swap = {first_db, second_db};
-    mapEach(&state.by_owner, goAlong, &swap);
+    mapEach(&state.by_hold, goAlong, &swap);
+}
+
+struct inflightHold *inflightFirstLost(void) {
+    return state.lost.first ? LIST_ELEMENT(state.lost.first, struct inflightHold, in_lost) : NULL;
+}
+
+void inflightFreeLost(struct inflightHold *hold) {
+    setLost(hold, false);
+    freeHold(hold);
+}
+
+/* ---- what a grant relies on ---- */
+
+/* How many of those that the owner is told of are in flight by other grants: what it needs, without what
+ * this grant has added, and without what is nobody's to be lost any more. */
+static int64_t reliesOn(const struct inflightTaken *taken, struct inflightHold *first) {
+    int64_t settled = taken->has - taken->added;
+    for (struct inflightHold *hold = first; hold; hold = nextHold(hold)) {
+        settled -= hold->mode == taken->mode ? untold(hold) : 0;
+    }
+    return taken->needs - taken->added - (settled > 0 ? settled : 0);
+}
+
+/* Of the next hold: so much of it is relied on, of what is still needed. */
+static int64_t takeFrom(const struct inflightHold *hold, const struct inflightTaken *taken,
+                        int64_t *needed) {
+    int64_t part = hold->mode == taken->mode ? untold(hold) : 0;
+    part = part < *needed ? part : *needed;
+    *needed -= part;
+    return part;
+}
+
+void inflightTold(const struct inflightTaken *taken) {
+    struct inflightHold *next, *hold = firstHold(taken->db, taken->name, taken->owner);
+    int64_t needed = reliesOn(taken, hold);
+    for (; hold && needed > 0; hold = next) {
+        next = nextHold(hold);
+        keep(hold, hold->kept + takeFrom(hold, taken, &needed));
+        settle(hold);
+    }
+}
+
+/* ---- answers ---- */
+
+struct inflight *inflightNew(unsigned long long session) {
+    struct inflight *inflight = memAlloc(sizeof(*inflight));
+    inflight->session = session;
+    return inflight;
+}
+
+static void addShare(struct inflight *inflight, struct inflightHold *hold, int64_t count,
+                     bool is_own) {
+    struct share *share = memAlloc(sizeof(*share));
+    share->hold = hold;
+    share->kept = hold->kept + count;
+    share->is_own = is_own;
+    listAddLast(&inflight->shares, &share->in_shares);
+    hold->answers++;
+    setLost(hold, false);
+}
+
+void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken) {
+    struct inflightHold *hold = firstHold(taken->db, taken->name, taken->owner);
+    int64_t needed = reliesOn(taken, hold);
+    for (; hold && needed > 0; hold = nextHold(hold)) {
+        int64_t part = takeFrom(hold, taken, &needed);
+        if (part > 0) {
+            addShare(inflight, hold, part, false);
+        }
+    }
+    addShare(inflight, newHold(taken), taken->added, true);
+}
+
+static struct share *firstShare(const struct inflight *inflight) {
+    struct link *first = inflight->shares.first;
+    return first ? LIST_ELEMENT(first, struct share, in_shares) : NULL;
+}
+
+void inflightDrop(struct inflight *inflight) {
+    RedisModule_Assert(!inflight->shares.first);
+    memFree(inflight);
+}
+
+/* A grant that found the hold there leaves it with a newer connection: that has asked later. */
+static void bind(RedisModuleCtx *ctx, const struct inflightHold *of, unsigned long long session) {
+    const struct sessionsHold hold = {of->db, of->name, of->owner};
+    if (!of->is_gone && (of->count > 0 || sessionsClientOf(&hold) < session)) {
+        sessionsBind(ctx, &hold, session, RedisModule_Milliseconds());
+    }
+}
+
+static void endShare(struct inflight *inflight, struct share *share, bool delivered) {
+    if (delivered) {
+        keep(share->hold, share->kept);
+    }
+    share->hold->answers--;
+    settle(share->hold);
+    listRemove(&inflight->shares, &share->in_shares);
+    memFree(share);
+}
+
+void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
+    struct inflight *inflight = data;
+    struct share *share;
+    bool binds = delivered && inflight->session && serverWritableNow(ctx) != SERVER_IS_REPLICA;
+    while ((share = firstShare(inflight))) {
+        if (binds && share->is_own) {
+            bind(ctx, share->hold, inflight->session);
+        }
+        endShare(inflight, share, delivered);
+    }
+    inflightDrop(inflight);
+    if (state.lost.first) {
+        drainSetAlarm(ctx, 0);
+    }
 }

@@ -1,57 +1,82 @@
 /* Grants that the client has not been told of yet: from the hand-off until the server has written
- * the answer, a moment later. If the client dies in between its hold is *lost*, and the drain gives
- * it back (rule 5).
+ * the answer, a moment later (rule 5).
  *
- * Only that hold: when it has gone some other way, by LOCK.FORCE say, and its owner has taken the
- * lock anew, then what the owner holds is not the lost one.
+ * What is on its way is an *answer* (struct inflight). What it tells of is in *holds* (struct
+ * inflightHold), one for each lock: just what this grant has added there. By ONCE a grant may add
+ * nothing, or too little, because its owner has the rest already; if that is in flight too, the answer
+ * *relies* on it. A hold of which every answer has died is *lost*, and the drain releases it; one of
+ * which any client has been told stays, or as much of it as that client was told of.
+ *
+ * When a hold has gone some other way, by LOCK.FORCE say, and its owner has taken the lock anew, then
+ * what the owner holds is not the lost one.
  */
 #ifndef LOCK_INFLIGHT_H
 #define LOCK_INFLIGHT_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/hashmap.h"
 #include "core/list.h"
 #include "core/rules.h"
 #include "redismodule.h"
 
-struct inflight {
-    struct mapEntry by_owner;
-    struct link in_lost;
-    bool is_lost; /* the client is known to be dead */
+/* What a grant has done to one lock. */
+struct inflightTaken {
     int db;
+    RedisModuleString *name, *owner; /* the caller's */
     enum lockMode mode;
-    int64_t permits; /* of a semaphore: how many were granted */
-    RedisModuleString *owner;
-    size_t name_count;
-    RedisModuleString *names[]; /* of the locks; NULL where the hold has gone some other way */
+    int64_t added; /* so many holds, or permits */
+    int64_t has;   /* so many the owner has now, in this mode */
+    int64_t needs; /* by ONCE: of so many it is told, whoever added them; else 0 */
 };
 
-/* A new record, with room for so many names, which the caller sets; each is to be a reference of
- * the record's own. Keeps a reference to the owner. It belongs to this file until it is told or
- * freed. */
-struct inflight *inflightNew(RedisModuleString *owner, size_t name_count);
+/* A hold in flight. */
+struct inflightHold {
+    struct mapEntry by_hold; /* lock and owner */
+    struct link in_lost;
+    bool is_lost; /* every client that was to be told is known to be dead */
+    bool is_gone; /* the hold has gone some other way */
+    int db;
+    enum lockMode mode;
+    RedisModuleString *name, *owner;
+    int64_t count;  /* added by the grant */
+    int64_t kept;   /* of so many of them a client has been told */
+    size_t answers; /* in flight that rely on it */
+    char *hold_key;
+};
 
-/* How the answer went; `data` is the record (see answersSendNumber). */
+struct inflight;
+
+/* A new answer, of nothing yet; `session`: the connection that its holds are bound to as soon as it is
+ * told, or 0. It belongs to this file until it has been told, or to the caller until inflightDrop. */
+struct inflight *inflightNew(unsigned long long session);
+
+/* The answer tells of this, too. */
+void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken);
+
+/* Nobody is to be told, because nothing was granted. */
+void inflightDrop(struct inflight *inflight);
+
+/* How the answer went; `data` is the answer (see blockedAnswerNumber). */
 void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data);
+
+/* A client has been told of this at once, in its command. What it relies on stays. */
+void inflightTold(const struct inflightTaken *taken);
 
 /* The owner has taken this lock anew, without having held it. */
 void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner);
 
-/* How many grants have no answer yet, or are lost. */
+/* How many holds have no answer yet, or are lost. */
 size_t inflightCount(void);
 
 /* SWAPDB has taken the holds to the other database. */
 void inflightSwapped(int first_db, int second_db);
 
-/* The first lost grant, or NULL. It stays until it is freed. */
-struct inflight *inflightFirstLost(void);
+/* The first lost hold, or NULL: `count` - `kept` of it are to be released. It stays until it is freed. */
+struct inflightHold *inflightFirstLost(void);
 
-/* Takes the name number `index` off the record, which is done with it: the hold is about to be given
- * back. The name is the caller's to free. */
-RedisModuleString *inflightTakeName(struct inflight *inflight, size_t index);
-
-void inflightFree(struct inflight *inflight);
+void inflightFreeLost(struct inflightHold *hold);
 
 #endif

@@ -24,18 +24,20 @@
 #include "server/server.h"
 #include "server/stats.h"
 #include "waits/events.h"
-#include "waits/inflight.h"
 #include "waits/watches.h"
 
 /* The requests of those with a client. */
 static struct waitgraph graph;
+
+/* How many wait for permits, and are in no graph. */
+static size_t for_permits;
 
 struct waitgraph *waitersGraph(void) {
     return &graph;
 }
 
 size_t waitersCount(void) {
-    return waitgraphSize(&graph) + waitersNewcomerCount();
+    return waitgraphSize(&graph) + waitersNewcomerCount() + for_permits;
 }
 
 struct waiter *waitersOfPosition(struct position *position) {
@@ -95,6 +97,7 @@ static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     RedisModule_Assert(!waiter->client.bc); /* it has been told */
     blockedStopTimer(ctx, &waiter->client);
     waitgraphLeave(&graph, &waiter->request);
+    for_permits -= waiter->request.mode == MODE_SEMAPHORE;
     waiter->over = true;
     for (size_t i = 0; i < waiter->key_count; i++) {
         leaveQueue(ctx, waiter, &waiter->keys[i].position, granted);
@@ -167,25 +170,13 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
 
 /* ---- grants ---- */
 
-/* What the drain needs to release the hold, should the client die before it is told. */
-static struct inflight *describeGrant(const struct waiter *waiter) {
-    struct inflight *inflight = inflightNew(waiter->wants.owner, waiter->key_count);
-    inflight->db = waiter->db;
-    inflight->mode = waiter->request.mode;
-    inflight->permits = waiter->wants.permits.count;
-    for (size_t i = 0; i < inflight->name_count; i++) {
-        inflight->names[i] = waiter->keys[i].name;
-        RedisModule_RetainString(NULL, inflight->names[i]);
-    }
-    return inflight;
-}
-
-void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms) {
+void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
+                  const struct waitersGranted *granted) {
     (void)failpoint(FAILPOINT_ANSWER);
     statsCount(STATS_GRANTED_AFTER_WAIT);
-    statsWaited(now_ms - fairqueueCountedFrom(waiter->since_ms));
-    blockedAnswerNumber(&waiter->client, answer,
-                        (struct blockedReceipt){inflightEnd, describeGrant(waiter)});
+    statsWaited(granted->now_ms - fairqueueCountedFrom(waiter->since_ms));
+    blockedAnswerNumber(&waiter->client, granted->answer,
+                        (struct blockedReceipt){inflightEnd, granted->inflight});
     leave(ctx, waiter, true);
 }
 
@@ -236,6 +227,7 @@ static struct waiter *newWaiter(const struct acquisition *wants, size_t key_coun
         RedisModule_StringPtrLen(waiter->wants.owner, &waiter->request.owner_length);
     waiter->request.mode = wants->mode;
     waiter->request.discipline = wants->discipline;
+    waiter->request.once = wants->once;
     waiter->client.kind = &kind;
     return waiter;
 }
@@ -290,6 +282,7 @@ static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
 /* Without a search it can be part of a cycle at once. But for permits nobody waits in the graph. */
 static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
     if (waiter->request.mode == MODE_SEMAPHORE) {
+        for_permits++;
         return;
     }
     if (!configDeadlockDetection()) {

@@ -22,6 +22,7 @@
 #include "server/reply.h"
 #include "waits/acquisition.h"
 #include "waits/contended.h"
+#include "waits/inflight.h"
 
 /* A wait is searched from so long after it has begun; one that ends sooner, as most do, costs no
  * search. */
@@ -100,9 +101,15 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairpos
 
 struct waiter *waitersOfPosition(struct position *position);
 
-/* The waiter, which has a client, has the lock and is told `answer`. It leaves every queue and is
- * gone. */
-void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, int64_t answer, int64_t now_ms);
+struct waitersGranted {
+    int64_t answer;
+    struct inflight *inflight; /* what the answer tells of; the callee's */
+    int64_t now_ms;
+};
+
+/* The waiter, which has a client, has what it waits for, and is told the answer. It leaves every queue
+ * and is gone. */
+void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, const struct waitersGranted *granted);
 
 /* The wait ends without the lock. The waiter leaves every queue and is gone; a lock whose head it
  * was becomes due. */

@@ -164,7 +164,7 @@ def test_arguments_are_shown_by_their_own_names(docs, name):
 def test_types_of_arguments(docs, name):
     types = {"key": "key", "owner": "string", "lease": "oneof", "milliseconds": "integer", "seconds": "integer"}
     types |= {"count": "integer", "mode": "oneof", "read": "pure-token", "write": "pure-token"}
-    types |= {"numkeys": "integer", "fenced": "pure-token"}
+    types |= {"numkeys": "integer", "fenced": "pure-token", "once": "pure-token"}
     types |= {"session": "pure-token", "command": "string", "arg": "string"}
     types |= {"limit": "integer", "permits": "integer"}
     types |= {"wanted": "pure-token", "expiry": "oneof", "by": "integer"}

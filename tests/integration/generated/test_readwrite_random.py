@@ -15,6 +15,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from redis.exceptions import ResponseError
 
 from harness import drawn, wait_for
+from model.once import Once
 from model.rw import MODES, PLAIN, READ, WRITE
 from model.rw_side_by_side import LEASE, SideBySide
 
@@ -30,7 +31,7 @@ EXAMPLES_WITH_LEASES = 120
 GOES = ("LOCK.FORCE {}", "DEL {}", "RENAME {} elsewhere", "PEXPIREAT {} 1")
 
 keys, owners = st.sampled_from(KEYS), st.sampled_from(OWNERS)
-kinds = st.sampled_from((READ, READ, WRITE, WRITE, PLAIN))
+kinds = st.sampled_from((READ, READ, WRITE, WRITE, PLAIN, *map(Once, (READ, READ, WRITE, WRITE, PLAIN))))
 some = st.integers(0, 59)
 
 

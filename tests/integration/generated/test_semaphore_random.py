@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from hypothesis.stateful import run_state_machine_as_test
 
 from harness import drawn, wait_for, wait_for_sync
+from model.once import Once
 from model.rw_side_by_side import LEASE
 from model.semaphore import PLAIN, SEMAPHORE
 from model.semaphore_side_by_side import SemaphoresSideBySide
@@ -30,7 +31,7 @@ EXAMPLES_WITH_REPLICA = 40
 GOES = ("LOCK.FORCE {}", "DEL {}", "RENAME {} elsewhere", "PEXPIREAT {} 1", "UNLINK {}")
 
 keys, owners = st.sampled_from(KEYS), st.sampled_from(OWNERS)
-kinds = st.sampled_from((SEMAPHORE,) * 6 + (PLAIN,))
+kinds = st.sampled_from((SEMAPHORE, Once(SEMAPHORE)) * 3 + (PLAIN, Once(PLAIN)))
 # Limits of several sizes, near the permits that are asked for.
 numbers, limits = st.integers(1, 4), st.integers(1, 7)
 some = st.integers(0, 59)
@@ -67,10 +68,10 @@ class Machine(RuleBasedStateMachine):
         self.both.ask(idle[n % len(idle)], *request)
         self.compare()
 
-    @initialize(comers=st.lists(st.tuples(keys, owners, numbers, limits), min_size=2, max_size=len(CLIENTS)))
+    @initialize(comers=st.lists(st.tuples(keys, owners, kinds, numbers, limits), min_size=2, max_size=len(CLIENTS)))
     def some_come(self, comers):
-        for key, owner, permits, limit in comers:
-            self.asks(0, key, owner, SEMAPHORE, permits, limit, True)
+        for key, owner, kind, permits, limit in comers:
+            self.asks(0, key, owner, kind, *((1, 1) if kind == PLAIN else (permits, limit)), True)
 
     @precondition(lambda self: self.idle())
     @rule(n=some, key=keys, owner=owners, kind=kinds, permits=numbers, limit=limits, blocks=st.booleans())

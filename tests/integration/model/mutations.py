@@ -67,6 +67,7 @@ MUTATIONS = {
     "acquire again": Mutation("LOCK.ACQUIRE k o PX 700000", 2, (TAKE,)),
     "acquire again, shorter": Mutation("LOCK.ACQUIRE k o PX 1000", 2, (TAKE,)),
     "acquire again, no lease": Mutation("LOCK.ACQUIRE k o", 2, (TAKE, "PERSIST k")),
+    "acquire again, once": Mutation("LOCK.ACQUIRE k o PX 700000 ONCE", 1, (TAKE,)),
     "fair": Mutation("LOCK.FAIR k o PX 600000", 1),
     "fair again": Mutation("LOCK.FAIR k o PX 700000 BLOCK 0", 2, (TAKE,)),
     "release": Mutation("LOCK.RELEASE k o", 0, (TAKE,)),

@@ -4,6 +4,8 @@ One lock is a table of counts and a list of those who wait. No keys and no time:
 to it, as `ends`.
 """
 
+from .once import is_once
+
 READ, WRITE, PLAIN = "RWREAD", "RWWRITE", "ACQUIRE"
 MODES = {READ: "read", WRITE: "write", PLAIN: "exclusive"}
 WORDS = {READ: "READ", WRITE: "WRITE"}
@@ -122,6 +124,8 @@ class Oracle:
     # Granting
 
     def take(self, owner, kind):
+        if is_once(kind) and (owner, kind) in self.counts:
+            return self.counts[owner, kind]
         self.counts[owner, kind] = self.counts.get((owner, kind), 0) + 1
         return self.counts[owner, kind]
 

@@ -3,6 +3,7 @@
 from harness import code_of, wait_for
 from harness.schedule import as_map
 
+from .once import options
 from .rw import MODES, NOTHING_YET, Oracle
 
 LEASE = 3_600_000
@@ -32,7 +33,7 @@ class SideBySide:
 
     def ask(self, client, key, owner, kind, blocks=True, *, lease=LEASE):
         """Returns what is heard at once."""
-        words = (f"LOCK.{kind}", key, owner, "PX", lease, *(("BLOCK", 0) if blocks else ()))
+        words = (f"LOCK.{kind}", key, owner, *options(kind), "PX", lease, *(("BLOCK", 0) if blocks else ()))
         actor = self.actor(client)
         self.tell(client, *words)
         actor.send(*words)

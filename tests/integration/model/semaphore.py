@@ -4,6 +4,8 @@ One semaphore is a table of permits and a list of those who wait. No keys and no
 told to it, as `gone_owner`.
 """
 
+from .once import is_once
+
 SEMAPHORE, PLAIN = "SEMAPHORE", "ACQUIRE"
 MODES = {SEMAPHORE: "semaphore", PLAIN: "exclusive"}
 
@@ -34,8 +36,15 @@ class Oracle:
         if kind != self.kind:
             return False
         if kind == SEMAPHORE:
-            return sum(self.counts.values()) + permits <= limit
+            return self.has(owner, kind, permits) or sum(self.counts.values()) + self.lacks(owner, kind, permits) <= limit
         return owner in self.counts
+
+    def lacks(self, owner, kind, permits):
+        return permits - (self.counts.get(owner, 0) if is_once(kind) and kind == self.kind else 0)
+
+    def has(self, owner, kind, permits):
+        """By ONCE: all that it asks for."""
+        return is_once(kind) and self.lacks(owner, kind, permits if kind == SEMAPHORE else 1) <= 0
 
     def holds_another_kind(self, owner, kind):
         return owner in self.counts and kind != self.kind
@@ -45,6 +54,8 @@ class Oracle:
     def ask(self, client, owner, kind, permits, limit, blocks):
         if permits > limit:
             return "ERR"
+        if self.has(owner, kind, permits):
+            return self.counts[owner]
         re_enters = kind != SEMAPHORE and kind == self.kind and owner in self.counts
         # A plain request looks at the holds only; one for permits stands behind everybody, also its own owner.
         if self.fits(owner, kind, permits, limit) and (re_enters or kind == PLAIN or not self.line):
@@ -99,6 +110,7 @@ class Oracle:
 
     def set_by_hand(self, owner, permits):
         self.counts[owner] = permits
+        self.serve_owner(owner)
         self.settle()
 
     def left(self, client):
@@ -109,8 +121,10 @@ class Oracle:
     # Granting
 
     def take(self, owner, kind, permits):
+        permits = permits if kind == SEMAPHORE else 1
+        lacks = max(0, self.lacks(owner, kind, permits))
         self.kind = kind
-        self.counts[owner] = self.counts.get(owner, 0) + (permits if kind == SEMAPHORE else 1)
+        self.counts[owner] = self.counts.get(owner, 0) + lacks
         return self.counts[owner]
 
     def leave(self, position, answer):
@@ -131,6 +145,8 @@ class Oracle:
     def serve_owner(self, owner):
         """Rule 2, which is for locks: who has come by a hold is queued behind others no more."""
         if self.kind == SEMAPHORE:
+            for position in [position for position in self.line if position[1] == owner and self.has(*position[1:4])]:
+                self.leave(position, self.counts[owner])
             return
         for position in [position for position in self.line if position[1:3] == (owner, PLAIN)]:
             if self.fits(*position[1:]):

@@ -2,6 +2,7 @@
 
 from harness.schedule import as_map
 
+from .once import options
 from .rw_side_by_side import LEASE, SideBySide, plainly
 from .semaphore import MODES, NOTHING_YET, SEMAPHORE, Oracle
 
@@ -15,7 +16,7 @@ class SemaphoresSideBySide(SideBySide):
         """Returns what is heard at once."""
         asks = (limit, "PERMITS", permits) if kind == SEMAPHORE else ()
         ends = ("SESSION",) if session else ("PX", lease)
-        words = (f"LOCK.{kind}", key, owner, *asks, *ends, *(("BLOCK", 0) if blocks else ()))
+        words = (f"LOCK.{kind}", key, owner, *asks, *options(kind), *ends, *(("BLOCK", 0) if blocks else ()))
         actor = self.actor(client)
         self.tell(client, *words)
         actor.send(*words)

@@ -8,6 +8,7 @@ TOLD = {
     "acquire": ({"granted_at_once": 1}, ["granted"]),
     "acquire, would wait": ({"granted_at_once": 1}, ["granted"]),
     "acquire again": ({"granted_by_reentry": 1}, ["granted"]),
+    "acquire again, once": ({"repeats": 1}, []),
     "fair": ({"granted_at_once": 1}, ["granted"]),
     "fair again": ({"granted_by_reentry": 1}, ["granted"]),
     "release": ({"releases": 1}, ["released"]),

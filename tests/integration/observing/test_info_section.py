@@ -7,7 +7,7 @@ from model.mutations import FAILURES, MUTATIONS, SAYS_NO_AT_ONCE, TAKE, WAIT
 from model.told import TOLD
 from model.waiting_scene import HOUR, say, wait_as  # noqa: F401
 
-COUNTERS = ["granted_at_once", "granted_after_wait", "granted_by_reentry", "releases", "forced", "lease_ends"]
+COUNTERS = ["granted_at_once", "granted_after_wait", "granted_by_reentry", "repeats", "releases", "forced", "lease_ends"]
 COUNTERS += ["time_outs", "cancelled", "clients_gone", "sessions_released"]
 COUNTERS += ["deadlocks_refused", "deadlock_searches_cut"]
 PERCENTILES = ["wait_ms_p50", "wait_ms_p99", "wait_ms_p99_9", "wait_ms_max"]

@@ -1,0 +1,84 @@
+"""A proxy between a client and a server, which cuts one connection at the byte that a test names.
+
+    with Proxy(server.port) as proxy:
+        client = new_client(proxy.port, retry=…)
+        proxy.cut(request=17)       # the next bytes: 17 of the request get through, then both ends are closed
+        proxy.cut(reply=2)          # the whole request does, and 2 bytes of what the server answers
+        ...
+        assert proxy.has_cut()
+
+What comes on connections after the cut goes through.
+"""
+
+import select
+import socket
+import struct
+import threading
+
+from .connect import HOST
+
+
+class Proxy:
+    def __init__(self, port):
+        self._server_port = port
+        self._listener = socket.create_server((HOST, 0))
+        self.port = self._listener.getsockname()[1]
+        self._left = {}  # how many bytes are still to pass, by direction, until the cut
+        self._threads, self._ends = [], threading.Event()
+        self._start(self._accept)
+
+    def cut(self, **left):
+        """After so many bytes in one direction, `request` or `reply`, counted from now."""
+        self._left = left
+
+    def has_cut(self):
+        return not self._left
+
+    def _start(self, *work):
+        thread = threading.Thread(target=work[0], args=work[1:], daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self):
+        while not self._ends.is_set():
+            if select.select([self._listener], [], [], 0.05)[0]:
+                client, _ = self._listener.accept()
+                self._start(self._carry, client, socket.create_connection((HOST, self._server_port)))
+
+    def _carry(self, client, server):
+        ways = {client: (server, "request"), server: (client, "reply")}
+        try:
+            while not self._ends.is_set():
+                for source in select.select(list(ways), [], [], 0.05)[0]:
+                    if not self._pass(source, *ways[source]):
+                        return
+        except OSError:
+            pass
+        finally:
+            for end in ways:
+                # By RST to the client, or it would find out only when it writes.
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", end is client, 0))
+                end.close()
+
+    def _pass(self, source, sink, way):
+        """Returns whether the connection goes on."""
+        heard = source.recv(65536)
+        left = self._left.get(way)
+        if left is None or not heard:
+            sink.sendall(heard)
+            return bool(heard)
+        sink.sendall(heard[:left])
+        self._left[way] = left - len(heard)
+        if left > len(heard):
+            return True
+        self._left = {}
+        return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()

@@ -1,0 +1,133 @@
+"""The connection is cut at every byte of request and reply, and redis-py sends the command again: one hold."""
+
+import threading
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from harness import wait_for
+from harness.connect import new_client
+from harness.proxy import Proxy
+from model.once_scene import (
+    answer,
+    asks,
+    assert_held_once,
+    drained,
+    each_kind,
+    keeps_out,
+    lets_in,
+)
+
+# As often as redis-py 8 does by default, without its pauses.
+RETRIES = 10
+
+
+@pytest.fixture
+def proxy(server):
+    with Proxy(server.port) as proxy:
+        yield proxy
+
+
+def packed(words):
+    """How many bytes redis-py sends for a command."""
+    return len(b"".join(redis.connection.Connection().pack_command(*words)))
+
+
+def retrying(proxy):
+    return new_client(proxy.port, retry=Retry(NoBackoff(), RETRIES))
+
+
+def cuts(words, reply=b":1\r\n"):
+    requests = [{"request": count} for count in range(1, packed(words) + 1)]
+    return requests + [{"reply": count} for count in range(len(reply) + 1)]
+
+
+def test_redis_py_sends_a_command_again_by_default(server, proxy):
+    """Else this file would show nothing."""
+    client = new_client(proxy.port, retry=redis.Redis().get_retry())
+    proxy.cut(reply=0)
+    assert client.execute_command("INCR", "times") == 2
+    wait_for(proxy.has_cut, what="the cut")
+
+
+@each_kind()
+def test_granted_at_once(server, proxy, kind):
+    words = asks(kind, "BLOCK", 0)
+    for cut in cuts(words):
+        client = retrying(proxy)
+        proxy.cut(**cut)
+        assert client.execute_command(*words) == answer(kind), cut
+        wait_for(proxy.has_cut, what=f"the cut by {cut}")
+        drained(server)
+        assert_held_once(server, kind)
+        client.close()
+
+
+def without(server, proxy, *options):
+    client = retrying(proxy)
+    proxy.cut(reply=0)
+    return client.execute_command("LOCK.ACQUIRE", "k", "o", *options)
+
+
+def test_without_it_there_are_two_holds(server, proxy):
+    assert without(server, proxy) == 2
+    assert server.control.execute_command("LOCK.FORCE", "k") == 1
+    assert without(server, proxy, "ONCE") == 1
+
+
+@each_kind()
+def test_granted_after_a_wait(server, proxy, kind):
+    """The request is cut, or the reply: which the server may have written, and found nobody to read it."""
+    words = asks(kind, "BLOCK", 0)
+    for cut in cuts(words):
+        assert server.control.execute_command(*keeps_out(kind)) is not None
+        client, heard = retrying(proxy), []
+        proxy.cut(**cut)
+        thread = threading.Thread(target=lambda: heard.append(client.execute_command(*words)))  # noqa: B023
+        thread.start()
+        # By the first request, or once that has been cut by the second.
+        wait_for(lambda: ("reply" in cut or proxy.has_cut()) and server.info("lock")["lock_waiters"] == 1)  # noqa: B023
+        assert server.control.execute_command(*lets_in(kind).split()) == 0
+        thread.join()
+        assert heard == [answer(kind)], cut
+        wait_for(proxy.has_cut, what=f"the cut by {cut}")
+        drained(server)
+        assert_held_once(server, kind)
+        client.close()
+
+
+@pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWWRITE"])
+def test_the_token_is_that_of_the_hold(server, proxy, command):
+    words = (command, "k", "o", "ONCE", "FENCED")
+    last = 0
+    for cut in cuts(words, b":1795303484430593\r\n"):
+        client = retrying(proxy)
+        proxy.cut(**cut)
+        token = client.execute_command(*words)
+        assert token > last, cut
+        assert int(server.control.hget("lock:token:{k}", "token")) == token
+        last = token
+        assert server.control.execute_command("LOCK.FORCE", "k") == 1
+        client.close()
+
+
+def test_a_session_is_bound_to_the_new_connection(server, proxy):
+    words = asks("plain", "SESSION")
+    for cut in cuts(words)[:-1]:  # by the last one the whole reply has come: nothing is sent again
+        client = retrying(proxy)
+        proxy.cut(**cut)
+        assert client.execute_command(*words) == 1, cut
+        client_id = client.client_id()
+        wait_for(lambda: session(server) == client_id, what="the binding to be the new connection's")  # noqa: B023
+        drained(server)
+        assert session(server) == client_id
+        assert_held_once(server, "plain")
+        client.close()
+
+
+def session(server):
+    info = server.control.execute_command("LOCK.INFO", "k")
+    (holder,) = info[info.index("holders") + 1]
+    return holder[holder.index("session") + 1]

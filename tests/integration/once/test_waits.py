@@ -1,0 +1,213 @@
+"""Several waits of one owner by ONCE: one grant answers them all."""
+
+import pytest
+
+from harness import wait_for
+from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, as_map, error, granted, run_schedule, schedules
+from model.crowd import Crowd
+from model.once_scene import (
+    answer,
+    asks,
+    assert_held_once,
+    drained,
+    each_kind,
+    keeps_out,
+    lets_in,
+    waits,
+)
+
+
+@pytest.fixture
+def kept_out(server, actor):
+    """kept_out("plain"): x holds k so that o has to wait."""
+    x = actor("x")
+
+    def keep(kind):
+        assert x.call(*keeps_out(kind)) is not None
+        return x
+
+    return keep
+
+
+@each_kind("fair")
+@pytest.mark.parametrize("count", [2, 5])
+def test_all_are_answered_by_the_one_grant(server, actor, kept_out, kind, count):
+    x = kept_out(kind)
+    waiters = [waits(actor(), *asks(kind)) for _ in range(count)]
+    assert x.call(*lets_in(kind).split()) == 0
+    assert [waiter.reply() for waiter in waiters] == [answer(kind)] * count
+    drained(server)
+    assert_held_once(server, kind)
+
+
+def test_in_the_fair_queue_the_repeated_request_takes_the_position(server, actor, kept_out):
+    x = kept_out("fair")
+    first = waits(actor(), *asks("fair"))
+    behind = waits(actor(), "LOCK.FAIR", "k", "p")
+    second = waits(actor(), *asks("fair"))
+    assert first.reply() is None
+    x.call("LOCK.RELEASE", "k", "x")
+    assert second.reply() == 1
+    assert second.call("LOCK.RELEASE", "k", "o") == 0
+    assert behind.reply() == 1
+
+
+def test_also_the_one_that_a_dead_connection_has_left(server, actor, kept_out):
+    x = kept_out("fair")
+    first = waits(actor(), *asks("fair"))
+    behind = waits(actor(), "LOCK.FAIR", "k", "p")
+    first.kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the first to be gone")
+    second = waits(actor(), *asks("fair"))
+    x.call("LOCK.RELEASE", "k", "x")
+    assert second.reply() == 1
+    assert second.call("LOCK.RELEASE", "k", "o") == 0
+    assert behind.reply() == 1
+
+
+@each_kind("fair")
+def test_a_request_that_is_granted_at_once_answers_a_wait(server, actor, kept_out, kind):
+    """The first one waits still when it is repeated: the answers are the same, and so is the hold."""
+    kept_out(kind)
+    first = waits(actor(), *asks(kind))
+    server.control.execute_command("LOCK.FORCE", "k")
+    assert first.reply() == answer(kind)
+    assert server.control.execute_command(*asks(kind)) == answer(kind)
+    drained(server)
+    assert_held_once(server, kind)
+
+
+@each_kind("fair")
+def test_a_wait_without_it_adds_a_hold(server, actor, kept_out, kind):
+    x = kept_out(kind)
+    once = waits(actor(), *asks(kind))
+    more = waits(actor(), *[word for word in asks(kind) if word != "ONCE"])
+    assert x.call(*lets_in(kind).split()) == 0
+    assert once.reply() == answer(kind)
+    assert more.reply() == (answer(kind) if kind == "multikey" else 2 * answer(kind))
+
+
+def test_tokens_are_the_same(server, actor, kept_out):
+    x = kept_out("plain")
+    waiters = [waits(actor(), *asks("plain", "FENCED")) for _ in range(3)]
+    x.call("LOCK.RELEASE", "k", "x")
+    tokens = {waiter.reply() for waiter in waiters}
+    assert len(tokens) == 1
+    assert tokens == {as_map(server.control.execute_command("LOCK.INFO", "k"))["token"]}
+
+
+SCHEDULES = dict(
+    permits_from_the_middle_of_the_queue=[
+        ("x", "LOCK.SEMAPHORE k x 2 PERMITS 2", 2),
+        ("a", "LOCK.SEMAPHORE k o 2 ONCE BLOCK 0", BLOCKS),
+        ("b", "LOCK.SEMAPHORE k p 2 PERMITS 2 BLOCK 0", BLOCKS),
+        ("c", "LOCK.SEMAPHORE k o 2 ONCE BLOCK 0", BLOCKS),
+        ("d", "LOCK.SEMAPHORE k o 2 BLOCK 0", BLOCKS),
+        ("e", "LOCK.SEMAPHORE k o 2 PERMITS 2 ONCE BLOCK 0", BLOCKS),
+        ("x", "LOCK.RELEASE k x", 1),
+        ("a", granted(1)),
+        ("c", granted(1)),
+        ("b", STILL_BLOCKED),
+        ("d", STILL_BLOCKED),
+        ("e", STILL_BLOCKED),
+        ("x", "LOCK.RELEASE k x", 0),
+        ("a", "LOCK.RELEASE k o", 0),
+        ("b", granted(2)),
+        ("b", "LOCK.RELEASE k p PERMITS 2", 0),
+        ("d", granted(1)),
+        ("e", granted(2)),
+        ("a", "HGET k o", "2"),
+    ],
+    of_a_smaller_and_a_larger_number_the_larger_is_held=[
+        ("x", "LOCK.SEMAPHORE k x 3 PERMITS 3", 3),
+        ("a", "LOCK.SEMAPHORE k o 3 PERMITS 3 ONCE BLOCK 0", BLOCKS),
+        ("b", "LOCK.SEMAPHORE k o 3 ONCE BLOCK 0", BLOCKS),
+        ("x", "LOCK.RELEASE k x PERMITS 3", 0),
+        ("a", granted(3)),
+        ("b", granted(3)),
+        ("a", "LOCK.RELEASE k o PERMITS 3", 0),
+    ],
+    permits_that_somebody_has_written_by_hand=[
+        ("x", "LOCK.SEMAPHORE k x 2 PERMITS 2", 2),
+        ("b", "LOCK.SEMAPHORE k p 2 BLOCK 0", BLOCKS),
+        ("a", "LOCK.SEMAPHORE k o 2 ONCE BLOCK 0", BLOCKS),
+        ("x", "HSET k o 1", 1),
+        (lambda s: s.server.control.zadd("lock:lease:{k}", {"o": s.server.now_ms() + 600_000}),),
+        ("x", "PEXPIRE k 600000", 1),
+        ("a", granted(1)),
+        ("b", STILL_BLOCKED),
+    ],
+    an_upgrade_twice=[
+        ("a", "LOCK.RWREAD k o ONCE", 1),
+        ("b", "LOCK.RWREAD k p ONCE", 1),
+        ("c", "LOCK.RWWRITE k o ONCE BLOCK 0", BLOCKS),
+        ("d", "LOCK.RWWRITE k o ONCE BLOCK 0", BLOCKS),
+        ("b", "LOCK.RWWRITE k p ONCE BLOCK 0", error("DEADLOCK")),
+        ("b", "LOCK.RELEASE k p", 0),
+        ("c", granted(1)),
+        ("d", granted(1)),
+        ("a", "HGETALL k", ["mode", "write", "o", "1", "o:write", "1"]),
+    ],
+    a_cycle_is_refused_to_each_of_them=[
+        ("a", "LOCK.ACQUIRE k o ONCE", 1),
+        ("b", "LOCK.ACQUIRE l p ONCE", 1),
+        ("b", "LOCK.ACQUIRE k p ONCE BLOCK 0", BLOCKS),
+        (lambda s: s.server.all_searched(),),
+        ("c", ("LOCK.ACQUIRE", "l", "o", "ONCE", "BLOCK", "0"), error("DEADLOCK")),
+        ("d", ("LOCK.ACQUIRE", "l", "o", "ONCE", "BLOCK", "0"), error("DEADLOCK")),
+        ("a", "LOCK.RELEASE k o", 0),
+        ("b", granted(1)),
+    ],
+    a_cancel_ends_both=[
+        ("x", "LOCK.ACQUIRE k x", 1),
+        ("a", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS),
+        ("b", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS),
+        ("x", "LOCK.CANCEL k o", 1),
+        ("a", granted(None)),
+        ("b", granted(None)),
+    ],
+    a_dead_connection_leaves_its_wait_only=[
+        ("x", "LOCK.ACQUIRE k x", 1),
+        ("a", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS),
+        ("b", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS),
+        ("a", DIES),
+        ("x", "LOCK.RELEASE k x", 0),
+        ("b", granted(1)),
+        ("b", "LOCK.RELEASE k o", 0),
+    ],
+    several_keys_of_which_one_is_got_meanwhile=[
+        ("x", "LOCK.ACQUIRE l x", 1),
+        ("a", "LOCK.MACQUIRE 2 k l o ONCE BLOCK 0", BLOCKS),
+        ("b", "LOCK.ACQUIRE k o ONCE", 1),
+        ("a", STILL_BLOCKED),
+        ("x", "LOCK.RELEASE l x", 0),
+        ("a", granted(2)),
+        ("b", "LOCK.MRELEASE 2 k l o", 2),
+    ],
+    a_session_that_ends_before_the_grant=[
+        ("x", "LOCK.ACQUIRE k x", 1),
+        ("a", "LOCK.ACQUIRE k o ONCE SESSION BLOCK 0", BLOCKS),
+        ("b", "LOCK.ACQUIRE k o ONCE SESSION BLOCK 0", BLOCKS),
+        ("b", CLOSES),
+        ("x", "LOCK.RELEASE k x", 0),
+        ("a", granted(1)),
+    ],
+)
+
+
+@schedules(**SCHEDULES)
+def test_schedule(server, schedule):
+    run_schedule(server, schedule)
+
+
+CROWDS = [("LOCK.ACQUIRE k o ONCE BLOCK 0", "LOCK.ACQUIRE k x"), ("LOCK.SEMAPHORE k o 1 ONCE BLOCK 0", "LOCK.SEMAPHORE k x 1")]
+
+
+@pytest.mark.parametrize("asks_for, holds", CROWDS, ids=["plain", "permits"])
+def test_a_thousand_waits_of_one_owner(server, asks_for, holds):
+    assert server.control.execute_command(*holds.split()) == 1
+    crowd = Crowd(server, *[asks_for] * 1000)
+    assert server.control.execute_command("LOCK.RELEASE", "k", "x") == 0
+    assert set(crowd.answers()) == {b":1\r\n"}
+    drained(server)
+    assert server.control.execute_command("LOCK.RELEASE", "k", "o") == 0
