@@ -151,10 +151,14 @@ static bool isLeased(const struct holds *holds) {
     return holds->shape == HOLDS_READ_WRITE || holds->shape == HOLDS_SEMAPHORE;
 }
 
+bool holdsLeasesAreHere(struct holds *holds) {
+    return !isLeased(holds) || holdsSidesAreHere(holds);
+}
+
 static enum holdsShape open(struct holds *holds) {
     holds->key = keynamesOpen(holds->ctx, holds->name, holds->access);
     holds->shape = holds->key ? shapeOf(holds) : HOLDS_FREE;
-    if (isLeased(holds) && holds->access == KEY_TO_WRITE && !holdsSidesAreHere(holds)) {
+    if (holds->access == KEY_TO_WRITE && !holdsLeasesAreHere(holds)) {
         holds->shape = HOLDS_MOVING;
     }
     if (holds->shape == HOLDS_READ_WRITE) {
@@ -383,18 +387,27 @@ int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
                            : holdsKeyEnd(holds);
 }
 
-int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
-    struct holdsView view = {.foreign = true};
-    if (holds->shape != HOLDS_WRONG_TYPE) {
-        holdsSeenBy(holds, owner, &view);
-    }
+/* In whatever mode. */
+static int64_t lastEndOf(struct holds *holds, RedisModuleString *owner) {
+    struct holdsView view;
+    holdsSeenBy(holds, owner, &view);
     int64_t last_ms = 0;
     for (int mode = 0; mode < MODE_COUNT && !view.foreign; mode++) {
         const struct holder holder = {owner, (enum lockMode)mode, view.own[mode]};
         int64_t end_ms = holder.count > 0 ? holdsLeaseEnd(holds, &holder) : 0;
         last_ms = end_ms > last_ms ? end_ms : last_ms;
     }
-    return last_ms > holds->now_ms ? last_ms : 0;
+    return last_ms;
+}
+
+int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
+    int64_t end_ms = 0;
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        end_ms = semholdsEndOf(holds, owner);
+    } else if (holds->shape != HOLDS_WRONG_TYPE) {
+        end_ms = lastEndOf(holds, owner);
+    }
+    return end_ms > holds->now_ms ? end_ms : 0;
 }
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
