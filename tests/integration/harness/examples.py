@@ -42,14 +42,14 @@ def _steps_of(text):
 
 
 def _transcripts(text):
-    """Lists of (line number, line): the blocks with a prompt, and all fences that name no language."""
+    """Lists of (line number, line): the blocks with a prompt, and all fences that name no language. No program."""
     fence, block = None, []
     for number, line in enumerate([*text.splitlines(), "the end"], 1):
         mark = _FENCE.fullmatch(line)
         if not mark and (fence is not None or line.startswith(_INDENT) or not line):
             block.append((number, line if fence is not None else line.removeprefix(_INDENT)))
             continue
-        if fence == "" or any(_PROMPT.match(line) for _, line in block):
+        if fence == "" or (fence not in _INTERPRETERS and any(_PROMPT.match(line) for _, line in block)):
             yield block
         block = []
         if mark:
