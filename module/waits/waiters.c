@@ -27,15 +27,16 @@
 #include "waits/inflight.h"
 #include "waits/watches.h"
 
-/* The requests of those with a client. */
+/* The requests of those with a client, but for permits: those are only counted. */
 static struct waitgraph graph;
+static size_t for_permits;
 
 struct waitgraph *waitersGraph(void) {
     return &graph;
 }
 
 size_t waitersCount(void) {
-    return waitgraphSize(&graph) + waitersNewcomerCount();
+    return waitgraphSize(&graph) + waitersNewcomerCount() + for_permits;
 }
 
 struct waiter *waitersOfPosition(struct position *position) {
@@ -95,6 +96,7 @@ static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     RedisModule_Assert(!waiter->client.bc); /* it has been told */
     blockedStopTimer(ctx, &waiter->client);
     waitgraphLeave(&graph, &waiter->request);
+    for_permits -= waiter->request.mode == MODE_SEMAPHORE;
     waiter->over = true;
     for (size_t i = 0; i < waiter->key_count; i++) {
         leaveQueue(ctx, waiter, &waiter->keys[i].position, granted);
@@ -290,6 +292,7 @@ static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
 /* Without a search it can be part of a cycle at once. But for permits nobody waits in the graph. */
 static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
     if (waiter->request.mode == MODE_SEMAPHORE) {
+        for_permits++;
         return;
     }
     if (!configDeadlockDetection()) {
