@@ -79,15 +79,25 @@ def programs_of(text):
     return [(language, source) for language, source in fences if language in _INTERPRETERS]
 
 
-def run_program(server, language, source):
-    """Runs it as it stands, but with the port of this server; returns status, stdout and stderr."""
+def start_program(server, language, source):
+    """Starts it as it stands, but with the port of this server; a Popen, in a process group of its own."""
     assert _PORT in source, f"it does not name the port of make run, {_PORT}"
     source = source.replace(_PORT, str(server.port))
     if not shutil.which("redis-cli"):
         source = source.replace("redis-cli ", "valkey-cli ")
     words = [_INTERPRETERS[language], "-c", source]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=scaled(60), check=False)
-    return ended.returncode, ended.stdout, ended.stderr
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def run_program(server, language, source):
+    """Likewise, to its end; returns status, stdout and stderr."""
+    with start_program(server, language, source) as program:
+        try:
+            said, complaints = program.communicate(timeout=scaled(60))
+        finally:
+            program.kill()
+    return program.returncode, said, complaints
 
 
 # Typing
