@@ -7,8 +7,8 @@
  *   holdsDrop, holdsForce                              what is done to them
  *   holdsCount and what follows                        the key itself: for the files of the kinds
  *
- * This file does the plain lock itself, and leaves read-write locks to rwholds.c, semaphores to
- * semholds.c. To add a kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
+ * Plain locks are done by plainholds.c, read-write locks by rwholds.c, semaphores by semholds.c. To add a
+ * kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
  *
  * Contracts are in holds.h.
  */
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "keys/leasedholds.h"
+#include "keys/plainholds.h"
 #include "keys/rwholds.h"
 #include "keys/semholds.h"
 #include "keys/tally.h"
@@ -246,33 +247,10 @@ bool holdsCanLease(struct holds *holds) {
     return !leasesIsWrongType(leasedholdsLeases(holds));
 }
 
-static int64_t takePlain(struct holds *holds, const struct holdsRequest *request) {
-    RedisModuleString *owner = request->owner;
-    bool is_new = holds->shape == HOLDS_FREE;
-    int64_t count = request->is_first ? 0 : holdsCount(holds, owner);
-    if (count == RULES_MAX_HOLDS) {
-        return 0;
-    }
-    int64_t lease_end = holdsEndAfter(holds, request->lease_ms);
-    bool changes_lease = is_new || lease_end > holdsKeyEnd(holds);
-    holdsPut(holds, owner, count + 1);
-    holds->shape = HOLDS_PLAIN;
-    if (changes_lease) {
-        RedisModule_SetAbsExpire(holds->key, lease_end);
-    }
-    const struct effectsHold hold = {owner, count + 1, lease_end};
-    if (changes_lease) {
-        effectsHold(holds->ctx, holds->name, &hold);
-    } else {
-        effectsCount(holds->ctx, holds->name, owner, count + 1);
-    }
-    return count + 1;
-}
-
 int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
     switch (request->mode) {
     case MODE_EXCLUSIVE:
-        return takePlain(holds, request);
+        return plainholdsTake(holds, request);
     case MODE_READ:
     case MODE_WRITE:
         return rwholdsTake(holds, request);
@@ -284,24 +262,10 @@ int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
     return 0;
 }
 
-static int64_t releasePlain(struct holds *holds, RedisModuleString *owner) {
-    int64_t count = holdsCount(holds, owner);
-    if (count < 1) {
-        return -1;
-    }
-    if (count == 1) {
-        holdsDelete(holds);
-    } else {
-        holdsPut(holds, owner, count - 1);
-        effectsCount(holds->ctx, holds->name, owner, count - 1);
-    }
-    return count - 1;
-}
-
 int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
                      int64_t count) {
     if (holds->shape == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
-        return releasePlain(holds, owner);
+        return plainholdsRelease(holds, owner);
     }
     if (holds->shape == HOLDS_READ_WRITE && (mode == MODE_READ || mode == MODE_WRITE)) {
         return rwholdsRelease(holds, owner, mode);
@@ -312,19 +276,10 @@ int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMod
     return -1;
 }
 
-static int64_t renewPlain(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
-    int64_t count = holdsCount(holds, owner);
-    if (count < 1) {
-        return 0;
-    }
-    holdsSetKeyEnd(holds, holdsEndAfter(holds, lease_ms));
-    return count;
-}
-
 int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
     switch (holds->shape) {
     case HOLDS_PLAIN:
-        return renewPlain(holds, owner, lease_ms);
+        return plainholdsRenew(holds, owner, lease_ms);
     case HOLDS_READ_WRITE:
         return rwholdsRenew(holds, owner, lease_ms);
     case HOLDS_SEMAPHORE:
@@ -366,22 +321,6 @@ bool holdsForce(struct holds *holds) {
     return true;
 }
 
-struct visitor {
-    struct holds *holds;
-    void (*visit)(const struct holder *holder, void *context);
-    void *context;
-};
-
-static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
-                       void *data) {
-    (void)key;
-    struct visitor *visitor = data;
-    struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};
-    if (holdsParseCount(value, &holder.count)) {
-        visitor->visit(&holder, visitor->context);
-    }
-}
-
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
     return isLeased(holds) ? leasedholdsEnd(holds, holder->owner, holder->mode)
                            : holdsKeyEnd(holds);
@@ -414,13 +353,7 @@ void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, v
                void *context) {
     if (isLeased(holds)) {
         leasedholdsEach(holds, visit, context);
+    } else if (holds->shape == HOLDS_PLAIN) {
+        plainholdsEach(holds, visit, context);
     }
-    if (holds->shape != HOLDS_PLAIN) {
-        return;
-    }
-    struct visitor visitor = {holds, visit, context};
-    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
-    while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
-    }
-    RedisModule_ScanCursorDestroy(cursor);
 }
