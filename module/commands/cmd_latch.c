@@ -42,7 +42,7 @@ int latchSetCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (count == 0) {
         latchesOpened(ctx, argv[1]);
     } else {
-        latchesSet(ctx, argv[1]);
+        latchesChanged(ctx, argv[1]);
     }
     return replyWord(ctx, REPLY_OK);
 }

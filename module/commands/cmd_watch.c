@@ -10,8 +10,7 @@ static enum result check(struct holds *holds) {
     if (holds->shape == HOLDS_WRONG_TYPE) {
         return RESULT_WRONG_TYPE;
     }
-    bool moves = holds->shape == HOLDS_READ_WRITE && !holdsSidesAreHere(holds);
-    return moves ? RESULT_TRY_AGAIN : RESULT_DONE;
+    return holdsLeasesAreHere(holds) ? RESULT_DONE : RESULT_TRY_AGAIN;
 }
 
 static enum result begin(struct holds *holds, const struct watchRequest *request) {

@@ -24,6 +24,7 @@
 #include "server/stats.h"
 #include "server/turn.h"
 #include "waits/fairness.h"
+#include "waits/latches.h"
 #include "waits/waiters.h"
 
 enum passProgress {
@@ -282,6 +283,7 @@ void passHandOff(struct holds *holds) {
         handOff(holds, lock);
     }
     if (holds->shape == HOLDS_FREE) {
+        latchesChanged(holds->ctx, holds->name);
         effectsFreeForRedisson(holds->ctx, holds->name);
     }
 }

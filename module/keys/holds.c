@@ -7,8 +7,8 @@
  *   holdsDrop, holdsForce                              what is done to them
  *   holdsCount and what follows                        the key itself: for the files of the kinds
  *
- * What is done to the holds of a plain lock is in plainholds.c, to those of a read-write lock in
- * rwholds.c, of a semaphore in semholds.c. To add a kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
+ * Plain locks are done by plainholds.c, read-write locks by rwholds.c, semaphores by semholds.c. To add a
+ * kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
  *
  * Contracts are in holds.h.
  */
@@ -152,10 +152,14 @@ static bool isLeased(const struct holds *holds) {
     return holds->shape == HOLDS_READ_WRITE || holds->shape == HOLDS_SEMAPHORE;
 }
 
+bool holdsLeasesAreHere(struct holds *holds) {
+    return !isLeased(holds) || holdsSidesAreHere(holds);
+}
+
 static enum holdsShape open(struct holds *holds) {
     holds->key = keynamesOpen(holds->ctx, holds->name, holds->access);
     holds->shape = holds->key ? shapeOf(holds) : HOLDS_FREE;
-    if (isLeased(holds) && holds->access == KEY_TO_WRITE && !holdsSidesAreHere(holds)) {
+    if (holds->access == KEY_TO_WRITE && !holdsLeasesAreHere(holds)) {
         holds->shape = HOLDS_MOVING;
     }
     if (holds->shape == HOLDS_READ_WRITE) {
@@ -322,52 +326,39 @@ bool holdsForce(struct holds *holds) {
     return true;
 }
 
-struct visitor {
-    struct holds *holds;
-    void (*visit)(const struct holder *holder, void *context);
-    void *context;
-};
-
-static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
-                       void *data) {
-    (void)key;
-    struct visitor *visitor = data;
-    struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};
-    if (holdsParseCount(value, &holder.count)) {
-        visitor->visit(&holder, visitor->context);
-    }
-}
-
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
     return isLeased(holds) ? leasedholdsEnd(holds, holder->owner, holder->mode)
                            : holdsKeyEnd(holds);
 }
 
-int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
-    struct holdsView view = {.foreign = true};
-    if (holds->shape != HOLDS_WRONG_TYPE) {
-        holdsSeenBy(holds, owner, &view);
-    }
+/* In whatever mode. */
+static int64_t lastEndOf(struct holds *holds, RedisModuleString *owner) {
+    struct holdsView view;
+    holdsSeenBy(holds, owner, &view);
     int64_t last_ms = 0;
     for (int mode = 0; mode < MODE_COUNT && !view.foreign; mode++) {
         const struct holder holder = {owner, (enum lockMode)mode, view.own[mode]};
         int64_t end_ms = holder.count > 0 ? holdsLeaseEnd(holds, &holder) : 0;
         last_ms = end_ms > last_ms ? end_ms : last_ms;
     }
-    return last_ms > holds->now_ms ? last_ms : 0;
+    return last_ms;
+}
+
+int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
+    int64_t end_ms = 0;
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        end_ms = semholdsEndOf(holds, owner);
+    } else if (holds->shape != HOLDS_WRONG_TYPE) {
+        end_ms = lastEndOf(holds, owner);
+    }
+    return end_ms > holds->now_ms ? end_ms : 0;
 }
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context) {
     if (isLeased(holds)) {
         leasedholdsEach(holds, visit, context);
+    } else if (holds->shape == HOLDS_PLAIN) {
+        plainholdsEach(holds, visit, context);
     }
-    if (holds->shape != HOLDS_PLAIN) {
-        return;
-    }
-    struct visitor visitor = {holds, visit, context};
-    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
-    while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
-    }
-    RedisModule_ScanCursorDestroy(cursor);
 }

@@ -61,6 +61,10 @@ void holdsClose(struct holds *holds);
 /* keynamesSidesAreHere of this lock, asked once. */
 bool holdsSidesAreHere(struct holds *holds);
 
+/* Whether a handle that only reads can tell when leases end: those that are in a side key are not always
+ * here while the slot moves. Of one that may write the shape says so. */
+bool holdsLeasesAreHere(struct holds *holds);
+
 /* Closes the side key only; what asks for a lease opens it again. */
 void holdsCloseLeases(struct holds *holds);
 
@@ -74,7 +78,8 @@ bool holdsCanLease(struct holds *holds);
 bool holdsIsFree(struct holds *holds);
 
 /* The holds as `owner` sees them: of HOLDS_MOVING, foreign ones. The shape must not be
- * HOLDS_WRONG_TYPE. */
+ * HOLDS_WRONG_TYPE; and of a semaphore the handle must be one that may write, as what the owner has by a
+ * lease that is over goes. */
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* Of a semaphore: takes permits away whose leases are over until no more than `most` are taken, or only

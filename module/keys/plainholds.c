@@ -56,3 +56,27 @@ int64_t plainholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t l
     holdsSetKeyEnd(holds, holdsEndAfter(holds, lease_ms));
     return count;
 }
+
+struct visitor {
+    void (*visit)(const struct holder *holder, void *context);
+    void *context;
+};
+
+static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+                       void *data) {
+    (void)key;
+    struct visitor *visitor = data;
+    struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};
+    if (holdsParseCount(value, &holder.count)) {
+        visitor->visit(&holder, visitor->context);
+    }
+}
+
+void plainholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
+                    void *context) {
+    struct visitor visitor = {visit, context};
+    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
+    while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
+    }
+    RedisModule_ScanCursorDestroy(cursor);
+}

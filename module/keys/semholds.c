@@ -41,10 +41,8 @@ static int64_t addUp(struct holds *holds) {
 /* With several holders the keys are kept as a table and a tree from the first time on that they are
  * counted, as each costs less than the list of two. */
 static void grow(struct holds *holds) {
-    if (holds->access == KEY_TO_WRITE) {
-        treesGrowHash(holds->ctx, holds->key);
-        leasesGrowTree(leasedholdsLeases(holds));
-    }
+    treesGrowHash(holds->ctx, holds->key);
+    leasesGrowTree(leasedholdsLeases(holds));
 }
 
 #ifdef CHECKED
@@ -161,6 +159,7 @@ static int64_t ownPermits(struct holds *holds, RedisModuleString *owner) {
 /* ---- what holds.h promises ---- */
 
 void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
+    RedisModule_Assert(holds->access == KEY_TO_WRITE);
     int64_t own = ownPermits(holds, owner);
     if (holds->shape != HOLDS_SEMAPHORE) {
         return; /* nobody is left */
@@ -256,6 +255,11 @@ bool semholdsIsFree(struct holds *holds) {
     }
     prune(holds, 0);
     return holds->shape == HOLDS_FREE;
+}
+
+int64_t semholdsEndOf(struct holds *holds, RedisModuleString *owner) {
+    bool has_any = holdsCount(holds, owner) > 0;
+    return has_any ? leasesEndOf(leasedholdsLeases(holds), owner) : 0;
 }
 
 int64_t semholdsNextEnd(struct holds *holds) {

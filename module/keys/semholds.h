@@ -13,6 +13,7 @@
  * over. That may leave the lock free. Returns whether it has taken any away. */
 bool semholdsMakeRoom(struct holds *holds, int64_t most);
 
+/* Takes the owner's permits away if their lease is over. */
 void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* The lock may be free. */
@@ -23,6 +24,9 @@ int64_t semholdsDrop(struct holds *holds, RedisModuleString *owner);
 
 /* What holdsIsFree promises. */
 bool semholdsIsFree(struct holds *holds);
+
+/* When the lease of the owner's permits ends, or has ended; 0 without any. Changes nothing. */
+int64_t semholdsEndOf(struct holds *holds, RedisModuleString *owner);
 
 /* If the handle may write, takes away what is over first, but never all; of thousands, some. */
 int64_t semholdsNextEnd(struct holds *holds);

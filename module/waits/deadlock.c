@@ -207,7 +207,7 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
         return; /* readers, of whom none is in a reader's way */
     }
     size_t fields = holdsFieldCount(holds);
-    size_t steps = stepsToAsk(fields), all = steps * waitersCount();
+    size_t steps = stepsToAsk(fields), all = steps * (1 + waitgraphSize(waitersGraph()));
     if (!waitsearchMayTake(asking->search, fields > all ? all : fields)) {
         return;
     }

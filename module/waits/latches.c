@@ -5,6 +5,7 @@
 
 #include "blocking/keywait.h"
 #include "server/turn.h"
+#include "waits/contended.h"
 
 struct latch {
     struct keywaits all;
@@ -78,9 +79,13 @@ void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name) {
         ofKey(key)->released = ofKey(key)->arrived;
         waitedkeyMarkDue(ctx, key);
     }
+    struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    if (lock) {
+        waitedkeyNote(ctx, &lock->key, WAITEDKEY_EDITED);
+    }
 }
 
-void latchesSet(RedisModuleCtx *ctx, RedisModuleString *name) {
+void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
     struct waitedkey *key = find(ctx, name);
     if (key) {
         waitedkeyMarkDue(ctx, key);

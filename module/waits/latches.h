@@ -23,10 +23,13 @@ struct latchesTimes {
  * strings are heard of (events.h). Or RESULT_BUSY, RESULT_TOO_MANY_WAITERS, as keywaitBegin. */
 enum result latchesWait(const struct latchkey *latch, const struct latchesTimes *times);
 
-/* A command has opened the latch `name`, or has set it: the drain tells who waits, or looks when its key
- * expires now. One comparison when nobody waits for any. */
+/* A command has opened the latch `name`: the drain tells who waits, and lets in who waits for a lock of
+ * that name, which nobody holds now. */
 void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name);
-void latchesSet(RedisModuleCtx *ctx, RedisModuleString *name);
+
+/* A command has set it, or has freed a lock that was in its place: the drain looks whether it is open, and
+ * when its key expires now. One comparison when nobody waits for any. */
+void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* How many clients wait. */
 size_t latchesWaiting(void);

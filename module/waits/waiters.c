@@ -26,10 +26,8 @@
 #include "waits/events.h"
 #include "waits/watches.h"
 
-/* The requests of those with a client. */
+/* The requests of those with a client, but for permits: those are only counted. */
 static struct waitgraph graph;
-
-/* How many wait for permits, and are in no graph. */
 static size_t for_permits;
 
 struct waitgraph *waitersGraph(void) {

@@ -19,7 +19,7 @@
 /* Somebody stands in the queue who did not before. */
 #define NOTE_WAITER WAITEDKEY_KINDS_OWN
 
-/* Of a read-write lock whose slot moves the leases may be on another node: it is asked again. Unseen:
+/* Of a lock whose slot moves the leases may be on another node: it is asked again. Unseen:
  * the look at all slots, once a second, would do, later. */
 #define MOVING_RETRY_MS 100
 
@@ -279,13 +279,9 @@ static bool tell(struct holds *holds, struct watched *watched) {
     return lookAtAll(holds, watched) && lookAtDue(holds, watched) && tellWanted(holds, watched);
 }
 
-static bool isReadable(struct holds *holds) {
-    return holds->shape != HOLDS_READ_WRITE || holdsSidesAreHere(holds);
-}
-
 static void lookInto(struct holds *holds, struct watched *watched) {
     struct waitedkey *key = &watched->all.key;
-    bool readable = isReadable(holds), done = !readable || tell(holds, watched);
+    bool readable = holdsLeasesAreHere(holds), done = !readable || tell(holds, watched);
     waitedkeyClearDue(key);
     if (!readable) {
         waitedkeyWatch(holds->ctx, key, holds->now_ms + MOVING_RETRY_MS, holds->now_ms);

@@ -7,7 +7,7 @@ from model.cluster_scene import LONG, begin_move, is_redirection, migrate, says_
 from model.moving_scene import SHORT, TRY_AGAIN, call_off, finish_move, side
 
 COMMANDS = ["LATCH.SET {} 1", "LATCH.DOWN {}", "LATCH.WAIT {}", "LATCH.WAIT {} BLOCK 0", "LOCK.WATCH {} o BLOCK 0"]
-HOLDS = {"plain": "LOCK.ACQUIRE", "read": "LOCK.RWREAD", "write": "LOCK.RWWRITE"}
+LEASED = {"read": "LOCK.RWREAD {} o", "write": "LOCK.RWWRITE {} o", "permit": "LOCK.SEMAPHORE {} o 9"}
 
 
 def latch_waiter(node, name):
@@ -18,8 +18,8 @@ def latch_waiter(node, name):
     return waiter.wait_blocked()
 
 
-def watcher(node, name, hold="LOCK.ACQUIRE"):
-    assert node.actor.call(hold, name, "o", "PX", LONG) == 1
+def watcher(node, name, hold="LOCK.ACQUIRE {} o"):
+    assert node.actor.call(*hold.format(name).split(), "PX", LONG) == 1
     watching = node.server.actor()
     watching.send("LOCK.WATCH", name, "o", "BLOCK", 0)
     return watching.wait_blocked()
@@ -46,7 +46,7 @@ def test_told_as_elsewhere(nodes, key):
     waiter = latch_waiter(one, name)
     assert one.actor.call("LATCH.DOWN", name) == 0
     assert waiter.reply() == 1
-    watching = watcher(one, name, "LOCK.RWREAD")
+    watching = watcher(one, name, LEASED["read"])
     assert one.actor.call("PEXPIRE", name, scaled_ms(20)) == 1
     assert watching.reply() == "LOST"
 
@@ -94,8 +94,8 @@ def test_latch_that_was_opened_before_its_slot_was_lost_is_open(nodes, key):
     assert waiter.reply() == 1
 
 
-@pytest.mark.parametrize("hold", ["LOCK.RWREAD", "LOCK.RWWRITE"])
-def test_watch_of_a_read_write_lock_whose_leases_travel(nodes, key, hold):
+@pytest.mark.parametrize("hold", LEASED.values(), ids=LEASED)
+def test_watch_of_a_lock_whose_leases_travel(nodes, key, hold):
     """Nobody can say here whether its holds live; told when it is known."""
     (one, two), (name, slot) = nodes, key
     watching = watcher(one, name, hold)

@@ -42,14 +42,14 @@ def _steps_of(text):
 
 
 def _transcripts(text):
-    """Lists of (line number, line): the blocks with a prompt, and all fences that name no language."""
+    """Lists of (line number, line): the blocks with a prompt, and all fences that name no language. No program."""
     fence, block = None, []
     for number, line in enumerate([*text.splitlines(), "the end"], 1):
         mark = _FENCE.fullmatch(line)
         if not mark and (fence is not None or line.startswith(_INDENT) or not line):
             block.append((number, line if fence is not None else line.removeprefix(_INDENT)))
             continue
-        if fence == "" or any(_PROMPT.match(line) for _, line in block):
+        if fence == "" or (fence not in _INTERPRETERS and any(_PROMPT.match(line) for _, line in block)):
             yield block
         block = []
         if mark:
@@ -79,15 +79,25 @@ def programs_of(text):
     return [(language, source) for language, source in fences if language in _INTERPRETERS]
 
 
-def run_program(server, language, source):
-    """Runs it as it stands, but with the port of this server; returns status, stdout and stderr."""
+def start_program(server, language, source):
+    """Starts it as it stands, but with the port of this server; a Popen, in a process group of its own."""
     assert _PORT in source, f"it does not name the port of make run, {_PORT}"
     source = source.replace(_PORT, str(server.port))
     if not shutil.which("redis-cli"):
         source = source.replace("redis-cli ", "valkey-cli ")
     words = [_INTERPRETERS[language], "-c", source]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=scaled(60), check=False)
-    return ended.returncode, ended.stdout, ended.stderr
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def run_program(server, language, source):
+    """Likewise, to its end; returns status, stdout and stderr."""
+    with start_program(server, language, source) as program:
+        try:
+            said, complaints = program.communicate(timeout=scaled(60))
+        finally:
+            program.kill()
+    return program.returncode, said, complaints
 
 
 # Typing

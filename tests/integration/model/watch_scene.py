@@ -28,6 +28,7 @@ HOLDS = {
     "read": "LOCK.RWREAD k o PX {HOUR}",
     "write": "LOCK.RWWRITE k o PX {HOUR}",
     "one of several": "LOCK.MACQUIRE 2 k l o PX {HOUR}",
+    "permit": "LOCK.SEMAPHORE k o 5 PX {HOUR}",
 }
 
 

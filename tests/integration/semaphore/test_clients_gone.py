@@ -141,3 +141,21 @@ def test_nothing_is_left_in_memory(make_server):
     assert waiter.reply() == 1
     assert server.control.execute_command("LOCK.RELEASE", "k", "w") == 0
     assert server.dump() == {}
+
+
+def test_who_waits_for_permits_is_counted(server, actor):
+    """With nobody's latch, and no watch; and no longer than they wait."""
+    take(server, "a", 2, 2)
+    before = server.info("lock")
+    first, second, third = (waits(actor, owner, 2) for owner in ("b", "c", "c"))
+    info = server.info("lock")
+    assert (info["lock_waiters"], info["lock_waiters_unsearched"]) == (3, 0)
+    assert [info[name] for name in ("lock_watchers", "lock_latch_waiters", "lock_contended_locks")] == [0, 0, 1]
+    assert server.control.execute_command("LOCK.RELEASE", "k", "a") == 1
+    assert first.reply() == 1
+    assert server.info("lock")["lock_waiters"] == 2
+    second.kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the second to leave")
+    assert server.control.execute_command("LOCK.CANCEL", "k", "c") == 1
+    assert third.reply() is None
+    assert server.info("lock")["lock_waiters"] == before["lock_waiters"] == 0

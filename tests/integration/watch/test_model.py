@@ -17,7 +17,8 @@ from harness.schedule import as_map
 from model.watch_scene import HOUR, watchers
 
 KEYS, OWNERS = ("k", "l"), ("oa", "ob", "oc")
-TAKES = ("LOCK.ACQUIRE", "LOCK.RWREAD", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.FAIR")
+TAKES = ("LOCK.ACQUIRE {} {}", "LOCK.RWREAD {} {}", "LOCK.RWREAD {} {}", "LOCK.RWWRITE {} {}", "LOCK.FAIR {} {}")
+TAKES += ("LOCK.SEMAPHORE {} {} 2", "LOCK.SEMAPHORE {} {} 3 PERMITS 2")
 GOES = ("DEL {}", "LOCK.FORCE {}", "RENAME {} away", "PEXPIRE {} 1", "SET {} x", "SINTERSTORE {} set")
 GOES += ("PEXPIRE {} 600000",)
 EXAMPLES = 200
@@ -79,14 +80,14 @@ class Machine(RuleBasedStateMachine):
 
     @rule(command=commands, key=keys, owner=owners)
     def takes(self, command, key, owner):
-        self.other.attempt(command, key, owner, "PX", HOUR)
+        self.other.attempt(*command.format(key, owner).split(), "PX", HOUR)
         self.settle()
 
     @precondition(lambda self: self.idle)
     @rule(command=commands, key=keys, owner=owners)
     def waits(self, command, key, owner):
         actor = self.idle.pop()
-        actor.send(command, key, owner, "PX", HOUR, "BLOCK", 0)
+        actor.send(*command.format(key, owner).split(), "PX", HOUR, "BLOCK", 0)
         wait_for(lambda: actor.is_blocked() or actor.has_reply(), what="the request to be read")
         self.waiting.append(actor)
         self.settle()

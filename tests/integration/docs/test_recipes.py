@@ -1,0 +1,234 @@
+"""The programs of docs/recipes.md with others beside them: what each is there for, and what it does when somebody dies.
+
+That each does its work when it is alone is tested by test_doc_examples.py.
+"""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness import scaled, wait_for
+from harness.examples import programs_of, start_program
+from harness.schedule import as_map
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "recipes.md").read_text()
+HOUR = 3_600_000
+each_language = pytest.mark.parametrize("language", ["sh", "python"])
+
+
+def source_of(title, language, number=0, changes=()):
+    """A program of the page, which leaves what it has made, with what is changed for the test."""
+    section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    source = [source for name, source in programs_of(section) if name == language][number]
+    source = re.sub(r".*# tidy up\n", "", source)
+    for old, new in changes:
+        assert source.count(old) >= 1, f"{old!r} is not in the program"
+        source = source.replace(old, new)
+    return source
+
+
+@pytest.fixture
+def start(server):
+    """start(title, language, …): the program runs; whatever is left of it ends with the test."""
+    programs = []
+
+    def start(*which, on=server, **how):
+        programs.append(start_program(on, which[1], source_of(*which, **how)))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        kill(program)
+
+
+def kill(program):
+    """With all that it has started."""
+    try:
+        os.killpg(program.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    program.communicate()
+
+
+def output_of(program):
+    """When it, and all that it has started, is over."""
+    said, complaints = program.communicate(timeout=scaled(60))
+    assert complaints == ""
+    return said
+
+
+def wait_waiting(server, count, what="lock_waiters"):
+    wait_for(lambda: server.info("lock")[what] == count, scaled(20), f"{count} to wait")
+
+
+def holder_of(server, key):
+    info = as_map(server.control.execute_command("LOCK.INFO", key) or {})
+    return [as_map(holder)["owner"] for holder in info.get("holders", [])]
+
+
+# A leader
+
+ENDLESS = {
+    "sh": [("echo working", "exec sleep 3600")],
+    "python": [('print("working")', "lost.wait(0.01)"), ("return False", "return True")],
+}
+
+
+def leads(server, start, language, **how):
+    leader = start("A leader", language, changes=ENDLESS[language], **how)
+    wait_waiting(server, 1, "lock_watchers")
+    return leader
+
+
+@each_language
+def test_leader_that_has_lost_the_lock_stops_at_once(server, start, language):
+    leader = leads(server, start, language)
+    assert leader.poll() is None
+    server.control.execute_command("LOCK.FORCE", "leader")
+    assert output_of(leader) == ""
+    assert holder_of(server, "leader") == []
+
+
+@each_language
+def test_next_leader(server, start, language):
+    leader = leads(server, start, language)
+    [first] = holder_of(server, "leader")
+    start("A leader", language, changes=ENDLESS[language])
+    wait_waiting(server, 1)
+    kill(leader)
+    if language == "sh":
+        server.control.pexpire("leader", 1)  # the lease ends
+    wait_for(lambda: holder_of(server, "leader") not in ([], [first]), scaled(20), "the next leader")
+
+
+@each_language
+def test_leader_of_a_silent_server_stops(make_server, start, language):
+    server = make_server()
+    leader = leads(server, start, language, on=server)
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        assert output_of(leader) == ""
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+# A nightly job
+
+
+@each_language
+def test_job_runs_on_one_host_however_late_another_comes(server, start, language):
+    hosts = [start("A nightly job of many hosts", language) for _ in range(3)]
+    assert sorted(map(output_of, hosts)) == ["", "", "working\n"]
+    assert output_of(start("A nightly job of many hosts", language)) == ""
+    [night] = server.control.keys()
+    assert server.control.pttl(night) > 23 * HOUR
+
+
+@each_language
+def test_job_that_has_to_be_done_is_done_by_the_next_host(server, start, language):
+    server.control.execute_command("LOCK.ACQUIRE", "job", "dead", "PX", HOUR)
+    hosts = [start("A nightly job of many hosts", language, 1) for _ in range(2)]
+    wait_waiting(server, 2)
+    server.control.pexpire("job", 1)
+    assert sorted(map(output_of, hosts)) == ["", "working\n"]
+    assert output_of(start("A nightly job of many hosts", language, 1)) == ""
+    [done] = server.control.keys()
+    assert done.startswith("done:")
+
+
+# A rate limit
+
+
+@each_language
+def test_who_comes_too_early_waits_for_a_turn(server, start, language):
+    for request in range(5):
+        assert server.control.execute_command("LOCK.SEMAPHORE", "api", request, 5, "PX", HOUR) == 1
+    early = start("A rate limit", language)
+    wait_waiting(server, 1)
+    server.control.execute_command("LOCK.RENEW", "api", 3, "PX", 1)
+    assert output_of(early) == "working\n"
+    assert len(holder_of(server, "api")) in (4, 5)  # its own second may be over
+
+
+# A cache
+
+
+@each_language
+def test_others_read_what_one_computes(server, start, language):
+    server.control.set("page:busy", 1, px=HOUR)
+    others = [start("A cache that is filled once", language) for _ in range(3)]
+    wait_waiting(server, 3, "lock_latch_waiters")
+    server.control.set("page", "computed")
+    server.control.execute_command("LATCH.DOWN", "page:busy")
+    assert list(map(output_of, others)) == ["computed\n"] * 3
+
+
+@each_language
+def test_another_computes_when_the_first_has_died(server, start, language):
+    server.control.set("page:busy", 1, px=HOUR)
+    others = [start("A cache that is filled once", language) for _ in range(2)]
+    wait_waiting(server, 2, "lock_latch_waiters")
+    server.control.pexpire("page:busy", 1)
+    assert list(map(output_of, others)) == ["working\n"] * 2
+    assert server.control.keys() == ["page"]
+
+
+# Work stealing
+
+
+@each_language
+def test_job_of_a_worker_that_has_died_is_stolen(server, actor, start, language):
+    server.control.config_set("lock.session-grace", 0)
+    worker = actor()
+    worker.call("LOCK.ACQUIRE", "job:17", "w2-1", "SESSION")
+    assert output_of(start("Work stealing", language)) == ""
+    assert server.control.smembers("jobs:w2") == {"17"}
+    worker.kill_socket()
+    wait_for(lambda: holder_of(server, "job:17") == [], what="the job to be free")
+    assert output_of(start("Work stealing", language)) == "working\n"
+    assert server.control.keys() == []
+
+
+# A barrier
+
+ONE_IS_MISSING = {"sh": [("arrive &\narrive &\n", "arrive &\n")], "python": [("range(2)", "range(1)")]}
+SHORT = {"sh": [("BLOCK 60000", "BLOCK 50")], "python": [("wait_ms=60_000", "wait_ms=50"), ("raise", "exit(75)\n        raise")]}
+
+
+@each_language
+def test_nobody_goes_on_before_all_are_there(server, start, language):
+    workers = start("A barrier", language, changes=ONE_IS_MISSING[language])
+    wait_waiting(server, 2, "lock_latch_waiters")
+    assert server.control.execute_command("LATCH.DOWN", "meeting") == 0
+    assert output_of(workers) == "working\n"
+
+
+@each_language
+def test_nobody_goes_on_if_somebody_never_comes(server, start, language):
+    workers = start("A barrier", language, changes=[*ONE_IS_MISSING[language], *SHORT[language]])
+    assert output_of(workers) == ""
+    assert server.control.get("meeting") == "1"
+
+
+# Handing over
+
+
+@each_language
+def test_lock_is_handed_over_after_the_step(server, actor, start, language):
+    steps = [("in working;", "in one two;")] if language == "sh" else [('["working"]', '["one", "two"]')]
+    before, wants = actor(), actor()
+    before.call("LOCK.ACQUIRE", "disk", "before")
+    job = start("Handing over when somebody else wants it", language, changes=steps)
+    wait_waiting(server, 1)
+    wants.send("LOCK.ACQUIRE", "disk", "wants", "BLOCK", 0)
+    wants.wait_blocked()
+    before.call("LOCK.RELEASE", "disk", "before")
+    assert wants.reply(timeout=20) == 1
+    wait_waiting(server, 1)  # the job, behind it
+    assert job.poll() is None
+    wants.call("LOCK.RELEASE", "disk", "wants")
+    assert output_of(job) == "one\ntwo\n"
+    assert server.control.keys() == []
