@@ -1,12 +1,12 @@
 /* A blocked client, whatever it waits for: blocking it, its deadline, its going away, its answer.
  *
- * A waiter of any kind embeds `struct blocked`, and says in a `struct blockedKind` what is to happen
- * when the deadline comes, the connection closes, or CLIENT UNBLOCK ends the wait. It may outlive its
- * client: then it has a deadline only.
+ * A waiter of any kind embeds `struct blocked`, and says in a `struct blockedKind` what is to
+ * happen when the deadline comes, the connection closes, or CLIENT UNBLOCK ends the wait. It may
+ * outlive its client: then it has a deadline only.
  *
- * An answer is made when the wait ends and travels as the private data of the unblocking: the server
- * prints it through a callback of this file, and then frees it. A client that died in between is
- * never told; whoever made the answer hears of it.
+ * An answer is made when the wait ends and travels as the private data of the unblocking: the
+ * server prints it through a callback of this file, and then frees it. A client that died in
+ * between is never told; whoever made the answer hears of it.
  */
 #ifndef LOCK_BLOCKED_H
 #define LOCK_BLOCKED_H
@@ -32,8 +32,8 @@ struct blocked {
     bool has_timer;
 };
 
-/* What a kind of waiter does when its wait ends otherwise than it has waited for. Each may free what
- * it is given. */
+/* What a kind of waiter does when its wait ends otherwise than it has waited for. Each may free
+ * what it is given. */
 struct blockedKind {
     /* The deadline has come. */
     void (*onDeadline)(RedisModuleCtx *ctx, struct blocked *blocked);
@@ -44,8 +44,8 @@ struct blockedKind {
     void (*onUnblock)(RedisModuleCtx *ctx, struct blocked *blocked);
 };
 
-/* Blocks the client of `ctx`, for ever. Returns false when the server will not block this client; then
- * nothing has happened. */
+/* Blocks the client of `ctx`, for ever. Returns false when the server will not block this client;
+ * then nothing has happened. */
 bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blockedKind *kind);
 
 /* The wait ends by itself at `deadline_ms`, and not earlier or later as it was to. */
@@ -66,11 +66,11 @@ int64_t blockedDeadline(int64_t block_ms, int64_t now_ms);
 /* How many answers the server has not yet written, or found to have no reader. */
 size_t blockedAnswersInFlight(void);
 
-/* Each of these ends the block and answers the client, if there is one. The client is gone then; the
- * deadline stays. */
+/* Each of these ends the block and answers the client, if there is one. The client is gone then;
+ * the deadline stays. */
 
-/* What is called with `data` when the number has been delivered, or when the client turned out to be
- * dead. */
+/* What is called with `data` when the number has been delivered, or when the client turned out to
+ * be dead. */
 struct blockedReceipt {
     void (*told)(RedisModuleCtx *ctx, bool delivered, void *data);
     void *data;

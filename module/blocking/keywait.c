@@ -1,4 +1,5 @@
-/* Clients that wait for one key each, in no queue: what those of latches and watches have in common.
+/* Clients that wait for one key each, in no queue: what those of latches and watches have in
+ * common.
  *
  *   keywaitBegin      the client is blocked, and in the list of its key; then one of
  *   keywaitTell…      it is told what it has waited for
@@ -6,8 +7,8 @@
  *   onOver            its connection has closed, or CLIENT UNBLOCK
  *   keywaitRedirect   another node serves the key
  *
- * To add a kind: embed the two structs, fill in a struct keywaitKind, a struct waitedkeyKind and a struct
- * waitedkeyWork, and write the last one's `look`; see latches.c.
+ * To add a kind: embed the two structs, fill in a struct keywaitKind, a struct waitedkeyKind and a
+ * struct waitedkeyWork, and write the last one's `look`; see latches.c.
  *
  * Contracts are in keywait.h.
  */

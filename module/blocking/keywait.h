@@ -1,11 +1,12 @@
-/* Clients that wait for one key each, in no queue: what those of latches and watches have in common.
+/* Clients that wait for one key each, in no queue: what those of latches and watches have in
+ * common.
  *
- * Such a client waits until it is told what it has asked for, or its wait ends as any does: deadline,
- * closed connection, CLIENT UNBLOCK, a slot that moves. It is in nobody's way.
+ * Such a client waits until it is told what it has asked for, or its wait ends as any does:
+ * deadline, closed connection, CLIENT UNBLOCK, a slot that moves. It is in nobody's way.
  *
- * A kind embeds `struct keywait` in what it keeps of a client, and `struct keywaits` in the entry of its
- * table (waitedkey.h), both as the first member. Only the drain tells who waits: a client's wait never ends
- * in the command of another.
+ * A kind embeds `struct keywait` in what it keeps of a client, and `struct keywaits` in the entry
+ * of its table (waitedkey.h), both as the first member. Only the drain tells who waits: a client's
+ * wait never ends in the command of another.
  */
 #ifndef LOCK_KEYWAIT_H
 #define LOCK_KEYWAIT_H
@@ -52,20 +53,22 @@ struct keywaitStart {
     int64_t now_ms;
 };
 
-/* RESULT_WAITING: the client of `ctx` is blocked, and `*wait` is in the list of its key, all zero in what
- * the kind adds. Or RESULT_BUSY, if it does not wait, or the client may not be blocked; or
+/* RESULT_WAITING: the client of `ctx` is blocked, and `*wait` is in the list of its key, all zero
+ * in what the kind adds. Or RESULT_BUSY, if it does not wait, or the client may not be blocked; or
  * RESULT_TOO_MANY_WAITERS: then nothing has happened. */
 enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
                          struct keywait **wait);
 
-/* Ends the wait, and tells the client. The entry of the key may be gone afterwards, unless it is in use. */
+/* Ends the wait, and tells the client. The entry of the key may be gone afterwards, unless it is in
+ * use. */
 void keywaitTellNumber(RedisModuleCtx *ctx, struct keywait *wait, int64_t number);
 void keywaitTellWord(RedisModuleCtx *ctx, struct keywait *wait, enum replyWord word);
 
 /* The first who waits, or NULL. */
 struct keywait *keywaitFirst(const struct keywaits *waits);
 
-/* For the kind's struct waitedkeyKind: nobody waits any more; nothing but the entry is to be freed. */
+/* For the kind's struct waitedkeyKind: nobody waits any more; nothing but the entry is to be
+ * freed. */
 bool keywaitIsIdle(const struct waitedkey *key);
 void keywaitOnDrop(struct waitedkey *key);
 

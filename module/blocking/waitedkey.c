@@ -9,10 +9,10 @@
  *   waitedkeyNoteKey, waitedkeyNoteAll     what events.c has heard
  *   waitedkeyWorkDue, waitedkeyForgetDue   the drain's job
  *
- * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose entries
- * begin with a struct waitedkey; a table has one map for each database number. To add a kind:
- * define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at load,
- * and every event, timer and slot's move reaches it.
+ * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose
+ * entries begin with a struct waitedkey; a table has one map for each database number. To add a
+ * kind: define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at
+ * load, and every event, timer and slot's move reaches it.
  *
  * Contracts are in waitedkey.h.
  */
@@ -300,8 +300,8 @@ static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
     return false;
 }
 
-/* The two lists begin in turn: neither keeps the other from its time. Unseen: what only reads would go on
- * with the retry too, some ms later. */
+/* The two lists begin in turn: neither keeps the other from its time. Unseen: what only reads would
+ * go on with the retry too, some ms later. */
 void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
     static bool readers_first;
     readers_first = !readers_first;

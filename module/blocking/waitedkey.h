@@ -1,5 +1,5 @@
-/* The keys that somebody waits for: what has been noted of each, and the due list that the drain works
- * off. An entry exists only while somebody waits: no waiters, no memory.
+/* The keys that somebody waits for: what has been noted of each, and the due list that the drain
+ * works off. An entry exists only while somebody waits: no waiters, no memory.
  */
 #ifndef LOCK_WAITEDKEY_H
 #define LOCK_WAITEDKEY_H
@@ -82,24 +82,25 @@ struct waitedkey *waitedkeyFind(const struct waitedkeyTable *table, int db,
 struct waitedkey *waitedkeyFindOrMake(struct waitedkeyTable *table, int db,
                                       RedisModuleString *name);
 
-/* Forgets the entry, its notes and its timer, if it is idle. To be called whenever somebody has gone;
- * the pointer may be dead afterwards. */
+/* Forgets the entry, its notes and its timer, if it is idle. To be called whenever somebody has
+ * gone; the pointer may be dead afterwards. */
 void waitedkeyDropIfIdle(RedisModuleCtx *ctx, struct waitedkey *key);
 
-/* While an entry is in use waitedkeyDropIfIdle leaves it alone, so that whoever walks over those who
- * wait may end their waits; and whoever uses it looks at what becomes due, so no alarm is set for
- * that. Not nested: the first end ends it. */
+/* While an entry is in use waitedkeyDropIfIdle leaves it alone, so that whoever walks over those
+ * who wait may end their waits; and whoever uses it looks at what becomes due, so no alarm is set
+ * for that. Not nested: the first end ends it. */
 void waitedkeyUse(struct waitedkey *key);
 
 /* Ends the use, and drops the entry if it has become idle. */
 void waitedkeyEndUse(RedisModuleCtx *ctx, struct waitedkey *key);
 
-/* The drain is to look at the entry: sets the alarm, unless it is in use. Allowed in every callback.
+/* The drain is to look at the entry: sets the alarm, unless it is in use. Allowed in every
+ * callback.
  */
 void waitedkeyMarkDue(RedisModuleCtx *ctx, struct waitedkey *key);
 
-/* Likewise, and notes what has happened: `notes`, of enum waitedkeyNote. What the drain is working off
- * already it begins anew. */
+/* Likewise, and notes what has happened: `notes`, of enum waitedkeyNote. What the drain is working
+ * off already it begins anew. */
 void waitedkeyNote(RedisModuleCtx *ctx, struct waitedkey *key, unsigned notes);
 
 /* Likewise for the entries of this key in all tables. */
@@ -114,8 +115,8 @@ bool waitedkeyTakeNote(struct waitedkey *key, unsigned note);
 /* It is not due any more: the caller looks at it. */
 void waitedkeyClearDue(struct waitedkey *key);
 
-/* Makes sure that the entry becomes due just after `at_ms` (unix time; INT64_MAX = never). The timer
- * is kept when it fires earlier than that: the look that follows sets it again. */
+/* Makes sure that the entry becomes due just after `at_ms` (unix time; INT64_MAX = never). The
+ * timer is kept when it fires earlier than that: the look that follows sets it again. */
 void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, int64_t now_ms);
 
 /* In a cluster, makes all entries due once a second as long as there are any: Redis 7.0 gives slots

@@ -4,8 +4,8 @@
  * case. Functions named …OrReply return REDISMODULE_OK, or have replied the error and return
  * REDISMODULE_ERR: the handler then just returns.
  *
- * To add an option: a bit of enum argsOption, a row of option_rows, and where it goes, in valueOrReply or
- * argsOptionsOrReply. CONTRIBUTING.md has the whole list.
+ * To add an option: a bit of enum argsOption, a row of option_rows, and where it goes, in
+ * valueOrReply or argsOptionsOrReply. CONTRIBUTING.md has the whole list.
  */
 #ifndef LOCK_ARGS_H
 #define LOCK_ARGS_H
@@ -60,10 +60,10 @@ struct argsOptions {
  * the lock's own hash. */
 int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
 
-/* Reads argv[first] and what follows as options out of `allowed`, a set of enum argsOption. No lease or
- * wait may end past the largest time; and SESSION needs a connection, which a script, a call from a
- * module and a replica do not have. What is not given has its default: lock.default-lease, and not to
- * wait. */
+/* Reads argv[first] and what follows as options out of `allowed`, a set of enum argsOption. No
+ * lease or wait may end past the largest time; and SESSION needs a connection, which a script, a
+ * call from a module and a replica do not have. What is not given has its default:
+ * lock.default-lease, and not to wait. */
 int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options);
 
@@ -78,8 +78,8 @@ struct argsInteger {
 int argsIntegerOrReply(RedisModuleCtx *ctx, RedisModuleString *value,
                        const struct argsInteger *wanted, int64_t *number);
 
-/* Reads `numkeys key [key ...] owner` from argv[1] on: there is room for that many keys, 1 to 1,024,
- * and an owner behind them. */
+/* Reads `numkeys key [key ...] owner` from argv[1] on: there is room for that many keys, 1 to
+ * 1,024, and an owner behind them. */
 int argsNumkeysOrReply(const struct args *args, int *keys);
 
 #endif

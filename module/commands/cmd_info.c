@@ -121,7 +121,8 @@ struct positionList {
     bool is_master;
 };
 
-/* A position that only the keys know: on a replica the master's, on a master one from an earlier life.
+/* A position that only the keys know: on a replica the master's, on a master one from an earlier
+ * life.
  */
 static void replyPosition(const struct fairposition *position, void *data) {
     struct positionList *list = data;
@@ -167,8 +168,8 @@ static void noteWriter(const struct holder *holder, void *is_written) {
     }
 }
 
-/* Without a walk over all readers: a lock that is written says so in its key. That may be left from a
- * writer whose lease is over, or that somebody has taken out by hand. */
+/* Without a walk over all readers: a lock that is written says so in its key. That may be left from
+ * a writer whose lease is over, or that somebody has taken out by hand. */
 static bool isWritten(struct holds *holds) {
     bool is_written = false;
     if (holds->mode == MODE_WRITE) {

@@ -6,8 +6,8 @@
  *   LOCK.RELEASE, LOCK.MRELEASE, LOCK.FORCE                              release.h
  *   LOCK.CANCEL                                                          cancel.h
  *
- * Each handler opens with its usage line. To add a command: a handler in the cmd_*.c of its family, its
- * declaration in commands.h, a row in commands.c.
+ * Each handler opens with its usage line. To add a command: a handler in the cmd_*.c of its family,
+ * its declaration in commands.h, a row in commands.c.
  */
 #include <stdbool.h>
 

@@ -1,4 +1,5 @@
-/* Loading, and who calls whom back: the drain's jobs, the locks' part in it, the sessions' release. */
+/* Loading, and who calls whom back: the drain's jobs, the locks' part in it, the sessions'
+ * release. */
 #define REDISMODULE_MAIN
 #include "redismodule.h"
 
@@ -42,9 +43,9 @@ static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
                                   REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD |
                                   VALKEY9_OPTION_HANDLE_ATOMIC_SLOT_MIGRATION;
 
-/* In this order: the passes come before the search, as they may grant what a newcomer waits for; and
- * holds of clients that died are released before both. A wait that the search ends makes its locks due,
- * and so sets the alarm again. */
+/* In this order: the passes come before the search, as they may grant what a newcomer waits for;
+ * and holds of clients that died are released before both. A wait that the search ends makes its
+ * locks due, and so sets the alarm again. */
 static const struct drainJob drain_jobs[] = {
     {releaseLost, releaseForgetLost, NULL}, {waitedkeyWorkDue, waitedkeyForgetDue, NULL},
     {deadlockSearch, NULL, NULL},           {deliverDue, NULL, deliverHold},
@@ -93,8 +94,8 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
 __attribute__((visibility("default"))) int RedisModule_OnUnload(RedisModuleCtx *ctx);
 
 /* Servers keep pointers to the commands of a module that is gone, whichever it is: in the queues of
- * MULTI, with each client its last command. To follow one is to crash. Nobody is told the reason but
- * by the log: there is no client to answer here. */
+ * MULTI, with each client its last command. To follow one is to crash. Nobody is told the reason
+ * but by the log: there is no client to answer here. */
 static bool unloadIsAllowed(RedisModuleCtx *ctx) {
     if (!configAllowUnload()) {
         RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_WARNING,

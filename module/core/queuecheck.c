@@ -11,8 +11,8 @@ struct counted {
     size_t by_mode[MODE_COUNT];
 };
 
-/* Whether the index finds the position under its owner. Of an owner with many positions only the first are
- * looked at, so that ten thousand of one owner cost no hundred million steps. */
+/* Whether the index finds the position under its owner. Of an owner with many positions only the
+ * first are looked at, so that ten thousand of one owner cost no hundred million steps. */
 static bool isIndexed(const struct waitqueue *queue, const struct position *position) {
     const size_t most = 64;
     const struct request *request = position->request;

@@ -17,8 +17,8 @@ static const enum company company[MODE_COUNT][MODE_COUNT] = {
     [MODE_SEMAPHORE] = {APART, APART, APART, BY_NUMBER},
 };
 
-/* What kind of lock holds of this mode are recorded as. One owner cannot hold two kinds on one key, and
- * would wait for itself if it tried. */
+/* What kind of lock holds of this mode are recorded as. One owner cannot hold two kinds on one key,
+ * and would wait for itself if it tried. */
 static const enum kind {
     KIND_PLAIN,
     KIND_READ_WRITE,
@@ -86,7 +86,8 @@ enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsV
     if (request->mode != MODE_SEMAPHORE) {
         return owns ? VERDICT_REENTER : VERDICT_GRANT;
     }
-    /* Without adding first: what is taken may be any number, where somebody has written it by hand. */
+    /* Without adding first: what is taken may be any number, where somebody has written it by
+     * hand. */
     if (view->permits_taken > request->permits.limit - lacks) {
         return VERDICT_WAIT;
     }

@@ -21,8 +21,8 @@ enum lockMode {
 /* A hold count never exceeds this: the 2^31-1 of Redis's own counters of this kind. */
 #define RULES_MAX_HOLDS INT32_MAX
 
-/* What is asked of a semaphore: `count` permits, if then at most `limit` are taken. The limit is each
- * request's own; both are 1 to RULES_MAX_HOLDS. All zero of any other lock. */
+/* What is asked of a semaphore: `count` permits, if then at most `limit` are taken. The limit is
+ * each request's own; both are 1 to RULES_MAX_HOLDS. All zero of any other lock. */
 struct permits {
     int64_t count, limit;
 };
@@ -57,15 +57,15 @@ enum verdict {
 /* Whether holds of two different owners in these modes exclude each other. */
 bool rulesConflict(enum lockMode one, enum lockMode other);
 
-/* Whether who asks for `mode` stands behind somebody else who waits for `other`: where their holds would
- * exclude each other, or may, by their number. */
+/* Whether who asks for `mode` stands behind somebody else who waits for `other`: where their holds
+ * would exclude each other, or may, by their number. */
 bool rulesStandsBehind(enum lockMode mode, enum lockMode other);
 
 /* Whether the owner has a hold in any mode. */
 bool rulesOwnsAny(const struct holdsView *view);
 
-/* How many holds, or permits, the request adds: by ONCE those that the owner lacks, 0 or less if it has
- * them all. */
+/* How many holds, or permits, the request adds: by ONCE those that the owner lacks, 0 or less if it
+ * has them all. */
 int64_t rulesLacks(const struct rulesRequest *request, const struct holdsView *view);
 
 /* Whether the request fits the holds (rules 1 and 2 of docs/design.md). */

@@ -2,8 +2,8 @@
  *
  * Order of arrival, except that an upgrade stands at the head (rule 2). The queue knows who asks
  * for what, not how they wait: a request belongs to a waiter of waiters.c, and a waiter for several
- * keys has one request and a position in each key's queue. Every function is O(1) but for an owner's
- * own positions.
+ * keys has one request and a position in each key's queue. Every function is O(1) but for an
+ * owner's own positions.
  */
 #ifndef LOCK_WAITQUEUE_H
 #define LOCK_WAITQUEUE_H
@@ -89,8 +89,8 @@ void waitqueueAddFirst(struct waitqueue *queue, struct position *position, struc
 /* Takes the position out of its queue. */
 void waitqueueRemove(struct position *position);
 
-/* Moves a position that stands in its queue to the head of it: its owner has come by a hold, so what
- * it waits for has become an upgrade. */
+/* Moves a position that stands in its queue to the head of it: its owner has come by a hold, so
+ * what it waits for has become an upgrade. */
 void waitqueueMoveFirst(struct position *position);
 
 /* `position`, which stands in no queue, takes the place of `old`, which then stands in none. */
@@ -117,9 +117,9 @@ struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *own
 struct position *waitqueueNextOfOwner(const struct position *position);
 
 /* Whether the newcomer has to stand behind (rule 3). An ordered one: when anybody other than its
- * owner waits here for a mode that conflicts with its own; one for permits also when its owner does.
- * A plain one: when anybody else waits for several keys at once, who would never find all of them
- * free if others barged in. */
+ * owner waits here for a mode that conflicts with its own; one for permits also when its owner
+ * does. A plain one: when anybody else waits for several keys at once, who would never find all of
+ * them free if others barged in. */
 bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request);
 
 #endif

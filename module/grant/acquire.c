@@ -3,8 +3,8 @@
  *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE, LOCK.SEMAPHORE
  *   acquireLocks    LOCK.MACQUIRE
  *
- * To add a reason to refuse: prepare, or acquireIn, whose switch is over all verdicts of rules.h. Rule
- * numbers are those of docs/design.md.
+ * To add a reason to refuse: prepare, or acquireIn, whose switch is over all verdicts of rules.h.
+ * Rule numbers are those of docs/design.md.
  *
  * Contracts are in acquire.h.
  */
@@ -68,8 +68,8 @@ static enum result take(struct acquiring *acquiring, enum verdict verdict,
     return RESULT_DONE;
 }
 
-/* Takes a free lock. An owner has one position in the fair queue: this request has taken it over, so a
- * client that waits there gets null. */
+/* Takes a free lock. An owner has one position in the fair queue: this request has taken it over,
+ * so a client that waits there gets null. */
 static enum result takeFree(struct acquiring *acquiring, enum verdict verdict,
                             struct outcome *outcome) {
     if (acquiring->own) {
@@ -200,7 +200,8 @@ static bool lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx, RedisM
             return false;
         }
     } else if (wants->now_ms < fairqueueRestoredEnd()) {
-        /* Positions from an earlier life stand before whoever comes now, and one may be this owner's.
+        /* Positions from an earlier life stand before whoever comes now, and one may be this
+         * owner's.
          */
         fairnessLoad(ctx, name, wants->now_ms);
     }

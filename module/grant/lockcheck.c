@@ -16,8 +16,8 @@
 #include "waits/sessions.h"
 #include "waits/waiters.h"
 
-/* Each pass earns the right to look at so many positions; saved up to what ten of the longest queues
- * of the tests cost. */
+/* Each pass earns the right to look at so many positions; saved up to what ten of the longest
+ * queues of the tests cost. */
 #define EARNED 64
 #define MOST_SAVED 100000
 
@@ -132,8 +132,8 @@ static const char *fitFault(struct holds *holds, const struct waiter *waiter, bo
     return may_fit && rulesFits(verdict) ? "a waiter that fits waits" : NULL;
 }
 
-/* Of positions that have been read from the keys two may say the same, or what is no ticket, as a double
- * does not tell it from others: somebody else has written there. */
+/* Of positions that have been read from the keys two may say the same, or what is no ticket, as a
+ * double does not tell it from others: somebody else has written there. */
 static const char *ticketFault(const struct waiter *waiter, const struct waiter **last_fair) {
     if (waiter->request.discipline != FAIR || waiter->ticket >= INT64_C(1) << 53) {
         return NULL;

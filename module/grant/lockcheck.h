@@ -19,12 +19,12 @@
  * many positions is looked at now and then only, so that checking costs each pass the same. */
 void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms);
 
-/* The owner has just been given what it wants, which is no re-entry: nobody else holds the lock in a mode
- * that conflicts, and of a semaphore no more permits are taken than the limit. */
+/* The owner has just been given what it wants, which is no re-entry: nobody else holds the lock in
+ * a mode that conflicts, and of a semaphore no more permits are taken than the limit. */
 void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants);
 
-/* The drain is over. Invariant 6: while nobody waits, no answer is on its way and nothing is bound, the
- * module has no memory. */
+/* The drain is over. Invariant 6: while nobody waits, no answer is on its way and nothing is bound,
+ * the module has no memory. */
 void lockcheckAfterDrain(void);
 
 #else

@@ -165,9 +165,10 @@ static bool isOpen(const struct holds *holds, const struct waiterKey *wanted) {
     return RedisModule_StringCompare(wanted->name, holds->name) == 0;
 }
 
-/* Opens one lock of the waiter and judges it; but that of the pass is open already, and whoever runs
- * the pass has asked for its key. Any other key is asked for before it is opened: the question is a
- * write by another way, which on Redis 7.0 may find the key expired, and free it under a handle. */
+/* Opens one lock of the waiter and judges it; but that of the pass is open already, and whoever
+ * runs the pass has asked for its key. Any other key is asked for before it is opened: the question
+ * is a write by another way, which on Redis 7.0 may find the key expired, and free it under a
+ * handle. */
 static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
                              const struct waiterKey *wanted) {
     struct multikeyKey key = {.holds = holds};
@@ -188,9 +189,10 @@ static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
  * nothing: every such answer means to wait on, until a pass of that lock looks again, but for
  * RESULT_TOO_MANY_HOLDS, which never fits and is found before the waiter could be granted.
  *
- * Begins with the lock that was in the way the last time, and goes on from there. So as long as that
- * stays in the way, a pass opens this one only, however many the waiter wants. And since nobody
- * takes a free lock whose head waits for several, all the passes together open each about once. */
+ * Begins with the lock that was in the way the last time, and goes on from there. So as long as
+ * that stays in the way, a pass opens this one only, however many the waiter wants. And since
+ * nobody takes a free lock whose head waits for several, all the passes together open each about
+ * once. */
 static enum result lookAtEach(struct holds *holds, struct waiter *waiter) {
     enum result result = RESULT_DONE;
     for (size_t i = 0; result == RESULT_DONE && i < waiter->key_count; i++) {

@@ -22,8 +22,8 @@ struct multikeyNames {
     size_t count;
 };
 
-/* The same names, each once: one that is given twice is one lock. Free `names` with memFree; what they
- * point to is the caller's still. */
+/* The same names, each once: one that is given twice is one lock. Free `names` with memFree; what
+ * they point to is the caller's still. */
 struct multikeyNames multikeyDistinct(const struct multikeyNames *given);
 
 struct multikeyKey {
@@ -51,9 +51,9 @@ void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString
 /* Closes what was opened, and frees it. */
 void multikeyClose(struct multikey *locks);
 
-/* Whether the owner, who stands nowhere yet, may have them all now. RESULT_DONE; RESULT_BUSY: has to
- * wait; RESULT_WRONG_TYPE, RESULT_TOO_MANY_HOLDS; RESULT_DEADLOCK: waits for itself, because it holds
- * lock number `*own` as another kind of lock. */
+/* Whether the owner, who stands nowhere yet, may have them all now. RESULT_DONE; RESULT_BUSY: has
+ * to wait; RESULT_WRONG_TYPE, RESULT_TOO_MANY_HOLDS; RESULT_DEADLOCK: waits for itself, because it
+ * holds lock number `*own` as another kind of lock. */
 enum result multikeyJudge(struct multikey *locks, const struct acquisition *wants, size_t *own);
 
 /* Takes them all, after multikeyJudge has said RESULT_DONE; `inflight` as for holdingTake. */

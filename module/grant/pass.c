@@ -67,9 +67,9 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
 }
 
 /* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
- * still waits at the head (rule 2); but who waits for permits waits as everybody, unless by ONCE the
- * owner has them now. A position that was kept for the owner has served its purpose. Returns whether it
- * is over. */
+ * still waits at the head (rule 2); but who waits for permits waits as everybody, unless by ONCE
+ * the owner has them now. A position that was kept for the owner has served its purpose. Returns
+ * whether it is over. */
 static bool lookAtReentry(struct holds *holds, struct position *position) {
     struct waiter *waiter = waitersOfPosition(position);
     if (waiter->request.mode == MODE_SEMAPHORE &&
@@ -92,8 +92,9 @@ static bool mayReenter(const struct holds *holds, const struct lock *lock) {
     return holds->shape != HOLDS_SEMAPHORE || lock->queue.once > 0;
 }
 
-/* The owner has come by a hold: looks at whatever else it waits for here, on other connections. Returns false if the turn was over first; then at least one wait is
- * over, so that those that do not fit, and are looked at again, cannot keep it from the others. */
+/* The owner has come by a hold: looks at whatever else it waits for here, on other connections.
+ * Returns false if the turn was over first; then at least one wait is over, so that those that do
+ * not fit, and are looked at again, cannot keep it from the others. */
 static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
     if (!mayReenter(holds, lock)) {
         return true;
@@ -146,10 +147,11 @@ static int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* What every use of a lock in memory ends with: the keys are as memory is, and the next look is set.
- * What the turn was too short for, the drain goes on with. */
+/* What every use of a lock in memory ends with: the keys are as memory is, and the next look is
+ * set. What the turn was too short for, the drain goes on with. */
 static void settle(struct holds *holds, struct lock *lock, bool done) {
-    /* What a flush took away is not written again position by position before it is known who is over. */
+    /* What a flush took away is not written again position by position before it is known who is
+     * over. */
     bool flush_goes_on = !done && (lock->key.notes & WAITEDKEY_FLUSHED);
     bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
     waitedkeyClearDue(&lock->key);
@@ -184,7 +186,8 @@ static void findReentering(const struct holder *holder, void *data) {
     }
 }
 
-/* First found, then granted: a grant writes the key, which is not to be done while it is scanned. */
+/* First found, then granted: a grant writes the key, which is not to be done while it is
+ * scanned. */
 static bool grantToFewHolders(struct holds *holds, struct lock *lock) {
     struct reentering found = {.lock = lock};
     bool done = true;

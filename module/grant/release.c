@@ -1,5 +1,5 @@
-/* How holds end before their lease does: by their owner, by force, with a client that died before it was
- * told, with a connection. Each time the lock is handed off.
+/* How holds end before their lease does: by their owner, by force, with a client that died before
+ * it was told, with a connection. Each time the lock is handed off.
  *
  *   releaseLock      LOCK.RELEASE
  *   releaseLocks     LOCK.MRELEASE
@@ -27,8 +27,8 @@
 
 /* ---- one lock ---- */
 
-/* How many to release. Of permits that were lost with their client some may have been released already, by
- * another of its owner. */
+/* How many to release. Of permits that were lost with their client some may have been released
+ * already, by another of its owner. */
 static int64_t countOf(struct holds *holds, const struct release *release) {
     if (release->which != HOLDING_LOST_PERMITS) {
         return release->count;
@@ -113,8 +113,8 @@ static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyNames *loc
     return result;
 }
 
-/* Returns whether somebody may get in now. Counts those that the owner does not hold any more, in the only
- * mode that it had. */
+/* Returns whether somebody may get in now. Counts those that the owner does not hold any more, in
+ * the only mode that it had. */
 static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
                        int64_t *freed) {
     struct holds holds;

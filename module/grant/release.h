@@ -1,5 +1,5 @@
-/* How holds end before their lease does: by their owner, by force, with a client that died before it was
- * told, with a connection. Each time the lock is handed off.
+/* How holds end before their lease does: by their owner, by force, with a client that died before
+ * it was told, with a connection. Each time the lock is handed off.
  *
  * All functions work in the selected database of `ctx`, and with one time for each command.
  */
@@ -26,9 +26,9 @@ struct release {
 enum result releaseLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
                         struct outcome *outcome);
 
-/* Releases one hold of each, and then hands off what has become free. RESULT_DONE (`count`: how many
- * the owner holds no more in that mode); or what releaseLock says of one of them: then nothing is
- * changed. A name that is given twice is one lock. */
+/* Releases one hold of each, and then hands off what has become free. RESULT_DONE (`count`: how
+ * many the owner holds no more in that mode); or what releaseLock says of one of them: then nothing
+ * is changed. A name that is given twice is one lock. */
 enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct release *release, struct outcome *outcome);
 

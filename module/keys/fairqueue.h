@@ -1,5 +1,5 @@
-/* The keys of a fair queue: what waiters.c has in memory, written down so that positions survive the
- * process.
+/* The keys of a fair queue: what waiters.c has in memory, written down so that positions survive
+ * the process.
  *
  *   lock:queue:{key}      sorted set, owner -> ticket: only grows; the lowest is the head
  *   lock:timeout:{key}    sorted set, owner -> when its wait or its reserved position ends, in unix
@@ -62,7 +62,8 @@ void fairqueuePut(struct fairqueue *fq, const struct fairposition *position, int
  * They stay trees until they are gone. */
 void fairqueueGrowTrees(struct fairqueue *fq);
 
-/* Changes when the owner's position ends, and leaves where it is. `expire_ms` as in fairqueuePut. */
+/* Changes when the owner's position ends, and leaves where it is. `expire_ms` as in
+ * fairqueuePut. */
 void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,
                      int64_t expire_ms);
 
@@ -101,9 +102,9 @@ int64_t fairqueueRestoredEnd(void);
  * anybody can have written there whatever they say. */
 int64_t fairqueueCountedFrom(int64_t since_ms);
 
-/* When a position with this ticket was taken, unix ms, and no later than now. A ticket is the time in
- * µs, or more; a number that somebody else has written and that can be no time counts from when the
- * keys came from an earlier life. */
+/* When a position with this ticket was taken, unix ms, and no later than now. A ticket is the time
+ * in µs, or more; a number that somebody else has written and that can be no time counts from when
+ * the keys came from an earlier life. */
 int64_t fairqueueArrival(int64_t ticket, int64_t now_ms);
 
 #endif

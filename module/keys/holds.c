@@ -7,8 +7,9 @@
  *   holdsDrop, holdsForce                              what is done to them
  *   holdsCount and what follows                        the key itself: for the files of the kinds
  *
- * Plain locks are done by plainholds.c, read-write locks by rwholds.c, semaphores by semholds.c. To add a
- * kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for the shape.
+ * Plain locks are done by plainholds.c, read-write locks by rwholds.c, semaphores by semholds.c. To
+ * add a kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for
+ * the shape.
  *
  * Contracts are in holds.h.
  */

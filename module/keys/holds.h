@@ -47,10 +47,10 @@ struct holds {
     bool has_dead; /* readers' holds are in the key whose leases are over: see rwholdsOpen */
 };
 
-/* Opens the lock `name` in the selected database of `ctx`. To write: holds of a read-write lock whose
- * leases are over are taken away; but while its slot moves to another node the shape is HOLDS_MOVING,
- * and nothing here touches it. Always to be closed with holdsClose, whatever the shape. Returns the
- * shape, which it also keeps. */
+/* Opens the lock `name` in the selected database of `ctx`. To write: holds of a read-write lock
+ * whose leases are over are taken away; but while its slot moves to another node the shape is
+ * HOLDS_MOVING, and nothing here touches it. Always to be closed with holdsClose, whatever the
+ * shape. Returns the shape, which it also keeps. */
 enum holdsShape holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                  int64_t now_ms);
 enum holdsShape holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
@@ -61,29 +61,30 @@ void holdsClose(struct holds *holds);
 /* keynamesSidesAreHere of this lock, asked once. */
 bool holdsSidesAreHere(struct holds *holds);
 
-/* Whether a handle that only reads can tell when leases end: those that are in a side key are not always
- * here while the slot moves. Of one that may write the shape says so. */
+/* Whether a handle that only reads can tell when leases end: those that are in a side key are not
+ * always here while the slot moves. Of one that may write the shape says so. */
 bool holdsLeasesAreHere(struct holds *holds);
 
 /* Closes the side key only; what asks for a lease opens it again. */
 void holdsCloseLeases(struct holds *holds);
 
-/* Whether what has leases of its own can be held here: not while somebody has put something of another type
- * under the name of the leases. */
+/* Whether what has leases of its own can be held here: not while somebody has put something of
+ * another type under the name of the leases. */
 bool holdsCanLease(struct holds *holds);
 
-/* Whether there is no lock. What is left of one out of which somebody has taken the last living owner by
- * hand is none: it is taken away, if the handle may write, and the shape is HOLDS_FREE from then on. O(n)
- * of a semaphore that is only read. */
+/* Whether there is no lock. What is left of one out of which somebody has taken the last living
+ * owner by hand is none: it is taken away, if the handle may write, and the shape is HOLDS_FREE
+ * from then on. O(n) of a semaphore that is only read. */
 bool holdsIsFree(struct holds *holds);
 
 /* The holds as `owner` sees them: of HOLDS_MOVING, foreign ones. The shape must not be
- * HOLDS_WRONG_TYPE; and of a semaphore the handle must be one that may write, as what the owner has by a
- * lease that is over goes. */
+ * HOLDS_WRONG_TYPE; and of a semaphore the handle must be one that may write, as what the owner has
+ * by a lease that is over goes. */
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
-/* Of a semaphore: takes permits away whose leases are over until no more than `most` are taken, or only
- * the living have any; holdsSeenBy counts what is left. Returns whether it has taken any away. */
+/* Of a semaphore: takes permits away whose leases are over until no more than `most` are taken, or
+ * only the living have any; holdsSeenBy counts what is left. Returns whether it has taken any
+ * away. */
 bool holdsMakeRoom(struct holds *holds, int64_t most);
 
 /* What is taken. */
@@ -95,18 +96,18 @@ struct holdsRequest {
     int64_t lease_ms;
 };
 
-/* Gives the owner these holds, which must fit (rulesDecide said so for this handle), with a lease that
- * ends at now + lease_ms, or when the running one ends if that is later. Returns the owner's count in
- * this mode, or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
+/* Gives the owner these holds, which must fit (rulesDecide said so for this handle), with a lease
+ * that ends at now + lease_ms, or when the running one ends if that is later. Returns the owner's
+ * count in this mode, or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
 int64_t holdsTake(struct holds *holds, const struct holdsRequest *request);
 
-/* Gives the holds that the owner has in this mode a lease as holdsTake does, and adds none: `count` and
- * `is_first` are not looked at. Returns how many they are. */
+/* Gives the holds that the owner has in this mode a lease as holdsTake does, and adds none: `count`
+ * and `is_first` are not looked at. Returns how many they are. */
 int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request);
 
-/* Takes `count` holds of `owner` in `mode` back (1, but of a semaphore); the last hold of the last owner
- * deletes the key. The lease of what is left stays as it is. Returns how many holds the owner has left in
- * this mode, or -1 if it had fewer: then nothing is changed. */
+/* Takes `count` holds of `owner` in `mode` back (1, but of a semaphore); the last hold of the last
+ * owner deletes the key. The lease of what is left stays as it is. Returns how many holds the owner
+ * has left in this mode, or -1 if it had fewer: then nothing is changed. */
 int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
                      int64_t count);
 
@@ -125,8 +126,8 @@ bool holdsForce(struct holds *holds);
  * semaphore what is over is taken away first, if the handle may write. */
 int64_t holdsNextEnd(struct holds *holds);
 
-/* When the last lease of this owner's holds, in whatever mode, ends, unix ms; HOLDS_NO_END; or 0 if it
- * holds nothing here by a lease that is not over. Of any shape. */
+/* When the last lease of this owner's holds, in whatever mode, ends, unix ms; HOLDS_NO_END; or 0 if
+ * it holds nothing here by a lease that is not over. Of any shape. */
 int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner);
 
 /* One holder, as holdsEach tells it. */

@@ -1,5 +1,5 @@
-/* A latch's key: a plain string with how often it has still to be counted down. No key, or a number that
- * is 0 or less, is an open latch: DECR by hand counts down too.
+/* A latch's key: a plain string with how often it has still to be counted down. No key, or a number
+ * that is 0 or less, is an open latch: DECR by hand counts down too.
  *
  * The one file that reads and writes this key; each write announces itself (effects.h).
  */
@@ -39,12 +39,12 @@ void latchkeyClose(struct latchkey *latch);
 /* How a command ends for which the latch must be open or shut: RESULT_DONE if it is. */
 enum result latchkeyCheck(const struct latchkey *latch);
 
-/* The key has this count from now on, and expires at `end_ms`; of 0 there is no key. The latch is open or
- * shut. */
+/* The key has this count from now on, and expires at `end_ms`; of 0 there is no key. The latch is
+ * open or shut. */
 void latchkeySet(struct latchkey *latch, int64_t count, int64_t end_ms);
 
-/* Counts down, 0 at the least, where the key goes; its TTL stays. Returns what is left. The latch is open
- * or shut. */
+/* Counts down, 0 at the least, where the key goes; its TTL stays. Returns what is left. The latch
+ * is open or shut. */
 int64_t latchkeyDown(struct latchkey *latch, int64_t by);
 
 #endif

@@ -1,5 +1,5 @@
-/* What the locks with many holders have in common: a field `mode` in the lock's hash, and for each hold
- * a lease of its own. For rwholds.c and semholds.c, which know who may hold what, and holds.c.
+/* What the locks with many holders have in common: a field `mode` in the lock's hash, and for each
+ * hold a lease of its own. For rwholds.c and semholds.c, which know who may hold what, and holds.c.
  *
  * Every function but leasedholdsLeases and leasedholdsBegin needs a lock of such a shape. */
 #ifndef LOCK_LEASEDHOLDS_H
@@ -25,8 +25,8 @@ bool leasedholdsIsMode(RedisModuleString *field);
 /* How many fields are holds. */
 size_t leasedholdsCount(struct holds *holds);
 
-/* A new lock, with this count in the field of its first holder, and no lease yet: whatever leases are there
- * speak of one that is gone. */
+/* A new lock, with this count in the field of its first holder, and no lease yet: whatever leases
+ * are there speak of one that is gone. */
 void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString *field,
                       int64_t count);
 
@@ -40,15 +40,16 @@ void leasedholdsRefresh(struct holds *holds);
  * the last. */
 void leasedholdsSetLease(struct holds *holds, RedisModuleString *field, int64_t end_ms);
 
-/* Likewise one that ends `lease_ms` from now, unless the field has one already (it is not new) that ends
- * later. */
+/* Likewise one that ends `lease_ms` from now, unless the field has one already (it is not new) that
+ * ends later. */
 void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t lease_ms,
                          bool is_new);
 
 /* What holdsLengthen promises. */
 int64_t leasedholdsLengthenAll(struct holds *holds, const struct holdsRequest *request);
 
-/* Lets the key end with the last lease. To be called when one that may have been the last has gone. */
+/* Lets the key end with the last lease. To be called when one that may have been the last has
+ * gone. */
 void leasedholdsSettle(struct holds *holds);
 
 /* The last hold in this field, of this mode, is gone; without any the lock is free. */

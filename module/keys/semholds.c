@@ -6,7 +6,8 @@
 #include "keys/trees.h"
 #include "server/effects.h"
 
-/* Of so many holders each taking takes some away that are over, or they would pile up to the limit. */
+/* Of so many holders each taking takes some away that are over, or they would pile up to the
+ * limit. */
 #define CROWD 16
 #define PRUNED_BY_THE_WAY 2
 
@@ -86,7 +87,8 @@ static void noteChange(struct holds *holds, int64_t by) {
 
 /* ---- what is over ---- */
 
-/* Lets the key end with the last lease; what only the dead hold, after one that lived has gone, is free. */
+/* Lets the key end with the last lease; what only the dead hold, after one that lived has gone, is
+ * free. */
 static void settle(struct holds *holds) {
     struct leases *leases = leasedholdsLeases(holds);
     if (holds->shape != HOLDS_SEMAPHORE) {
@@ -139,7 +141,8 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
     return made;
 }
 
-/* The only hold there is ends with the key; but not where somebody has taken others away by hand. */
+/* The only hold there is ends with the key; but not where somebody has taken others away by
+ * hand. */
 static bool isOver(struct holds *holds, RedisModuleString *owner) {
     struct leases *leases = leasedholdsLeases(holds);
     bool is_only = leasedholdsCount(holds) == 1 && leasesLength(leases) <= 1;

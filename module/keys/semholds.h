@@ -1,16 +1,16 @@
-/* The holds of a semaphore: permits. Called by holds.c, which says what each function means; all but
- * semholdsTake need the shape HOLDS_SEMAPHORE.
+/* The holds of a semaphore: permits. Called by holds.c, which says what each function means; all
+ * but semholdsTake need the shape HOLDS_SEMAPHORE.
  *
- * What is over is not taken away whenever the lock is opened, as readers are: only when its permits are
- * needed, or somebody waits. So the sum of all permits (tally.h) may count some that are over, and then is
- * only too large: who does not fit makes room (semholdsMakeRoom), and looks again. */
+ * What is over is not taken away whenever the lock is opened, as readers are: only when its permits
+ * are needed, or somebody waits. So the sum of all permits (tally.h) may count some that are over,
+ * and then is only too large: who does not fit makes room (semholdsMakeRoom), and looks again. */
 #ifndef LOCK_SEMHOLDS_H
 #define LOCK_SEMHOLDS_H
 
 #include "keys/holds.h"
 
-/* Takes permits away whose leases are over until no more than `most` are taken, or none of the others is
- * over. That may leave the lock free. Returns whether it has taken any away. */
+/* Takes permits away whose leases are over until no more than `most` are taken, or none of the
+ * others is over. That may leave the lock free. Returns whether it has taken any away. */
 bool semholdsMakeRoom(struct holds *holds, int64_t most);
 
 /* Takes the owner's permits away if their lease is over. */

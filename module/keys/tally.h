@@ -1,10 +1,10 @@
-/* How many permits of a semaphore are taken: the sums that are remembered, so that no command has to add
- * up ten thousand holders.
+/* How many permits of a semaphore are taken: the sums that are remembered, so that no command has
+ * to add up ten thousand holders.
  *
- * The key is the truth. A sum is remembered from the first time that it was counted, changed with every
- * change that we make, and forgotten as soon as anybody else touches the key, with any flush, swap, load
- * or change of role, and when the hash does not have as many fields as it should. Then it is counted anew.
- * At most TALLY_MOST are remembered, those that were used last.
+ * The key is the truth. A sum is remembered from the first time that it was counted, changed with
+ * every change that we make, and forgotten as soon as anybody else touches the key, with any flush,
+ * swap, load or change of role, and when the hash does not have as many fields as it should. Then
+ * it is counted anew. At most TALLY_MOST are remembered, those that were used last.
  */
 #ifndef LOCK_TALLY_H
 #define LOCK_TALLY_H
@@ -23,11 +23,12 @@ struct tallySum {
     int64_t taken;
 };
 
-/* Says, once at load, what is called before a sum is remembered: to hear of what others do to keys. */
+/* Says, once at load, what is called before a sum is remembered: to hear of what others do to
+ * keys. */
 void tallyConnect(void (*watch)(RedisModuleCtx *ctx));
 
-/* Whether the sum of the key in the selected database is known; if so, stores it. One comparison when
- * none is. */
+/* Whether the sum of the key in the selected database is known; if so, stores it. One comparison
+ * when none is. */
 bool tallyFind(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int64_t *taken);
 
 /* The sum of the key in the selected database has just been counted. */

@@ -1,5 +1,5 @@
-/* Every reply and every error text of the module, and how a command ends. No other file knows RESP or a
- * text for the user.
+/* Every reply and every error text of the module, and how a command ends. No other file knows RESP
+ * or a text for the user.
  *
  *   replyOutcome                  the reply to how a command on locks has ended
  *   replyInteger, replyNull, …    single replies

@@ -1,5 +1,5 @@
-/* Every reply and every error text of the module, and how a command ends. No other file knows RESP or a
- * text for the user.
+/* Every reply and every error text of the module, and how a command ends. No other file knows RESP
+ * or a text for the user.
  */
 #ifndef LOCK_REPLY_H
 #define LOCK_REPLY_H

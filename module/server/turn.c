@@ -1,7 +1,7 @@
 /* See turn.h.
  *
- * A turn is to stay below a millisecond. What it has replicated and answered is sent after it, which
- * is not counted here, unless it is charged, and takes about as long again.
+ * A turn is to stay below a millisecond. What it has replicated and answered is sent after it,
+ * which is not counted here, unless it is charged, and takes about as long again.
  */
 #include "server/turn.h"
 

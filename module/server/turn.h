@@ -1,8 +1,8 @@
 /* How long the module may keep the server to itself: one command, one run of a timer.
  *
- * Whoever works through a list that may be long begins a turn, asks after each piece of work whether
- * the turn is over, and leaves the rest noted for the drain. Turns nest: a grant pass inside the
- * drain is part of the drain's turn, not one of its own.
+ * Whoever works through a list that may be long begins a turn, asks after each piece of work
+ * whether the turn is over, and leaves the rest noted for the drain. Turns nest: a grant pass
+ * inside the drain is part of the drain's turn, not one of its own.
  */
 #ifndef LOCK_TURN_H
 #define LOCK_TURN_H
@@ -15,8 +15,8 @@ void turnBegin(void);
 /* Ends what the last turnBegin has begun. */
 void turnEnd(void);
 
-/* What has just been done costs the server so much more after the turn, and counts as if it had been
- * spent: a reply that is to be written, where the turn's own work is little beside it. */
+/* What has just been done costs the server so much more after the turn, and counts as if it had
+ * been spent: a reply that is to be written, where the turn's own work is little beside it. */
 void turnCharge(unsigned us);
 
 /* To be asked after each piece of work, of some µs, within a turn: whether the turn has used up its

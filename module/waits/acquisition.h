@@ -5,8 +5,8 @@
  *   waits/waiters.c     keeps it while its client waits
  *   grant/holding.c     gives what it asks for, at once or after the wait
  *
- * To add an option: a field here, a row in args.c, its work in holding.c; CONTRIBUTING.md has the whole
- * list, and the question to begin with: what if the client dies between grant and reply?
+ * To add an option: a field here, a row in args.c, its work in holding.c; CONTRIBUTING.md has the
+ * whole list, and the question to begin with: what if the client dies between grant and reply?
  */
 #ifndef LOCK_ACQUISITION_H
 #define LOCK_ACQUISITION_H

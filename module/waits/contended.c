@@ -90,8 +90,8 @@ void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db) {
     waitedkeyEach(&locks, second_db, noteSwapped, &back);
 }
 
-/* DEBUG RELOAD flushes and loads: its flush has taken nobody's position away. Yet what it loads may be
- * of another time than the waiters, or of after a flush by somebody else. */
+/* DEBUG RELOAD flushes and loads: its flush has taken nobody's position away. Yet what it loads may
+ * be of another time than the waiters, or of after a flush by somebody else. */
 static void noteLoaded(struct waitedkey *key, void *ctx) {
     waitedkeyTakeNote(key, WAITEDKEY_FLUSHED);
     if (contendedOfKey(key)->fair.loaded) {

@@ -219,8 +219,8 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
 }
 
 /* Looks at the holders, or asks for each waiter whether it is one, whichever takes fewer steps: a
- * lock may have thousands of readers of whom nobody waits for anything. Permits are no edge: nobody waits
- * for one certain owner of some. */
+ * lock may have thousands of readers of whom nobody waits for anything. Permits are no edge: nobody
+ * waits for one certain owner of some. */
 static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     asking->holds = holds;
     if (holds->shape == HOLDS_SEMAPHORE) {
@@ -266,8 +266,8 @@ static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct r
 /* ---- the search ---- */
 
 /* The text of the cycle that the wait of this newcomer closes, or NULL: there is none,
- * lock.deadlock-detection is off, or the search would have taken too long (which INFO counts). Leaves
- * any database selected. */
+ * lock.deadlock-detection is off, or the search would have taken too long (which INFO counts).
+ * Leaves any database selected. */
 static RedisModuleString *find(RedisModuleCtx *ctx, const struct waiter *newcomer, int64_t now_ms) {
     if (!configDeadlockDetection()) {
         return NULL;
@@ -305,9 +305,9 @@ static void setAlarmFor(RedisModuleCtx *ctx, const struct waiter *newcomer, uint
     drainSetAlarm(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
 }
 
-/* In order of arrival, so that of those in a cycle it is the last that is refused. From one at least
- * in each turn, however much else there is to do. A search costs some µs as a rule, and never more
- * than some 10 ms. */
+/* In order of arrival, so that of those in a cycle it is the last that is refused. From one at
+ * least in each turn, however much else there is to do. A search costs some µs as a rule, and never
+ * more than some 10 ms. */
 void deadlockSearch(RedisModuleCtx *ctx, int64_t now_ms) {
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     bool is_over = false;

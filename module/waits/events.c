@@ -19,8 +19,8 @@
 static bool watches_keys, watches_clients, watches_delays, watches_flushes;
 static bool watches_strings, watches_overwrites;
 
-/* Any event on a key that is waited for makes it due. Which event it was says little about what
- * is in the key by the time that the drain looks. And what is remembered of it may be so no longer. */
+/* Any event on a key that is waited for makes it due. Which event it was says little about what is
+ * in the key by the time that the drain looks. And what is remembered of it may be so no longer. */
 static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     (void)event;
     tallyForget(RedisModule_GetSelectedDb(ctx), key);

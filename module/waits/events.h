@@ -18,15 +18,16 @@ int eventsSubscribe(RedisModuleCtx *ctx);
  * connections. */
 void eventsWatchClients(RedisModuleCtx *ctx);
 
-/* To be called before a client waits, or the permits of a semaphore are remembered: subscribes, once, to what
- * can free a lock for a waiter, or change a key that we know. Not at load, because from then on each DEL,
- * EXPIRE, HSET and their like of every user costs about 0.1 µs more, and Redis 7.0 has no way to
- * unsubscribe. */
+/* To be called before a client waits, or the permits of a semaphore are remembered: subscribes,
+ * once, to what can free a lock for a waiter, or change a key that we know. Not at load, because
+ * from then on each DEL, EXPIRE, HSET and their like of every user costs about 0.1 µs more, and
+ * Redis 7.0 has no way to unsubscribe. */
 void eventsWatchKeys(RedisModuleCtx *ctx);
 
-/* To be called besides when a client waits for a latch: subscribes, once, to what tells that a string has
- * changed. When one watches a lock: to what tells that any key has taken another's place, a string or
- * one of another type. Likewise not at load: each SET, LPUSH, ZADD and their like costs as much more. */
+/* To be called besides when a client waits for a latch: subscribes, once, to what tells that a
+ * string has changed. When one watches a lock: to what tells that any key has taken another's
+ * place, a string or one of another type. Likewise not at load: each SET, LPUSH, ZADD and their
+ * like costs as much more. */
 void eventsWatchStrings(RedisModuleCtx *ctx);
 void eventsWatchOverwrites(RedisModuleCtx *ctx);
 

@@ -168,8 +168,8 @@ void inflightFreeLost(struct inflightHold *hold) {
 
 /* ---- what a grant relies on ---- */
 
-/* How many of those that the owner is told of are in flight by other grants: what it needs, without what
- * this grant has added, and without what is nobody's to be lost any more. */
+/* How many of those that the owner is told of are in flight by other grants: what it needs, without
+ * what this grant has added, and without what is nobody's to be lost any more. */
 static int64_t reliesOn(const struct inflightTaken *taken, struct inflightHold *first) {
     int64_t settled = taken->has - taken->added;
     for (struct inflightHold *hold = first; hold; hold = nextHold(hold)) {

@@ -3,12 +3,12 @@
  *
  * What is on its way is an *answer* (struct inflight). What it tells of is in *holds* (struct
  * inflightHold), one for each lock: just what this grant has added there. By ONCE a grant may add
- * nothing, or too little, because its owner has the rest already; if that is in flight too, the answer
- * *relies* on it. A hold of which every answer has died is *lost*, and the drain releases it; one of
- * which any client has been told stays, or as much of it as that client was told of.
+ * nothing, or too little, because its owner has the rest already; if that is in flight too, the
+ * answer *relies* on it. A hold of which every answer has died is *lost*, and the drain releases
+ * it; one of which any client has been told stays, or as much of it as that client was told of.
  *
- * When a hold has gone some other way, by LOCK.FORCE say, and its owner has taken the lock anew, then
- * what the owner holds is not the lost one.
+ * When a hold has gone some other way, by LOCK.FORCE say, and its owner has taken the lock anew,
+ * then what the owner holds is not the lost one.
  */
 #ifndef LOCK_INFLIGHT_H
 #define LOCK_INFLIGHT_H
@@ -49,8 +49,9 @@ struct inflightHold {
 
 struct inflight;
 
-/* A new answer, of nothing yet; `session`: the connection that its holds are bound to as soon as it is
- * told, or 0. It belongs to this file until it has been told, or to the caller until inflightDrop. */
+/* A new answer, of nothing yet; `session`: the connection that its holds are bound to as soon as it
+ * is told, or 0. It belongs to this file until it has been told, or to the caller until
+ * inflightDrop. */
 struct inflight *inflightNew(unsigned long long session);
 
 /* The answer tells of this, too. */
@@ -74,7 +75,8 @@ size_t inflightCount(void);
 /* SWAPDB has taken the holds to the other database. */
 void inflightSwapped(int first_db, int second_db);
 
-/* The first lost hold, or NULL: `count` - `kept` of it are to be released. It stays until it is freed. */
+/* The first lost hold, or NULL: `count` - `kept` of it are to be released. It stays until it is
+ * freed. */
 struct inflightHold *inflightFirstLost(void);
 
 void inflightFreeLost(struct inflightHold *hold);

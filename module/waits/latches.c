@@ -92,7 +92,8 @@ void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
     }
 }
 
-/* Returns false if the turn was over before all were told for whom it has been open. They are first. */
+/* Returns false if the turn was over before all were told for whom it has been open. They are
+ * first. */
 static bool tellReleased(RedisModuleCtx *ctx, struct latch *latch) {
     struct keywait *first;
     while ((first = keywaitFirst(&latch->all)) && isReleased(first)) {
@@ -104,7 +105,8 @@ static bool tellReleased(RedisModuleCtx *ctx, struct latch *latch) {
     return true;
 }
 
-/* Reads the key. Returns when it expires. What happens to it meanwhile, as it may expire now, is seen. */
+/* Reads the key. Returns when it expires. What happens to it meanwhile, as it may expire now, is
+ * seen. */
 static int64_t readKey(RedisModuleCtx *ctx, struct latch *latch) {
     struct latchkey latchkey;
     latchkeyOpen(&latchkey, ctx, latch->all.key.name, KEY_TO_READ);

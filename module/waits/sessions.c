@@ -7,7 +7,8 @@
  *
  * All leases are renewed after the same time, so the line of those that live is in the order in
  * which they are due: who has just been renewed goes to the end. Likewise the line of those whose
- * connection has closed. Where the time was made shorter, joinAlive and positionAmongClosed mend it.
+ * connection has closed. Where the time was made shorter, joinAlive and positionAmongClosed mend
+ * it.
  *
  * Contracts are in sessions.h.
  */
@@ -30,8 +31,8 @@
 #define RELEASE_RETRY_MS 100
 
 /* However many bindings are due, the timer's work is short, and then other clients may speak for a
- * millisecond. Only when that is not enough to keep the leases does it take longer. About 400 renewals;
- * what they replicate is sent afterwards, and takes as long again. */
+ * millisecond. Only when that is not enough to keep the leases does it take longer. About 400
+ * renewals; what they replicate is sent afterwards, and takes as long again. */
 #define WORK_US 300
 #define LATE_WORK_US 3000
 
@@ -288,7 +289,8 @@ static void hasBeenRenewed(struct binding *binding, int64_t now_ms) {
     joinAlive(binding, now_ms);
 }
 
-/* Not before all others, who may have a longer grace than this retry: nobody is to walk past them. */
+/* Not before all others, who may have a longer grace than this retry: nobody is to walk past
+ * them. */
 static void putOff(struct binding *binding, int64_t now_ms) {
     int64_t grace_ms = configSessionGraceMs();
     binding->due_ms = now_ms + (grace_ms > RELEASE_RETRY_MS ? grace_ms : RELEASE_RETRY_MS);

@@ -247,8 +247,8 @@ static void standInLine(struct waiter *waiter, size_t index, struct lock *lock, 
     }
 }
 
-/* Makes a fair waiter stand where `old`, its owner's, stands; the client of `old`, if it has one, gets
- * null. `old` is gone afterwards. */
+/* Makes a fair waiter stand where `old`, its owner's, stands; the client of `old`, if it has one,
+ * gets null. `old` is gone afterwards. */
 static void takeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {
     struct position *old_position = &old->keys[0].position;
     struct lock *lock = contendedOfPosition(old_position);

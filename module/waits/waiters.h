@@ -4,9 +4,9 @@
  * server sleeps. A hold whose client dies before that is released by the drain: see inflight.h.
  *
  * A fair waiter (discipline FAIR) outlives its client: when the connection closes it is *detached*,
- * and keeps its position for a while. And since its position is written down in keys, which this file
- * never touches, a fair waiter whose position changes is noted in its lock's `fair.unwritten`, for
- * fairness.c.
+ * and keeps its position for a while. And since its position is written down in keys, which this
+ * file never touches, a fair waiter whose position changes is noted in its lock's `fair.unwritten`,
+ * for fairness.c.
  */
 #ifndef LOCK_WAITERS_H
 #define LOCK_WAITERS_H
@@ -73,8 +73,8 @@ struct waitersStart {
 bool waitersMayWait(RedisModuleCtx *ctx, const struct acquisition *wants);
 
 /* Begins to wait, in the selected database. RESULT_WAITING: the client of `ctx` is blocked and
- * `*waiter` stands in all queues, as a newcomer: the alarm is set for when it is to be searched from.
- * The caller makes no reply, and sees to it that the locks are watched. Or RESULT_BUSY,
+ * `*waiter` stands in all queues, as a newcomer: the alarm is set for when it is to be searched
+ * from. The caller makes no reply, and sees to it that the locks are watched. Or RESULT_BUSY,
  * RESULT_TOO_MANY_WAITERS (lock.max-waiters): nothing has happened. */
 enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
                          struct waiter **waiter);
@@ -95,7 +95,8 @@ struct waitersLife {
     int64_t end_ms, now_ms;
 };
 
-/* Makes a detached fair waiter at the head of this lock's queue, for a position of an earlier life. */
+/* Makes a detached fair waiter at the head of this lock's queue, for a position of an earlier
+ * life. */
 void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairposition *position,
                     struct waitersLife life);
 
@@ -107,8 +108,8 @@ struct waitersGranted {
     int64_t now_ms;
 };
 
-/* The waiter, which has a client, has what it waits for, and is told the answer. It leaves every queue
- * and is gone. */
+/* The waiter, which has a client, has what it waits for, and is told the answer. It leaves every
+ * queue and is gone. */
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, const struct waitersGranted *granted);
 
 /* The wait ends without the lock. The waiter leaves every queue and is gone; a lock whose head it

@@ -1,5 +1,5 @@
-/* Watches: LOCK.WATCH, by which an owner is told that it has lost a lock, or that somebody else waits for
- * it. What is the same for all who wait for a key is in keywait.c.
+/* Watches: LOCK.WATCH, by which an owner is told that it has lost a lock, or that somebody else
+ * waits for it. What is the same for all who wait for a key is in keywait.c.
  *
  *   watchesState, watchesBegin      the command: what is so now, and waiting for it
  *   watchesNote…                    a command has done something to the lock
@@ -32,8 +32,8 @@ struct watched {
     struct map by_owner;
     struct heap looks;   /* when to ask the key for whom: the ends of leases; 0 = now */
     struct list wanting; /* those that are to be told WANTED too */
-    /* So many of the first of `all`, and of `wanting`, are to be looked at still; who has been goes to
-     * the end, so that however often all are to be looked at, everybody's turn comes. */
+    /* So many of the first of `all`, and of `wanting`, are to be looked at still; who has been goes
+     * to the end, so that however often all are to be looked at, everybody's turn comes. */
     size_t left_of_all, left_of_wanting;
 };
 
@@ -74,8 +74,8 @@ size_t watchesOf(RedisModuleCtx *ctx, RedisModuleString *name) {
 
 /* ---- what there is to be told ---- */
 
-/* The first requests of two owners in a lock's queue: of those who wait beside a given owner one is among
- * them. */
+/* The first requests of two owners in a lock's queue: of those who wait beside a given owner one is
+ * among them. */
 struct claimants {
     const struct request *first, *other; /* NULL: none */
 };

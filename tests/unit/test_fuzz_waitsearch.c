@@ -2,8 +2,8 @@
  * what the search says of them, against a detector that knows no shortcut.
  *
  * The worlds need not be such as grants could lead to: a lock may have two writers, an owner may
- * wait for itself, and cycles may be there already. Only what a search may count on is kept to:
- * an owner has one fair position in a queue, whoever holds a lock asks for it at the head, and a plain
+ * wait for itself, and cycles may be there already. Only what a search may count on is kept to: an
+ * owner has one fair position in a queue, whoever holds a lock asks for it at the head, and a plain
  * lock has one holder. */
 #include <stdlib.h>
 #include <string.h>
@@ -251,9 +251,9 @@ static void countQueues(const struct detectorWorld *world, size_t *queues) {
     }
 }
 
-/* A position is a tie if its owner stands in another queue, too, and none if it stands nowhere else; if
- * all stand in one queue, either, as they may have stood elsewhere. It counts as long as it is in the
- * graph. */
+/* A position is a tie if its owner stands in another queue, too, and none if it stands nowhere
+ * else; if all stand in one queue, either, as they may have stood elsewhere. It counts as long as
+ * it is in the graph. */
 static void assertCounts(const struct detectorWorld *world) {
     size_t positions[DETECTOR_MOST_OWNERS] = {0}, in_graph = 0;
     size_t queues[DETECTOR_MOST_OWNERS] = {0};

@@ -95,8 +95,8 @@ static const char *layoutOf(const char *holds) {
     return is_read_write ? "read-write" : holds;
 }
 
-/* The keys of a plain lock, a read-write lock and a semaphore differ in layout, so no key can record two
- * of them for me. How many of my holds could not stand beside the requested one? */
+/* The keys of a plain lock, a read-write lock and a semaphore differ in layout, so no key can
+ * record two of them for me. How many of my holds could not stand beside the requested one? */
 static size_t ownHoldsOfTheOtherLayout(const char *request, const struct holders *holders) {
     size_t misfits = 0;
     for (size_t i = 0; i < holders->count; i++) {
@@ -132,8 +132,8 @@ static bool ownsTwoLayouts(const struct holdsView *view) {
            1;
 }
 
-/* Calls `check` for own counts of 0, 1 and 2 in each mode × others in each mode × foreign; of permits there
- * are enough. */
+/* Calls `check` for own counts of 0, 1 and 2 in each mode × others in each mode × foreign; of
+ * permits there are enough. */
 static void forEveryView(void (*check)(const struct holdsView *view)) {
     size_t views = 0;
     for (int own = 0; own < 3 * 3 * 3 * 3; own++) {
@@ -239,8 +239,8 @@ static void the_examples_of_rule_2(void **state) {
     assert_int_equal(decide(MODE_READ, &lock_owner), VERDICT_SELF_BLOCKED);
 }
 
-/* "PERMITS k … if all live permits of all owners, with these, are at most limit": every number up to 5, and
- * those at the end of the range. */
+/* "PERMITS k … if all live permits of all owners, with these, are at most limit": every number up
+ * to 5, and those at the end of the range. */
 static void permits_fit_as_long_as_they_are_within_the_limit(void **state) {
     (void)state;
     static const int64_t numbers[] = {1, 2, 3, 4, 5, RULES_MAX_HOLDS - 1, RULES_MAX_HOLDS};
@@ -262,7 +262,8 @@ static void permits_fit_as_long_as_they_are_within_the_limit(void **state) {
     assert_int_equal(rulesDecide(&request, &overfull), VERDICT_WAIT);
 }
 
-/* ONCE: of every mode, whatever else its owner and others hold there, but for what nobody can name. */
+/* ONCE: of every mode, whatever else its owner and others hold there, but for what nobody can
+ * name. */
 static void once_what_the_owner_has_is_held_and_what_it_lacks_is_added(void **state) {
     (void)state;
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
