@@ -147,6 +147,7 @@ enum statsCounter holdingCountedAs(enum verdict verdict) {
     }
     return verdict == VERDICT_REENTER ? STATS_GRANTED_BY_REENTRY : STATS_GRANTED_AT_ONCE;
 }
+
 /* ---- releasing ---- */
 
 enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum holdingWhich which,

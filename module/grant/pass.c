@@ -67,12 +67,13 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
 }
 
 /* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
- * still waits at the head (rule 2); but who waits for permits waits as everybody, unless by ONCE
- * the owner has them now. A position that was kept for the owner has served its purpose. Returns
- * whether it is over. */
+ * still waits at the head (rule 2); but who has permits, or waits for some, waits as everybody,
+ * unless by ONCE it has them now. A position that was kept for the owner has served its purpose.
+ * Returns whether it is over. */
 static bool lookAtReentry(struct holds *holds, struct position *position) {
     struct waiter *waiter = waitersOfPosition(position);
-    if (waiter->request.mode == MODE_SEMAPHORE &&
+    bool of_semaphore = holds->shape == HOLDS_SEMAPHORE || waiter->request.mode == MODE_SEMAPHORE;
+    if (of_semaphore &&
         !(waiter->wants.once && holdingDecide(holds, &waiter->wants) == VERDICT_HELD)) {
         return false;
     }
