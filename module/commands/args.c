@@ -9,6 +9,7 @@
 #include "server/config.h"
 #include "server/reply.h"
 #include "server/server.h"
+#include "waits/sessions.h"
 
 #define DEFAULT_INFO_COUNT 10
 
@@ -132,8 +133,9 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
 
 static int sessionOrReply(const struct args *args, struct argsOptions *options) {
     if (options->given & ARGS_SESSION) {
-        options->wants.session = serverConnectionOf(args->ctx);
-        return options->wants.session ? REDISMODULE_OK : replyError(args->ctx, REPLY_NO_SESSION);
+        options->wants.session = sessionsAsked(args->ctx);
+        bool has_connection = options->wants.session.client_id;
+        return has_connection ? REDISMODULE_OK : replyError(args->ctx, REPLY_NO_SESSION);
     }
     return REDISMODULE_OK;
 }

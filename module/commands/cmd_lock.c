@@ -112,7 +112,7 @@ int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
                               .session = options.wants.session,
                               .now_ms = args.now_ms};
     if (options.given) {
-        renewal.binding = renewal.session ? BINDING_NEW : BINDING_END;
+        renewal.binding = renewal.session.client_id ? BINDING_NEW : BINDING_END;
     }
     struct outcome outcome = {0};
     enum result result = renewLock(ctx, argv[1], &renewal, &outcome);
@@ -140,8 +140,10 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         argsOptionsOrReply(&args, 3, ARGS_WHICH, &options) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    const struct release release = {argv[2], whichOf(options.given), options.wants.permits.count,
-                                    args.now_ms};
+    const struct release release = {.owner = argv[2],
+                                    .which = whichOf(options.given),
+                                    .count = options.wants.permits.count,
+                                    .now_ms = args.now_ms};
     struct outcome outcome = {0};
     enum result result = releaseLock(ctx, argv[1], &release, &outcome);
     return replyOutcome(ctx, result, &outcome);
@@ -242,7 +244,8 @@ int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (keysAndOwnerOrReply(&args, 0, &given) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    const struct release release = {given.owner, HOLDING_ONLY_MODE, 1, args.now_ms};
+    const struct release release = {
+        .owner = given.owner, .which = HOLDING_ONLY_MODE, .count = 1, .now_ms = args.now_ms};
     struct outcome outcome = {0};
     enum result result = releaseLocks(ctx, &given.names, &release, &outcome);
     return replyOutcome(ctx, result, &outcome);

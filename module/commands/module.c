@@ -108,5 +108,9 @@ static bool unloadIsAllowed(RedisModuleCtx *ctx) {
 }
 
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
-    return unloadIsAllowed(ctx) && drainIsQuiet() ? REDISMODULE_OK : REDISMODULE_ERR;
+    if (!unloadIsAllowed(ctx) || !drainIsQuiet()) {
+        return REDISMODULE_ERR;
+    }
+    tallyForgetAll();
+    return REDISMODULE_OK;
 }

@@ -29,11 +29,11 @@ struct request {
     size_t owner_length;
     enum lockMode mode;
     enum discipline discipline;
-    bool once;                    /* its owner's hold will do for it, whoever asked for that */
     struct list positions;        /* one in each queue in which it stands, by `of_request` */
     struct mapEntry by_requester; /* in the waitgraph, while it is there */
     struct link in_newcomers;     /* of the waitgraph, while it is to get there */
     bool is_newcomer;
+    bool once;           /* its owner's hold will do for it, whoever asked for that */
     uint64_t reached_in; /* the last search (waitsearch.h) that came by */
 };
 

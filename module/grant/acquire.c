@@ -173,7 +173,7 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
 /* What a request that has side keys has to have before it looks at the lock. */
 static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
                            const struct acquisition *wants) {
-    if (wants->session) {
+    if (wants->session.client_id) {
         eventsWatchClients(ctx);
     }
     if (serverIsCluster() && holdingHasSides(wants)) {
@@ -304,7 +304,7 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct acquisition *wants, struct outcome *outcome) {
     struct acquiringAll acquiring = {ctx, wants, multikeyDistinct(names), NULL};
-    if (wants->session) {
+    if (wants->session.client_id) {
         eventsWatchClients(ctx);
     }
     size_t count = wants->now_ms < fairqueueRestoredEnd() ? acquiring.names.count : 0;

@@ -67,7 +67,7 @@ static void beginAnew(struct holds *holds, const struct acquisition *wants) {
 
 static void bind(struct holds *holds, const struct acquisition *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
-    sessionsBind(holds->ctx, &hold, wants->session, holds->now_ms);
+    sessionsBind(holds->ctx, &hold, &wants->session, holds->now_ms);
 }
 
 /* How many holds, or permits, the owner is to be told of. */
@@ -102,19 +102,18 @@ static int64_t add(struct holds *holds, const struct acquisition *wants, enum ve
 }
 
 /* What else goes with the grant, or is to go with it once its client has been told. */
-static void tell(struct holds *holds, const struct acquisition *wants, struct inflight *inflight,
-                 struct inflightTaken *taken) {
-    taken->db = RedisModule_GetSelectedDb(holds->ctx);
-    taken->name = holds->name;
-    taken->owner = wants->owner;
-    taken->mode = wants->mode;
+static void noteTaken(struct holds *holds, const struct acquisition *wants,
+                      struct inflight *inflight, struct inflightTaken *taken) {
+    taken->of = (struct inflightOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
+                                       wants->owner, wants->mode};
     taken->needs = wants->once ? countOf(wants) : 0;
+    inflightHas(&taken->of, taken->has - taken->added);
     if (inflight) {
         inflightAdd(inflight, taken);
         return;
     }
     inflightTold(taken);
-    if (wants->session) {
+    if (wants->session.client_id) {
         bind(holds, wants);
     }
 }
@@ -134,8 +133,8 @@ int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum v
     if (taken.has == 0) {
         return 0;
     }
-    if (inflight || wants->once || wants->session) {
-        tell(holds, wants, inflight, &taken);
+    if (inflight || wants->session.client_id || inflightCount() > 0) {
+        noteTaken(holds, wants, inflight, &taken);
     }
     bool has_token = verdict == VERDICT_REENTER || verdict == VERDICT_HELD;
     return wants->fenced ? fenceIssue(holds, wants->owner, has_token) : taken.has;
@@ -158,8 +157,7 @@ enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum ho
     }
     static const enum lockMode modes[] = {[HOLDING_READ] = MODE_READ,
                                           [HOLDING_WRITE] = MODE_WRITE,
-                                          [HOLDING_PERMITS] = MODE_SEMAPHORE,
-                                          [HOLDING_LOST_PERMITS] = MODE_SEMAPHORE};
+                                          [HOLDING_PERMITS] = MODE_SEMAPHORE};
     if (which != HOLDING_ONLY_MODE) {
         *mode = modes[which];
         return RESULT_DONE;

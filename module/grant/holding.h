@@ -41,13 +41,7 @@ int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum v
 enum statsCounter holdingCountedAs(enum verdict verdict);
 
 /* Which hold is to be released. */
-enum holdingWhich {
-    HOLDING_ONLY_MODE,
-    HOLDING_READ,
-    HOLDING_WRITE,
-    HOLDING_PERMITS,
-    HOLDING_LOST_PERMITS
-};
+enum holdingWhich { HOLDING_ONLY_MODE, HOLDING_READ, HOLDING_WRITE, HOLDING_PERMITS };
 
 /* Which mode that is for this lock. RESULT_DONE (`*mode`; whether the owner has a hold in it is not
  * said), RESULT_BOTH_MODES, RESULT_WRONG_TYPE or RESULT_TRY_AGAIN. */

@@ -72,21 +72,20 @@ static struct lock *lockOf(const struct multikeyKey *key) {
 
 /* What the holds alone say of one lock. */
 static enum result judgeHolds(struct multikeyKey *key, const struct acquisition *wants) {
-    const struct rulesRequest request = {.mode = MODE_EXCLUSIVE, .once = wants->once};
     enum result checked = holdingCheck(key->holds);
     if (checked != RESULT_DONE) {
         return checked;
     }
-    struct holdsView view;
-    holdsSeenBy(key->holds, wants->owner, &view);
-    key->verdict = rulesDecide(&request, &view);
+    key->verdict = holdingDecide(key->holds, wants);
+    holdsCloseLeases(key->holds); /* two locks may share them */
     switch (key->verdict) {
     case VERDICT_GRANT:
     case VERDICT_ADD: /* of semaphores only */
     case VERDICT_HELD:
         break;
     case VERDICT_REENTER:
-        return view.own[MODE_EXCLUSIVE] < RULES_MAX_HOLDS ? RESULT_DONE : RESULT_TOO_MANY_HOLDS;
+        return holdsCount(key->holds, wants->owner) < RULES_MAX_HOLDS ? RESULT_DONE
+                                                                      : RESULT_TOO_MANY_HOLDS;
     case VERDICT_WAIT:
     case VERDICT_UPGRADE:
         return RESULT_BUSY;
@@ -256,7 +255,7 @@ static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter
 
 static void grantOpen(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
     const struct waitersGranted granted = {(int64_t)locks->count,
-                                           inflightNew(waiter->wants.session), holds->now_ms};
+                                           inflightNew(&waiter->wants.session), holds->now_ms};
     multikeyTake(locks, &waiter->wants, granted.inflight);
     noteTaken(locks, holds, waiter);
     for (size_t i = 1; i < locks->count; i++) {

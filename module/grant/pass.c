@@ -35,7 +35,7 @@ enum passProgress {
 
 /* Gives the lock to the waiter, whom it fits. The waiter is gone. */
 static void take(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
-    struct waitersGranted granted = {.inflight = inflightNew(waiter->wants.session),
+    struct waitersGranted granted = {.inflight = inflightNew(&waiter->wants.session),
                                      .now_ms = holds->now_ms};
     granted.answer = holdingTake(holds, &waiter->wants, verdict, granted.inflight);
     if (granted.answer == 0) {
@@ -66,26 +66,48 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     return true;
 }
 
+/* Whether rule 2 puts the wait at the head. Those for several keys keep one order in all queues. */
+static bool isUpgrade(struct holds *holds, const struct waiter *waiter) {
+    return waiter->request.discipline != MULTIKEY &&
+           holdingDecide(holds, &waiter->wants) == VERDICT_UPGRADE;
+}
+
 /* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
- * still waits at the head (rule 2); but who has permits, or waits for some, waits as everybody,
- * unless by ONCE it has them now. A position that was kept for the owner has served its purpose.
+ * still waits at the head (rule 2). A position that was kept for the owner has served its purpose.
  * Returns whether it is over. */
 static bool lookAtReentry(struct holds *holds, struct position *position) {
     struct waiter *waiter = waitersOfPosition(position);
-    bool of_semaphore = holds->shape == HOLDS_SEMAPHORE || waiter->request.mode == MODE_SEMAPHORE;
-    if (of_semaphore &&
-        !(waiter->wants.once && holdingDecide(holds, &waiter->wants) == VERDICT_HELD)) {
-        return false;
-    }
     if (!waiter->client.bc) {
         waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
         return true;
     }
     bool granted = grantIfFits(holds, waiter);
-    if (!granted && waiter->request.discipline != MULTIKEY) {
-        waitqueueMoveFirst(position); /* but those for several keys keep one order in all queues */
+    if (!granted && isUpgrade(holds, waiter)) {
+        waitqueueMoveFirst(position);
     }
     return granted;
+}
+
+/* One of the waits of an owner that has so many permits. Who has permits, or waits for some, waits
+ * as everybody; but by ONCE it may have them now. Returns whether it is over. */
+static bool lookAtRepeat(struct holds *holds, struct position *position, int64_t own) {
+    struct waiter *waiter = waitersOfPosition(position);
+    return waiter->request.mode == MODE_SEMAPHORE && waiter->wants.once &&
+           waiter->wants.permits.count <= own && grantIfFits(holds, waiter);
+}
+
+/* One of the waits of an owner that holds the lock, and of permits so many. Returns whether it is
+ * over. */
+static bool lookAtOwn(struct holds *holds, struct position *position, int64_t permits) {
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        return lookAtRepeat(holds, position, permits);
+    }
+    return waitersOfPosition(position)->request.mode != MODE_SEMAPHORE &&
+           lookAtReentry(holds, position);
+}
+
+static int64_t permitsOf(struct holds *holds, RedisModuleString *owner) {
+    return holds->shape == HOLDS_SEMAPHORE ? holdsCount(holds, owner) : 0;
 }
 
 /* Whether a hold may let its owner in elsewhere here: permits only where somebody waits by ONCE. */
@@ -100,10 +122,11 @@ static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
     if (!mayReenter(holds, lock)) {
         return true;
     }
+    int64_t permits = permitsOf(holds, owner);
     struct position *next, *position = contendedPositionOf(lock, owner);
     for (; position; position = next) {
         next = waitqueueNextOfOwner(position);
-        if (lookAtReentry(holds, position) && next && turnIsOver()) {
+        if (lookAtOwn(holds, position, permits) && next && turnIsOver()) {
             return false;
         }
     }
@@ -209,8 +232,9 @@ static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
             continue;
         }
         lock->key.progress = position->order + 1;
-        if (holdingIsHeld(holds, waitersOfPosition(position)->wants.owner)) {
-            lookAtReentry(holds, position);
+        RedisModuleString *owner = waitersOfPosition(position)->wants.owner;
+        if (holdingIsHeld(holds, owner)) {
+            lookAtOwn(holds, position, permitsOf(holds, owner));
         }
         if (next && turnIsOver()) {
             return false;
@@ -236,6 +260,7 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
 /* The pass itself, with what has happened to the lock since the last one. Works all notes off, but
  * those that it says are to be worked on still. Returns false if the turn was over first. */
 static bool passOver(struct holds *holds, struct lock *lock) {
+    holdsPrune(holds);
     if (holds->shape == HOLDS_MOVING) {
         return true; /* the notes are for when it is ours again; or its waiters are sent on */
     }
@@ -286,10 +311,16 @@ void passHandOff(struct holds *holds) {
     if (lock) {
         handOff(holds, lock);
     }
+    latchesChanged(holds->ctx, holds->name);
     if (holds->shape == HOLDS_FREE) {
-        latchesChanged(holds->ctx, holds->name);
         effectsFreeForRedisson(holds->ctx, holds->name);
     }
+}
+
+/* Whether what is over of a semaphore, or whatever else there was to be looked at, may let somebody
+ * in though the owner has just taken the lock. */
+static bool mayFitNow(const struct holds *holds, const struct lock *lock) {
+    return lock->key.due || holds->shape == HOLDS_SEMAPHORE;
 }
 
 void passAfterTake(struct holds *holds, RedisModuleString *owner) {
@@ -303,7 +334,7 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
     bool done = grantReentries(holds, lock, owner);
     if (!done) {
         lock->key.notes |= WAITEDKEY_EDITED;
-    } else if (lock->key.due && !was_cut) {
+    } else if (mayFitNow(holds, lock) && !was_cut) {
         done = passOver(holds, lock);
     }
     settle(holds, lock, done && !was_cut);

@@ -23,20 +23,34 @@
 #include "server/turn.h"
 #include "waits/contended.h"
 #include "waits/inflight.h"
+#include "waits/latches.h"
 #include "waits/watches.h"
 
 /* ---- one lock ---- */
 
 /* How many to release. Of permits that were lost with their client some may have been released
  * already, by another of its owner. */
-static int64_t countOf(struct holds *holds, const struct release *release) {
-    if (release->which != HOLDING_LOST_PERMITS) {
+static int64_t countOf(struct holds *holds, const struct release *release, enum lockMode mode) {
+    if (!release->is_lost || mode != MODE_SEMAPHORE) {
         return release->count;
     }
     struct holdsView view;
     holdsSeenBy(holds, release->owner, &view);
     int64_t own = view.own[MODE_SEMAPHORE];
     return own > 0 && own < release->count ? own : release->count;
+}
+
+/* Returns how many holds the owner has left in this mode, or -1 if it had too few. */
+static int64_t releaseHolds(struct holds *holds, const struct release *release,
+                            enum lockMode mode) {
+    int64_t count = countOf(holds, release, mode);
+    int64_t left = holdingRelease(holds, release->owner, mode, count);
+    if (left >= 0 && !release->is_lost && inflightCount() > 0) {
+        const struct inflightOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
+                                         release->owner, mode};
+        inflightReleased(&of, count);
+    }
+    return left;
 }
 
 static enum result releaseIn(struct holds *holds, const struct release *release,
@@ -46,7 +60,7 @@ static enum result releaseIn(struct holds *holds, const struct release *release,
     if (chosen != RESULT_DONE) {
         return chosen;
     }
-    outcome->count = holdingRelease(holds, release->owner, mode, countOf(holds, release));
+    outcome->count = releaseHolds(holds, release, mode);
     if (holdingFrees(mode, outcome->count)) {
         passHandOff(holds);
     }
@@ -123,7 +137,7 @@ static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struc
     enum result chosen = holdingModeOf(&holds, release->owner, HOLDING_ONLY_MODE, &mode);
     int64_t left = -1;
     if (chosen == RESULT_DONE) {
-        left = holdingRelease(&holds, release->owner, mode, release->count);
+        left = releaseHolds(&holds, release, mode);
     }
     holdsClose(&holds);
     *freed += left == 0;
@@ -176,7 +190,7 @@ static enum holdingWhich whichOf(enum lockMode mode) {
     case MODE_WRITE:
         return HOLDING_WRITE;
     case MODE_SEMAPHORE:
-        return HOLDING_LOST_PERMITS;
+        return HOLDING_PERMITS;
     case MODE_EXCLUSIVE:
     case MODE_COUNT:
         break;
@@ -187,7 +201,11 @@ static enum holdingWhich whichOf(enum lockMode mode) {
 /* First off the record: the lock may go to another wait of the same owner, which takes it anew. */
 static void releaseHold(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
     RedisModuleString *name = lost->name, *owner = lost->owner;
-    const struct release release = {owner, whichOf(lost->mode), lost->count - lost->kept, now_ms};
+    const struct release release = {.owner = owner,
+                                    .which = whichOf(lost->mode),
+                                    .count = lost->count - lost->kept,
+                                    .is_lost = true,
+                                    .now_ms = now_ms};
     struct outcome outcome = {0};
     RedisModule_RetainString(NULL, name);
     RedisModule_RetainString(NULL, owner);
@@ -255,6 +273,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
             passHandOff(&holds);
         } else {
             waitedkeyMarkDue(ctx, &lock->key); /* the drain asks again until it may */
+            latchesChanged(ctx, name);
         }
     }
     holdsClose(&holds);

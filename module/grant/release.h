@@ -6,6 +6,7 @@
 #ifndef LOCK_RELEASE_H
 #define LOCK_RELEASE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct release {
     RedisModuleString *owner;
     enum holdingWhich which; /* of LOCK.RELEASE */
     int64_t count;           /* permits of a semaphore; 1 */
+    bool is_lost;            /* not by its owner: nobody was told of it */
     int64_t now_ms;
 };
 

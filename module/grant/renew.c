@@ -5,8 +5,23 @@
 #include "keys/holds.h"
 #include "waits/contended.h"
 #include "waits/events.h"
+#include "waits/inflight.h"
+#include "waits/latches.h"
 #include "waits/sessions.h"
 #include "waits/watches.h"
+
+/* Its client relies on the holds from now on, whoever was to be told of them. */
+static void noteTold(struct holds *holds, RedisModuleString *owner) {
+    struct holdsView view;
+    holdsSeenBy(holds, owner, &view);
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        const struct inflightTaken told = {
+            .of = {RedisModule_GetSelectedDb(holds->ctx), holds->name, owner, (enum lockMode)mode},
+            .has = view.own[mode],
+            .needs = view.own[mode]};
+        inflightTold(&told);
+    }
+}
 
 static enum result renewIn(struct holds *holds, const struct renewal *renewal,
                            struct outcome *outcome) {
@@ -18,7 +33,11 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
     if (outcome->count == 0) {
         return RESULT_NOT_HELD;
     }
+    if (inflightCount() > 0) {
+        noteTold(holds, renewal->owner);
+    }
     watchesNoteOwner(holds->ctx, holds->name, renewal->owner);
+    latchesChanged(holds->ctx, holds->name);
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
     if (lock) {
         waitedkeyWatch(holds->ctx, &lock->key, holdsNextEnd(holds), holds->now_ms);
@@ -31,7 +50,7 @@ static void rebind(RedisModuleCtx *ctx, RedisModuleString *name, const struct re
     switch (renewal->binding) {
     case BINDING_NEW:
         eventsWatchClients(ctx);
-        sessionsBind(ctx, &hold, renewal->session, renewal->now_ms);
+        sessionsBind(ctx, &hold, &renewal->session, renewal->now_ms);
         break;
     case BINDING_END:
         sessionsUnbind(&hold);

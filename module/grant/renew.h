@@ -6,6 +6,7 @@
 
 #include "redismodule.h"
 #include "server/reply.h"
+#include "waits/acquisition.h"
 
 /* What LOCK.RENEW does with the binding of the holds to a connection. */
 enum renewBinding { BINDING_KEEP, BINDING_END, BINDING_NEW };
@@ -14,7 +15,7 @@ struct renewal {
     RedisModuleString *owner;
     int64_t lease_ms; /* from now */
     enum renewBinding binding;
-    unsigned long long session; /* of BINDING_NEW: the connection */
+    struct acquisitionSession session; /* of BINDING_NEW: the connection */
     int64_t now_ms;
 };
 

@@ -244,6 +244,12 @@ bool holdsMakeRoom(struct holds *holds, int64_t most) {
     return holds->shape == HOLDS_SEMAPHORE && semholdsMakeRoom(holds, most);
 }
 
+void holdsPrune(struct holds *holds) {
+    if (holds->shape == HOLDS_SEMAPHORE) {
+        semholdsPrune(holds);
+    }
+}
+
 bool holdsCanLease(struct holds *holds) {
     return !leasesIsWrongType(leasedholdsLeases(holds));
 }
@@ -264,7 +270,7 @@ int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
 }
 
 int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request) {
-    return isLeased(holds) ? leasedholdsLengthenAll(holds, request)
+    return isLeased(holds) ? leasedholdsLengthenHold(holds, request)
                            : plainholdsLengthen(holds, request);
 }
 

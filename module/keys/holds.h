@@ -5,7 +5,8 @@
  *                     TTL = the end of the last lease
  *   semaphore         hash {mode: semaphore, owner: permits}, TTL likewise
  *
- * The key is the truth about holds; nothing of it is kept in memory. A handle is opened, used and
+ * The key is the truth about holds; memory has none of it but the sum of a semaphore's permits
+ * (tally.h). A handle is opened, used and
  * closed within one command or one step of the drain, in one database, with one time: on Redis 7.0
  * a key can expire between two looks at it. Each write here also announces itself (effects.h).
  */
@@ -83,9 +84,14 @@ bool holdsIsFree(struct holds *holds);
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* Of a semaphore: takes permits away whose leases are over until no more than `most` are taken, or
- * only the living have any; holdsSeenBy counts what is left. Returns whether it has taken any
- * away. */
+ * only the living have any; holdsSeenBy counts what is left. With a negative `most` nobody is to
+ * have any: then none is taken away where somebody lives. In a turn (turn.h) no longer than that.
+ * Returns whether it has taken any away. */
 bool holdsMakeRoom(struct holds *holds, int64_t most);
+
+/* Of a semaphore: takes permits away whose leases are over, of very many holders some; the shape
+ * may be HOLDS_FREE then. What a pass begins with: of other locks nothing is left that is over. */
+void holdsPrune(struct holds *holds);
 
 /* What is taken. */
 struct holdsRequest {

@@ -5,9 +5,15 @@
 
 #include "server/effects.h"
 
+/* Of INT64_MIN, in decimal. */
+#define LONGEST_NUMBER 20
+
 /* Reads the number. Not by GET, which MONITOR and INFO commandstats would show. */
 static enum latchkeyState stateOfString(struct latchkey *latch) {
     size_t length;
+    if (RedisModule_ValueLength(latch->key) > LONGEST_NUMBER) {
+        return LATCHKEY_NO_NUMBER; /* which is not to be copied: it may be long */
+    }
     const char *bytes = RedisModule_StringDMA(latch->key, &length, REDISMODULE_READ);
     RedisModuleString *text = RedisModule_CreateString(latch->ctx, bytes, length);
     long long number;

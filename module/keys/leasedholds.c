@@ -123,7 +123,7 @@ void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t 
     }
 }
 
-int64_t leasedholdsLengthenAll(struct holds *holds, const struct holdsRequest *request) {
+int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsRequest *request) {
     RedisModuleString *field = leasedholdsFieldOf(holds, request->owner, request->mode);
     int64_t count = holdsCount(holds, field);
     leasedholdsRefresh(holds);
@@ -198,8 +198,11 @@ void leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
                      field); /* somebody has taken the hold away by hand */
         return;
     }
-    bool is_write = holds->mode == MODE_WRITE && isWriteField(bytes, length);
-    leasedholdsRemove(holds, field, is_write ? MODE_WRITE : MODE_READ);
+    enum lockMode mode = holds->mode;
+    if (mode == MODE_WRITE && !isWriteField(bytes, length)) {
+        mode = MODE_READ; /* of its writer */
+    }
+    leasedholdsRemove(holds, field, mode);
     statsCount(STATS_LEASE_ENDS);
     effectsEvent(holds->ctx, holds->name, "lock.expired");
 }

@@ -11,6 +11,10 @@
 
 #include "keys/holds.h"
 
+/* So many holds whose leases are over are taken away at once by what need not take all: some 200
+ * µs. */
+#define LEASEDHOLDS_PRUNED_AT_ONCE 64
+
 /* The leases of this lock, which may be free; opened when they are first asked for. Whatever deals
  * with them gets them here. */
 struct leases *leasedholdsLeases(struct holds *holds);
@@ -46,7 +50,7 @@ void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t 
                          bool is_new);
 
 /* What holdsLengthen promises. */
-int64_t leasedholdsLengthenAll(struct holds *holds, const struct holdsRequest *request);
+int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsRequest *request);
 
 /* Lets the key end with the last lease. To be called when one that may have been the last has
  * gone. */

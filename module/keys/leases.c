@@ -148,6 +148,18 @@ RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms) {
     return field;
 }
 
+RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms) {
+    if (!knows(leases)) {
+        return NULL;
+    }
+    RedisModuleString *field = NULL;
+    if (endAt(leases, true, &field) <= now_ms && field) {
+        RedisModule_FreeString(leases->ctx, field);
+        field = NULL;
+    }
+    return field;
+}
+
 bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms) {
     bool found = false;
     RedisModule_ZsetLastInScoreRange(leases->key, (double)now_ms, REDISMODULE_POSITIVE_INFINITE, 1,

@@ -1,7 +1,7 @@
 /* The leases of a read-write lock or a semaphore: each hold's own.
  *
- *   lock:lease:{key}    sorted set: `owner` (its reads) and `owner:write` -> the end of that lease,
- *                       unix ms; +inf for a lock without a TTL
+ *   lock:lease:{key}    sorted set: `owner` (its reads, or permits) and `owner:write` -> the end of
+ *                       that lease, unix ms; +inf for a lock without a TTL
  *
  * The lock's key expires when the last of them ends. That is also how we know that the set speaks
  * of this lock, and not of one that went by DEL or RENAME, or whose TTL somebody has changed by
@@ -71,6 +71,10 @@ void leasesClear(struct leases *leases);
 /* The end of the lease that ends first, or last; `key_end_ms` where the set does not know. */
 int64_t leasesFirstEnd(struct leases *leases);
 int64_t leasesLastEnd(struct leases *leases);
+
+/* The field whose lease ends last, as a new string, if that is after `now_ms`; else, or where the
+ * set does not know, NULL. */
+RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms);
 
 /* Whether a lease of another field than this one lives at `now_ms`. The set must not be stale.
  * O(log n). */

@@ -5,9 +5,6 @@
 #include "server/effects.h"
 #include "server/stats.h"
 
-/* So many dead readers are taken away whenever the lock is opened: some 200 µs. */
-#define MOST_PRUNED 64
-
 static int64_t countOf(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     RedisModuleString *field = leasedholdsFieldOf(holds, owner, mode);
     int64_t count = holdsCount(holds, field);
@@ -15,14 +12,14 @@ static int64_t countOf(struct holds *holds, RedisModuleString *owner, enum lockM
     return count;
 }
 
-/* Takes away what is over; of readers not more than MOST_PRUNED. A dead writer always goes, because
- * the lock's mode tells of him. */
+/* Takes away what is over; of readers not more than LEASEDHOLDS_PRUNED_AT_ONCE. A dead writer
+ * always goes, because the lock's mode tells of him. */
 static void prune(struct holds *holds) {
     RedisModuleString *field;
     int pruned = 0;
     while (holds->shape == HOLDS_READ_WRITE &&
            (field = leasesFirstOver(leasedholdsLeases(holds), holds->now_ms))) {
-        holds->has_dead = holds->mode == MODE_READ && pruned == MOST_PRUNED;
+        holds->has_dead = holds->mode == MODE_READ && pruned == LEASEDHOLDS_PRUNED_AT_ONCE;
         if (!holds->has_dead) {
             leasedholdsRemoveDead(holds, field);
             pruned++;

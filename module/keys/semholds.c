@@ -1,18 +1,19 @@
 /* See semholds.h. */
 #include "keys/semholds.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "keys/leasedholds.h"
 #include "keys/tally.h"
 #include "keys/trees.h"
 #include "server/effects.h"
+#include "server/turn.h"
 
 /* Of so many holders each taking takes some away that are over, or they would pile up to the
  * limit. */
 #define CROWD 16
 #define PRUNED_BY_THE_WAY 2
-
-/* So many are taken away at once while somebody waits: some 200 µs. */
-#define MOST_PRUNED 64
 
 /* ---- how many are taken ---- */
 
@@ -79,9 +80,9 @@ static int64_t takenBesides(struct holds *holds, int64_t own) {
     return sum.taken;
 }
 
-static void noteChange(struct holds *holds, int64_t by) {
+static void noteChange(struct holds *holds, struct tallyChange change) {
     if (holds->shape == HOLDS_SEMAPHORE) {
-        tallyChange(holds->ctx, holds->name, holdsFieldCount(holds), by);
+        tallyChange(holds->ctx, holds->name, holdsFieldCount(holds), &change);
     }
 }
 
@@ -110,7 +111,7 @@ static int64_t permitsOf(struct holds *holds, RedisModuleString *field) {
 static void removeDead(struct holds *holds, RedisModuleString *field) {
     int64_t permits = permitsOf(holds, field);
     leasedholdsRemoveDead(holds, field);
-    noteChange(holds, -permits);
+    noteChange(holds, (struct tallyChange){-(permits > 0), -permits});
 }
 
 /* Takes away the hold whose lease ended first. Returns whether there was one that is over. */
@@ -124,18 +125,35 @@ static bool pruneFirst(struct holds *holds) {
     return true;
 }
 
-/* Takes away what is over, but leaves so many holds; of very many, some at once. */
-static void prune(struct holds *holds, size_t least) {
+void semholdsPrune(struct holds *holds) {
     int pruned = 0;
-    while (holds->shape == HOLDS_SEMAPHORE && leasedholdsCount(holds) > least &&
-           pruned < MOST_PRUNED && pruneFirst(holds)) {
+    while (holds->shape == HOLDS_SEMAPHORE && pruned < LEASEDHOLDS_PRUNED_AT_ONCE &&
+           pruneFirst(holds)) {
         pruned++;
     }
 }
 
+/* Whether the hold whose lease ends last lives; but not where somebody has taken it away by
+ * hand. */
+static bool lastLives(struct holds *holds) {
+    RedisModuleString *field = leasesLastField(leasedholdsLeases(holds), holds->now_ms);
+    if (!field) {
+        return false;
+    }
+    bool lives = holdsCount(holds, field) != 0;
+    RedisModule_FreeString(holds->ctx, field);
+    return lives;
+}
+
+/* In a pass not for longer than its turn: the next one, which is at once, as there are leases that
+ * are over, goes on. */
 bool semholdsMakeRoom(struct holds *holds, int64_t most) {
     bool made = false;
-    while (holds->shape == HOLDS_SEMAPHORE && takenBesides(holds, 0) > most && pruneFirst(holds)) {
+    if (most < 0 && lastLives(holds)) {
+        return false;
+    }
+    while (holds->shape == HOLDS_SEMAPHORE && takenBesides(holds, 0) > most &&
+           !(turnHasBegun() && turnIsOver()) && pruneFirst(holds)) {
         made = true;
     }
     return made;
@@ -187,13 +205,15 @@ int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request) {
         return 0;
     }
     if (holds->shape == HOLDS_FREE) {
+        /* Of an earlier one that has gone without an event. */
+        tallyForget(RedisModule_GetSelectedDb(holds->ctx), holds->name);
         leasedholdsBegin(holds, MODE_SEMAPHORE, request->owner, request->count);
     } else {
         leasedholdsRefresh(holds);
         pruneCrowd(holds);
         holdsPut(holds, request->owner, own + request->count);
         effectsCount(holds->ctx, holds->name, request->owner, own + request->count);
-        noteChange(holds, request->count);
+        noteChange(holds, (struct tallyChange){own == 0, request->count});
     }
     leasedholdsLengthen(holds, request->owner, request->lease_ms, own == 0);
     return own + request->count;
@@ -205,7 +225,7 @@ static void remove(struct holds *holds, RedisModuleString *owner, int64_t own) {
     bool is_only = leasedholdsCount(holds) == 1;
     bool was_last = !is_only && leasesEndOf(leases, owner) >= leases->key_end_ms;
     leasedholdsRemove(holds, owner, MODE_SEMAPHORE);
-    noteChange(holds, -own);
+    noteChange(holds, (struct tallyChange){-1, -own});
     if (was_last) {
         settle(holds);
     }
@@ -221,7 +241,7 @@ int64_t semholdsRelease(struct holds *holds, RedisModuleString *owner, int64_t c
     } else {
         holdsPut(holds, owner, own - count);
         effectsCount(holds->ctx, holds->name, owner, own - count);
-        noteChange(holds, -count);
+        noteChange(holds, (struct tallyChange){0, -count});
     }
     return own - count;
 }
@@ -256,7 +276,7 @@ bool semholdsIsFree(struct holds *holds) {
         holdsEach(holds, noteHolder, &is_held);
         return !is_held;
     }
-    prune(holds, 0);
+    semholdsPrune(holds);
     return holds->shape == HOLDS_FREE;
 }
 
@@ -266,8 +286,5 @@ int64_t semholdsEndOf(struct holds *holds, RedisModuleString *owner) {
 }
 
 int64_t semholdsNextEnd(struct holds *holds) {
-    if (holds->access == KEY_TO_WRITE) {
-        prune(holds, 1);
-    }
     return leasesFirstEnd(leasedholdsLeases(holds));
 }

@@ -2,15 +2,18 @@
  * but semholdsTake need the shape HOLDS_SEMAPHORE.
  *
  * What is over is not taken away whenever the lock is opened, as readers are: only when its permits
- * are needed, or somebody waits. So the sum of all permits (tally.h) may count some that are over,
- * and then is only too large: who does not fit makes room (semholdsMakeRoom), and looks again. */
+ * are needed (semholdsMakeRoom), or in each pass (semholdsPrune). So the sum of all permits
+ * (tally.h) may count some that are over, and then is only too large: who does not fit makes room,
+ * and looks again. */
 #ifndef LOCK_SEMHOLDS_H
 #define LOCK_SEMHOLDS_H
 
 #include "keys/holds.h"
 
-/* Takes permits away whose leases are over until no more than `most` are taken, or none of the
- * others is over. That may leave the lock free. Returns whether it has taken any away. */
+/* Takes away what is over, of very many some. That may leave the lock free. */
+void semholdsPrune(struct holds *holds);
+
+/* What holdsMakeRoom promises. That may leave the lock free. */
 bool semholdsMakeRoom(struct holds *holds, int64_t most);
 
 /* Takes the owner's permits away if their lease is over. */
@@ -28,7 +31,7 @@ bool semholdsIsFree(struct holds *holds);
 /* When the lease of the owner's permits ends, or has ended; 0 without any. Changes nothing. */
 int64_t semholdsEndOf(struct holds *holds, RedisModuleString *owner);
 
-/* If the handle may write, takes away what is over first, but never all; of thousands, some. */
+/* When the first lease ends. May be past, of what has not been taken away yet. */
 int64_t semholdsNextEnd(struct holds *holds);
 
 #endif

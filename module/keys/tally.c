@@ -56,12 +56,19 @@ static void use(struct tally *tally) {
     listAddLast(&tallies.recent, &tally->in_recent);
 }
 
-bool tallyFind(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int64_t *taken) {
+/* NULL where the hash has not as many fields as it should. What has changed it then was no event: a
+ * slot that was away, another module. */
+static struct tally *findOf(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields) {
     struct tally *tally = find(RedisModule_GetSelectedDb(ctx), name);
     if (tally && tally->sum.fields != fields) {
-        drop(tally); /* what has changed it was no event: a slot that was away, another module */
+        drop(tally);
         tally = NULL;
     }
+    return tally;
+}
+
+bool tallyFind(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int64_t *taken) {
+    struct tally *tally = findOf(ctx, name, fields);
     if (tally) {
         use(tally);
         *taken = tally->sum.taken;
@@ -94,11 +101,12 @@ void tallyKeep(RedisModuleCtx *ctx, RedisModuleString *name, const struct tallyS
     tally->sum = *sum;
 }
 
-void tallyChange(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int64_t by) {
-    struct tally *tally = find(RedisModule_GetSelectedDb(ctx), name);
+void tallyChange(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields,
+                 const struct tallyChange *change) {
+    struct tally *tally = findOf(ctx, name, fields - (size_t)change->holders);
     if (tally) {
         tally->sum.fields = fields;
-        tally->sum.taken += by;
+        tally->sum.taken += change->permits;
     }
 }
 

@@ -34,9 +34,15 @@ bool tallyFind(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int6
 /* The sum of the key in the selected database has just been counted. */
 void tallyKeep(RedisModuleCtx *ctx, RedisModuleString *name, const struct tallySum *sum);
 
-/* We have changed it, by `by` permits; now the hash has so many fields. Does nothing when it is not
- * known. */
-void tallyChange(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int64_t by);
+/* By how much a change of ours has changed it. */
+struct tallyChange {
+    int holders; /* that came or went: -1, 0 or 1 */
+    int64_t permits;
+};
+
+/* We have changed it; now the hash has so many fields. Does nothing when the sum is not known. */
+void tallyChange(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields,
+                 const struct tallyChange *change);
 
 /* Somebody else may have changed the key; or it is gone. Allowed in every callback. */
 void tallyForget(int db, RedisModuleString *name);

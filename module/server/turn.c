@@ -37,6 +37,10 @@ void turnEnd(void) {
     turn.depth--;
 }
 
+bool turnHasBegun(void) {
+    return turn.depth > 0;
+}
+
 void turnCharge(unsigned us) {
     turn.charged_us += us;
 }

@@ -15,6 +15,9 @@ void turnBegin(void);
 /* Ends what the last turnBegin has begun. */
 void turnEnd(void);
 
+/* Whether one has begun. Without one nobody asks whether it is over. */
+bool turnHasBegun(void);
+
 /* What has just been done costs the server so much more after the turn, and counts as if it had
  * been spent: a reply that is to be written, where the turn's own work is little beside it. */
 void turnCharge(unsigned us);

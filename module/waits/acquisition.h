@@ -18,6 +18,12 @@
 #include "core/waitqueue.h"
 #include "redismodule.h"
 
+/* A connection that asks for a hold to be bound to it. */
+struct acquisitionSession {
+    unsigned long long client_id; /* 0 = none */
+    uint64_t order;               /* who asks later has a higher one */
+};
+
 /* `block_ms` of a request that does not wait, and of one that waits for ever. */
 #define ACQUISITION_NO_WAIT (-1)
 #define ACQUISITION_FOR_EVER 0
@@ -27,12 +33,12 @@ struct acquisition {
     enum lockMode mode;
     struct permits permits; /* of a semaphore: PERMITS and the limit */
     enum discipline discipline;
-    int64_t now_ms;             /* when it was asked for, unix time: read once for each command */
-    int64_t lease_ms;           /* PX, EX, or lock.default-lease */
-    int64_t block_ms;           /* BLOCK: how long it may wait */
-    unsigned long long session; /* SESSION: the connection to bind the hold to; 0 = none */
-    bool fenced;                /* FENCED: the answer is to be a fencing token */
-    bool once;                  /* ONCE: a hold that the owner has already will do */
+    int64_t now_ms;   /* when it was asked for, unix time: read once for each command */
+    int64_t lease_ms; /* PX, EX, or lock.default-lease */
+    int64_t block_ms; /* BLOCK: how long it may wait */
+    struct acquisitionSession session; /* SESSION */
+    bool fenced;                       /* FENCED: the answer is to be a fencing token */
+    bool once;                         /* ONCE: a hold that the owner has already will do */
 };
 
 #endif

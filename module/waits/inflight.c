@@ -2,7 +2,8 @@
  *
  *   inflightNew, inflightAdd                an answer, and what it tells of
  *   inflightEnd                             it has been told, or its client has died
- *   inflightTold, inflightForget            what others do to the same holds meanwhile
+ *   inflightTold, inflightForget, inflightHas, inflightReleased
+ *                                           what others do to the same holds meanwhile
  *   inflightFirstLost, inflightFreeLost     for the drain: release.c
  *
  * Contracts are in inflight.h; why it is so, in docs/design.md, "Grants in flight".
@@ -25,7 +26,7 @@ struct share {
 };
 
 struct inflight {
-    unsigned long long session;
+    struct acquisitionSession session;
     struct list shares;
 };
 
@@ -80,12 +81,12 @@ static struct inflightHold *nextHold(const struct inflightHold *hold) {
 static struct inflightHold *newHold(const struct inflightTaken *taken) {
     struct inflightHold *hold = memAlloc(sizeof(*hold));
     size_t length;
-    hold->db = taken->db;
-    hold->mode = taken->mode;
-    hold->name = RedisModule_CreateStringFromString(NULL, taken->name);
-    hold->owner = RedisModule_CreateStringFromString(NULL, taken->owner);
+    hold->db = taken->of.db;
+    hold->mode = taken->of.mode;
+    hold->name = RedisModule_CreateStringFromString(NULL, taken->of.name);
+    hold->owner = RedisModule_CreateStringFromString(NULL, taken->of.owner);
     hold->count = taken->added;
-    hold->hold_key = holdKey(taken->name, taken->owner, &length);
+    hold->hold_key = holdKey(taken->of.name, taken->of.owner, &length);
     mapAdd(&state.by_hold, &hold->by_hold, hold->hold_key, length);
     return hold;
 }
@@ -134,6 +135,39 @@ void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner) {
     }
 }
 
+/* So many of those that nobody may know of have gone already. */
+static void forgetPart(struct inflightHold *hold, int64_t count) {
+    keep(hold, hold->kept + count);
+    hold->is_gone = hold->is_gone || (count > 0 && untold(hold) == 0);
+    settle(hold);
+}
+
+void inflightHas(const struct inflightOwner *of, int64_t count) {
+    struct inflightHold *next, *hold = firstHold(of->db, of->name, of->owner);
+    for (; hold; hold = next) {
+        next = nextHold(hold);
+        if (hold->mode != of->mode) {
+            continue;
+        }
+        int64_t here = untold(hold) < count ? untold(hold) : count;
+        count -= here;
+        forgetPart(hold, untold(hold) - here);
+    }
+}
+
+void inflightReleased(const struct inflightOwner *of, int64_t count) {
+    struct inflightHold *next, *hold = firstHold(of->db, of->name, of->owner);
+    for (; hold && count > 0; hold = next) {
+        next = nextHold(hold);
+        if (hold->mode != of->mode) {
+            continue;
+        }
+        int64_t part = untold(hold) < count ? untold(hold) : count;
+        count -= part;
+        forgetPart(hold, part);
+    }
+}
+
 size_t inflightCount(void) {
     return state.by_hold.used;
 }
@@ -173,7 +207,7 @@ void inflightFreeLost(struct inflightHold *hold) {
 static int64_t reliesOn(const struct inflightTaken *taken, struct inflightHold *first) {
     int64_t settled = taken->has - taken->added;
     for (struct inflightHold *hold = first; hold; hold = nextHold(hold)) {
-        settled -= hold->mode == taken->mode ? untold(hold) : 0;
+        settled -= hold->mode == taken->of.mode ? untold(hold) : 0;
     }
     return taken->needs - taken->added - (settled > 0 ? settled : 0);
 }
@@ -181,14 +215,14 @@ static int64_t reliesOn(const struct inflightTaken *taken, struct inflightHold *
 /* Of the next hold: so much of it is relied on, of what is still needed. */
 static int64_t takeFrom(const struct inflightHold *hold, const struct inflightTaken *taken,
                         int64_t *needed) {
-    int64_t part = hold->mode == taken->mode ? untold(hold) : 0;
+    int64_t part = hold->mode == taken->of.mode ? untold(hold) : 0;
     part = part < *needed ? part : *needed;
     *needed -= part;
     return part;
 }
 
 void inflightTold(const struct inflightTaken *taken) {
-    struct inflightHold *next, *hold = firstHold(taken->db, taken->name, taken->owner);
+    struct inflightHold *next, *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
     int64_t needed = reliesOn(taken, hold);
     for (; hold && needed > 0; hold = next) {
         next = nextHold(hold);
@@ -199,9 +233,9 @@ void inflightTold(const struct inflightTaken *taken) {
 
 /* ---- answers ---- */
 
-struct inflight *inflightNew(unsigned long long session) {
+struct inflight *inflightNew(const struct acquisitionSession *session) {
     struct inflight *inflight = memAlloc(sizeof(*inflight));
-    inflight->session = session;
+    inflight->session = *session;
     return inflight;
 }
 
@@ -217,7 +251,7 @@ static void addShare(struct inflight *inflight, struct inflightHold *hold, int64
 }
 
 void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken) {
-    struct inflightHold *hold = firstHold(taken->db, taken->name, taken->owner);
+    struct inflightHold *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
     int64_t needed = reliesOn(taken, hold);
     for (; hold && needed > 0; hold = nextHold(hold)) {
         int64_t part = takeFrom(hold, taken, &needed);
@@ -238,10 +272,10 @@ void inflightDrop(struct inflight *inflight) {
     memFree(inflight);
 }
 
-/* A grant that found the hold there leaves it with a newer connection: that has asked later. */
-static void bind(RedisModuleCtx *ctx, const struct inflightHold *of, unsigned long long session) {
+static void bind(RedisModuleCtx *ctx, const struct inflightHold *of,
+                 const struct acquisitionSession *session) {
     const struct sessionsHold hold = {of->db, of->name, of->owner};
-    if (!of->is_gone && (of->count > 0 || sessionsClientOf(&hold) < session)) {
+    if (!of->is_gone) {
         sessionsBind(ctx, &hold, session, RedisModule_Milliseconds());
     }
 }
@@ -259,10 +293,11 @@ static void endShare(struct inflight *inflight, struct share *share, bool delive
 void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     struct inflight *inflight = data;
     struct share *share;
-    bool binds = delivered && inflight->session && serverWritableNow(ctx) != SERVER_IS_REPLICA;
+    bool binds =
+        delivered && inflight->session.client_id && serverWritableNow(ctx) != SERVER_IS_REPLICA;
     while ((share = firstShare(inflight))) {
         if (binds && share->is_own) {
-            bind(ctx, share->hold, inflight->session);
+            bind(ctx, share->hold, &inflight->session);
         }
         endShare(inflight, share, delivered);
     }

@@ -21,12 +21,18 @@
 #include "core/list.h"
 #include "core/rules.h"
 #include "redismodule.h"
+#include "waits/acquisition.h"
 
-/* What a grant has done to one lock. */
-struct inflightTaken {
+/* Whose holds, of what kind. */
+struct inflightOwner {
     int db;
     RedisModuleString *name, *owner; /* the caller's */
     enum lockMode mode;
+};
+
+/* What a grant has done to one lock. */
+struct inflightTaken {
+    struct inflightOwner of;
     int64_t added; /* so many holds, or permits */
     int64_t has;   /* so many the owner has now, in this mode */
     int64_t needs; /* by ONCE: of so many it is told, whoever added them; else 0 */
@@ -37,7 +43,7 @@ struct inflightHold {
     struct mapEntry by_hold; /* lock and owner */
     struct link in_lost;
     bool is_lost; /* every client that was to be told is known to be dead */
-    bool is_gone; /* the hold has gone some other way */
+    bool is_gone; /* what the grant added went some other way, before anybody was told */
     int db;
     enum lockMode mode;
     RedisModuleString *name, *owner;
@@ -50,9 +56,9 @@ struct inflightHold {
 struct inflight;
 
 /* A new answer, of nothing yet; `session`: the connection that its holds are bound to as soon as it
- * is told, or 0. It belongs to this file until it has been told, or to the caller until
+ * is told, or none. It belongs to this file until it has been told, or to the caller until
  * inflightDrop. */
-struct inflight *inflightNew(unsigned long long session);
+struct inflight *inflightNew(const struct acquisitionSession *session);
 
 /* The answer tells of this, too. */
 void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken);
@@ -68,6 +74,14 @@ void inflightTold(const struct inflightTaken *taken);
 
 /* The owner has taken this lock anew, without having held it. */
 void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner);
+
+/* The owner has so many holds in this mode, or had before it took more: what is in flight besides
+ * has gone some other way. */
+void inflightHas(const struct inflightOwner *of, int64_t count);
+
+/* The owner has released so many holds in this mode. They may be those in flight, if it has given
+ * up: so those go first, as nothing may be taken from whoever has been told. */
+void inflightReleased(const struct inflightOwner *of, int64_t count);
 
 /* How many holds have no answer yet, or are lost. */
 size_t inflightCount(void);

@@ -27,8 +27,8 @@ enum result latchesWait(const struct latchkey *latch, const struct latchesTimes 
  * lock of that name, which nobody holds now. */
 void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* A command has set it, or has freed a lock that was in its place: the drain looks whether it is
- * open, and when its key expires now. One comparison when nobody waits for any. */
+/* A command has set it, or has freed a lock that was in its place, or changed when that ends: the
+ * drain looks whether it is open, and when its key expires now. One comparison when nobody waits for any. */
 void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* How many clients wait. */

@@ -24,6 +24,7 @@
 #include "server/config.h"
 #include "server/failpoint.h"
 #include "server/server.h"
+#include "waits/latches.h"
 #include "waits/watches.h"
 
 /* What cannot be released now is tried again after this long, or after lock.session-grace. Unseen:
@@ -47,6 +48,7 @@ struct binding {
     struct link in_line;       /* of those that live, or of those whose connection has closed */
     RedisModuleString *name, *owner;
     unsigned long long client_id; /* 0: the connection has closed */
+    uint64_t order;               /* when it asked: see sessionsBind */
     int db;
     int64_t due_ms; /* when to renew; of a closed one, when to release */
     char *hold_key;
@@ -57,6 +59,7 @@ static struct {
     struct map by_client;
     struct list alive;
     struct list closed;
+    uint64_t asked; /* the last order that was given */
 } sessions;
 
 static struct {
@@ -192,15 +195,23 @@ static struct binding *make(const struct sessionsHold *hold) {
     return binding;
 }
 
+struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx) {
+    return (struct acquisitionSession){serverConnectionOf(ctx), ++sessions.asked};
+}
+
 void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
-                  unsigned long long client_id, int64_t now_ms) {
+                  const struct acquisitionSession *session, int64_t now_ms) {
     struct binding *binding = find(hold);
+    if (binding && binding->client_id && binding->order > session->order) {
+        return;
+    }
     if (binding) {
         detach(binding);
     } else {
         binding = make(hold);
     }
-    attach(binding, client_id, now_ms);
+    binding->order = session->order;
+    attach(binding, session->client_id, now_ms);
     wakeAt(ctx, nextDue(), now_ms);
 }
 
@@ -314,6 +325,7 @@ static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t no
                     holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
     holdsClose(&holds);
     watchesNoteOwner(ctx, binding->name, binding->owner);
+    latchesChanged(ctx, binding->name);
     (void)failpoint(FAILPOINT_RENEW_DONE);
     return holds_it;
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "redismodule.h"
+#include "waits/acquisition.h"
 
 /* An owner's holds on a lock. */
 struct sessionsHold {
@@ -28,9 +29,13 @@ typedef void (*sessionsRelease)(RedisModuleCtx *ctx, RedisModuleString *name,
                                 RedisModuleString *owner, int64_t now_ms);
 void sessionsConnect(sessionsRelease release);
 
-/* Binds the holds to the connection `client_id`, and to no other any more. */
+/* The client's connection, and that it asks now; none for a client that has no connection. */
+struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx);
+
+/* Binds the holds to this connection, and to no other any more; but of two that live to the one
+ * that has asked last, whichever was answered last. */
 void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
-                  unsigned long long client_id, int64_t now_ms);
+                  const struct acquisitionSession *session, int64_t now_ms);
 
 /* The holds live by their leases from now on. Does nothing when they are not bound. */
 void sessionsUnbind(const struct sessionsHold *hold);
