@@ -54,6 +54,11 @@ DIES = {
     "sees_locks_go": [("drain.lock", 2), ("take.written", 2), ("effect", 4), ("reply", 2)],
     "loses_a_grant": [("release.begun", 2), ("release.done", 2), ("take.written", 2), ("answer", 2)],
     "loses_a_grant_of_several": [("release.done", 4), ("release.begun", 5), ("take.written", 5)],
+    "hands_off_to_two_waits": [("take.begun", 2), ("reply", 2)],
+    "loses_two_waits_for_several": [("release.begun", 3)],
+    "takes_more_permits_once": [("effect", 1)],
+    "is_watched": [("reply", 2)],
+    "opens_a_latch": [("reply", 2)],
 }
 
 CASES = [(scene, point, count) for scene, deaths in DIES.items() for point, count in deaths]

@@ -32,6 +32,10 @@ STANDS = [
     ("sees_a_lease_end", "drain.begun", 1),
     ("sees_a_lease_end", "drain.lock", 1),
     ("loses_a_grant", "release.begun", 2),
+    ("hands_off_to_two_waits", "answer", 2),
+    ("loses_one_of_two_waits", "reply", 1),
+    ("is_watched", "reply", 1),
+    ("opens_a_latch", "reply", 2),
 ]
 
 

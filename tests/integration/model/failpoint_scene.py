@@ -1,7 +1,7 @@
 """Scenes in which a server comes by its failpoints, and their ends, whatever went wrong in them.
 
-A line is what a party says, "a LOCK.ACQUIRE k a BLOCK 0": its first word names the party and is the owner too. PX is
-added where it is left out.
+A line is what a party says, "a LOCK.ACQUIRE k a BLOCK 0": its first word names the party and is the owner too, a number
+behind it left out: b and b2 are two connections of one owner. PX is added where it is left out.
 """
 
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ class Scene:
     """Those among them whose holders lose them; all, if nothing is said."""
 
 TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.SEMAPHORE", "LOCK.MACQUIRE")
+LISTENS = ("LATCH.WAIT", "LOCK.WATCH")
 
 SCENES = dict(
     takes_a_free_lock=Scene(("a LOCK.ACQUIRE other a",), ("a LOCK.ACQUIRE k a FENCED",)),
@@ -145,6 +146,40 @@ SCENES = dict(
         ("at_once LOCK.MRELEASE 3 k l m a", "at_once CLIENT KILL ID {b}"),
         moved="k l m",
     ),
+    hands_off_to_two_waits=Scene(
+        (
+            *("a LOCK.ACQUIRE k a SESSION", "b LOCK.ACQUIRE k b ONCE BLOCK 0", "b2 LOCK.ACQUIRE k b ONCE BLOCK 0"),
+            "c LOCK.ACQUIRE k c BLOCK 0",
+        ),
+        ("a LOCK.RELEASE k a",),
+    ),
+    loses_one_of_two_waits=Scene(
+        (
+            *("a LOCK.RWWRITE k a SESSION", "b LOCK.RWREAD k b ONCE BLOCK 0", "b2 LOCK.RWREAD k b ONCE BLOCK 0"),
+            "c LOCK.RWWRITE k c BLOCK 0",
+        ),
+        ("at_once LOCK.RELEASE k a", "at_once CLIENT KILL ID {b}"),
+        moved="k",
+    ),
+    loses_two_waits_for_several=Scene(
+        (
+            *("a LOCK.MACQUIRE 2 k l a", "b LOCK.MACQUIRE 2 k l b ONCE BLOCK 0"),
+            *("b2 LOCK.MACQUIRE 2 k l b ONCE BLOCK 0", "c LOCK.ACQUIRE l c BLOCK 0"),
+        ),
+        ("at_once LOCK.MRELEASE 2 k l a", "at_once CLIENT KILL ID {b}", "at_once CLIENT KILL ID {b2}"),
+        moved="k l",
+    ),
+    takes_more_permits_once=Scene(
+        ("a LOCK.SEMAPHORE k a 9 PERMITS 2 ONCE",), ("a2 LOCK.SEMAPHORE k a 9 PERMITS 3 ONCE",)
+    ),
+    is_watched=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "w LOCK.WATCH k a BLOCK 0", "b LOCK.ACQUIRE k b ONCE BLOCK 0"),
+        ("a LOCK.RELEASE k a",),
+    ),
+    opens_a_latch=Scene(
+        (f"a LATCH.SET gate 1 PX {LONG}", "b LATCH.WAIT gate BLOCK 0", "c LATCH.WAIT gate BLOCK 0"),
+        ("a LATCH.DOWN gate",),
+    ),
 )
 
 
@@ -155,9 +190,9 @@ def keys_of(words):
 class Party:
     """One client: what it waits for and what it has been told to hold."""
 
-    def __init__(self, server, owner):
-        self.server, self.owner = server, owner
-        self.actor = server.actor(owner)
+    def __init__(self, server, name):
+        self.server, self.owner = server, name.rstrip("0123456789")
+        self.actor = server.actor(name)
         self.unanswered = []  # what it has said, as lists of words
         self.holds = []  # the commands by which it was told that it holds something
         self.lives = True
@@ -205,7 +240,9 @@ class Party:
         return {key for words in self.unanswered if words[0] not in TAKES for key in keys_of(words)}
 
     def releases(self):
-        """All that it holds. Returns how many of the holds it did not have any more."""
+        """All that it holds. Returns how many of the holds it did not have any more, without those by ONCE: another
+        connection of its owner may have released them.
+        """
         lost = 0
         for words in self.holds:
             if words[0] == "LOCK.MACQUIRE":
@@ -217,7 +254,8 @@ class Party:
             else:
                 ways = [f"LOCK.RELEASE {words[1]}"]
             mode = words[0].removeprefix("LOCK.RW") if words[0].startswith("LOCK.RW") else ""
-            lost += [self._releases_one(way, mode) for way in ways].count(False)
+            gone = [self._releases_one(way, mode) for way in ways].count(False)
+            lost += 0 if "ONCE" in words else gone
         self.holds = []
         return lost
 
@@ -234,7 +272,7 @@ class Play:
     def __init__(self, server, scene):
         self.server, self.scene = server, scene
         self.parties = {}
-        self.asked = []  # all that was said to take something, with its owner
+        self.asked = []  # all that was said to take something or to listen, with the party's name
 
     def invite(self, *names):
         """They connect, if they have not yet."""
@@ -247,7 +285,7 @@ class Play:
         self.invite(name)
         party = self.parties[name]
         words = party.say(command, lease)
-        if words[0] in TAKES:
+        if words[0] in (*TAKES, *LISTENS):
             self.asked.append((name, words))
         return party
 
@@ -290,7 +328,8 @@ class Play:
 
     @property
     def multikey(self):
-        return [(owner, keys_of(words)) for owner, words in self.asked if words[0] == "LOCK.MACQUIRE"]
+        several = [(name, words) for name, words in self.asked if words[0] == "LOCK.MACQUIRE"]
+        return [(self.parties[name].owner, keys_of(words)) for name, words in several]
 
     @property
     def fenced(self):
@@ -344,12 +383,14 @@ class Play:
 
 
 def holds_end(server, asked):
-    """By the end of their leases where somebody waits; else by force."""
+    """By the end of their leases where somebody waits; else by force. Latches are opened."""
     for key in locks_in(server.dump()):
         if any(key in keys_of(words) for _, words in asked):
             server.control.pexpire(key, scaled_ms(20))
         else:
             server.control.execute_command("LOCK.FORCE", key)
+    for key in {words[1] for _, words in asked if words[0] == "LATCH.WAIT"}:
+        server.control.execute_command("LATCH.SET", key, 0)
 
 
 def untouched(scene, data):
