@@ -7,7 +7,8 @@ import pytest
 
 from harness import failpoint, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, tokens_in, torn
-from model.failpoint_scene import CONFIG, SCENES, Play, holds_end, points_of_locks, untouched
+from model.failpoint_play import Play, holds_end, points_of_locks, untouched
+from model.failpoint_scene import CONFIG, SCENES
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 

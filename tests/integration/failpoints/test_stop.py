@@ -7,7 +7,8 @@ import pytest
 
 from harness import failpoint, scaled_ms, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, locks_in, torn
-from model.failpoint_scene import CONFIG, SCENES, TAKES, Play, holds_end, keys_of, points_of_locks, untouched
+from model.failpoint_play import TAKES, Play, holds_end, keys_of, points_of_locks, untouched
+from model.failpoint_scene import CONFIG, SCENES
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
