@@ -5,7 +5,8 @@ from redis.exceptions import ResponseError
 
 from harness import failpoint, wait_for
 from harness.schedule import as_map
-from model.failpoint_scene import CONFIG, LONG, SCENES, Play, Scene
+from model.failpoint_play import Play
+from model.failpoint_scene import CONFIG, LONG, SCENES, Scene
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 

@@ -7,7 +7,8 @@ import pytest
 
 from harness import failpoint, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, tokens_in, torn
-from model.failpoint_scene import CONFIG, SCENES, Play, holds_end, points_of_locks, untouched
+from model.failpoint_play import Play, holds_end, points_of_locks, untouched
+from model.failpoint_scene import CONFIG, SCENES
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
@@ -54,6 +55,11 @@ DIES = {
     "sees_locks_go": [("drain.lock", 2), ("take.written", 2), ("effect", 4), ("reply", 2)],
     "loses_a_grant": [("release.begun", 2), ("release.done", 2), ("take.written", 2), ("answer", 2)],
     "loses_a_grant_of_several": [("release.done", 4), ("release.begun", 5), ("take.written", 5)],
+    "hands_off_to_two_waits": [("take.begun", 2), ("reply", 2)],
+    "loses_two_waits_for_several": [("release.begun", 3)],
+    "takes_more_permits_once": [("effect", 1)],
+    "is_watched": [("reply", 2)],
+    "opens_a_latch": [("reply", 2)],
 }
 
 CASES = [(scene, point, count) for scene, deaths in DIES.items() for point, count in deaths]

@@ -7,7 +7,8 @@ import pytest
 
 from harness import failpoint, scaled_ms, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, locks_in, torn
-from model.failpoint_scene import CONFIG, SCENES, TAKES, Play, holds_end, keys_of, points_of_locks, untouched
+from model.failpoint_play import TAKES, Play, holds_end, keys_of, points_of_locks, untouched
+from model.failpoint_scene import CONFIG, SCENES
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
@@ -32,6 +33,10 @@ STANDS = [
     ("sees_a_lease_end", "drain.begun", 1),
     ("sees_a_lease_end", "drain.lock", 1),
     ("loses_a_grant", "release.begun", 2),
+    ("hands_off_to_two_waits", "answer", 2),
+    ("loses_one_of_two_waits", "reply", 1),
+    ("is_watched", "reply", 1),
+    ("opens_a_latch", "reply", 2),
 ]
 
 

@@ -44,6 +44,7 @@ class Walk:
             self.join_plainly: 4,
             self.release: 14,
             self.release_another: 1,
+            self.die_as_granted: 4,
             self.force: 1,
             self.delete: 1,
             self.crash: int(restarts),
@@ -58,24 +59,34 @@ class Walk:
         candidates = list(candidates)
         return self.dice.choice(candidates) if candidates else None
 
+    def once(self):
+        return self.dice.random() < 0.4
+
     # Steps
 
     def join(self):
-        self.driver.asks(self.any(self.owners))
+        self.driver.asks(self.any(self.owners), once=self.once())
 
     def join_plainly(self):
-        self.driver.asks(self.any(self.owners), fair=False)
+        self.driver.asks(self.any(self.owners), fair=False, once=self.once())
 
     def leave(self):
         self.driver.cancels(self.any(self.driver.positions()) or self.any(self.owners))
 
     def time_out(self):
-        self.driver.asks_and_times_out(self.any(self.owners), fair=self.dice.random() < 0.8)
+        self.driver.asks_and_times_out(self.any(self.owners), fair=self.dice.random() < 0.8, once=self.once())
 
     def die(self):
         client = self.any(self.driver.clients())
         if client:
             self.driver.dies(client, self.any(DEATHS))
+
+    def die_as_granted(self):
+        """One of those whom a release would let in."""
+        owner = self.driver.first_in_line()
+        client = self.any(self.driver.clients_of(owner))
+        if client and self.driver.model.holder:
+            self.driver.dies_as_it_is_granted(client)
 
     def lost(self):
         return [position.owner for position in self.driver.model.queue if position.client is None]
@@ -83,16 +94,17 @@ class Walk:
     def come_back(self):
         owner = self.any(self.lost())
         if owner:
-            self.driver.asks(owner)
+            self.driver.asks(owner, once=self.once())
 
     def ask_again(self):
         owner = self.any(self.driver.positions())
         if owner:
-            self.driver.asks(owner)
+            self.driver.asks(owner, once=self.once())
 
     def try_(self):
         head = self.driver.positions()[:1]
-        self.driver.asks(self.any([*head * 3, *self.owners[:5]]), blocks=False, fair=self.dice.random() < 0.8)
+        owner = self.any([*head * 3, *self.owners[:5]])
+        self.driver.asks(owner, blocks=False, fair=self.dice.random() < 0.8, once=self.once())
 
     def release(self):
         holder = self.driver.model.holder
@@ -150,27 +162,33 @@ class FairMachine(RuleBasedStateMachine):
         super().__init__()
         self.driver = FairDriver(on)
 
-    @rule(owner=owners, fair=st.booleans())
-    def asks(self, owner, fair):
-        self.driver.asks(owner, fair=fair)
+    @rule(owner=owners, fair=st.booleans(), once=st.booleans())
+    def asks(self, owner, fair, once):
+        self.driver.asks(owner, fair=fair, once=once)
 
-    @rule(owner=owners)
-    def joins(self, owner):
-        self.driver.asks(owner)
+    @rule(owner=owners, once=st.booleans())
+    def joins(self, owner, once):
+        self.driver.asks(owner, once=once)
 
-    @rule(owner=owners, fair=st.booleans())
-    def tries(self, owner, fair):
-        self.driver.asks(owner, fair=fair, blocks=False)
+    @rule(owner=owners, fair=st.booleans(), once=st.booleans())
+    def tries(self, owner, fair, once):
+        self.driver.asks(owner, fair=fair, blocks=False, once=once)
 
-    @rule(owner=owners, fair=st.booleans())
-    def asks_and_times_out(self, owner, fair):
-        self.driver.asks_and_times_out(owner, fair=fair)
+    @rule(owner=owners, fair=st.booleans(), once=st.booleans())
+    def asks_and_times_out(self, owner, fair, once):
+        self.driver.asks_and_times_out(owner, fair=fair, once=once)
 
     @precondition(lambda self: self.driver.clients())
     @rule(n=some, how=st.sampled_from(DEATHS))
     def dies(self, n, how):
         clients = self.driver.clients()
         self.driver.dies(clients[n % len(clients)], how)
+
+    @precondition(lambda self: self.driver.model.holder and self.driver.clients())
+    @rule(n=some)
+    def first_in_line_dies_as_it_is_granted(self, n):
+        clients = self.driver.clients_of(self.driver.first_in_line()) or self.driver.clients()
+        self.driver.dies_as_it_is_granted(clients[n % len(clients)])
 
     @precondition(lambda self: self.driver.model.holder)
     @rule()

@@ -2,10 +2,12 @@
 
 Each owner follows one of ten short programs; all choices of three programs (220; owners are alike) in all orders
 of their steps are played; of one choice in four, unless the run is thorough. An owner that waits has no turn; one that
-is refused releases what it holds, and is done. Hundreds of schedules are played side by side on one server, each with
-keys and owners of its own, one step of each at a time.
+is refused, or has no hold to release, releases what it holds, and is done. Then some of them once more, and which
+requests are by ONCE is drawn; LOCK_SEED=… draws as another run did. Hundreds of schedules are played side by side on
+one server, each with keys and owners of its own, one step of each at a time.
 """
 
+import os
 import random
 import re
 from copy import deepcopy
@@ -15,18 +17,23 @@ from itertools import combinations_with_replacement, islice
 import pytest
 
 from harness import drawn, fewer, wait_for
-from model.multikey import REFUSED, WAITS, Locks
+from model.multikey import NOT_HELD, REFUSED, WAITS, Locks
 
 OWNERS = "abc"
 AT_ONCE = 400  # schedules
 
 
 def acquire(name):
-    return ("ask", name, False)
+    return ("ask", name, False, False)
 
 
 def macquire(names):
-    return ("ask", names, True)
+    return ("ask", names, True, False)
+
+
+def by_once(dice, program):
+    """The same, with ONCE in some of its requests."""
+    return tuple((*step[:3], dice.random() < 0.5) if step[0] == "ask" else step for step in program)
 
 
 def release(name):
@@ -73,15 +80,15 @@ class State:
         """The same, one step of this owner later."""
         locks, left = deepcopy(self.locks), dict(self.left)
         command, *rest = left[owner]
-        what, names, multikey = command
+        what, names, multikey, *once = command
         granted = {}
         if what == "ask":
-            hears = locks.ask(owner, names, multikey)
-            if hears == REFUSED:
-                held = locks.hold_of(owner)
-                rest = [mrelease(held)] if held else []
+            hears = locks.ask(owner, names, multikey, *once)
         else:
             hears, granted = locks.release(owner, names, multikey)
+        if hears in (REFUSED, NOT_HELD):
+            held = locks.hold_of(owner)
+            rest = [mrelease(held)] if held else []
         left[owner] = rest
         step = Step(owner, command, hears, granted, len(locks.waiting()), self.locks)
         return State(left, locks, (*self.steps, step))
@@ -98,9 +105,11 @@ def schedules_of(state):
         yield from schedules_of(state.after(owner))
 
 
-def all_schedules(first=0, of=1):
-    """Of all choices of programs, or one of so many choices from the first on."""
+def all_schedules(first=0, of=1, dice=None):
+    """Of all choices of programs, or one of so many choices from the first on; by ONCE where the dice say so."""
     for programs in islice(combinations_with_replacement(PROGRAMS, len(OWNERS)), first, None, of):
+        if dice:
+            programs = [by_once(dice, program) for program in programs]
         yield from schedules_of(State(dict(zip(OWNERS, programs, strict=True))))
 
 
@@ -123,17 +132,20 @@ class Stage:
 
     def say(self, turn):
         step = self.steps[turn]
-        what, names, multikey = step.command
+        what, names, multikey, *once = step.command
         verb = {"ask": "ACQUIRE", "give": "RELEASE"}[what]
         keys = " ".join(f"{name}{self.number}" for name in names)
         head = f"LOCK.M{verb} {len(names)} {keys}" if multikey else f"LOCK.{verb} {keys}"
-        tail = " PX 3600000 BLOCK 0" if what == "ask" else ""
+        tail = (" ONCE" if any(once) else "") + " PX 3600000 BLOCK 0" if what == "ask" else ""
         self.sockets[step.owner].sendall(f"{head} {step.owner}{self.number}{tail}\r\n".encode())
 
     def hear(self, turn):
         step = self.steps[turn]
         if step.hears == REFUSED:
             self.hears_a_true_cycle(step)
+        elif step.hears == NOT_HELD:
+            line = self.line(step.owner, turn)
+            assert line.startswith("-NOTHELD "), f"{step.owner} heard {line!r}\n{self.story(turn)}"
         elif step.hears != WAITS:
             self.hears(step.owner, step.hears, turn)
         for owner, answer in step.granted.items():
@@ -186,14 +198,13 @@ def play(server, stages):
         stage.ends()
 
 
-@pytest.mark.timeout(600)
-def test_every_schedule_of_three_owners_over_two_keys(server):
-    under_valgrind = 100 // fewer(100)  # one of so many
-    of = 100 // drawn(100) // under_valgrind  # choices of programs; all if the run is thorough
-    first, every = random.randrange(of), of * under_valgrind
+def play_one_in(server, of, dice=None):
+    """One of so many choices of programs."""
+    under_valgrind = 100 // fewer(100)  # one schedule of so many
+    first, every = (dice or random).randrange(of), of * under_valgrind
     print(f"choice {first} of each {of}")
     before = server.info("lock")["lock_deadlocks_refused"]
-    numbered = enumerate(islice(all_schedules(first, of), 0, None, under_valgrind))
+    numbered = enumerate(islice(all_schedules(first, of, dice), 0, None, under_valgrind))
     stages = [Stage(server) for _ in range(AT_ONCE)]
     played = refused = 0
     while batch := list(islice(numbered, AT_ONCE)):
@@ -208,3 +219,20 @@ def test_every_schedule_of_three_owners_over_two_keys(server):
     info = server.info("lock")
     assert (info["lock_waiters"], info["lock_contended_locks"]) == (0, 0)
     assert info["lock_deadlocks_refused"] == before + refused
+
+
+def share():
+    """One of so many choices of programs; all if the run is thorough."""
+    return 100 // drawn(100) // (100 // fewer(100))
+
+
+@pytest.mark.timeout(600)
+def test_every_schedule_of_three_owners_over_two_keys(server):
+    play_one_in(server, share())
+
+
+@pytest.mark.timeout(600)
+def test_with_requests_by_once_among_them(server):
+    seed = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
+    print(f"LOCK_SEED={seed}")
+    play_one_in(server, share() * (4 if share() > 1 else 1), random.Random(seed))

@@ -1,18 +1,12 @@
-"""Scenes in which a server comes by its failpoints, and their ends, whatever went wrong in them.
+"""Scenes in which a server comes by its failpoints.
 
-A line is what a party says, "a LOCK.ACQUIRE k a BLOCK 0": its first word names the party and is the owner too. PX is
-added where it is left out.
+A line is what a party says, "a LOCK.ACQUIRE k a BLOCK 0": its first word names the party and is the owner too, a number
+behind it left out: b and b2 are two connections of one owner. PX is added where it is left out.
 """
 
 from dataclasses import dataclass
 
-from redis.exceptions import ConnectionError, ResponseError
-
-from harness import code_of, failpoint, scaled_ms, wait_for
-from harness.schedule import as_map
-from model.failpoint_judge import part_of
-
-from .failpoint_judge import locks_in
+from harness import scaled_ms
 
 LONG = 600_000
 
@@ -30,7 +24,6 @@ class Scene:
     lost: str | None = None
     """Those among them whose holders lose them; all, if nothing is said."""
 
-TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.SEMAPHORE", "LOCK.MACQUIRE")
 
 SCENES = dict(
     takes_a_free_lock=Scene(("a LOCK.ACQUIRE other a",), ("a LOCK.ACQUIRE k a FENCED",)),
@@ -145,219 +138,38 @@ SCENES = dict(
         ("at_once LOCK.MRELEASE 3 k l m a", "at_once CLIENT KILL ID {b}"),
         moved="k l m",
     ),
+    hands_off_to_two_waits=Scene(
+        (
+            *("a LOCK.ACQUIRE k a SESSION", "b LOCK.ACQUIRE k b ONCE BLOCK 0", "b2 LOCK.ACQUIRE k b ONCE BLOCK 0"),
+            "c LOCK.ACQUIRE k c BLOCK 0",
+        ),
+        ("a LOCK.RELEASE k a",),
+    ),
+    loses_one_of_two_waits=Scene(
+        (
+            *("a LOCK.RWWRITE k a SESSION", "b LOCK.RWREAD k b ONCE BLOCK 0", "b2 LOCK.RWREAD k b ONCE BLOCK 0"),
+            "c LOCK.RWWRITE k c BLOCK 0",
+        ),
+        ("at_once LOCK.RELEASE k a", "at_once CLIENT KILL ID {b}"),
+        moved="k",
+    ),
+    loses_two_waits_for_several=Scene(
+        (
+            *("a LOCK.MACQUIRE 2 k l a", "b LOCK.MACQUIRE 2 k l b ONCE BLOCK 0"),
+            *("b2 LOCK.MACQUIRE 2 k l b ONCE BLOCK 0", "c LOCK.ACQUIRE l c BLOCK 0"),
+        ),
+        ("at_once LOCK.MRELEASE 2 k l a", "at_once CLIENT KILL ID {b}", "at_once CLIENT KILL ID {b2}"),
+        moved="k l",
+    ),
+    takes_more_permits_once=Scene(
+        ("a LOCK.SEMAPHORE k a 9 PERMITS 2 ONCE",), ("a2 LOCK.SEMAPHORE k a 9 PERMITS 3 ONCE",)
+    ),
+    is_watched=Scene(
+        ("a LOCK.ACQUIRE k a SESSION", "w LOCK.WATCH k a BLOCK 0", "b LOCK.ACQUIRE k b ONCE BLOCK 0"),
+        ("a LOCK.RELEASE k a",),
+    ),
+    opens_a_latch=Scene(
+        (f"a LATCH.SET gate 1 PX {LONG}", "b LATCH.WAIT gate BLOCK 0", "c LATCH.WAIT gate BLOCK 0"),
+        ("a LATCH.DOWN gate",),
+    ),
 )
-
-
-def keys_of(words):
-    return words[2 : 2 + int(words[1])] if words[0] in ("LOCK.MACQUIRE", "LOCK.MRELEASE") else words[1:2]
-
-
-class Party:
-    """One client: what it waits for and what it has been told to hold."""
-
-    def __init__(self, server, owner):
-        self.server, self.owner = server, owner
-        self.actor = server.actor(owner)
-        self.unanswered = []  # what it has said, as lists of words
-        self.holds = []  # the commands by which it was told that it holds something
-        self.lives = True
-        self.answers = []
-
-    def say(self, line, lease=("PX", LONG)):
-        words = line.split()
-        if words[0] in TAKES and not {"SESSION", "PX"} & set(words):
-            words += map(str, lease)
-        self.actor.send(*words)
-        self.unanswered.append(words)
-        return words
-
-    @property
-    def waits(self):
-        return self.lives and any(words[0] in TAKES for words in self.unanswered)
-
-    def dies(self):
-        self.actor.kill_socket()
-        self.lives = False
-
-    def hear(self):
-        """Takes in the answers that have come."""
-        try:
-            while self.lives and self.unanswered and self.actor.has_reply():
-                self._take_in(self.unanswered[0], self.actor.outcome())
-                self.unanswered.pop(0)
-        except ConnectionError:
-            self.lives = False
-
-    def _take_in(self, words, heard):
-        self.answers.append((words, heard))
-        if isinstance(heard, ResponseError):
-            assert words[0] == "LOCK.RELEASE" and code_of(heard) == "NOTHELD", f"{self.actor}: {words}: {heard}"
-        elif words[0] in TAKES and heard is not None:
-            self.holds.append(words)
-        elif words[0] in ("LOCK.RELEASE", "LOCK.MRELEASE"):
-            self.holds = self.holds[:heard] if words[0] == "LOCK.RELEASE" else []
-
-    def told(self):
-        return {(key, self.owner) for words in self.holds for key in keys_of(words)}
-
-    def may_have_released(self):
-        """{key} of what it said, and has heard no answer to."""
-        return {key for words in self.unanswered if words[0] not in TAKES for key in keys_of(words)}
-
-    def releases(self):
-        """All that it holds. Returns how many of the holds it did not have any more."""
-        lost = 0
-        for words in self.holds:
-            if words[0] == "LOCK.MACQUIRE":
-                several = " ".join(words[1 : 2 + int(words[1])])
-                # Of some that are gone it releases the others one by one.
-                if self._releases_one(f"LOCK.MRELEASE {several}"):
-                    continue
-                ways = [f"LOCK.RELEASE {key}" for key in keys_of(words)]
-            else:
-                ways = [f"LOCK.RELEASE {words[1]}"]
-            mode = words[0].removeprefix("LOCK.RW") if words[0].startswith("LOCK.RW") else ""
-            lost += [self._releases_one(way, mode) for way in ways].count(False)
-        self.holds = []
-        return lost
-
-    def _releases_one(self, command, mode=""):
-        heard = self.actor.attempt(*command.split(), self.owner, *mode.split())
-        if isinstance(heard, ResponseError):
-            assert code_of(heard) == "NOTHELD", f"{self.actor}: {command}: {heard}"
-        return not isinstance(heard, ResponseError)
-
-
-class Play:
-    """One scene on one server."""
-
-    def __init__(self, server, scene):
-        self.server, self.scene = server, scene
-        self.parties = {}
-        self.asked = []  # all that was said to take something, with its owner
-
-    def invite(self, *names):
-        """They connect, if they have not yet."""
-        for name in names:
-            if name not in self.parties:
-                self.parties[name] = Party(self.server, name)
-
-    def say(self, line, lease=("PX", LONG)):
-        name, _, command = line.partition(" ")
-        self.invite(name)
-        party = self.parties[name]
-        words = party.say(command, lease)
-        if words[0] in TAKES:
-            self.asked.append((name, words))
-        return party
-
-    def begin(self, *lease):
-        """Says what comes first; the server is at rest afterwards. Who waits then has asked for this lease."""
-        lease = lease or ("PX", LONG)
-        for line in self.scene.before:
-            waits = "BLOCK" in line
-            party = self.say(line, lease) if waits else self.say(line)
-            if waits:
-                party.actor.wait_blocked()
-            else:
-                wait_for(lambda who=party: who.hear() or not who.unanswered, what=line)
-        self.server.all_searched()
-        return self
-
-    def go(self, *lease):
-        """Says the rest, and waits for no answer."""
-        lease = lease or ("PX", LONG)
-        at_once = [line.removeprefix("at_once ") for line in self.scene.then if line.startswith("at_once ")]
-        if at_once:
-            ids = {name: party.actor.client_id for name, party in self.parties.items()}
-            packet = "".join(line.format(**ids) + "\r\n" for line in at_once)
-            self.server.raw_connection().sendall(packet.encode())
-            self.parties["a"].holds = []
-            return
-        for line in self.scene.then:
-            if line.endswith(" DIES"):
-                self.parties[line.split()[0]].dies()
-            else:
-                self.say(line, lease)
-
-    def hear(self):
-        for party in self.parties.values():
-            party.hear()
-
-    def told(self):
-        """{(key, owner)} of all that those who live have been told that they hold, and did not release."""
-        return {pair for party in self.parties.values() if party.lives for pair in party.told()}
-
-    @property
-    def multikey(self):
-        return [(owner, keys_of(words)) for owner, words in self.asked if words[0] == "LOCK.MACQUIRE"]
-
-    @property
-    def fenced(self):
-        """Who asked for a token each time."""
-        every = {(owner, words[1]) for owner, words in self.asked}
-        plain = {(owner, words[1]) for owner, words in self.asked if "FENCED" not in words}
-        return every - plain
-
-    # The end
-
-    def comes_again(self, server):
-        """Who waited asks the server that there is now, for what it had asked for."""
-        again = Play(server, self.scene)
-        for owner, words in self.asked:
-            if "BLOCK" in words:
-                again.say(f"{owner} {' '.join(words)}")
-        return again
-
-    def is_over(self):
-        """Each who was told of a hold releases it, until nobody waits. Returns how many holds were lost meanwhile."""
-        lost = 0
-
-        def nobody_waits():
-            nonlocal lost
-            self.hear()
-            lost += sum(party.releases() for party in self.parties.values() if party.lives)
-            return not any(party.waits or (party.lives and party.unanswered) for party in self.parties.values())
-
-        wait_for(nobody_waits, 10, f"{self.scene} to be over")
-        return lost
-
-    def nothing_is_left(self):
-        """All go, and nothing of them stays."""
-        for party in self.parties.values():
-            party.actor.close()
-        wait_for(lambda: self._is_empty(), 10, "all that the scene wrote to go")
-
-    def _is_empty(self):
-        info = self.server.info("lock")
-        for field in ("lock_waiters", "lock_contended_locks", "lock_sessions"):
-            assert info[field] == 0, f"{field} is {info[field]}"
-        ends_by_itself = [b"lock:token:"]
-        if any(words[0] == "DEL" for party in self.parties.values() for words, _ in party.answers):
-            ends_by_itself.append(b"lock:lease:")
-        left = [name for _, name in self.server.dump() if not name.startswith(tuple(ends_by_itself))]
-        assert not left, f"{left} is left"
-        for key in {key for _, words in self.asked for key in keys_of(words)}:
-            known = as_map(self.server.control.execute_command("LOCK.INFO", key))
-            assert not known or known["mode"] == "free", f"{key}: {known}"
-        return True
-
-
-def holds_end(server, asked):
-    """By the end of their leases where somebody waits; else by force."""
-    for key in locks_in(server.dump()):
-        if any(key in keys_of(words) for _, words in asked):
-            server.control.pexpire(key, scaled_ms(20))
-        else:
-            server.control.execute_command("LOCK.FORCE", key)
-
-
-def untouched(scene, data):
-    """The part in which nothing may differ: what is not whole at the end of the last turn of the loop is nowhere."""
-    return {position: entry for position, entry in data.items() if position not in part_of(data, scene.moved.split())}
-
-
-def points_of_locks():
-    """All points but those that are refused something, and those of the delayed queue: delay/test_crash.py."""
-    points = failpoint.points() - failpoint.points_that_fail()
-    return {point for point in points if not point.startswith("deliver.")}

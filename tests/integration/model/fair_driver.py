@@ -33,29 +33,38 @@ class FairDriver:
         """The actors that wait, head first."""
         return [position.client for position in self.model.queue if position.client is not None]
 
+    def clients_of(self, owner):
+        return [position.client for position in self.model.queue if position.client and position.owner == owner]
+
+    def first_in_line(self):
+        """The owner at the head, or None."""
+        return next((position.owner for position in self.model.queue), None)
+
     def positions(self):
         return [position.owner for position in self.model.queue if position.fair]
 
     # What can be done
 
-    def asks(self, owner, *, fair=True, blocks=True, client=None):
+    def asks(self, owner, *, fair=True, blocks=True, once=False, client=None):
         """`owner` asks, on a connection of its own unless one that does not wait is given."""
         client = client or self.server.actor(owner)
-        self.note("asks", owner, "fair" if fair else "plain", "BLOCK 0" if blocks else "")
-        more = ("BLOCK", 0) if blocks else ()
-        client.send("LOCK.FAIR" if fair else "LOCK.ACQUIRE", "k", owner, "PX", HOUR, *more)
-        self.model.ask(client, owner, fair=fair, blocks=blocks)
+        self._says(client, owner, *(("BLOCK", 0) if blocks else ()), fair=fair, once=once)
+        self.model.ask(client, owner, fair=fair, blocks=blocks, once=once)
         if self.model.is_waiting(client):
             client.wait_blocked()
         self.compare()
         return client
 
-    def asks_and_times_out(self, owner, *, fair=True):
+    def _says(self, client, owner, *block, fair, once):
+        words = ("LOCK.FAIR" if fair else "LOCK.ACQUIRE", "k", owner, *(("ONCE",) if once else ()), "PX", HOUR, *block)
+        self.note(*words)
+        client.send(*words)
+
+    def asks_and_times_out(self, owner, *, fair=True, once=False):
         """It joins, or takes its position over, and leaves when its time is over, unless it is granted."""
         client = self.server.actor(owner)
-        self.note("asks", owner, "fair" if fair else "plain", "BLOCK 1")
-        client.send("LOCK.FAIR" if fair else "LOCK.ACQUIRE", "k", owner, "PX", HOUR, "BLOCK", scaled_ms(1))
-        self.model.ask(client, owner, fair=fair, blocks=True)
+        self._says(client, owner, "BLOCK", scaled_ms(1), fair=fair, once=once)
+        self.model.ask(client, owner, fair=fair, blocks=True, once=once)
         if self.model.is_waiting(client):
             self.model.time_out(client)
         self.compare()
@@ -91,6 +100,17 @@ class FairDriver:
             self.outsider.call("CLIENT", "KILL", "ID", client.client_id)
         (client.kill_socket if how == "reset" else client.close)()
         self.model.die(client)
+        self.compare()
+
+    def dies_as_it_is_granted(self, client):
+        """In the transaction that releases the holder's hold; if that lets it in, nobody has been told yet."""
+        self.note("dies", client.name, "as", self.model.holder, "releases")
+        for words in (
+            ("MULTI",), ("LOCK.RELEASE", "k", self.model.holder), ("CLIENT", "KILL", "ID", client.client_id), ("EXEC",)
+        ):
+            self.outsider.call(*words)
+        self.model.release(self.model.holder)
+        (self.model.die if self.model.is_waiting(client) else self.model.die_untold)(client)
         self.compare()
 
     def restarts(self):

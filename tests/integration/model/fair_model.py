@@ -14,6 +14,16 @@ class Position:
     fair: bool
     client: object
     """Who is told; None if only the position is left."""
+    once: bool = False
+
+
+@dataclass(eq=False)
+class Grant:
+    """What a client has been told, or was to be; `relies_on`: by ONCE, the one that added what it tells of."""
+
+    client: object
+    added: int
+    relies_on: object = None
 
 
 class FairModel:
@@ -22,6 +32,10 @@ class FairModel:
     def __init__(self):
         self.holder, self.holds = None, 0
         self.queue = []
+        self.came = []
+        """The positions, in the order in which they were asked for; of one that was taken over, when that was."""
+        self.grants = []
+        """Those since the lock was last free."""
         self.heard = defaultdict(list)
 
     # Looking
@@ -38,22 +52,25 @@ class FairModel:
 
     # Asking
 
-    def ask(self, client, owner, *, fair, blocks):
+    def ask(self, client, owner, *, fair, blocks, once=False):
         """LOCK.FAIR or LOCK.ACQUIRE. What the client hears is in `heard`, nothing if it waits."""
         own = self.fair_position(owner) if fair else None
         if self.holder == owner:
-            self._take(client, owner)
+            self._take(client, owner, once)
         elif self.holder is None and self._may_go_first(owner, own, fair):
             if own:
                 self._leave(own)
-            self._take(client, owner)
+            self._take(client, owner, once)
         elif not blocks:
             self._tell(client, None)
         elif own:
             self._tell(own.client, None)
-            own.client = client
+            own.client, own.once = client, once
+            self.came.remove(own)
+            self.came.append(own)
         else:
-            self.queue.append(Position(owner, fair, client))
+            self.queue.append(Position(owner, fair, client, once))
+            self.came.append(self.queue[-1])
 
     def _may_go_first(self, owner, own, fair):
         if not fair:
@@ -62,17 +79,19 @@ class FairModel:
             return self.queue[0] is own
         return all(position.owner == owner for position in self.queue)
 
-    def _take(self, client, owner):
-        self.holder, self.holds = owner, self.holds + 1
-        self._tell(client, self.holds)
-        self._grant_reentries()
-
-    def _grant_reentries(self):
-        for position in [position for position in self.queue if position.owner == self.holder]:
-            self.queue.remove(position)
+    def _take(self, client, owner, once):
+        self._grant(client, owner, once)
+        for position in [position for position in self.came if position.owner == owner]:
+            self._forget(position)
             if position.client is not None:
-                self.holds += 1
-                self._tell(position.client, self.holds)
+                self._grant(position.client, owner, position.once)
+
+    def _grant(self, client, owner, once):
+        adds = not once or self.holder != owner
+        relies_on = None if adds else next((grant for grant in self.grants if grant.added), None)
+        self.grants.append(Grant(client, int(adds), relies_on))
+        self.holder, self.holds = owner, self.holds + adds
+        self._tell(client, self.holds)
 
     # The lock
 
@@ -87,14 +106,14 @@ class FairModel:
 
     def freed(self):
         """By LOCK.FORCE, by DEL, by anything."""
-        self.holder, self.holds = None, 0
+        self.holder, self.holds, self.grants = None, 0, []
         self._hand_off()
 
     def _hand_off(self):
         if self.holder is None and self.queue and self.queue[0].client is not None:
-            head = self.queue.pop(0)
-            self.holder = head.owner
-            self._take(head.client, head.owner)
+            head = self.queue[0]
+            self._forget(head)
+            self._take(head.client, head.owner, head.once)
 
     # Leaving
 
@@ -115,16 +134,29 @@ class FairModel:
         for position in [position for position in self.queue if position.client is client]:
             position.client = None
             if not position.fair:
-                self.queue.remove(position)
+                self._forget(position)
         self._hand_off()
+
+    def die_untold(self, client):
+        """It died when it had just been granted the lock that had been free: nothing else has been told meanwhile."""
+        del self.heard[client]
+        (lost,) = [grant for grant in self.grants if grant.client is client]
+        self.grants.remove(lost)
+        if lost.added and not any(grant.relies_on is lost for grant in self.grants):
+            self.release(self.holder)
 
     def restart(self):
         """All connections are gone."""
         self.queue = [Position(position.owner, True, None) for position in self.queue if position.fair]
+        self.came = list(self.queue)
 
     def _leave(self, position):
-        self.queue.remove(position)
+        self._forget(position)
         self._tell(position.client, None)
+
+    def _forget(self, position):
+        self.queue.remove(position)
+        self.came.remove(position)
 
     def _tell(self, client, answer):
         if client is not None:

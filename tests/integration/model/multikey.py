@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .cycles import closes_a_cycle, waits_for
 from .rules import EXCLUSIVE
 
-WAITS, REFUSED = "WAITS", "REFUSED"
+WAITS, REFUSED, NOT_HELD = "WAITS", "REFUSED", "NOT HELD"
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Asked:
     owner: str
     keys: str
     multikey: bool
+    once: bool = False
     mode = EXCLUSIVE
 
 
@@ -40,9 +41,9 @@ class Locks:
     def __init__(self, names):
         self.keys = {name: Key() for name in names}
 
-    def ask(self, owner, names, multikey):
+    def ask(self, owner, names, multikey, once=False):
         """The answer of LOCK.ACQUIRE name, or LOCK.MACQUIRE of the names, with BLOCK 0; or WAITS, or REFUSED."""
-        asked = Asked(owner, names, multikey)
+        asked = Asked(owner, names, multikey, once)
         if all(self._fits_newcomer(asked, self.keys[name]) for name in names):
             return self._take(asked)
         # Where it holds a key it is to stand at the head, and waits for nobody.
@@ -55,7 +56,9 @@ class Locks:
         return WAITS
 
     def release(self, owner, names, multikey):
-        """The answer of LOCK.RELEASE name or LOCK.MRELEASE, and then {owner: answer} of those granted by it."""
+        """The answer of LOCK.RELEASE name or LOCK.MRELEASE, or NOT_HELD; and {owner: answer} of those granted by it."""
+        if any(self.keys[name].holder != owner for name in names):
+            return NOT_HELD, {}
         left = {name: self.keys[name].change(owner, -1) for name in names}
         freed = [name for name in names if left[name] == 0]
         granted = {}
@@ -89,11 +92,15 @@ class Locks:
         return not any(other.multikey or asked.multikey for other in key.queue)
 
     def _take(self, asked):
-        counts = [self.keys[name].change(asked.owner, 1) for name in asked.keys]
+        counts = [self._take_one(asked, self.keys[name]) for name in asked.keys]
         for name in asked.keys:
             if asked in self.keys[name].queue:
                 self.keys[name].queue.remove(asked)
         return len(counts) if asked.multikey else counts[0]
+
+    def _take_one(self, asked, key):
+        """By ONCE what the owner has already is left as it is."""
+        return key.change(asked.owner, 0 if asked.once and key.holder == asked.owner else 1)
 
     def _fits_waiter(self, asked, key):
         return key.holder == asked.owner or (key.holder is None and key.queue[0] == asked)
