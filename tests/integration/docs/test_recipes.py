@@ -299,6 +299,16 @@ def test_who_cannot_compute_lets_the_next_one_try(server, start, why):
     assert server.control.keys() == []
 
 
+@each_language
+def test_who_may_not_wait_does_not_ask_without_end(server, actor, start, language):
+    server.control.set("page:busy", 1, px=HOUR)
+    server.control.config_set("lock.max-waiters", 1)
+    waits = actor()
+    waits.send("LATCH.WAIT", "page:busy", "BLOCK", 0)
+    waits.wait_blocked()
+    fails_without_work(start("A cache that is filled once", language))
+
+
 # Work stealing
 
 
