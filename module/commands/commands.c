@@ -218,7 +218,8 @@ static const struct commandRow command_rows[] = {
      "O(log N), N being the number of holders",
      "Takes a read-write lock to write, alone, or waits for it.", acquires_key, acquire_args},
     {"lock.semaphore", semaphoreCommand, ACQUIRES, "write fast blocking", -4,
-     "O(log N), N being the number of holders",
+     "O(log N), N being the number of holders; "
+     "O(D log N) if it needs the permits of D owners whose leases are over",
      "Takes permits of a semaphore, or waits for them, first come first served.", acquires_key,
      semaphore_args},
     {"lock.release", releaseCommand, WRITES, "write fast", -3,

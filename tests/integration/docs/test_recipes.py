@@ -69,6 +69,91 @@ def holder_of(server, key):
     return [as_map(holder)["owner"] for holder in info.get("holders", [])]
 
 
+# All of them: a refusal, or no answer, is neither a grant nor a reason to ask again without end
+
+ALL = {
+    "leader": ("A leader", 0),
+    "nightly job": ("A nightly job of many hosts", 0),
+    "nightly job that has to be done": ("A nightly job of many hosts", 1),
+    "rate limit": ("A rate limit", 0),
+    "cache": ("A cache that is filled once", 0),
+    "work stealing": ("Work stealing", 0),
+    "barrier": ("A barrier", 0),
+    "handing over": ("Handing over when somebody else wants it", 0),
+}
+each_program = pytest.mark.parametrize("which", ALL)
+WORK_IS_THERE = {
+    "sh": [("ask SADD jobs:w2 17 > /dev/null || exit 1", ":")],
+    "python": [('server.sadd("jobs:w2", 17)', "pass")],
+}
+
+
+def fails_without_work(program):
+    said, complaints = program.communicate(timeout=scaled(60))
+    assert said == ""
+    assert complaints != ""
+    assert program.returncode not in (0, None)
+
+
+def test_all_programs_are_tested():
+    assert len(programs_of(PAGE)) == 2 * len(ALL)
+
+
+@each_language
+@each_program
+def test_program_without_a_server_fails(make_server, start, which, language):
+    server = make_server()
+    server.kill()
+    title, number = ALL[which]
+    changes = WORK_IS_THERE[language] if which == "work stealing" else ()
+    fails_without_work(start(title, language, number, changes=changes, on=server))
+
+
+@each_language
+@each_program
+def test_program_that_is_refused_fails(server, start, which, language):
+    title, number = ALL[which]
+    server.control.sadd("jobs:w2", 17)
+    server.control.config_set("maxmemory", 1)
+    changes = WORK_IS_THERE[language] if which == "work stealing" else ()
+    fails_without_work(start(title, language, number, changes=changes))
+    assert server.control.keys() == ["jobs:w2"]
+
+
+# What is waited for, and what a program does whose wait somebody ends: it waits anew, or ends with this status.
+WAITS = {
+    ("leader", "sh"): ("leader", 1),
+    ("leader", "python"): ("leader", None),
+    ("nightly job that has to be done", "sh"): ("job", None),
+    ("nightly job that has to be done", "python"): ("job", None),
+    ("rate limit", "sh"): ("api", 75),
+    ("rate limit", "python"): ("api", 0),
+    ("handing over", "sh"): ("disk", 1),
+    ("handing over", "python"): ("disk", None),
+}
+
+
+@pytest.mark.parametrize(("which", "language"), WAITS)
+def test_wait_that_somebody_ends_is_no_grant(server, start, which, language):
+    key, status = WAITS[which, language]
+    if key == "api":
+        server.control.execute_command("LOCK.SEMAPHORE", key, "first", 5, "PERMITS", 5, "PX", HOUR)
+    else:
+        server.control.execute_command("LOCK.ACQUIRE", key, "first", "PX", HOUR)
+    title, number = ALL[which]
+    program = start(title, language, number)
+    wait_waiting(server, 1)
+    info = as_map(server.control.execute_command("LOCK.INFO", key))
+    [waiter] = map(as_map, info["waiters"])
+    assert server.control.execute_command("LOCK.CANCEL", key, waiter["owner"]) == 1
+    if status is None:
+        wait_waiting(server, 1)
+    else:
+        assert output_of(program) == ""
+        assert program.returncode == status
+    assert holder_of(server, key) == ["first"]
+
+
 # A leader
 
 ENDLESS = {
@@ -115,6 +200,13 @@ def test_leader_of_a_silent_server_stops(make_server, start, language):
         os.kill(server.pid, signal.SIGCONT)
 
 
+def test_leader_whose_watch_fails_in_any_way_stops(start):
+    changes = [*ENDLESS["python"], ("watcher.execute_command", "no_such_thing")]
+    leader = start("A leader", "python", changes=changes)
+    leader.communicate(timeout=scaled(30))
+    assert leader.returncode == 0
+
+
 # A nightly job
 
 
@@ -137,6 +229,18 @@ def test_job_that_has_to_be_done_is_done_by_the_next_host(server, start, languag
     assert output_of(start("A nightly job of many hosts", language, 1)) == ""
     [done] = server.control.keys()
     assert done.startswith("done:")
+
+
+FAILS = {"sh": [("echo working", "false")], "python": [('print("working")', "exit(1)")]}
+
+
+@each_language
+def test_job_that_fails_is_left_to_the_next_host(server, start, language):
+    host = start("A nightly job of many hosts", language, 1, changes=FAILS[language])
+    assert output_of(host) == ""
+    assert host.returncode == 1
+    assert server.control.keys() == []
+    assert output_of(start("A nightly job of many hosts", language, 1)) == "working\n"
 
 
 # A rate limit
@@ -176,6 +280,35 @@ def test_another_computes_when_the_first_has_died(server, start, language):
     assert server.control.keys() == ["page"]
 
 
+NOT_COMPUTED = {
+    "it prints nothing": ("sh", "echo working", ":"),
+    "it fails": ("sh", "echo working", "echo half; return 1"),
+    "the value is refused": ("sh", "echo working", "redis-cli -p 6379 CONFIG SET maxmemory 1 > /dev/null; echo working"),
+    "it fails in Python": ("python", '"working"', "1 / 0"),
+    "the value is refused in Python": ("python", '"working"', 'server.config_set("maxmemory", 1) and "working"'),
+}
+
+
+@pytest.mark.parametrize("why", NOT_COMPUTED)
+def test_who_cannot_compute_lets_the_next_one_try(server, start, why):
+    language, *change = NOT_COMPUTED[why]
+    client = start("A cache that is filled once", language, changes=[change])
+    said, _ = client.communicate(timeout=scaled(60))
+    assert said == ""
+    assert client.returncode == 1
+    assert server.control.keys() == []
+
+
+@each_language
+def test_who_may_not_wait_does_not_ask_without_end(server, actor, start, language):
+    server.control.set("page:busy", 1, px=HOUR)
+    server.control.config_set("lock.max-waiters", 1)
+    waits = actor()
+    waits.send("LATCH.WAIT", "page:busy", "BLOCK", 0)
+    waits.wait_blocked()
+    fails_without_work(start("A cache that is filled once", language))
+
+
 # Work stealing
 
 
@@ -190,6 +323,12 @@ def test_job_of_a_worker_that_has_died_is_stolen(server, actor, start, language)
     wait_for(lambda: holder_of(server, "job:17") == [], what="the job to be free")
     assert output_of(start("Work stealing", language)) == "working\n"
     assert server.control.keys() == []
+
+
+@each_language
+def test_job_that_fails_is_not_taken_for_done(server, start, language):
+    assert output_of(start("Work stealing", language, changes=FAILS[language])) == ""
+    wait_for(lambda: server.control.keys() == ["jobs:w2"], scaled(20), "the job to be free")
 
 
 # A barrier
@@ -210,6 +349,7 @@ def test_nobody_goes_on_before_all_are_there(server, start, language):
 def test_nobody_goes_on_if_somebody_never_comes(server, start, language):
     workers = start("A barrier", language, changes=[*ONE_IS_MISSING[language], *SHORT[language]])
     assert output_of(workers) == ""
+    assert workers.returncode != 0
     assert server.control.get("meeting") == "1"
 
 
