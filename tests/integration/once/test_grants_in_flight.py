@@ -4,6 +4,7 @@ import pytest
 
 from harness import wait_for
 from model.once_scene import LONG, waits
+from model.session_scene import long_grace  # noqa: F401
 
 
 @pytest.fixture
@@ -127,12 +128,13 @@ RENEWED = {
     "once": (["LOCK.ACQUIRE k x"], "LOCK.ACQUIRE k o ONCE", "LOCK.RELEASE k x", {"o": "1"}, {}),
     "multikey": (["LOCK.ACQUIRE k x"], "LOCK.MACQUIRE 1 k o", "LOCK.RELEASE k x", {"o": "1"}, {}),
 }
-each_renewed = pytest.mark.parametrize("before, waiting, lets_in, renewed, lost", RENEWED.values(), ids=RENEWED)
+each_renewed = pytest.mark.parametrize("kind", RENEWED)
 
 
 @each_renewed
 @pytest.mark.parametrize("renewal", [f"PX {LONG}", "SESSION"])
-def test_what_a_renewal_has_told_of_stays(server, turn, take, renewal, before, waiting, lets_in, renewed, lost):
+def test_what_a_renewal_has_told_of_stays(server, turn, take, long_grace, kind, renewal):  # noqa: F811
+    before, waiting, lets_in, renewed, _ = RENEWED[kind]
     take(*before)
     answers = turn(waiting, lets_in, f"LOCK.RENEW k o {renewal}")
     assert answers == [sum(map(int, renewed.values()))]
@@ -140,8 +142,9 @@ def test_what_a_renewal_has_told_of_stays(server, turn, take, renewal, before, w
 
 
 @each_renewed
-def test_what_nobody_was_told_of_does_not(server, turn, take, before, waiting, lets_in, renewed, lost):
+def test_what_nobody_was_told_of_does_not(server, turn, take, kind):
     """It is in flight, so that the renewal has something to keep."""
+    before, waiting, lets_in, _, lost = RENEWED[kind]
     take(*before)
     turn(waiting, lets_in)
     wait_for(lambda: held(server) == lost, what="what was lost to be released")
