@@ -45,8 +45,8 @@ EACH_REQUEST = pytest.mark.parametrize("once", ["", " ONCE"], ids=["another", "o
 @EACH_REQUEST
 def test_a_write_hold_that_was_released_is_taken_anew(server, turn, take, once):
     take("LOCK.RWREAD k o", "LOCK.RWREAD k x")
-    answers = turn("LOCK.RWWRITE k o", "LOCK.RELEASE k x", "LOCK.RELEASE k o WRITE", f"LOCK.RWWRITE k o{once} PX {LONG}")
-    assert answers == [0, 1]
+    then = ("LOCK.RELEASE k o WRITE", f"LOCK.RWWRITE k o{once} PX {LONG}")
+    assert turn("LOCK.RWWRITE k o", "LOCK.RELEASE k x", *then) == [0, 1]
     assert held(server) == {"o": "1", "o:write": "1"}
     assert server.control.execute_command("LOCK.RWREAD", "k", "x") is None
     assert server.control.execute_command("LOCK.RELEASE", "k", "o", "WRITE") == 0

@@ -44,6 +44,7 @@ def test_closed_before_the_wait_is_answered(server, actor, asks):  # noqa: F811
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     waiter = begin_to_wait(actor, "o", "SESSION", "ONCE")
     last, kills = actor("last"), actor("kills")
+    server.control.ping()  # who spoke to it last may be the first to be read
     with stopped(server):  # so that it reads both packets in one turn, in this order
         say_at_once(last, "LOCK.RELEASE k x", asks)
         say_at_once(kills, "LOCK.INFO k", f"CLIENT KILL ID {last.client_id}")
