@@ -127,6 +127,15 @@ def test_waiter_comes_in_when_the_last_that_is_left_is_over(server, actor, now_i
     assert not server.control.hexists("k", "a")
 
 
+@pytest.mark.parametrize("asks", OTHERS)
+def test_request_comes_in_at_once_when_the_last_that_is_left_is_over(clock, server, asks):
+    goes = one_ends_and_one_goes_by_hand(server)
+    clock.step_for(server, 2 * LONG / 1000)
+    assert goes() == 1
+    assert server.control.execute_command(*asks.split(), "o") == 1
+    assert not server.control.hexists("k", "a")
+
+
 def test_reserved_position_at_the_head_begins_to_run_when_the_last_that_is_left_is_over(server, actor, now_it_is):
     server.control.config_set("lock.fair-reserve", 4 * LONG)
     goes, gone, behind = one_ends_and_one_goes_by_hand(server), actor("gone"), actor("behind")
