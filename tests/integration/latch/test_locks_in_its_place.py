@@ -20,7 +20,7 @@ def no_expiry_by_the_server(server):
 
 
 def both_are_told_soon(scene):
-    """The module looks at a key some seconds after it has begun to wait anyway: not that is meant."""
+    """By the short lease, or the session; the lease that the drain knew of is an hour long."""
     assert [waiter.reply(timeout=2) for waiter in scene.waiters] == [1, 1]
 
 
