@@ -20,7 +20,7 @@ def no_expiry_by_the_server(server):
 
 
 def both_are_told_soon(scene):
-    """By the short lease, or the session; the lease that the drain knew of is an hour long."""
+    """By the short lease, or the session; the lease that the drain knew of is much longer."""
     assert [waiter.reply(timeout=2) for waiter in scene.waiters] == [1, 1]
 
 
