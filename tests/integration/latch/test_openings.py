@@ -81,6 +81,7 @@ SHUT = dict(
     INCRBY=["INCRBY l 3"],
     DECR=["DECR l"],
     no_number=["SET l x"],
+    long_string=["SETRANGE l 100 x"],
     another_type=["MULTI", "DEL l", "RPUSH l x", "EXEC"],
     overwritten_by_another_type=["SADD s x", "SINTERSTORE l s"],
     RENAME_onto=["SET spare 4", "RENAME spare l"],

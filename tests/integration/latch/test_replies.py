@@ -139,12 +139,30 @@ def test_key_of_another_type_is_left_alone(server, some_resp, actor, content, co
     assert server.dump() == before
 
 
-@pytest.mark.parametrize("value", ["", "x", "1.5", " 1", "01", str(2**63), "1e3"])
+@pytest.mark.parametrize(
+    "value", ["", "x", "1.5", " 1", "01", str(2**63), "1e3", str(-(2**63) - 1), "1" * 20, "1" * 21, "x" * 100_000]
+)
 @pytest.mark.parametrize("command", [*LATCHES, "LATCH.SET k 0", "LATCH.WAIT k BLOCK 0"])
 def test_string_that_is_no_number_is_left_alone(server, some_resp, actor, value, command):
     server.control.set("k", value)
     assert str(actor().attempt(*command.split())) == NO_NUMBER
     assert server.control.get("k") == value
+
+
+def test_long_string_is_not_copied_to_see_that_it_is_no_number(server, actor):
+    """By what the process has had of memory at most, which nobody else tells so soon."""
+    size = 64 * 2**20
+
+    def kilobytes(what):
+        with open(f"/proc/{server.pid}/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith(what))
+
+    server.control.setrange("k", size - 1, "x")
+    with open(f"/proc/{server.pid}/clear_refs", "w") as refs:
+        refs.write("5")  # its peak is what it has now
+    before = kilobytes("VmHWM")
+    assert str(actor().attempt("LATCH.WAIT", "k", "BLOCK", 0)) == NO_NUMBER
+    assert kilobytes("VmHWM") - before < size // 1024 // 2
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE l o", "LOCK.INFO l", "LOCK.WATCH l o", "LOCK.FORCE l"])

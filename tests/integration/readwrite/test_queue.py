@@ -162,6 +162,44 @@ LEAVING = dict(
 )
 
 
+def queue(*owners):
+    return ("z", "LOCK.INFO k", has(waiters=owners_are(*owners)))
+
+
+def holds_as_it_asks(holds, others, command):
+    """`a2` is a second connection of oa, which comes by a hold after that one has begun to wait."""
+    return [
+        writes("x"),
+        waits("a", holds),
+        waits("b", others),
+        waits("a2", command, "oa"),
+        releases("x"),
+        ("a", granted(1)),
+        queue("ob", "oa"),
+        ("a", f"LOCK.{holds} k oa", 2),
+        queue("ob", "oa"),
+        releases("a", 1),
+        releases("a"),
+        ("b", granted(1)),
+        ("a2", STILL_BLOCKED),
+        releases("b"),
+        ("a2", granted(1)),
+    ]
+
+
+IN_THEIR_OWN_WAY = {
+    f"{holds}_and_{command}": holds_as_it_asks(holds, others, command)
+    for holds, others in (("RWREAD", "RWWRITE"), ("RWWRITE", "RWREAD"))
+    for command in ("ACQUIRE", "FAIR")
+}
+
+
+@schedules(**IN_THEIR_OWN_WAY)
+def test_owner_who_wants_another_kind_of_lock_waits_in_its_turn(server, schedule):
+    """Its own hold is in its way: that is no upgrade."""
+    run_schedule(server, schedule)
+
+
 @schedules(**QUEUING)
 def test_queue(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)

@@ -3,7 +3,7 @@
 import pytest
 
 from harness import scaled, wait_for
-from model.semaphore_scene import LONG, permits_of
+from model.semaphore_scene import LEASES, LONG, permits_of
 
 MANY = 10_000
 
@@ -59,7 +59,7 @@ def test_lease_of_what_was_taken_away_by_hand_ends(server, now_it_is):
     server.control.hdel("k", "gone")
     now_it_is(2 * LONG)
     room_for(server, 8, 1)
-    assert server.control.zrange("lock:lease:{k}", 0, -1) == ["stays"]
+    assert server.control.zrange(LEASES, 0, -1) == ["stays"]
 
 
 def test_those_that_are_over_do_not_pile_up(server, now_it_is):
@@ -99,3 +99,82 @@ def test_a_waiter_of_another_kind_comes_in_when_the_last_is_over(server, actor, 
     assert not plain.has_reply()
     assert server.control.execute_command("LOCK.RELEASE", "k", "last") == 0
     assert plain.reply() == 1
+
+
+# ---- room is made whoever asks for it ----
+
+OTHERS = ("LOCK.ACQUIRE k", "LOCK.FAIR k", "LOCK.RWREAD k", "LOCK.RWWRITE k", "LOCK.MACQUIRE 1 k")
+
+
+def one_ends_and_one_goes_by_hand(server):
+    """`a` lives shorter than its key, which would end with the lease of `b`, who is gone."""
+    take(server, "a", 2, lease=LONG)
+    take(server, "b", 2, lease=9 * LONG)
+    return lambda: server.control.hdel("k", "b")
+
+
+@pytest.mark.parametrize("asks", [*OTHERS, "LOCK.SEMAPHORE k"])
+def test_waiter_comes_in_when_the_last_that_is_left_is_over(server, actor, now_it_is, asks):
+    goes, waiter = one_ends_and_one_goes_by_hand(server), actor("w")
+    limit = "2 PERMITS 2" if "SEMAPHORE" in asks else ""
+    waiter.send(*f"{asks} w {limit} PX {9 * LONG} BLOCK 0".split())
+    waiter.wait_blocked()
+    assert goes() == 1
+    server.settle()
+    assert not waiter.has_reply()
+    now_it_is(2 * LONG)
+    assert waiter.reply() == (2 if limit else 1)
+    assert not server.control.hexists("k", "a")
+
+
+@pytest.mark.parametrize("asks", OTHERS)
+def test_request_comes_in_at_once_when_the_last_that_is_left_is_over(clock, server, asks):
+    goes = one_ends_and_one_goes_by_hand(server)
+    clock.step_for(server, 2 * LONG / 1000)
+    assert goes() == 1
+    assert server.control.execute_command(*asks.split(), "o") == 1
+    assert not server.control.hexists("k", "a")
+
+
+def test_reserved_position_at_the_head_begins_to_run_when_the_last_that_is_left_is_over(server, actor, now_it_is):
+    server.control.config_set("lock.fair-reserve", 4 * LONG)
+    goes, gone, behind = one_ends_and_one_goes_by_hand(server), actor("gone"), actor("behind")
+    for one in (gone, behind):
+        one.send("LOCK.FAIR", "k", one.name, "PX", 9 * LONG, "BLOCK", 0)
+        one.wait_blocked()
+    gone.kill_socket()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the connection to be gone")
+    assert goes() == 1
+    now_it_is(2 * LONG)
+    wait_for(lambda: not server.control.exists("k"), what="what is over to be taken away")
+    server.settle()
+    assert not behind.has_reply()
+    now_it_is(8 * LONG)
+    assert behind.reply() == 1
+
+
+def test_repeat_by_once_lets_those_in_whom_what_is_over_was_in_the_way_of(clock, server, actor):
+    """In the same step: the timer of the lease that is over has not rung yet."""
+    take(server, "a", 2, lease=LONG)
+    take(server, "b", 2, lease=9 * LONG)
+    waiter = actor("w")
+    waiter.send("LOCK.SEMAPHORE", "k", "w", 2, "PX", 9 * LONG, "BLOCK", 0)
+    waiter.wait_blocked()
+    clock.step(2 * LONG / 1000)
+    transaction = server.control.pipeline(transaction=True)
+    transaction.execute_command("LOCK.SEMAPHORE", "k", "b", 2, "PX", 9 * LONG, "ONCE")
+    transaction.hgetall("k")
+    assert transaction.execute() == [1, {"mode": "semaphore", "b": "1", "w": "1"}]
+    assert waiter.reply() == 1
+
+
+@pytest.mark.parametrize("asks", OTHERS)
+def test_another_kind_that_is_refused_takes_nothing_away(clock, server, asks):
+    """One that lives is enough: thousands that are over are not looked at."""
+    fill(server, 1_000, LONG // 2)
+    take(server, "last", MANY)
+    clock.step_for(server, LONG * 3 / 4 / 1000)
+    assert server.control.execute_command(*asks.split(), "o") is None
+    assert server.control.hlen("k") == 1_002  # with the mode
+    assert server.control.execute_command("LOCK.RELEASE", "k", "last") == 0
+    assert server.control.execute_command(*asks.split(), "o") == 1

@@ -1,7 +1,14 @@
 """Who gets permits when: strictly first come, first served, each request by its own limit."""
 
-from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, error, granted, run_schedule, schedules
+from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, error, granted, has, run_schedule, schedules
+from model.rw_scene import owners_are
 from model.semaphore_scene import holds, releases, takes, tries, waits
+
+
+def queue(*owners):
+    """Who waits, in which order."""
+    return ("z", "LOCK.INFO k", has(waiters=owners_are(*owners)))
+
 
 TAKING = dict(
     as_many_as_the_limit=[
@@ -216,6 +223,25 @@ MEETING = dict(
         releases("d", 0, 2),
         ("a", "LOCK.RELEASE k oa", 0),
         ("d2", granted(1)),
+    ],
+    and_behind_those_who_stand_before_it=[
+        takes("a", 2, 2),
+        waits("b", 2),
+        waits("c", 2, 2),
+        ("b2", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS),
+        ("b3", "LOCK.FAIR k ob BLOCK 0", BLOCKS),
+        ("d", "LOCK.SEMAPHORE k od 2 BLOCK 0 ONCE", BLOCKS),
+        releases("a", 1),
+        ("b", granted(1)),
+        queue("oc", "ob", "ob", "od"),
+        releases("a"),
+        ("c", STILL_BLOCKED),
+        releases("b"),
+        ("c", granted(2)),
+        queue("ob", "ob", "od"),
+        releases("c", 0, 2),
+        ("b2", granted(1)),
+        ("b3", granted(2)),
     ],
     permits_written_by_hand_let_their_owner_in_past_nobody=[
         takes("a", 2, 2),
