@@ -13,37 +13,40 @@
 
 #define DEFAULT_INFO_COUNT 10
 
+#define WORD(text) text, sizeof(text) - 1
+
 /* The options, and which of them exclude each other: two rows that share a bit of `excludes`
  * contradict. */
 static const struct optionRow {
     const char *name;
+    size_t length; /* of the name */
     enum argsOption option;
     unsigned excludes;
     bool has_value;
 } option_rows[] = {
-    {"PX", ARGS_PX, ARGS_LEASE, true},
-    {"EX", ARGS_EX, ARGS_LEASE, true},
-    {"SESSION", ARGS_SESSION, ARGS_LEASE, false},
-    {"BLOCK", ARGS_BLOCK, ARGS_BLOCK, true},
-    {"READ", ARGS_READ, ARGS_WHICH, false},
-    {"WRITE", ARGS_WRITE, ARGS_WHICH, false},
-    {"COUNT", ARGS_COUNT, ARGS_COUNT, true},
-    {"FENCED", ARGS_FENCED, ARGS_FENCED, false},
-    {"PERMITS", ARGS_PERMITS, ARGS_WHICH, true},
-    {"WANTED", ARGS_WANTED, ARGS_WANTED, false},
-    {"ONCE", ARGS_ONCE, ARGS_ONCE, false},
+    {WORD("PX"), ARGS_PX, ARGS_LEASE, true},
+    {WORD("EX"), ARGS_EX, ARGS_LEASE, true},
+    {WORD("SESSION"), ARGS_SESSION, ARGS_LEASE, false},
+    {WORD("BLOCK"), ARGS_BLOCK, ARGS_BLOCK, true},
+    {WORD("READ"), ARGS_READ, ARGS_WHICH, false},
+    {WORD("WRITE"), ARGS_WRITE, ARGS_WHICH, false},
+    {WORD("COUNT"), ARGS_COUNT, ARGS_COUNT, true},
+    {WORD("FENCED"), ARGS_FENCED, ARGS_FENCED, false},
+    {WORD("PERMITS"), ARGS_PERMITS, ARGS_WHICH, true},
+    {WORD("WANTED"), ARGS_WANTED, ARGS_WANTED, false},
+    {WORD("ONCE"), ARGS_ONCE, ARGS_ONCE, false},
 };
 
 /* strcasecmp, for bytes that may hold a zero. */
-static bool spells(RedisModuleString *argument, const char *word) {
+static bool spells(RedisModuleString *argument, const struct optionRow *row) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(argument, &length);
-    return length == strlen(word) && strncasecmp(bytes, word, length) == 0;
+    return length == row->length && strncasecmp(bytes, row->name, length) == 0;
 }
 
 static const struct optionRow *findOption(RedisModuleString *argument, unsigned allowed) {
     for (size_t i = 0; i < sizeof(option_rows) / sizeof(option_rows[0]); i++) {
-        if ((option_rows[i].option & allowed) && spells(argument, option_rows[i].name)) {
+        if ((option_rows[i].option & allowed) && spells(argument, &option_rows[i])) {
             return &option_rows[i];
         }
     }
@@ -119,7 +122,7 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     case ARGS_COUNT:
         return countOrReply(args, value, &options->count);
     case ARGS_PERMITS:
-        return permitsOrReply(args, value, &options->wants.permits.count);
+        return permitsOrReply(args, value, &options->wants.asks.permits.count);
     case ARGS_FENCED:
     case ARGS_SESSION:
     case ARGS_READ:
@@ -145,7 +148,7 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
     *options = (struct argsOptions){.wants = {.now_ms = args->now_ms,
                                               .lease_ms = configDefaultLeaseMs(),
                                               .block_ms = ACQUISITION_NO_WAIT,
-                                              .permits = {.count = 1}},
+                                              .asks.permits.count = 1},
                                     .count = DEFAULT_INFO_COUNT};
     for (int at = first; at < args->argc; at++) {
         const struct optionRow *row = findOption(args->argv[at], allowed);
@@ -164,7 +167,7 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
         }
     }
     options->wants.fenced = options->given & ARGS_FENCED;
-    options->wants.once = options->given & ARGS_ONCE;
+    options->wants.asks.once = options->given & ARGS_ONCE;
     return sessionOrReply(args, options);
 }
 

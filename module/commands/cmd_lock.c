@@ -39,7 +39,7 @@ static int acquire(const struct args *args, const struct family *family) {
         return REDISMODULE_OK;
     }
     options.wants.owner = args->argv[2];
-    options.wants.mode = family->mode;
+    options.wants.asks.mode = family->mode;
     options.wants.discipline = family->discipline;
     struct outcome outcome = {0};
     enum result result = acquireLock(args->ctx, args->argv[1], &options.wants, &outcome);
@@ -84,11 +84,11 @@ int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
         argsOptionsOrReply(&args, 4, ARGS_ACQUIRE | ARGS_PERMITS, &options) != REDISMODULE_OK ||
-        argsLimitOrReply(&args, argv[3], &wants->permits) != REDISMODULE_OK) {
+        argsLimitOrReply(&args, argv[3], &wants->asks.permits) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
     wants->owner = argv[2];
-    wants->mode = MODE_SEMAPHORE;
+    wants->asks.mode = MODE_SEMAPHORE;
     wants->discipline = ORDERED;
     struct outcome outcome = {0};
     enum result result = acquireLock(ctx, argv[1], wants, &outcome);
@@ -142,7 +142,7 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     const struct release release = {.owner = argv[2],
                                     .which = whichOf(options.given),
-                                    .count = options.wants.permits.count,
+                                    .count = options.wants.asks.permits.count,
                                     .now_ms = args.now_ms};
     struct outcome outcome = {0};
     enum result result = releaseLock(ctx, argv[1], &release, &outcome);
@@ -225,7 +225,7 @@ int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         return REDISMODULE_OK;
     }
     given.options.wants.owner = given.owner;
-    given.options.wants.mode = MODE_EXCLUSIVE;
+    given.options.wants.asks.mode = MODE_EXCLUSIVE;
     given.options.wants.discipline = MULTIKEY;
     struct outcome outcome = {0};
     enum result result = acquireLocks(ctx, &given.names, &given.options.wants, &outcome);

@@ -52,15 +52,6 @@ bool rulesOwnsAny(const struct holdsView *view) {
     return false;
 }
 
-static bool ownHoldIsOfOtherKind(enum lockMode mode, const struct holdsView *view) {
-    for (int own = 0; own < MODE_COUNT; own++) {
-        if (view->own[own] > 0 && kinds[own] != kinds[mode]) {
-            return true;
-        }
-    }
-    return false;
-}
-
 int64_t rulesLacks(const struct rulesRequest *request, const struct holdsView *view) {
     int64_t count = request->mode == MODE_SEMAPHORE ? request->permits.count : 1;
     return request->once ? count - view->own[request->mode] : count;
@@ -70,25 +61,29 @@ enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsV
     if (view->foreign) {
         return VERDICT_WAIT;
     }
-    int64_t lacks = rulesLacks(request, view);
-    if (lacks <= 0) {
+    if (request->once && rulesLacks(request, view) <= 0) {
         return VERDICT_HELD;
     }
-    bool owns = rulesOwnsAny(view);
-    if (owns && ownHoldIsOfOtherKind(request->mode, view)) {
+    bool owns = false, owns_other_kind = false, is_in_the_way = false;
+    for (int held = 0; held < MODE_COUNT; held++) {
+        if (view->own[held] > 0) {
+            owns = true;
+            owns_other_kind |= kinds[held] != kinds[request->mode];
+        }
+        is_in_the_way |= view->others[held] && company[request->mode][held] == APART;
+    }
+    if (owns_other_kind) {
         return VERDICT_SELF_BLOCKED;
     }
-    for (int held = 0; held < MODE_COUNT; held++) {
-        if (view->others[held] && company[request->mode][held] == APART) {
-            return owns ? VERDICT_UPGRADE : VERDICT_WAIT;
-        }
+    if (is_in_the_way) {
+        return owns ? VERDICT_UPGRADE : VERDICT_WAIT;
     }
     if (request->mode != MODE_SEMAPHORE) {
         return owns ? VERDICT_REENTER : VERDICT_GRANT;
     }
     /* Without adding first: what is taken may be any number, where somebody has written it by
      * hand. */
-    if (view->permits_taken > request->permits.limit - lacks) {
+    if (view->permits_taken > request->permits.limit - rulesLacks(request, view)) {
         return VERDICT_WAIT;
     }
     return owns ? VERDICT_ADD : VERDICT_GRANT;

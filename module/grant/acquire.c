@@ -107,7 +107,7 @@ static bool mustStandBehind(const struct acquiring *acquiring) {
     if (acquiring->own) {
         return waitqueueFirst(&lock->queue) != &acquiring->own->keys[0].position;
     }
-    struct request newcomer = {.mode = wants->mode, .discipline = wants->discipline};
+    struct request newcomer = {.mode = wants->asks.mode, .discipline = wants->discipline};
     newcomer.owner = RedisModule_StringPtrLen(wants->owner, &newcomer.owner_length);
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
@@ -146,7 +146,7 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
     if (checked != RESULT_DONE) {
         return checked;
     }
-    if (wants->mode != MODE_EXCLUSIVE && !holdsCanLease(holds)) {
+    if (wants->asks.mode != MODE_EXCLUSIVE && !holdsCanLease(holds)) {
         return RESULT_WRONG_TYPE;
     }
     enum verdict verdict = holdingDecide(holds, wants);

@@ -9,7 +9,7 @@
 #include "waits/watches.h"
 
 bool holdingHasSides(const struct acquisition *wants) {
-    return wants->fenced || wants->discipline == FAIR || wants->mode != MODE_EXCLUSIVE;
+    return wants->fenced || wants->discipline == FAIR || wants->asks.mode != MODE_EXCLUSIVE;
 }
 
 enum result holdingCheck(const struct holds *holds) {
@@ -36,21 +36,16 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {
 
 /* ---- taking ---- */
 
-static struct rulesRequest requestOf(const struct acquisition *wants) {
-    return (struct rulesRequest){wants->mode, wants->permits, wants->once};
-}
-
 enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants) {
-    const struct rulesRequest request = requestOf(wants);
     struct holdsView view;
     holdsSeenBy(holds, wants->owner, &view);
-    enum verdict verdict = rulesDecide(&request, &view);
-    if (rulesFits(verdict) ||
-        !holdsMakeRoom(holds, wants->permits.limit - rulesLacks(&request, &view))) {
+    enum verdict verdict = rulesDecide(&wants->asks, &view);
+    if (holds->shape != HOLDS_SEMAPHORE || rulesFits(verdict) ||
+        !holdsMakeRoom(holds, wants->asks.permits.limit - rulesLacks(&wants->asks, &view))) {
         return verdict;
     }
     holdsSeenBy(holds, wants->owner, &view);
-    return rulesDecide(&request, &view);
+    return rulesDecide(&wants->asks, &view);
 }
 
 static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModuleString *owner) {
@@ -61,7 +56,9 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
  * that they are to be released. */
 static void beginAnew(struct holds *holds, const struct acquisition *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
-    inflightForget(hold.db, holds->name, wants->owner);
+    if (inflightCount() > 0) {
+        inflightForget(hold.db, holds->name, wants->owner);
+    }
     sessionsUnbind(&hold);
 }
 
@@ -72,15 +69,18 @@ static void bind(struct holds *holds, const struct acquisition *wants) {
 
 /* How many holds, or permits, the owner is to be told of. */
 static int64_t countOf(const struct acquisition *wants) {
-    return wants->mode == MODE_SEMAPHORE ? wants->permits.count : 1;
+    return wants->asks.mode == MODE_SEMAPHORE ? wants->asks.permits.count : 1;
 }
 
 /* How many of them are to be added. */
 static int64_t lacks(struct holds *holds, const struct acquisition *wants, enum verdict verdict) {
+    if (verdict == VERDICT_GRANT) {
+        return countOf(wants);
+    }
     if (verdict == VERDICT_HELD) {
         return 0;
     }
-    bool has_some = wants->once && verdict == VERDICT_ADD;
+    bool has_some = wants->asks.once && verdict == VERDICT_ADD;
     return countOf(wants) - (has_some ? holdsCount(holds, wants->owner) : 0);
 }
 
@@ -105,8 +105,8 @@ static int64_t add(struct holds *holds, const struct acquisition *wants, enum ve
 static void noteTaken(struct holds *holds, const struct acquisition *wants,
                       struct inflight *inflight, struct inflightTaken *taken) {
     taken->of = (struct inflightOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
-                                       wants->owner, wants->mode};
-    taken->needs = wants->once ? countOf(wants) : 0;
+                                       wants->owner, wants->asks.mode};
+    taken->needs = wants->asks.once ? countOf(wants) : 0;
     inflightHas(&taken->of, taken->has - taken->added);
     if (inflight) {
         inflightAdd(inflight, taken);
@@ -123,21 +123,24 @@ int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum v
     RedisModule_Assert(rulesFits(verdict));
     (void)failpoint(FAILPOINT_TAKE_BEGUN);
     const struct holdsRequest request = {.owner = wants->owner,
-                                         .mode = wants->mode,
+                                         .mode = wants->asks.mode,
                                          .is_first = verdict == VERDICT_GRANT,
                                          .count = lacks(holds, wants, verdict),
                                          .lease_ms = wants->lease_ms};
-    struct inflightTaken taken = {.added = request.count};
-    taken.has = verdict == VERDICT_HELD ? holdsLengthen(holds, &request)
-                                        : add(holds, wants, verdict, &request);
-    if (taken.has == 0) {
+    int64_t has = verdict == VERDICT_HELD ? holdsLengthen(holds, &request)
+                                          : add(holds, wants, verdict, &request);
+    if (has == 0) {
         return 0;
     }
     if (inflight || wants->session.client_id || inflightCount() > 0) {
+        struct inflightTaken taken = {.added = request.count, .has = has};
         noteTaken(holds, wants, inflight, &taken);
     }
+    if (!wants->fenced) {
+        return has;
+    }
     bool has_token = verdict == VERDICT_REENTER || verdict == VERDICT_HELD;
-    return wants->fenced ? fenceIssue(holds, wants->owner, has_token) : taken.has;
+    return fenceIssue(holds, wants->owner, has_token);
 }
 
 enum statsCounter holdingCountedAs(enum verdict verdict) {

@@ -119,15 +119,13 @@ static const char *lockFault(const struct lock *lock) {
 /* Invariant 2, of one waiter: who stands at the head, or holds the lock, does not fit. One for
  * several keys fits only where all of them do; multikey.c knows. */
 static const char *fitFault(struct holds *holds, const struct waiter *waiter, bool is_head) {
-    const struct rulesRequest request = {waiter->wants.mode, waiter->wants.permits,
-                                         waiter->wants.once};
     struct holdsView view;
     if (!waiter->client.bc || waiter->request.discipline == MULTIKEY) {
         return NULL;
     }
     holdsSeenBy(holds, waiter->wants.owner, &view);
     bool by_rule_2 = holds->shape != HOLDS_SEMAPHORE && !view.foreign && rulesOwnsAny(&view);
-    enum verdict verdict = rulesDecide(&request, &view);
+    enum verdict verdict = rulesDecide(&waiter->wants.asks, &view);
     bool may_fit = is_head || by_rule_2 || verdict == VERDICT_HELD;
     return may_fit && rulesFits(verdict) ? "a waiter that fits waits" : NULL;
 }
@@ -203,7 +201,7 @@ struct rivals {
 static void findRival(const struct holder *holder, void *data) {
     struct rivals *rivals = data;
     if (RedisModule_StringCompare(holder->owner, rivals->wants->owner) != 0 &&
-        rulesConflict(holder->mode, rivals->wants->mode)) {
+        rulesConflict(holder->mode, rivals->wants->asks.mode)) {
         rivals->found = holder->owner;
     }
     rivals->permits += holder->mode == MODE_SEMAPHORE ? holder->count : 0;
@@ -217,7 +215,7 @@ void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
     if (rivals.found) {
         fail(holds, NULL, "two owners hold a lock in modes that conflict");
     }
-    if (wants->mode == MODE_SEMAPHORE && rivals.permits > wants->permits.limit) {
+    if (wants->asks.mode == MODE_SEMAPHORE && rivals.permits > wants->asks.permits.limit) {
         fail(holds, NULL, "more permits are taken than the limit");
     }
 }

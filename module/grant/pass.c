@@ -92,8 +92,8 @@ static bool lookAtReentry(struct holds *holds, struct position *position) {
  * as everybody; but by ONCE it may have them now. Returns whether it is over. */
 static bool lookAtRepeat(struct holds *holds, struct position *position, int64_t own) {
     struct waiter *waiter = waitersOfPosition(position);
-    return waiter->request.mode == MODE_SEMAPHORE && waiter->wants.once &&
-           waiter->wants.permits.count <= own && grantIfFits(holds, waiter);
+    return waiter->request.mode == MODE_SEMAPHORE && waiter->wants.asks.once &&
+           waiter->wants.asks.permits.count <= own && grantIfFits(holds, waiter);
 }
 
 /* One of the waits of an owner that holds the lock, and of permits so many. Returns whether it is

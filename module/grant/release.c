@@ -28,10 +28,10 @@
 
 /* ---- one lock ---- */
 
-/* How many to release. Of permits that were lost with their client some may have been released
- * already, by another of its owner. */
-static int64_t countOf(struct holds *holds, const struct release *release, enum lockMode mode) {
-    if (!release->is_lost || mode != MODE_SEMAPHORE) {
+/* Of permits that were lost with their client some may have been released already, by another of
+ * its owner. */
+static int64_t lostCount(struct holds *holds, const struct release *release) {
+    if (holds->shape != HOLDS_SEMAPHORE) {
         return release->count;
     }
     struct holdsView view;
@@ -40,17 +40,13 @@ static int64_t countOf(struct holds *holds, const struct release *release, enum 
     return own > 0 && own < release->count ? own : release->count;
 }
 
-/* Returns how many holds the owner has left in this mode, or -1 if it had too few. */
-static int64_t releaseHolds(struct holds *holds, const struct release *release,
-                            enum lockMode mode) {
-    int64_t count = countOf(holds, release, mode);
-    int64_t left = holdingRelease(holds, release->owner, mode, count);
-    if (left >= 0 && !release->is_lost && inflightCount() > 0) {
-        const struct inflightOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
-                                         release->owner, mode};
-        inflightReleased(&of, count);
+/* The owner has released what it may not have been told of. */
+static void noteReleased(struct holds *holds, const struct release *release, enum lockMode mode) {
+    const struct inflightOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
+                                     release->owner, mode};
+    if (!release->is_lost) {
+        inflightReleased(&of, release->count);
     }
-    return left;
 }
 
 static enum result releaseIn(struct holds *holds, const struct release *release,
@@ -60,7 +56,11 @@ static enum result releaseIn(struct holds *holds, const struct release *release,
     if (chosen != RESULT_DONE) {
         return chosen;
     }
-    outcome->count = releaseHolds(holds, release, mode);
+    int64_t count = release->is_lost ? lostCount(holds, release) : release->count;
+    outcome->count = holdingRelease(holds, release->owner, mode, count);
+    if (outcome->count >= 0 && inflightCount() > 0) {
+        noteReleased(holds, release, mode);
+    }
     if (holdingFrees(mode, outcome->count)) {
         passHandOff(holds);
     }
@@ -137,7 +137,10 @@ static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struc
     enum result chosen = holdingModeOf(&holds, release->owner, HOLDING_ONLY_MODE, &mode);
     int64_t left = -1;
     if (chosen == RESULT_DONE) {
-        left = releaseHolds(&holds, release, mode);
+        left = holdingRelease(&holds, release->owner, mode, release->count);
+    }
+    if (left >= 0 && inflightCount() > 0) {
+        noteReleased(&holds, release, mode);
     }
     holdsClose(&holds);
     *freed += left == 0;

@@ -30,15 +30,13 @@ struct acquisitionSession {
 
 struct acquisition {
     RedisModuleString *owner;
-    enum lockMode mode;
-    struct permits permits; /* of a semaphore: PERMITS and the limit */
+    struct rulesRequest asks; /* the mode; of a semaphore PERMITS and the limit; ONCE */
     enum discipline discipline;
     int64_t now_ms;   /* when it was asked for, unix time: read once for each command */
     int64_t lease_ms; /* PX, EX, or lock.default-lease */
     int64_t block_ms; /* BLOCK: how long it may wait */
     struct acquisitionSession session; /* SESSION */
     bool fenced;                       /* FENCED: the answer is to be a fencing token */
-    bool once;                         /* ONCE: a hold that the owner has already will do */
 };
 
 #endif

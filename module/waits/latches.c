@@ -86,7 +86,7 @@ void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name) {
 }
 
 void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct waitedkey *key = find(ctx, name);
+    struct waitedkey *key = latches.db_count > 0 ? find(ctx, name) : NULL;
     if (key) {
         waitedkeyMarkDue(ctx, key);
     }

@@ -223,9 +223,9 @@ static struct waiter *newWaiter(const struct acquisition *wants, size_t key_coun
     waiter->wants.owner = RedisModule_CreateStringFromString(NULL, wants->owner);
     waiter->request.owner =
         RedisModule_StringPtrLen(waiter->wants.owner, &waiter->request.owner_length);
-    waiter->request.mode = wants->mode;
+    waiter->request.mode = wants->asks.mode;
     waiter->request.discipline = wants->discipline;
-    waiter->request.once = wants->once;
+    waiter->request.once = wants->asks.once;
     waiter->client.kind = &kind;
     return waiter;
 }
@@ -335,7 +335,7 @@ enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
 void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairposition *position,
                     struct waitersLife life) {
     const struct acquisition wants = {
-        .owner = position->owner, .mode = MODE_EXCLUSIVE, .discipline = FAIR};
+        .owner = position->owner, .asks.mode = MODE_EXCLUSIVE, .discipline = FAIR};
     struct waiter *waiter = newWaiter(&wants, 1);
     waiter->db = lock->key.db;
     waiter->ticket = position->ticket;

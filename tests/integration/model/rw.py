@@ -143,8 +143,9 @@ class Oracle:
     def serve_owner(self, owner):
         """Who has come by a hold is queued behind others no more, in whatever order it asked. Rule 2."""
         for position in [position for position in self.came if position in self.line and position[1] == owner]:
-            if self.obstacle(*position[1:]) is None:
+            obstacle = self.obstacle(*position[1:])
+            if obstacle is None:
                 self.leave(position, self.take(*position[1:]))
-            else:
+            elif obstacle == "others":
                 self.line.remove(position)
                 self.line.insert(0, position)
