@@ -28,7 +28,8 @@ enum result latchesWait(const struct latchkey *latch, const struct latchesTimes 
 void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* A command has set it, or has freed a lock that was in its place, or changed when that ends: the
- * drain looks whether it is open, and when its key expires now. One comparison when nobody waits for any. */
+ * drain looks whether it is open, and when its key expires now. One comparison when nobody waits
+ * for any. */
 void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* How many clients wait. */

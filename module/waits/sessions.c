@@ -1,6 +1,7 @@
 /* Sessions: holds that live as long as a connection.
  *
- *   sessionsBind, sessionsUnbind    an owner's holds are bound to a connection, or live by their leases
+ *   sessionsAsked                   a request is one of this connection
+ *   sessionsBind, sessionsUnbind    holds are bound to a connection, or live by their leases
  *   sessionsClientGone              the connection has closed: events.c
  *   sessionsClientOf                for LOCK.INFO
  *   sessionsForgetAll, sessionsSwapped   what happens to all of them

@@ -1,10 +1,10 @@
 /* Sessions: holds that live as long as a connection.
  *
- * A *binding* is the note that an owner's holds on a lock are bound to a connection. As long as it lives
- * a timer of this file renews their lease, lock.default-lease, three times in its life; when it has
- * closed they have lock.session-grace, in which the owner may bind them to another connection, and
- * after which the holds are released. The holds themselves are in the key, as all are: a binding whose
- * holds have gone otherwise finds nothing to renew, and is forgotten.
+ * A *binding* is the note that an owner's holds on a lock are bound to a connection. As long as it
+ * lives a timer of this file renews their lease, lock.default-lease, three times in its life; when
+ * it has closed they have lock.session-grace, in which the owner may bind them to another
+ * connection, and after which the holds are released. The holds themselves are in the key, as all
+ * are: a binding whose holds have gone otherwise finds nothing to renew, and is forgotten.
  *
  * While there is no binding this file has no memory.
  */
@@ -50,7 +50,8 @@ void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64
 /* Forgets them all: on a replica the holds are the master's. */
 void sessionsForgetAll(void);
 
-/* Two databases have changed places: the holds are in the other one now, and so are the bindings. */
+/* Two databases have changed places: the holds are in the other one now, and so are the
+ * bindings. */
 void sessionsSwapped(int first_db, int second_db);
 
 /* How many bindings there are. */
