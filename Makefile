@@ -91,7 +91,7 @@ VALGRIND_WITHOUT = failpoints/* fencing/* guard/* persistence/* \
                    generated/test_plain_* generated/test_fair_* generated/test_readwrite_* generated/test_semaphore_* \
                    plain/test_bad_input fair/test_effects fair/test_refusals fair/test_survival \
                    readwrite/test_errors readwrite/test_persistence semaphore/test_errors semaphore/test_persistence \
-                   sessions/test_processes docs/test_command_docs \
+                   sessions/test_processes docs/test_command_docs docs/test_recipes \
                    cluster/test_moving_slots* cluster/test_redirect_many cluster/test_resharding \
                    server/test_errors_of_state server/test_first_of_a_kind server/test_hours_ahead server/test_memory \
                    server/test_multi_lua server/test_upgrade
