@@ -219,8 +219,8 @@ int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request) {
     return own + request->count;
 }
 
-/* Takes all of them away. */
-static void remove(struct holds *holds, RedisModuleString *owner, int64_t own) {
+/* Takes all permits of the owner away. */
+static void removeAll(struct holds *holds, RedisModuleString *owner, int64_t own) {
     struct leases *leases = leasedholdsLeases(holds);
     bool is_only = leasedholdsCount(holds) == 1;
     bool was_last = !is_only && leasesEndOf(leases, owner) >= leases->key_end_ms;
@@ -237,7 +237,7 @@ int64_t semholdsRelease(struct holds *holds, RedisModuleString *owner, int64_t c
         return -1;
     }
     if (own == count) {
-        remove(holds, owner, own);
+        removeAll(holds, owner, own);
     } else {
         holdsPut(holds, owner, own - count);
         effectsCount(holds->ctx, holds->name, owner, own - count);
@@ -261,7 +261,7 @@ int64_t semholdsDrop(struct holds *holds, RedisModuleString *owner) {
     if (own < 1) {
         return 0;
     }
-    remove(holds, owner, own);
+    removeAll(holds, owner, own);
     return own;
 }
 
