@@ -38,12 +38,12 @@ def test_answered_before_a_wait_that_is_older(server, actor, asks, older, lets_i
     wait_free(server)
 
 
-@each_asks
-def test_closed_before_the_wait_is_answered(server, actor, asks):  # noqa: F811
-    """What asked last is gone: the hold is that of the one that lives."""
+def asks_and_is_killed(server, actor, asks):
+    """Frees the lock, asks, and is killed, before who waits for it is answered. Returns that waiter, and whom the hold
+    is bound to then."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     waiter = begin_to_wait(actor, "o", "SESSION", "ONCE")
-    last, kills = actor("last"), actor("kills")
+    last, kills = actor(), actor()
     server.control.ping()  # who spoke to it last may be the first to be read
     with stopped(server):  # so that it reads both packets in one turn, in this order
         say_at_once(last, "LOCK.RELEASE k x", asks)
@@ -51,7 +51,19 @@ def test_closed_before_the_wait_is_answered(server, actor, asks):  # noqa: F811
     [hold] = as_map(kills.reply())["holders"]
     assert as_map(hold)["session"] == last.client_id
     assert waiter.reply() == 1
-    assert session(server) == waiter.client_id
+    return waiter, session(server)
+
+
+@each_asks
+def test_closed_before_the_wait_is_answered(server, actor, asks):  # noqa: F811
+    """What asked last is gone: the hold is that of the one that lives. On a busy machine the second packet may be a
+    turn late, and the waiter has been answered before: such a try shows nothing."""
+    for _ in range(20):
+        waiter, bound_to = asks_and_is_killed(server, actor, asks)
+        if bound_to == waiter.client_id:
+            break
+        server.control.execute_command("LOCK.FORCE", "k")
+    assert bound_to == waiter.client_id
     grace_passes(server)
     assert session(server) == waiter.client_id
     waiter.close()
