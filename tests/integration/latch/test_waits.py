@@ -145,10 +145,12 @@ def test_unload_waits_for_nobody_that_is_gone(make_server):
 
 def test_server_that_stood_still_tells_when_it_goes_on(make_server):
     server = make_server()
-    scene = Scene(server, px=scaled_ms(60))
+    scene = Scene(server, px=LONG)
+    scene.do(f"PEXPIRE l {scaled_ms(60)}")
     os.kill(server.pid, signal.SIGSTOP)
+    end = time.time() * 1000 + scaled_ms(60)
     try:
-        wait_for(lambda: time.time() * 1000 > scene.end + 20, what="the key to end")
+        wait_for(lambda: time.time() * 1000 > end + 20, what="the key to end")
     finally:
         os.kill(server.pid, signal.SIGCONT)
     scene.both_are_told()

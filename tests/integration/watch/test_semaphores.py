@@ -199,7 +199,7 @@ def take(server, owner, permits=1, lease=HOUR):
 
 @pytest.mark.parametrize("shortened", [False, True], ids=["as taken", "by RENEW"])
 def test_each_owner_has_its_own_end(server, no_expiry_by_the_server, shortened):
-    take(server, "o", 2, HOUR if shortened else SHORT)
+    take(server, "o", 2, HOUR if shortened else scaled_ms(600))
     take(server, "p", 3)
     first, second = watches(server, "o"), watches(server, "p")
     if shortened:
@@ -212,7 +212,7 @@ def test_each_owner_has_its_own_end(server, no_expiry_by_the_server, shortened):
 
 
 def test_lease_that_was_made_longer(server, no_expiry_by_the_server):
-    take(server, "o", 1, scaled_ms(200))
+    take(server, "o", 1, scaled_ms(600))
     take(server, "p")
     end = server.control.execute_command("ZSCORE", "lock:lease:{k}", "o")
     watcher = watches(server, "o")
@@ -223,7 +223,7 @@ def test_lease_that_was_made_longer(server, no_expiry_by_the_server):
 
 
 def test_end_is_told_and_handed_off(server, actor, no_expiry_by_the_server):
-    take(server, "o", 5, scaled_ms(200))
+    take(server, "o", 5, scaled_ms(600))
     take(server, "p", 4)
     watcher, other, waiter = watches(server, "o", "WANTED"), watches(server, "p"), actor()
     waiter.send("LOCK.SEMAPHORE", "k", "q", 9, "PERMITS", 5, "PX", HOUR, "BLOCK", 0)
@@ -240,7 +240,7 @@ def test_question_about_what_is_over_changes_nothing(make_server):
     replica = master.start_replica()
     for server in (master, replica):
         server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    for owner, lease in (("o", 20), ("p", HOUR), ("q", HOUR)):
+    for owner, lease in (("p", HOUR), ("q", HOUR), ("o", 20)):  # whose key is to outlive its lease
         take(master, owner, 2, lease)
     end = int(master.control.zscore("lock:lease:{k}", "o"))
     wait_for(lambda: master.now_ms() > end, what="the lease to end")

@@ -92,10 +92,12 @@ def test_loss_during_a_pause_is_told_after_it(server):
 
 def test_server_that_stood_still_tells_when_it_goes_on(make_server):
     server = make_server()
-    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(60)}")
+    scene = Scene(server)
+    scene.do(f"LOCK.RENEW k o PX {scaled_ms(60)}")
     os.kill(server.pid, signal.SIGSTOP)
+    end = time.time() * 1000 + scaled_ms(60)
     try:
-        wait_for(lambda: time.time() * 1000 > scene.end + 20, what="the lease to end")
+        wait_for(lambda: time.time() * 1000 > end + 20, what="the lease to end")
     finally:
         os.kill(server.pid, signal.SIGCONT)
     scene.both_hear("LOST")
