@@ -175,14 +175,14 @@ def test_end_of_the_key_opens(server, db, commands):
 
 
 def test_end_that_was_set_before_the_wait_opens(server, db):
-    scene = Scene(server, db, px=scaled_ms(300))
+    scene = Scene(server, db, px=scaled_ms(600))
     scene.both_are_told()
     assert scene.end <= server.now_ms() <= scene.end + scaled_ms(SOON_MS)
 
 
 @pytest.mark.parametrize("later", ["LATCH.SET l 2", "LATCH.SET l 2 PX {HOUR}", "PERSIST l", "PEXPIRE l {HOUR}"])
 def test_end_that_is_put_off_does_not_open(server, later):
-    scene = Scene(server, px=scaled_ms(300))
+    scene = Scene(server, px=scaled_ms(600))
     scene.do(later)
     wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
     scene.both_wait_on()

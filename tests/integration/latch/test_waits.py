@@ -113,7 +113,7 @@ def test_latch_that_ends_during_a_pause_is_told_after_it(server, opening):
 
 def test_opening_is_told_where_writes_are_refused(server):
     """Nothing is written for it."""
-    scene = Scene(server, px=scaled_ms(100))
+    scene = Scene(server, px=scaled_ms(600))
     server.control.config_set("min-replicas-to-write", 1)
     scene.both_are_told()
     server.control.config_set("min-replicas-to-write", 0)
@@ -122,10 +122,10 @@ def test_opening_is_told_where_writes_are_refused(server):
 def test_lock_that_may_not_be_handed_off_does_not_delay_a_latch(server, actor):
     """Both are due; the server refuses the write of one, and goes on with the other."""
     waiter = actor()
-    server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", scaled_ms(80))
+    server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", scaled_ms(600))
     waiter.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0)
     waiter.wait_blocked()
-    scene = Scene(server, px=scaled_ms(120))
+    scene = Scene(server, px=scaled_ms(700))
     server.control.config_set("min-replicas-to-write", 1)
     scene.both_are_told()
     assert not waiter.has_reply()

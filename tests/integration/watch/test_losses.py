@@ -148,7 +148,7 @@ def test_lease_end(server, db, commands):
 
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
 def test_lease_end_that_was_known_when_the_watch_began(server, hold):
-    scene = Scene(server, hold=hold.replace("{HOUR}", str(scaled_ms(300))))
+    scene = Scene(server, hold=hold.replace("{HOUR}", str(scaled_ms(600))))
     scene.both_hear("LOST")
     assert scene.end <= server.now_ms() <= scene.end + scaled_ms(SOON_MS)
 
@@ -157,7 +157,7 @@ def test_lease_end_that_was_known_when_the_watch_began(server, hold):
     "LOCK.RENEW k o PX {HOUR}", "LOCK.ACQUIRE k o PX {HOUR}", "PEXPIRE k {HOUR}", "PERSIST k",
 ])  # fmt: skip
 def test_lease_that_was_made_longer(server, later):
-    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
+    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
     scene.do(later)
     wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
     scene.both_watch_on()
@@ -168,7 +168,7 @@ def test_lease_that_was_made_longer(server, later):
 def test_each_reader_has_its_own_end(server, actor):
     """The lock lives on by another's lease; only the first is told."""
     client = actor()
-    for owner, ms in (("o", scaled_ms(200)), ("p", HOUR)):
+    for owner, ms in (("o", scaled_ms(600)), ("p", HOUR)):
         client.call("LOCK.RWREAD", "k", owner, "PX", ms)
     first, second = watches(server, "o"), watches(server, "p")
     assert first.reply(timeout=10) == "LOST"
@@ -180,9 +180,9 @@ def test_each_reader_has_its_own_end(server, actor):
 
 def test_writer_that_reads_on_has_lost_nothing(server, actor):
     client = actor()
-    client.call("LOCK.RWWRITE", "k", "o", "PX", scaled_ms(200))
+    client.call("LOCK.RWWRITE", "k", "o", "PX", scaled_ms(600))
     client.call("LOCK.RWREAD", "k", "o", "PX", HOUR)
-    end = server.now_ms() + scaled_ms(250)
+    end = server.now_ms() + scaled_ms(650)
     watcher = watches(server)
     wait_for(lambda: server.now_ms() > end, what="the write to end")
     server.settle()
@@ -192,7 +192,7 @@ def test_writer_that_reads_on_has_lost_nothing(server, actor):
 
 
 def test_lease_end_while_others_wait_is_told_and_handed_off(server, actor):
-    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
+    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "p", "PX", HOUR, "BLOCK", 0)
     waiter.wait_blocked()
@@ -203,7 +203,7 @@ def test_lease_end_while_others_wait_is_told_and_handed_off(server, actor):
 
 def test_lease_end_is_told_where_writes_are_refused(server):
     """The holder on a master that has lost its replicas is the one who has to know."""
-    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(100)}")
+    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
     server.control.config_set("min-replicas-to-write", 1)
     scene.both_hear("LOST")
     server.control.config_set("min-replicas-to-write", 0)
