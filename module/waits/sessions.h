@@ -5,8 +5,6 @@
  * it has closed they have lock.session-grace, in which the owner may bind them to another
  * connection, and after which the holds are released. The holds themselves are in the key, as all
  * are: a binding whose holds have gone otherwise finds nothing to renew, and is forgotten.
- *
- * While there is no binding this file has no memory.
  */
 #ifndef LOCK_SESSIONS_H
 #define LOCK_SESSIONS_H
@@ -15,13 +13,7 @@
 #include <stdint.h>
 
 #include "redismodule.h"
-#include "waits/acquisition.h"
-
-/* An owner's holds on a lock. */
-struct sessionsHold {
-    int db;
-    RedisModuleString *name, *owner; /* the caller's */
-};
+#include "waits/bindings.h"
 
 /* Says, once at load, what releases all holds of an owner and hands the lock off; it works in the
  * selected database. */

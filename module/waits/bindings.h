@@ -1,0 +1,77 @@
+/* The bindings of holds to connections, and the two lines in which they stand: those whose
+ * connection lives, in the order in which they are to be renewed, and those whose connection has
+ * closed, in the order in which they are to be released. What is done when their time has come is
+ * sessions.c's.
+ *
+ * While there is no binding this file has no memory.
+ */
+#ifndef LOCK_BINDINGS_H
+#define LOCK_BINDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/hashmap.h"
+#include "core/list.h"
+#include "redismodule.h"
+#include "waits/acquisition.h"
+
+/* An owner's holds on a lock. */
+struct sessionsHold {
+    int db;
+    RedisModuleString *name, *owner; /* the caller's */
+};
+
+struct binding {
+    struct mapEntry by_hold;   /* database, lock, owner */
+    struct mapEntry by_client; /* the connection's id */
+    struct link in_line;       /* of those that live, or of those whose connection has closed */
+    RedisModuleString *name, *owner;
+    unsigned long long client_id; /* 0: the connection has closed */
+    uint64_t order;               /* when it asked: see bindingsBind */
+    int db;
+    int64_t due_ms; /* when to renew; of a closed one, when to release */
+    char *hold_key;
+};
+
+/* The binding of these holds, or NULL. */
+struct binding *bindingsFind(const struct sessionsHold *hold);
+
+/* Binds the holds to this connection, and to no other any more; but of two that live to the one
+ * that has asked last. They have been renewed just now. */
+void bindingsBind(const struct sessionsHold *hold, const struct acquisitionSession *session,
+                  int64_t now_ms);
+
+/* Takes it out of everything, and frees it. */
+void bindingsForget(struct binding *binding);
+void bindingsForgetAll(void);
+
+/* The connection has closed: what is bound to it is to be released at lock.session-grace from now.
+ * Returns whether anything was. */
+bool bindingsClientGone(unsigned long long client_id, int64_t now_ms);
+
+/* Two databases have changed places, and the holds in them. */
+void bindingsSwapped(int first_db, int second_db);
+
+/* The first in its line, if it is due; or NULL. */
+struct binding *bindingsToRenew(int64_t now_ms);
+struct binding *bindingsToRelease(int64_t now_ms);
+
+/* When the first in the line is due; INT64_MAX = there is none. */
+int64_t bindingsNextRenewal(void);
+int64_t bindingsNextRelease(void);
+
+/* The time from one renewal to the next: a third of lock.default-lease. */
+int64_t bindingsRenewEvery(void);
+
+/* It has been renewed: goes to the end of the line. */
+void bindingsRenewed(struct binding *binding, int64_t now_ms);
+
+/* It cannot be released now: is due again after a while. */
+void bindingsPutOff(struct binding *binding, int64_t now_ms);
+
+/* How many there are. */
+size_t bindingsCount(void);
+
+#endif
