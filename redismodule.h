@@ -354,10 +354,11 @@ typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent e
 #define REDISMODULE_EVENT_CRON_LOOP 8
 #define REDISMODULE_EVENT_SWAPDB 11
 #define REDISMODULE_EVENT_FORK_CHILD 13
+#define REDISMODULE_EVENT_EVENTLOOP 15
 #define REDISMODULE_EVENT_CONFIG 16
 
 /* The values for SubscribeToServerEvent. In the callback, data points to a RedisModuleReplicationInfo, FlushInfo,
- * ClientInfo, SwapDbInfo or ConfigChange for the event of that name; the others have NULL, or what the module does not read. */
+ * ClientInfo, SwapDbInfo, CronLoop or ConfigChange for the event of that name; the others have NULL, or what the module does not read. */
 static const RedisModuleEvent RedisModuleEvent_ReplicationRoleChanged = {REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, 1};
 static const RedisModuleEvent RedisModuleEvent_Persistence = {REDISMODULE_EVENT_PERSISTENCE, 1};
 static const RedisModuleEvent RedisModuleEvent_FlushDB = {REDISMODULE_EVENT_FLUSHDB, 1};
@@ -368,6 +369,7 @@ static const RedisModuleEvent RedisModuleEvent_ReplicaChange = {REDISMODULE_EVEN
 static const RedisModuleEvent RedisModuleEvent_CronLoop = {REDISMODULE_EVENT_CRON_LOOP, 1};
 static const RedisModuleEvent RedisModuleEvent_SwapDB = {REDISMODULE_EVENT_SWAPDB, 1};
 static const RedisModuleEvent RedisModuleEvent_ForkChild = {REDISMODULE_EVENT_FORK_CHILD, 1};
+static const RedisModuleEvent RedisModuleEvent_EventLoop = {REDISMODULE_EVENT_EVENTLOOP, 1};
 static const RedisModuleEvent RedisModuleEvent_Config = {REDISMODULE_EVENT_CONFIG, 1};
 
 /* What the callback gets as subevent. Shutdown and SwapDB have none. */
@@ -395,6 +397,9 @@ static const RedisModuleEvent RedisModuleEvent_Config = {REDISMODULE_EVENT_CONFI
 
 #define REDISMODULE_SUBEVENT_REPLICA_CHANGE_ONLINE 0
 #define REDISMODULE_SUBEVENT_REPLICA_CHANGE_OFFLINE 1
+
+#define REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP 0
+#define REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP 1
 
 #define REDISMODULE_SUBEVENT_FORK_CHILD_BORN 0
 #define REDISMODULE_SUBEVENT_FORK_CHILD_DIED 1
@@ -457,7 +462,13 @@ typedef struct RedisModuleSwapDbInfo {
 /* Without a version: the newest one that this header knows. */
 typedef RedisModuleClientInfoV1 RedisModuleClientInfo;
 typedef RedisModuleReplicationInfoV1 RedisModuleReplicationInfo;
+typedef struct RedisModuleCronLoopInfo {
+    uint64_t version;
+    int32_t hz;
+} RedisModuleCronLoopV1;
+
 typedef RedisModuleFlushInfoV1 RedisModuleFlushInfo;
+typedef RedisModuleCronLoopV1 RedisModuleCronLoop;
 typedef RedisModuleConfigChangeV1 RedisModuleConfigChange;
 typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
 

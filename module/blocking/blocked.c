@@ -4,6 +4,8 @@
  *   blockedSetDeadline   when its wait is to end by itself
  *   blockedAnswer…       ends the block: the client is told, before the server sleeps
  *   blockedEnd           ends the block of one that is gone, or has been told by the server
+ *   blockedEndAll        the server is a replica now
+ *   blockedMove          it waits for something else from now on
  *
  * To add a kind of waiter: embed the struct, write the three functions, call blockedBegin; see
  * waiters.c. To add a kind of answer: a row of enum answerKind, a case in onReply, a function here.
@@ -181,7 +183,8 @@ void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
 }
 
 int64_t blockedDeadline(int64_t block_ms, int64_t now_ms) {
-    return block_ms == 0 ? BLOCKED_FOR_EVER : now_ms + block_ms;
+    bool is_for_ever = block_ms == 0 || block_ms > BLOCKED_FOR_EVER - now_ms;
+    return is_for_ever ? BLOCKED_FOR_EVER : now_ms + block_ms;
 }
 
 void blockedSetDeadline(RedisModuleCtx *ctx, struct blocked *blocked, int64_t deadline_ms,
@@ -229,6 +232,16 @@ static int onUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return replyNull(ctx);
 }
 
+static void endOne(struct mapEntry *entry, void *ctx) {
+    struct blocked *blocked = LIST_ELEMENT(entry, struct blocked, by_client);
+    blockedAnswerError(blocked, REPLY_UNBLOCKED);
+    blocked->kind->onGone(ctx, blocked);
+}
+
+void blockedEndAll(RedisModuleCtx *ctx) {
+    mapEach(&by_client, endOne, ctx);
+}
+
 /* ---- blocking ---- */
 
 /* Without a time-out of the server's: those come up to 100 ms late, and race with unblocking. */
@@ -240,6 +253,23 @@ static RedisModuleBlockedClient *block(RedisModuleCtx *ctx) {
                                    onFree, 0);
 }
 
+static void takeClient(struct blocked *blocked, RedisModuleBlockedClient *bc,
+                       unsigned long long client_id) {
+    blocked->bc = bc;
+    blocked->client_id = client_id;
+    blocked->deadline_ms = BLOCKED_FOR_EVER;
+    mapAdd(&by_client, &blocked->by_client, (const char *)&blocked->bc, sizeof(blocked->bc));
+}
+
+void blockedMove(struct blocked *from, struct blocked *to, const struct blockedKind *kind) {
+    RedisModule_Assert(from->bc && !to->bc);
+    mapRemove(&by_client, &from->by_client);
+    to->kind = kind;
+    takeClient(to, from->bc, from->client_id);
+    from->bc = NULL;
+    from->client_id = 0;
+}
+
 bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blockedKind *kind) {
     RedisModuleBlockedClient *bc = block(ctx);
     if (!bc) {
@@ -247,9 +277,6 @@ bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blo
     }
     RedisModule_SetDisconnectCallback(bc, onDisconnect);
     blocked->kind = kind;
-    blocked->bc = bc;
-    blocked->client_id = RedisModule_GetClientId(ctx);
-    blocked->deadline_ms = BLOCKED_FOR_EVER;
-    mapAdd(&by_client, &blocked->by_client, (const char *)&blocked->bc, sizeof(blocked->bc));
+    takeClient(blocked, bc, RedisModule_GetClientId(ctx));
     return true;
 }

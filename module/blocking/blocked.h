@@ -19,6 +19,10 @@
 #include "redismodule.h"
 #include "server/reply.h"
 
+/* What the server spends on an answer, most of it to write it, after the turn that has made it
+ * (turnCharge). */
+#define BLOCKED_REPLY_US 8
+
 /* A deadline that never comes: BLOCK 0. */
 #define BLOCKED_FOR_EVER INT64_MAX
 
@@ -52,6 +56,10 @@ bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blo
 void blockedSetDeadline(RedisModuleCtx *ctx, struct blocked *blocked, int64_t deadline_ms,
                         int64_t now_ms);
 void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked);
+
+/* The client of `from` waits for something else from now on: `to`, which has none, has it,
+ * and no deadline yet. */
+void blockedMove(struct blocked *from, struct blocked *to, const struct blockedKind *kind);
 
 /* Whether the map of blocked clients leads from the client to this. */
 bool blockedIsFound(const struct blocked *blocked);
@@ -88,5 +96,9 @@ void blockedAnswerText(struct blocked *blocked, RedisModuleString *error);
 
 /* Ends the block of a client that is gone, or is answered by the server itself. */
 void blockedEnd(struct blocked *blocked);
+
+/* The server has become a replica, and has answered those who waited. In a cluster Valkey 9 leaves
+ * out who is not blocked on keys: they hear the same from here. Allowed in every callback. */
+void blockedEndAll(RedisModuleCtx *ctx);
 
 #endif

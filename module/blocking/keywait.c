@@ -19,9 +19,6 @@
 #include "server/server.h"
 #include "server/turn.h"
 
-/* What it costs the server to write one reply, after the turn. */
-#define REPLY_US 8
-
 static struct keywait *ofLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct keywait, in_waits) : NULL;
 }
@@ -52,13 +49,13 @@ static void leave(RedisModuleCtx *ctx, struct keywait *wait) {
 
 void keywaitTellNumber(RedisModuleCtx *ctx, struct keywait *wait, int64_t number) {
     blockedAnswerNumber(&wait->client, number, (struct blockedReceipt){NULL, NULL});
-    turnCharge(REPLY_US);
+    turnCharge(BLOCKED_REPLY_US);
     leave(ctx, wait);
 }
 
 void keywaitTellWord(RedisModuleCtx *ctx, struct keywait *wait, enum replyWord word) {
     blockedAnswerWord(&wait->client, word);
-    turnCharge(REPLY_US);
+    turnCharge(BLOCKED_REPLY_US);
     leave(ctx, wait);
 }
 
@@ -120,7 +117,7 @@ static void sendOn(RedisModuleCtx *ctx, struct keywait *wait, RedisModuleString 
     } else {
         blockedAnswerError(&wait->client, REPLY_TRY_AGAIN);
     }
-    turnCharge(REPLY_US);
+    turnCharge(BLOCKED_REPLY_US);
     leave(ctx, wait);
 }
 

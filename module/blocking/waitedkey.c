@@ -268,6 +268,10 @@ static struct waitedkey *firstDue(bool reads_only) {
     return first ? LIST_ELEMENT(first, struct waitedkey, in_due) : NULL;
 }
 
+bool waitedkeyAreDue(void) {
+    return firstDue(false);
+}
+
 /* Returns whether the key could be looked at; if not it is still due. */
 static bool lookOrPostpone(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
     const struct waitedkeyWork *work = key->table->work;

@@ -135,4 +135,7 @@ void waitedkeyEach(const struct waitedkeyTable *table, int db,
 void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms);
 void waitedkeyForgetDue(RedisModuleCtx *ctx);
 
+/* Whether a look that may write is due. */
+bool waitedkeyAreDue(void);
+
 #endif

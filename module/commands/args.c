@@ -22,19 +22,20 @@ static const struct optionRow {
     size_t length; /* of the name */
     enum argsOption option;
     unsigned excludes;
-    bool has_value;
+    int values; /* how many arguments follow it */
 } option_rows[] = {
-    {WORD("PX"), ARGS_PX, ARGS_LEASE, true},
-    {WORD("EX"), ARGS_EX, ARGS_LEASE, true},
-    {WORD("SESSION"), ARGS_SESSION, ARGS_LEASE, false},
-    {WORD("BLOCK"), ARGS_BLOCK, ARGS_BLOCK, true},
-    {WORD("READ"), ARGS_READ, ARGS_WHICH, false},
-    {WORD("WRITE"), ARGS_WRITE, ARGS_WHICH, false},
-    {WORD("COUNT"), ARGS_COUNT, ARGS_COUNT, true},
-    {WORD("FENCED"), ARGS_FENCED, ARGS_FENCED, false},
-    {WORD("PERMITS"), ARGS_PERMITS, ARGS_WHICH, true},
-    {WORD("WANTED"), ARGS_WANTED, ARGS_WANTED, false},
-    {WORD("ONCE"), ARGS_ONCE, ARGS_ONCE, false},
+    {WORD("PX"), ARGS_PX, ARGS_LEASE, 1},
+    {WORD("EX"), ARGS_EX, ARGS_LEASE, 1},
+    {WORD("SESSION"), ARGS_SESSION, ARGS_LEASE, 0},
+    {WORD("BLOCK"), ARGS_BLOCK, ARGS_BLOCK, 1},
+    {WORD("READ"), ARGS_READ, ARGS_WHICH, 0},
+    {WORD("WRITE"), ARGS_WRITE, ARGS_WHICH, 0},
+    {WORD("COUNT"), ARGS_COUNT, ARGS_COUNT, 1},
+    {WORD("FENCED"), ARGS_FENCED, ARGS_FENCED, 0},
+    {WORD("PERMITS"), ARGS_PERMITS, ARGS_WHICH, 1},
+    {WORD("WANTED"), ARGS_WANTED, ARGS_WANTED, 0},
+    {WORD("ONCE"), ARGS_ONCE, ARGS_ONCE, 0},
+    {WORD("REPLICAS"), ARGS_REPLICAS, ARGS_REPLICAS, 2},
 };
 
 /* strcasecmp, for bytes that may hold a zero. */
@@ -110,8 +111,20 @@ static int countOrReply(const struct args *args, RedisModuleString *value, int64
     return argsIntegerOrReply(args->ctx, value, &wanted, count);
 }
 
-static int valueOrReply(const struct args *args, enum argsOption option, RedisModuleString *value,
+static int replicasOrReply(const struct args *args, RedisModuleString **values,
+                           struct acquisitionReplicas *replicas) {
+    static const struct argsInteger count = {1, INT32_MAX, REPLY_BAD_REPLICAS};
+    const struct argsInteger within = {1, INT64_MAX - args->now_ms, REPLY_BAD_REPLICAS_TIME};
+    if (argsIntegerOrReply(args->ctx, values[0], &count, &replicas->count) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    return argsIntegerOrReply(args->ctx, values[1], &within, &replicas->within_ms);
+}
+
+/* `values` are the arguments behind the option. */
+static int valueOrReply(const struct args *args, enum argsOption option, RedisModuleString **values,
                         struct argsOptions *options) {
+    RedisModuleString *value = values[0];
     switch (option) {
     case ARGS_PX:
         return leaseOrReply(args, value, 1, &options->wants.lease_ms);
@@ -123,6 +136,8 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
         return countOrReply(args, value, &options->count);
     case ARGS_PERMITS:
         return permitsOrReply(args, value, &options->wants.asks.permits.count);
+    case ARGS_REPLICAS:
+        return replicasOrReply(args, values, &options->wants.replicas);
     case ARGS_FENCED:
     case ARGS_SESSION:
     case ARGS_READ:
@@ -132,6 +147,16 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
         break; /* words without a value */
     }
     return REDISMODULE_OK;
+}
+
+/* What can be a session's is a lease; that of a latch, which has PX and EX too, is none. */
+static int leaseLimitOrReply(const struct args *args, unsigned allowed,
+                             const struct argsOptions *options) {
+    long long longest_ms = configMaxLeaseMs();
+    if (longest_ms == 0 || options->wants.lease_ms <= longest_ms || !(allowed & ARGS_SESSION)) {
+        return REDISMODULE_OK;
+    }
+    return replyError(args->ctx, REPLY_LONG_LEASE);
 }
 
 static int sessionOrReply(const struct args *args, struct argsOptions *options) {
@@ -156,18 +181,22 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
             return replyError(args->ctx, REPLY_SYNTAX);
         }
         options->given |= row->option;
-        if (!row->has_value) {
+        if (row->values == 0) {
             continue;
         }
-        if (++at == args->argc) {
+        if (row->values >= args->argc - at) {
             return replyError(args->ctx, REPLY_SYNTAX);
         }
-        if (valueOrReply(args, row->option, args->argv[at], options) != REDISMODULE_OK) {
+        if (valueOrReply(args, row->option, &args->argv[at + 1], options) != REDISMODULE_OK) {
             return REDISMODULE_ERR;
         }
+        at += row->values;
     }
     options->wants.fenced = options->given & ARGS_FENCED;
     options->wants.asks.once = options->given & ARGS_ONCE;
+    if (leaseLimitOrReply(args, allowed, options) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
     return sessionOrReply(args, options);
 }
 

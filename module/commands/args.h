@@ -31,10 +31,12 @@ enum argsOption {
     ARGS_SESSION = 1 << 7,
     ARGS_PERMITS = 1 << 8,
     ARGS_WANTED = 1 << 9,
-    ARGS_ONCE = 1 << 10
+    ARGS_ONCE = 1 << 10,
+    ARGS_REPLICAS = 1 << 11 /* REPLICAS n ms */
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
-#define ARGS_ACQUIRE (ARGS_LEASE | ARGS_BLOCK | ARGS_ONCE) /* of every acquiring command */
+#define ARGS_ACQUIRE \
+    (ARGS_LEASE | ARGS_BLOCK | ARGS_ONCE | ARGS_REPLICAS) /* of every acquiring command */
 #define ARGS_WHICH \
     (ARGS_READ | ARGS_WRITE | ARGS_PERMITS) /* of the holds that LOCK.RELEASE releases */
 
@@ -61,9 +63,9 @@ struct argsOptions {
 int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
 
 /* Reads argv[first] and what follows as options out of `allowed`, a set of enum argsOption. No
- * lease or wait may end past the largest time; and SESSION needs a connection, which a script, a
- * call from a module and a replica do not have. What is not given has its default:
- * lock.default-lease, and not to wait. */
+ * lease or wait may end past the largest time, and no lease be longer than lock.max-lease; SESSION
+ * needs a connection, which a script, a call from a module and a replica do not have. What is not
+ * given has its default: lock.default-lease, and not to wait. */
 int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options);
 

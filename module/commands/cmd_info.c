@@ -13,8 +13,10 @@
 #include "keys/fence.h"
 #include "keys/holds.h"
 #include "keys/keynames.h"
+#include "server/quarantine.h"
 #include "server/reply.h"
 #include "server/stats.h"
+#include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/latches.h"
 #include "waits/sessions.h"
@@ -259,10 +261,12 @@ static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
     }
     RedisModule_InfoAddFieldULongLong(ctx, "waiters", waitersCount());
     RedisModule_InfoAddFieldULongLong(ctx, "waiters_unsearched", waitersNewcomerCount());
+    RedisModule_InfoAddFieldULongLong(ctx, "awaiting_replicas", acksCount());
     RedisModule_InfoAddFieldULongLong(ctx, "contended_locks", contendedCount());
     RedisModule_InfoAddFieldULongLong(ctx, "sessions", sessionsCount());
     RedisModule_InfoAddFieldULongLong(ctx, "watchers", watchesCount());
     RedisModule_InfoAddFieldULongLong(ctx, "latch_waiters", latchesWaiting());
+    RedisModule_InfoAddFieldLongLong(ctx, "quarantine_ms", quarantineLeftMs());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_queues", queuesCount());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_stuck", queuesStuck());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_scanning", scanIsRunning());

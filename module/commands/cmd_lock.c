@@ -46,35 +46,40 @@ static int acquire(const struct args *args, const struct family *family) {
     return replyOutcome(args->ctx, result, &outcome);
 }
 
-/* LOCK.ACQUIRE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE] */
+/* LOCK.ACQUIRE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE]
+ *     [REPLICAS n ms] */
 int acquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     static const struct family plain = {MODE_EXCLUSIVE, PLAIN, ARGS_ACQUIRE | ARGS_FENCED};
     const struct args args = argsOf(ctx, argv, argc);
     return acquire(&args, &plain);
 }
 
-/* LOCK.FAIR key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE] */
+/* LOCK.FAIR key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE]
+ *     [REPLICAS n ms] */
 int fairCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     static const struct family fair = {MODE_EXCLUSIVE, FAIR, ARGS_ACQUIRE | ARGS_FENCED};
     const struct args args = argsOf(ctx, argv, argc);
     return acquire(&args, &fair);
 }
 
-/* LOCK.RWREAD key owner [PX ms | EX s | SESSION] [BLOCK ms] [ONCE] */
+/* LOCK.RWREAD key owner [PX ms | EX s | SESSION] [BLOCK ms] [ONCE]
+ *     [REPLICAS n ms] */
 int readCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     static const struct family read = {MODE_READ, ORDERED, ARGS_ACQUIRE};
     const struct args args = argsOf(ctx, argv, argc);
     return acquire(&args, &read);
 }
 
-/* LOCK.RWWRITE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE] */
+/* LOCK.RWWRITE key owner [PX ms | EX s | SESSION] [BLOCK ms] [FENCED] [ONCE]
+ *     [REPLICAS n ms] */
 int writeCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     static const struct family write = {MODE_WRITE, ORDERED, ARGS_ACQUIRE | ARGS_FENCED};
     const struct args args = argsOf(ctx, argv, argc);
     return acquire(&args, &write);
 }
 
-/* LOCK.SEMAPHORE key owner limit [PERMITS k] [PX ms | EX s | SESSION] [BLOCK ms] [ONCE] */
+/* LOCK.SEMAPHORE key owner limit [PERMITS k] [PX ms | EX s | SESSION] [BLOCK ms] [ONCE]
+ *     [REPLICAS n ms] */
 int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
     struct argsOptions options;
@@ -95,7 +100,7 @@ int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return replyOutcome(ctx, result, &outcome);
 }
 
-/* LOCK.RENEW key owner [PX ms | EX s | SESSION] */
+/* LOCK.RENEW key owner [PX ms | EX s | SESSION] [REPLICAS n ms] */
 int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
     struct argsOptions options;
@@ -103,15 +108,16 @@ int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         return RedisModule_WrongArity(ctx);
     }
     if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
-        argsOptionsOrReply(&args, 3, ARGS_LEASE, &options) != REDISMODULE_OK) {
+        argsOptionsOrReply(&args, 3, ARGS_LEASE | ARGS_REPLICAS, &options) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
     struct renewal renewal = {.owner = argv[2],
                               .lease_ms = options.wants.lease_ms,
                               .binding = BINDING_KEEP,
                               .session = options.wants.session,
+                              .replicas = options.wants.replicas,
                               .now_ms = args.now_ms};
-    if (options.given) {
+    if (options.given & ARGS_LEASE) {
         renewal.binding = renewal.session.client_id ? BINDING_NEW : BINDING_END;
     }
     struct outcome outcome = {0};
@@ -212,7 +218,8 @@ static int tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int
     return REDISMODULE_OK;
 }
 
-/* LOCK.MACQUIRE numkeys key [key ...] owner [PX ms | EX s | SESSION] [BLOCK ms] [ONCE] */
+/* LOCK.MACQUIRE numkeys key [key ...] owner [PX ms | EX s | SESSION] [BLOCK ms] [ONCE]
+ *     [REPLICAS n ms] */
 int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     if (RedisModule_IsKeysPositionRequest(ctx)) {
         return tellKeys(ctx, argv, argc,

@@ -44,11 +44,22 @@ static RedisModuleCommandArg lease_args[] = {
         .name = "once", .type = REDISMODULE_ARG_TYPE_PURE_TOKEN, .key_spec_index = -1, \
         .token = "ONCE", .flags = REDISMODULE_CMD_ARG_OPTIONAL                         \
     }
+static RedisModuleCommandArg replicas_args[] = {
+    {.name = "n", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1},
+    {.name = "milliseconds", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1},
+    {0},
+};
+#define REPLICAS_OPTION                                                                      \
+    {                                                                                        \
+        .name = "replicas", .type = REDISMODULE_ARG_TYPE_BLOCK, .key_spec_index = -1,        \
+        .token = "REPLICAS", .flags = REDISMODULE_CMD_ARG_OPTIONAL, .subargs = replicas_args \
+    }
 static RedisModuleCommandArg acquire_args[] = {
-    KEY_ARG,       OWNER_ARG,   LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"),
-    FENCED_OPTION, ONCE_OPTION, {0}};
+    KEY_ARG,       OWNER_ARG,   LEASE_OPTION,    NUMBER_OPTION("BLOCK", "milliseconds"),
+    FENCED_OPTION, ONCE_OPTION, REPLICAS_OPTION, {0}};
 static RedisModuleCommandArg read_args[] = {
-    KEY_ARG, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), ONCE_OPTION, {0}};
+    KEY_ARG,     OWNER_ARG,       LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"),
+    ONCE_OPTION, REPLICAS_OPTION, {0}};
 static RedisModuleCommandArg semaphore_args[] = {
     KEY_ARG,
     OWNER_ARG,
@@ -57,6 +68,7 @@ static RedisModuleCommandArg semaphore_args[] = {
     LEASE_OPTION,
     NUMBER_OPTION("BLOCK", "milliseconds"),
     ONCE_OPTION,
+    REPLICAS_OPTION,
     {0}};
 #define KEYS_ARGS                                                                      \
     {.name = "numkeys", .type = REDISMODULE_ARG_TYPE_INTEGER, .key_spec_index = -1}, { \
@@ -64,7 +76,8 @@ static RedisModuleCommandArg semaphore_args[] = {
         .flags = REDISMODULE_CMD_ARG_MULTIPLE                                          \
     }
 static RedisModuleCommandArg macquire_args[] = {
-    KEYS_ARGS, OWNER_ARG, LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"), ONCE_OPTION, {0}};
+    KEYS_ARGS,   OWNER_ARG,       LEASE_OPTION, NUMBER_OPTION("BLOCK", "milliseconds"),
+    ONCE_OPTION, REPLICAS_OPTION, {0}};
 static RedisModuleCommandArg mrelease_args[] = {KEYS_ARGS, OWNER_ARG, {0}};
 static RedisModuleCommandArg guard_args[] = {
     KEY_ARG,
@@ -75,7 +88,8 @@ static RedisModuleCommandArg guard_args[] = {
      .key_spec_index = -1,
      .flags = REDISMODULE_CMD_ARG_OPTIONAL | REDISMODULE_CMD_ARG_MULTIPLE},
     {0}};
-static RedisModuleCommandArg renew_args[] = {KEY_ARG, OWNER_ARG, LEASE_OPTION, {0}};
+static RedisModuleCommandArg renew_args[] = {
+    KEY_ARG, OWNER_ARG, LEASE_OPTION, REPLICAS_OPTION, {0}};
 static RedisModuleCommandArg mode_args[] = {
     {.name = "read",
      .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
@@ -226,7 +240,7 @@ static const struct commandRow command_rows[] = {
      "O(log N) for each hold released or granted, N being the number of holders and waiters",
      "Releases one hold of a lock, or permits, and hands what is free to the next waiters.",
      frees_key, release_args},
-    {"lock.renew", renewCommand, WRITES, "write fast", -3,
+    {"lock.renew", renewCommand, "write fast blocking", "write fast blocking", -3,
      "O(log N), N being the number of holders", "Gives a held lock a new lease from now.",
      acquires_key, renew_args},
     {"lock.cancel", cancelCommand, WRITES, "write fast", 3,

@@ -21,7 +21,9 @@
 #include "keys/fence.h"
 #include "keys/tally.h"
 #include "server/config.h"
+#include "server/quarantine.h"
 #include "server/server.h"
+#include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/deadlock.h"
 #include "waits/events.h"
@@ -44,18 +46,32 @@ static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
                                   VALKEY9_OPTION_HANDLE_ATOMIC_SLOT_MIGRATION;
 
 /* In this order: the passes come before the search, as they may grant what a newcomer waits for;
- * and holds of clients that died are released before both. A wait that the search ends makes its
- * locks due, and so sets the alarm again. */
+ * and holds of clients that died, or that replicas have not acknowledged, are released before both.
+ * A wait that the search ends makes its locks due, and so sets the alarm again. */
 static const struct drainJob drain_jobs[] = {
-    {releaseLost, releaseForgetLost, NULL}, {waitedkeyWorkDue, waitedkeyForgetDue, NULL},
-    {deadlockSearch, NULL, NULL},           {deliverDue, NULL, deliverHold},
+    {releaseLost, releaseForgetLost, NULL},
+    {releaseRefused, NULL, acksHold},
+    {waitedkeyWorkDue, waitedkeyForgetDue, NULL},
+    {deadlockSearch, NULL, NULL},
+    {deliverDue, NULL, deliverHold},
     {scanGoOn, scanForget, NULL},
+    {acksRest, acksForget, NULL},
 };
+
+static void onQuarantineOver(RedisModuleCtx *ctx) {
+    fairqueueQuarantineOver(RedisModule_Milliseconds());
+    deadlockQuarantineOver();
+    contendedQuarantineOver(ctx);
+}
+
+static const struct quarantineCalls quarantine_calls = {eventsWatchClock, onQuarantineOver};
 
 static void connect(void) {
     drainConnect(drain_jobs, sizeof(drain_jobs) / sizeof(drain_jobs[0]), lockcheckAfterDrain);
     contendedConnect(&pass_work);
     sessionsConnect(releaseSession);
+    configConnect(quarantineConfigured);
+    quarantineConnect(&quarantine_calls);
     queuesConnect(eventsWatchDelays);
     tallyConnect(eventsWatchKeys);
 }
@@ -86,6 +102,8 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     }
     scanBegin(ctx); /* loaded into a server that has keys */
     slotwatchBegin(ctx);
+    /* No event tells of a start without data, nor of what a running server has loaded before. */
+    quarantineBegin(ctx);
     return REDISMODULE_OK;
 }
 

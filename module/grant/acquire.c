@@ -21,10 +21,12 @@
 #include "keys/keynames.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/deadlock.h"
 #include "waits/events.h"
 #include "waits/fairness.h"
+#include "waits/inflight.h"
 #include "waits/waiters.h"
 
 /* The owner holds this lock as the other kind of lock. */
@@ -35,6 +37,33 @@ static enum result waitsForItself(const struct holds *holds, const struct acquis
     }
     outcome->cycle = deadlockOfOne(holds->ctx, holds->name, wants->owner);
     return RESULT_DEADLOCK;
+}
+
+/* ---- the answer to what is taken at once ---- */
+
+/* NULL: it is told in the command; by REPLICAS it is told later. */
+static struct inflight *newAnswer(const struct acquisition *wants) {
+    return wants->replicas.count > 0 ? inflightNew(&wants->session) : NULL;
+}
+
+static void dropAnswer(struct inflight *inflight) {
+    if (inflight) {
+        inflightDrop(inflight);
+    }
+}
+
+/* RESULT_DONE: the caller tells it; or what acksBegin says. */
+static enum result answerOrAwait(RedisModuleCtx *ctx, const struct acquisition *wants,
+                                 int64_t number, struct inflight *inflight) {
+    if (!inflight) {
+        return RESULT_DONE;
+    }
+    const struct acksAnswer answer = {.replicas = wants->replicas,
+                                      .number = number,
+                                      .inflight = inflight,
+                                      .lease_ms = wants->lease_ms,
+                                      .now_ms = wants->now_ms};
+    return acksBegin(ctx, &answer);
 }
 
 /* ---- one lock ---- */
@@ -59,13 +88,15 @@ static void closeFairQueue(struct acquiring *acquiring) {
 static enum result take(struct acquiring *acquiring, enum verdict verdict,
                         struct outcome *outcome) {
     closeFairQueue(acquiring); /* whoever hears of the grant, and the pass, may write it */
-    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, NULL);
+    struct inflight *inflight = newAnswer(acquiring->wants);
+    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, inflight);
     if (outcome->count == 0) {
+        dropAnswer(inflight);
         return RESULT_TOO_MANY_HOLDS;
     }
     statsCount(holdingCountedAs(verdict));
     passAfterTake(&acquiring->holds, acquiring->wants->owner);
-    return RESULT_DONE;
+    return answerOrAwait(acquiring->holds.ctx, acquiring->wants, outcome->count, inflight);
 }
 
 /* Takes a free lock. An owner has one position in the fair queue: this request has taken it over,
@@ -112,11 +143,12 @@ static bool mustStandBehind(const struct acquiring *acquiring) {
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
 
-/* Another reader of this lock that waits to write, or NULL. It stands at the head (rule 2). */
+/* Another reader of this lock that waits to write, or NULL. It stands at the head (rule 2); but in
+ * a quarantine so may a reader that only waits to read once more. */
 static struct waiter *otherUpgrade(struct acquiring *acquiring) {
     struct lock *lock = acquiring->lock;
     struct position *head = lock ? waitqueueFirst(&lock->queue) : NULL;
-    if (!head) {
+    if (!head || head->request->mode != MODE_WRITE) {
         return NULL;
     }
     struct holdsView view;
@@ -170,9 +202,14 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
     return waitsForItself(holds, wants, outcome);
 }
 
-/* What a request that has side keys has to have before it looks at the lock. */
+/* What a request that has side keys, or awaits replicas, has to have before it looks at the
+ * lock. */
 static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
                            const struct acquisition *wants) {
+    enum result ready = acksReady(ctx, &wants->replicas);
+    if (ready != RESULT_DONE) {
+        return ready;
+    }
     if (wants->session.client_id) {
         eventsWatchClients(ctx);
     }
@@ -237,6 +274,7 @@ struct acquiringAll {
     const struct acquisition *wants;
     struct multikeyNames names; /* each once */
     struct multikey *locks;     /* open, in the order of the names */
+    struct inflight *inflight;  /* the answer, if it is taken at once and told later */
 };
 
 static void openAll(struct acquiringAll *acquiring) {
@@ -249,7 +287,8 @@ static void openAll(struct acquiringAll *acquiring) {
 
 static enum result takeAll(struct acquiringAll *acquiring, struct outcome *outcome) {
     struct multikey *locks = acquiring->locks;
-    multikeyTake(locks, acquiring->wants, NULL);
+    acquiring->inflight = newAnswer(acquiring->wants);
+    multikeyTake(locks, acquiring->wants, acquiring->inflight);
     for (size_t i = 0; i < locks->count; i++) {
         statsCount(holdingCountedAs(locks->keys[i].verdict));
     }
@@ -303,7 +342,11 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
 
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct acquisition *wants, struct outcome *outcome) {
-    struct acquiringAll acquiring = {ctx, wants, multikeyDistinct(names), NULL};
+    enum result ready = acksReady(ctx, &wants->replicas);
+    if (ready != RESULT_DONE) {
+        return ready;
+    }
+    struct acquiringAll acquiring = {.ctx = ctx, .wants = wants, .names = multikeyDistinct(names)};
     if (wants->session.client_id) {
         eventsWatchClients(ctx);
     }
@@ -316,6 +359,7 @@ enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
     multikeyClose(acquiring.locks);
     if (result == RESULT_DONE) {
         passAfterTakeOfAll(&acquiring);
+        result = answerOrAwait(ctx, wants, outcome->count, acquiring.inflight);
     }
     memFree(acquiring.names.names);
     return result;

@@ -10,6 +10,7 @@
 #include "keys/keynames.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/fairness.h"
 #include "waits/waiters.h"
@@ -98,6 +99,9 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name, RedisModul
     struct position *first = findPosition(ctx, name, owner);
     if (first) {
         cancel(ctx, first, now_ms);
+    }
+    size_t untold = acksCancel(ctx, RedisModule_GetSelectedDb(ctx), name, owner);
+    if (first || untold > 0) {
         outcome->count = 1;
         return RESULT_DONE;
     }

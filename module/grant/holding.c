@@ -5,6 +5,7 @@
 #include "keys/fence.h"
 #include "server/effects.h"
 #include "server/failpoint.h"
+#include "server/quarantine.h"
 #include "waits/sessions.h"
 #include "waits/watches.h"
 
@@ -36,7 +37,8 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {
 
 /* ---- taking ---- */
 
-enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants) {
+/* Whether it fits the holds. */
+static enum verdict decideByHolds(struct holds *holds, const struct acquisition *wants) {
     struct holdsView view;
     holdsSeenBy(holds, wants->owner, &view);
     enum verdict verdict = rulesDecide(&wants->asks, &view);
@@ -46,6 +48,12 @@ enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants)
     }
     holdsSeenBy(holds, wants->owner, &view);
     return rulesDecide(&wants->asks, &view);
+}
+
+enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants) {
+    enum verdict verdict = decideByHolds(holds, wants);
+    bool is_kept = rulesFits(verdict) && quarantineKeeps(holds->ctx, holds->now_ms);
+    return is_kept ? VERDICT_WAIT : verdict;
 }
 
 static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModuleString *owner) {
@@ -120,7 +128,7 @@ static void noteTaken(struct holds *holds, const struct acquisition *wants,
 
 int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
                     struct inflight *inflight) {
-    RedisModule_Assert(rulesFits(verdict));
+    RedisModule_Assert(rulesFits(verdict) && !quarantineIsOn());
     (void)failpoint(FAILPOINT_TAKE_BEGUN);
     const struct holdsRequest request = {.owner = wants->owner,
                                          .mode = wants->asks.mode,

@@ -26,8 +26,9 @@ enum result holdingCheck(const struct holds *holds);
 /* Whether the owner has a hold, in whatever mode. Not of a lock that holdingCheck refuses. */
 bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
 
-/* Whether what is wanted fits the holds (rules 1 and 2); of a semaphore what is over goes first, as
- * far as its permits are needed. Not of a lock that holdingCheck refuses. */
+/* Whether what is wanted may be had now: it fits the holds (rules 1 and 2), and no quarantine is
+ * on; what would fit but for that has to wait. Of a semaphore what is over goes first, as far as
+ * its permits are needed. Not of a lock that holdingCheck refuses. */
 enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants);
 
 /* Takes the lock; `verdict` is one that fits (rulesFits), and was given for this handle. `inflight`

@@ -12,6 +12,7 @@
 #include "delay/queues.h"
 #include "keys/fence.h"
 #include "keys/tally.h"
+#include "server/quarantine.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
 #include "waits/waiters.h"
@@ -147,7 +148,7 @@ static bool isReadable(const struct holds *holds) {
 }
 
 static const char *positionsFault(struct holds *holds, struct lock *lock) {
-    bool was_passed = !lock->is_cut && isReadable(holds);
+    bool was_passed = !lock->is_cut && isReadable(holds) && !quarantineIsOn();
     struct position *head = waitqueueFirst(&lock->queue);
     const struct waiter *last_fair = NULL;
     const char *fault = NULL;

@@ -70,7 +70,7 @@ static struct lock *lockOf(const struct multikeyKey *key) {
     return contendedFind(RedisModule_GetSelectedDb(key->holds->ctx), key->holds->name);
 }
 
-/* What the holds alone say of one lock. */
+/* What one lock says, without who else waits there. */
 static enum result judgeHolds(struct multikeyKey *key, const struct acquisition *wants) {
     enum result checked = holdingCheck(key->holds);
     if (checked != RESULT_DONE) {

@@ -21,6 +21,7 @@
 #include "grant/lockcheck.h"
 #include "grant/multikey.h"
 #include "server/effects.h"
+#include "server/quarantine.h"
 #include "server/stats.h"
 #include "server/turn.h"
 #include "waits/fairness.h"
@@ -258,7 +259,8 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
 /* ---- the pass ---- */
 
 /* The pass itself, with what has happened to the lock since the last one. Works all notes off, but
- * those that it says are to be worked on still. Returns false if the turn was over first. */
+ * those that it says are to be worked on still; in a quarantine those that let nobody in. Returns
+ * false if the turn was over first. */
 static bool passOver(struct holds *holds, struct lock *lock) {
     holdsPrune(holds);
     if (holds->shape == HOLDS_MOVING) {
@@ -272,6 +274,14 @@ static bool passOver(struct holds *holds, struct lock *lock) {
         statsCount(STATS_LEASE_ENDS);
         effectsEvent(holds->ctx, holds->name, "lock.expired");
     }
+    if (quarantineKeeps(holds->ctx, holds->now_ms)) {
+        return true; /* who could be let in is noted when it is over */
+    }
+    if ((lock->key.notes & CONTENDED_RESERVES_BEGIN) &&
+        !fairnessCountReserves(holds->ctx, lock, holds->now_ms)) {
+        return false;
+    }
+    waitedkeyTakeNote(&lock->key, CONTENDED_RESERVES_BEGIN);
     if ((lock->key.notes & WAITEDKEY_EDITED) && !grantToHolders(holds, lock)) {
         return false;
     }
@@ -317,10 +327,11 @@ void passHandOff(struct holds *holds) {
     }
 }
 
-/* Whether what is over of a semaphore, or whatever else there was to be looked at, may let somebody
- * in though the owner has just taken the lock. */
+/* Whether what is over of a semaphore, or a lease that has just ended, or whatever else there was to
+ * be looked at, may let somebody in though the owner has just taken the lock. */
 static bool mayFitNow(const struct holds *holds, const struct lock *lock) {
-    return lock->key.due || holds->shape == HOLDS_SEMAPHORE;
+    bool is_late = lock->key.has_timer && lock->key.timer_at_ms <= holds->now_ms;
+    return lock->key.due || is_late || holds->shape == HOLDS_SEMAPHORE;
 }
 
 void passAfterTake(struct holds *holds, RedisModuleString *owner) {

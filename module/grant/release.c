@@ -5,6 +5,7 @@
  *   releaseLocks     LOCK.MRELEASE
  *   releaseForce     LOCK.FORCE
  *   releaseLost      the drain's job: clients that died between grant and reply (rule 5)
+ *   releaseRefused   likewise: what replicas have not acknowledged in time
  *   releaseSession   a connection has closed: sessions.c
  *
  * Contracts are in release.h.
@@ -21,6 +22,7 @@
 #include "server/server.h"
 #include "server/stats.h"
 #include "server/turn.h"
+#include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/inflight.h"
 #include "waits/latches.h"
@@ -243,6 +245,25 @@ void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
     if (refused) {
         drainRetry(ctx);
     } else if (inflightFirstLost()) {
+        drainSetAlarm(ctx, 0);
+    }
+}
+
+/* First their holds, then their clients: who asks again at once is not to find a hold of its own,
+ * nor anybody else to find it busy. What the server would refuse to release now stays lost. */
+void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
+    struct ack *ack;
+    while ((ack = acksFirstRefused()) && !turnIsOver()) {
+        struct inflightHold *lost;
+        acksLose(ctx, ack);
+        while ((lost = inflightFirstLost()) && releaseOrPostpone(ctx, lost, now_ms)) {
+        }
+        acksTellRefused(ctx, ack);
+    }
+    if (inflightFirstLost()) {
+        drainRetry(ctx);
+    }
+    if (ack) {
         drainSetAlarm(ctx, 0);
     }
 }

@@ -44,6 +44,10 @@ enum result releaseForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_t n
 void releaseLost(RedisModuleCtx *ctx, int64_t now_ms);
 void releaseForgetLost(RedisModuleCtx *ctx);
 
+/* The drain's job: releases the holds that replicas have not acknowledged in time, and tells their
+ * clients. */
+void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms);
+
 /* Releases all holds of the owner on this lock: its connection has closed. */
 void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                     int64_t now_ms);

@@ -3,6 +3,8 @@
 
 #include "grant/holding.h"
 #include "keys/holds.h"
+#include "server/quarantine.h"
+#include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/events.h"
 #include "waits/inflight.h"
@@ -10,8 +12,9 @@
 #include "waits/sessions.h"
 #include "waits/watches.h"
 
-/* Its client relies on the holds from now on, whoever was to be told of them. */
-static void noteTold(struct holds *holds, RedisModuleString *owner) {
+/* Its client relies on the holds from now on, whoever was to be told of them; or as soon as it is
+ * told itself, by `inflight`. */
+static void noteTold(struct holds *holds, RedisModuleString *owner, struct inflight *inflight) {
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
     for (int mode = 0; mode < MODE_COUNT; mode++) {
@@ -19,12 +22,16 @@ static void noteTold(struct holds *holds, RedisModuleString *owner) {
             .of = {RedisModule_GetSelectedDb(holds->ctx), holds->name, owner, (enum lockMode)mode},
             .has = view.own[mode],
             .needs = view.own[mode]};
-        inflightTold(&told);
+        if (!inflight) {
+            inflightTold(&told);
+        } else if (told.has > 0) {
+            inflightAdd(inflight, &told);
+        }
     }
 }
 
 static enum result renewIn(struct holds *holds, const struct renewal *renewal,
-                           struct outcome *outcome) {
+                           struct inflight *inflight, struct outcome *outcome) {
     enum result checked = holdingCheck(holds);
     if (checked != RESULT_DONE) {
         return checked;
@@ -33,8 +40,8 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
     if (outcome->count == 0) {
         return RESULT_NOT_HELD;
     }
-    if (inflightCount() > 0) {
-        noteTold(holds, renewal->owner);
+    if (inflight || inflightCount() > 0) {
+        noteTold(holds, renewal->owner, inflight);
     }
     watchesNoteOwner(holds->ctx, holds->name, renewal->owner);
     latchesChanged(holds->ctx, holds->name);
@@ -60,14 +67,39 @@ static void rebind(RedisModuleCtx *ctx, RedisModuleString *name, const struct re
     }
 }
 
+/* The lease stands, whatever the replicas say: of the holds that the answer tells of it adds none. */
+static enum result awaitReplicas(RedisModuleCtx *ctx, const struct renewal *renewal,
+                                 struct inflight *inflight, const struct outcome *outcome) {
+    const struct acksAnswer answer = {.replicas = renewal->replicas,
+                                      .number = outcome->count,
+                                      .inflight = inflight,
+                                      .is_renewal = true,
+                                      .lease_ms = renewal->lease_ms,
+                                      .now_ms = renewal->now_ms};
+    return acksBegin(ctx, &answer);
+}
+
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome) {
+    if (quarantineKeepsRenewal(renewal->now_ms)) {
+        return RESULT_STOOD_STILL;
+    }
     struct holds holds;
+    enum result ready = acksReady(ctx, &renewal->replicas);
+    if (ready != RESULT_DONE) {
+        return ready;
+    }
+    const struct acquisitionSession none = {0};
+    struct inflight *inflight = renewal->replicas.count > 0 ? inflightNew(&none) : NULL;
     holdsOpenToWrite(&holds, ctx, name, renewal->now_ms);
-    enum result result = renewIn(&holds, renewal, outcome);
+    enum result result = renewIn(&holds, renewal, inflight, outcome);
     holdsClose(&holds);
     if (result == RESULT_DONE) {
         rebind(ctx, name, renewal);
+        return inflight ? awaitReplicas(ctx, renewal, inflight, outcome) : RESULT_DONE;
+    }
+    if (inflight) {
+        inflightDrop(inflight);
     }
     return result;
 }

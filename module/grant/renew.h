@@ -15,13 +15,15 @@ struct renewal {
     RedisModuleString *owner;
     int64_t lease_ms; /* from now */
     enum renewBinding binding;
-    struct acquisitionSession session; /* of BINDING_NEW: the connection */
+    struct acquisitionSession session;   /* of BINDING_NEW: the connection */
+    struct acquisitionReplicas replicas; /* which are to have acknowledged it */
     int64_t now_ms;
 };
 
 /* Gives the owner's holds of the lock, in the selected database, a new lease, and binds them anew
  * or not any more. RESULT_DONE (`count`: its holds), RESULT_NOT_HELD, RESULT_TRY_AGAIN or
- * RESULT_WRONG_TYPE. */
+ * RESULT_WRONG_TYPE. With `replicas` RESULT_WAITING instead of RESULT_DONE, or what acksReady says,
+ * and nothing has happened. */
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome);
 

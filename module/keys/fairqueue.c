@@ -5,12 +5,14 @@
 #include "server/config.h"
 #include "server/effects.h"
 #include "server/failpoint.h"
+#include "server/quarantine.h"
 
 /* A ticket below this is no time of ours: as one it lies before 2002. */
 #define LEAST_TICKET INT64_C(1000000000000000)
 
-/* Positions from an earlier life count from here. */
-static int64_t restarted_at_ms;
+/* Waits of an earlier life count from here; the reserves of their positions from then, or from when
+ * a quarantine was over. */
+static int64_t restarted_at_ms, kept_from_ms;
 
 static struct fairqueueNames makeNames(RedisModuleString *name) {
     return (struct fairqueueNames){keynamesSide(NULL, "lock:queue:", name),
@@ -216,11 +218,16 @@ void fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk) {
 }
 
 void fairqueueRestarted(int64_t now_ms) {
-    restarted_at_ms = now_ms;
+    restarted_at_ms = kept_from_ms = now_ms;
+}
+
+void fairqueueQuarantineOver(int64_t now_ms) {
+    kept_from_ms = now_ms;
 }
 
 int64_t fairqueueRestoredEnd(void) {
-    return restarted_at_ms + configFairReserveMs(); /* a config is far below the largest time */
+    /* A config is far below the largest time. */
+    return quarantineEndOr(kept_from_ms) + configFairReserveMs();
 }
 
 int64_t fairqueueCountedFrom(int64_t since_ms) {

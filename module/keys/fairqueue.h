@@ -92,8 +92,10 @@ void fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk);
 size_t fairqueueLength(struct fairqueue *fq);
 
 /* The keys come from an earlier life: the server has started, has been promoted, or has loaded a
- * data set. The positions in them are kept for lock.fair-reserve from `now_ms` on. */
+ * data set. The positions in them are kept for lock.fair-reserve from `now_ms` on, or from when a
+ * quarantine is over. */
 void fairqueueRestarted(int64_t now_ms);
+void fairqueueQuarantineOver(int64_t now_ms);
 
 /* Until when positions from an earlier life are kept. */
 int64_t fairqueueRestoredEnd(void);

@@ -15,20 +15,28 @@ enum numericConfig {
     TOKEN_RETENTION,
     SESSION_GRACE,
     MAX_WAITERS,
+    QUARANTINE,
+    MAX_LEASE,
     NUMERIC_COUNT
 };
 enum boolConfig { REDISSON_INTEROP, DEADLOCK_DETECTION, ALLOW_UNLOAD, BOOL_COUNT };
 
+/* Called when all that one CONFIG SET sets are set. */
+static int apply(RedisModuleCtx *ctx, void *row, RedisModuleString **error);
+
 static struct numericRow {
     const char *name;
     long long initial, min, max;
+    RedisModuleConfigApplyFunc apply; /* NULL: the value alone does it */
     long long value;
 } numeric[NUMERIC_COUNT] = {
-    [DEFAULT_LEASE] = {"default-lease", 30000, 1, LONGEST_MS, 0},
-    [FAIR_RESERVE] = {"fair-reserve", 5000, 0, LONGEST_MS, 0},
-    [TOKEN_RETENTION] = {"token-retention", 86400000, 1, LONGEST_MS, 0},
-    [SESSION_GRACE] = {"session-grace", 1000, 0, LONGEST_MS, 0},
-    [MAX_WAITERS] = {"max-waiters", 0, 0, LONGEST_MS, 0},
+    [DEFAULT_LEASE] = {"default-lease", 30000, 1, LONGEST_MS, apply, 0},
+    [FAIR_RESERVE] = {"fair-reserve", 5000, 0, LONGEST_MS, NULL, 0},
+    [TOKEN_RETENTION] = {"token-retention", 86400000, 1, LONGEST_MS, NULL, 0},
+    [SESSION_GRACE] = {"session-grace", 1000, 0, LONGEST_MS, NULL, 0},
+    [MAX_WAITERS] = {"max-waiters", 0, 0, LONGEST_MS, NULL, 0},
+    [QUARANTINE] = {"quarantine", 0, 0, LONGEST_MS, apply, 0},
+    [MAX_LEASE] = {"max-lease", 0, 0, LONGEST_MS, apply, 0},
 };
 
 static struct boolRow {
@@ -65,12 +73,69 @@ static int setBool(const char *name, int value, void *row, RedisModuleString **e
     return REDISMODULE_OK;
 }
 
+/* ---- what several say together ---- */
+
+static void (*onQuarantine)(RedisModuleCtx *ctx);
+
+void configConnect(void (*quarantine_changed)(RedisModuleCtx *ctx)) {
+    onQuarantine = quarantine_changed;
+}
+
+static bool leasesContradict(void) {
+    return configMaxLeaseMs() > 0 && configDefaultLeaseMs() > configMaxLeaseMs();
+}
+
+static const char leases_contradict[] = "lock.default-lease is longer than lock.max-lease: set "
+                                        "both, in redis.conf or in one CONFIG SET";
+
+/* A quarantine that a lease may outlive does not do what it is for. */
+static void warnOfQuarantine(RedisModuleCtx *ctx) {
+    long long quarantine_ms = configQuarantineMs(), longest_ms = configMaxLeaseMs();
+    if (quarantine_ms > 0 && longest_ms == 0) {
+        RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_WARNING,
+                        "lock.quarantine is %lld ms, and lock.max-lease is not set: a lease may be "
+                        "longer, and then two owners can hold a lock after a failover",
+                        quarantine_ms);
+    } else if (quarantine_ms > 0 && quarantine_ms <= longest_ms) {
+        RedisModule_Log(
+            ctx, REDISMODULE_LOGLEVEL_WARNING,
+            "lock.quarantine (%lld ms) is not longer than lock.max-lease (%lld ms): two "
+            "owners can hold a lock after a failover",
+            quarantine_ms, longest_ms);
+    }
+}
+
+static int apply(RedisModuleCtx *ctx, void *row, RedisModuleString **error) {
+    if (leasesContradict()) {
+        *error = RedisModule_CreateString(NULL, leases_contradict, sizeof(leases_contradict) - 1);
+        return REDISMODULE_ERR;
+    }
+    if (row != &numeric[DEFAULT_LEASE]) {
+        warnOfQuarantine(ctx);
+    }
+    if (row == &numeric[QUARANTINE]) {
+        onQuarantine(ctx);
+    }
+    return REDISMODULE_OK;
+}
+
+static int checkLoaded(RedisModuleCtx *ctx) {
+    if (leasesContradict()) {
+        RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_WARNING, "%s", leases_contradict);
+        return REDISMODULE_ERR;
+    }
+    warnOfQuarantine(ctx);
+    return REDISMODULE_OK;
+}
+
+/* ---- loading ---- */
+
 int configLoad(RedisModuleCtx *ctx) {
     for (size_t i = 0; i < NUMERIC_COUNT; i++) {
         struct numericRow *row = &numeric[i];
         if (RedisModule_RegisterNumericConfig(
                 ctx, row->name, row->initial, REDISMODULE_CONFIG_DEFAULT, row->min, row->max,
-                getNumeric, setNumeric, NULL, row) == REDISMODULE_ERR) {
+                getNumeric, setNumeric, row->apply, row) == REDISMODULE_ERR) {
             return REDISMODULE_ERR;
         }
     }
@@ -81,8 +146,11 @@ int configLoad(RedisModuleCtx *ctx) {
             return REDISMODULE_ERR;
         }
     }
-    return failpointRegister(ctx) == REDISMODULE_OK ? RedisModule_LoadConfigs(ctx)
-                                                    : REDISMODULE_ERR;
+    if (failpointRegister(ctx) != REDISMODULE_OK ||
+        RedisModule_LoadConfigs(ctx) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
+    }
+    return checkLoaded(ctx);
 }
 
 long long configDefaultLeaseMs(void) {
@@ -95,6 +163,14 @@ long long configFairReserveMs(void) {
 
 long long configTokenRetentionMs(void) {
     return numeric[TOKEN_RETENTION].value;
+}
+
+long long configQuarantineMs(void) {
+    return numeric[QUARANTINE].value;
+}
+
+long long configMaxLeaseMs(void) {
+    return numeric[MAX_LEASE].value;
 }
 
 long long configSessionGraceMs(void) {

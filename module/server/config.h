@@ -6,8 +6,12 @@
 
 #include "redismodule.h"
 
+/* Says, once before configLoad, what is called when lock.quarantine has been changed, but not for
+ * what it is at load. */
+void configConnect(void (*quarantine_changed)(RedisModuleCtx *ctx));
+
 /* Registers them and reads what redis.conf or the loadmodule line says. Returns REDISMODULE_OK, or
- * REDISMODULE_ERR when the server refuses a value; the server has logged why. */
+ * REDISMODULE_ERR when a value is refused; the log says why. */
 int configLoad(RedisModuleCtx *ctx);
 
 /* lock.default-lease: ms that a hold lives when the command names no lease. */
@@ -18,6 +22,13 @@ long long configFairReserveMs(void);
 
 /* lock.token-retention: ms that a lock's last fencing token is kept after its last use. */
 long long configTokenRetentionMs(void);
+
+/* lock.quarantine: ms after the data has been loaded, or a promotion, in which nothing is granted;
+ * who grants asks quarantine.h. */
+long long configQuarantineMs(void);
+
+/* lock.max-lease: ms of the longest lease that may be asked for; 0 = any. */
+long long configMaxLeaseMs(void);
 
 /* lock.session-grace: ms after which the holds of a closed connection are released. */
 long long configSessionGraceMs(void);

@@ -180,6 +180,10 @@ void effectsDeleted(RedisModuleCtx *ctx, RedisModuleString *name) {
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
+void effectsAskReplicas(RedisModuleCtx *ctx) {
+    RedisModule_Replicate(ctx, "REPLCONF", "Acc", "GETACK", "*"); /* A: not to the AOF */
+}
+
 void effectsEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *event) {
     RedisModule_NotifyKeyspaceEvent(ctx, REDISMODULE_NOTIFY_MODULE, event, name);
 }

@@ -79,6 +79,11 @@ void effectsEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *even
  * says so. */
 void effectsFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name);
 
+/* Asks the replicas to acknowledge all that they have been sent before this. Only while the server
+ * may be written to (serverWritableNow), and in a callback in which nothing else is announced: in
+ * one transaction with a change they would acknowledge what comes before that. */
+void effectsAskReplicas(RedisModuleCtx *ctx);
+
 /* Something happened that can give the server a listener (a fork for a replica or an AOF, a new
  * role, a load): the next change asks the server again. */
 void effectsListenersMayHaveChanged(void);

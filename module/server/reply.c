@@ -15,9 +15,14 @@
 #include <stddef.h>
 #include <string.h>
 
+/* The server's own. */
+static const char unblocked_text[] = "UNBLOCKED force unblock from blocking operation, "
+                                     "instance state changed (master -> replica?)";
+
 static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_SYNTAX] = "ERR syntax error",
     [REPLY_BAD_LEASE] = "ERR lease is not a positive integer or out of range",
+    [REPLY_LONG_LEASE] = "ERR lease is longer than lock.max-lease",
     [REPLY_BAD_BLOCK] = "ERR timeout is not an integer, is negative or out of range",
     [REPLY_BAD_COUNT] = "ERR count is not an integer or is negative",
     [REPLY_BAD_NUMKEYS] = "ERR numkeys is not an integer from 1 to 1024",
@@ -44,6 +49,17 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_OVER_LIMIT] = "ERR more permits than the limit",
     [REPLY_NO_LATCH] = "ERR value is not an integer or out of range",
     [REPLY_BAD_BY] = "ERR by is not a positive integer or out of range",
+    [REPLY_BAD_REPLICAS] = "ERR replicas is not an integer from 1 to 2147483647",
+    [REPLY_BAD_REPLICAS_TIME] =
+        "ERR the time for replicas is not a positive integer or out of range",
+    [REPLY_FEW_REPLICAS] = "NOREPLICAS fewer replicas are connected than REPLICAS asks for",
+    [REPLY_NO_WAIT_FOR_REPLICAS] =
+        "NOREPLICAS this client cannot wait: in a transaction, a script, or on a replica",
+    [REPLY_NOT_ACKNOWLEDGED] =
+        "NOREPLICAS it was not acknowledged by so many replicas in time, or is over by now",
+    [REPLY_STOOD_STILL] =
+        "NOREPLICAS the server stood still and has not counted its replicas since: try again",
+    [REPLY_UNBLOCKED] = unblocked_text,
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this key is being moved",
 };
 
@@ -143,6 +159,15 @@ int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcom
         break;
     case RESULT_NO_LATCH:
         replyError(ctx, REPLY_NO_LATCH);
+        break;
+    case RESULT_FEW_REPLICAS:
+        replyError(ctx, REPLY_FEW_REPLICAS);
+        break;
+    case RESULT_NO_WAIT_FOR_REPLICAS:
+        replyError(ctx, REPLY_NO_WAIT_FOR_REPLICAS);
+        break;
+    case RESULT_STOOD_STILL:
+        replyError(ctx, REPLY_STOOD_STILL);
         break;
     case RESULT_DEADLOCK:
         replyDeadlock(ctx, outcome->cycle);

@@ -12,6 +12,7 @@
 enum replyError {
     REPLY_SYNTAX,
     REPLY_BAD_LEASE,
+    REPLY_LONG_LEASE,
     REPLY_BAD_BLOCK,
     REPLY_BAD_COUNT,
     REPLY_BAD_NUMKEYS,
@@ -37,6 +38,13 @@ enum replyError {
     REPLY_OVER_LIMIT,
     REPLY_NO_LATCH,
     REPLY_BAD_BY,
+    REPLY_BAD_REPLICAS,
+    REPLY_BAD_REPLICAS_TIME,
+    REPLY_FEW_REPLICAS,
+    REPLY_NO_WAIT_FOR_REPLICAS,
+    REPLY_NOT_ACKNOWLEDGED,
+    REPLY_STOOD_STILL,
+    REPLY_UNBLOCKED,
     REPLY_ERROR_COUNT
 };
 
@@ -56,7 +64,10 @@ enum result {
     RESULT_DEADLOCK,     /* the wait would never end; the outcome's `cycle` tells why */
     RESULT_TRY_AGAIN,    /* in a cluster: the slot moves, and side keys with it, one by one */
     RESULT_BOTH_MODES,   /* the owner holds reads and writes, and has to say which to release */
-    RESULT_NO_LATCH      /* the key is a string, and no number */
+    RESULT_NO_LATCH,     /* the key is a string, and no number */
+    RESULT_FEW_REPLICAS, /* fewer are connected than are to acknowledge it */
+    RESULT_NO_WAIT_FOR_REPLICAS, /* the client may not be blocked until they have */
+    RESULT_STOOD_STILL, /* it may have lost its replicas meanwhile, and would refuse a write */
 };
 
 struct outcome {

@@ -18,6 +18,7 @@ static const char *const counter_names[STATS_COUNTER_COUNT] = {
     [STATS_LEASE_ENDS] = "lease_ends",
     [STATS_TIME_OUTS] = "time_outs",
     [STATS_CANCELLED] = "cancelled",
+    [STATS_NOT_ACKNOWLEDGED] = "not_acknowledged",
     [STATS_SESSIONS_RELEASED] = "sessions_released",
     [STATS_CLIENTS_GONE] = "clients_gone",
     [STATS_DEADLOCKS] = "deadlocks_refused",

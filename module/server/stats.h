@@ -16,6 +16,7 @@ enum statsCounter {
     STATS_LEASE_ENDS, /* leases that ended while somebody waited, or others read on */
     STATS_TIME_OUTS,
     STATS_CANCELLED,
+    STATS_NOT_ACKNOWLEDGED,      /* by so many replicas in time as REPLICAS asked for */
     STATS_SESSIONS_RELEASED,     /* owners whose holds were released because their connection closed
                               */
     STATS_CLIENTS_GONE,          /* waiters whose connection closed, or whom the server answered */

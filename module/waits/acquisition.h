@@ -24,6 +24,12 @@ struct acquisitionSession {
     uint64_t order;               /* who asks later has a higher one */
 };
 
+/* How many replicas are to have acknowledged a grant, or a renewal, before its client is told. */
+struct acquisitionReplicas {
+    int64_t count;     /* 0 = none */
+    int64_t within_ms; /* from the grant */
+};
+
 /* `block_ms` of a request that does not wait, and of one that waits for ever. */
 #define ACQUISITION_NO_WAIT (-1)
 #define ACQUISITION_FOR_EVER 0
@@ -35,8 +41,9 @@ struct acquisition {
     int64_t now_ms;   /* when it was asked for, unix time: read once for each command */
     int64_t lease_ms; /* PX, EX, or lock.default-lease */
     int64_t block_ms; /* BLOCK: how long it may wait */
-    struct acquisitionSession session; /* SESSION */
-    bool fenced;                       /* FENCED: the answer is to be a fencing token */
+    struct acquisitionSession session;   /* SESSION */
+    struct acquisitionReplicas replicas; /* REPLICAS */
+    bool fenced;                         /* FENCED: the answer is to be a fencing token */
 };
 
 #endif

@@ -53,9 +53,6 @@ static char *holdKey(const struct sessionsHold *hold, size_t *length) {
 }
 
 struct binding *bindingsFind(const struct sessionsHold *hold) {
-    if (bindings.by_hold.used == 0) {
-        return NULL;
-    }
     size_t length;
     char *key = holdKey(hold, &length);
     struct binding *binding = ofHold(mapFind(&bindings.by_hold, key, length));

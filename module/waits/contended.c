@@ -102,3 +102,11 @@ static void noteLoaded(struct waitedkey *key, void *ctx) {
 void contendedLoaded(RedisModuleCtx *ctx) {
     waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteLoaded, ctx);
 }
+
+static void noteQuarantineOver(struct waitedkey *key, void *ctx) {
+    waitedkeyNote(ctx, key, WAITEDKEY_EDITED | CONTENDED_RESERVES_BEGIN);
+}
+
+void contendedQuarantineOver(RedisModuleCtx *ctx) {
+    waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteQuarantineOver, ctx);
+}

@@ -19,8 +19,10 @@
 /* The notes that only a lock has. WAITEDKEY_EDITED says of a lock that its key may have a holder who
  * waits here. */
 enum contendedNote {
-    CONTENDED_OTHER_POSITIONS = WAITEDKEY_KINDS_OWN /* the fair queue's keys may not be what memory
-                                                       wrote */
+    /* The fair queue's keys may not be what memory wrote. */
+    CONTENDED_OTHER_POSITIONS = WAITEDKEY_KINDS_OWN,
+    /* A quarantine is over: reserved positions count from now. */
+    CONTENDED_RESERVES_BEGIN = WAITEDKEY_KINDS_OWN << 1
 };
 
 /* What fairness.c keeps of a lock's fair queue. */
@@ -73,5 +75,9 @@ void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db);
 
 /* A data set has been loaded: the keys are those of the file, whatever was flushed before. */
 void contendedLoaded(RedisModuleCtx *ctx);
+
+/* A quarantine is over: whoever waits may fit, also a holder in the middle of a queue; and reserved
+ * positions count from now. */
+void contendedQuarantineOver(RedisModuleCtx *ctx);
 
 #endif

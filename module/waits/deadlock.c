@@ -8,6 +8,7 @@
 #include "core/waitsearch.h"
 #include "keys/holds.h"
 #include "server/config.h"
+#include "server/quarantine.h"
 #include "server/stats.h"
 #include "server/turn.h"
 #include "waits/contended.h"
@@ -305,6 +306,18 @@ static void setAlarmFor(RedisModuleCtx *ctx, const struct waiter *newcomer, uint
     drainSetAlarm(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
 }
 
+static bool awaits_passes;
+
+void deadlockQuarantineOver(void) {
+    awaits_passes = true;
+}
+
+/* What is due has set the alarm. */
+static bool isPutOff(void) {
+    awaits_passes = awaits_passes && waitedkeyAreDue();
+    return awaits_passes || quarantineIsOn();
+}
+
 /* In order of arrival, so that of those in a cycle it is the last that is refused. From one at
  * least in each turn, however much else there is to do. A search costs some µs as a rule, and never
  * more than some 10 ms. */
@@ -312,6 +325,9 @@ void deadlockSearch(RedisModuleCtx *ctx, int64_t now_ms) {
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     bool is_over = false;
     struct waiter *newcomer;
+    if (isPutOff()) {
+        return;
+    }
     while ((newcomer = waitersFirstNewcomer()) && newcomer->search_at_us <= now_us && !is_over) {
         searchFrom(ctx, newcomer, now_ms);
         is_over = turnIsOverByClock();

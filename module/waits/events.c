@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "blocking/blocked.h"
 #include "blocking/waitedkey.h"
 #include "delay/queues.h"
 #include "delay/scan.h"
@@ -12,12 +13,14 @@
 #include "keys/fence.h"
 #include "keys/tally.h"
 #include "server/effects.h"
+#include "server/quarantine.h"
+#include "server/replicas.h"
 #include "waits/contended.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
 
 static bool watches_keys, watches_clients, watches_delays, watches_flushes;
-static bool watches_strings, watches_overwrites;
+static bool watches_strings, watches_overwrites, watches_clock, watches_replicas;
 
 /* Any event on a key that is waited for makes it due. Which event it was says little about what is
  * in the key by the time that the drain looks. And what is remembered of it may be so no longer. */
@@ -36,8 +39,10 @@ static int onDelayEvent(RedisModuleCtx *ctx, int type, const char *event, RedisM
 }
 
 static void onCron(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
-    (void)event, (void)subevent, (void)data;
+    (void)event, (void)subevent;
+    const RedisModuleCronLoop *cron = data;
     queuesWatchClock(ctx);
+    quarantineCron(ctx, cron->hz);
 }
 
 static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
@@ -69,8 +74,10 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
-static void beginAnew(void) {
+static void beginAnew(RedisModuleCtx *ctx) {
+    quarantineBegin(ctx);
     effectsListenersMayHaveChanged();
+    replicasMayHaveChanged();
     tallyForgetAll();
     fairqueueRestarted(RedisModule_Milliseconds());
     fenceRestarted();
@@ -80,7 +87,7 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)event;
     (void)subevent;
     (void)data;
-    beginAnew();
+    beginAnew(ctx);
     queuesForgetAll(-1);
     scanBegin(ctx);
     waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
@@ -96,10 +103,11 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)data;
     if (subevent == REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA) {
         sessionsForgetAll();
+        blockedEndAll(ctx);
     }
     scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */
     slotwatchBegin(ctx);
-    beginAnew();
+    beginAnew(ctx);
     waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
 }
 
@@ -162,8 +170,29 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
     };
     watches_keys = watches_clients = false;
     watches_delays = watches_flushes = false;
-    watches_strings = watches_overwrites = false;
+    watches_strings = watches_overwrites = watches_clock = watches_replicas = false;
     return subscribe(ctx, always, sizeof(always) / sizeof(always[0]));
+}
+
+void eventsWatchClock(RedisModuleCtx *ctx) {
+    const struct subscription cron[] = {{RedisModuleEvent_CronLoop, onCron}};
+    if (!watches_clock) {
+        subscribeSurely(ctx, cron, 1);
+        watches_clock = true;
+    }
+}
+
+static void onReplica(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)ctx, (void)event, (void)subevent, (void)data;
+    replicasMayHaveChanged();
+}
+
+void eventsWatchReplicas(RedisModuleCtx *ctx) {
+    const struct subscription replicas[] = {{RedisModuleEvent_ReplicaChange, onReplica}};
+    if (!watches_replicas) {
+        subscribeSurely(ctx, replicas, 1);
+        watches_replicas = true;
+    }
 }
 
 /* For both kinds of keys that are watched. */
@@ -214,11 +243,10 @@ void eventsWatchDelays(RedisModuleCtx *ctx) {
     const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
                         REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH |
                         REDISMODULE_NOTIFY_ZSET;
-    const struct subscription cron[] = {{RedisModuleEvent_CronLoop, onCron}};
     watchFlushes(ctx);
+    eventsWatchClock(ctx);
     if (!watches_delays) {
         watchKeysSurely(ctx, classes, onDelayEvent);
-        subscribeSurely(ctx, cron, 1);
         watches_delays = true;
         scanBegin(ctx); /* what has come before was not heard; anew, if it has just begun */
     }

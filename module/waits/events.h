@@ -31,6 +31,14 @@ void eventsWatchKeys(RedisModuleCtx *ctx);
 void eventsWatchStrings(RedisModuleCtx *ctx);
 void eventsWatchOverwrites(RedisModuleCtx *ctx);
 
+/* To be called before it is asked how many replicas there are: subscribes, once, to those that come
+ * and go. */
+void eventsWatchReplicas(RedisModuleCtx *ctx);
+
+/* To be called before something is put off by a timer that must not be late when the time of day
+ * steps back: subscribes, once, to the server's cron. For quarantineConnect. */
+void eventsWatchClock(RedisModuleCtx *ctx);
+
 /* To be called by the commands of delayed queues, and before there is a first one: subscribes,
  * once, to what can change the keys of one, and to the server's cron for steps of the clock; and
  * has queues looked for that were there before. For queuesConnect. */

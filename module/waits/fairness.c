@@ -14,6 +14,9 @@
 /* While a slot moves the keys are left alone, and looked at again after this long. */
 #define RETRY_MS 1000
 
+/* By less the end of a quarantine is not moved, but the clocks differ, or a timer was late. */
+#define SAME_MS 100
+
 /* So many positions, and not more, the server may keep in arrays. */
 #define SHORT_QUEUE 4
 
@@ -34,7 +37,9 @@ static int64_t expiryFor(struct lock *lock, int64_t end_ms, int64_t now_ms, bool
     if (for_ever && lock->fair.refresh_ms == 0) {
         lock->fair.refresh_ms = now_ms + KEEP_MS / 2;
     }
-    int64_t needed_ms = later(for_ever ? now_ms + KEEP_MS / 2 : end_ms, configFairReserveMs());
+    /* A crash may come at the end, and then a quarantine before the position is kept. */
+    int64_t kept_ms = configQuarantineMs() + configFairReserveMs();
+    int64_t needed_ms = later(for_ever ? now_ms + KEEP_MS / 2 : end_ms, kept_ms);
     *extend = needed_ms > lock->fair.expire_ms;
     if (*extend) {
         /* Some more, so that the next waiter does not need to put it off again. */
@@ -269,6 +274,31 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
     if (lock->fair.loaded) {
         lock->key.notes |= CONTENDED_OTHER_POSITIONS;
     }
+    return true;
+}
+
+static bool isForeseen(const struct waiter *waiter, int64_t now_ms) {
+    int64_t early_ms = now_ms + configFairReserveMs() - waiter->client.deadline_ms;
+    return early_ms >= -SAME_MS && early_ms <= SAME_MS;
+}
+
+/* Goes on where the last turn ended. */
+bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
+    struct position *position = lock->fair.loaded ? waitqueueFirst(&lock->queue) : NULL;
+    for (; position; position = waitqueueNext(position)) {
+        struct waiter *waiter = waitersOfPosition(position);
+        if (position->order < lock->key.progress) {
+            continue;
+        }
+        lock->key.progress = position->order + 1;
+        if (!waiter->client.bc && !isForeseen(waiter, now_ms)) {
+            waitersReserve(ctx, waiter);
+        }
+        if (turnIsOver()) {
+            return false;
+        }
+    }
+    lock->key.progress = INT64_MIN;
     return true;
 }
 

@@ -4,6 +4,8 @@
  *   inflightEnd                             it has been told, or its client has died
  *   inflightTold, inflightForget, inflightHas, inflightReleased
  *                                           what others do to the same holds meanwhile
+ *   inflightAwaits, inflightAwaiting, inflightStands
+ *                                           while it waits for replicas: acks.c
  *   inflightFirstLost, inflightFreeLost     for the drain: release.c
  *
  * Contracts are in inflight.h; why it is so, in docs/design.md, "Grants in flight".
@@ -14,12 +16,15 @@
 
 #include "blocking/drain.h"
 #include "core/mem.h"
+#include "keys/holds.h"
 #include "server/server.h"
 #include "waits/sessions.h"
 
 /* One hold that an answer tells of. */
 struct share {
-    struct link in_shares;
+    struct link in_shares; /* of the answer */
+    struct link in_hold;
+    struct inflight *of;
     struct inflightHold *hold;
     int64_t kept; /* what `kept` of the hold is to be at least, once this is told */
     bool is_own;  /* the grant has made the hold, though it may have added nothing */
@@ -28,6 +33,7 @@ struct share {
 struct inflight {
     struct acquisitionSession session;
     struct list shares;
+    struct ack *ack;
 };
 
 static struct {
@@ -115,8 +121,8 @@ static int64_t untold(const struct inflightHold *hold) {
 
 /* Without answers in flight it is lost, or done with. */
 static void settle(struct inflightHold *hold) {
-    setLost(hold, hold->answers == 0 && untold(hold) > 0);
-    if (hold->answers == 0 && !hold->is_lost) {
+    setLost(hold, listIsEmpty(&hold->shares) && untold(hold) > 0);
+    if (listIsEmpty(&hold->shares) && !hold->is_lost) {
         freeHold(hold);
     }
 }
@@ -245,8 +251,9 @@ static void addShare(struct inflight *inflight, struct inflightHold *hold, int64
     share->hold = hold;
     share->kept = hold->kept + count;
     share->is_own = is_own;
+    share->of = inflight;
     listAddLast(&inflight->shares, &share->in_shares);
-    hold->answers++;
+    listAddLast(&hold->shares, &share->in_hold);
     setLost(hold, false);
 }
 
@@ -262,15 +269,59 @@ void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken) {
     addShare(inflight, newHold(taken), taken->added, true);
 }
 
-static struct share *firstShare(const struct inflight *inflight) {
-    struct link *first = inflight->shares.first;
-    return first ? LIST_ELEMENT(first, struct share, in_shares) : NULL;
+static struct share *ofAnswer(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct share, in_shares) : NULL;
 }
 
 void inflightDrop(struct inflight *inflight) {
     RedisModule_Assert(!inflight->shares.first);
     memFree(inflight);
 }
+
+/* ---- answers that wait for replicas ---- */
+
+void inflightAwaits(struct inflight *inflight, struct ack *ack) {
+    inflight->ack = ack;
+}
+
+static struct ack *awaitingIn(const struct inflightHold *hold) {
+    struct ack *ack = NULL;
+    for (struct link *link = hold->shares.first; link && !ack; link = link->next) {
+        ack = LIST_ELEMENT(link, struct share, in_hold)->of->ack;
+    }
+    return ack;
+}
+
+struct ack *inflightAwaiting(int db, RedisModuleString *name, RedisModuleString *owner) {
+    struct ack *ack = NULL;
+    struct inflightHold *hold = firstHold(db, name, owner);
+    for (; hold && !ack; hold = nextHold(hold)) {
+        ack = awaitingIn(hold);
+    }
+    return ack;
+}
+
+static bool isHeld(RedisModuleCtx *ctx, const struct inflightHold *hold, int64_t now_ms) {
+    struct holds holds;
+    RedisModule_SelectDb(ctx, hold->db);
+    holdsOpenToRead(&holds, ctx, hold->name, now_ms);
+    bool is_held = holdsEndOf(&holds, hold->owner) > 0;
+    holdsClose(&holds);
+    return is_held;
+}
+
+bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    bool stands = true;
+    struct share *share = ofAnswer(inflight->shares.first);
+    for (; share && stands; share = ofAnswer(share->in_shares.next)) {
+        const struct inflightHold *hold = share->hold;
+        stands = !share->is_own || (!hold->is_gone && isHeld(ctx, hold, now_ms));
+    }
+    return stands;
+}
+
+/* ---- how an answer ends ---- */
 
 static void bind(RedisModuleCtx *ctx, const struct inflightHold *of,
                  const struct acquisitionSession *session) {
@@ -284,7 +335,7 @@ static void endShare(struct inflight *inflight, struct share *share, bool delive
     if (delivered) {
         keep(share->hold, share->kept);
     }
-    share->hold->answers--;
+    listRemove(&share->hold->shares, &share->in_hold);
     settle(share->hold);
     listRemove(&inflight->shares, &share->in_shares);
     memFree(share);
@@ -295,7 +346,7 @@ void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     struct share *share;
     bool binds =
         delivered && inflight->session.client_id && serverWritableNow(ctx) != SERVER_IS_REPLICA;
-    while ((share = firstShare(inflight))) {
+    while ((share = ofAnswer(inflight->shares.first))) {
         if (binds && share->is_own) {
             bind(ctx, share->hold, &inflight->session);
         }

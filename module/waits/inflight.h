@@ -38,7 +38,7 @@ struct inflightTaken {
     int64_t needs; /* by ONCE: of so many it is told, whoever added them; else 0 */
 };
 
-/* A hold in flight. */
+/* A hold in flight; of none added, what a renewal tells of. */
 struct inflightHold {
     struct mapEntry by_hold; /* lock and owner */
     struct link in_lost;
@@ -47,13 +47,14 @@ struct inflightHold {
     int db;
     enum lockMode mode;
     RedisModuleString *name, *owner;
-    int64_t count;  /* added by the grant */
-    int64_t kept;   /* of so many of them a client has been told */
-    size_t answers; /* in flight that rely on it */
+    int64_t count;      /* added by the grant */
+    int64_t kept;       /* of so many of them a client has been told */
+    struct list shares; /* one of each answer in flight that tells of it or relies on it */
     char *hold_key;
 };
 
 struct inflight;
+struct ack; /* of acks.c: a client that is told when replicas have acknowledged */
 
 /* A new answer, of nothing yet; `session`: the connection that its holds are bound to as soon as it
  * is told, or none. It belongs to this file until it has been told, or to the caller until
@@ -62,6 +63,17 @@ struct inflight *inflightNew(const struct acquisitionSession *session);
 
 /* The answer tells of this, too. */
 void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken);
+
+/* The answer waits for replicas: this stands for it, or NULL when it waits no more. */
+void inflightAwaits(struct inflight *inflight, struct ack *ack);
+
+/* One of those that stand for answers which tell of holds of this owner on this lock, or rely on
+ * them; NULL: none waits for replicas. */
+struct ack *inflightAwaiting(int db, RedisModuleString *name, RedisModuleString *owner);
+
+/* Whether all holds that the grant has made are there still, as far as the keys tell: not those
+ * whose lease has ended meanwhile, nor those that somebody has taken away. Selects databases. */
+bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight);
 
 /* Nobody is to be told, because nothing was granted. */
 void inflightDrop(struct inflight *inflight);

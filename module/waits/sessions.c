@@ -16,6 +16,7 @@
 #include "keys/holds.h"
 #include "server/config.h"
 #include "server/failpoint.h"
+#include "server/quarantine.h"
 #include "server/server.h"
 #include "waits/latches.h"
 #include "waits/watches.h"
@@ -28,7 +29,7 @@
 
 #define PAUSE_MS 1 /* the shortest that a timer can do from inside a timer */
 
-/* Nothing announces the end of a pause or of a load. */
+/* Nothing announces the end of a pause, of a load or of a refusal. */
 #define RETRY_MS 20
 
 static struct {
@@ -74,8 +75,13 @@ void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
     wakeAt(ctx, nextDue(), now_ms);
 }
 
+/* Asked by every first hold. */
+static struct binding *find(const struct sessionsHold *hold) {
+    return bindingsCount() > 0 ? bindingsFind(hold) : NULL;
+}
+
 void sessionsUnbind(const struct sessionsHold *hold) {
-    struct binding *binding = bindingsFind(hold);
+    struct binding *binding = find(hold);
     if (binding) {
         bindingsForget(binding);
     }
@@ -90,7 +96,7 @@ void sessionsSwapped(int first_db, int second_db) {
 }
 
 unsigned long long sessionsClientOf(const struct sessionsHold *hold) {
-    const struct binding *binding = bindingsFind(hold);
+    const struct binding *binding = find(hold);
     return binding ? binding->client_id : 0;
 }
 
@@ -169,20 +175,45 @@ static bool renewNext(RedisModuleCtx *ctx, int64_t now_ms) {
     return true;
 }
 
+/* A master that would refuse a client's write, or does not know because it stood still, may be one
+ * of two: what it renews nobody else knows of. Then its holds end with their leases. Asked once for all, as the server refuses all or none;
+ * of a key whose slot is another node's nothing is left to renew. */
+static bool mayRenew(RedisModuleCtx *ctx, int64_t now_ms) {
+    const struct binding *binding = bindingsToRenew(now_ms);
+    if (!binding) {
+        return true;
+    }
+    if (quarantineKeepsRenewal(now_ms)) {
+        return false;
+    }
+    RedisModule_SelectDb(ctx, binding->db);
+    return serverConsentTo(ctx, binding->name) != SERVER_REFUSES;
+}
+
 /* Takes from both lines in turn: neither makes the other late. */
-static bool workOn(RedisModuleCtx *ctx, int64_t now_ms) {
-    bool renewed = renewNext(ctx, now_ms);
+static bool workOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
+    bool renewed = may_renew && renewNext(ctx, now_ms);
     bool has_released = releaseNext(ctx, now_ms);
     return renewed || has_released;
 }
 
 /* A lease is due when a third of it is over. When the second third is over too, a lease that ends
  * while its holder lives is the greater evil. */
-static void workForAWhile(RedisModuleCtx *ctx, int64_t now_ms) {
+static void workForAWhile(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
     bool late = now_ms - bindingsRenewEvery() > nextDue();
     uint64_t end_us = RedisModule_MonotonicMicroseconds() + (late ? LATE_WORK_US : WORK_US);
-    while (workOn(ctx, now_ms) && RedisModule_MonotonicMicroseconds() < end_us) {
+    while (workOn(ctx, now_ms, may_renew) && RedisModule_MonotonicMicroseconds() < end_us) {
     }
+}
+
+static void work(RedisModuleCtx *ctx, int64_t now_ms) {
+    bool may_renew = mayRenew(ctx, now_ms);
+    workForAWhile(ctx, now_ms, may_renew);
+    int64_t due_ms = may_renew ? nextDue() : bindingsNextRelease();
+    if (!may_renew && due_ms > now_ms + RETRY_MS) {
+        due_ms = now_ms + RETRY_MS;
+    }
+    wakeAt(ctx, due_ms <= now_ms ? now_ms + PAUSE_MS : due_ms, now_ms);
 }
 
 static void onTimer(RedisModuleCtx *ctx, void *data) {
@@ -191,15 +222,13 @@ static void onTimer(RedisModuleCtx *ctx, void *data) {
     int64_t now_ms = RedisModule_Milliseconds();
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:
-        workForAWhile(ctx, now_ms);
+        work(ctx, now_ms);
         break;
     case SERVER_WRITABLE_LATER:
         wakeAt(ctx, now_ms + RETRY_MS, now_ms);
-        return;
+        break;
     case SERVER_IS_REPLICA:
         sessionsForgetAll();
-        return;
+        break;
     }
-    int64_t due_ms = nextDue();
-    wakeAt(ctx, due_ms <= now_ms ? now_ms + PAUSE_MS : due_ms, now_ms);
 }

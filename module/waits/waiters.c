@@ -20,9 +20,11 @@
 #include "keys/fairqueue.h"
 #include "server/config.h"
 #include "server/failpoint.h"
+#include "server/quarantine.h"
 #include "server/reply.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "waits/acks.h"
 #include "waits/events.h"
 #include "waits/watches.h"
 
@@ -168,33 +170,56 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
 
 /* ---- grants ---- */
 
+/* The wait for the lock is over, that for its replicas begins. */
+static void awaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
+                          const struct waitersGranted *granted) {
+    const struct acksAnswer answer = {.replicas = waiter->wants.replicas,
+                                      .number = granted->answer,
+                                      .inflight = granted->inflight,
+                                      .lease_ms = waiter->wants.lease_ms,
+                                      .now_ms = granted->now_ms};
+    acksGoOn(ctx, &waiter->client, &answer);
+}
+
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
                   const struct waitersGranted *granted) {
     (void)failpoint(FAILPOINT_ANSWER);
     statsCount(STATS_GRANTED_AFTER_WAIT);
     statsWaited(granted->now_ms - fairqueueCountedFrom(waiter->since_ms));
-    blockedAnswerNumber(&waiter->client, granted->answer,
-                        (struct blockedReceipt){inflightEnd, granted->inflight});
+    if (waiter->wants.replicas.count > 0) {
+        awaitReplicas(ctx, waiter, granted);
+    } else {
+        blockedAnswerNumber(&waiter->client, granted->answer,
+                            (struct blockedReceipt){inflightEnd, granted->inflight});
+    }
     leave(ctx, waiter, true);
 }
 
 /* ---- what the server tells ---- */
 
+void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter) {
+    struct lock *lock = contendedOfPosition(&waiter->keys[0].position);
+    int64_t now_ms = RedisModule_Milliseconds();
+    int64_t deadline_ms = quarantineEndOr(now_ms) + configFairReserveMs();
+    blockedSetDeadline(ctx, &waiter->client, deadline_ms, now_ms);
+    noteUnwritten(lock, waiter);
+    waitedkeyMarkDue(ctx, &lock->key);
+}
+
 static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     if (client->bc) {
         statsCount(STATS_TIME_OUTS);
+    } else if (quarantineIsOn()) {
+        waitersReserve(ctx, ofBlocked(client)); /* a longer one than was foreseen */
+        return;
     }
     waitersEnd(ctx, ofBlocked(client), WAITERS_TIMED_OUT);
 }
 
 /* The position is kept for a while, for the owner to come back to. */
 static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
-    struct lock *lock = contendedOfPosition(&waiter->keys[0].position);
-    int64_t now_ms = RedisModule_Milliseconds();
     waitgraphLeave(&graph, &waiter->request);
-    blockedSetDeadline(ctx, &waiter->client, now_ms + configFairReserveMs(), now_ms);
-    noteUnwritten(lock, waiter);
-    waitedkeyMarkDue(ctx, &lock->key);
+    waitersReserve(ctx, waiter);
 }
 
 static void onGone(RedisModuleCtx *ctx, struct blocked *client) {

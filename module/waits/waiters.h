@@ -108,7 +108,8 @@ struct waitersGranted {
     int64_t now_ms;
 };
 
-/* The waiter, which has a client, has what it waits for, and is told the answer. It leaves every
+/* The waiter, which has a client, has what it waits for, and is told the answer; by REPLICAS later.
+ * It leaves every
  * queue and is gone. */
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, const struct waitersGranted *granted);
 
@@ -121,6 +122,10 @@ void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleS
 
 /* Likewise: the client is sent to another node, by this error of redirectFind. */
 void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *error);
+
+/* The position of a fair waiter without a client is kept for lock.fair-reserve from now; while a
+ * quarantine is on, from its end. */
+void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter);
 
 /* Who of them waits for whom. */
 struct waitgraph *waitersGraph(void);

@@ -48,7 +48,15 @@ def pytest_addoption(parser):
         help="all random schedules, not one of four, and `some_resp` by both protocols (default: $THOROUGH)",
     )
     group.addoption("--valgrind", action="store_true", help="run every server under Valgrind")
+    group.addoption("--share", type=_part, help="only the K-th of N parts of the tests, K/N, K from 0 on")
     group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
+
+
+def _part(text):
+    part, of = map(int, text.split("/"))
+    if not 0 <= part < of:
+        raise ValueError(text)
+    return part, of
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,11 +81,17 @@ def pytest_collection_modifyitems(config, items):
     excuse = config.stash[_EXCUSE] = Excuse()
     for item in items:
         item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
-    # Times mean nothing under Valgrind.
     if config.getoption("--valgrind"):
-        timing = [item for item in items if item.get_closest_marker("timing")]
-        items[:] = [item for item in items if item not in timing]
-        config.hook.pytest_deselected(items=timing)
+        # Times mean nothing under it.
+        _leave_out(config, items, lambda item: item.get_closest_marker("timing"))
+    if config.getoption("--share"):
+        part, of = config.getoption("--share")
+        _leave_out(config, items, lambda item: zlib.crc32(item.nodeid.encode()) % of != part)
+
+
+def _leave_out(config, items, unwanted):
+    config.hook.pytest_deselected(items=[item for item in items if unwanted(item)])
+    items[:] = [item for item in items if not unwanted(item)]
 
 
 # Tests during which the machine stood still: harness/standstill.py

@@ -11,33 +11,9 @@ from harness.schedule import as_map
 from model.cluster_scene import LONG, Scene, make_nodes, says_moved
 from model.delay_scene import HOUR, delivered, fall_due, pending, push, queues, stuck, wait_delivered
 from model.resharding import SLOTS, Workers
+from model.whole_slots import begin_move, can_move_slots, move
 
 SHORT = scaled_ms(900)
-DONE = ("success", "completed")
-
-
-def can_move_slots(server):
-    return server.version >= ((9, 0) if server.is_valkey else (8, 4))
-
-
-def rows(reply):
-    return [as_map(row) for row in reply]
-
-
-def begin_move(slot, source, target, last=None):
-    """Of one slot, or of all up to the last one. Returns what tells whether the move is over."""
-    last = slot if last is None else last
-    if source.server.is_valkey:
-        assert source.cluster("MIGRATESLOTS", "SLOTSRANGE", slot, last, "NODE", target.id) == "OK"
-        return lambda: rows(source.cluster("GETSLOTMIGRATIONS"))[0]["state"] in DONE
-    task = target.cluster("MIGRATION", "IMPORT", slot, last)
-    return lambda: rows(target.cluster("MIGRATION", "STATUS", "ID", task))[0]["state"] in DONE
-
-
-def move(slot, source, target, last=None):
-    wait_for(begin_move(slot, source, target, last), 30, "the slot to move")
-    for node in (source, target):
-        wait_for(lambda node=node: node.port_of(slot) == target.server.port, 20, "the nodes to agree")
 
 
 @pytest.fixture

@@ -57,7 +57,8 @@ def syntax_of(argument):
     if argument["type"] == "oneof":
         text = " | ".join(syntax_of(choice) for choice in argument["arguments"])
     elif argument["type"] == "block":
-        text = " ".join(syntax_of(part) for part in argument["arguments"])
+        parts = map(syntax_of, argument["arguments"])
+        text = " ".join(filter(None, [argument.get("token"), *parts]))
     elif argument["type"] == "pure-token":
         text = argument["token"]
     else:
@@ -172,6 +173,7 @@ def test_types_of_arguments(docs, name):
     types |= {"count": "integer", "mode": "oneof", "read": "pure-token", "write": "pure-token"}
     types |= {"numkeys": "integer", "fenced": "pure-token", "once": "pure-token"}
     types |= {"session": "pure-token", "command": "string", "arg": "string"}
+    types |= {"replicas": "block", "n": "integer"}
     types |= {"limit": "integer", "permits": "integer"}
     types |= {"wanted": "pure-token", "expiry": "oneof", "by": "integer"}
     types |= {"list": "key", "id": "string", "value": "string"}
@@ -250,7 +252,7 @@ def test_keys_of_a_call(ask, name):
 def test_acquisitions_block_and_what_adds_is_refused_without_memory(name):
     # The rule that every new command follows: see CONTRIBUTING.md.
     flags = header_of(name)["Flags"].split()
-    assert ("blocking" in flags) == (name in [*ACQUISITIONS, *WATCHING])
+    assert ("blocking" in flags) == (name in [*ACQUISITIONS, *WATCHING, "lock.renew"])
     assert ("denyoom" in flags) == (name in [*ACQUISITIONS, "delay.push", "latch.set"])
     assert ("readonly" in flags) == (name in READ_ONLY)
     assert ("write" in flags) == (name not in READ_ONLY)

@@ -9,6 +9,7 @@ from harness import failpoint, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, tokens_in, torn
 from model.failpoint_play import Play, holds_end, points_of_locks, untouched
 from model.failpoint_scene import CONFIG, SCENES
+from model.replicas_scene import online
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
@@ -58,6 +59,9 @@ DIES = {
     "hands_off_to_two_waits": [("take.begun", 2), ("reply", 2)],
     "loses_two_waits_for_several": [("release.begun", 3)],
     "takes_more_permits_once": [("effect", 1)],
+    "takes_with_replicas": [("take.written", 1), ("effect", 2), ("reply", 1)],
+    "hands_off_with_replicas": [("release.done", 1), ("take.written", 1), ("effect", 3), ("reply", 1)],
+    "lets_readers_in_with_replicas": [("take.written", 2), ("effect", 4), ("reply", 1), ("reply", 2), ("reply", 3)],
     "is_watched": [("reply", 2)],
     "opens_a_latch": [("reply", 2)],
 }
@@ -98,7 +102,7 @@ def goes_on(play, server):
     """Who waited comes again and is served, when the leases of the others end; and nothing is left."""
     last_tokens = tokens_in(server.dump())
     again = play.comes_again(server)
-    holds_end(server, again.asked)
+    holds_end(again)
     again.is_over()
     for key, (token, _) in tokens_in(server.dump()).items():
         assert token >= last_tokens.get(key, (0, None))[0]
@@ -109,6 +113,7 @@ def goes_on(play, server):
 def test_death(make_server, name, point, count):
     server = make_server(appendonly="yes", appendfsync="always", **CONFIG)
     replica = server.start_replica(**CONFIG)
+    wait_for(lambda: online(server) == 1, what="the master to know its replica")
     play = Play(server, SCENES[name]).begin()
     wait_for_sync(server, replica)
     before = server.dump()

@@ -9,6 +9,7 @@ from harness import failpoint, scaled_ms, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, locks_in, torn
 from model.failpoint_play import TAKES, Play, holds_end, keys_of, points_of_locks, untouched
 from model.failpoint_scene import CONFIG, SCENES
+from model.replicas_scene import online
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
@@ -35,6 +36,10 @@ STANDS = [
     ("loses_a_grant", "release.begun", 2),
     ("hands_off_to_two_waits", "answer", 2),
     ("loses_one_of_two_waits", "reply", 1),
+    ("hands_off_with_replicas", "take.written", 1),
+    ("hands_off_with_replicas", "effect", 2),
+    ("hands_off_with_replicas", "reply", 1),
+    ("lets_readers_in_with_replicas", "reply", 2),
     ("is_watched", "reply", 1),
     ("opens_a_latch", "reply", 2),
 ]
@@ -174,6 +179,7 @@ def replica_of(server):
 @pytest.mark.parametrize("name, point, count", STANDS)
 def test_stop(server, name, point, count, meanwhile):
     replica = replica_of(server)
+    wait_for(lambda: online(server) == 1, what="the master to know its replica")
     lease = LEASES.get(meanwhile, ())
     play = Play(server, SCENES[name]).begin(*lease)
     play.invite(*GUESTS)
@@ -206,7 +212,7 @@ def test_replica_is_promoted_meanwhile(make_server, name, point, count):
         assert untouched(play.scene, there) == untouched(play.scene, before)
         assert not torn(there, play.multikey, play.fenced)
         again = play.comes_again(replica)
-        holds_end(replica, again.asked)
+        holds_end(again)
         again.is_over()
         again.nothing_is_left()
     judge(play, nothing)

@@ -92,8 +92,8 @@ def promote(server):
     replica = server.start_replica(lock_fair_reserve=LONG_RESERVE)
     wait_for_sync(server, replica)
     server.kill()
+    replica.control.replicaof("NO", "ONE")  # before it finds its master again, which comes back empty
     server.start()  # for the harness to stop; nobody talks to it
-    replica.control.replicaof("NO", "ONE")
     return replica
 
 

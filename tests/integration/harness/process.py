@@ -23,11 +23,13 @@ def _die_with_parent():
 class Process:
     """One life of a server. Its output is added to `log`."""
 
+    ready, options = READY, ()  # what it logs when it serves; words that follow the configuration file
+
     def __init__(self, launch, conf, log, name):
         self.folder, self.log_path = conf.parent, log
         self._log_start = log.stat().st_size if log.exists() else 0
         self._vg_log = self.folder / f"{valgrind.LOG_NAME}.{name}" if launch.valgrind else None
-        command = [launch.server, str(conf)]
+        command = [launch.server, str(conf), *self.options]
         if launch.valgrind:
             command = valgrind.command(self._vg_log, launch.suppressions) + command
         with open(log, "ab") as output:
@@ -73,7 +75,7 @@ class Process:
         yet can hit on itself as both ends of one connection.
         """
         wait_for(
-            lambda: READY in self.log() or not self.is_running(),
+            lambda: self.ready in self.log() or not self.is_running(),
             timeout,
             f"the server in {self.folder} to be ready",
         )

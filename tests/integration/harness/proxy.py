@@ -1,4 +1,4 @@
-"""A proxy between a client and a server, which cuts one connection at the byte that a test names.
+"""A proxy between a client and a server, or two servers: it cuts one connection at the byte that a test names, or swallows.
 
     with Proxy(server.port) as proxy:
         client = new_client(proxy.port, retry=…)
@@ -7,22 +7,32 @@
         ...
         assert proxy.has_cut()
 
-What comes on connections after the cut goes through.
+        proxy.swallow()             # nothing gets through any more, either way, and no connection is closed
+        proxy.heal()                # it does again; connections that have lost something are closed
+        with proxy.swallowing():    # likewise, and what was swallowed comes late
+            ...
+
+What comes on connections after the cut goes through. The server may be down: then whoever connects is cut off.
 """
 
 import select
 import socket
 import struct
 import threading
+from contextlib import contextmanager
 
 from .connect import HOST
+
+FIRST = 128  # bytes of a connection, by which it may be known
 
 
 class Proxy:
     def __init__(self, port):
-        self._server_port = port
+        self.target = port
         self._listener = socket.create_server((HOST, 0))
         self.port = self._listener.getsockname()[1]
+        self._swallows = None  # of which connections, by their first bytes
+        self._is_late = False  # what was swallowed comes yet
         self._left = {}  # how many bytes are still to pass, by direction, until the cut
         self._threads, self._ends = [], threading.Event()
         self._start(self._accept)
@@ -34,6 +44,22 @@ class Proxy:
     def has_cut(self):
         return not self._left
 
+    def swallow(self, whose=lambda first: True):
+        """Of all connections, or of those whose first bytes are such."""
+        self._swallows = whose
+
+    def heal(self, late=False):
+        self._is_late = late
+        self._swallows = None
+
+    @contextmanager
+    def swallowing(self, whose=lambda first: True):
+        self.swallow(whose)
+        try:
+            yield
+        finally:
+            self.heal(late=True)
+
     def _start(self, *work):
         thread = threading.Thread(target=work[0], args=work[1:], daemon=True)
         self._threads.append(thread)
@@ -43,13 +69,28 @@ class Proxy:
         while not self._ends.is_set():
             if select.select([self._listener], [], [], 0.05)[0]:
                 client, _ = self._listener.accept()
-                self._start(self._carry, client, socket.create_connection((HOST, self._server_port)))
+                try:
+                    self._start(self._carry, client, socket.create_connection((HOST, self.target)))
+                except ConnectionError:
+                    client.close()  # nobody is there now
 
     def _carry(self, client, server):
         ways = {client: (server, "request"), server: (client, "reply")}
+        first, has_lost = b"", False
         try:
             while not self._ends.is_set():
-                for source in select.select(list(ways), [], [], 0.05)[0]:
+                ready = select.select(list(ways), [], [], 0.05)[0]
+                if client in ready and not first:
+                    first = client.recv(FIRST, socket.MSG_PEEK)
+                swallows = self._swallows
+                if swallows and swallows(first):
+                    has_lost = has_lost or bool(ready)
+                    self._ends.wait(0.01)
+                    continue
+                if has_lost and not self._is_late:
+                    return
+                has_lost = False
+                for source in ready:
                     if not self._pass(source, *ways[source]):
                         return
         except OSError:

@@ -4,7 +4,7 @@ from .connect import said_raw
 from .waiting import wait_for
 
 # How many clients wait for the module's commands now, in INFO lock.
-WAITERS_FIELDS = "lock_waiters", "lock_watchers", "lock_latch_waiters"
+WAITERS_FIELDS = "lock_waiters", "lock_watchers", "lock_latch_waiters", "lock_awaiting_replicas"
 
 
 class Baseline:
@@ -65,6 +65,7 @@ class Baseline:
     def _restore_config(self):
         if self._raw_config() == self._config_raw:
             return  # as after most tests; to read hundreds of options takes longer than they do
-        for name, value in self.server.control.config_get("*").items():
-            if self._config.get(name) != value:
-                self.server.control.config_set(name, self._config[name])
+        now = self.server.control.config_get("*")
+        changed = {name: self._config[name] for name, value in now.items() if self._config.get(name) != value}
+        if changed:  # at once: one may be refused while another is what it is
+            self.server.control.config_set(*(word for pair in changed.items() for word in pair))

@@ -271,6 +271,11 @@ class Server:
         wait_for_sync(self, replica)
         return replica
 
+    @property
+    def replicas(self):
+        """Those that start_replica has started, in that order."""
+        return tuple(self._replicas)
+
     def stop_all(self):
         """Stops it and its replicas; returns what was wrong with them, as a list of texts."""
         found = []

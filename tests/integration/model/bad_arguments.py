@@ -5,6 +5,9 @@
 SYNTAX = "ERR syntax error"
 LEASE = "ERR lease is not a positive integer or out of range"
 BLOCK = "ERR timeout is not an integer, is negative or out of range"
+REPLICAS = "ERR replicas is not an integer from 1 to 2147483647"
+REPLICAS_TIME = "ERR the time for replicas is not a positive integer or out of range"
+FEW_REPLICAS = "NOREPLICAS fewer replicas are connected than REPLICAS asks for"
 NUMKEYS = "ERR numkeys is not an integer from 1 to 1024"
 COUNT = "ERR count is not an integer or is negative"
 DELAY = "ERR delay is not an integer, is negative or out of range"
@@ -51,6 +54,14 @@ NO_BLOCK = {name: value for name, value in NO_LEASE.items() if name != "zero"}
 CONTRADICTORY = ["PX 1000 PX 1000", "EX 1 EX 1", "PX 1000 EX 1", "EX 1 PX 1000", "PX 1000 px 2000"]
 CUT_SHORT = ["PX", "EX", "PX 1000 EX", "PX EX", "PX PX 1000"]
 UNKNOWN = ["NX", "more", "1000", "PXX 1000", "P 1000", "PX\0 1000", "PX 1000 more", "COUNT 1", ""]
+# Of REPLICAS n ms, before or behind other options.
+CUT_SHORT_REPLICAS = ["REPLICAS", "REPLICAS 1", "REPLICAS 1 5 5", "5 REPLICAS 1", "PX 1000 REPLICAS 1"]
+TWICE_REPLICAS = ["REPLICAS 1 5 REPLICAS 1 5", "REPLICAS 1 5 PX 1000 replicas 2 5", "REPLICAS 0 5 REPLICAS 1 5"]
+# What is wrong first is told: the words come first, then their values from left to right.
+BAD_BESIDE_REPLICAS = {
+    "PX 0 REPLICAS 1 5": LEASE, "REPLICAS 1 5 PX 0": LEASE, "REPLICAS PX 5": REPLICAS, "REPLICAS 1 PX": REPLICAS_TIME,
+    "REPLICAS 1 REPLICAS 5": REPLICAS_TIME, "REPLICAS 0 0": REPLICAS,
+}  # fmt: skip
 NO_OWNER = {
     "empty": (b"", OWNER_LENGTH),
     "513 bytes": (b"o" * 513, OWNER_LENGTH),

@@ -125,3 +125,26 @@ def begin_move(slot, source, target):
 
 def migrate(key, source, target):
     assert source.actor.call("MIGRATE", HOST, target.server.port, key, 0, 5000) == "OK"
+
+
+# Ways for a replica to take its master's place, which the caller waits for
+
+
+def plan(_, replica):
+    assert replica.cluster("FAILOVER") == "OK"
+
+
+def kill(master, _):
+    master.server.kill()
+
+
+def kill_and_take_over(master, replica):
+    master.server.kill()
+    assert replica.cluster("FAILOVER", "TAKEOVER") == "OK"
+
+
+def take_over(_, replica):
+    assert replica.cluster("FAILOVER", "TAKEOVER") == "OK"
+
+
+FAILOVERS = (plan, kill, kill_and_take_over, take_over)

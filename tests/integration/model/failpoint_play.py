@@ -5,7 +5,7 @@ from redis.exceptions import ConnectionError, ResponseError
 from harness import code_of, failpoint, scaled_ms, wait_for
 from harness.schedule import as_map
 
-from .failpoint_judge import locks_in, part_of
+from .failpoint_judge import holders_in, locks_in, part_of
 from .failpoint_scene import LONG
 
 TAKES = ("LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE", "LOCK.SEMAPHORE", "LOCK.MACQUIRE")
@@ -14,6 +14,11 @@ LISTENS = ("LATCH.WAIT", "LOCK.WATCH")
 
 def keys_of(words):
     return words[2 : 2 + int(words[1])] if words[0] in ("LOCK.MACQUIRE", "LOCK.MRELEASE") else words[1:2]
+
+
+def without_replicas(words):
+    at = words.index("REPLICAS") if "REPLICAS" in words else len(words)
+    return words[:at] + words[at + 3 :]
 
 
 class Party:
@@ -55,7 +60,8 @@ class Party:
     def _take_in(self, words, heard):
         self.answers.append((words, heard))
         if isinstance(heard, ResponseError):
-            assert words[0] == "LOCK.RELEASE" and code_of(heard) == "NOTHELD", f"{self.actor}: {words}: {heard}"
+            may_be = {"LOCK.RELEASE": "NOTHELD"}.get(words[0], "NOREPLICAS" if "REPLICAS" in words else None)
+            assert code_of(heard) == may_be, f"{self.actor}: {words}: {heard}"
         elif words[0] in TAKES and heard is not None:
             self.holds.append(words)
         elif words[0] in ("LOCK.RELEASE", "LOCK.MRELEASE"):
@@ -170,11 +176,11 @@ class Play:
     # The end
 
     def comes_again(self, server):
-        """Who waited asks the server that there is now, for what it had asked for."""
+        """Who waited asks the server that there is now, for what it had asked for; that has no replicas."""
         again = Play(server, self.scene)
         for owner, words in self.asked:
             if "BLOCK" in words:
-                again.say(f"{owner} {' '.join(words)}")
+                again.say(f"{owner} {' '.join(without_replicas(words))}")
         return again
 
     def is_over(self):
@@ -211,14 +217,18 @@ class Play:
         return True
 
 
-def holds_end(server, asked):
-    """By the end of their leases where somebody waits; else by force. Latches are opened."""
-    for key in locks_in(server.dump()):
-        if any(key in keys_of(words) for _, words in asked):
+def holds_end(play):
+    """By the end of their leases where somebody waits, who sees to all that belongs to them; else by force. Latches are
+    opened.
+    """
+    server, data = play.server, play.server.dump()
+    for key in locks_in(data):
+        asking = {play.parties[name].owner for name, words in play.asked if key in keys_of(words)}
+        if asking - holders_in(data, key):
             server.control.pexpire(key, scaled_ms(20))
         else:
             server.control.execute_command("LOCK.FORCE", key)
-    for key in {words[1] for _, words in asked if words[0] == "LATCH.WAIT"}:
+    for key in {words[1] for _, words in play.asked if words[0] == "LATCH.WAIT"}:
         server.control.execute_command("LATCH.SET", key, 0)
 
 

@@ -25,6 +25,9 @@ class Scene:
     """Those among them whose holders lose them; all, if nothing is said."""
 
 
+# With REPLICAS the answer comes when all of it is on the replica.
+AWAITS = dict(moved="k", lost="")
+
 SCENES = dict(
     takes_a_free_lock=Scene(("a LOCK.ACQUIRE other a",), ("a LOCK.ACQUIRE k a FENCED",)),
     takes_a_token=Scene(("a LOCK.ACQUIRE k a FENCED", "a LOCK.RELEASE k a"), ("a LOCK.ACQUIRE k a FENCED",)),
@@ -163,6 +166,24 @@ SCENES = dict(
     ),
     takes_more_permits_once=Scene(
         ("a LOCK.SEMAPHORE k a 9 PERMITS 2 ONCE",), ("a2 LOCK.SEMAPHORE k a 9 PERMITS 3 ONCE",)
+    ),
+    takes_with_replicas=Scene(("a LOCK.ACQUIRE other a",), (f"a LOCK.ACQUIRE k a FENCED REPLICAS 1 {LONG}",), **AWAITS),
+    hands_off_with_replicas=Scene(
+        (
+            *("a LOCK.FAIR k a SESSION", f"b LOCK.FAIR k b REPLICAS 1 {LONG} BLOCK 0"),
+            f"c LOCK.ACQUIRE k c REPLICAS 1 {LONG} BLOCK 0",
+        ),
+        ("a LOCK.RELEASE k a",),
+        **AWAITS,
+    ),
+    lets_readers_in_with_replicas=Scene(
+        (
+            "a LOCK.RWWRITE k a SESSION",
+            *(f"{name} LOCK.RWREAD k {name} REPLICAS 1 {LONG} BLOCK 0" for name in "bc"),
+            "d LOCK.RWREAD k d BLOCK 0",
+        ),
+        ("a LOCK.RELEASE k a",),
+        **AWAITS,
     ),
     is_watched=Scene(
         ("a LOCK.ACQUIRE k a SESSION", "w LOCK.WATCH k a BLOCK 0", "b LOCK.ACQUIRE k b ONCE BLOCK 0"),

@@ -5,9 +5,10 @@ import re
 import pytest
 
 from harness import code_of
-from model.bad_arguments import ALL, BLOCK, CONTRADICTORY, COUNT, CUT_SHORT, FIXED_LENGTH, LEASE, NO_BLOCK, NO_LEASE
-from model.bad_arguments import NO_OWNER, NUMKEYS, OTHER_TYPES, OWNER_RESERVED, SEVERAL, SYNTAX, UNKNOWN, WITH_BLOCK
-from model.bad_arguments import WITH_LEASE, WITH_OWNER, WRONG_TYPE
+from model.bad_arguments import ACQUIRING, ALL, BAD_BESIDE_REPLICAS, BLOCK, CONTRADICTORY, COUNT, CUT_SHORT
+from model.bad_arguments import CUT_SHORT_REPLICAS, FEW_REPLICAS, FIXED_LENGTH, LEASE, NO_BLOCK, NO_LEASE, NO_OWNER
+from model.bad_arguments import NUMKEYS, OTHER_TYPES, OWNER_RESERVED, REPLICAS, REPLICAS_TIME, SEVERAL, SYNTAX
+from model.bad_arguments import TWICE_REPLICAS, UNKNOWN, WITH_BLOCK, WITH_LEASE, WITH_OWNER, WRONG_TYPE
 from model.lock_scene import HOUR
 
 
@@ -95,6 +96,51 @@ def test_bad_block(refuses, command, value):
 @pytest.mark.parametrize("command", WITH_BLOCK)
 def test_bad_block_on_a_lock_that_another_holds(refuses, command, value):
     refuses(words_of(command, "BLOCK", value, owner="w"), BLOCK)
+
+
+# How many replicas, and how long to wait for them
+
+
+@pytest.mark.parametrize("value", [*NO_LEASE.values(), str(2**31)], ids=[*NO_LEASE, "2**31"])
+@pytest.mark.parametrize("command", WITH_LEASE)
+def test_bad_number_of_replicas(refuses, command, value):
+    refuses(words_of(command, "REPLICAS", value, "5"), REPLICAS)
+
+
+@pytest.mark.parametrize("value", NO_LEASE.values(), ids=NO_LEASE)
+@pytest.mark.parametrize("command", WITH_LEASE)
+def test_bad_time_for_replicas(refuses, command, value):
+    refuses(words_of(command, "REPLICAS", "1", value), REPLICAS_TIME)
+
+
+@pytest.mark.parametrize("command", WITH_LEASE)
+def test_time_for_replicas_that_overflows_only_when_added_to_now(server, refuses, command):
+    refuses(words_of(command, "REPLICAS", "1", str(2**63 - server.now_ms())), REPLICAS_TIME)
+    refuses(words_of(command, "REPLICAS", "1", str(2**62)), FEW_REPLICAS)
+
+
+@pytest.mark.parametrize("options", [*CUT_SHORT_REPLICAS, *TWICE_REPLICAS])
+@pytest.mark.parametrize("command", WITH_LEASE)
+def test_replicas_is_one_word_with_two_values(refuses, command, options):
+    text = REPLICAS if options.startswith("REPLICAS 0") else SYNTAX
+    refuses(words_of(command, *options.split()), text)
+
+
+@pytest.mark.parametrize("options, text", BAD_BESIDE_REPLICAS.items())
+@pytest.mark.parametrize("command", WITH_LEASE)
+def test_bad_values_beside_replicas(refuses, command, options, text):
+    refuses(words_of(command, *options.split()), text)
+
+
+@pytest.mark.parametrize("options", ["REPLICAS 1 5", "REPLICAS 2147483647 5 PX 1000", "SESSION replicas 1 5"])
+@pytest.mark.parametrize("command", [*WITH_LEASE, *(f"{command} BLOCK 0" for command in ACQUIRING)])
+def test_more_replicas_than_there_are(refuses, command, options):
+    refuses(words_of(command, *options.split()), FEW_REPLICAS)
+
+
+@pytest.mark.parametrize("command", ["LOCK.WATCH k o", "LOCK.RELEASE k o", "LOCK.MRELEASE 1 k o", "LOCK.INFO k"])
+def test_replicas_is_for_those_who_take(refuses, command):
+    refuses(words_of(command, "REPLICAS", "1", "5"), SYNTAX)
 
 
 # Options

@@ -316,3 +316,17 @@ def test_mode_is_that_of_the_holders(say):
     say("HDEL k a:write")  # by hand: the key still says `write`
     assert say("HGET k mode") == "write"
     assert as_map(say("LOCK.INFO k"))["mode"] == "read"
+
+
+@pytest.mark.parametrize("comes", ["LOCK.RWREAD k c", "LOCK.RWREAD k b"])
+def test_reader_that_comes_before_the_end_of_a_lease_is_noticed_lets_in_who_waits(server, actor, comes):
+    """Its command is read in the turn in which the lease has ended, before the lock's timer."""
+    waiter = actor("b")
+    server.control.execute_command("LOCK.RWWRITE", "k", "a", "PX", scaled_ms(300))
+    waiter.send("LOCK.RWREAD", "k", "b", "PX", LONG, "BLOCK", 0)
+    waiter.wait_blocked()
+    with server.control.pipeline(transaction=False) as pipeline:
+        pipeline.execute_command("DEBUG", "SLEEP", scaled_ms(350) / 1000)
+        pipeline.execute_command(*comes.split(), "PX", LONG)
+        assert pipeline.execute()[1] > 0
+    assert waiter.reply() > 0

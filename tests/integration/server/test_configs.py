@@ -9,9 +9,11 @@ from model.waiting_scene import say, wait_as  # noqa: F401
 
 CONFIGS = {"lock.default-lease": "30000", "lock.fair-reserve": "5000"}
 CONFIGS |= {"lock.token-retention": "86400000", "lock.session-grace": "1000"}
+CONFIGS |= {"lock.quarantine": "0", "lock.max-lease": "0"}
 CONFIGS |= {"lock.max-waiters": "0", "lock.redisson-interop": "no", "lock.deadlock-detection": "yes", "lock.allow-unload": "no"}
 CHANGED = {"lock.default-lease": "4321", "lock.fair-reserve": "77"}
 CHANGED |= {"lock.token-retention": "12345", "lock.session-grace": "55"}
+CHANGED |= {"lock.quarantine": "9000", "lock.max-lease": "8000"}
 CHANGED |= {"lock.max-waiters": "7", "lock.redisson-interop": "yes", "lock.deadlock-detection": "no", "lock.allow-unload": "yes"}
 
 
@@ -25,7 +27,7 @@ def test_defaults(client):
 
 
 LEAST = {"lock.default-lease": 1, "lock.token-retention": 1}
-LEAST |= dict.fromkeys(["lock.fair-reserve", "lock.session-grace", "lock.max-waiters"], 0)
+LEAST |= dict.fromkeys(["lock.fair-reserve", "lock.session-grace", "lock.max-waiters", "lock.quarantine", "lock.max-lease"], 0)
 MOST = 10**15
 
 GOOD = [(name, str(value)) for name, least in LEAST.items() for value in (least, MOST)]
@@ -33,7 +35,7 @@ GOOD += [("lock.redisson-interop", "yes"), ("lock.redisson-interop", "no")]
 GOOD += [(name, value) for name in ("lock.deadlock-detection", "lock.allow-unload") for value in ("yes", "no")]
 BAD = [(name, str(value)) for name, least in LEAST.items() for value in (least - 1, MOST + 1)]
 BAD += [("lock.default-lease", value) for value in ("-1", str(2**63 - 1), "1.5", "x", "")]
-BAD += [("lock.fair-reserve", "x"), ("lock.max-waiters", "x"), ("lock.redisson-interop", "2")]
+BAD += [("lock.fair-reserve", "x"), ("lock.quarantine", "x"), ("lock.max-lease", "1.5"), ("lock.max-waiters", "x"), ("lock.redisson-interop", "2")]
 BAD += [("lock.deadlock-detection", "2"), ("lock.deadlock-detection", ""), ("lock.allow-unload", "1")]
 
 

@@ -307,8 +307,8 @@ def test_promoted_replica_goes_on_with_the_holds_that_survived(pair, how):
     scene = Scene(master, "b", lease_ms=LONG if how == "release" else scaled_ms(4000))
     wait_for_sync(master, replica)
     master.kill()
+    replica.control.execute_command("REPLICAOF", "NO", "ONE")  # before it finds its master again, which comes back empty
     master.start()
-    replica.control.execute_command("REPLICAOF", "NO", "ONE")
     a, b = replica.actor("a"), replica.actor("b")
     b.send("LOCK.ACQUIRE", "k", "ob", "PX", LONG, "BLOCK", 0)
     b.wait_blocked()

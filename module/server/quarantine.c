@@ -1,0 +1,153 @@
+/* See quarantine.h. */
+#include "server/quarantine.h"
+
+#include "core/standstill.h"
+#include "server/config.h"
+#include "server/server.h"
+
+/* A server that stood still has counted its replicas after so long, as a rule. */
+#define COUNTED_AFTER_MS 1000
+
+static struct {
+    const struct quarantineCalls *calls;
+    bool is_watched; /* the cron is heard */
+    bool on;
+    bool is_counted;   /* it has begun at `since_us`, on a master */
+    uint64_t since_us; /* monotonic */
+    bool has_timer;
+    RedisModuleTimerID timer;
+} state;
+
+void quarantineConnect(const struct quarantineCalls *calls) {
+    state.calls = calls;
+}
+
+bool quarantineIsOn(void) {
+    return state.on;
+}
+
+/* A config is far below the largest time. */
+static uint64_t leftUs(void) {
+    uint64_t passed_us = RedisModule_MonotonicMicroseconds() - state.since_us;
+    uint64_t lasts_us = (uint64_t)configQuarantineMs() * 1000;
+    return passed_us < lasts_us ? lasts_us - passed_us : 0;
+}
+
+bool quarantineKeepsRenewal(int64_t now_ms) {
+    return configQuarantineMs() > 0 && state.is_counted && standstillAt(now_ms);
+}
+
+static bool standsStill(void) {
+    return quarantineKeepsRenewal(RedisModule_Milliseconds());
+}
+
+int64_t quarantineLeftMs(void) {
+    if (!state.on) {
+        return 0;
+    }
+    int64_t left_ms = (int64_t)((leftUs() + 999) / 1000);
+    if (left_ms < COUNTED_AFTER_MS && standsStill()) {
+        return COUNTED_AFTER_MS;
+    }
+    return left_ms > 0 ? left_ms : 1; /* its timer is late */
+}
+
+static int64_t endMs(void) {
+    return RedisModule_Milliseconds() + quarantineLeftMs();
+}
+
+int64_t quarantineEndOr(int64_t since_ms) {
+    return state.on ? endMs() : since_ms; /* asked by every acquisition */
+}
+
+/* ---- its timer ---- */
+
+static void onTimer(RedisModuleCtx *ctx, void *data);
+
+static void stopTimer(RedisModuleCtx *ctx) {
+    if (state.has_timer) {
+        RedisModule_StopTimer(ctx, state.timer, NULL);
+        state.has_timer = false;
+    }
+}
+
+static void setTimer(RedisModuleCtx *ctx) {
+    stopTimer(ctx);
+    state.timer =
+        RedisModule_CreateTimer(ctx, serverTimerDelay(quarantineLeftMs(), 0), onTimer, NULL);
+    state.has_timer = true;
+}
+
+static void begin(RedisModuleCtx *ctx, const char *why) {
+    state.on = true;
+    setTimer(ctx);
+    RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE,
+                    "quarantine: %snothing is granted for %lld ms", why,
+                    (long long)quarantineLeftMs());
+}
+
+static void end(RedisModuleCtx *ctx) {
+    state.on = false;
+    stopTimer(ctx);
+    RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE, "quarantine: is over");
+    state.calls->over(ctx);
+}
+
+static void look(RedisModuleCtx *ctx) {
+    if (state.on && leftUs() == 0 && !standsStill()) {
+        end(ctx);
+    }
+}
+
+static void onTimer(RedisModuleCtx *ctx, void *data) {
+    (void)data;
+    state.has_timer = false;
+    look(ctx);
+    if (state.on) {
+        setTimer(ctx); /* it is longer than a timer can be; or the time of day has stepped ahead */
+    }
+}
+
+void quarantineCron(RedisModuleCtx *ctx, int hz) {
+    standstillCron(RedisModule_Milliseconds(), hz);
+    look(ctx);
+}
+
+/* ---- when it begins ---- */
+
+bool quarantineKeeps(RedisModuleCtx *ctx, int64_t now_ms) {
+    if (!state.on && quarantineKeepsRenewal(now_ms)) {
+        begin(ctx, "the server stood still, ");
+    }
+    return state.on;
+}
+
+static void watchIfConfigured(RedisModuleCtx *ctx) {
+    if (configQuarantineMs() > 0 && !state.is_watched) {
+        state.is_watched = true;
+        standstillBegin(RedisModule_Milliseconds());
+        state.calls->watch(ctx);
+    }
+}
+
+void quarantineConfigured(RedisModuleCtx *ctx) {
+    watchIfConfigured(ctx);
+    if (state.is_counted && leftUs() > 0) {
+        begin(ctx, "");
+    } else {
+        look(ctx);
+    }
+}
+
+void quarantineBegin(RedisModuleCtx *ctx) {
+    state.is_counted = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER;
+    state.since_us = RedisModule_MonotonicMicroseconds();
+    standstillBegin(RedisModule_Milliseconds()); /* a load lets no cron be called */
+    watchIfConfigured(ctx);
+    if (state.is_counted) {
+        quarantineConfigured(ctx);
+    } else {
+        state.on = false; /* nobody waits on a replica */
+        stopTimer(ctx);
+    }
+}

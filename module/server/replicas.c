@@ -1,0 +1,109 @@
+/* See replicas.h. */
+#include "server/replicas.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/effects.h"
+#include "server/server.h"
+
+static struct {
+    bool is_known; /* `online` is as it was seen last */
+    size_t online;
+    int64_t sent;
+    int64_t acknowledged[REPLICAS_MOST]; /* by those that are online, the furthest first */
+} seen;
+
+/* While somebody waits it is asked anew after so long: not all may have answered, and an answer may
+ * have been lost with a link. */
+#define ASK_AGAIN_US 100000
+
+static struct {
+    int64_t offset; /* how far the stream had come at the last question; -1: there was none */
+    uint64_t at_us;
+} asked = {-1, 0};
+
+static size_t told(void) {
+    return seen.online < REPLICAS_MOST ? seen.online : REPLICAS_MOST;
+}
+
+/* Of more than REPLICAS_MOST those that have come furthest. */
+static void insert(int64_t offset) {
+    size_t at = told();
+    for (; at > 0 && seen.acknowledged[at - 1] < offset; at--) {
+        if (at < REPLICAS_MOST) {
+            seen.acknowledged[at] = seen.acknowledged[at - 1];
+        }
+    }
+    if (at < REPLICAS_MOST) {
+        seen.acknowledged[at] = offset;
+    }
+    seen.online++;
+}
+
+/* Of `ip=…,port=…,state=online,offset=…,lag=…`. A replica that is still given its data has another
+ * state. */
+static void addReplica(const char *line) {
+    static const char state[] = ",state=online,", offset[] = ",offset=";
+    const char *number = strstr(line, offset);
+    if (number && strstr(line, state)) {
+        insert(strtoll(number + strlen(offset), NULL, 10));
+    }
+}
+
+void replicasLook(RedisModuleCtx *ctx) {
+    int error;
+    char field[32];
+    const char *line;
+    RedisModuleServerInfoData *info = RedisModule_GetServerInfo(ctx, "replication");
+    seen.sent = RedisModule_ServerInfoGetFieldSigned(info, "master_repl_offset", &error);
+    seen.online = 0;
+    for (int i = 0; snprintf(field, sizeof(field), "slave%d", i) > 0 &&
+                    (line = RedisModule_ServerInfoGetFieldC(info, field));
+         i++) {
+        addReplica(line);
+    }
+    RedisModule_FreeServerInfo(ctx, info);
+    seen.is_known = true;
+}
+
+size_t replicasOnline(RedisModuleCtx *ctx) {
+    if (!seen.is_known) {
+        replicasLook(ctx);
+    }
+    return told();
+}
+
+void replicasMayHaveChanged(void) {
+    seen.is_known = false;
+}
+
+int64_t replicasSent(void) {
+    return seen.sent;
+}
+
+int64_t replicasAcknowledged(size_t count) {
+    return count <= told() ? seen.acknowledged[count - 1] : -1;
+}
+
+bool replicasHaveAnswered(void) {
+    return replicasAcknowledged(1) >= asked.offset;
+}
+
+bool replicasAsk(RedisModuleCtx *ctx, int64_t offset) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    bool is_new = offset > asked.offset && replicasHaveAnswered();
+    bool is_again = now_us - asked.at_us >= ASK_AGAIN_US;
+    if ((!is_new && !is_again) || serverWritableNow(ctx) != SERVER_WRITABLE) {
+        return false;
+    }
+    asked.offset = seen.sent;
+    asked.at_us = now_us;
+    effectsAskReplicas(ctx);
+    return true;
+}
+
+void replicasForgetQuestion(void) {
+    asked.offset = -1;
+}

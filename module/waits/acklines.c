@@ -1,0 +1,104 @@
+/* See acklines.h. */
+#include "waits/acklines.h"
+
+#include "core/mem.h"
+#include "server/replicas.h"
+
+/* Both lists are in the order of arrival, so that who waits for less of the stream stands before
+ * who waits for more. */
+struct ackline {
+    struct link in_lines;
+    size_t replicas;
+    struct list fresh;
+    struct list waiting; /* for their offset */
+};
+
+static struct {
+    struct list all;
+    size_t places; /* in all lines */
+    size_t fresh;  /* of these */
+} lines;
+
+size_t acklinesCount(void) {
+    return lines.places;
+}
+
+size_t acklinesFresh(void) {
+    return lines.fresh;
+}
+
+static struct ackline *ofLines(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct ackline, in_lines) : NULL;
+}
+
+static struct ackplace *ofList(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct ackplace, in_list) : NULL;
+}
+
+static struct ackline *lineFor(size_t replicas) {
+    struct ackline *line = ofLines(lines.all.first);
+    while (line && line->replicas != replicas) {
+        line = ofLines(line->in_lines.next);
+    }
+    if (!line) {
+        line = memAlloc(sizeof(*line));
+        line->replicas = replicas;
+        listAddLast(&lines.all, &line->in_lines);
+    }
+    return line;
+}
+
+static void join(struct ackplace *place, struct list *list) {
+    place->list = list;
+    listAddLast(list, &place->in_list);
+}
+
+void acklinesEnter(struct ackplace *place, size_t replicas) {
+    place->line = lineFor(replicas);
+    join(place, &place->line->fresh);
+    lines.places++;
+    lines.fresh++;
+}
+
+void acklinesLeave(struct ackplace *place) {
+    struct ackline *line = place->line;
+    if (!line) {
+        return;
+    }
+    listRemove(place->list, &place->in_list);
+    lines.places--;
+    lines.fresh -= place->list == &line->fresh;
+    place->line = NULL;
+    if (listIsEmpty(&line->fresh) && listIsEmpty(&line->waiting)) {
+        listRemove(&lines.all, &line->in_lines);
+        memFree(line);
+    }
+}
+
+static void placeFreshOf(struct ackline *line, int64_t offset) {
+    struct ackplace *place;
+    while ((place = ofList(line->fresh.first))) {
+        listRemove(&line->fresh, &place->in_list);
+        place->offset = offset;
+        join(place, &line->waiting);
+    }
+}
+
+void acklinesPlaceFresh(int64_t offset) {
+    struct ackline *line = ofLines(lines.all.first);
+    for (; line; line = ofLines(line->in_lines.next)) {
+        placeFreshOf(line, offset);
+    }
+    lines.fresh = 0;
+}
+
+struct ackplace *acklinesFirstAcknowledged(void) {
+    for (struct ackline *line = ofLines(lines.all.first); line;
+         line = ofLines(line->in_lines.next)) {
+        struct ackplace *first = ofList(line->waiting.first);
+        if (first && first->offset <= replicasAcknowledged(line->replicas)) {
+            return first;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,329 @@
+/* Answers that wait for replicas.
+ *
+ *   acksReady, acksBegin, acksGoOn   an answer begins to wait; then one of
+ *   onTurn                           enough replicas have acknowledged: its client is told
+ *   onDeadline, acksFirstRefused …   they have not in time: the drain, release.c
+ *   acksCancel                       LOCK.CANCEL
+ *   onGone, onUnblock                the connection closes, CLIENT UNBLOCK: see blocked.h
+ *
+ * Contracts are in acks.h; why it is so, in docs/design.md, "Answers that wait for replicas".
+ */
+#include "waits/acks.h"
+
+#include "blocking/drain.h"
+#include "core/list.h"
+#include "core/mem.h"
+#include "server/loop.h"
+#include "server/replicas.h"
+#include "server/server.h"
+#include "server/stats.h"
+#include "server/turn.h"
+#include "waits/acklines.h"
+#include "waits/events.h"
+
+/* A look that has seen nothing new puts the next one off by so much, and by twice as much each
+ * time. */
+#define FIRST_PAUSE_US 50
+#define LONGEST_PAUSE_US 1000
+
+/* A deadline is so much behind the server's time when the server was busy. */
+#define LATE_MS 3
+
+/* The first look after a busy time comes before the sockets are read, the second one after it. */
+#define GRACE_LOOKS 2
+
+/* The turns are watched on for so long after the last answer. */
+#define REST_MS 100
+
+struct ack {
+    struct blocked client;
+    struct ackplace place;  /* until it is told or refused */
+    struct link in_refused; /* from then on until the drain has told it */
+    bool is_refused;
+    int64_t number;
+    struct inflight *inflight; /* NULL: that is lost already */
+    uint64_t grace_until_look; /* 0: it needed none so far */
+};
+
+static struct {
+    struct list refused;
+    int64_t newest; /* the furthest that somebody waits for */
+    uint64_t look_at_us, pause_us;
+    uint64_t looks;      /* that have been made */
+    uint64_t rest_at_us; /* nobody waits: when the turns need not be watched any more */
+} acks;
+
+size_t acksCount(void) {
+    return acklinesCount() + acks.refused.length;
+}
+
+static struct ack *ofBlocked(struct blocked *client) {
+    return LIST_ELEMENT(client, struct ack, client);
+}
+
+/* ---- how a wait ends ---- */
+
+/* Its client has been told, or is gone. */
+static void leave(RedisModuleCtx *ctx, struct ack *ack) {
+    RedisModule_Assert(!ack->client.bc && !ack->inflight);
+    blockedStopTimer(ctx, &ack->client);
+    acklinesLeave(&ack->place);
+    if (ack->is_refused) {
+        listRemove(&acks.refused, &ack->in_refused);
+    }
+    memFree(ack);
+    if (acksCount() == 0) {
+        acks.rest_at_us = RedisModule_MonotonicMicroseconds() + REST_MS * 1000;
+        drainSetAlarm(ctx, REST_MS);
+    }
+}
+
+void acksLose(RedisModuleCtx *ctx, struct ack *ack) {
+    struct inflight *inflight = ack->inflight;
+    if (inflight) {
+        ack->inflight = NULL;
+        inflightAwaits(inflight, NULL);
+        inflightEnd(ctx, false, inflight);
+    }
+}
+
+static void tell(RedisModuleCtx *ctx, struct ack *ack) {
+    struct blockedReceipt receipt = {inflightEnd, ack->inflight};
+    inflightAwaits(ack->inflight, NULL);
+    ack->inflight = NULL;
+    blockedAnswerNumber(&ack->client, ack->number, receipt);
+    turnCharge(BLOCKED_REPLY_US);
+    leave(ctx, ack);
+}
+
+void acksTellRefused(RedisModuleCtx *ctx, struct ack *ack) {
+    blockedAnswerError(&ack->client, REPLY_NOT_ACKNOWLEDGED);
+    turnCharge(BLOCKED_REPLY_US);
+    leave(ctx, ack);
+}
+
+static void refuse(RedisModuleCtx *ctx, struct ack *ack) {
+    statsCount(STATS_NOT_ACKNOWLEDGED);
+    blockedStopTimer(ctx, &ack->client);
+    acklinesLeave(&ack->place);
+    ack->is_refused = true;
+    listAddLast(&acks.refused, &ack->in_refused);
+}
+
+struct ack *acksFirstRefused(void) {
+    struct link *first = acks.refused.first;
+    return first ? LIST_ELEMENT(first, struct ack, in_refused) : NULL;
+}
+
+size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner) {
+    size_t count = 0;
+    struct ack *ack;
+    for (; (ack = inflightAwaiting(db, name, owner)); count++) {
+        statsCount(STATS_CANCELLED);
+        acksLose(ctx, ack);
+        blockedAnswerNull(&ack->client);
+        leave(ctx, ack);
+    }
+    return count;
+}
+
+/* ---- what the server tells ---- */
+
+/* After something that has kept the server busy it calls timers before it reads what has come: then
+ * an acknowledgement that was in time may lie there unread. Looks are counted, not time: a server
+ * may be slow in making them, too. */
+static bool isGivenGrace(RedisModuleCtx *ctx, struct ack *ack) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    if (ack->grace_until_look == 0 && now_ms - ack->client.deadline_ms >= LATE_MS) {
+        ack->grace_until_look = acks.looks + GRACE_LOOKS;
+    }
+    if (acks.looks >= ack->grace_until_look) {
+        return false;
+    }
+    blockedSetDeadline(ctx, &ack->client, now_ms + 1, now_ms);
+    return true;
+}
+
+static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
+    struct ack *ack = ofBlocked(client);
+    if (!isGivenGrace(ctx, ack)) {
+        refuse(ctx, ack);
+        drainRunSoon(ctx);
+    }
+}
+
+static void onGone(RedisModuleCtx *ctx, struct blocked *client) {
+    statsCount(STATS_CLIENTS_GONE);
+    acksLose(ctx, ofBlocked(client));
+    leave(ctx, ofBlocked(client));
+}
+
+static void onUnblock(RedisModuleCtx *ctx, struct blocked *client) {
+    statsCount(STATS_TIME_OUTS);
+    acksLose(ctx, ofBlocked(client));
+    leave(ctx, ofBlocked(client));
+}
+
+static const struct blockedKind kind = {onDeadline, onGone, onUnblock};
+
+/* ---- the look at the end of each turn ---- */
+
+/* Those that were written since the last look are in the stream by now. */
+static void placeFresh(void) {
+    if (acklinesFresh() > 0) {
+        acks.newest = replicasSent();
+        acklinesPlaceFresh(acks.newest);
+    }
+}
+
+/* A hold that is gone is refused, not told. */
+static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
+    if (inflightStands(ctx, ack->inflight)) {
+        tell(ctx, ack);
+    } else {
+        refuse(ctx, ack);
+        drainSetAlarm(ctx, 0);
+    }
+}
+
+static void tellAcknowledged(RedisModuleCtx *ctx) {
+    struct ackplace *place;
+    turnBegin();
+    while ((place = acklinesFirstAcknowledged()) && !turnIsOver()) {
+        tellOrRefuse(ctx, LIST_ELEMENT(place, struct ack, place));
+    }
+    turnEnd();
+    if (place) {
+        drainWakeLoop(); /* for the others the next turn, without a sleep */
+    }
+}
+
+/* Whether the look may bring anything: somebody new is to be asked for, or it may be time for an
+ * answer. One that is put off comes with the next turn after the pause, which the alarm makes
+ * happen. */
+static bool isTimeToLook(RedisModuleCtx *ctx, uint64_t now_us) {
+    if ((acklinesFresh() > 0 && replicasHaveAnswered()) || now_us >= acks.look_at_us) {
+        return true;
+    }
+    drainSetAlarm(ctx, 1);
+    return false;
+}
+
+static void setNextLook(bool soon, uint64_t now_us) {
+    uint64_t longer_us = acks.pause_us ? acks.pause_us * 2 : FIRST_PAUSE_US;
+    acks.pause_us = soon ? 0 : longer_us;
+    if (acks.pause_us > LONGEST_PAUSE_US) {
+        acks.pause_us = LONGEST_PAUSE_US;
+    }
+    acks.look_at_us = now_us + acks.pause_us;
+}
+
+static void onTurn(RedisModuleCtx *ctx) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    if (acklinesCount() == 0 || !isTimeToLook(ctx, now_us)) {
+        return;
+    }
+    int64_t before = replicasAcknowledged(1);
+    replicasLook(ctx);
+    acks.looks++;
+    bool has_news = acklinesFirstAcknowledged() || replicasAcknowledged(1) > before;
+    placeFresh();
+    tellAcknowledged(ctx);
+    bool has_asked = acklinesCount() > 0 && replicasAsk(ctx, acks.newest);
+    setNextLook(has_news || has_asked, now_us);
+}
+
+/* ---- how a wait begins ---- */
+
+enum result acksReady(RedisModuleCtx *ctx, const struct acquisitionReplicas *replicas) {
+    if (replicas->count == 0) {
+        return RESULT_DONE;
+    }
+    if (!serverMayBlock(ctx)) {
+        return RESULT_NO_WAIT_FOR_REPLICAS;
+    }
+    eventsWatchReplicas(ctx);
+    if ((int64_t)replicasOnline(ctx) < replicas->count) {
+        return RESULT_FEW_REPLICAS;
+    }
+    return blockedHaveRoom() ? RESULT_DONE : RESULT_TOO_MANY_WAITERS;
+}
+
+/* What is written behind this turn's look is looked at in the next one, which may be long in
+ * coming. Unseen: the server's cron has one come a tenth of a second later. */
+static void watchTurns(RedisModuleCtx *ctx) {
+    if (!loopIsWatched()) {
+        acks.newest = -1;
+        acks.pause_us = acks.look_at_us = 0;
+        replicasForgetQuestion();
+        loopWatch(ctx, onTurn);
+    }
+    if (loopHasCalled()) {
+        drainWakeLoop();
+    }
+}
+
+static void begin(RedisModuleCtx *ctx, struct ack *ack, const struct acksAnswer *answer) {
+    int64_t within_ms = answer->replicas.within_ms;
+    if (within_ms > answer->lease_ms) {
+        within_ms = answer->lease_ms;
+    }
+    ack->number = answer->number;
+    ack->inflight = answer->inflight;
+    if (!answer->is_renewal) {
+        inflightAwaits(answer->inflight, ack);
+    }
+    acklinesEnter(&ack->place, (size_t)answer->replicas.count);
+    blockedSetDeadline(ctx, &ack->client, blockedDeadline(within_ms, answer->now_ms),
+                       answer->now_ms);
+    watchTurns(ctx);
+}
+
+enum result acksBegin(RedisModuleCtx *ctx, const struct acksAnswer *answer) {
+    struct ack *ack = memAlloc(sizeof(*ack));
+    if (!blockedBegin(&ack->client, ctx, &kind)) {
+        memFree(ack);
+        inflightEnd(ctx, false, answer->inflight);
+        return RESULT_NO_WAIT_FOR_REPLICAS;
+    }
+    begin(ctx, ack, answer);
+    return RESULT_WAITING;
+}
+
+void acksGoOn(RedisModuleCtx *ctx, struct blocked *client, const struct acksAnswer *answer) {
+    struct ack *ack = memAlloc(sizeof(*ack));
+    blockedMove(client, &ack->client, &kind);
+    begin(ctx, ack, answer);
+}
+
+/* ---- for the drain ---- */
+
+void acksForget(RedisModuleCtx *ctx) {
+    if (acksCount() == 0 && loopIsWatched()) {
+        loopForget(ctx);
+    }
+}
+
+void acksRest(RedisModuleCtx *ctx, int64_t now_ms) {
+    (void)now_ms;
+    if (acksCount() > 0 || !loopIsWatched()) {
+        return;
+    }
+    if (RedisModule_MonotonicMicroseconds() < acks.rest_at_us) {
+        drainSetAlarm(ctx, REST_MS);
+    } else {
+        loopForget(ctx);
+    }
+}
+
+void acksHold(RedisModuleCtx *ctx, int64_t now_ms) {
+    (void)now_ms;
+    struct ack *ack;
+    while ((ack = acksFirstRefused()) && !turnIsOver()) {
+        acksLose(ctx, ack);
+        acksTellRefused(ctx, ack);
+    }
+    if (ack) {
+        drainSetAlarm(ctx, 0);
+    }
+}

@@ -1,0 +1,58 @@
+"""The settings of docs/safety.md that are there to be pasted."""
+
+import re
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from harness import scaled, wait_for
+from harness.connect import HOST, new_client
+from harness.ports import free_port
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "safety.md").read_text()
+BLOCKS = dict(re.findall(r"```conf\n# (.*)\n([^`]*)```", PAGE))
+
+
+def settings_of(name):
+    """The lines of a block, as a dict: option -> value."""
+    return dict(line.split(" ", 1) for line in BLOCKS[name].splitlines())
+
+
+def test_blocks_of_the_page():
+    assert sorted(BLOCKS) == ["redis.conf, both", "redis.conf, careful", "redis.conf, fast", "sentinel.conf"]
+
+
+def test_both_is_fast_and_careful():
+    assert settings_of("redis.conf, both") == settings_of("redis.conf, fast") | settings_of("redis.conf, careful")
+
+
+@pytest.mark.parametrize("name", ["redis.conf, careful", "redis.conf, both"])
+def test_quarantine_is_as_long_as_the_formula_says(name):
+    number = {option: int(value) for option, value in settings_of(name).items() if value.isdigit()}
+    assert "lock.quarantine = lock.max-lease + min-replicas-max-lag + 3 s + W + D\n" in PAGE
+    assert "W is `repl-timeout` + 1 s" in PAGE
+    assert "D is 1 s in the settings below" in PAGE
+    under_way = number["repl-timeout"] + 1
+    reckoned = number["lock.max-lease"] + (number["min-replicas-max-lag"] + 3 + under_way + 1) * 1000
+    assert number["lock.quarantine"] == reckoned
+    assert number["lock.default-lease"] <= number["lock.max-lease"]
+
+
+def test_sentinel_takes_its_lines(make_server, tmp_path):
+    master, port, conf = make_server(), free_port(), tmp_path / "sentinel.conf"
+    lines = BLOCKS["sentinel.conf"].replace("10.0.0.1 6379", f"{HOST} {master.port}")
+    assert str(master.port) in lines
+    conf.write_text(f"port {port}\nbind {HOST}\ndir {tmp_path}\n{lines}")
+    with open(tmp_path / "log", "wb") as log:
+        sentinel = subprocess.Popen([master.launch.server, str(conf), "--sentinel"], stdout=log, stderr=log)
+    try:
+        wait_for(lambda: "+monitor" in (tmp_path / "log").read_text(), scaled(20), "Sentinel to watch the master")
+        with closing(new_client(port)) as client:
+            told = client.sentinel_master("locks")
+        said = (told["quorum"], told["down-after-milliseconds"], told["failover-timeout"], told["parallel-syncs"])
+        assert said == (2, 5000, 30000, 2)
+    finally:
+        sentinel.kill()
+        sentinel.wait()

@@ -1,0 +1,308 @@
+"""REPLICAS n ms: every event between grant and acknowledgement, for every kind of request, granted at once or after a wait.
+
+Its client is told one thing, which is true; nothing stays held that nobody was told of; who waits behind it is granted; and
+the replica has the same.
+
+The replica lives, behind a proxy that swallows what master and replica say to each other until the event has happened.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+
+from harness import code_of, scaled_ms, wait_for, wait_for_sync
+from harness.connect import HOST
+from harness.ports import free_port
+from harness.proxy import Proxy
+from model.replicas_scene import KEEPS_OUT, KINDS, LETS_IN, LONG, answer, asks, begin, hash_of, online, wait_awaiting
+
+SHORT = scaled_ms(250)
+
+# What the client hears.
+GRANT, NULL, REFUSED, UNBLOCKED, NOTHING = "the grant", "null", "NOREPLICAS", "UNBLOCKED", "nothing: it is dead"
+
+CASES = [f"{kind}, {when}" for kind in KINDS for when in ("at once", "after a wait")] + ["renewal"]
+
+
+class Stage:
+    """o has been granted the lock, or has renewed it, and waits for the replica; w waits behind it."""
+
+    def __init__(self, server, event, case):
+        self.server, self.event = server, event
+        self.replica, self.proxy = server.behind
+        self.kind, _, self.when = case.partition(", ")
+        self.renews = self.kind == "renewal"
+        self.kind = "plain" if self.renews else self.kind
+        self.a, self.w = server.actor("a"), None
+
+    def say(self, line):
+        return self.server.control.execute_command(*line.split())
+
+    @property
+    def first(self):
+        """By which somebody else keeps o out, and o somebody else."""
+        return KEEPS_OUT.get(self.kind, "LOCK.ACQUIRE k x")
+
+    def queue(self, actor, *words):
+        actor.send(*words)
+        actor.wait_blocked()
+        return actor
+
+    def set(self):
+        """All up to the silence; afterwards `asks` is what begins the wait for the replica."""
+        if self.renews:
+            assert self.a.call(*asks(self.kind, "PX", LONG)) == 1
+        elif self.when == "after a wait":
+            self.say(self.first)
+            self.queue(self.a, *asks(self.kind, *self.event.options, "BLOCK", 0))
+        wait_for_sync(self.server, self.replica)
+
+    def grant(self):
+        if self.renews:
+            begin(self.server, self.a, "LOCK.RENEW", "k", "o", *self.event.options)
+        elif self.when == "at once":
+            begin(self.server, self.a, *asks(self.kind, *self.event.options))
+        else:
+            self.say(LETS_IN.get(self.kind, "LOCK.RELEASE k x"))
+            wait_awaiting(self.server, 1)
+        if self.event.behind:
+            self.w = self.queue(self.server.actor("w"), *self.first.replace(" x", " w").split(), "BLOCK", 0)
+
+    # The end
+
+    def hear(self):
+        told = self.event.renewal if self.renews else self.event.told
+        if told is NOTHING:
+            return
+        heard = self.a.outcome(timeout=10)
+        if told is GRANT:
+            assert heard == (1 if self.renews else answer(self.kind)), heard
+        elif told is NULL:
+            assert heard is None, heard
+        else:
+            assert code_of(heard) == told, heard
+        if self.event.cuts_off:
+            self.a.wait_closed()
+        else:
+            assert self.a.call("PING") == "PONG", "it was told twice"
+
+    def stands(self):
+        if self.renews:
+            return self.event.renewal_stands
+        return self.event.told is GRANT or self.event.stands
+
+    def release(self):
+        if self.kind == "multikey":
+            assert self.say("LOCK.MRELEASE 2 k l o") == 2
+        else:
+            assert self.say("LOCK.RELEASE k o" + (" PERMITS 2" if self.kind == "permits" else "")) == 0
+
+    def end(self):
+        if self.stands():
+            self.server.settle()
+            assert self.server.control.hgetall("k") == hash_of(self.kind)
+            assert self.w is None or not self.w.has_reply()
+            self.release()
+        if self.w:
+            assert self.w.reply() == (4 if self.kind == "permits" else 1)
+            field = "w:write" if self.first.startswith("LOCK.RWWRITE") else "w"
+            wait_for(lambda: set(self.server.control.hgetall("k")) - {"mode"} == {field}, what="only w to hold it")
+            assert self.w.call(*LETS_IN.get(self.kind, "LOCK.RELEASE k x").replace(" x", " w").split()) == 0
+        wait_for(self.is_empty, 10, "nothing to be left")
+
+    def is_empty(self):
+        left = [key for key in self.server.control.keys() if not key.startswith(("lock:token:", *self.event.leaves))]
+        assert not left, left
+        info = self.server.info("lock")
+        for name in ("waiters", "awaiting_replicas", "contended_locks", "sessions"):
+            assert info[f"lock_{name}"] == 0, name
+        return True
+
+
+# ---- the events ----
+
+
+@dataclass(frozen=True)
+class Event:
+    do: object
+    """Says it while nothing gets to the replica, or back. What follows behind a `yield` is said when the replica is heard
+    again and the client has been told."""
+    told: str
+    renewal: str = GRANT
+    """What the client of a renewal is told."""
+    stands: bool = False
+    """Whether there is a hold though o's client was not told of it: another one was."""
+    renewal_stands: bool = True
+    options: tuple = ("PX", LONG, "REPLICAS", 1, LONG)
+    behind: bool = True
+    """Whether somebody waits behind it."""
+    leaves: tuple = ()
+    """Keys that nobody but their TTL takes away."""
+    cuts_off: bool = False
+    """Whether the server closes the connection behind the answer."""
+
+
+def says(line, **others):
+    """The same for each kind; `others` are of some."""
+
+    def do(stage):
+        stage.say(others.get(stage.kind, line).format(id=stage.a.client_id))
+
+    return do
+
+
+def dies(stage):
+    stage.a.kill_socket()
+
+
+def time_ends(*lines):
+    """After these lines; then the others, behind the answer."""
+    before, after = lines[:1], lines[1:]
+
+    def do(stage):
+        for line in before:
+            stage.say(line)
+        wait_for(stage.a.has_reply, 10, "its time to end")
+        yield
+        for line in after:
+            stage.say(line)
+
+    return do
+
+
+def between(first, second):
+    def do(stage):
+        stage.say(first)
+        yield
+        stage.say(second)
+
+    return do
+
+
+def asks_once(stage):
+    """Another client of the owner, told at once."""
+    assert stage.server.actor().call(*asks(stage.kind, "PX", LONG, "ONCE")) == answer(stage.kind)
+
+
+def asks_once_and_the_first_dies(stage):
+    asks_once(stage)
+    dies(stage)
+
+
+def unloads(stage):
+    assert not stage.server.unloads()
+
+
+def is_promoted(stage):
+    stage.replica.control.execute_command("REPLICAOF", "NO", "ONE")
+    yield from time_ends()(stage)
+    stage.replica.control.execute_command("REPLICAOF", HOST, stage.proxy.port)
+
+
+def is_killed(stage):
+    stage.replica.kill()
+    yield from time_ends()(stage)
+    stage.replica.start()
+    stage.replica.control.execute_command("REPLICAOF", HOST, stage.proxy.port)
+
+
+def comes_back(stage):
+    """Its link breaks; the next one brings all."""
+    stage.say("CLIENT KILL TYPE replica")
+
+
+def becomes_a_replica(stage):
+    stage.say(f"REPLICAOF {HOST} {free_port()}")
+    yield
+    stage.say("REPLICAOF NO ONE")
+    assert stage.server.control.hgetall("k") == hash_of(stage.kind), "the keys are the new master's to change"
+
+
+OF_SEVERAL = dict(multikey="LOCK.MRELEASE 2 k l o", permits="LOCK.RELEASE k o PERMITS 2")
+IN_TIME = ("PX", LONG, "REPLICAS", 1, SHORT)
+LEASE_FIRST = ("PX", SHORT, "REPLICAS", 1, LONG)
+GONE = dict(told=REFUSED, renewal=REFUSED, renewal_stands=False)
+LEFT = dict(leaves=("lock:lease:",))  # by who deletes a lock's key
+
+EVENTS = {
+    "nothing": Event(says("PING"), GRANT),
+    "client dies": Event(dies, NOTHING, NOTHING),
+    "client is killed": Event(says("CLIENT KILL ID {id}"), NOTHING, NOTHING),
+    "time ends": Event(time_ends(), REFUSED, REFUSED, options=IN_TIME),
+    "lease ends": Event(time_ends(), REFUSED, REFUSED, renewal_stands=False, options=LEASE_FIRST),
+    "FORCE": Event(says("LOCK.FORCE k"), **GONE),
+    "DEL": Event(says("DEL k"), **GONE, **LEFT),
+    "UNLINK": Event(says("UNLINK k"), **GONE, **LEFT),
+    "EXPIRE": Event(says("PEXPIRE k 0"), **GONE, **LEFT),
+    "FLUSHALL": Event(says("FLUSHALL"), **GONE),
+    "FLUSHDB": Event(says("FLUSHDB ASYNC"), **GONE),
+    "released by another": Event(says("LOCK.RELEASE k o", **OF_SEVERAL), **GONE),
+    "CANCEL": Event(says("LOCK.CANCEL k o"), NULL),
+    "CLIENT UNBLOCK": Event(says("CLIENT UNBLOCK {id}"), NULL, NULL),
+    "CLIENT UNBLOCK ERROR": Event(says("CLIENT UNBLOCK {id} ERROR"), UNBLOCKED, UNBLOCKED),
+    "SWAPDB": Event(between("SWAPDB 0 1", "SWAPDB 0 1"), GRANT, behind=False),
+    "CLIENT PAUSE WRITE": Event(between(f"CLIENT PAUSE {LONG} WRITE", "CLIENT UNPAUSE"), GRANT),
+    "CLIENT PAUSE WRITE and time ends": Event(
+        time_ends(f"CLIENT PAUSE {LONG} WRITE", "CLIENT UNPAUSE"), REFUSED, REFUSED, options=IN_TIME
+    ),
+    "CLIENT PAUSE ALL": Event(says(f"CLIENT PAUSE {scaled_ms(50)} ALL"), GRANT),
+    "ONCE": Event(asks_once, GRANT),
+    "ONCE and the first dies": Event(asks_once_and_the_first_dies, NOTHING, NOTHING, stands=True),
+    "MODULE UNLOAD": Event(unloads, GRANT),
+    "min-replicas-to-write": Event(
+        between("CONFIG SET min-replicas-to-write 3", "CONFIG SET min-replicas-to-write 0"), GRANT
+    ),
+    "min-replicas-to-write and time ends": Event(
+        time_ends("CONFIG SET min-replicas-to-write 3", "CONFIG SET min-replicas-to-write 0"),
+        REFUSED, REFUSED, options=IN_TIME,
+    ),  # fmt: skip
+    "maxmemory": Event(between("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"), GRANT),
+    "maxmemory and time ends": Event(
+        time_ends("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"), REFUSED, REFUSED, options=IN_TIME
+    ),
+    "replica is promoted": Event(is_promoted, REFUSED, REFUSED, options=IN_TIME),
+    "replica is killed": Event(is_killed, REFUSED, REFUSED, options=IN_TIME),
+    "replica comes back": Event(comes_back, GRANT),
+    "master becomes a replica": Event(
+        becomes_a_replica, UNBLOCKED, UNBLOCKED, stands=True, behind=False, cuts_off=True
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def new_server():
+    proxies = []
+
+    def make_pair(make):
+        server, replica = make(repl_timeout=3600), make(repl_timeout=3600)
+        proxies.append(Proxy(server.port))
+        server.behind = replica, proxies[-1]
+        replica.control.execute_command("REPLICAOF", HOST, proxies[-1].port)
+        return server
+
+    yield make_pair
+    for proxy in proxies:
+        proxy.__exit__()
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", EVENTS)
+def test_event(server, name, case):
+    event = EVENTS[name]
+    if "UNBLOCK" in name and not (server.is_valkey or server.version >= (7, 4)):
+        pytest.skip("CLIENT UNBLOCK answers 0 here")
+    if case == "renewal" and name.startswith("ONCE"):
+        pytest.skip("a renewal has no ONCE")
+    wait_for(lambda: online(server) == 1, 20, "the master to know its replica")
+    stage = Stage(server, event, case)
+    stage.set()
+    with stage.proxy.swallowing():
+        stage.grant()
+        steps = event.do(stage) or iter(())
+        next(steps, None)
+    stage.hear()
+    next(steps, None)
+    stage.end()
+    wait_for(lambda: online(server) == 1, 20, "the replica to be back")
+    wait_for_sync(server, stage.replica)
+    assert stage.replica.dump() == server.dump()

@@ -1,0 +1,103 @@
+"""REPLICAS: a master with replicas that stand still when a test says so."""
+
+import os
+import signal
+from contextlib import contextmanager
+
+import pytest
+
+from harness import wait_for
+
+LONG = 600_000
+
+# The command of each kind by which `o` asks for k, and what is in the hash then.
+KINDS = {
+    "plain": ("LOCK.ACQUIRE k o", {"o": "1"}),
+    "fair": ("LOCK.FAIR k o", {"o": "1"}),
+    "read": ("LOCK.RWREAD k o", {"mode": "read", "o": "1"}),
+    "write": ("LOCK.RWWRITE k o", {"mode": "write", "o:write": "1"}),
+    "permits": ("LOCK.SEMAPHORE k o 4 PERMITS 2", {"mode": "semaphore", "o": "2"}),
+    "multikey": ("LOCK.MACQUIRE 2 k l o", {"o": "1"}),
+}
+ANSWERS = {"permits": 2, "multikey": 2}
+# By which another owner keeps o out, and lets it in again.
+KEEPS_OUT = {"permits": "LOCK.SEMAPHORE k x 4 PERMITS 4", "read": "LOCK.RWWRITE k x", "write": "LOCK.RWWRITE k x"}
+LETS_IN = {"permits": "LOCK.RELEASE k x PERMITS 4"}
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def asks(kind, *options):
+    return [*KINDS[kind][0].split(), *options]
+
+
+def answer(kind):
+    return ANSWERS.get(kind, 1)
+
+
+def hash_of(kind):
+    return KINDS[kind][1]
+
+
+def online(server):
+    """How many replicas the master can ask. Not all that are connected are listed."""
+    told = server.control.info("replication")
+    return sum(is_slave(name) and told[name]["state"] == "online" for name in told)
+
+
+def is_slave(name):
+    return name.startswith("slave") and name[len("slave") :].isdigit()
+
+
+def add_replica(server):
+    """One that may stand still for as long as a test likes; the master can ask it when this returns."""
+    before = online(server)
+    replica = server.start_replica(repl_timeout=3600)
+    wait_for(lambda: online(server) == before + 1, what="the master to know its replica")
+    return replica
+
+
+def with_replicas(count):
+    """For a file's fixture `new_server`: a master with so many replicas."""
+
+    def make_pair(make):
+        server = make(repl_timeout=3600)
+        for _ in range(count):
+            add_replica(server)
+        return server
+
+    return make_pair
+
+
+@contextmanager
+def silent(*replicas):
+    """They stand still, and acknowledge nothing; afterwards they go on."""
+    for replica in replicas:
+        os.kill(replica.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for replica in replicas:
+            os.kill(replica.pid, signal.SIGCONT)
+
+
+def awaiting(server):
+    return server.info("lock")["lock_awaiting_replicas"]
+
+
+def wait_awaiting(server, count):
+    wait_for(lambda: awaiting(server) == count, what=f"{count} answers to wait for replicas")
+
+
+def begin(server, actor, *words):
+    """The actor says it, is granted it, and waits for replicas."""
+    before = awaiting(server)
+    actor.send(*words)
+    actor.wait_blocked()
+    wait_awaiting(server, before + 1)
+    return actor
+
+
+def questions(replica):
+    """How often it has been asked to acknowledge."""
+    return replica.control.info("commandstats").get("cmdstat_replconf", {}).get("calls", 0)
