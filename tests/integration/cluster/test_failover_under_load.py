@@ -1,0 +1,299 @@
+"""A master of three fails while slots move and clients hold locks of all kinds: no two of them ever believe to hold one,
+tokens only grow, fair positions are kept, who waits for what moves away is told so, and nothing is left in the end.
+
+Before it fails nothing gets to its replica any more, so that there are grants that are lost. Some clients stay on its side.
+"""
+
+import random
+import threading
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from harness import code_of, scaled_ms, wait_for
+from harness.cluster import manage
+from model.beliefs import too_many, tokens_that_did_not_grow
+from model.cluster_scene import HOST, Node, begin_move
+from model.failing_cluster import FailingCluster
+from model.histories import WAYS, Caller, History, Options, Worker
+from model.moving_scene import keys_in
+from model.replicas_scene import online
+from model.whole_slots import begin_move as begin_whole_move
+from model.whole_slots import can_move_slots
+
+LONG = 600_000
+FAR, NEAR = 6, 2  # clients, and those on the failing master's side
+TOLD_OF_A_MOVE = ("MOVED", "ASK", "UNBLOCKED")
+
+
+class ByReplicas:
+    """REPLICAS 1, which is all of them. No slot of the failing master moves: docs/safety.md, claim 4."""
+
+    options = Options(scaled_ms(10_000), scaled_ms(200), ("REPLICAS", 1, scaled_ms(200)), scaled_ms(200))
+    config = dict(lock_default_lease=options.lease_ms)
+    patient = ("REPLICAS", 1, LONG)
+    quarantine_ms = 0
+    moves = (1, 2)
+
+
+class ByQuarantine:
+    """The slots that move are the failing master's."""
+
+    options = Options(scaled_ms(4000), scaled_ms(200))
+    config = dict(
+        lock_default_lease=options.lease_ms,
+        lock_max_lease=options.lease_ms,
+        min_replicas_to_write=1,
+        min_replicas_max_lag=1,
+    )
+    patient = ()
+    quarantine_ms = options.lease_ms + scaled_ms(4000)
+    moves = (0, 1)
+
+
+class Moves(threading.Thread):
+    """A slot is on its way from one master to another until the end is asked for; to and fro, where a move is one step."""
+
+    def __init__(self, members, slot):
+        super().__init__(daemon=True)
+        self.nodes, self.slot = [Node(member.server) for member in members], slot
+        self.ends, self.problem = threading.Event(), None
+
+    def run(self):
+        try:
+            (self.move_whole if can_move_slots(self.nodes[0].server) else self.move_by_key)(*self.nodes)
+        except Exception as problem:  # whatever it looks like when another thread kills the node, and closes its connections
+            self.problem = problem
+
+    def move_whole(self, source, target):
+        wait_for(begin_whole_move(self.slot, source, target), 30, "the slot to move")
+        if not self.ends.wait(0.2):
+            self.move_whole(target, source)
+
+    def move_by_key(self, source, target):
+        begin_move(self.slot, source, target)
+        while not self.ends.wait(0.01):
+            self.move_keys(source, target)
+        while keys_in(source, self.slot):
+            self.move_keys(source, target)
+        for node in (target, source):
+            assert node.cluster("SETSLOT", self.slot, "NODE", target.id) == "OK"
+
+    def move_keys(self, source, target):
+        for name in keys_in(source, self.slot):
+            assert source.actor.call("MIGRATE", HOST, target.server.port, name, 0, 5000) in ("OK", "NOKEY")
+
+
+class Stage:
+    """The clients, before and after."""
+
+    def __init__(self, cluster, way):
+        self.cluster, self.way, self.history = cluster, way, History()
+        self.failing, self.heir = cluster.masters[0], cluster.replicas[0]
+        tags = cluster.tags_of(0)
+        self.tag, self.lost_tag = next(tags), next(tags)
+        self.moving_tag = next(tags) if way.moves[0] == 0 else next(cluster.tags_of(way.moves[0]))
+        self.moving_slot = self.failing.cluster("KEYSLOT", self.moving_tag)
+        at = [None] * FAR + [self.failing.server.port] * NEAR
+        self.workers = [
+            Worker(number, Caller(cluster.ports, port), self.history, [self.tag, self.moving_tag], way.options)
+            for number, port in enumerate(at)
+        ]
+
+    # The fair queue
+
+    def queue_up(self):
+        """f0 has a lock of the failing master's, f1 to f3 wait for it, in that order."""
+        self.queue = f"{{{self.tag}}}queue"
+        assert self.failing.actor.call("LOCK.FAIR", self.queue, "f0", "PX", self.way.options.lease_ms, *self.way.patient) == 1
+        for owner in ("f1", "f2", "f3"):
+            assert self._asks(self.failing, owner)[1] is None
+        there = self.heir.server.actor()
+        there.call("READONLY")
+        wait_for(lambda: there.call("ZCARD", f"lock:queue:{self.queue}") == 3, what="the queue to be replicated")
+
+    def ask_again(self):
+        """In the other order, of whoever serves the slot now. Returns who is granted, in turn."""
+        self.heir.server.actor().attempt("LOCK.RELEASE", self.queue, "f0")
+        asking = {owner: self._asks(self.heir, owner) for owner in ("f3", "f2", "f1")}
+        order = [owner for owner, (_, heard) in asking.items() if heard]
+        while len(order) < len(asking):
+            for owner in order:
+                self.heir.server.actor().attempt("LOCK.RELEASE", self.queue, owner)
+            order.append(wait_for(lambda: self._next_granted(asking, order), 30, "the next to be granted"))
+        self.heir.server.actor().attempt("LOCK.RELEASE", self.queue, order[-1])
+        return order
+
+    def _next_granted(self, asking, order):
+        return next((owner for owner, (actor, _) in asking.items() if owner not in order and actor.has_reply()), None)
+
+    def _asks(self, node, owner):
+        """Until it waits or is granted: a master without its replica refuses it. Returns its connection, and 1 or None."""
+        actor = node.server.actor()
+        words = ("LOCK.FAIR", self.queue, owner, "PX", self.way.options.lease_ms, "BLOCK", 0, *self.way.patient)
+
+        def is_in():
+            actor.send(*words)
+            wait_for(lambda: actor.has_reply() or actor.is_blocked(), what=f"{owner} to wait or to be answered")
+            heard = actor.outcome() if actor.has_reply() and not actor.is_blocked() else None
+            return [heard] if heard in (None, 1) else None
+
+        return actor, wait_for(is_in, 30, f"{owner} to be let in")[0]
+
+    # Grants that are lost
+
+    def take_what_is_lost(self):
+        caller = Caller(self.cluster.ports, self.failing.server.port)
+        for kind in WAYS:
+            self.history.take(caller, (self.lost_tag, kind), f"lost.{kind}", self.way.options)
+        caller.close()
+
+    def take_it_anew(self):
+        caller = Caller(self.cluster.ports)
+        for kind in WAYS:
+            hold = wait_for(lambda kind=kind: self._take(caller, kind), 60, f"{kind} to be granted")
+            self.history.release(caller, hold)
+        caller.close()
+
+    def _take(self, caller, kind):
+        return self.history.take(caller, (self.lost_tag, kind), f"new.{kind}.{random.random()}", self.way.options)
+
+    # A wait for what moves away
+
+    def wait_for_what_moves(self):
+        source = self.cluster.masters[self.way.moves[0]]
+        name = f"{{{self.moving_tag}}}moves"
+        source.server.actor().send("LOCK.ACQUIRE", name, "m", "PX", self.way.options.lease_ms)
+        wait_for(lambda: source.server.control.exists(name), what="the lock to be taken")
+        waiter = source.server.actor()
+        waiter.send("LOCK.ACQUIRE", name, "n", "BLOCK", 0)
+        return waiter.wait_blocked()
+
+    # The whole
+
+    def works(self):
+        for worker in self.workers:
+            if worker.problem:
+                raise RuntimeError(f"{worker.name} ended") from worker.problem
+        return True
+
+    def wait_grants(self, tag, more=10):
+        before = len(self.history.beliefs)
+        name = f"{{{tag}}}"
+        wait_for(
+            lambda: self.works() and sum(h.key.startswith(name) for h in self.history.beliefs[before:]) >= more,
+            60, "clients to be granted locks",
+        )  # fmt: skip
+
+    def all_ask_on(self, more=3):
+        before = [worker.asked for worker in self.workers]
+        wait_for(
+            lambda: self.works() and all(w.asked > n + more for w, n in zip(self.workers, before, strict=True)),
+            60, "clients to ask on",
+        )  # fmt: skip
+
+    def end(self):
+        for worker in self.workers:
+            worker.stopped.set()
+        for worker in self.workers:
+            worker.join()
+        self.works()
+
+
+def natural(stage):
+    wait_for(stage.heir.is_master, 60, "the promotion")
+
+
+def by_hand(stage):
+    assert stage.heir.cluster("FAILOVER", "TAKEOVER") == "OK"
+    natural(stage)
+
+
+def by_hand_and_late(stage):
+    """Before anybody hears of it the others ask on, and those on the old master's side, too."""
+    by_hand(stage)
+    stage.all_ask_on()
+
+
+def finish_the_move(stage):
+    """What an administrator does with a move that has stopped half-way, when no lease from before it can run any more."""
+    wait_for(lambda: stage.heir.server.info("lock")["lock_quarantine_ms"] == 0, 30, "the quarantine to end")
+    wait_for(lambda: manage("fix", stage.cluster.masters[1], "--cluster-replace", "--cluster-yes"), 60, "the slots to be mended")
+
+
+def give_up(masters):
+    """Positions of those who were not answered in the failover: they would be kept for as long as lock.fair-reserve says."""
+    for master in masters:
+        for name in master.server.control.keys("lock:queue:*"):
+            actor = master.server.actor()
+            for owner in actor.call("ZRANGE", name, 0, -1):
+                actor.attempt("LOCK.CANCEL", name.removeprefix("lock:queue:"), owner)
+
+
+def nothing_is_left(members):
+    for member in members:
+        left = [name for name in member.server.control.keys() if not name.startswith("lock:token:")]
+        assert not left, f"{member.server} has {left}"
+        info = member.server.info("lock")
+        for field in ("waiters", "contended_locks", "sessions", "awaiting_replicas", "watchers"):
+            assert info[f"lock_{field}"] == 0, f"{member.server}: {field}"
+    return True
+
+
+SCENES = {
+    "killed, replicas": ("killed", ByReplicas, natural),
+    "stopped, replicas": ("stopped", ByReplicas, natural),
+    "cut off, replicas": ("cut_off", ByReplicas, by_hand_and_late),
+    "killed, quarantine": ("killed", ByQuarantine, by_hand),
+    "cut off, quarantine": ("cut_off", ByQuarantine, by_hand_and_late),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_failover(make_server, record_property, scene):
+    fails, way, promote = SCENES[scene]
+    with ExitStack() as stack:
+        cluster = FailingCluster(make_server, stack, lock_fair_reserve=LONG, **way.config)
+        stage = Stage(cluster, way)
+        for member in (stage.failing, stage.heir):
+            # From then on: no master is to be in quarantine already.
+            member.server.config.update({"lock.quarantine": way.quarantine_ms})
+        stage.heir.server.control.config_set("lock.quarantine", way.quarantine_ms)
+        play(stage, fails, promote, record_property)
+
+
+def play(stage, fails, promote, record_property):
+    cluster, history = stage.cluster, stage.history
+    for worker in stage.workers:
+        worker.start()
+    stage.wait_grants(stage.tag)
+    stage.queue_up()
+    ends = [cluster.masters[at] for at in stage.way.moves]
+    waits, moves = stage.wait_for_what_moves(), Moves(ends, stage.moving_slot)
+    moves.start()
+    heard = waits.outcome(timeout=30)
+    assert code_of(heard) in TOLD_OF_A_MOVE, heard
+    with cluster.without_replication(stage.failing):
+        stage.take_what_is_lost()
+        failed_at = time.monotonic()
+        with getattr(cluster, fails)(stage.failing):
+            promote(stage)
+    wait_for(lambda: online(stage.heir.server) == 1, 60, "the old master to follow")
+    stage.take_it_anew()
+    assert stage.ask_again() == ["f1", "f2", "f3"]
+    moves.ends.set()
+    moves.join()
+    if moves.problem:
+        assert stage.failing in ends, moves.problem
+        finish_the_move(stage)
+    for tag in (stage.tag, stage.moving_tag):
+        stage.wait_grants(tag)
+    stage.end()
+    record_property("without service, s", round(history.granted_since(stage.lost_tag, failed_at), 2))
+    print(f"without service: {history.granted_since(stage.lost_tag, failed_at):.2f} s, {len(history.beliefs)} holds")
+    assert history.kinds == set(WAYS)
+    assert too_many(history.beliefs) == []
+    assert tokens_that_did_not_grow(history.beliefs) == []
+    give_up([stage.heir, *cluster.masters[1:]])
+    wait_for(lambda: nothing_is_left(cluster.members), 30, "all leases to end")
