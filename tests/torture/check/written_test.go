@@ -1,0 +1,165 @@
+package check
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"torture/history"
+	"torture/models"
+)
+
+// Histories written by hand, one operation a line, times in ms:
+//
+//	call return owner verb [options] = answer
+//
+// Verbs: acquire, read, write, permits; release, renew, guard (with a mode), force, cancel, close. Options: px N,
+// block N, keys N,N, take N, limit N, once, fenced, session. Answers: a number, null, notheld, error, unknown.
+
+var verbs = map[string]struct {
+	kind history.Kind
+	mode history.Mode
+}{
+	"acquire": {history.Acquire, history.Exclusive}, "read": {history.Acquire, history.Read},
+	"write": {history.Acquire, history.Write}, "permits": {history.Acquire, history.Permits},
+	"release": {kind: history.Release}, "renew": {kind: history.Renew}, "guard": {kind: history.Guard},
+	"force": {kind: history.Force}, "cancel": {kind: history.Cancel}, "close": {kind: history.Close},
+}
+
+var modes = map[string]history.Mode{"-exclusive": history.Exclusive, "-read": history.Read, "-write": history.Write,
+	"-both": history.Read | history.Write, "-permits": history.Permits}
+
+var lenient = models.Rules{DefaultLease: 100 * time.Millisecond, Grace: 20 * time.Millisecond}
+
+func strict() models.Rules {
+	rules := lenient
+	rules.Strict = true
+	return rules
+}
+
+func written(t *testing.T, text string) *history.Family {
+	t.Helper()
+	family := &history.Family{Name: "written", Kind: "written", Keys: []string{"k"}}
+	for _, line := range strings.Split(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			family.Ops = append(family.Ops, writtenOp(t, strings.Fields(line)))
+		}
+	}
+	return family
+}
+
+func writtenOp(t *testing.T, words []string) *history.Op {
+	t.Helper()
+	verb, known := verbs[words[3]]
+	if !known {
+		t.Fatalf("no verb %q", words[3])
+	}
+	op := &history.Op{Call: at(t, words[0]), Return: at(t, words[1]), Owner: words[2], Kind: verb.kind, Mode: verb.mode,
+		Keys: []int{0}}
+	if op.Mode == 0 {
+		op.Mode = history.Exclusive
+	}
+	if op.Mode == history.Permits {
+		op.Permits = 1
+	}
+	rest := words[4:]
+	for len(rest) > 0 && rest[0] != "=" {
+		rest = rest[option(t, op, rest):]
+	}
+	answer(t, op, strings.Join(rest[1:], " "))
+	return op
+}
+
+func at(t *testing.T, word string) int64 {
+	t.Helper()
+	ms, err := strconv.ParseFloat(word, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(ms * float64(time.Millisecond))
+}
+
+// option reads one and says how many words it has.
+func option(t *testing.T, op *history.Op, words []string) int {
+	t.Helper()
+	if mode := modes[words[0]]; mode != 0 {
+		if op.Mode = mode; mode == history.Permits {
+			op.Permits = 1
+		}
+		return 1
+	}
+	switch words[0] {
+	case "once":
+		op.Once = true
+		return 1
+	case "fenced":
+		op.Fenced = true
+		return 1
+	case "session":
+		op.Session, op.Lease = true, lenient.DefaultLease
+		return 1
+	case "keys":
+		op.Keys = nil
+		for _, key := range strings.Split(words[1], ",") {
+			op.Keys = append(op.Keys, int(at(t, key)/int64(time.Millisecond)))
+		}
+	case "px":
+		op.Lease = time.Duration(at(t, words[1]))
+	case "block":
+		op.Block = time.Duration(at(t, words[1]))
+	case "take":
+		op.Permits = int(at(t, words[1]) / int64(time.Millisecond))
+	case "limit":
+		op.Limit = int(at(t, words[1]) / int64(time.Millisecond))
+	default:
+		t.Fatalf("no option %q", words[0])
+	}
+	return 2
+}
+
+func answer(t *testing.T, op *history.Op, text string) {
+	t.Helper()
+	switch text {
+	case "null":
+		op.Outcome = history.Null
+	case "notheld":
+		op.Outcome = history.NotHeld
+	case "error":
+		op.Outcome, op.Text = history.Failed, "NOREPLICAS"
+	case "unknown":
+		op.Outcome = history.Unknown
+	default:
+		value, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.Value = value
+	}
+}
+
+// judgeWritten wants what the name of the history begins with: legal or illegal, by the rules given.
+func judgeWritten(t *testing.T, rules models.Rules, histories map[string]string) {
+	t.Helper()
+	for name, text := range histories {
+		name, text := name, text
+		t.Run(name, func(t *testing.T) {
+			verdict := Locks(written(t, text), rules, 10*time.Second)
+			if verdict.Unknown > 0 {
+				t.Fatal("undecided")
+			}
+			if legal := verdict.Illegal == nil; legal != strings.HasPrefix(name, "legal") {
+				t.Fatalf("legal is %v of:\n%s", legal, text)
+			}
+		})
+	}
+}
+
+func texts(faults []Fault) string {
+	var lines []string
+	for _, fault := range faults {
+		lines = append(lines, fmt.Sprintf("%s: %s", fault.What, fault.Text))
+	}
+	return strings.Join(lines, "\n")
+}

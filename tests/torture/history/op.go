@@ -1,0 +1,140 @@
+// Package history is what was said to the servers and what they answered, by one monotonic clock.
+package history
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind is what an operation does.
+type Kind uint8
+
+const (
+	Acquire Kind = iota
+	Release
+	Renew
+	Guard // LOCK.GUARD: the owner held the lock at that moment
+	Force
+	Cancel
+	Close // the connection of a SESSION hold has been closed
+)
+
+var kindNames = [...]string{"acquire", "release", "renew", "guard", "force", "cancel", "close"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Mode is how a lock is held. Modes form sets: a renewal concerns all that its owner has.
+type Mode uint8
+
+const (
+	Exclusive Mode = 1 << iota
+	Read
+	Write
+	Permits
+)
+
+var modeNames = map[Mode]string{Exclusive: "exclusive", Read: "read", Write: "write", Permits: "permits"}
+
+func (m Mode) String() string {
+	var names []string
+	for _, one := range m.Each() {
+		names = append(names, modeNames[one])
+	}
+	return strings.Join(names, "+")
+}
+
+// Each lists the modes of the set.
+func (m Mode) Each() []Mode {
+	var all []Mode
+	for _, one := range [...]Mode{Exclusive, Read, Write, Permits} {
+		if m&one != 0 {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Outcome is what the client knows afterwards.
+type Outcome uint8
+
+const (
+	Done    Outcome = iota // a number: it has been done
+	Null                   // not in time
+	NotHeld                // the error NOTHELD
+	Failed                 // any other error: by the contract nothing has changed
+	Unknown                // no answer: it may have been done, or be done later
+)
+
+var outcomeNames = [...]string{"done", "null", "NOTHELD", "error", "unknown"}
+
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// Never is the return of an operation that has not been answered.
+const Never = int64(1) << 62
+
+// Op is one operation. Times are in ns since the run began.
+type Op struct {
+	Client  int
+	Server  int
+	Kind    Kind
+	Keys    []int `json:",omitempty"` // which of the family's
+	Owner   string
+	Mode    Mode
+	Permits int           `json:",omitempty"`
+	Limit   int           `json:",omitempty"`
+	Lease   time.Duration `json:",omitempty"`
+	Block   time.Duration `json:",omitempty"` // 0: a try
+	Fair    bool          `json:",omitempty"`
+	Fenced  bool          `json:",omitempty"`
+	Once    bool          `json:",omitempty"`
+	Session bool          `json:",omitempty"`
+
+	Call, Return int64
+	Outcome      Outcome
+	Value        int64  `json:",omitempty"`
+	Text         string `json:",omitempty"` // of an error
+}
+
+func (op *Op) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", op.Owner, op.Kind)
+	if op.Mode != 0 {
+		fmt.Fprintf(&b, " %s", op.Mode)
+	}
+	if op.Permits > 0 {
+		fmt.Fprintf(&b, " %d of %d", op.Permits, op.Limit)
+	}
+	if len(op.Keys) > 1 || (len(op.Keys) == 1 && op.Keys[0] != 0) {
+		fmt.Fprintf(&b, " keys %v", op.Keys)
+	}
+	if op.Session {
+		b.WriteString(" SESSION")
+	} else if op.Lease > 0 {
+		fmt.Fprintf(&b, " PX %d", op.Lease.Milliseconds())
+	}
+	if op.Block > 0 {
+		fmt.Fprintf(&b, " BLOCK %d", op.Block.Milliseconds())
+	}
+	for _, flag := range []struct {
+		is   bool
+		name string
+	}{{op.Fair, "FAIR"}, {op.Fenced, "FENCED"}, {op.Once, "ONCE"}} {
+		if flag.is {
+			b.WriteString(" " + flag.name)
+		}
+	}
+	return b.String()
+}
+
+// Answer is the reply in words.
+func (op *Op) Answer() string {
+	switch op.Outcome {
+	case Done:
+		return fmt.Sprint(op.Value)
+	case Failed:
+		return op.Text
+	default:
+		return op.Outcome.String()
+	}
+}

@@ -1,0 +1,125 @@
+// Torture: random commands of all kinds beside failing servers, and a checker of what was answered. See README.md.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"torture/check"
+	"torture/report"
+)
+
+type options struct {
+	minutes         float64
+	seed            int64
+	setting         string
+	without         string
+	groups, clients int
+	server, module  string
+	folder          string
+	again           string
+}
+
+func parse() options {
+	var o options
+	flag.Float64Var(&o.minutes, "minutes", 2, "for how long, all settings together")
+	flag.Int64Var(&o.seed, "seed", 0, "of all that is random; 0: a new one")
+	flag.StringVar(&o.setting, "setting", "all", "unprotected, replicas, quarantine, calm or all")
+	flag.StringVar(&o.without, "without", "", "an assumption to take out, see README.md: then a second holder is expected")
+	flag.IntVar(&o.groups, "groups", 1, "of a master and two replicas each, beside each other")
+	flag.IntVar(&o.clients, "clients", 12, "of each group")
+	flag.StringVar(&o.server, "server", "redis-server", "program")
+	flag.StringVar(&o.module, "module", "lock.so", "to load")
+	flag.StringVar(&o.folder, "folder", "build/torture", "for failing histories and the servers' logs")
+	flag.StringVar(&o.again, "again", "", "a history to judge again, instead of all that")
+	flag.Parse()
+	return o
+}
+
+func main() {
+	o := parse()
+	if err := do(o); err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		os.Exit(1)
+	}
+}
+
+func do(o options) error {
+	if o.again != "" {
+		return judgeAgain(o.again)
+	}
+	var err error
+	if o.server, err = exec.LookPath(o.server); err != nil {
+		return err
+	}
+	for _, path := range []*string{&o.server, &o.module, &o.folder} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+	}
+	if o.seed == 0 {
+		o.seed = time.Now().UnixNano() % 1000000007
+	}
+	chosen, err := choose(o)
+	if err != nil {
+		return err
+	}
+	var bad []string
+	end := time.Now().Add(time.Duration(o.minutes * float64(time.Minute)))
+	for i, set := range chosen {
+		limit := time.Until(end) / time.Duration(len(chosen)-i)
+		if text := runSetting(set, o, limit); text != "" {
+			bad = append(bad, set.name+": "+text)
+		}
+	}
+	if bad != nil {
+		return fmt.Errorf("seed %d: %s", o.seed, strings.Join(bad, "; "))
+	}
+	return nil
+}
+
+func choose(o options) ([]setting, error) {
+	var chosen []setting
+	for _, one := range settings {
+		if set := one(); o.setting == set.name || o.setting == "all" {
+			chosen = append(chosen, set)
+		}
+	}
+	if chosen == nil {
+		return nil, fmt.Errorf("no setting %q", o.setting)
+	}
+	if o.without == "" {
+		return chosen, nil
+	}
+	if without[o.without] == nil || len(chosen) > 1 {
+		return nil, fmt.Errorf("no assumption %q of one setting", o.without)
+	}
+	without[o.without](&chosen[0])
+	chosen[0].name += "-without-" + o.without
+	chosen[0].finds = true
+	return chosen, nil
+}
+
+// judgeAgain judges a history that was kept.
+func judgeAgain(path string) error {
+	kept, err := report.Load(path)
+	if err != nil {
+		return err
+	}
+	verdict := check.Locks(kept.Family, kept.Rules, time.Minute)
+	_, faults := check.Tokens(kept.Family)
+	if verdict.Illegal != nil {
+		faults = append(faults, secondHolder(kept.Family, verdict))
+	}
+	fmt.Print(report.Timeline(kept, verdict, faults))
+	fmt.Printf("%d operations in %d parts, %d undecided\n", verdict.Ops, verdict.Parts, verdict.Unknown)
+	if len(faults) > 0 {
+		return fmt.Errorf("%d faults", len(faults))
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+// Package models says what locks may do, in the form in which Porcupine asks: a state, and what an operation makes
+// of it. README.md says what it assumes.
+package models
+
+import (
+	"fmt"
+	"hash/fnv"
+	"sort"
+	"strings"
+
+	"torture/history"
+)
+
+// hold is what an owner has been told that it has, in one mode, of one key.
+type hold struct {
+	key   int
+	owner string
+	mode  history.Mode
+	count int64
+	loose bool  // the count is not known for certain
+	since int64 // when it was taken, at the earliest
+	// From when on it may have ended by itself: never later than it really does.
+	end     int64
+	session bool
+}
+
+// ended is when the last hold of a key ended, at the earliest: of those that readers keep out, and of readers.
+type ended struct{ exclusive, shared int64 }
+
+// mostKeys is how many a family may have.
+const mostKeys = 4
+
+// state is what the locks of a family are.
+type state struct {
+	ended  [mostKeys]ended
+	holds  []hold   // by key, owner and mode
+	forced []string // owners of whom it is not known what they have: LOCK.FORCE may have taken it
+}
+
+func (s *state) clone() *state {
+	return &state{s.ended, append([]hold(nil), s.holds...), append([]string(nil), s.forced...)}
+}
+
+func (s *state) find(key int, owner string, mode history.Mode) *hold {
+	for i := range s.holds {
+		if h := &s.holds[i]; h.key == key && h.owner == owner && h.mode == mode {
+			return h
+		}
+	}
+	return nil
+}
+
+func (s *state) add(h hold) {
+	s.holds = append(s.holds, h)
+	sort.Slice(s.holds, func(i, j int) bool {
+		a, b := &s.holds[i], &s.holds[j]
+		if a.key != b.key {
+			return a.key < b.key
+		}
+		if a.owner != b.owner {
+			return a.owner < b.owner
+		}
+		return a.mode < b.mode
+	})
+}
+
+// drop takes away all holds of which it is so, at some moment, or when they have ended by themselves if that is
+// earlier.
+func (s *state) drop(moment int64, is func(h *hold) bool) {
+	kept := s.holds[:0]
+	for i := range s.holds {
+		if h := &s.holds[i]; is(h) {
+			s.noteEnd(h, moment)
+		} else {
+			kept = append(kept, *h)
+		}
+	}
+	s.holds = kept
+}
+
+func (s *state) noteEnd(h *hold, moment int64) {
+	if h.end < moment {
+		moment = h.end
+	}
+	last := &s.ended[h.key].exclusive
+	if h.mode == history.Read {
+		last = &s.ended[h.key].shared
+	}
+	if *last < moment {
+		*last = moment
+	}
+}
+
+func (s *state) isForced(owner string) bool {
+	for _, one := range s.forced {
+		if one == owner {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *state) force(owner string) {
+	if !s.isForced(owner) {
+		s.forced = append(s.forced, owner)
+		sort.Strings(s.forced)
+	}
+}
+
+func equal(a, b interface{}) bool {
+	x, y := a.(*state), b.(*state)
+	if x.ended != y.ended || len(x.holds) != len(y.holds) || len(x.forced) != len(y.forced) {
+		return false
+	}
+	for i := range x.holds {
+		if x.holds[i] != y.holds[i] {
+			return false
+		}
+	}
+	for i := range x.forced {
+		if x.forced[i] != y.forced[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func hash(a interface{}) uint64 {
+	s, h := a.(*state), fnv.New64a()
+	fmt.Fprint(h, s.ended)
+	for i := range s.holds {
+		fmt.Fprint(h, s.holds[i].owner, s.holds[i].end)
+	}
+	return h.Sum64()
+}
+
+func describeState(a interface{}) string {
+	s := a.(*state)
+	var lines []string
+	for _, h := range s.holds {
+		line := fmt.Sprintf("%s %s", h.owner, h.mode)
+		if h.count > 1 {
+			line += fmt.Sprintf(" x%d", h.count)
+		}
+		if h.key > 0 {
+			line += fmt.Sprintf(" key %d", h.key)
+		}
+		if h.end >= history.Never {
+			line += " while connected"
+		} else {
+			line += fmt.Sprintf(" until %.3f ms or later", float64(h.end)/1e6)
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "free")
+	}
+	return strings.Join(lines, "\n")
+}
