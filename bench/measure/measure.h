@@ -21,6 +21,7 @@ void latchMeasure(const Options *options);
 void memoryMeasure(const Options *options);
 void multikeyMeasure(const Options *options);
 void pairMeasure(const Options *options);
+void replicasMeasure(const Options *options);
 void rwMeasure(const Options *options);
 void semaphoreMeasure(const Options *options);
 void selfMeasure(const Options *options);
