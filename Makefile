@@ -4,6 +4,8 @@
 PORT        ?= 6379
 TEST_JOBS   ?= 4
 FUZZ_STEPS  ?= 1000000
+MINUTES     ?= 2
+SETTING     ?= all
 MUTATE_JOBS ?= 1
 BASE        ?= origin/main
 
@@ -32,7 +34,7 @@ PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS)
 export PATH := $(PATH):$(CURDIR)/build/servers
 
 .PHONY: all run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
-        header-check bench bench-field clean distclean help FORCE
+        header-check model torture torture-check bench bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
@@ -85,14 +87,18 @@ integration: $(MODULE) ## run the integration tests with the checking build (MOD
 	MODULE=$(MODULE) $(PYTEST)
 
 # Valgrind takes its time. Left out is what walks, many times over, paths that other files walk too, and what differs
-# in the protocol only, which the module does not know; what starts a server, or several, for each test; and what needs
-# the checking build.
-VALGRIND_WITHOUT = failpoints/* fencing/* guard/* persistence/* \
+# in the protocol only, which the module does not know; what starts a server, or several, for each test; what mostly
+# waits for time to pass; and what needs the checking build.
+VALGRIND_WITHOUT = failpoints/* fencing/* guard/* persistence/* sentinel/* \
                    generated/test_plain_* generated/test_fair_* generated/test_readwrite_* generated/test_semaphore_* \
                    plain/test_bad_input fair/test_effects fair/test_refusals fair/test_survival \
                    readwrite/test_errors readwrite/test_persistence semaphore/test_errors semaphore/test_persistence \
                    sessions/test_processes docs/test_command_docs docs/test_recipes \
-                   cluster/test_moving_slots* cluster/test_redirect_many cluster/test_resharding \
+                   cluster/test_delay* cluster/test_failover_under_load cluster/test_moving_slots* cluster/test_redirect_many \
+                   cluster/test_resharding failover/test_replicas_events \
+                   failover/test_standstill failover/test_lost_grants failover/test_random failover/test_replicas_many \
+                   failover/test_when failover/test_reserves docs/test_safety_claims \
+                   sessions/test_refused_renewals cluster/test_replicas cluster/test_quarantine cluster/test_demotion \
                    server/test_errors_of_state server/test_first_of_a_kind server/test_hours_ahead server/test_memory \
                    server/test_multi_lua server/test_upgrade
 
@@ -105,6 +111,21 @@ mutate: ## see which mutants of the lines that differ from BASE no test notices 
 	@CC='$(CC)' SANITIZE='$(SANITIZE)' UNIT_SOURCES='$(UNIT_SOURCES)' CHECKING='$(CHECKING)' TEST_JOBS='$(TEST_JOBS)' \
 	    MUTATE_JOBS='$(MUTATE_JOBS)' BASE='$(BASE)' ALL='$(ALL)' COUNT='$(COUNT)' SEED='$(SEED)' \
 	    build/venv/bin/python tests/mutation/run.py
+
+# Go is the torture's alone. It fetches the packages that go.sum names, as the machine's own settings say, and no other Go.
+GO = cd tests/torture && GOTOOLCHAIN=local go
+
+torture: $(MODULE) torture-check ## random commands beside failing servers, and a judge of the answers (MINUTES=2, SEED=, SETTING=unprotected|replicas|quarantine|frozen|calm|all, SERVER=)
+	@$(GO) build -buildvcs=false -o $(CURDIR)/build/torture/torture .
+	@build/torture/torture -minutes $(MINUTES) -seed $(or $(SEED),0) -setting $(SETTING) -module $(MODULE) \
+	    $(if $(SERVER),-server $(SERVER)) $(TORTURE_ARGS)
+
+torture-check: ## check the format of that judge, and whether it knows legal histories from others
+	@tools/setup torture
+	@mkdir -p build/torture
+	@cd tests/torture && bad=$$(gofmt -l .) && [ -z "$$bad" ] || { echo "gofmt -w $$bad"; exit 1; }
+	@$(GO) vet -buildvcs=false ./...
+	@$(GO) test ./...
 
 lint: format-check tidy cppcheck shellcheck layers ## run all checks of the source
 
@@ -136,6 +157,10 @@ layers: ## check that every file includes only files on floors below its own
 header-check: ## compare redismodule.h with the official header of Redis 7.0
 	@tools/check-header
 
+model: ## check the claims of docs/safety.md with a model checker, spin (CLAIMS="4 6"; THOROUGH=1: two failovers)
+	@tools/setup model
+	@CC='$(CC)' THOROUGH='$(THOROUGH)' tools/check-model $(CLAIMS)
+
 bench: lock.so $(BENCH) ## measure what the module costs (BENCH_ARGS=, SERVER=redis-server)
 	MODULE=$(CURDIR)/lock.so $(BENCH) $(BENCH_ARGS)
 
@@ -159,7 +184,8 @@ bench-field: lock.so ## measure the delayed queue beside others; needs Java, Mav
 	@build/venv/bin/python -B bench/field/delay.py $(FIELD_ARGS)
 
 clean: ## remove what was built
-	rm -rf lock.so build/obj build/checked build/unit build/bench build/bench-field build/run build/tests
+	rm -rf lock.so build/obj build/checked build/unit build/bench build/bench-field build/run build/tests \
+	    build/model build/torture
 
 distclean: clean ## remove everything that is not in the repository, the Python environment and the servers too
 	rm -rf build tests/.pytest_cache
