@@ -56,6 +56,10 @@ struct leases *leasedholdsLeases(struct holds *holds) {
     return &holds->leases;
 }
 
+bool leasedholdsEndWithKey(struct holds *holds) {
+    return leasedholdsCount(holds) == 1 && leasesLength(leasedholdsLeases(holds)) <= 1;
+}
+
 /* The key ends with the last lease, which ends at `end_ms`. */
 static void endAt(struct holds *holds, int64_t end_ms) {
     struct leases *leases = leasedholdsLeases(holds);
@@ -209,6 +213,7 @@ void leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
 
 struct visitor {
     struct holds *holds;
+    bool all_live; /* whatever their leases say */
     void (*visit)(const struct holder *holder, void *context);
     void *context;
 };
@@ -223,7 +228,7 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
         holder.mode = MODE_SEMAPHORE;
     }
     if (!holdsParseCount(value, &holder.count) ||
-        leasesEndOf(leasedholdsLeases(holds), field) <= holds->now_ms) {
+        (!visitor->all_live && leasesEndOf(leasedholdsLeases(holds), field) <= holds->now_ms)) {
         return;
     }
     size_t length;
@@ -247,8 +252,8 @@ int64_t leasedholdsEnd(struct holds *holds, RedisModuleString *owner, enum lockM
 
 void leasedholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                      void *context) {
-    struct visitor visitor = {holds, visit, context};
-    leasedholdsLeases(holds); /* no key is opened while another is scanned */
+    /* Opens the leases: no key is opened while another is scanned. */
+    struct visitor visitor = {holds, leasedholdsEndWithKey(holds), visit, context};
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
     while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
     }

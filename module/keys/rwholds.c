@@ -43,9 +43,7 @@ static void pruneOwn(struct holds *holds, RedisModuleString *owner) {
 }
 
 void rwholdsOpen(struct holds *holds) {
-    /* The only hold there is ends with the key. */
-    bool is_only = leasedholdsCount(holds) == 1 && leasesLength(leasedholdsLeases(holds)) <= 1;
-    if (holds->access == KEY_TO_WRITE && !is_only) {
+    if (holds->access == KEY_TO_WRITE && !leasedholdsEndWithKey(holds)) {
         prune(holds);
     }
 }

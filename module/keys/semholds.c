@@ -159,12 +159,9 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
     return made;
 }
 
-/* The only hold there is ends with the key; but not where somebody has taken others away by
- * hand. */
 static bool isOver(struct holds *holds, RedisModuleString *owner) {
-    struct leases *leases = leasedholdsLeases(holds);
-    bool is_only = leasedholdsCount(holds) == 1 && leasesLength(leases) <= 1;
-    return !is_only && leasesEndOf(leases, owner) <= holds->now_ms;
+    return !leasedholdsEndWithKey(holds) &&
+           leasesEndOf(leasedholdsLeases(holds), owner) <= holds->now_ms;
 }
 
 /* The owner's permits, or -1 for what is no number. Takes them away if their lease is over. */
