@@ -71,7 +71,9 @@ class Oracle:
         return any(other != owner and (kind, asked) != (READ, READ) for _, other, asked in self.line)
 
     def first_is_upgrade_of_another(self, owner):
-        return bool(self.line) and self.line[0][1] != owner and bool(self.kinds_of(self.line[0][1]))
+        """A reader that waits to write. Who reads and waits for a plain hold waits for itself: no upgrade."""
+        _, other, kind = self.line[0] if self.line else (None, owner, None)
+        return other != owner and kind == WRITE and bool(self.kinds_of(other))
 
     def release(self, owner, word=None):
         held = self.kinds_of(owner)
