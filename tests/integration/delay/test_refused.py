@@ -209,6 +209,10 @@ def test_star_never_takes_a_pending_id(clock, make_server):
     client = server.client()
     clock.step_for(server, 3600)
     last = int(push(client, "*", 9 * HOUR))
+    # The server calls the timers that are due by a time of day that it has read before, and one that is made meanwhile
+    # by a clock that steps back just then would be due at once, again and again.
+    for _ in range(3):
+        client.ping()
     clock.step_for(server, 0)
     # From here on the next larger ones are made, and two of them are there already.
     client.zadd(due_of(), {str(last + 1): 2**52, str(last + 2): 2**52})
