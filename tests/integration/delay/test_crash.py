@@ -6,6 +6,7 @@ import time
 import pytest
 
 from harness import drawn, failpoint, fewer, scaled_ms, wait_for, wait_for_sync
+from harness.aof import cut_open_transaction, increments
 from model.delay_scene import HOUR, due_of, push, torn, wait_nothing_left
 
 KILLS = 20
@@ -51,6 +52,7 @@ def test_killed_at_any_moment(make_server, run):
     for _ in range(fewer(KILLS) or 1):
         traffic.go_on(server, draw.uniform(0, 0.06))
         server.kill()
+        cut_open_transaction(server)
         server.start()
         assert in_doubt(server, traffic.confirmed) == set()
     # And all that is due arrives, once.
@@ -58,6 +60,22 @@ def test_killed_at_any_moment(make_server, run):
     client.zadd(due_of(), {id_: 1 for id_ in client.zrange(due_of(), 0, -1)}, xx=True)
     wait_nothing_left(server, client)
     assert in_doubt(server, traffic.confirmed) == set()
+
+
+def test_killed_while_a_transaction_was_written(make_server):
+    """What the test above relies on: the open transaction is gone, and what is written behind it stays."""
+    server = make_server(**AOF)
+    client = server.client()
+    push(client, "before", HOUR, "before")
+    server.kill()
+    with open(increments(server)[-1], "ab") as aof:
+        aof.write(b"*1\r\n$5\r\nMULTI\r\n*3\r\n$5\r\nRPUSH\r\n$1\r\nq\r\n$6\r\nbefore\r\n*1\r\n$4\r\nEX")
+    cut_open_transaction(server)
+    server.start()
+    push(client, "after", HOUR, "after")
+    server.kill()
+    server.start()
+    assert in_doubt(server, {b"before", b"after"}) == set()
 
 
 @pytest.mark.usefixtures("checking_build")

@@ -63,7 +63,8 @@ def test_dead_head_is_skipped_when_its_reserve_is_over(short):
 def test_dead_head_is_skipped_soon(short):
     late, machine = [], Yardstick(short)
     for _ in range(11):
-        set_reserve(short, 60)
+        # Long enough to be looked at by a busy machine before it is over.
+        set_reserve(short, scaled_ms(150))
         hold(short)
         dead, waits = ask_all(short, "ob", "oc")
         lose(short, dead)

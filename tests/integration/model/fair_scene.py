@@ -115,12 +115,23 @@ def granted_ms(server, key=KEY):
 # Looking at the keys
 
 
+# In one step: a position may go at any moment. By a script, as without memory a server refuses what MULTI would queue.
+READ_BOTH = """#!lua flags=no-writes,allow-oom
+return {redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')}
+"""
+
+
+def pairs(said):
+    """What ZRANGE WITHSCORES said inside a script, as redis-py gives it outside: [(member, score)]."""
+    return [(member, float(score)) for member, score in zip(said[::2], said[1::2], strict=True)]
+
+
 def written(server, key=KEY, db=0):
     """What the keys say: [(owner, ticket, end)], the lowest ticket first; end may be math.inf."""
     control = server.control if db == 0 else server.client(db=db)
     queue, ends = side_keys(key)
-    tickets = control.zrange(queue, 0, -1, withscores=True)
-    by_owner = dict(control.zrange(ends, 0, -1, withscores=True))
+    tickets, deadlines = (pairs(said) for said in control.eval(READ_BOTH, 2, queue, ends))
+    by_owner = dict(deadlines)
     owners = sorted(owner for owner, _ in tickets)
     assert owners == sorted(by_owner), f"{queue} has {owners}, {ends} has {sorted(by_owner)}"
     return [(owner, ticket, by_owner[owner]) for owner, ticket in tickets]

@@ -101,3 +101,17 @@ def test_watcher_that_goes_leaves_nothing(server, actor, how):
     waiter.wait_blocked()
     scene.do("LOCK.RELEASE k o")
     assert waiter.reply() == 1
+
+
+def test_who_is_refused_as_a_deadlock_has_waited(server):
+    """For the few milliseconds until the search."""
+    first, second, watch, other = (server.actor() for _ in range(4))
+    other.call("LOCK.ACQUIRE", "k", "oa", "PX", HOUR)
+    other.call("LOCK.ACQUIRE", "l", "ob", "PX", HOUR)
+    first.send("LOCK.ACQUIRE", "l", "oa", "BLOCK", 0)
+    first.wait_blocked()
+    watch.send("LOCK.WATCH", "k", "oa", "WANTED", "BLOCK", 0)
+    watch.wait_blocked()
+    second.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
+    assert watch.reply() == "WANTED"
+    assert str(second.outcome()).startswith("DEADLOCK")
