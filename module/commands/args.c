@@ -36,6 +36,7 @@ static const struct optionRow {
     {WORD("WANTED"), ARGS_WANTED, ARGS_WANTED, 0},
     {WORD("ONCE"), ARGS_ONCE, ARGS_ONCE, 0},
     {WORD("REPLICAS"), ARGS_REPLICAS, ARGS_REPLICAS, 2},
+    {WORD("RESET"), ARGS_RESET, ARGS_RESET, 0},
 };
 
 /* strcasecmp, for bytes that may hold a zero. */
@@ -144,6 +145,7 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     case ARGS_WRITE:
     case ARGS_WANTED:
     case ARGS_ONCE:
+    case ARGS_RESET:
         break; /* words without a value */
     }
     return REDISMODULE_OK;

@@ -32,7 +32,8 @@ enum argsOption {
     ARGS_PERMITS = 1 << 8,
     ARGS_WANTED = 1 << 9,
     ARGS_ONCE = 1 << 10,
-    ARGS_REPLICAS = 1 << 11 /* REPLICAS n ms */
+    ARGS_REPLICAS = 1 << 11, /* REPLICAS n ms */
+    ARGS_RESET = 1 << 12
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
 #define ARGS_ACQUIRE \

@@ -160,7 +160,7 @@ static void replyWaiters(struct positionList *list, int64_t most) {
     fairqueueEach(list->fq, &walk);
     struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
     for (int64_t i = list->in_keys; i < shown; i++, position = waitqueueNext(position)) {
-        replyWaiter(list->ctx, waitersOfPosition(position), list->now_ms);
+        replyWaiter(list->ctx, waiterOfPosition(position), list->now_ms);
     }
 }
 

@@ -164,6 +164,13 @@ static RedisModuleCommandArg latch_down_args[] = {KEY_ARG,
 static RedisModuleCommandArg latch_wait_args[] = {
     KEY_ARG, NUMBER_OPTION("BLOCK", "milliseconds"), {0}};
 static RedisModuleCommandArg key_args[] = {KEY_ARG, {0}};
+static RedisModuleCommandArg top_args[] = {NUMBER_OPTION("COUNT", "count"),
+                                           {.name = "reset",
+                                            .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+                                            .key_spec_index = -1,
+                                            .token = "RESET",
+                                            .flags = REDISMODULE_CMD_ARG_OPTIONAL},
+                                           {0}};
 static RedisModuleCommandArg info_args[] = {KEY_ARG, NUMBER_OPTION("COUNT", "count"), {0}};
 
 /* The first argument, and nothing else, is a key. */
@@ -261,6 +268,8 @@ static const struct commandRow command_rows[] = {
     {"lock.info", infoCommand, "readonly", "read slow", -2,
      "O(H+N), H being the number of holders and N the number of waiters shown",
      "Shows who holds a lock and who waits for it.", reads_key, info_args},
+    {"lock.top", topCommand, "admin allow-loading allow-stale", "admin slow dangerous", -1, "O(1)",
+     "Shows which locks were waited for the most.", NULL, top_args},
     {"lock.watch", watchCommand, "readonly fast blocking", "read fast blocking", -3,
      "O(log N), N being the number of holders and watches of the lock",
      "Tells an owner that it has lost a lock, or that somebody else waits for it.", reads_key,
@@ -285,7 +294,7 @@ static const struct commandRow command_rows[] = {
 
 static int registerRow(RedisModuleCtx *ctx, const struct commandRow *row) {
     /* With a number of keys in front there is no fixed range: the key spec says it. */
-    bool in_range = row->key_specs->find_keys_type == REDISMODULE_KSPEC_FK_RANGE;
+    bool in_range = row->key_specs && row->key_specs->find_keys_type == REDISMODULE_KSPEC_FK_RANGE;
     if (RedisModule_CreateCommand(ctx, row->name, row->handler, row->flags, in_range, in_range,
                                   in_range) != REDISMODULE_OK) {
         return REDISMODULE_ERR;

@@ -40,6 +40,9 @@ int watchCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 /* cmd_guard.c */
 int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
+/* cmd_top.c */
+int topCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
 /* cmd_info.c */
 int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 

@@ -28,6 +28,7 @@
 #include "waits/deadlock.h"
 #include "waits/events.h"
 #include "waits/sessions.h"
+#include "waits/toplocks.h"
 
 #define MODULE_NAME "lock"
 #define MODULE_VERSION 1
@@ -130,5 +131,6 @@ int RedisModule_OnUnload(RedisModuleCtx *ctx) {
         return REDISMODULE_ERR;
     }
     tallyForgetAll();
+    toplocksFree();
     return REDISMODULE_OK;
 }

@@ -191,6 +191,10 @@ struct mapEntry *mapFind(const struct map *map, const char *key, size_t key_leng
     return map->used ? scan(map, key, key_length, hashBytes(key, key_length)) : NULL;
 }
 
+struct mapEntry *mapFindLike(const struct map *map, const struct mapEntry *other) {
+    return map->used ? scan(map, other->key, other->key_length, other->hash) : NULL;
+}
+
 struct mapEntry *mapFindNext(const struct mapEntry *entry) {
     return entry->younger;
 }

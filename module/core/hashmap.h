@@ -52,6 +52,9 @@ void mapRemove(struct map *map, struct mapEntry *entry);
 /* An entry with this key, or NULL. */
 struct mapEntry *mapFind(const struct map *map, const char *key, size_t key_length);
 
+/* Likewise, with the key of `other`, which is in another map: saves the hashing. */
+struct mapEntry *mapFindLike(const struct map *map, const struct mapEntry *other);
+
 /* Another entry with the key of `entry`, or NULL after the last of them. */
 struct mapEntry *mapFindNext(const struct mapEntry *entry);
 

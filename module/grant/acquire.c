@@ -152,8 +152,8 @@ static struct waiter *otherUpgrade(struct acquiring *acquiring) {
         return NULL;
     }
     struct holdsView view;
-    holdsSeenBy(&acquiring->holds, waitersOfPosition(head)->wants.owner, &view);
-    return rulesOwnsAny(&view) ? waitersOfPosition(head) : NULL;
+    holdsSeenBy(&acquiring->holds, waiterOfPosition(head)->wants.owner, &view);
+    return rulesOwnsAny(&view) ? waiterOfPosition(head) : NULL;
 }
 
 /* A reader wants to write while others read. Of two the second is refused: each would wait for the

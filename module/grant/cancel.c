@@ -20,7 +20,7 @@
 static size_t useLocksOf(struct position *first, struct lock **locks) {
     size_t count = 0;
     for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {
-        struct waiter *waiter = waitersOfPosition(position);
+        struct waiter *waiter = waiterOfPosition(position);
         for (size_t i = 0; i < waiter->key_count; i++) {
             struct lock *lock = contendedOfPosition(&waiter->keys[i].position);
             if (!lock->key.in_use) {
@@ -37,7 +37,7 @@ static void endAll(RedisModuleCtx *ctx, struct position *first) {
     for (struct position *position = first; position; position = next) {
         next = waitqueueNextOfOwner(position);
         statsCount(STATS_CANCELLED);
-        waitersEnd(ctx, waitersOfPosition(position), WAITERS_CANCELLED);
+        waitersEnd(ctx, waiterOfPosition(position), WAITERS_CANCELLED);
     }
 }
 
@@ -59,7 +59,7 @@ static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
 static void cancel(RedisModuleCtx *ctx, struct position *first, int64_t now_ms) {
     size_t room = 0;
     for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {
-        room += waitersOfPosition(position)->key_count;
+        room += waiterOfPosition(position)->key_count;
     }
     struct lock *one = NULL;
     struct lock **locks = room > 1 ? memAlloc(room * sizeof(struct lock *)) : &one;

@@ -15,6 +15,7 @@
 #include "server/quarantine.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
+#include "waits/toplocks.h"
 #include "waits/waiters.h"
 
 /* Each pass earns the right to look at so many positions; saved up to what ten of the longest
@@ -37,7 +38,7 @@ static const char *nameOfMode(enum lockMode mode) {
 
 static void logPosition(RedisModuleCtx *ctx, struct position *position) {
     const struct request *request = position->request;
-    const struct waiter *waiter = waitersOfPosition(position);
+    const struct waiter *waiter = waiterOfPosition(position);
     RedisModule_Log(ctx, "warning",
                     "  position %lld: owner %.*s, %s, discipline %d, client %llu%s, ticket %lld, "
                     "deadline %lld%s%s%s%s",
@@ -152,8 +153,9 @@ static const char *positionsFault(struct holds *holds, struct lock *lock) {
     struct position *head = waitqueueFirst(&lock->queue);
     const struct waiter *last_fair = NULL;
     const char *fault = NULL;
+    size_t waiting = 0;
     for (struct position *position = head; position && !fault; position = waitqueueNext(position)) {
-        const struct waiter *waiter = waitersOfPosition(position);
+        const struct waiter *waiter = waiterOfPosition(position);
         fault = waiterFault(waiter);
         if (!fault && was_passed) {
             fault = fitFault(holds, waiter, position == head);
@@ -161,8 +163,10 @@ static const char *positionsFault(struct holds *holds, struct lock *lock) {
         if (!fault) {
             fault = ticketFault(waiter, &last_fair);
         }
+        waiting += waiter->client.bc && waiter->began_us > 0;
     }
-    return fault;
+    bool is_counted = fault || waiting == lock->waiting;
+    return is_counted ? fault : "another number of waits that LOCK.TOP counts";
 }
 
 static bool affords(size_t positions) {
@@ -226,5 +230,5 @@ void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
                 inflightCount() > 0 || sessionsCount() > 0 || queuesCount() > 0 || tallyCount() > 0;
-    RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0));
+    RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0) + toplocksMemory());
 }

@@ -26,6 +26,7 @@
 #include "server/turn.h"
 #include "waits/fairness.h"
 #include "waits/latches.h"
+#include "waits/unwritten.h"
 #include "waits/waiters.h"
 
 enum passProgress {
@@ -77,7 +78,7 @@ static bool isUpgrade(struct holds *holds, const struct waiter *waiter) {
  * still waits at the head (rule 2). A position that was kept for the owner has served its purpose.
  * Returns whether it is over. */
 static bool lookAtReentry(struct holds *holds, struct position *position) {
-    struct waiter *waiter = waitersOfPosition(position);
+    struct waiter *waiter = waiterOfPosition(position);
     if (!waiter->client.bc) {
         waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
         return true;
@@ -92,7 +93,7 @@ static bool lookAtReentry(struct holds *holds, struct position *position) {
 /* One of the waits of an owner that has so many permits. Who has permits, or waits for some, waits
  * as everybody; but by ONCE it may have them now. Returns whether it is over. */
 static bool lookAtRepeat(struct holds *holds, struct position *position, int64_t own) {
-    struct waiter *waiter = waitersOfPosition(position);
+    struct waiter *waiter = waiterOfPosition(position);
     return waiter->request.mode == MODE_SEMAPHORE && waiter->wants.asks.once &&
            waiter->wants.asks.permits.count <= own && grantIfFits(holds, waiter);
 }
@@ -103,7 +104,7 @@ static bool lookAtOwn(struct holds *holds, struct position *position, int64_t pe
     if (holds->shape == HOLDS_SEMAPHORE) {
         return lookAtRepeat(holds, position, permits);
     }
-    return waitersOfPosition(position)->request.mode != MODE_SEMAPHORE &&
+    return waiterOfPosition(position)->request.mode != MODE_SEMAPHORE &&
            lookAtReentry(holds, position);
 }
 
@@ -151,7 +152,7 @@ static enum passProgress grantHead(struct holds *holds, struct lock *lock, struc
 static bool grantFromHead(struct holds *holds, struct lock *lock) {
     struct position *head;
     while ((head = waitqueueFirst(&lock->queue))) {
-        switch (grantHead(holds, lock, waitersOfPosition(head))) {
+        switch (grantHead(holds, lock, waiterOfPosition(head))) {
         case PASS_IS_DONE:
             return true;
         case PASS_IS_CUT:
@@ -233,7 +234,7 @@ static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
             continue;
         }
         lock->key.progress = position->order + 1;
-        RedisModuleString *owner = waitersOfPosition(position)->wants.owner;
+        RedisModuleString *owner = waiterOfPosition(position)->wants.owner;
         if (holdingIsHeld(holds, owner)) {
             lookAtOwn(holds, position, permitsOf(holds, owner));
         }
@@ -363,9 +364,9 @@ static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *er
     bool over = false;
     while ((position = waitqueueFirst(&lock->queue)) && !over) {
         if (error) {
-            waitersEndRedirected(ctx, waitersOfPosition(position), error);
+            waitersEndRedirected(ctx, waiterOfPosition(position), error);
         } else {
-            waitersEnd(ctx, waitersOfPosition(position), WAITERS_TRY_AGAIN);
+            waitersEnd(ctx, waiterOfPosition(position), WAITERS_TRY_AGAIN);
         }
         over = turnIsOver();
     }
@@ -377,7 +378,7 @@ static void redirect(RedisModuleCtx *ctx, struct waitedkey *key) {
     RedisModuleString *error = redirectFind(ctx, key->name);
     waitedkeyUse(key);
     sendOn(ctx, lock, error);
-    waitersForgetUnwritten(lock);
+    unwrittenForget(lock);
     waitedkeyEndUse(ctx, key); /* if some are left, it is still due */
 }
 

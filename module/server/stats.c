@@ -6,6 +6,7 @@
 static struct {
     unsigned long long counters[STATS_COUNTER_COUNT];
     struct histogram waits;
+    unsigned long long waited_ms; /* all together */
 } stats;
 
 static const char *const counter_names[STATS_COUNTER_COUNT] = {
@@ -49,12 +50,14 @@ void statsSearched(size_t steps) {
 
 void statsWaited(long long waited_ms) {
     histogramRecord(&stats.waits, waited_ms);
+    stats.waited_ms += waited_ms > 0 ? (unsigned long long)waited_ms : 0;
 }
 
 void statsAddToInfo(RedisModuleInfoCtx *ctx) {
     for (int i = 0; i < STATS_COUNTER_COUNT; i++) {
         RedisModule_InfoAddFieldULongLong(ctx, counter_names[i], stats.counters[i]);
     }
+    RedisModule_InfoAddFieldULongLong(ctx, "wait_ms_total", stats.waited_ms);
     for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
         RedisModule_InfoAddFieldLongLong(ctx, percentiles[i].name,
                                          histogramPercentile(&stats.waits, percentiles[i].percent));

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "blocking/waitedkey.h"
+#include "core/contention.h"
 #include "core/waitqueue.h"
 #include "keys/fairqueue.h"
 #include "redismodule.h"
@@ -40,6 +41,9 @@ struct lock {
     struct waitedkey key;
     struct waitqueue queue;
     struct fairState fair;
+    struct contentionTrail trail; /* of LOCK.TOP, see toplocks.c, like the next two */
+    size_t waiting;               /* how many of its positions have a client */
+    bool read_last; /* the last hand-off was to a reader: those that follow at once share it */
     bool is_cut; /* the time slice was over before the last pass was: the drain goes on with it */
 };
 

@@ -5,6 +5,7 @@
 #include "keys/keynames.h"
 #include "server/config.h"
 #include "server/turn.h"
+#include "waits/unwritten.h"
 
 /* How long the keys outlive the last moment that is known to need them. While somebody waits for
  * ever there is no such moment: then they live this long and are put off when half of it is over.
@@ -117,7 +118,7 @@ static void writePosition(struct fairqueue *fq, struct lock *lock, struct waiter
                           int64_t now_ms) {
     if (waiter->over) {
         fairqueueRemove(fq, waiter->wants.owner);
-        waitersFree(waiter);
+        waiterFree(waiter);
         return;
     }
     if (!waiter->placed) {
@@ -152,11 +153,11 @@ static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
  * memory are to be written down, the first ones first. */
 static void beginAnew(struct fairqueue *fq, struct lock *lock) {
     fairqueueClear(fq);
-    waitersForgetUnwritten(lock); /* that is done with the rest */
+    unwrittenForget(lock); /* that is done with the rest */
     struct position *position = waitqueueFirst(&lock->queue);
     for (; position; position = waitqueueNext(position)) {
         if (position->request->discipline == FAIR) {
-            waitersNoteUnplaced(lock, waitersOfPosition(position));
+            unwrittenNoteUnplaced(lock, waiterOfPosition(position));
         }
     }
 }
@@ -166,7 +167,7 @@ static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
         beginAnew(fq, lock);
     }
     struct waiter *waiter;
-    while ((waiter = waitersNextUnwritten(lock))) {
+    while ((waiter = unwrittenNext(lock))) {
         writePosition(fq, lock, waiter, now_ms);
         if (turnIsOver()) {
             break;
@@ -238,7 +239,7 @@ struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner) {
     while (position && position->request->discipline != FAIR) {
         position = waitqueueNextOfOwner(position);
     }
-    return position ? waitersOfPosition(position) : NULL;
+    return position ? waiterOfPosition(position) : NULL;
 }
 
 /* Larger than every ticket of this queue, and the time of arrival as long as the clock does not
@@ -262,7 +263,7 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
 bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
     struct position *next;
     for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
-        struct waiter *waiter = waitersOfPosition(position);
+        struct waiter *waiter = waiterOfPosition(position);
         next = waitqueueNext(position);
         if (!waiter->client.bc) {
             waitersEnd(ctx, waiter, WAITERS_CANCELLED);
@@ -286,7 +287,7 @@ static bool isForeseen(const struct waiter *waiter, int64_t now_ms) {
 bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     struct position *position = lock->fair.loaded ? waitqueueFirst(&lock->queue) : NULL;
     for (; position; position = waitqueueNext(position)) {
-        struct waiter *waiter = waitersOfPosition(position);
+        struct waiter *waiter = waiterOfPosition(position);
         if (position->order < lock->key.progress) {
             continue;
         }

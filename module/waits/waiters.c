@@ -5,9 +5,8 @@
  *   waitersEnd…      timed out, cancelled, refused, a deadlock, sent to another node
  *   a callback       the deadline, the connection that closes, CLIENT UNBLOCK: see blocked.h
  *
- *   waitersOfPosition, waitersFirstNewcomer, waitersGraph     to look at who waits
- *   waitersRestore                                            positions of an earlier life
- *   waitersNextUnwritten and what follows                     for fairness.c
+ *   waitersFirstNewcomer, waitersGraph     to look at who waits
+ *   waitersRestore                         positions of an earlier life
  *
  * To add a way for a wait to end: a row of enum waitersEnding and its answer in waitersEnd.
  *
@@ -26,6 +25,8 @@
 #include "server/stats.h"
 #include "waits/acks.h"
 #include "waits/events.h"
+#include "waits/toplocks.h"
+#include "waits/unwritten.h"
 #include "waits/watches.h"
 
 /* The requests of those with a client, but for permits: those are only counted. */
@@ -40,39 +41,11 @@ size_t waitersCount(void) {
     return waitgraphSize(&graph) + waitersNewcomerCount() + for_permits;
 }
 
-struct waiter *waitersOfPosition(struct position *position) {
-    return LIST_ELEMENT(position->request, struct waiter, request);
-}
-
-static struct waiter *ofNote(struct link *link) {
-    return LIST_ELEMENT(link, struct waiter, note);
-}
-
 static struct waiter *ofBlocked(struct blocked *blocked) {
     return LIST_ELEMENT(blocked, struct waiter, client);
 }
 
-void waitersFree(struct waiter *waiter) {
-    for (size_t i = 0; i < waiter->key_count; i++) {
-        RedisModule_FreeString(NULL, waiter->keys[i].name);
-    }
-    RedisModule_FreeString(NULL, waiter->wants.owner);
-    memFree(waiter);
-}
-
 /* ---- how a wait ends ---- */
-
-static void noteUnwritten(struct lock *lock, struct waiter *waiter) {
-    if (!waiter->noted) {
-        waiter->noted = true;
-        listAddLast(&lock->fair.unwritten, &waiter->note);
-    }
-}
-
-void waitersNoteUnplaced(struct lock *lock, struct waiter *waiter) {
-    waiter->placed = false;
-    noteUnwritten(lock, waiter);
-}
 
 /* Takes the waiter out of the queue of one of its keys. */
 static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct position *position,
@@ -80,8 +53,9 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct positi
     struct lock *lock = contendedOfPosition(position);
     bool was_head = waitqueueFirst(&lock->queue) == position;
     waitqueueRemove(position);
+    toplocksEnd(lock, waiter, granted);
     if (waiter->request.discipline == FAIR) {
-        noteUnwritten(lock, waiter);
+        unwrittenNote(lock, waiter);
     }
     /* It may have kept others from a lock that fits them. Who grants goes on with the pass anyhow.
      */
@@ -103,7 +77,7 @@ static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
         leaveQueue(ctx, waiter, &waiter->keys[i].position, granted);
     }
     if (!waiter->noted) {
-        waitersFree(waiter);
+        waiterFree(waiter);
     }
 }
 
@@ -133,37 +107,16 @@ void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModul
     leave(ctx, waiter, false);
 }
 
-struct waiter *waitersNextUnwritten(struct lock *lock) {
-    struct link *first = lock->fair.unwritten.first;
-    if (!first) {
-        return NULL;
-    }
-    struct waiter *waiter = ofNote(first);
-    listRemove(&lock->fair.unwritten, first);
-    waiter->noted = false;
-    return waiter;
-}
-
-void waitersForgetUnwritten(struct lock *lock) {
-    waitedkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS);
-    struct waiter *waiter;
-    while ((waiter = waitersNextUnwritten(lock))) {
-        if (waiter->over) {
-            waitersFree(waiter);
-        }
-    }
-}
-
 void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
     waitedkeyUse(&lock->key);
     struct position *next;
     for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
         next = waitqueueNext(position);
-        if (!waitersOfPosition(position)->client.bc) {
-            leave(ctx, waitersOfPosition(position), false);
+        if (!waiterOfPosition(position)->client.bc) {
+            leave(ctx, waiterOfPosition(position), false);
         }
     }
-    waitersForgetUnwritten(lock);
+    unwrittenForget(lock);
     waitedkeyClearDue(&lock->key);
     waitedkeyEndUse(ctx, &lock->key);
 }
@@ -202,7 +155,7 @@ void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter) {
     int64_t now_ms = RedisModule_Milliseconds();
     int64_t deadline_ms = quarantineEndOr(now_ms) + configFairReserveMs();
     blockedSetDeadline(ctx, &waiter->client, deadline_ms, now_ms);
-    noteUnwritten(lock, waiter);
+    unwrittenNote(lock, waiter);
     waitedkeyMarkDue(ctx, &lock->key);
 }
 
@@ -218,6 +171,8 @@ static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
 
 /* The position is kept for a while, for the owner to come back to. */
 static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
+    toplocksEnd(contendedOfPosition(&waiter->keys[0].position), waiter, false);
+    waiter->began_us = 0;
     waitgraphLeave(&graph, &waiter->request);
     waitersReserve(ctx, waiter);
 }
@@ -270,6 +225,7 @@ static void standInLine(struct waiter *waiter, size_t index, struct lock *lock, 
     } else {
         waitqueueAdd(&lock->queue, &key->position, &waiter->request);
     }
+    toplocksBegin(lock, waiter);
 }
 
 /* Makes a fair waiter stand where `old`, its owner's, stands; the client of `old`, if it has one,
@@ -283,11 +239,14 @@ static void takeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *wai
     waiter->ticket = old->ticket;
     waiter->since_ms = old->since_ms;
     blockedStopTimer(ctx, &old->client);
-    if (old->noted) {
-        listRemove(&lock->fair.unwritten, &old->note);
+    if (old->began_us) {
+        waiter->began_us = old->began_us;
+    } else {
+        toplocksBegin(lock, waiter);
     }
+    unwrittenDrop(lock, old);
     blockedAnswerNull(&old->client);
-    waitersFree(old);
+    waiterFree(old);
 }
 
 static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
@@ -312,8 +271,6 @@ static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
         waitgraphEnter(&graph, &waiter->request);
         return;
     }
-    waiter->search_at_us =
-        RedisModule_MonotonicMicroseconds() + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
     waitgraphAnnounce(&graph, &waiter->request);
     drainSetAlarm(ctx, WAITERS_SEARCH_DELAY_MS);
 }
@@ -325,11 +282,15 @@ static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *star
     waitedkeyWatchSlots(ctx);
     struct waiter *waiter = newWaiter(wants, start->key_count);
     if (!blockedBegin(&waiter->client, ctx, &kind)) {
-        waitersFree(waiter);
+        waiterFree(waiter);
         return NULL;
     }
     waiter->db = RedisModule_GetSelectedDb(ctx);
     waiter->since_ms = wants->now_ms;
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    waiter->began_us = (int64_t)now_us;
+    /* Not counted from `began_us`, which one that takes a position over has from the other. */
+    waiter->search_at_us = now_us + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
     int64_t deadline_ms = blockedDeadline(wants->block_ms, wants->now_ms);
     blockedSetDeadline(ctx, &waiter->client, deadline_ms, wants->now_ms);
     return waiter;

@@ -4,9 +4,8 @@
  * server sleeps. A hold whose client dies before that is released by the drain: see inflight.h.
  *
  * A fair waiter (discipline FAIR) outlives its client: when the connection closes it is *detached*,
- * and keeps its position for a while. And since its position is written down in keys, which this
- * file never touches, a fair waiter whose position changes is noted in its lock's `fair.unwritten`,
- * for fairness.c.
+ * and keeps its position for a while. Its position is written down in keys, which this file never
+ * touches: what changes is noted, see unwritten.h.
  */
 #ifndef LOCK_WAITERS_H
 #define LOCK_WAITERS_H
@@ -23,6 +22,7 @@
 #include "waits/acquisition.h"
 #include "waits/contended.h"
 #include "waits/inflight.h"
+#include "waits/waiter.h"
 
 /* A wait is searched from so long after it has begun; one that ends sooner, as most do, costs no
  * search. */
@@ -34,30 +34,6 @@ enum waitersEnding {
     WAITERS_CANCELLED,      /* null */
     WAITERS_TOO_MANY_HOLDS, /* an error: the hold count would exceed its limit */
     WAITERS_TRY_AGAIN       /* an error: the slot is being moved */
-};
-
-/* One key that a waiter waits for. */
-struct waiterKey {
-    struct position position;
-    RedisModuleString *name;
-};
-
-struct waiter {
-    struct request request;
-    struct acquisition wants; /* the owner is the waiter's own string */
-    struct blocked
-        client; /* without a client: detached, and the deadline is the reserved position's */
-    int64_t since_ms;
-    uint64_t search_at_us; /* of a newcomer, monotonic */
-    int64_t ticket;        /* FAIR only */
-    struct link note;      /* in the lock's `fair.unwritten` */
-    int db;
-    bool over;         /* out of its queue; only its position in the keys is left to be removed */
-    bool noted;        /* stands in the lock's `fair.unwritten` */
-    bool placed;       /* FAIR only: the keys know its ticket */
-    size_t key_count;  /* in how many of its keys' queues it stands, or has stood */
-    size_t in_the_way; /* the number of the key that did not fit the last time; see multikey.c */
-    struct waiterKey keys[];
 };
 
 /* How a wait is to begin. */
@@ -100,8 +76,6 @@ struct waitersLife {
 void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairposition *position,
                     struct waitersLife life);
 
-struct waiter *waitersOfPosition(struct position *position);
-
 struct waitersGranted {
     int64_t answer;
     struct inflight *inflight; /* what the answer tells of; the callee's */
@@ -130,21 +104,8 @@ void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter);
 /* Who of them waits for whom. */
 struct waitgraph *waitersGraph(void);
 
-/* The next fair waiter of this lock whose position is not written down as it is, or NULL; it is not
- * noted any more. One that is `over` is the caller's to free. */
-struct waiter *waitersNextUnwritten(struct lock *lock);
-
-/* The keys know nothing of the position of this fair waiter: notes that. */
-void waitersNoteUnplaced(struct lock *lock, struct waiter *waiter);
-
-/* Forgets what is not written down of this lock: its keys are another node's now, or all that
- * memory knows is written anew. */
-void waitersForgetUnwritten(struct lock *lock);
-
 /* Forgets every waiter of this lock that has no client, without a trace in the keys: they are
  * another node's now. `lock` may be gone afterwards. */
 void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock);
-
-void waitersFree(struct waiter *waiter);
 
 #endif

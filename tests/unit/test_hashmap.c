@@ -53,7 +53,7 @@ static void keys_are_bytes_and_not_strings(void **state) {
     }
 }
 
-static void an_entry_may_be_added_under_the_key_of_another_maps(void **state) {
+static void an_entry_may_be_added_and_found_by_the_key_of_another_maps(void **state) {
     (void)state;
     struct map one = {0}, other = {0};
     struct item items[2] = {{0}};
@@ -65,6 +65,12 @@ static void an_entry_may_be_added_under_the_key_of_another_maps(void **state) {
     assert_ptr_equal(mapFind(&other, "a\0b", 3), &like[0]);
     assert_ptr_equal(mapFind(&other, "c", 1), &like[1]);
     assert_ptr_equal(mapFind(&one, "c", 1), &items[1].entry);
+    assert_ptr_equal(mapFindLike(&other, &items[0].entry), &like[0]);
+    assert_ptr_equal(mapFindLike(&one, &like[1]), &items[1].entry);
+    mapRemove(&other, &like[1]);
+    assert_null(mapFindLike(&other, &items[1].entry));
+    mapAddLike(&other, &like[1], &items[1].entry);
+    assert_null(mapFindLike(&(struct map){0}, &like[0]));
     for (size_t i = 0; i < LENGTH_OF(items); i++) {
         mapRemove(&other, &like[i]);
         itemRemove(&one, &items[i]);
@@ -326,7 +332,7 @@ int main(void) {
         UNIT(a_zeroed_map_is_empty_and_owns_no_memory),
         UNIT(an_entry_is_found_until_it_is_removed),
         UNIT(keys_are_bytes_and_not_strings),
-        UNIT(an_entry_may_be_added_under_the_key_of_another_maps),
+        UNIT(an_entry_may_be_added_and_found_by_the_key_of_another_maps),
         UNIT(an_entry_is_alone_while_no_other_has_its_key),
         UNIT(the_key_is_not_copied),
         UNIT(entries_of_equal_keys_are_found_one_after_the_other),

@@ -13,15 +13,19 @@ PAGES = {page.stem: page for page in (TOP / "docs" / "commands").glob("*.md")}
 
 ACQUISITIONS = ["lock.acquire", "lock.fair", "lock.macquire", "lock.rwread", "lock.rwwrite", "lock.semaphore"]
 COMMANDS = [*ACQUISITIONS, "lock.cancel", "lock.force", "lock.guard", "lock.info", "lock.release", "lock.renew"]
+COMMANDS += ["lock.top"]
 COMMANDS += ["lock.mrelease", "lock.watch", "latch.set", "latch.down", "latch.wait"]
 COMMANDS += ["delay.push", "delay.cancel", "delay.list"]
 COMMANDS.sort()
-LISTING = ["lock.info", "delay.list"]
+LISTING = ["lock.info", "lock.top", "delay.list"]
 WATCHING = ["lock.watch", "latch.wait"]
-READ_ONLY = [*LISTING, *WATCHING]
+READ_ONLY = ["lock.info", "delay.list", *WATCHING]
 SEVERAL = ["lock.macquire", "lock.mrelease"]
+# These are about the whole server, and name no key.
+WITHOUT_KEYS = ["lock.top"]
 each_command = pytest.mark.parametrize("name", COMMANDS)
 each_page = pytest.mark.parametrize("name", sorted({*COMMANDS} & {*PAGES}))
+each_page_with_keys = pytest.mark.parametrize("name", sorted({*COMMANDS} & {*PAGES} - {*WITHOUT_KEYS}))
 HEADER = ["Syntax", "Summary", "Since", "Complexity", "Arity", "Flags", "ACL categories", "Keys"]
 
 
@@ -126,9 +130,10 @@ ERRORS = {
     bad.OWNER_RESERVED: bad.WITH_OWNER,
     bad.LEASE: [*bad.WITH_LEASE, "LATCH.SET"],
     bad.BLOCK: [*bad.WITH_BLOCK, "LATCH.WAIT"],
-    bad.COUNT: ["LOCK.INFO", "DELAY.LIST", "LATCH.SET"],
+    bad.COUNT: ["LOCK.INFO", "LOCK.TOP", "DELAY.LIST", "LATCH.SET"],
     bad.NUMKEYS: bad.SEVERAL,
-    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "DELAY.LIST", "LOCK.WATCH", "LATCH.SET", "LATCH.WAIT"],
+    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "LOCK.TOP", "DELAY.LIST", "LOCK.WATCH"]
+    + ["LATCH.SET", "LATCH.WAIT"],
     bad.DELAY: ["DELAY.PUSH"],
     bad.EMPTY_ID: ["DELAY.PUSH"],
 }
@@ -138,7 +143,9 @@ ERRORS = {
 def test_page_lists_the_errors_of_the_command(name):
     own = [text for text, commands in ERRORS.items() if name.upper() in (c.split()[0] for c in commands)]
     listed = PAGES[name].read_text().partition("\n## Errors\n")[2]
-    for text in [*own, f"ERR wrong number of arguments for '{name}' command"]:
+    if header_of(name)["Arity"] != "-1":
+        own.append(f"ERR wrong number of arguments for '{name}' command")
+    for text in own:
         assert f"| `{text}` |" in listed
 
 
@@ -176,7 +183,7 @@ def test_types_of_arguments(docs, name):
     types |= {"replicas": "block", "n": "integer"}
     types |= {"limit": "integer", "permits": "integer"}
     types |= {"wanted": "pure-token", "expiry": "oneof", "by": "integer"}
-    types |= {"list": "key", "id": "string", "value": "string"}
+    types |= {"list": "key", "id": "string", "value": "string", "reset": "pure-token"}
     for argument in all_arguments(docs(name)["arguments"]):
         assert argument["type"] == types[argument["name"]]
         assert argument.get("key_spec_index") == (0 if argument["type"] == "key" else None)
@@ -218,7 +225,7 @@ KEYS = {
 }
 
 
-@each_page
+@each_page_with_keys
 def test_keys_of_info_and_page(info, name):
     found = info(name)
     first_last_step, find, place = KEYS[name in SEVERAL]
@@ -231,7 +238,14 @@ def test_keys_of_info_and_page(info, name):
     assert sorted(spec["flags"]) == sorted(flags[1:])
 
 
-@each_page
+@pytest.mark.parametrize("name", WITHOUT_KEYS)
+def test_no_keys(ask, info, name):
+    found = info(name)
+    assert (found["first"], found["last"], found["step"], found["keys"]) == (0, 0, 0, [])
+    assert header_of(name)["Keys"] == "none"
+
+
+@each_page_with_keys
 def test_keys_of_a_call(ask, name):
     more = {"lock.renew": "k o EX 1", "lock.info": "k COUNT 5", "lock.force": "k", "lock.guard": "k o ping"}
     more.update(dict.fromkeys(ACQUISITIONS, "k o PX 1 BLOCK 0"))
@@ -255,7 +269,7 @@ def test_acquisitions_block_and_what_adds_is_refused_without_memory(name):
     assert ("blocking" in flags) == (name in [*ACQUISITIONS, *WATCHING, "lock.renew"])
     assert ("denyoom" in flags) == (name in [*ACQUISITIONS, "delay.push", "latch.set"])
     assert ("readonly" in flags) == (name in READ_ONLY)
-    assert ("write" in flags) == (name not in READ_ONLY)
+    assert ("write" in flags) == (name not in [*READ_ONLY, *WITHOUT_KEYS])
 
 
 @each_page

@@ -13,6 +13,8 @@ Every line of every answer counts as it stands, save:
 - The ids in the fields `client` and `session`: the same where the same is shown, another where another is.
 - The fields `pttl` and `left`, and what PTTL and DELAY.LIST answer: neither number is one and a half times the other.
 - The field `waited`: any number.
+- The fields of LOCK.TOP that say how long somebody has waited, `usec` and others: the same where the same is shown, and
+  larger than another where the one shown is. Not `usec_error`.
 - What redis-cli adds by itself: the time that a command took, and blanks at the ends of lines.
 
 Programs in Python and sh are run, and have to say that they work, and nothing else.
@@ -22,6 +24,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.answers import Answers
 from harness.examples import programs_of, run_examples, run_program
 
 TOP = Path(__file__).resolve().parents[3]
@@ -127,3 +130,22 @@ def test_page_that_is_wrong(server, what):
     assert RIGHT.count(right) == 1
     with pytest.raises(AssertionError, match=f"(?s){complaint}"):
         run_twice(server, RIGHT.replace(right, wrong))
+
+
+def times_of_top(*numbers):
+    fields = [f'"{name}"' for name in ("usec", "usec_per_wait", "usec_longest", "usec_error")]
+    return [line for pair in zip(fields, map("1) (integer) {}".format, numbers), strict=True) for line in pair]
+
+
+SHOWN_TIMES = (2000, 1000, 2000, 0)
+WRONG_TIMES = {"no longer the same": (7, 3, 8, 0), "no longer larger": (7, 7, 7, 0), "error": (7, 3, 7, 1)}
+
+
+def test_times_waited_that_are_right():
+    Answers().compare("LOCK.TOP", times_of_top(*SHOWN_TIMES), times_of_top(7, 3, 7, 0))
+
+
+@pytest.mark.parametrize("real", WRONG_TIMES.values(), ids=WRONG_TIMES)
+def test_times_waited_that_are_wrong(real):
+    with pytest.raises(AssertionError, match="shown is -"):
+        Answers().compare("LOCK.TOP", times_of_top(*SHOWN_TIMES), times_of_top(*real))

@@ -4,8 +4,10 @@ import operator
 import re
 from difflib import ndiff
 
-# Labels are fields of LOCK.INFO, in RESP2 or RESP3. Long numbers are times, tickets, tokens and ids: unix ms or µs.
-_LABELLED = r'"(?P<label>pttl|left|waited|client|session)"(?: =>|\n *\d+\)) \(integer\) (?P<number>\d+)'
+# Labels are fields of LOCK.INFO and LOCK.TOP, in RESP2 or RESP3.
+# Long numbers are times, tickets, tokens and ids: unix ms or µs.
+_LABELS = r"pttl|left|waited|client|session|usec|usec_per_wait|usec_longest|usec_per_hold"
+_LABELLED = rf'"(?P<label>{_LABELS})"(?: =>|\n *\d+\)) \(integer\) (?P<number>\d+)'
 _LOOSE = re.compile(rf"{_LABELLED}|(?P<long>\d{{13,}})")
 
 
@@ -13,8 +15,8 @@ class Answers:
     """Compares the answers of one page; docs/test_doc_examples.py states the rules."""
 
     def __init__(self):
-        # What the shown numbers stand for: ids of clients, and long numbers.
-        self._ids, self._long = {}, {}
+        # What the shown numbers stand for: ids of clients, times waited, and long numbers.
+        self._ids, self._times, self._long = {}, {}, {}
 
     def compare(self, command, shown, real):
         """Fails when the lines `real` are not what `shown` promises as the answer to `command`."""
@@ -30,7 +32,10 @@ class Answers:
             return True
         if label in ("pttl", "left"):
             return shown / 1.5 < real < shown * 1.5
-        known, relation = (self._ids, operator.eq) if label else (self._long, _order)
+        if label and label.startswith("usec"):
+            known, relation = self._times, _order
+        else:
+            known, relation = (self._ids, operator.eq) if label else (self._long, _order)
         may_be = all(relation(shown, other) == relation(real, real_other) for other, real_other in known.items())
         known.setdefault(shown, real)
         return may_be

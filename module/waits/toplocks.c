@@ -1,0 +1,61 @@
+/* See toplocks.h. */
+#include "waits/toplocks.h"
+
+#include <stdint.h>
+
+#include "redismodule.h"
+
+static struct contention sketch;
+
+static int64_t now(void) {
+    return (int64_t)RedisModule_MonotonicMicroseconds();
+}
+
+static struct contentionEvent eventOf(struct lock *lock, int64_t now_us) {
+    return (struct contentionEvent){.name = &lock->key.by_name,
+                                    .trail = &lock->trail,
+                                    .db = lock->key.db,
+                                    .waiting = lock->waiting,
+                                    .now_us = now_us};
+}
+
+void toplocksBegin(struct lock *lock, const struct waiter *waiter) {
+    if (waiter->began_us) {
+        lock->waiting++;
+        const struct contentionEvent event = eventOf(lock, waiter->began_us);
+        contentionBegin(&sketch, &event);
+    }
+}
+
+/* Whether the holders before this one have kept the lock until now. Readers that come together share
+ * one hand-off; permits come and go one by one, and say nothing of how long any is kept. */
+static bool isHandOff(struct lock *lock, enum lockMode mode) {
+    bool shares = mode == MODE_READ && lock->read_last;
+    lock->read_last = mode == MODE_READ;
+    return !shares && mode != MODE_SEMAPHORE;
+}
+
+void toplocksEnd(struct lock *lock, const struct waiter *waiter, bool granted) {
+    if (waiter->began_us) {
+        lock->waiting--;
+        const struct contentionEvent event = eventOf(lock, now());
+        contentionEnd(&sketch, &event, waiter->began_us,
+                      granted && isHandOff(lock, waiter->request.mode));
+    }
+}
+
+size_t toplocksNow(struct contentionView *top, size_t count) {
+    return contentionTop(&sketch, now(), top, count);
+}
+
+void toplocksReset(void) {
+    contentionReset(&sketch, now());
+}
+
+size_t toplocksMemory(void) {
+    return contentionMemory(&sketch);
+}
+
+void toplocksFree(void) {
+    contentionFree(&sketch);
+}

@@ -1,0 +1,46 @@
+/* One waiter: a request that waits, for one lock or several. Who begins and ends it is waiters.c. */
+#ifndef LOCK_WAITER_H
+#define LOCK_WAITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "blocking/blocked.h"
+#include "core/list.h"
+#include "core/waitqueue.h"
+#include "redismodule.h"
+#include "waits/acquisition.h"
+
+/* One key that a waiter waits for. */
+struct waiterKey {
+    struct position position;
+    RedisModuleString *name;
+};
+
+struct waiter {
+    struct request request;
+    struct acquisition wants; /* the owner is the waiter's own string */
+    struct blocked
+        client; /* without a client: detached, and the deadline is the reserved position's */
+    int64_t since_ms;
+    int64_t began_us;      /* monotonic, for toplocks.c; 0 while there is no client */
+    uint64_t search_at_us; /* of a newcomer, monotonic */
+    int64_t ticket;        /* FAIR only */
+    struct link note;      /* in the lock's `fair.unwritten` */
+    int db;
+    bool over;         /* out of its queue; only its position in the keys is left to be removed */
+    bool noted;        /* stands in the lock's `fair.unwritten` */
+    bool placed;       /* FAIR only: the keys know its ticket */
+    size_t key_count;  /* in how many of its keys' queues it stands, or has stood */
+    size_t in_the_way; /* the number of the key that did not fit the last time; see multikey.c */
+    struct waiterKey keys[];
+};
+
+/* The waiter that stands at this position. */
+struct waiter *waiterOfPosition(struct position *position);
+
+/* Frees a waiter that nothing can find any more. */
+void waiterFree(struct waiter *waiter);
+
+#endif
