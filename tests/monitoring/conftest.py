@@ -1,0 +1,127 @@
+"""A server, an exporter and a Prometheus, with contention that has been played before the tests begin."""
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import scene as scene_module
+from harness import Launch, Server, Servers, wait_for
+from programs import BIN, DOCS, TOP, Exporter, Prometheus, let_in
+
+RUNS = TOP / "build" / "tests"
+
+
+@pytest.fixture(scope="session")
+def launch():
+    wanted = os.environ.get("SERVER")
+    program = next(filter(None, map(shutil.which, [wanted] if wanted else ["redis-server", "valkey-server"])), None)
+    module = Path(os.environ.get("MODULE") or TOP / "lock.so").resolve()
+    for there, what in (
+        (program, "no server program; tools/setup test installs one"),
+        (module.exists(), f"{module} does not exist: build it with make"),
+        ((BIN / "redis_exporter").exists(), f"nothing in {BIN}; tools/monitoring puts it there"),
+    ):
+        if not there:
+            pytest.exit(what, 2)
+    RUNS.mkdir(parents=True, exist_ok=True)
+    root = Path(tempfile.mkdtemp(dir=RUNS, prefix="monitoring-"))
+    yield Launch(os.path.abspath(program), module, root)
+    shutil.rmtree(root)
+
+
+@pytest.fixture(scope="session")
+def make_server(launch):
+    servers = Servers(launch)
+    yield servers.make
+    problems = servers.end()
+    assert not problems, "\n".join(problems)
+
+
+@pytest.fixture(scope="session")
+def make_exporter(launch):
+    """make_exporter(server, script=…, user=…): one of its own."""
+    made = []
+
+    def make(*words, **options):
+        made.append(Exporter(launch.root / f"exporter-{len(made)}", *words, **options))
+        return made[-1]
+
+    yield make
+    for exporter in made:
+        exporter.end()
+
+
+@pytest.fixture(scope="session")
+def naming_script(launch):
+    """lock.lua, set to show names."""
+    text = (DOCS / "lock.lua").read_text()
+    assert "local TOP = 0\n" in text
+    script = launch.root / "naming.lua"
+    script.write_text(text.replace("local TOP = 0\n", "local TOP = 10\n"))
+    return script
+
+
+@dataclass
+class Scene:
+    server: Server
+    exporter: Exporter
+    """With the rights and the script of the documentation."""
+    naming: Exporter
+    """The same, but that it shows names."""
+    bare: Exporter
+    """Without a script."""
+    prometheus: Prometheus
+    alerts_before: dict
+
+    def values(self, exporter):
+        """What Prometheus knows of the script's values by this exporter."""
+        found = self.prometheus.query(f'redis_script_values{{instance="127.0.0.1:{exporter.port}"}}')
+        return {labels["key"]: value for labels, value in found}
+
+    def up_to_date(self):
+        """Prometheus has seen what the server counts now."""
+        info = self.server.info("lock")
+        for exporter in (self.exporter, self.naming):
+            known = self.values(exporter)
+            late = {name: (known.get(name), value) for name, value in info.items() if known.get(name) != value}
+            late.pop("lock_quarantine_ms", None)
+            assert not late, late
+        return True
+
+
+def next_evaluation(prometheus):
+    """Waits until each rule has been evaluated once more."""
+
+    def times():
+        return {rule["name"]: rule["lastEvaluation"] for rule in prometheus.rules()}
+
+    before = times()
+    wait_for(lambda: all(at != before[name] for name, at in times().items()), 30, "the rules to be evaluated")
+
+
+@pytest.fixture(scope="session")
+def scene(launch, make_server, make_exporter, naming_script):
+    server = make_server()
+    let_in(server, "exporter", "+eval")
+    let_in(server, "naming", "+eval", "+lock.top")
+    # Prometheus sees that a number grows, not that it is there: a first one has to be there before.
+    scene_module.come_too_late(server)
+    exporters = [make_exporter(server), make_exporter(server, naming_script, "naming"), make_exporter(server, script=None)]
+    prometheus = Prometheus(launch.root / "prometheus", exporters)
+    try:
+        made = Scene(server, *exporters, prometheus, {})
+        wait_for(made.up_to_date, 30, "Prometheus to see the server before the scene")
+        wait_for(lambda: len(prometheus.query("redis_up")) == len(exporters), 30, "Prometheus to see all exporters")
+        # An evaluation that is under way may have seen less.
+        for _ in range(2):
+            next_evaluation(prometheus)
+        made.alerts_before = {state: prometheus.alerts(state) for state in ("firing", "pending")}
+        scene_module.play(server)
+        wait_for(made.up_to_date, 30, "Prometheus to see the scene")
+        yield made
+    finally:
+        prometheus.end()
