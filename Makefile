@@ -27,14 +27,19 @@ BENCH        = build/bench/lockbench
 BENCH_SOURCES = $(wildcard bench/*.c bench/*/*.c)
 BENCH_OBJECTS = $(BENCH_SOURCES:bench/%.c=build/bench/%.o)
 # Not redismodule.h, which is a list: one item a line, however long.
-C_FILES      = $(wildcard module/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch])
+C_FILES      = $(wildcard module/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch] \
+                          lockctl/*.[ch] lockctl/*/*.[ch])
+LOCKCTL      = build/lockctl/lockctl
+LOCKCTL_SOURCES = $(wildcard lockctl/*.c lockctl/*/*.c)
+LOCKCTL_OBJECTS = $(LOCKCTL_SOURCES:lockctl/%.c=build/lockctl/%.o)
+PREFIX      ?= /usr/local
 PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # Where tools/setup and tools/servers put servers of our own.
 export PATH := $(PATH):$(CURDIR)/build/servers
 
-.PHONY: all run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
-        header-check model torture torture-check bench bench-field clean distclean help FORCE
+.PHONY: all lockctl install uninstall test-lockctl picture run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
+        header-check model monitoring torture torture-check bench bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
@@ -54,11 +59,33 @@ build/checked/%.o: module/%.c build/checked/flags
 	$(COMPILE) -DCHECKED -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
 
 # Changes when the compiler or a flag does, or a file comes or goes, and so makes all be built again.
-build/obj/flags build/checked/flags build/unit/flags build/bench/flags: FORCE
+build/obj/flags build/checked/flags build/unit/flags build/bench/flags build/lockctl/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' > $@
 
 build/bench/flags: SOURCES = $(BENCH_SOURCES)
+build/lockctl/flags: SOURCES = $(LOCKCTL_SOURCES)
+
+lockctl: ## build lockctl, the shell's side: build/lockctl/lockctl
+	@tools/setup lockctl
+	@$(MAKE) --no-print-directory $(LOCKCTL)
+
+$(LOCKCTL): $(LOCKCTL_OBJECTS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(LOCKCTL_OBJECTS) $$(cat build/hiredis/libs) -levent_core -ljansson -lncursesw
+
+build/lockctl/%.o: lockctl/%.c build/lockctl/flags
+	@mkdir -p $(@D)
+	$(COMPILE) -D_GNU_SOURCE $$(cat build/hiredis/cflags) -Ilockctl -c -o $@ $<
+
+install: lock.so lockctl ## install the module, lockctl, its man page and its completion (PREFIX=/usr/local, DESTDIR=)
+	install -D -m 644 lock.so $(DESTDIR)$(PREFIX)/lib/redis/modules/lock.so
+	install -D -m 755 $(LOCKCTL) $(DESTDIR)$(PREFIX)/bin/lockctl
+	install -D -m 644 lockctl/lockctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/lockctl.1
+	install -D -m 644 lockctl/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/lockctl
+
+uninstall: ## remove what make install has installed
+	rm -f $(DESTDIR)$(PREFIX)/lib/redis/modules/lock.so $(DESTDIR)$(PREFIX)/bin/lockctl \
+	    $(DESTDIR)$(PREFIX)/share/man/man1/lockctl.1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions/lockctl
 
 run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
 	@tools/setup run
@@ -85,6 +112,14 @@ MODULE ?= build/checked/lock.so
 integration: $(MODULE) ## run the integration tests with the checking build (MODULE=lock.so: what users load; SERVER=redis-server, PYTEST_ARGS=)
 	@tools/setup test
 	MODULE=$(MODULE) $(PYTEST)
+
+test-lockctl: $(MODULE) lockctl ## run the tests of lockctl (PYTEST_ARGS=; --valgrind: every lockctl under it)
+	@tools/setup test-lockctl
+	MODULE=$(MODULE) build/venv/bin/python -m pytest tests/lockctl -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
+
+picture: lock.so lockctl ## draw docs/lockctl-top.svg anew
+	@tools/setup test-lockctl
+	build/venv/bin/python tests/lockctl/look/picture.py
 
 # Valgrind takes its time. Left out is what walks, many times over, paths that other files walk too, and what differs
 # in the protocol only, which the module does not know; what starts a server, or several, for each test; what mostly
@@ -138,10 +173,11 @@ format-check: ## check the format of the source
 	clang-format --dry-run --Werror $(C_FILES)
 
 tidy: ## run clang-tidy
-	@tools/setup lint
+	@tools/setup lint lockctl
 	@# One process for each file: in one for all, the analyzer mixes up the files' va_lists.
 	@printf '%s\n' $(filter %.c,$(C_FILES)) | \
-	    xargs -P $(TEST_JOBS) -I FILE clang-tidy --quiet FILE -- -std=c11 -I. -Imodule -Itests/unit -Ibench
+	    xargs -P $(TEST_JOBS) -I FILE clang-tidy --quiet FILE -- -std=c11 -I. -Imodule -Itests/unit -Ibench -Ilockctl -D_GNU_SOURCE \
+	    $$(cat build/hiredis/cflags)
 
 cppcheck: ## run cppcheck
 	@tools/setup lint
@@ -150,6 +186,7 @@ cppcheck: ## run cppcheck
 shellcheck: ## check the shell scripts
 	@tools/setup lint
 	shellcheck $(wildcard tools/*) .ci/run
+	shellcheck --shell=bash lockctl/completion.bash
 
 layers: ## check that every file includes only files on floors below its own
 	@tools/check-layers
@@ -160,6 +197,11 @@ header-check: ## compare redismodule.h with the official header of Redis 7.0
 model: ## check the claims of docs/safety.md with a model checker, spin (CLAIMS="4 6"; THOROUGH=1: two failovers)
 	@tools/setup model
 	@CC='$(CC)' THOROUGH='$(THOROUGH)' tools/check-model $(CLAIMS)
+
+monitoring: $(MODULE) ## run docs/monitoring with a real Prometheus and redis_exporter (SUITE= of Debian, SERVER=redis-server, PYTEST_ARGS=)
+	@tools/setup test
+	@tools/monitoring $(SUITE)
+	MODULE=$(MODULE) SUITE=$(or $(SUITE),machine) build/venv/bin/python -m pytest tests/monitoring $(PYTEST_ARGS)
 
 bench: lock.so $(BENCH) ## measure what the module costs (BENCH_ARGS=, SERVER=redis-server)
 	MODULE=$(CURDIR)/lock.so $(BENCH) $(BENCH_ARGS)
@@ -184,7 +226,7 @@ bench-field: lock.so ## measure the delayed queue beside others; needs Java, Mav
 	@build/venv/bin/python -B bench/field/delay.py $(FIELD_ARGS)
 
 clean: ## remove what was built
-	rm -rf lock.so build/obj build/checked build/unit build/bench build/bench-field build/run build/tests \
+	rm -rf lock.so build/obj build/checked build/unit build/bench build/bench-field build/lockctl build/run build/tests \
 	    build/model build/torture
 
 distclean: clean ## remove everything that is not in the repository, the Python environment and the servers too
@@ -194,4 +236,4 @@ distclean: clean ## remove everything that is not in the repository, the Python 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
--include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH_OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH_OBJECTS:.o=.d) $(LOCKCTL_OBJECTS:.o=.d)

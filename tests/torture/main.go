@@ -22,7 +22,7 @@ type options struct {
 	groups, clients int
 	server, module  string
 	folder          string
-	again           string
+	again, check    string
 }
 
 func parse() options {
@@ -37,6 +37,7 @@ func parse() options {
 	flag.StringVar(&o.module, "module", "lock.so", "to load")
 	flag.StringVar(&o.folder, "folder", "build/torture", "for failing histories and the servers' logs")
 	flag.StringVar(&o.again, "again", "", "a history to judge again, instead of all that")
+	flag.StringVar(&o.check, "check", "", "a history as lines, see lines.go, to judge, instead of all that")
 	flag.Parse()
 	return o
 }
@@ -52,6 +53,9 @@ func main() {
 func do(o options) error {
 	if o.again != "" {
 		return judgeAgain(o.again)
+	}
+	if o.check != "" {
+		return judgeLines(o.check)
 	}
 	var err error
 	if o.server, err = exec.LookPath(o.server); err != nil {
@@ -111,15 +115,24 @@ func judgeAgain(path string) error {
 	if err != nil {
 		return err
 	}
+	return judgeKept(kept)
+}
+
+func judgeKept(kept report.Kept) error {
 	verdict := check.Locks(kept.Family, kept.Rules, time.Minute)
-	_, faults := check.Tokens(kept.Family)
-	if verdict.Illegal != nil {
-		faults = append(faults, secondHolder(kept.Family, verdict))
-	}
+	faults := faultsOf(kept, verdict)
 	fmt.Print(report.Timeline(kept, verdict, faults))
 	fmt.Printf("%d operations in %d parts, %d undecided\n", verdict.Ops, verdict.Parts, verdict.Unknown)
 	if len(faults) > 0 {
 		return fmt.Errorf("%d faults", len(faults))
 	}
 	return nil
+}
+
+func faultsOf(kept report.Kept, verdict check.Verdict) []check.Fault {
+	_, faults := check.Tokens(kept.Family)
+	if verdict.Illegal != nil {
+		faults = append(faults, secondHolder(kept.Family, verdict))
+	}
+	return faults
 }

@@ -1,0 +1,60 @@
+# Completion of lockctl for bash. Behind the lock's name of `run` it completes the command as bash does.
+
+# How many words of `run` are its own: options with their values, then the lock, then maybe "--".
+_lockctl_command_at() {
+    local i=2
+    while ((i < COMP_CWORD)); do
+        case ${COMP_WORDS[i]} in
+            -u | --url | -w | --wait | -l | --lease | --semaphore | --replicas | --owner | --grace | --timeout) ((i += 2)) ;;
+            -*) ((i += 1)) ;;
+            *) break ;;
+        esac
+    done
+    ((i += 1)) # the lock
+    [[ ${COMP_WORDS[i]:-} != -- ]] || ((i += 1))
+    echo "$i"
+}
+
+_lockctl_locks() {
+    local line
+    lockctl ls --timeout 1 2> /dev/null | while read -r line _; do [[ $line == LOCK ]] || echo "$line"; done
+}
+
+_lockctl() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} at
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "run ls top --help --version" -- "$word")
+        return
+    fi
+    case $before in
+        -u | --url)
+            mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// redis+sentinel:// redis+cluster://" -- "$word")
+            return
+            ;;
+        -w | --wait | -l | --lease | --semaphore | --replicas | --owner | --grace | --timeout | --interval | --count) return ;;
+    esac
+    case ${COMP_WORDS[1]} in
+        ls) mapfile -t COMPREPLY < <(compgen -W "--url --json --timeout --help" -- "$word") ;;
+        top) mapfile -t COMPREPLY < <(compgen -W "--url --once --json --interval --count --timeout --help" -- "$word") ;;
+        run)
+            at=$(_lockctl_command_at)
+            if ((COMP_CWORD >= at)); then
+                if declare -F _command_offset > /dev/null; then
+                    _command_offset "$at"
+                elif ((COMP_CWORD == at)); then
+                    mapfile -t COMPREPLY < <(compgen -c -- "$word")
+                else
+                    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+                fi
+            elif [[ $word == -* ]]; then
+                mapfile -t COMPREPLY < <(compgen -W "--url --wait --lease --session --fair --shared --semaphore \
+                    --replicas --owner --grace --timeout --help" -- "$word")
+            else
+                mapfile -t COMPREPLY < <(compgen -W "$(_lockctl_locks)" -- "$word")
+            fi
+            ;;
+    esac
+}
+
+complete -F _lockctl lockctl

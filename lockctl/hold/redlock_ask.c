@@ -1,0 +1,136 @@
+/* See redlock_parts.h: asking for it, round after round. */
+#include "hold/redlock_parts.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/memory.h"
+#include "hold/lease.h"
+#include "hold/requests.h"
+
+/* Before it is tried again, at random up to so much more, so that two that disturb each other part. */
+#define PAUSE_MS 20
+#define PAUSE_MORE_MS 180
+/* Above what a busy machine makes of a timer. */
+#define GAP_MS 1000
+
+static bool waitIsOver(const struct redlock *redlock) {
+    return redlock->wait_end_ms >= 0 && clockNow() >= redlock->wait_end_ms;
+}
+
+/* Nothing came of the round: all is given back, and it is tried again, or not. */
+static void endBadRound(struct redlock *redlock) {
+    redlockReleaseAll(redlock);
+    size_t answered = redlock->count - redlockVotes(redlock, VOTE_NONE);
+    redlock->is_answered = answered >= redlockQuorum(redlock);
+    if (redlock->is_answered) {
+        redlock->heard_ms = clockNow();
+    }
+    redlock->stage = REDLOCK_PAUSING;
+    alarmSet(&redlock->step, PAUSE_MS + (waitIsOver(redlock) ? 0 : clockRandom(PAUSE_MORE_MS)));
+}
+
+static void beginToHold(struct redlock *redlock, int64_t until_ms) {
+    for (size_t i = 0; i < redlock->count; i++) {
+        redlock->members[i].holds = redlock->members[i].vote == VOTE_YES;
+    }
+    redlock->stage = REDLOCK_HOLDING;
+    redlock->was_held = true;
+    redlockHold(redlock, until_ms);
+    alarmSet(&redlock->step, redlock->wish->lease_ms / 3 - (clockNow() - redlock->asked_ms));
+    char *token = requestIsFenced(redlock->wish) ? memoryPrint("%lld", redlock->token) : NULL;
+    redlock->watch->held(redlock->arg, token);
+    free(token);
+}
+
+/* Once it is decided, nobody waits for the rest. */
+static void countAsking(struct redlock *redlock, bool is_last) {
+    size_t yes = redlockVotes(redlock, VOTE_YES);
+    size_t open = is_last ? 0 : redlockVotes(redlock, VOTE_NONE);
+    int64_t until_ms = leaseEnd(redlock->asked_ms, redlock->wish->lease_ms);
+    if (yes >= redlockQuorum(redlock) && clockNow() < until_ms) {
+        beginToHold(redlock, until_ms);
+    } else if (yes >= redlockQuorum(redlock) || yes + open < redlockQuorum(redlock)) {
+        endBadRound(redlock);
+    }
+}
+
+static void onAcquired(void *arg, redisReply *reply) {
+    struct member *member = arg;
+    struct redlock *redlock = member->redlock;
+    member->unanswered--;
+    if (member->asked_round != redlock->round || redlock->stage != REDLOCK_ASKING) {
+        /* One more than were needed; or, of a round of which nothing came, its release is on its way. */
+        member->holds = member->asked_round == redlock->round &&
+                        redlock->stage == REDLOCK_HOLDING && reply->type == REDIS_REPLY_INTEGER;
+        return;
+    }
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        member->vote = VOTE_YES;
+        redlock->token = reply->integer > redlock->token ? reply->integer : redlock->token;
+    } else if (reply->type != REDIS_REPLY_ERROR || serverGoesOn(&member->server, reply)) {
+        member->vote = VOTE_NO;
+    } else {
+        member->vote = VOTE_REFUSED;
+        free(redlock->refusal);
+        redlock->refusal = memoryPrint("%s", reply->str);
+    }
+    countAsking(redlock, false);
+}
+
+void redlockAcquireAt(struct member *member, linkAnswer *answer) {
+    struct words words;
+    requestAcquire(&words, member->redlock->wish, 0);
+    member->may_hold = true;
+    member->asked_round = member->redlock->round;
+    redlockAsk(member, &words, answer);
+}
+
+void redlockBeginRound(struct redlock *redlock) {
+    redlock->round++;
+    redlock->stage = REDLOCK_ASKING;
+    redlock->token = 0;
+    redlock->asked_ms = clockNow();
+    alarmSet(&redlock->step, redlock->limit_ms);
+    for (size_t i = 0; i < redlock->count; i++) {
+        struct member *member = &redlock->members[i];
+        member->vote = VOTE_NONE;
+        /* Who has not answered the last round's questions would not answer these. */
+        if (redlockIsQuiet(member) && serverIsOpen(&member->server)) {
+            redlockAcquireAt(member, onAcquired);
+        }
+    }
+}
+
+void redlockEndRound(struct redlock *redlock) {
+    countAsking(redlock, true);
+}
+
+/* ---- the time between rounds ---- */
+
+/* The time in which this process did not run, because it was stopped or the machine suspended, is no silence of
+ * the servers. */
+static void forgiveStandstill(struct redlock *redlock) {
+    int64_t expected_ms = redlock->limit_ms + PAUSE_MS + PAUSE_MORE_MS;
+    int64_t late_ms = clockNow() - redlock->asked_ms - expected_ms;
+    if (late_ms > GAP_MS) {
+        redlock->heard_ms += late_ms;
+    }
+}
+
+void redlockEndPause(struct redlock *redlock) {
+    forgiveStandstill(redlock);
+    if (redlock->count - redlockVotes(redlock, VOTE_REFUSED) < redlockQuorum(redlock)) {
+        redlockNotHad(redlock, FAILURE_UNAVAILABLE, redlock->refusal);
+        return;
+    }
+    if (clockNow() - redlock->heard_ms >= redlock->wish->silence_ms ||
+        (waitIsOver(redlock) && !redlock->is_answered)) {
+        redlockNotHad(redlock, FAILURE_UNAVAILABLE, "no majority of the servers answers");
+    } else if (waitIsOver(redlock)) {
+        redlockNotHad(redlock, FAILURE_NOT_HAD, "somebody else has the lock");
+    } else {
+        redlockBeginRound(redlock);
+    }
+}

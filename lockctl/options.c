@@ -1,0 +1,350 @@
+/* See options.h. */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+#include "base/memory.h"
+
+#define VERSION "0.1.0"
+#define DEFAULT_GRACE_MS 5000
+#define DEFAULT_SILENCE_MS 5000
+#define DEFAULT_REDLOCK_LEASE_MS 10000
+#define LONGEST_S 1e9
+#define LONGEST_OWNER 512
+
+static const char usage[] =
+    "usage: lockctl run [options] KEY [--] command [argument ...]\n"
+    "       lockctl ls [-u URL ...] [--json] [pattern]\n"
+    "       lockctl top [-u URL ...] [--once] [--json] [--interval s] [--count n]\n"
+    "\n"
+    "run: runs the command while it holds the lock KEY.\n"
+    "  -w, --wait s       wait so long for the lock at most; 0 = try once (default: for ever)\n"
+    "  -l, --lease s      hold it by a lease, which is renewed\n"
+    "      --session      hold it as long as the connection lives (the default with one server)\n"
+    "  -f, --fair         first come, first served\n"
+    "  -s, --shared       together with others that share it\n"
+    "      --semaphore n  one of n permits\n"
+    "      --replicas n   held only when n replicas know of it\n"
+    "      --owner name   whose it is (default: a name of its own)\n"
+    "      --grace s      from SIGTERM to SIGKILL when the lock is lost (default: 5)\n"
+    "      --timeout s    a server that says nothing for so long is gone (default: 5)\n"
+    "  exit status: the command's; 75 the lock was not had in time, 76 it was lost,\n"
+    "  69 no server answers, 64 wrong usage, 126 and 127 the command cannot be run\n"
+    "ls: the locks that are held. top: those that are waited for.\n"
+    "\n"
+    "  -u, --url URL      redis://, rediss://, unix://, redis+sentinel://master@host,host,\n"
+    "                     redis+cluster://host,host; @FILE: as the file says. With run three or\n"
+    "                     more are independent servers, of which a majority is to be held\n"
+    "                     (default: $LOCKCTL_URL, " URLS_DEFAULT ")\n"
+    "  -h, --help         -V, --version\n";
+
+/* ---- values ---- */
+
+static int64_t millisecondsOf(const char *option, const char *text) {
+    char *end;
+    double seconds = strtod(text, &end);
+    if (end == text || *end || !(seconds >= 0 && seconds <= LONGEST_S)) {
+        failureUsage(option, "a number of seconds from 0 on");
+    }
+    return (int64_t)(seconds * 1000 + 0.5);
+}
+
+static int64_t numberOf(const char *option, const char *text) {
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end || errno || number < 1 || number > INT32_MAX) {
+        failureUsage(option, "a number from 1 on");
+    }
+    return number;
+}
+
+/* ---- options ---- */
+
+enum {
+    OPT_SESSION = 256,
+    OPT_SEMAPHORE,
+    OPT_REPLICAS,
+    OPT_OWNER,
+    OPT_GRACE,
+    OPT_TIMEOUT,
+    OPT_JSON,
+    OPT_ONCE,
+    OPT_INTERVAL,
+    OPT_COUNT
+};
+
+static const struct option run_options[] = {{"url", required_argument, NULL, 'u'},
+                                            {"wait", required_argument, NULL, 'w'},
+                                            {"lease", required_argument, NULL, 'l'},
+                                            {"session", no_argument, NULL, OPT_SESSION},
+                                            {"fair", no_argument, NULL, 'f'},
+                                            {"shared", no_argument, NULL, 's'},
+                                            {"semaphore", required_argument, NULL, OPT_SEMAPHORE},
+                                            {"replicas", required_argument, NULL, OPT_REPLICAS},
+                                            {"owner", required_argument, NULL, OPT_OWNER},
+                                            {"grace", required_argument, NULL, OPT_GRACE},
+                                            {"timeout", required_argument, NULL, OPT_TIMEOUT},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {0}};
+
+static const struct option look_options[] = {{"url", required_argument, NULL, 'u'},
+                                             {"json", no_argument, NULL, OPT_JSON},
+                                             {"once", no_argument, NULL, OPT_ONCE},
+                                             {"interval", required_argument, NULL, OPT_INTERVAL},
+                                             {"count", required_argument, NULL, OPT_COUNT},
+                                             {"timeout", required_argument, NULL, OPT_TIMEOUT},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"version", no_argument, NULL, 'V'},
+                                             {0}};
+
+/* Those that each task has; returns whether it was one. */
+static bool takeCommon(struct options *options, int option, char *value) {
+    switch (option) {
+    case 'u':
+        urlsTake(&options->urls, value);
+        return true;
+    case OPT_TIMEOUT:
+        options->look.silence_ms = options->run.wish.silence_ms =
+            millisecondsOf("--timeout", value);
+        if (options->look.silence_ms == 0) {
+            failureUsage("--timeout", "it is above 0");
+        }
+        return true;
+    case 'h':
+        fputs(usage, stdout);
+        exit(0);
+    case 'V':
+        puts("lockctl " VERSION);
+        exit(0);
+    default:
+        return false;
+    }
+}
+
+static void setKind(struct wish *wish, enum wishKind kind) {
+    if (wish->kind != WISH_PLAIN && wish->kind != kind) {
+        failureUsage("--fair, --shared and --semaphore exclude each other", NULL);
+    }
+    wish->kind = kind;
+}
+
+static void takeRunOption(struct options *options, int option, char *value, bool *is_session) {
+    struct wish *wish = &options->run.wish;
+    switch (option) {
+    case 'w':
+        wish->wait_ms = millisecondsOf("--wait", value);
+        break;
+    case 'l':
+        wish->lease_ms = millisecondsOf("--lease", value);
+        if (wish->lease_ms < 100) {
+            failureUsage("--lease", "a tenth of a second at least");
+        }
+        break;
+    case OPT_SESSION:
+        *is_session = true;
+        break;
+    case 'f':
+        setKind(wish, WISH_FAIR);
+        break;
+    case 's':
+        setKind(wish, WISH_SHARED);
+        break;
+    case OPT_SEMAPHORE:
+        setKind(wish, WISH_SEMAPHORE);
+        wish->limit = numberOf("--semaphore", value);
+        break;
+    case OPT_REPLICAS:
+        wish->replicas = numberOf("--replicas", value);
+        break;
+    case OPT_OWNER:
+        wish->owner = value;
+        break;
+    case OPT_GRACE:
+        options->run.grace_ms = millisecondsOf("--grace", value);
+        break;
+    default:
+        exit(FAILURE_USAGE); /* getopt has said what was wrong */
+    }
+}
+
+static void takeLookOption(struct options *options, int option, const char *value) {
+    bool is_top = options->task == OPTIONS_TOP;
+    if (option == OPT_JSON) {
+        options->look.as_json = true;
+    } else if (option == OPT_ONCE && is_top) {
+        options->look.is_once = true;
+    } else if (option == OPT_INTERVAL && is_top) {
+        options->look.interval_ms = millisecondsOf("--interval", value);
+        if (options->look.interval_ms < 100) {
+            failureUsage("--interval", "a tenth of a second at least");
+        }
+    } else if (option == OPT_COUNT && is_top) {
+        options->look.count = numberOf("--count", value);
+    } else if (option == '?') {
+        exit(FAILURE_USAGE);
+    } else {
+        failureUsage("that option is for top", NULL);
+    }
+}
+
+/* ---- what makes sense ---- */
+
+/* Nobody else's: the host, the process and 128 random bits. */
+static char *newOwner(void) {
+    char host[65] = "";
+    unsigned char random[16];
+    gethostname(host, sizeof(host) - 1);
+    if (getentropy(random, sizeof(random)) != 0) {
+        failureExit(FAILURE_SYSTEM, "no random numbers");
+    }
+    char hex[33];
+    for (size_t i = 0; i < sizeof(random); i++) {
+        snprintf(hex + 2 * i, 3, "%02x", random[i]);
+    }
+    return memoryPrint("%s:%ld:%s", host, (long)getpid(), hex);
+}
+
+static void checkMajority(struct options *options, bool is_session) {
+    struct wish *wish = &options->run.wish;
+    if (options->urls.count == 2) {
+        failureUsage("two servers have no majority that outlives one of them: one URL, or three",
+                     NULL);
+    }
+    if (is_session || wish->kind == WISH_FAIR || wish->kind == WISH_SEMAPHORE || wish->replicas) {
+        failureUsage("a majority of servers knows neither --session nor --fair nor --semaphore nor "
+                     "--replicas",
+                     NULL);
+    }
+    if (wish->lease_ms == 0) {
+        wish->lease_ms = DEFAULT_REDLOCK_LEASE_MS;
+    }
+}
+
+static void completeRun(struct options *options, bool is_session) {
+    struct wish *wish = &options->run.wish;
+    if (is_session && wish->lease_ms > 0) {
+        failureUsage("--session and --lease exclude each other", NULL);
+    }
+    if (options->urls.count > 1) {
+        checkMajority(options, is_session);
+    }
+    if (!wish->owner) {
+        wish->owner = options->own_owner = newOwner();
+        wish->is_own_owner = true;
+    }
+    if (!*wish->owner || strlen(wish->owner) > LONGEST_OWNER) {
+        failureUsage("--owner", "1 to 512 bytes");
+    }
+    options->run.urls = options->urls.list;
+    options->run.url_count = options->urls.count;
+}
+
+/* ---- reading ---- */
+
+static void readRun(struct options *options, int argc, char **argv) {
+    bool is_session = false;
+    int option;
+    /* '+': what stands behind the key is the command's. */
+    while ((option = getopt_long(argc, argv, "+u:w:l:fshV", run_options, NULL)) >= 0) {
+        if (!takeCommon(options, option, optarg)) {
+            takeRunOption(options, option, optarg, &is_session);
+        }
+    }
+    if (optind >= argc) {
+        failureUsage("run: which lock?", NULL);
+    }
+    options->run.wish.key = argv[optind++];
+    if (optind < argc && strcmp(argv[optind], "--") == 0) {
+        optind++;
+    }
+    if (optind >= argc) {
+        failureUsage("run: which command?", NULL);
+    }
+    options->run.words = argv + optind;
+    urlsComplete(&options->urls);
+    completeRun(options, is_session);
+}
+
+static void readLook(struct options *options, int argc, char **argv) {
+    int option;
+    while ((option = getopt_long(argc, argv, "u:hV", look_options, NULL)) >= 0) {
+        if (!takeCommon(options, option, optarg)) {
+            takeLookOption(options, option, optarg);
+        }
+    }
+    if (options->task == OPTIONS_LS && optind < argc) {
+        options->look.pattern = argv[optind++];
+    }
+    if (optind < argc) {
+        failureUsage("one word too many", argv[optind]);
+    }
+    urlsComplete(&options->urls);
+    options->look.urls = options->urls.list;
+    options->look.url_count = options->urls.count;
+}
+
+/* getopt is to read another list of words. */
+static void beginAnew(void) {
+#ifdef __GLIBC__
+    optind = 0;
+#else
+    optreset = 1;
+    optind = 1;
+#endif
+}
+
+static enum optionsTask taskOf(const char *word) {
+    if (strcmp(word, "run") == 0) {
+        return OPTIONS_RUN;
+    }
+    if (strcmp(word, "ls") == 0) {
+        return OPTIONS_LS;
+    }
+    if (strcmp(word, "top") == 0) {
+        return OPTIONS_TOP;
+    }
+    failureUsage("no such task", word);
+}
+
+void optionsRead(struct options *options, int argc, char **argv) {
+    *options = (struct options){
+        .run = {.grace_ms = DEFAULT_GRACE_MS,
+                .wish = {.wait_ms = -1, .silence_ms = DEFAULT_SILENCE_MS}},
+        .look = {.interval_ms = 1000, .count = 20, .silence_ms = DEFAULT_SILENCE_MS}};
+    int option;
+    while ((option = getopt_long(argc, argv, "+u:hV", run_options, NULL)) >= 0) {
+        if (!takeCommon(options, option, optarg)) {
+            failureUsage("before the task only -u, -h and -V", NULL);
+        }
+    }
+    if (optind >= argc) {
+        fputs(usage, stderr);
+        exit(FAILURE_USAGE);
+    }
+    options->task = taskOf(argv[optind]);
+    int taken = optind;
+    static char name[] = "lockctl";
+    argv[taken] = name; /* who complains, as getopt names it */
+    beginAnew();
+    if (options->task == OPTIONS_RUN) {
+        readRun(options, argc - taken, argv + taken);
+    } else {
+        readLook(options, argc - taken, argv + taken);
+    }
+}
+
+void optionsFree(struct options *options) {
+    urlsFree(&options->urls);
+    free(options->own_owner);
+}

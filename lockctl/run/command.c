@@ -1,0 +1,235 @@
+/* See command.h. */
+#include "run/command.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+#include "base/failure.h"
+#include "base/memory.h"
+#include "run/signals.h"
+
+/* ---- starting ---- */
+
+/* Dies with lockctl, which can be told by nothing else if that is killed by SIGKILL. */
+static void dieWith(pid_t parent) {
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    if (getppid() != parent) {
+        _exit(FAILURE_SYSTEM); /* it was killed before that */
+    }
+}
+
+/* How a child and lockctl hear of each other until it has become the command. */
+struct start {
+    int begin
+        [2]; /* closed by lockctl: all signals that came before are with the child, it may begin */
+    int said[2]; /* written by the child: why it could not; closed when it could */
+};
+
+/* In the child: becomes the command, or writes why not. */
+static void become(char **words, const struct start *start, pid_t parent) {
+    char nothing;
+    dieWith(parent);
+    close(start->begin[1]);
+    if (read(start->begin[0], &nothing, 1) != 0) {
+        _exit(FAILURE_SYSTEM);
+    }
+    signalsRestore();
+    execvp(words[0], words);
+    int error = errno;
+    if (write(start->said[1], &error, sizeof(error)) < 0) {
+        _exit(FAILURE_SYSTEM);
+    }
+    _exit(error == ENOENT ? FAILURE_NO_COMMAND : FAILURE_CANNOT_RUN);
+}
+
+/* Until there is something to read. Signals are heard meanwhile: Ctrl-Z may stop the child just now, and then
+ * lockctl has to stop too. */
+static void waitFor(int fd) {
+    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = signalsFd(), .events = POLLIN}};
+    do {
+        if (poll(fds, 2, -1) > 0 && fds[1].revents) {
+            signalsHear();
+        }
+    } while (!fds[0].revents);
+}
+
+/* In lockctl: 0 once the child has become the command, or has been ended by a signal before. */
+static int heardFrom(int fd, const char *name) {
+    int error = 0;
+    waitFor(fd);
+    if (read(fd, &error, sizeof(error)) != (ssize_t)sizeof(error)) {
+        return 0;
+    }
+    failureSay("%s: %s", name, strerror(error));
+    return error == ENOENT ? FAILURE_NO_COMMAND : FAILURE_CANNOT_RUN;
+}
+
+static int startChild(struct command *command, char **words, const struct start *start) {
+    pid_t parent = getpid();
+    command->pid = fork();
+    if (command->pid == 0) {
+        become(words, start, parent);
+    }
+    if (command->pid > 0) {
+        /* The terminal tells who is there: of what it has told before the fork the child would never hear. */
+        signalsPassOn(command->pid);
+    }
+    signalsAllow();
+    if (command->pid < 0) {
+        failureSay("no process can be made: %s", strerror(errno));
+        command->pid = 0;
+        return FAILURE_SYSTEM;
+    }
+    return 0;
+}
+
+static bool makePipe(int ends[2]) {
+    if (pipe(ends) != 0) {
+        failureSay("no pipe can be made: %s", strerror(errno));
+        return false;
+    }
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    return true;
+}
+
+int commandStart(struct command *command, char **words) {
+    struct start start;
+    if (!makePipe(start.begin)) {
+        return FAILURE_SYSTEM;
+    }
+    if (!makePipe(start.said)) {
+        close(start.begin[0]);
+        close(start.begin[1]);
+        return FAILURE_SYSTEM;
+    }
+#ifdef __linux__
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+#endif
+    int failure = startChild(command, words, &start);
+    close(start.begin[0]);
+    close(start.begin[1]);
+    close(start.said[1]);
+    failure = failure ? failure : heardFrom(start.said[0], words[0]);
+    close(start.said[0]);
+    return failure;
+}
+
+/* ---- its end ---- */
+
+void commandSignal(const struct command *command, int number) {
+    if (command->pid > 0 && !command->has_ended) {
+        kill(command->pid, number);
+    }
+}
+
+void commandReap(struct command *command) {
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == command->pid) {
+            command->has_ended = true;
+            command->ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+            command->status = command->ended_by ? 128 + command->ended_by : WEXITSTATUS(status);
+        }
+    }
+}
+
+/* ---- all that is left of it ---- */
+
+/* The parent of a process, by /proc; 0 if there is no such process. */
+static pid_t parentOf(const char *process) {
+    char path[300];
+    char text[512];
+    snprintf(path, sizeof(path), "/proc/%s/stat", process);
+    FILE *file = fopen(path, "r");
+    size_t length = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    if (file) {
+        fclose(file);
+    }
+    text[length] = '\0';
+    /* "pid (name) state parent ...", and the name may have anything in it. */
+    const char *behind = strrchr(text, ')');
+    return behind && strlen(behind) > 4 ? (pid_t)strtol(behind + 4, NULL, 10) : 0;
+}
+
+struct process {
+    pid_t pid, parent;
+    bool is_ours;
+};
+
+/* All processes there are: `*count` of them, to be freed by free(). */
+static struct process *processes(size_t *count) {
+    struct process *all = NULL;
+    size_t room = 0;
+    DIR *folder = opendir("/proc");
+    const struct dirent *entry;
+    *count = 0;
+    while (folder && (entry = readdir(folder))) {
+        if (!isdigit((unsigned char)entry->d_name[0])) {
+            continue;
+        }
+        if (*count == room) {
+            room = room ? 2 * room : 256;
+            all = memoryResize(all, room * sizeof(*all));
+        }
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        all[(*count)++] = (struct process){.pid = pid, .parent = parentOf(entry->d_name)};
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return all;
+}
+
+static bool isOurs(const struct process *all, size_t count, pid_t pid) {
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].pid == pid) {
+            return all[i].is_ours;
+        }
+    }
+    return pid == getpid();
+}
+
+/* Marks the children of what is marked. Returns whether there are more of them than before. */
+static bool markMore(struct process *all, size_t count) {
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        bool is_new = !all[i].is_ours && all[i].pid != getpid() &&
+                      (all[i].parent == getpid() || isOurs(all, count, all[i].parent));
+        all[i].is_ours = all[i].is_ours || is_new;
+        found = found || is_new;
+    }
+    return found;
+}
+
+/* Not one generation after the other, each when the one above it is gone: that would take too long. */
+bool commandSignalAll(int number) {
+    size_t count;
+    bool found = false;
+    struct process *all = processes(&count);
+    while (markMore(all, count)) {
+        found = true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].is_ours) {
+            kill(all[i].pid, number);
+        }
+    }
+    free(all);
+    return found;
+}

@@ -1,0 +1,145 @@
+/* See signals.h. The handler writes into a pipe what it has heard; the event loop reads it there. */
+#include "run/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+
+/* What may mean something to a command. The others stop, kill or are ignored as ever. */
+static const int heard_ones[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2,
+                                 SIGALRM, SIGCONT, SIGWINCH, SIGTSTP, SIGCHLD};
+#define HEARD_COUNT (sizeof(heard_ones) / sizeof(heard_ones[0]))
+
+struct note {
+    int number;
+    int is_from_terminal; /* no bool: it is written as it is, without a gap */
+};
+
+static struct sigaction actions_before[HEARD_COUNT];
+static struct sigaction pipe_before;
+static sigset_t mask_before;
+static int ends[2] = {-1, -1};
+static struct event *readable;
+static signalsHeard *tell;
+static void *tell_arg;
+
+static void takeNote(int number, bool is_from_terminal) {
+    int error = errno;
+    const struct note note = {number, is_from_terminal};
+    /* Less than PIPE_BUF: all of it or nothing. The pipe is full only if nobody reads. */
+    if (write(ends[1], &note, sizeof(note)) < 0) {
+        errno = error;
+    }
+    errno = error;
+}
+
+static void onSignal(int number, siginfo_t *info, void *context) {
+    (void)context;
+    takeNote(number, info->si_code > 0);
+}
+
+void signalsHear(void) {
+    struct note note;
+    while (read(ends[0], &note, sizeof(note)) == (ssize_t)sizeof(note)) {
+        tell(tell_arg, note.number, note.is_from_terminal != 0);
+    }
+}
+
+int signalsFd(void) {
+    return ends[0];
+}
+
+static void onReadable(evutil_socket_t fd, short what, void *arg) {
+    (void)fd;
+    (void)what;
+    (void)arg;
+    signalsHear();
+}
+
+static void makePipe(void) {
+    if (pipe(ends) != 0) {
+        failureExit(FAILURE_SYSTEM, "no pipe can be made");
+    }
+    for (int i = 0; i < 2; i++) {
+        fcntl(ends[i], F_SETFD, FD_CLOEXEC);
+        fcntl(ends[i], F_SETFL, O_NONBLOCK);
+    }
+}
+
+void signalsBegin(struct event_base *base, signalsHeard *heard, void *arg) {
+    tell = heard;
+    tell_arg = arg;
+    makePipe();
+    sigprocmask(SIG_SETMASK, NULL, &mask_before);
+    for (size_t i = 0; i < HEARD_COUNT; i++) {
+        struct sigaction action = {.sa_sigaction = onSignal, .sa_flags = SA_SIGINFO | SA_RESTART};
+        sigfillset(&action.sa_mask);
+        sigaction(heard_ones[i], NULL, &actions_before[i]);
+        /* nohup, or a shell without job control, had its reasons. */
+        if (actions_before[i].sa_handler != SIG_IGN || heard_ones[i] == SIGCHLD) {
+            sigaction(heard_ones[i], &action, NULL);
+        }
+    }
+    /* A server that is gone is an error of write(), and no end. */
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, &pipe_before);
+    readable = event_new(base, ends[0], EV_READ | EV_PERSIST, onReadable, NULL);
+    event_add(readable, NULL);
+    signalsAllow();
+}
+
+void signalsHold(void) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+/* Those that lockctl lives by too, if it was started with them blocked. */
+void signalsAllow(void) {
+    sigset_t mask = mask_before;
+    sigdelset(&mask, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+}
+
+void signalsPassOn(pid_t pid) {
+    const struct timespec at_once = {0};
+    sigset_t set;
+    int number;
+    sigemptyset(&set);
+    for (size_t i = 0; i < HEARD_COUNT; i++) {
+        if (heard_ones[i] != SIGCHLD) {
+            sigaddset(&set, heard_ones[i]);
+        }
+    }
+    while ((number = sigtimedwait(&set, NULL, &at_once)) > 0) {
+        kill(pid, number);
+        takeNote(number, true);
+    }
+}
+
+void signalsStop(void) {
+    struct sigaction heard;
+    const struct sigaction action = {.sa_handler = SIG_DFL};
+    sigaction(SIGTSTP, &action, &heard);
+    raise(SIGTSTP);
+    sigaction(SIGTSTP, &heard, NULL);
+}
+
+void signalsRestore(void) {
+    for (size_t i = 0; i < HEARD_COUNT; i++) {
+        sigaction(heard_ones[i], &actions_before[i], NULL);
+    }
+    sigaction(SIGPIPE, &pipe_before, NULL);
+    sigprocmask(SIG_SETMASK, &mask_before, NULL);
+}
+
+void signalsEnd(void) {
+    signalsRestore();
+    event_free(readable);
+    close(ends[0]);
+    close(ends[1]);
+}

@@ -1,0 +1,132 @@
+"""Draws docs/lockctl-top.svg: what lockctl top shows of a server on which a few dozen clients contend.
+
+    make picture
+
+It is a real screen of a real server, so each run draws another one.
+"""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from html import escape
+from itertools import count
+from pathlib import Path
+
+import redis
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path += [str(TOP / "tests" / "integration"), str(Path(__file__).parent)]
+
+from harness import Launch, Servers  # noqa: E402
+from scene import LOCKCTL  # noqa: E402
+from terminal import Terminal  # noqa: E402
+
+# Lock, command, clients, and for how many milliseconds each holds it.
+WORK = [
+    ("orders:import", "LOCK.FAIR", 9, 14),
+    ("page:4711", "LOCK.RWWRITE", 4, 6),
+    ("page:4711", "LOCK.RWREAD", 6, 3),
+    ("nightly-report", "LOCK.ACQUIRE", 3, 90),
+    ("cache:prices", "LOCK.ACQUIRE", 5, 1),
+    ("käse", "LOCK.ACQUIRE", 2, 8),
+]
+COLUMNS, LINES = 80, 24
+WIDTH, HEIGHT, MARGIN = 8.4, 18, 14
+COLOURS = {"default": "#d8dee9", "red": "#ff6b6b", "brown": "#f6c177", "cyan": "#7fdbca", "green": "#9ece6a"}
+BACKGROUND = "#1b1f2a"
+
+numbers = count(1)
+
+
+def contend(port, key, command, held_ms, over):
+    client = redis.Redis(port=port)
+    owner = f"worker-{next(numbers):02}"
+    while not over.is_set():
+        client.execute_command(command, key, owner, "PX", 30000, "BLOCK", 0)
+        time.sleep(held_ms / 1000)
+        client.execute_command("LOCK.RELEASE", key, owner)
+
+
+def screen_of(port):
+    terminal = Terminal(LOCKCTL, "top", LOCKCTL_URL=f"redis://127.0.0.1:{port}")
+    end = time.monotonic() + 8
+    terminal.shows(lambda lines: time.monotonic() > end, timeout=30)
+    cells = terminal.cells
+    terminal.type("q")
+    terminal.end()
+    terminal.close()
+    return cells
+
+
+def colours_of(cell):
+    pair = COLOURS.get(cell.fg, COLOURS["default"]), BACKGROUND
+    return pair[::-1] if cell.reverse else pair
+
+
+def runs_of(line):
+    """Neighbours that look alike: where they begin, one of them, and their text."""
+    start = 0
+    for column in range(1, len(line) + 1):
+        if column == len(line) or (colours_of(line[column]), line[column].bold) != (
+            colours_of(line[start]),
+            line[start].bold,
+        ):
+            yield start, line[start], "".join(cell.data for cell in line[start:column])
+            start = column
+
+
+def draw(cells):
+    width, height = COLUMNS * WIDTH + 2 * MARGIN, LINES * HEIGHT + 2 * MARGIN
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" '
+        'font-family="ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace" font-size="14" xml:space="preserve">'
+    )
+    yield "<title>lockctl top, on a terminal of 80 columns and 24 lines</title>"
+    yield f'<rect width="{width:g}" height="{height:g}" rx="8" fill="{BACKGROUND}"/>'
+    for number, line in enumerate(cells):
+        y = MARGIN + number * HEIGHT
+        for start, cell, text in runs_of(line):
+            ink, paper = colours_of(cell)
+            x, length = MARGIN + start * WIDTH, len(text) * WIDTH
+            if paper != BACKGROUND:
+                yield f'<rect x="{x:g}" y="{y}" width="{length:g}" height="{HEIGHT}" fill="{paper}"/>'
+            if not text.strip():
+                continue
+            if set(text) <= {"q", "─"} and len(text) > 40:  # the rule
+                yield f'<path d="M{x:g} {y + HEIGHT / 2:g}h{length:g}" stroke="{ink}"/>'
+                continue
+            weight = ' font-weight="bold"' if cell.bold else ""
+            # Word by word, so that columns are straight in any font.
+            for word in re.finditer(r"\S+", text):
+                x = MARGIN + (start + word.start()) * WIDTH
+                yield (
+                    f'<text x="{x:g}" y="{y + 13}" fill="{ink}" textLength="{len(word.group()) * WIDTH:g}" '
+                    f'lengthAdjust="spacingAndGlyphs"{weight}>{escape(word.group())}</text>'
+                )
+    yield "</svg>"
+
+
+def main():
+    root = Path(tempfile.mkdtemp(prefix="picture-"))
+    servers = Servers(Launch(os.path.abspath(shutil.which("redis-server")), TOP / "lock.so", root))
+    server = servers.make()
+    over = threading.Event()
+    for key, command, clients, held_ms in WORK:
+        for _ in range(clients):
+            threading.Thread(target=contend, args=(server.port, key, command, held_ms, over), daemon=True).start()
+    cells = screen_of(server.port)
+    over.set()
+    time.sleep(1)
+    server.control.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    servers.end()
+    shutil.rmtree(root)
+    text = "\n".join(draw(cells)) + "\n"
+    text = text.replace(f"127.0.0.1:{server.port}", "127.0.0.1:6379")
+    (TOP / "docs" / "lockctl-top.svg").write_text(text)
+
+
+main()

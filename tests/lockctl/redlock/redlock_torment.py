@@ -1,0 +1,113 @@
+"""Workers that want one lock again and again, while two hands make servers fail, one each at a time.
+
+What is drawn comes from a seed. When it happens is the machine's, and so is what comes of it.
+"""
+
+import random
+import threading
+import time
+
+from harness import scaled
+from redlock_ring import FAILURES, patient, wait_gone
+
+ALL_KINDS = ["killed"] * 3 + ["stopped", "stopped", "cut off", "cut late"]
+STATUSES = {0, 69, 75, 76}
+
+
+class Torment:
+    """`lease_s` and other times are for a machine that is not slow."""
+
+    def __init__(self, ring, lock_run, seed, lease_s, restarts_only=False, workers=4, hands=2):
+        self.ring, self.lease_s, self._restarts_only = ring, lease_s, restarts_only
+        self.holds, self.statuses, self.failures, self.errors = [], [], [], []
+        self._lock_run, self._ends, self._mutex = lock_run, threading.Event(), threading.Lock()
+        self._ill = set()
+        draws = [random.Random(seed * 100 + number) for number in range(workers + hands)]
+        self._threads = [threading.Thread(target=self._guard, args=[draw]) for draw in draws[:workers]]
+        # In the test's own thread, with which the servers would end that another one has started.
+        self._hands = {self._hand(draw): 0.0 for draw in draws[workers:]}
+
+    def run(self, seconds, enough=lambda: True):
+        """For so long, and then until it is enough, but no longer than twice that."""
+        begin = time.monotonic()
+        for thread in self._threads:
+            thread.start()
+        while not self.errors and time.monotonic() < begin + seconds * (1 if enough() else 2):
+            for hand, due in self._hands.items():
+                if time.monotonic() >= due:
+                    self._hands[hand] = time.monotonic() + next(hand)
+            self._ends.wait(0.01)
+        for hand in self._hands:
+            hand.close()
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+        if self.errors:
+            raise self.errors[0]
+
+    def _guard(self, draw):
+        try:
+            self._work(draw)
+        except BaseException as error:
+            self.errors.append(error)
+
+    # Those who want the lock
+
+    def _work(self, draw):
+        while not self._ends.is_set():
+            work_ms = draw.choice([1, 30, 200, int(1000 * self.lease_s * draw.uniform(0.5, 3))])
+            deaf = draw.random() < 0.3
+            run = self._lock_run(
+                self.ring,
+                *("--lease", patient(self.lease_s), "--wait", patient(3), "--timeout", patient(2), "--grace", "0.05"),
+                until=work_ms,
+                deaf=deaf,
+            )
+            if draw.random() < 0.1:
+                self._kill_holder(run)
+            status = run.status(60)
+            assert status in STATUSES or status == -9, run.end()
+            hold = run.hold()
+            with self._mutex:
+                self.statuses.append(status)
+                self.holds += [hold] if hold else []
+
+    def _kill_holder(self, run):
+        """lockctl alone; its command dies with it, and the lock is free when the lease is over."""
+        while not run.is_over() and not run.has_begun():
+            self._ends.wait(0.002)
+        if not run.is_over():
+            run.process.kill()
+            wait_gone(run.worker().pid)
+
+    # Who makes servers fail
+
+    def _hand(self, draw):
+        """Says after how many seconds it goes on; has nothing fail any more when it is closed."""
+        while True:
+            how = "killed" if self._restarts_only else draw.choice(ALL_KINDS)
+            number = draw.choice([number for number in range(len(self.ring.servers)) if number not in self._ill])
+            self._ill.add(number)
+            self._fail(number, how)
+            try:
+                # Some are back at once, others after more than a lease.
+                yield 0 if self._restarts_only else scaled(self.lease_s) * draw.choice([0, draw.uniform(0.2, 1.5)])
+            finally:
+                self._mend(number, how)
+                self._ill.discard(number)
+                self.failures.append(how)
+            yield 0 if self._restarts_only else scaled(self.lease_s) * draw.uniform(0, 1.5)
+
+    def _fail(self, number, how):
+        FAILURES.get(how, FAILURES["cut off"])[0](self.ring, number)
+
+    def _mend(self, number, how):
+        if how == "cut late":
+            self.ring.heal(number, late=True)
+        else:
+            FAILURES[how][1](self.ring, number)
+
+    def summary(self):
+        counts = {status: self.statuses.count(status) for status in sorted(set(self.statuses))}
+        fails = {how: self.failures.count(how) for how in dict.fromkeys(ALL_KINDS)}
+        return f"{len(self.holds)} holds, statuses {counts}, failures {fails}"

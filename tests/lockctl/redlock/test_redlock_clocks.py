@@ -1,0 +1,132 @@
+"""Servers whose clocks run faster, or jump: how many of them a majority bears."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from harness import ServerDied, scaled, scaled_ms, wait_for
+from harness.clock import Clock
+from redlock_ring import patient
+
+LEASE_S = 3
+
+
+@pytest.fixture
+def twice_as_fast(make_ring, monkeypatch):
+    """twice_as_fast(ring, 0): from its next start on, and it starts again, the server's clock runs twice as fast.
+
+    By libfaketime. It asks for memory before it has found the true time, and jemalloc asks for the time when it is
+    first asked for memory: so the servers get their memory from the C library here.
+    """
+    if not shutil.which("faketime"):
+        pytest.skip("no faketime: apt-get install faketime")
+    library = subprocess.run(["faketime", "-m", "-f", "+0", "printenv", "LD_PRELOAD"], capture_output=True, text=True)
+
+    def start(ring, *numbers):
+        for number in numbers:
+            ring.kill(number)
+            with monkeypatch.context() as patch:
+                patch.setenv("LD_PRELOAD", f"{library.stdout.strip()}:libc.so.6")
+                patch.setenv("FAKETIME", "+0 x2")
+                try:
+                    ring.start(number)
+                except ServerDied as error:
+                    pytest.skip("this server does not start under faketime: " + " ".join(str(error).split())[-200:])
+            runs = ring.servers[number]
+            before, began = runs.now_ms(), ring.servers[-1].now_ms()
+            ring.let_pass(200, -1)
+            speed = (runs.now_ms() - before) / (ring.servers[-1].now_ms() - began)
+            assert 1.5 < speed < 2.5, f"its clock runs {speed} times as fast"
+
+    return start
+
+
+def play(ring, lock_run, judge, late=(), spoil=lambda: None):
+    """The faults that the judge finds when the holder is cut off from all servers, and another one comes, who is not.
+
+    `late`: these servers come only then, and have not granted it. The first one is deaf: it works as long as it may.
+    """
+    ring.kill(*late)
+    first = lock_run(ring, "-l", patient(LEASE_S), deaf=True)
+    owner = first.wait_holds().owner
+    ring.wait_held(owner, *(number for number in range(len(ring.servers)) if number not in late))
+    ring.cut(*range(len(ring.servers)))
+    ring.start(*late)
+    spoil()
+    second = lock_run(ring, "-l", patient(60), "--wait", patient(30), direct=True)
+    second.wait_holds(30)
+    assert first.status() == 76
+    assert second.finish() == (0, "")
+    return judge([first.hold(), second.hold()])
+
+
+# A clock that runs too fast ends the lease early. So many servers, of which so many are fast, and these come late.
+
+FAST = {
+    "one of three": (3, [0], (), False),
+    "two of five": (5, [0, 1], (), False),
+    # The fast ones are a majority, or are one together with those that have not granted it: docs/redlock.md.
+    "two of three": (3, [0, 1], (), True),
+    "three of five": (5, [0, 1, 2], (), True),
+    "one of two that have granted it": (3, [0], (2,), True),
+    "one of three that have granted it": (5, [0], (3, 4), True),
+}
+
+
+@pytest.mark.parametrize("which", FAST)
+def test_clocks_that_run_twice_as_fast(make_ring, lock_run, judge, twice_as_fast, which):
+    count, fast, late, finds = FAST[which]
+    ring = make_ring(count, proxied=True)
+    twice_as_fast(ring, *fast)
+    assert ("holder" in play(ring, lock_run, judge, late)) == finds, judge.text
+
+
+def test_renewals_come_before_the_end_by_a_fast_clock(make_ring, lock_run, twice_as_fast):
+    """A third of the lease is less than half of it."""
+    ring = make_ring(3)
+    twice_as_fast(ring, 0, 1)
+    run = lock_run(ring, "-l", patient(LEASE_S))
+    run.wait_holds()
+    ends = ring.ends_ms(2)
+    wait_for(lambda: ring.ends_ms(2) > ends + 2 * scaled_ms(1000 * LEASE_S), 20, "renewals")
+    assert run.lives_on() and run.finish() == (0, "")
+
+
+# A clock that jumps ends it at once.
+
+
+@pytest.mark.parametrize("jumps", [1, 2])
+def test_clocks_that_jump(make_ring, lock_run, judge, tmp_path, monkeypatch, jumps):
+    ring = make_ring(3, proxied=True)
+    with monkeypatch.context() as patch:
+        clock = Clock(tmp_path, patch)
+        for number in range(jumps):
+            ring.kill(number)
+            ring.start(number)
+
+    def jump():
+        clock.step(3600)
+        for number in range(jumps):
+            wait_for(lambda number=number: ring.is_free(number), what="the server to see it")
+
+    faults = play(ring, lock_run, judge, spoil=jump)
+    assert ("holder" in faults) == (jumps == 2), judge.text
+
+
+def test_a_clock_that_is_set_back_keeps_the_lock(make_ring, lock_run, tmp_path, monkeypatch):
+    """The lease lasts longer there. A minority of such servers is no hindrance."""
+    ring = make_ring(3)
+    with monkeypatch.context() as patch:
+        clock = Clock(tmp_path, patch)
+        ring.kill(0)
+        ring.start(0)
+    first = lock_run(ring, "-l", patient(1))
+    ring.wait_held(first.wait_holds().owner, 0, 1, 2)
+    clock.step_for(ring.servers[0], -3600)
+    os.kill(first.process.pid, 9)
+    second = lock_run(ring, "--wait", patient(10))
+    second.wait_holds()
+    assert set(ring.holders(0)) == {first.worker().owner}
+    assert second.finish(scaled(20)) == (0, "")

@@ -1,0 +1,132 @@
+"""Who held the lock while servers failed, judged by the checker of tests/torture: no two at once, and tokens that grow.
+
+    REDLOCK_SEED=7 REDLOCK_SECONDS=600 build/venv/bin/pytest tests/lockctl/redlock -k torment -s
+"""
+
+import os
+import signal
+import time
+
+import pytest
+
+from harness import scaled_ms
+from redlock_history import Hold
+from redlock_ring import patient
+from redlock_torment import Torment
+
+SEED = int(os.environ.get("REDLOCK_SEED") or time.time_ns() % 1_000_000)
+SECONDS = float(os.environ.get("REDLOCK_SECONDS") or 40)
+LEASE_S = 1.0
+
+
+def careful(lease_ms):
+    """What a server of a majority is to be set to: docs/redlock.md."""
+    return {
+        "lock_max_lease": lease_ms,
+        "lock_default_lease": lease_ms,
+        "lock_quarantine": lease_ms + max(scaled_ms(200), lease_ms // 10),
+    }
+
+
+@pytest.mark.timeout(400 + 3 * SECONDS)
+def test_torment(make_ring, lock_run, judge):
+    """Servers are killed and come back empty, are stopped and cut off. With lock.quarantine there is one holder."""
+    ring = make_ring(5, proxied=True, **careful(scaled_ms(1000 * LEASE_S)))
+    torment = Torment(ring, lock_run, SEED, LEASE_S)
+
+    def enough():
+        ended = torment.statuses
+        return len(torment.holds) >= 30 and ended.count(76) >= 1 and len(torment.failures) >= 20
+
+    torment.run(SECONDS, enough)
+    text = f"seed {SEED}: {torment.summary()}"
+    print(text)
+    assert judge(torment.holds) == set(), f"{text}\n{judge.text}"
+    assert enough(), text
+
+
+# What the delayed restart is for
+
+
+@pytest.mark.timeout(400)
+def test_torment_without_quarantine(make_ring, lock_run, judge):
+    """Servers that die and come back, two at a time and all the time: a second holder has to be found."""
+    ring, holds, text = make_ring(5), [], ""
+    for part in range(12):
+        torment = Torment(ring, lock_run, SEED + part, LEASE_S, restarts_only=True)
+        torment.run(5)
+        holds += torment.holds
+        text += f"seed {SEED + part}: {torment.summary()}\n"
+        if "holder" in judge(holds):
+            break
+    print(text + judge.text)
+    assert "holder" in judge(holds), text
+
+
+@pytest.mark.parametrize("is_delayed", [False, True], ids=["without quarantine", "with quarantine"])
+@pytest.mark.parametrize("late", [(), (3, 4)], ids=["all grant", "three grant"])
+def test_restarts_within_a_lease(make_ring, lock_run, judge, late, is_delayed):
+    """Empty, and one after the other, so that never more than one is down. The holder knows of it when it renews.
+
+    So many have granted it, and know it still, that the others are a majority.
+    """
+    ring = make_ring(5)
+    if is_delayed:
+        # For the next start: as if these had been up for long.
+        for server in ring.servers:
+            server.config["lock.quarantine"] = 66_000
+    ring.kill(*late)
+    first = lock_run(ring, "-l", "60")
+    first.wait_holds()
+    granted = [number for number in range(5) if number not in late]
+    ring.wait_held(first.worker().owner, *granted)
+    for number in late:
+        ring.servers[number].start(lock_quarantine=0)
+    for number in (2,) if late else (0, 1, 2):
+        ring.kill(number)
+        ring.start(number)
+    second = lock_run(ring, "-l", "60", "--wait", patient(2))
+    if is_delayed:
+        assert second.status() == 75
+    else:
+        second.wait_holds()
+    assert first.lives_on()
+    first.finish()
+    second.finish()
+    faults = judge([run.hold() for run in (first, second) if run.has_begun()])
+    assert ("holder" in faults) != is_delayed, judge.text
+
+
+# What no setting of the servers can help with
+
+
+def test_a_holder_that_stands_still_does_not_hear_of_its_loss(make_ring, lock_run, judge):
+    """lockctl is stopped, and what it has started is not: it works on, when the lease is over, and another one too."""
+    ring = make_ring(5, **careful(scaled_ms(1000)))
+    first = lock_run(ring, "-l", patient(1), "--wait", patient(20))
+    first.wait_holds()
+    os.kill(first.process.pid, signal.SIGSTOP)
+    second = lock_run(ring, "-l", patient(1), "--wait", patient(20))
+    second.wait_holds(20)
+    assert first.lives_on()
+    os.kill(first.process.pid, signal.SIGCONT)
+    assert first.status() == 76
+    assert second.finish() == (0, "")
+    holds = [first.hold(), second.hold()]
+    assert judge(holds) == {"holder"}
+    # The token is what tells them apart.
+    assert holds[1].token > holds[0].token
+
+
+# The judge
+
+
+def hold(owner, token, *times):
+    return Hold(owner, token, *times)
+
+
+def test_the_judge(judge):
+    before = hold("a", 1, 0, 10, 20, 30)
+    assert judge([before, hold("b", 2, 0, 30, 40, 50)]) == set()
+    assert judge([before, hold("b", 2, 0, 19, 40, 50)]) == {"holder"}
+    assert judge([before, hold("b", 1, 11, 30, 40, 50)]) == {"token"}

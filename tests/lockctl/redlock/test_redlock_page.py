@@ -1,0 +1,203 @@
+"""docs/redlock.md: its program, its command line and its settings, as they are shown there."""
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import scaled, wait_for
+from redlock_history import Hold
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "redlock.md").read_text()
+HOUR_MS = 3_600_000
+DONE = (0, "working\n", "")
+CONTRADICTS = "is not longer than lock.max-lease"
+
+
+def block(language):
+    """The one block of the page in this language."""
+    found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.M | re.S)
+    assert len(found) == 1, f"{len(found)} blocks of {language}"
+    return found[0]
+
+
+def changed(source, changes):
+    for old, new in changes:
+        assert source.count(old) == 1, f"{old!r} is not there once"
+        source = source.replace(old, new)
+    return source
+
+
+class Programs:
+    """The program of the page, on a ring in place of the ports that it names, and with what is changed for a test."""
+
+    def __init__(self):
+        self._started = []
+
+    def start(self, ring, *changes):
+        ports = ", ".join(map(str, ring.ports()))
+        source = changed(block("py"), [("6379, 6380, 6381", ports), *changes])
+        pipe = subprocess.PIPE
+        self._started.append(
+            subprocess.Popen([sys.executable, "-c", source], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        )
+        return self._started[-1]
+
+    def end(self):
+        for program in self._started:
+            program.kill()
+            program.communicate()
+
+
+@pytest.fixture
+def programs():
+    programs = Programs()
+    yield programs
+    programs.end()
+
+
+def result(program, told=""):
+    """Status, stdout, stderr"""
+    said, complaints = program.communicate(told, timeout=scaled(60))
+    return program.returncode, said, complaints
+
+
+SHORT_WAIT = ("wait_s=60", "wait_s=0")
+REFUSED = (1, "", "somebody else has it, or no majority answers\n")
+
+
+def test_the_program(make_ring, programs):
+    ring = make_ring(3)
+    for _ in range(2):
+        assert result(programs.start(ring)) == DONE
+        assert all(ring.is_free(number, "report") for number in range(3))
+    # It has asked for what the page says.
+    for number in range(3):
+        assert ring.calls(number, "lock.acquire") == ring.calls(number, "lock.renew") == 2
+
+
+def test_a_majority_is_somebody_elses(make_ring, programs):
+    ring = make_ring(3)
+    ring.take("other", HOUR_MS, 0, 1, key="report")
+    assert result(programs.start(ring, SHORT_WAIT)) == REFUSED
+    assert ring.calls(2, "lock.acquire") == 1 and ring.is_free(2, "report")
+    waits = programs.start(ring)
+    wait_for(lambda: ring.calls(2, "lock.acquire") >= 3, 20, "some rounds")
+    ring.give("other", 1, key="report")
+    assert result(waits) == DONE
+
+
+@pytest.mark.parametrize("fail", ["kill", "stop"])
+def test_servers_fail(make_ring, programs, fail):
+    ring = make_ring(3)
+    getattr(ring, fail)(1)
+    assert result(programs.start(ring)) == DONE
+    getattr(ring, fail)(2)
+    assert result(programs.start(ring, SHORT_WAIT)) == REFUSED
+    assert ring.is_free(0, "report")
+
+
+def test_answers_after_the_lease_do_not_count(make_ring, programs):
+    ring = make_ring(3, proxied=True)
+    ring.slow(0.4, 0, 1)
+    assert result(programs.start(ring, ("LEASE_MS = 10_000", "LEASE_MS = 300"), SHORT_WAIT)) == REFUSED
+    # With a longer lease they do: they come in time.
+    assert result(programs.start(ring, SHORT_WAIT)) == DONE
+
+
+def test_a_lease_that_nobody_renews_is_lost(make_ring, programs):
+    ring = make_ring(3)
+    step = ("        print(step)\n", "        input()\n        print(step)\n")
+    steps = ('["working"]', '["working", "too late"]')
+    lease = ("LEASE_MS = 10_000", "LEASE_MS = 2_000")
+    program = programs.start(ring, steps, step, lease)
+    wait_for(lambda: not ring.is_free(2, "report"), 20, "the lock to be held")
+    ring.kill(0, 1)
+    ring.servers[2].let_pass(1500)
+    assert result(program, "go on\n") == (1, "working\n", "the lock is lost\n")
+    assert ring.is_free(2, "report")
+
+
+# Several beside each other. The program writes down what it did, in ns of the machine's monotonic clock.
+
+RECORDED = [
+    ('lock = acquire("report", wait_s=60)', 'asked = time.monotonic_ns()\nlock = acquire("report", wait_s=60)'),
+    ("        print(step)\n", "        work()\n"),
+    ("owner, token, until = lock\n", "owner, token, until = lock\nsince = time.monotonic_ns()\n" + '''
+
+def work():
+    time.sleep(random.choice([0, 0.01, 0.05]))
+    print(owner, token, asked, since, time.monotonic_ns())
+
+
+'''),
+]  # fmt: skip
+
+
+def test_several_beside_each_other(make_ring, programs, judge):
+    """While one server after the other is killed and comes back, empty, but in quarantine."""
+    ring = make_ring(3, lock_max_lease=10_000, lock_default_lease=10_000)
+    for server in ring.servers:
+        # Not at the first start, so that the test need not wait for it.
+        server.config["lock.quarantine"] = 11_000
+    holds, problems = [], []
+
+    def work():
+        for _ in range(4):
+            status, said, complaints = result(programs.start(ring, *RECORDED))
+            over = time.monotonic_ns()
+            if (status, complaints) != (0, ""):
+                problems.append((status, complaints))
+                return
+            owner, *numbers = said.split()
+            holds.append(Hold(owner, *map(int, numbers), over))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: len(holds) >= 4 or problems, 60, "some to have worked")
+    ring.kill(0)
+    ring.start(0)
+    for thread in threads:
+        thread.join()
+    assert not problems and len(holds) == 16
+    assert judge(holds) == set(), judge.text
+
+
+# What else the page shows
+
+
+def test_the_command_line(make_ring, lock_run):
+    line = re.search(r"^\$ lockctl run (.*)$", PAGE, re.M)[1].split()
+    assert line[-3:] == ["report", "--", "./report.sh"]
+    urls = [url for option, url in zip(line, line[1:], strict=False) if option == "-u"]
+    assert len(urls) == 3
+    options = line[2 * len(urls) : -3]
+    assert options == ["--lease", "10", "--wait", "60"]
+    ring = make_ring(3)
+    run = lock_run(ring, *options, key="report")
+    owner = run.wait_holds().owner
+    wait_for(lambda: all(owner in ring.holders(number, "report") for number in range(3)), what="all to grant")
+    assert run.finish() == (0, "")
+
+
+def test_the_settings(make_ring, lock_run):
+    pairs = [line.split() for line in block("conf").splitlines() if not line.startswith("#")]
+    config = {name.replace("-", "_").replace(".", "_"): value for name, value in pairs}
+    assert "lock_quarantine" in config and "lock_max_lease" in config
+    ring = make_ring(3, **config)
+    for server in ring.servers:
+        assert server.control.config_get("lock.*").items() >= {(n, v) for n, v in pairs if n.startswith("lock.")}
+        assert CONTRADICTS not in server.log()
+    # It is the delayed restart: nothing is granted yet. A lease of ten seconds is allowed.
+    assert lock_run(ring, "-l", "10", "--wait", "0").status() == 75
+    for server in ring.servers:
+        server.control.config_set("lock.quarantine", 0)
+    assert lock_run(ring, "-l", "10", "--wait", "0", until=0).status() == 0
+    # The test itself: what the server says of a quarantine that is too short.
+    ring.servers[0].restart(lock_quarantine=config["lock_max_lease"])
+    assert CONTRADICTS in ring.servers[0].log()

@@ -1,0 +1,235 @@
+"""`lockctl run` as a process: started, told something, awaited, and what is left of it."""
+
+import ctypes
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from harness.waiting import scaled, wait_for
+
+PROGRAM = Path(os.environ.get("LOCKCTL") or Path(__file__).resolve().parents[2] / "build/lockctl/lockctl").resolve()
+USAGE, UNAVAILABLE, NOT_HAD, LOST, CANNOT_RUN, NO_COMMAND = 64, 69, 75, 76, 126, 127
+
+# A process group of its own in the session of the tests: to stop makes sense there, as it does under a shell.
+AS_A_JOB = {"start_new_session": False, "process_group": 0}
+
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent():
+    """In a child: a test run that is killed leaves nothing behind."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def url_of(place):
+    """Of a server, of what has a port, of a URL."""
+    return place if isinstance(place, str) else f"redis://127.0.0.1:{place.port}"
+
+
+def valgrind_words(log):
+    return [
+        "valgrind",
+        "-q",
+        "--error-exitcode=99",
+        "--leak-check=full",
+        "--child-silent-after-fork=yes",
+        "--trace-children=no",
+        f"--log-file={log}",
+    ]
+
+
+def environment(place, **more):
+    """That of a lockctl whose server is `place`; None for nobody."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("LOCK_", "LOCKCTL_"))}
+    url = {"LOCKCTL_URL": url_of(place)} if place is not None else {}
+    return {**clean, "LC_ALL": "C.UTF-8", **url, **more}
+
+
+# Processes, by /proc
+
+
+def stat_of(pid):
+    """(state, parent, process group, session), or None if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    state, parent, group, session, *_ = text.rpartition(")")[2].split()
+    return state, int(parent), int(group), int(session)
+
+
+def all_processes():
+    """{pid: stat_of(pid)} of all that are there."""
+    found = {int(name): stat_of(name) for name in os.listdir("/proc") if name.isdigit()}
+    return {pid: stat for pid, stat in found.items() if stat}
+
+
+def lives(pid):
+    stat = stat_of(pid)
+    return stat is not None and stat[0] not in "ZX"
+
+
+def is_stopped(pid):
+    stat = stat_of(pid)
+    return stat is not None and stat[0] in "Tt"
+
+
+def children_of(pid):
+    return {child: stat for child, stat in all_processes().items() if stat[1] == pid}
+
+
+class Run:
+    """One lockctl, in a session of its own, with its output in files."""
+
+    live = []
+    """All that the test has started: their words are shown when it fails."""
+
+    def __init__(self, folder, words, valgrind=False, leaves=False, before=None, **options):
+        self._folder, self._leaves = folder, leaves
+        self._log = folder / "valgrind.log" if valgrind else None
+        folder.mkdir()
+        self.words = [word if isinstance(word, bytes) else os.fsencode(str(word)) for word in words]
+        started = [os.fsencode(word) for word in valgrind_words(self._log)] if valgrind else []
+
+        def prepare():
+            die_with_parent()
+            if before:
+                before()
+
+        defaults = {"stdin": subprocess.DEVNULL, "start_new_session": True}
+        with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as err:
+            self._process = subprocess.Popen(
+                [*started, os.fsencode(PROGRAM), *self.words],
+                preexec_fn=prepare,
+                **{"stdout": out, "stderr": err, **defaults, **options},
+            )
+        self.pid = self._process.pid
+        Run.live.append(self)
+
+    def __repr__(self):
+        return f"lockctl {b' '.join(self.words)[:200]!r}"
+
+    @property
+    def stdin(self):
+        return self._process.stdin
+
+    @property
+    def stdout(self):
+        return (self._folder / "stdout").read_text(errors="replace")
+
+    @property
+    def stderr(self):
+        return (self._folder / "stderr").read_text(errors="replace")
+
+    # Its end
+
+    def has_ended(self):
+        return self._process.poll() is not None
+
+    def wait(self, timeout=30.0):
+        """Its exit status; negative for the signal that has ended it."""
+        try:
+            return self._process.wait(scaled(timeout))
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self} did not end within {scaled(timeout):g} s: {self.stderr}") from None
+
+    def tell(self, number):
+        """Sends it, and it alone, a signal."""
+        assert not self.has_ended(), f"{self} has ended: {self.stderr}"
+        os.kill(self.pid, number)
+
+    def stop(self):
+        """SIGSTOP, and only when it stands still does this return."""
+        self.tell(signal.SIGSTOP)
+        wait_for(lambda: is_stopped(self.pid), what=f"{self} to stand still")
+
+    def go_on(self):
+        self.tell(signal.SIGCONT)
+
+    def left(self):
+        """What still lives of its session, or of its process group, but for itself."""
+        ours = {pid for pid, stat in all_processes().items() if self.pid in stat[2:] and stat[0] not in "ZX"}
+        return sorted(ours - {self.pid})
+
+    def end(self):
+        """Ends it if the test has not; returns what was wrong."""
+        has_ended, found = self.has_ended(), []
+        if not has_ended:
+            self._process.kill()
+        self._process.wait()
+        if self.stdin:
+            self.stdin.close()
+        left = self.left()
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if left and has_ended and not self._leaves:
+            found.append(f"{self} has left processes behind: {left}")
+        text = self._log.read_text(errors="replace") if self._log and self._log.exists() else ""
+        if text:
+            found.append(f"Valgrind says of {self}:\n{text[:3000]}")
+        Run.live.remove(self)
+        return found
+
+
+class Runs:
+    """All that one test starts."""
+
+    def __init__(self, folder, valgrind):
+        self._folder, self._valgrind, self._made = folder, valgrind, []
+
+    def start(self, place, *words, env=None, **options):
+        """`lockctl run` with these words. `place`: the server, or its URL, or None for no LOCKCTL_URL.
+
+        `leaves`: it may leave processes behind. `before`: called in the process that becomes lockctl.
+        """
+        options = {"env": environment(place, **(env or {})), "valgrind": self._valgrind, **options}
+        self._made.append(Run(self._folder / str(len(self._made)), ["run", *words], **options))
+        return self._made[-1]
+
+    def end(self):
+        return [problem for run in self._made for problem in run.end()]
+
+
+# What the server knows of a lock
+
+
+def info(server, key, **options):
+    """LOCK.INFO as a dict, or None; names are bytes."""
+    client = server.client(protocol=3, decode_responses=False, **options)
+    answer = client.execute_command("LOCK.INFO", key)
+    client.close()
+    return answer and {name.decode(): value for name, value in answer.items()}
+
+
+def holders(server, key, **options):
+    """[{owner, mode, holds, pttl, session}]"""
+    known = info(server, key, **options)
+    return [{name.decode(): value for name, value in one.items()} for one in known["holders"]] if known else []
+
+
+def waiting(server, key):
+    known = info(server, key)
+    return known["waiting"] if known else 0
+
+
+def is_free(server, key):
+    """Nobody holds it and nobody waits for it."""
+    return info(server, key) is None
+
+
+def wait_waiting(server, key, count=1, timeout=20.0):
+    wait_for(lambda: waiting(server, key) == count, timeout, f"{count} to wait for {key!r}")
+
+
+def wait_free(server, key, timeout=10.0):
+    wait_for(lambda: is_free(server, key), timeout, f"{key!r} to be free")
+
+
+def wait_watched(server, key, timeout=20.0):
+    """Until lockctl would be told of a loss."""
+    wait_for(lambda: (info(server, key) or {}).get("watchers") == 1, timeout, f"{key!r} to be watched")

@@ -1,0 +1,162 @@
+"""A real pseudo-terminal, and an interactive shell with job control on it."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+from harness.waiting import scaled, wait_for
+from runs import all_processes, children_of, die_with_parent, is_stopped, lives
+
+CTRL_C, CTRL_D, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x04", "\x1a", "\x1c"
+_PROMPT = "<ready>"
+_SHELL = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
+
+
+class OnTerminal:
+    """A process that leads the session of a terminal of its own, which shows nothing but what is written to it."""
+
+    def __init__(self, words, env):
+        self._fd, slave = pty.openpty()
+        self._text, self._seen = "", 0
+        modes = termios.tcgetattr(slave)
+        # What is typed is not shown, and a key that is a signal throws away nothing.
+        modes[3] = modes[3] & ~termios.ECHO | termios.NOFLSH
+        termios.tcsetattr(slave, termios.TCSANOW, modes)
+
+        def prepare():
+            die_with_parent()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self._process = subprocess.Popen(
+            words, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=prepare, env=env
+        )
+        self.pid = self._process.pid
+        os.close(slave)
+
+    # What a person does
+
+    def type(self, text):
+        os.write(self._fd, text.encode())
+
+    def resize(self, columns, lines):
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def _read(self, seconds):
+        if select.select([self._fd], [], [], seconds)[0]:
+            try:
+                self._text += os.read(self._fd, 65536).decode(errors="replace")
+            except OSError:
+                time.sleep(seconds)  # nobody has it open any more
+
+    def see(self, pattern, timeout=20.0):
+        """Until this has been written, behind all that was seen before; returns the match."""
+        end = time.monotonic() + scaled(timeout)
+        while not (found := re.compile(pattern).search(self._text, self._seen)):
+            assert time.monotonic() < end, f"{pattern!r} is not to be seen, but {self._text[self._seen :]!r}"
+            self._read(0.05)
+        self._seen = found.end()
+        return found
+
+    def foreground(self):
+        """The process group that the keys are for."""
+        return os.tcgetpgrp(self._fd)
+
+    def text(self):
+        """All that was written."""
+        self._read(0)
+        return self._text
+
+    # Its end
+
+    def wait(self, timeout=20.0):
+        """Its status, negative for a signal. What it writes meanwhile is read."""
+        end = time.monotonic() + scaled(timeout)
+        while self._process.poll() is None:
+            assert time.monotonic() < end, f"it does not end: {self._text!r}"
+            self._read(0.02)
+        return self._process.returncode
+
+    def hang_up(self):
+        """The terminal is gone."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def end(self):
+        """Ends whatever lives in its session."""
+        for pid, stat in all_processes().items():
+            if stat[3] == self.pid and stat[0] not in "ZX":
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        self._process.wait()
+        self.hang_up()
+
+
+class Shell(OnTerminal):
+    """bash, which waits for commands."""
+
+    def __init__(self, env):
+        super().__init__(_SHELL, {**env, "PS1": _PROMPT, "PS2": "", "TERM": "dumb", "HISTFILE": ""})
+        self.prompts()
+
+    def say(self, line):
+        """A command, the end of which is not waited for."""
+        self.type(line + "\n")
+
+    def do(self, line):
+        """A command, to its end."""
+        self.say(line)
+        self.prompts()
+
+    def prompts(self):
+        """Until it waits for a command again."""
+        self.see(_PROMPT)
+        wait_for(lambda: self.foreground() == self.pid, 20, "the keys to be the shell's")
+
+    def press(self, key):
+        """A key that ends or stops the job in the foreground: all of it, before the shell is told anything more.
+
+        Whatever still reads would take that for its own. Returns the job's process group.
+        """
+        job = self.foreground()
+        assert job != self.pid, "no job is in the foreground"
+        self.type(key)
+        self.prompts()
+        wait_for(lambda: not self._running(job), 20, "all of the job to end or stop")
+        return job
+
+    @staticmethod
+    def _running(job):
+        return [pid for pid, stat in all_processes().items() if stat[2] == job and stat[0] not in "TtZX"]
+
+    def stop(self):
+        """Ctrl-Z; returns the process group that has stopped."""
+        job = self.press(CTRL_Z)
+        assert is_stopped(job)
+        return job
+
+    def fg(self):
+        """The job that was stopped, or is in the background, has the keys again, and runs."""
+        [job] = children_of(self.pid)
+        self.say("fg")
+        wait_for(lambda: self.foreground() == job and not is_stopped(job), what="the keys to be the job's")
+
+    def status(self):
+        """$? of the last command."""
+        self.say("echo status=$?")
+        status = int(self.see(r"status=(\d+)\r\n")[1])
+        self.prompts()
+        return status
+
+    def hang_up_and_end(self):
+        self.hang_up()
+        wait_for(lambda: self._process.poll() is not None or not lives(self.pid), 20, "the shell to end")
