@@ -10,7 +10,11 @@ import time
 from harness import scaled
 from redlock_ring import FAILURES, patient, wait_gone
 
-ALL_KINDS = ["killed"] * 3 + ["stopped", "stopped", "cut off", "cut late"]
+# "restarted" is a majority, all at once: what makes a holder lose the lock for certain, if it works for long enough.
+ALL_KINDS = ["killed"] * 3 + ["stopped", "stopped", "cut off", "cut late", "restarted"]
+MAJORITY = 3
+# How these fail; and how they come back, but for "cut late".
+LIKE = {"cut late": "cut off", "restarted": "killed"}
 STATUSES = {0, 69, 75, 76}
 
 
@@ -28,11 +32,11 @@ class Torment:
         self._hands = {self._hand(draw): 0.0 for draw in draws[workers:]}
 
     def run(self, seconds, enough=lambda: True):
-        """For so long, and then until it is enough, but no longer than twice that."""
+        """For so long, and then until it is enough, but no longer than four times that."""
         begin = time.monotonic()
         for thread in self._threads:
             thread.start()
-        while not self.errors and time.monotonic() < begin + seconds * (1 if enough() else 2):
+        while not self.errors and time.monotonic() < begin + seconds * (1 if enough() else 4):
             for hand, due in self._hands.items():
                 if time.monotonic() >= due:
                     self._hands[hand] = time.monotonic() + next(hand)
@@ -55,7 +59,8 @@ class Torment:
 
     def _work(self, draw):
         while not self._ends.is_set():
-            work_ms = draw.choice([1, 30, 200, int(1000 * self.lease_s * draw.uniform(0.5, 3))])
+            # Some work for longer than a lease, however long that is here.
+            work_ms = draw.choice([1, 1, 30, 30, 200, int(1000 * scaled(self.lease_s) * draw.uniform(0.5, 2.5))])
             deaf = draw.random() < 0.3
             run = self._lock_run(
                 self.ring,
@@ -86,26 +91,28 @@ class Torment:
         """Says after how many seconds it goes on; has nothing fail any more when it is closed."""
         while True:
             how = "killed" if self._restarts_only else draw.choice(ALL_KINDS)
-            number = draw.choice([number for number in range(len(self.ring.servers)) if number not in self._ill])
-            self._ill.add(number)
-            self._fail(number, how)
+            well = [number for number in range(len(self.ring.servers)) if number not in self._ill]
+            numbers = draw.sample(well, min(len(well), MAJORITY) if how == "restarted" else 1)
+            self._ill.update(numbers)
+            self._fail(numbers, how)
             try:
                 # Some are back at once, others after more than a lease.
-                yield 0 if self._restarts_only else scaled(self.lease_s) * draw.choice([0, draw.uniform(0.2, 1.5)])
+                at_once = self._restarts_only or how == "restarted"
+                yield 0 if at_once else scaled(self.lease_s) * draw.choice([0, draw.uniform(0.2, 1.5)])
             finally:
-                self._mend(number, how)
-                self._ill.discard(number)
+                self._mend(numbers, how)
+                self._ill.difference_update(numbers)
                 self.failures.append(how)
             yield 0 if self._restarts_only else scaled(self.lease_s) * draw.uniform(0, 1.5)
 
-    def _fail(self, number, how):
-        FAILURES.get(how, FAILURES["cut off"])[0](self.ring, number)
+    def _fail(self, numbers, how):
+        FAILURES[LIKE.get(how, how)][0](self.ring, *numbers)
 
-    def _mend(self, number, how):
+    def _mend(self, numbers, how):
         if how == "cut late":
-            self.ring.heal(number, late=True)
+            self.ring.heal(*numbers, late=True)
         else:
-            FAILURES[how][1](self.ring, number)
+            FAILURES[LIKE.get(how, how)][1](self.ring, *numbers)
 
     def summary(self):
         counts = {status: self.statuses.count(status) for status in sorted(set(self.statuses))}
