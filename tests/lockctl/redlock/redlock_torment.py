@@ -11,7 +11,7 @@ from harness import scaled
 from redlock_ring import FAILURES, patient, wait_gone
 
 # "restarted" is a majority, all at once: what makes a holder lose the lock for certain, if it works for long enough.
-ALL_KINDS = ["killed"] * 3 + ["stopped", "stopped", "cut off", "cut late", "restarted"]
+ALL_KINDS = ["killed"] * 6 + ["stopped"] * 4 + ["cut off", "cut late"] * 2 + ["restarted"]
 MAJORITY = 3
 # How these fail; and how they come back, but for "cut late".
 LIKE = {"cut late": "cut off", "restarted": "killed"}
@@ -32,11 +32,11 @@ class Torment:
         self._hands = {self._hand(draw): 0.0 for draw in draws[workers:]}
 
     def run(self, seconds, enough=lambda: True):
-        """For so long, and then until it is enough, but no longer than four times that."""
+        """For so long, and then until it is enough, but no longer than eight times that."""
         begin = time.monotonic()
         for thread in self._threads:
             thread.start()
-        while not self.errors and time.monotonic() < begin + seconds * (1 if enough() else 4):
+        while not self.errors and time.monotonic() < begin + seconds * (1 if enough() else 8):
             for hand, due in self._hands.items():
                 if time.monotonic() >= due:
                     self._hands[hand] = time.monotonic() + next(hand)

@@ -28,7 +28,7 @@ def careful(lease_ms):
     }
 
 
-@pytest.mark.timeout(400 + 5 * SECONDS)
+@pytest.mark.timeout(400 + 9 * SECONDS)
 def test_torment(make_ring, lock_run, judge):
     """Servers are killed and come back empty, are stopped and cut off. With lock.quarantine there is one holder."""
     ring = make_ring(5, proxied=True, **careful(scaled_ms(1000 * LEASE_S)))
