@@ -2,8 +2,6 @@
 
 import os
 import resource
-import shutil
-import tempfile
 import zlib
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from harness import Launch, Server, Servers, failpoint, valgrind
+from harness import Server, Servers, failpoint, launching, valgrind
 from harness.clock import Clock
 from harness.reset import Baseline
 from harness.standstill import TRIES, Excuse
@@ -22,7 +20,6 @@ pytest.register_assert_rewrite("model")
 
 TOP = Path(__file__).resolve().parents[2]
 BUILD = TOP / "build"
-RUNS = BUILD / "tests"
 
 settings.register_profile(
     "lock",
@@ -61,7 +58,6 @@ def _part(text):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    RUNS.mkdir(parents=True, exist_ok=True)
     _allow_many_sockets()
     fewer = valgrind.SLOWDOWN if config.getoption("--valgrind") else 1
     scale = config.getoption("--slowness") * fewer
@@ -136,21 +132,15 @@ def pytest_sessionstart(session):
 @pytest.fixture(scope="session")
 def launch(request):
     option = request.config.getoption
-    server = option("--server") or os.environ.get("SERVER")
-    candidates = [server] if server else ["redis-server", "valkey-server"]
-    program = next(filter(None, map(shutil.which, candidates)), None)
-    if program is None:
-        pytest.exit(f"no server program: {' or '.join(candidates)}; tools/setup test installs one", 2)
-    module = Path(option("--module") or os.environ.get("MODULE") or TOP / "lock.so").resolve()
-    if not module.exists():
-        pytest.exit(f"{module} does not exist: build it with make", 2)
-    root = Path(tempfile.mkdtemp(dir=RUNS, prefix="run-"))
-    suppressions = TOP / "tests" / "valgrind.supp"
-    yield Launch(os.path.abspath(program), module, root, option("--valgrind"), suppressions)
-    if option("--keep-files") and request.session.stash[_FAILED]:
-        print(f"\nserver folders kept in {root}")
-    else:
-        shutil.rmtree(root)
+    fails = request.session.stash[_FAILED]
+    with launching(
+        "run",
+        option("--server"),
+        option("--module"),
+        valgrind=option("--valgrind"),
+        keeps=lambda: option("--keep-files") and bool(fails),
+    ) as run:
+        yield run
 
 
 # Servers

@@ -1,21 +1,18 @@
 """Options, servers, and lockctl as processes that leave nothing behind."""
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
 
 import runs
-from harness import Launch, Server, Servers
+from harness import Server, Servers, launching
 from harness.standstill import TRIES, Excuse
 from harness.waiting import set_scale
+from wire import Wire
 from witness import Witness
 
-HERE = Path(__file__).resolve().parent
-TOP = HERE.parents[1]
-RUNS = TOP / "build" / "tests"
 # How much longer everything may take with lockctl under Valgrind.
 VALGRIND_SLOWDOWN = 3
 
@@ -48,8 +45,7 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
     for item in items:
-        if item.path.parent == HERE:
-            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
+        item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,20 +69,8 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(scope="session")
 def launch():
-    wanted = os.environ.get("SERVER")
-    program = next(filter(None, map(shutil.which, [wanted] if wanted else ["redis-server", "valkey-server"])), None)
-    module = Path(os.environ.get("MODULE") or TOP / "lock.so").resolve()
-    for there, what in (
-        (program, "no server program; tools/setup test installs one"),
-        (module.exists(), f"{module} does not exist: build it with make"),
-        (runs.PROGRAM.exists(), f"{runs.PROGRAM} does not exist: build it with make lockctl"),
-    ):
-        if not there:
-            pytest.exit(what, 2)
-    RUNS.mkdir(parents=True, exist_ok=True)
-    root = Path(tempfile.mkdtemp(dir=RUNS, prefix="lockctl-"))
-    yield Launch(os.path.abspath(program), module, root)
-    shutil.rmtree(root)
+    with launching("lockctl", others=[(runs.PROGRAM, "make lockctl")]) as run:
+        yield run
 
 
 @pytest.fixture
@@ -102,6 +86,13 @@ def make_server(launch):
 @pytest.fixture
 def server(make_server):
     return make_server()
+
+
+@pytest.fixture
+def wire(server):
+    """Between a lockctl and `server`, a wire.Wire."""
+    with Wire(server.port) as wire:
+        yield wire
 
 
 # lockctl

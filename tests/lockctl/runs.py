@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness.waiting import scaled, wait_for
@@ -45,6 +46,16 @@ def environment(place, **more):
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("LOCK_", "LOCKCTL_"))}
     url = {"LOCKCTL_URL": url_of(place)} if place is not None else {}
     return {**clean, "LC_ALL": "C.UTF-8", **url, **more}
+
+
+@contextmanager
+def stopped(server):
+    """Meanwhile it does nothing, and its connections stay open."""
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
 
 
 # Processes, by /proc

@@ -1,16 +1,12 @@
 """While it waits: servers that start again, hang, answer errors, change role, and when it has waited long enough."""
 
-import os
 import socket
 import time
-from contextlib import contextmanager
-from signal import SIGCONT, SIGSTOP
 
 import pytest
 
 from harness import scaled, scaled_ms, wait_for, wait_for_sync
-from runs import LOST, NOT_HAD, UNAVAILABLE, holders, is_free, lives, wait_free, wait_waiting
-from wire import Wire
+from runs import LOST, NOT_HAD, UNAVAILABLE, holders, is_free, lives, stopped, wait_free, wait_waiting
 
 
 def words_of(options):
@@ -18,21 +14,6 @@ def words_of(options):
 
 
 HOLDS = {"session": [], "lease": ["--lease", scaled(60)]}
-
-
-@pytest.fixture
-def wire(server):
-    with Wire(server.port) as wire:
-        yield wire
-
-
-@contextmanager
-def stopped(server):
-    os.kill(server.pid, SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, SIGCONT)
 
 
 @pytest.fixture

@@ -1,34 +1,17 @@
 """The server says nothing, or is out of reach: nothing goes on past the lease, and what can go on does."""
 
-import os
-from contextlib import contextmanager
-from signal import SIGCONT, SIGHUP, SIGINT, SIGSTOP, SIGTERM
+from signal import SIGHUP, SIGINT, SIGTERM
 
 import pytest
 
 from harness import scaled, scaled_ms, wait_for
-from runs import LOST, holders, lives, wait_free, wait_watched
+from runs import LOST, holders, lives, stopped, wait_free, wait_watched
 from wire import Wire
 
 DEAF = [SIGTERM, SIGHUP, SIGINT]
 # Long beside what a busy machine adds to anything; renewed each second.
 LEASE = scaled(3)
 LEASE_MS = scaled_ms(3000)
-
-
-@pytest.fixture
-def wire(server):
-    with Wire(server.port) as wire:
-        yield wire
-
-
-@contextmanager
-def stopped(server):
-    os.kill(server.pid, SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, SIGCONT)
 
 
 def lease_end(server):

@@ -1,36 +1,18 @@
 """A server, an exporter and a Prometheus, with contention that has been played before the tests begin."""
 
-import os
-import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 import scene as scene_module
-from harness import Launch, Server, Servers, wait_for
-from programs import BIN, DOCS, TOP, Exporter, Prometheus, let_in
-
-RUNS = TOP / "build" / "tests"
+from harness import Server, Servers, launching, wait_for
+from programs import BIN, DOCS, Exporter, Prometheus, let_in
 
 
 @pytest.fixture(scope="session")
 def launch():
-    wanted = os.environ.get("SERVER")
-    program = next(filter(None, map(shutil.which, [wanted] if wanted else ["redis-server", "valkey-server"])), None)
-    module = Path(os.environ.get("MODULE") or TOP / "lock.so").resolve()
-    for there, what in (
-        (program, "no server program; tools/setup test installs one"),
-        (module.exists(), f"{module} does not exist: build it with make"),
-        ((BIN / "redis_exporter").exists(), f"nothing in {BIN}; tools/monitoring puts it there"),
-    ):
-        if not there:
-            pytest.exit(what, 2)
-    RUNS.mkdir(parents=True, exist_ok=True)
-    root = Path(tempfile.mkdtemp(dir=RUNS, prefix="monitoring-"))
-    yield Launch(os.path.abspath(program), module, root)
-    shutil.rmtree(root)
+    with launching("monitoring", others=[(BIN / "redis_exporter", "tools/monitoring")]) as run:
+        yield run
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from .actor import Actor
 from .dataset import dump
 from .errors import code_of
-from .launch import Launch
+from .launch import Launch, launching
 from .replication import wait_for_sync
 from .server import Server, ServerDied
 from .servers import Servers
@@ -19,6 +19,7 @@ __all__ = [
     "drawn",
     "dump",
     "fewer",
+    "launching",
     "scaled",
     "scaled_ms",
     "wait_for",

@@ -1,7 +1,17 @@
-"""What every server of a test run has in common: which program, which module, under what."""
+"""What every server of a test run has in common: which program, which module, under what; and where their folders go."""
 
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[3]
+RUNS = TOP / "build" / "tests"
+SUPPRESSIONS = TOP / "tests" / "valgrind.supp"
 
 
 @dataclass(frozen=True)
@@ -14,3 +24,28 @@ class Launch:
     """Where the servers' folders go."""
     valgrind: bool = False
     suppressions: Path | None = None
+
+
+@contextmanager
+def launching(name, server=None, module=None, valgrind=False, others=(), keeps=lambda: False):
+    """The Launch of one test run. Its folder, build/tests/NAME-…, goes with it unless `keeps()` says that it stays.
+
+    `server`, `module`: instead of $SERVER and $MODULE, or else what is there. `others`: what has to be there besides,
+    as pairs of a path and what puts it there. Without any of them the run ends with status 2.
+    """
+    wanted = server or os.environ.get("SERVER")
+    candidates = [wanted] if wanted else ["redis-server", "valkey-server"]
+    program = next(filter(None, map(shutil.which, candidates)), None)
+    if program is None:
+        pytest.exit(f"no server program: {' or '.join(candidates)}; tools/setup test installs one", 2)
+    module = Path(module or os.environ.get("MODULE") or TOP / "lock.so").resolve()
+    for path, how in ((module, "make"), *others):
+        if not path.exists():
+            pytest.exit(f"{path} does not exist: {how}", 2)
+    RUNS.mkdir(parents=True, exist_ok=True)
+    root = Path(tempfile.mkdtemp(dir=RUNS, prefix=f"{name}-"))
+    yield Launch(os.path.abspath(program), module, root, valgrind, SUPPRESSIONS)
+    if keeps():
+        print(f"\nserver folders kept in {root}")
+    else:
+        shutil.rmtree(root)
