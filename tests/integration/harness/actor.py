@@ -32,6 +32,11 @@ class Actor:
         self._said, self._said_at = words, time.monotonic()
         self._connection.send_command(*words)
 
+    def send_together(self, *commands):
+        """Says several, each a tuple of words, in one packet: nobody gets between them, as long as none blocks."""
+        self._said, self._said_at = commands[-1], time.monotonic()
+        self._connection.send_packed_command(self._connection.pack_commands(commands))
+
     def reply(self, timeout=5.0):
         """The answer to the oldest unanswered command; an error reply is raised."""
         if self._already_heard:
