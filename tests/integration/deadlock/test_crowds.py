@@ -221,16 +221,16 @@ def test_refusal_comes_within_five_ms(server):
 
 
 @pytest.mark.timing
-def test_alarm_that_is_set_for_later_delays_no_search(server, actor):
+def test_alarm_that_is_set_for_later_delays_no_search(server, actor, at_once):
     """After a pause the drain looks again within 20 ms: a wait that begins meanwhile does not wait for that."""
     two, control = Two(server), server.control
     c, machine, took = actor("c"), Yardstick(server), []
     for _ in range(9):
-        control.execute_command("LOCK.ACQUIRE", "m", "h", "PX", 30)
+        control.execute_command("LOCK.ACQUIRE", "m", "h", "PX", LONG)
         c.send("LOCK.ACQUIRE", "m", "c", "PX", LONG, "BLOCK", 0)
         c.wait_blocked()
         server.all_searched()
-        control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        at_once("PEXPIRE m 30", "CLIENT PAUSE 600000 WRITE")
         server.let_pass(40)  # the lease of m has ended, and nobody may be granted it
         control.execute_command("CLIENT", "UNPAUSE")
         took.append(two.refused_after_ms())

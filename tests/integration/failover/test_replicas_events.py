@@ -16,7 +16,8 @@ from harness.ports import free_port
 from harness.proxy import Proxy
 from model.replicas_scene import KEEPS_OUT, KINDS, LETS_IN, LONG, answer, asks, begin, hash_of, online, wait_awaiting
 
-SHORT = scaled_ms(250)
+# Long enough for a busy machine to set the scene in.
+SHORT = scaled_ms(500)
 
 # What the client hears.
 GRANT, NULL, REFUSED, UNBLOCKED, NOTHING = "the grant", "null", "NOREPLICAS", "UNBLOCKED", "nothing: it is dead"
