@@ -220,6 +220,7 @@ static void onFirstFailed(void *arg, const char *why, bool is_final) {
     } else if (single->stage == SINGLE_HOLDING && single->wish->lease_ms == 0) {
         /* The server may release it that long after it has noticed, which may be a little before. */
         int64_t end_ms = clockNow() + GRACE_OF_SESSIONS_MS - GRACE_OF_SESSIONS_MS / 10;
+        single->is_cut = true;
         if (end_ms < single->until_ms) {
             singleHoldUntil(single, end_ms, GRACE_OF_SESSIONS_MS);
         }

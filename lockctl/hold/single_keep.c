@@ -75,6 +75,7 @@ static void onGoodRenewal(struct single *single) {
         singleRenew(single); /* this process stood still: it must not begin at the end */
         return;
     }
+    single->is_cut = false;
     singleHoldUntil(single, until_ms, single->lease_ms);
     alarmSet(&single->beat, beatOf(single) - (clockNow() - single->sent_ms));
     if (single->stage == SINGLE_CONFIRMING) {
@@ -115,15 +116,15 @@ void singleRenew(struct single *single) {
 }
 
 /* This process stood still: what has come meanwhile has not been read, and what was due not been sent. A
- * renewal that is sent now may yet be answered in time. That of a session may be answered later too: while it
- * was connected the server has gone on renewing. */
+ * renewal that is sent now may yet be answered in time. That of a session may be answered later too: as long as it
+ * is connected the server goes on renewing. */
 static bool maySoonBeRenewed(struct single *single) {
     int64_t now_ms = clockNow();
     int64_t patience_ms = single->notice_ms / 2;
-    bool is_session = single->wish->lease_ms == 0;
+    bool is_bound = single->wish->lease_ms == 0 && !single->is_cut;
     bool stood_still = now_ms >= single->until_ms - single->notice_ms + LATE_MS;
     if (!stood_still || !serverIsOpen(&single->first) ||
-        (!is_session && now_ms >= single->until_ms - patience_ms)) {
+        (!is_bound && now_ms >= single->until_ms - patience_ms)) {
         return false;
     }
     if (!single->is_renewing) {

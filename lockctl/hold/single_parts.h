@@ -43,6 +43,7 @@ struct single {
     int64_t until_ms;
     int64_t notice_ms; /* so long before that the owner is told */
     bool is_renewing;
+    bool is_cut; /* the connection is lost that a session was bound to, and none is bound since */
     bool is_lost;
     bool is_gone; /* lost, and the server has said so */
     bool was_held;
