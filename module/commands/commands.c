@@ -113,7 +113,24 @@ static RedisModuleCommandArg release_args[] = {KEY_ARG,
                                                 .flags = REDISMODULE_CMD_ARG_OPTIONAL,
                                                 .subargs = mode_args},
                                                {0}};
-static RedisModuleCommandArg key_owner_args[] = {KEY_ARG, OWNER_ARG, {0}};
+static RedisModuleCommandArg gives_up_args[] = {{.name = "release",
+                                                 .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+                                                 .key_spec_index = -1,
+                                                 .token = "RELEASE"},
+                                                {.name = "mode",
+                                                 .type = REDISMODULE_ARG_TYPE_ONEOF,
+                                                 .key_spec_index = -1,
+                                                 .flags = REDISMODULE_CMD_ARG_OPTIONAL,
+                                                 .subargs = mode_args},
+                                                {0}};
+static RedisModuleCommandArg cancel_args[] = {KEY_ARG,
+                                              OWNER_ARG,
+                                              {.name = "gives-up",
+                                               .type = REDISMODULE_ARG_TYPE_BLOCK,
+                                               .key_spec_index = -1,
+                                               .flags = REDISMODULE_CMD_ARG_OPTIONAL,
+                                               .subargs = gives_up_args},
+                                              {0}};
 #define LIST_ARG \
     { .name = "list", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0 }
 static RedisModuleCommandArg delay_push_args[] = {
@@ -250,9 +267,10 @@ static const struct commandRow command_rows[] = {
     {"lock.renew", renewCommand, "write fast blocking", "write fast blocking", -3,
      "O(log N), N being the number of holders", "Gives a held lock a new lease from now.",
      acquires_key, renew_args},
-    {"lock.cancel", cancelCommand, WRITES, "write fast", 3,
-     "O(log N), N being the number of waiters", "Ends an owner's wait for a lock.", acquires_key,
-     key_owner_args},
+    {"lock.cancel", cancelCommand, WRITES, "write fast", -3,
+     "O(log N) for each wait ended or hold granted, N being the number of holders and waiters",
+     "Ends an owner's wait for a lock, or gives back the hold that has come of it.", frees_key,
+     cancel_args},
     {"lock.force", forceCommand, WRITES, "write fast dangerous", 2,
      "O(log N), N being the number of waiters",
      "Frees a lock, whoever holds it, and hands it to the next waiter.", frees_key, key_args},

@@ -132,7 +132,7 @@ ERRORS = {
     bad.BLOCK: [*bad.WITH_BLOCK, "LATCH.WAIT"],
     bad.COUNT: ["LOCK.INFO", "LOCK.TOP", "DELAY.LIST", "LATCH.SET"],
     bad.NUMKEYS: bad.SEVERAL,
-    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "LOCK.TOP", "DELAY.LIST", "LOCK.WATCH"]
+    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "LOCK.TOP", "DELAY.LIST", "LOCK.WATCH", "LOCK.CANCEL"]
     + ["LATCH.SET", "LATCH.WAIT"],
     bad.DELAY: ["DELAY.PUSH"],
     bad.EMPTY_ID: ["DELAY.PUSH"],
@@ -184,6 +184,7 @@ def test_types_of_arguments(docs, name):
     types |= {"limit": "integer", "permits": "integer"}
     types |= {"wanted": "pure-token", "expiry": "oneof", "by": "integer"}
     types |= {"list": "key", "id": "string", "value": "string", "reset": "pure-token"}
+    types |= {"gives-up": "block", "release": "pure-token"}
     for argument in all_arguments(docs(name)["arguments"]):
         assert argument["type"] == types[argument["name"]]
         assert argument.get("key_spec_index") == (0 if argument["type"] == "key" else None)
