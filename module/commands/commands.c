@@ -201,15 +201,22 @@ static RedisModuleCommandArg info_args[] = {KEY_ARG, NUMBER_OPTION("COUNT", "cou
             {0},                                          \
     }
 
-/* The first argument says how many keys follow. */
-#define FIRST_ARG_IS_NUMKEYS(key_flags)                   \
-    {                                                     \
-        {.flags = (key_flags),                            \
-         .begin_search_type = REDISMODULE_KSPEC_BS_INDEX, \
-         .bs.index.pos = 1,                               \
-         .find_keys_type = REDISMODULE_KSPEC_FK_KEYNUM,   \
-         .fk.keynum = {0, 1, 1}},                         \
-            {0},                                          \
+/* The first argument says how many keys follow. Clients that do not look at this, but at the range
+ * that COMMAND INFO makes of all specs that are ranges, route by the second one: it is no key of its
+ * own (ACL, COMMAND GETKEYS), only where the first one stands. */
+#define FIRST_ARG_IS_NUMKEYS(key_flags)                                     \
+    {                                                                       \
+        {.flags = (key_flags),                                              \
+         .begin_search_type = REDISMODULE_KSPEC_BS_INDEX,                   \
+         .bs.index.pos = 1,                                                 \
+         .find_keys_type = REDISMODULE_KSPEC_FK_KEYNUM,                     \
+         .fk.keynum = {0, 1, 1}},                                           \
+            {.flags = REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_NOT_KEY, \
+             .begin_search_type = REDISMODULE_KSPEC_BS_INDEX,               \
+             .bs.index.pos = 2,                                             \
+             .find_keys_type = REDISMODULE_KSPEC_FK_RANGE,                  \
+             .fk.range = {0, 1, 0}},                                        \
+            {0},                                                            \
     }
 
 static RedisModuleCommandKeySpec acquires_keys[] = FIRST_ARG_IS_NUMKEYS(
