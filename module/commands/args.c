@@ -37,6 +37,7 @@ static const struct optionRow {
     {WORD("ONCE"), ARGS_ONCE, ARGS_ONCE, 0},
     {WORD("REPLICAS"), ARGS_REPLICAS, ARGS_REPLICAS, 2},
     {WORD("RESET"), ARGS_RESET, ARGS_RESET, 0},
+    {WORD("RELEASE"), ARGS_RELEASE, ARGS_RELEASE, 0},
 };
 
 /* strcasecmp, for bytes that may hold a zero. */
@@ -146,6 +147,7 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     case ARGS_WANTED:
     case ARGS_ONCE:
     case ARGS_RESET:
+    case ARGS_RELEASE:
         break; /* words without a value */
     }
     return REDISMODULE_OK;

@@ -33,7 +33,8 @@ enum argsOption {
     ARGS_WANTED = 1 << 9,
     ARGS_ONCE = 1 << 10,
     ARGS_REPLICAS = 1 << 11, /* REPLICAS n ms */
-    ARGS_RESET = 1 << 12
+    ARGS_RESET = 1 << 12,
+    ARGS_RELEASE = 1 << 13
 };
 #define ARGS_LEASE (ARGS_PX | ARGS_EX | ARGS_SESSION)
 #define ARGS_ACQUIRE \

@@ -135,6 +135,14 @@ static enum holdingWhich whichOf(unsigned given) {
     return given & ARGS_WRITE ? HOLDING_WRITE : HOLDING_ONLY_MODE;
 }
 
+/* What the owner, argv[2], says with options out of ARGS_WHICH. */
+static struct release releaseOf(const struct args *args, const struct argsOptions *options) {
+    return (struct release){.owner = args->argv[2],
+                            .which = whichOf(options->given),
+                            .count = options->wants.asks.permits.count,
+                            .now_ms = args->now_ms};
+}
+
 /* LOCK.RELEASE key owner [READ | WRITE | PERMITS k] */
 int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
@@ -146,10 +154,7 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         argsOptionsOrReply(&args, 3, ARGS_WHICH, &options) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    const struct release release = {.owner = argv[2],
-                                    .which = whichOf(options.given),
-                                    .count = options.wants.asks.permits.count,
-                                    .now_ms = args.now_ms};
+    const struct release release = releaseOf(&args, &options);
     struct outcome outcome = {0};
     enum result result = releaseLock(ctx, argv[1], &release, &outcome);
     return replyOutcome(ctx, result, &outcome);
@@ -165,16 +170,26 @@ int forceCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return replyOutcome(ctx, result, &outcome);
 }
 
-/* LOCK.CANCEL key owner */
+/* LOCK.CANCEL key owner [RELEASE [READ | WRITE | PERMITS k]] */
 int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    if (argc != 3) {
+    const struct args args = argsOf(ctx, argv, argc);
+    struct argsOptions options;
+    if (argc < 3) {
         return RedisModule_WrongArity(ctx);
     }
-    if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK) {
+    if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
+        argsOptionsOrReply(&args, 3, ARGS_RELEASE | ARGS_WHICH, &options) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
+    if ((options.given & ARGS_WHICH) && !(options.given & ARGS_RELEASE)) {
+        replyError(ctx, REPLY_SYNTAX);
+        return REDISMODULE_OK;
+    }
+    const struct release release = releaseOf(&args, &options);
     struct outcome outcome = {0};
-    enum result result = cancelWaits(ctx, argv[1], argv[2], &outcome);
+    enum result result = options.given & ARGS_RELEASE
+                             ? cancelOrRelease(ctx, argv[1], &release, &outcome)
+                             : cancelWaits(ctx, argv[1], &release, &outcome);
     return replyOutcome(ctx, result, &outcome);
 }
 

@@ -113,7 +113,24 @@ static RedisModuleCommandArg release_args[] = {KEY_ARG,
                                                 .flags = REDISMODULE_CMD_ARG_OPTIONAL,
                                                 .subargs = mode_args},
                                                {0}};
-static RedisModuleCommandArg key_owner_args[] = {KEY_ARG, OWNER_ARG, {0}};
+static RedisModuleCommandArg gives_up_args[] = {{.name = "release",
+                                                 .type = REDISMODULE_ARG_TYPE_PURE_TOKEN,
+                                                 .key_spec_index = -1,
+                                                 .token = "RELEASE"},
+                                                {.name = "mode",
+                                                 .type = REDISMODULE_ARG_TYPE_ONEOF,
+                                                 .key_spec_index = -1,
+                                                 .flags = REDISMODULE_CMD_ARG_OPTIONAL,
+                                                 .subargs = mode_args},
+                                                {0}};
+static RedisModuleCommandArg cancel_args[] = {KEY_ARG,
+                                              OWNER_ARG,
+                                              {.name = "gives-up",
+                                               .type = REDISMODULE_ARG_TYPE_BLOCK,
+                                               .key_spec_index = -1,
+                                               .flags = REDISMODULE_CMD_ARG_OPTIONAL,
+                                               .subargs = gives_up_args},
+                                              {0}};
 #define LIST_ARG \
     { .name = "list", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0 }
 static RedisModuleCommandArg delay_push_args[] = {
@@ -184,15 +201,22 @@ static RedisModuleCommandArg info_args[] = {KEY_ARG, NUMBER_OPTION("COUNT", "cou
             {0},                                          \
     }
 
-/* The first argument says how many keys follow. */
-#define FIRST_ARG_IS_NUMKEYS(key_flags)                   \
-    {                                                     \
-        {.flags = (key_flags),                            \
-         .begin_search_type = REDISMODULE_KSPEC_BS_INDEX, \
-         .bs.index.pos = 1,                               \
-         .find_keys_type = REDISMODULE_KSPEC_FK_KEYNUM,   \
-         .fk.keynum = {0, 1, 1}},                         \
-            {0},                                          \
+/* The first argument says how many keys follow. Clients that do not look at this, but at the range
+ * that COMMAND INFO makes of all specs that are ranges, route by the second one: it is no key of its
+ * own (ACL, COMMAND GETKEYS), only where the first one stands. */
+#define FIRST_ARG_IS_NUMKEYS(key_flags)                                     \
+    {                                                                       \
+        {.flags = (key_flags),                                              \
+         .begin_search_type = REDISMODULE_KSPEC_BS_INDEX,                   \
+         .bs.index.pos = 1,                                                 \
+         .find_keys_type = REDISMODULE_KSPEC_FK_KEYNUM,                     \
+         .fk.keynum = {0, 1, 1}},                                           \
+            {.flags = REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_NOT_KEY, \
+             .begin_search_type = REDISMODULE_KSPEC_BS_INDEX,               \
+             .bs.index.pos = 2,                                             \
+             .find_keys_type = REDISMODULE_KSPEC_FK_RANGE,                  \
+             .fk.range = {0, 1, 0}},                                        \
+            {0},                                                            \
     }
 
 static RedisModuleCommandKeySpec acquires_keys[] = FIRST_ARG_IS_NUMKEYS(
@@ -250,9 +274,10 @@ static const struct commandRow command_rows[] = {
     {"lock.renew", renewCommand, "write fast blocking", "write fast blocking", -3,
      "O(log N), N being the number of holders", "Gives a held lock a new lease from now.",
      acquires_key, renew_args},
-    {"lock.cancel", cancelCommand, WRITES, "write fast", 3,
-     "O(log N), N being the number of waiters", "Ends an owner's wait for a lock.", acquires_key,
-     key_owner_args},
+    {"lock.cancel", cancelCommand, WRITES, "write fast", -3,
+     "O(log N) for each wait ended or hold granted, N being the number of holders and waiters",
+     "Ends an owner's wait for a lock, or gives back the hold that has come of it.", frees_key,
+     cancel_args},
     {"lock.force", forceCommand, WRITES, "write fast dangerous", 2,
      "O(log N), N being the number of waiters",
      "Frees a lock, whoever holds it, and hands it to the next waiter.", frees_key, key_args},

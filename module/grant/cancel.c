@@ -88,9 +88,10 @@ static bool areInMemoryOnly(struct position *first) {
     return first && !position;
 }
 
-enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
-                        struct outcome *outcome) {
-    int64_t now_ms = RedisModule_Milliseconds();
+enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
+                        const struct release *gives_up, struct outcome *outcome) {
+    RedisModuleString *owner = gives_up->owner;
+    int64_t now_ms = gives_up->now_ms;
     if (keynamesSidesAreHere(ctx, name)) {
         fairnessLoad(ctx, name, now_ms); /* the position may be one from an earlier life */
     } else if (!areInMemoryOnly(findPosition(ctx, name, owner))) {
@@ -109,4 +110,15 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name, RedisModul
     enum holdsShape shape = holdsOpenToRead(&holds, ctx, name, now_ms);
     holdsClose(&holds);
     return shape == HOLDS_WRONG_TYPE ? RESULT_WRONG_TYPE : RESULT_DONE;
+}
+
+enum result cancelOrRelease(RedisModuleCtx *ctx, RedisModuleString *name,
+                            const struct release *gives_up, struct outcome *outcome) {
+    enum result result = cancelWaits(ctx, name, gives_up, outcome);
+    if (result != RESULT_DONE || outcome->count > 0) {
+        return result;
+    }
+    result = releaseLock(ctx, name, gives_up, outcome);
+    outcome->count = result == RESULT_DONE ? 2 : 0;
+    return result == RESULT_NOT_HELD ? RESULT_DONE : result;
 }

@@ -132,7 +132,7 @@ ERRORS = {
     bad.BLOCK: [*bad.WITH_BLOCK, "LATCH.WAIT"],
     bad.COUNT: ["LOCK.INFO", "LOCK.TOP", "DELAY.LIST", "LATCH.SET"],
     bad.NUMKEYS: bad.SEVERAL,
-    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "LOCK.TOP", "DELAY.LIST", "LOCK.WATCH"]
+    bad.SYNTAX: [*bad.WITH_LEASE, *bad.SEVERAL, "LOCK.INFO", "LOCK.TOP", "DELAY.LIST", "LOCK.WATCH", "LOCK.CANCEL"]
     + ["LATCH.SET", "LATCH.WAIT"],
     bad.DELAY: ["DELAY.PUSH"],
     bad.EMPTY_ID: ["DELAY.PUSH"],
@@ -184,6 +184,7 @@ def test_types_of_arguments(docs, name):
     types |= {"limit": "integer", "permits": "integer"}
     types |= {"wanted": "pure-token", "expiry": "oneof", "by": "integer"}
     types |= {"list": "key", "id": "string", "value": "string", "reset": "pure-token"}
+    types |= {"gives-up": "block", "release": "pure-token"}
     for argument in all_arguments(docs(name)["arguments"]):
         assert argument["type"] == types[argument["name"]]
         assert argument.get("key_spec_index") == (0 if argument["type"] == "key" else None)
@@ -218,10 +219,11 @@ def test_categories_are_those_of_acl(server, name):
         assert name in server.control.acl_cat(category.removeprefix("@"))
 
 
+ONE_KEY = {"type": "range", "spec": {"lastkey": 0, "keystep": 1, "limit": 0}}
 # By whether a command takes several keys: what INFO says of a range, how the keys are found, what a page says.
 KEYS = {
-    False: ((1, 1, 1), {"type": "range", "spec": {"lastkey": 0, "keystep": 1, "limit": 0}}, "1"),
-    True: ((0, 0, 0), {"type": "keynum", "spec": {"keynumidx": 0, "firstkey": 1, "keystep": 1}}, "numkeys"),
+    False: ((1, 1, 1), ONE_KEY, "1"),
+    True: ((2, 2, 1), {"type": "keynum", "spec": {"keynumidx": 0, "firstkey": 1, "keystep": 1}}, "numkeys"),
 }
 
 
@@ -230,12 +232,16 @@ def test_keys_of_info_and_page(info, name):
     found = info(name)
     first_last_step, find, place = KEYS[name in SEVERAL]
     assert (found["first"], found["last"], found["step"]) == first_last_step
-    [spec] = found["keys"]
+    spec, *more = found["keys"]
     assert spec["begin_search"] == {"type": "index", "spec": {"index": 1}}
     assert spec["find_keys"] == find
     flags = header_of(name)["Keys"].split()
     assert flags[0] == place
     assert sorted(spec["flags"]) == sorted(flags[1:])
+    # The first of several keys is told once more, for clients that route by INFO's range and look no further.
+    routes = {"begin_search": {"type": "index", "spec": {"index": 2}}, "find_keys": ONE_KEY}
+    assert [{part: other[part] for part in routes} for other in more] == [routes] * (name in SEVERAL)
+    assert ["not_key" in other["flags"] for other in more] == [True] * len(more)
 
 
 @pytest.mark.parametrize("name", WITHOUT_KEYS)

@@ -28,7 +28,7 @@ KEYS = ("plain", "both", "rw", "permits")
 CHANGES = (
     "LOCK.RELEASE {k} {o}", "LOCK.RELEASE {k} {o}", "LOCK.RELEASE {k} {o}", "LOCK.RELEASE rw {o} READ",
     "LOCK.RELEASE rw {o} WRITE", "LOCK.RELEASE permits {o} PERMITS 2", "LOCK.MRELEASE 2 plain both {o}",
-    "LOCK.CANCEL {k} {o}", "LOCK.FORCE {k}", "LOCK.RENEW {k} {o}", "DEL {k}", "PEXPIRE {k} 1", "FLUSHALL",
+    "LOCK.CANCEL {k} {o}", "LOCK.CANCEL {k} {o} RELEASE", "LOCK.FORCE {k}", "LOCK.RENEW {k} {o}", "DEL {k}", "PEXPIRE {k} 1", "FLUSHALL",
     "DEBUG RELOAD",
 )  # fmt: skip
 

@@ -239,6 +239,10 @@ EVENTS = {
     "FLUSHDB": Event(says("FLUSHDB ASYNC"), **GONE),
     "released by another": Event(says("LOCK.RELEASE k o", **OF_SEVERAL), **GONE),
     "CANCEL": Event(says("LOCK.CANCEL k o"), NULL),
+    "CANCEL RELEASE": Event(
+        says("LOCK.CANCEL k o RELEASE", permits="LOCK.CANCEL k o RELEASE PERMITS 2"),
+        NULL, REFUSED, renewal_stands=False,
+    ),  # fmt: skip
     "CLIENT UNBLOCK": Event(says("CLIENT UNBLOCK {id}"), NULL, NULL),
     "CLIENT UNBLOCK ERROR": Event(says("CLIENT UNBLOCK {id} ERROR"), UNBLOCKED, UNBLOCKED),
     "SWAPDB": Event(between("SWAPDB 0 1", "SWAPDB 0 1"), GRANT, behind=False),

@@ -70,14 +70,15 @@ def test_client_that_dies_after_its_wait_and_before_the_acknowledgement(server, 
 
 
 @each_kind
-def test_cancel_releases_and_answers_null(server, actor, kind):
+@pytest.mark.parametrize("more", [(), ("RELEASE",)], ids=["cancel", "release"])
+def test_cancel_releases_and_answers_null(server, actor, kind, more):
     with silent(*server.replicas):
         a = begin(server, actor("a"), *asks(kind, "REPLICAS", 2, LONG))
-        assert server.control.execute_command("LOCK.CANCEL", "k", "other") == 0
-        assert server.control.execute_command("LOCK.CANCEL", "k", "o") == 1
+        assert server.control.execute_command("LOCK.CANCEL", "k", "other", *more) == 0
+        assert server.control.execute_command("LOCK.CANCEL", "k", "o", *more) == 1
         assert a.reply() is None
         wait_free(server)
-        assert server.control.execute_command("LOCK.CANCEL", "k", "o") == 0
+        assert server.control.execute_command("LOCK.CANCEL", "k", "o", *more) == 0
 
 
 @each_kind

@@ -92,6 +92,10 @@ GOES_ON = {
         IN, ("a", "LOCK.FAIR k a BLOCK 0", BLOCKS), ("b", "LOCK.INFO k", has(mode="free", waiting=1)),
     ],
     "cancel": [IN, ("a", "LOCK.FAIR k a BLOCK 0", BLOCKS), ("b", "LOCK.CANCEL k a", 1), ("a", answered(None))],
+    "give up": [
+        HELD, IN, ("a", "LOCK.CANCEL k a RELEASE", 2), ("a", "EXISTS k", 0),
+        ("a", "LOCK.FAIR k a BLOCK 0", BLOCKS), ("b", "LOCK.CANCEL k a RELEASE", 1), ("a", answered(None)),
+    ],
     "wrong type": [("a", "SET k v", "OK"), IN, ("a", "LOCK.ACQUIRE k a", error("WRONGTYPE"))],
     "watch": [HELD, IN, ("w", "LOCK.WATCH k a BLOCK 0", BLOCKS), ("a", "LOCK.RELEASE k a", 0), ("w", answered("LOST"))],
     "watch, wanted": [
@@ -126,6 +130,7 @@ def lease_ends(run):
 
 HAND_OFFS = {
     "release": [HELD, WAITS, IN, ("a", "LOCK.RELEASE k a", 0), *NOT_YET],
+    "give up": [HELD, WAITS, IN, ("c", "LOCK.CANCEL k a RELEASE", 2), *NOT_YET],
     "multi-key release": [("a", "LOCK.MACQUIRE 2 k l a", 2), WAITS, IN, ("a", "LOCK.MRELEASE 2 k l a", 2), *NOT_YET],
     "force": [HELD, WAITS, IN, ("c", "LOCK.FORCE k", 1), *NOT_YET],
     "delete": [HELD, WAITS, IN, ("c", "DEL k", 1), *NOT_YET],

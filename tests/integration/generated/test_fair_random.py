@@ -73,6 +73,9 @@ class Walk:
     def leave(self):
         self.driver.cancels(self.any(self.driver.positions()) or self.any(self.owners))
 
+    def give_up(self):
+        self.driver.gives_up(self.any(self.owners))
+
     def time_out(self):
         self.driver.asks_and_times_out(self.any(self.owners), fair=self.dice.random() < 0.8, once=self.once())
 
@@ -198,6 +201,10 @@ class FairMachine(RuleBasedStateMachine):
     @rule(owner=owners)
     def cancels(self, owner):
         self.driver.cancels(owner)
+
+    @rule(owner=owners)
+    def gives_up(self, owner):
+        self.driver.gives_up(owner)
 
     @rule(by_force=st.booleans())
     def frees(self, by_force):

@@ -171,6 +171,12 @@ class LockMachine(RuleBasedStateMachine):
     def somebody_says(self, command, key, owner):
         self.say(command, key, *(() if command == "FORCE" else (owner,)))
 
+    @rule(key=keys, owner=owners)
+    def somebody_gives_up(self, key, owner):
+        heard = plainly(self.outsider.attempt("LOCK.CANCEL", key, owner, "RELEASE"))
+        assert heard == self.model_says(key, "give_up", owner)
+        self.compare(at_once=True)
+
     def say(self, command, key, *args):
         heard = plainly(self.outsider.attempt("LOCK." + command, key, *args))
         assert heard == self.model_says(key, command.lower(), *args)

@@ -98,6 +98,11 @@ class Machine(RuleBasedStateMachine):
         self.both.say(command, key, owner)
         self.both.compare()
 
+    @rule(key=keys, owner=owners, words=st.sampled_from(((), ("READ",), ("WRITE",))))
+    def somebody_gives_up(self, key, owner, words):
+        self.both.gives_up(key, owner, *words)
+        self.both.compare()
+
     @rule(key=keys, command=st.sampled_from(GOES))
     def lock_goes(self, key, command):
         if command.startswith("LOCK.FORCE"):

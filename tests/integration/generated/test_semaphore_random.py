@@ -98,6 +98,11 @@ class Machine(RuleBasedStateMachine):
         self.both.say(command, key, owner)
         self.compare()
 
+    @rule(key=keys, owner=owners, words=st.one_of(st.just(()), st.tuples(st.just("PERMITS"), numbers)))
+    def somebody_gives_up(self, key, owner, words):
+        self.both.gives_up(key, owner, *words)
+        self.compare()
+
     @rule(key=keys, command=st.sampled_from(GOES))
     def lock_goes(self, key, command):
         if command.startswith("LOCK.FORCE"):

@@ -23,7 +23,7 @@ WITH_BLOCK = [*ACQUIRING, "LOCK.WATCH k o"]
 WITH_LEASE = [*ACQUIRING, "LOCK.RENEW k o"]
 WITH_OWNER = [*WITH_LEASE, "LOCK.WATCH k o", "LOCK.RELEASE k o", "LOCK.CANCEL k o", "LOCK.MRELEASE 1 k o"]
 SEVERAL = ["LOCK.MACQUIRE 1 k o", "LOCK.MRELEASE 1 k o"]
-FIXED_LENGTH = ["LOCK.CANCEL k o", "LOCK.FORCE k"]
+FIXED_LENGTH = ["LOCK.FORCE k"]
 ALL = [*WITH_OWNER, "LOCK.FORCE k", "LOCK.INFO k"]
 # Those of the delayed queue before the list `k`, in which `i` is pending.
 DELAYS = ["DELAY.PUSH k i 1 v", "DELAY.CANCEL k i", "DELAY.LIST k"]

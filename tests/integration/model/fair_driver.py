@@ -82,6 +82,11 @@ class FairDriver:
         assert self.outsider.call("LOCK.CANCEL", "k", owner) == self.model.cancel(owner)
         self.compare()
 
+    def gives_up(self, owner):
+        self.note("gives up", owner)
+        assert self.outsider.call("LOCK.CANCEL", "k", owner, "RELEASE") == self.model.give_up(owner)
+        self.compare()
+
     def forces(self):
         self.note("forces")
         assert self.outsider.call("LOCK.FORCE", "k") == int(self.model.holder is not None)

@@ -125,6 +125,12 @@ class FairModel:
         self._hand_off()
         return int(bool(positions))
 
+    def give_up(self, owner):
+        """LOCK.CANCEL … RELEASE."""
+        if self.cancel(owner):
+            return 1
+        return 0 if self.release(owner) is None else 2
+
     def time_out(self, client):
         self._leave(next(position for position in self.queue if position.client is client))
         self._hand_off()

@@ -83,6 +83,17 @@ class Lock:
         self._pass()
         return 1 if cancelled else 0
 
+    def give_up(self, owner):
+        """LOCK.CANCEL … RELEASE."""
+        if self.cancel(owner):
+            return 1
+        try:
+            self.release(owner)
+        except Refused as refusal:
+            assert refusal.code == "NOTHELD"
+            return 0
+        return 2
+
     # What else happens to it
 
     def gone(self):

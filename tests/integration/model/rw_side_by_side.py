@@ -54,6 +54,12 @@ class SideBySide:
         self.heard(client, heard, expected)
         return expected
 
+    def gives_up(self, key, owner, *words):
+        """LOCK.CANCEL … RELEASE."""
+        said = ("LOCK.CANCEL", key, owner, "RELEASE", *words)
+        self.tell(None, *said)
+        self.heard(None, plainly(self.outsider.attempt(*said)), self.oracles[key].give_up(owner, *words))
+
     def tell(self, who, *words):
         self.story.append(f"{who or 'outsider'}: {' '.join(map(str, words))}")
 

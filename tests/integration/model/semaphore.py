@@ -96,6 +96,13 @@ class Oracle:
         self.serve()
         return int(bool(found))
 
+    def give_up(self, owner, *words):
+        """LOCK.CANCEL … RELEASE."""
+        if self.cancel(owner):
+            return 1
+        left = self.release(owner, *words)
+        return {"NOTHELD": 0, "ERR": "ERR"}.get(left, 2)
+
     # What else happens
 
     def gone(self):

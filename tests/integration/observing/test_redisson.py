@@ -10,7 +10,7 @@ from model.waiting_scene import HOUR, say
 FREE = ("redisson_lock__channel:{k}", "0")
 FREE_L = ("redisson_lock__channel:{l}", "0")
 # Which locks become free by a command of the table in model/mutations.py, and stay so.
-FREED = dict.fromkeys(["release", "force", "force a foreign hash"], [FREE])
+FREED = dict.fromkeys(["release", "force", "force a foreign hash", "give up"], [FREE])
 FREED |= {"multi-key release": [FREE, FREE_L], "multi-key release, one of two": [FREE_L]}
 FREED |= {"multi-key release, hand off one": [FREE_L]}
 

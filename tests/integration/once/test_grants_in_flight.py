@@ -80,6 +80,20 @@ def test_a_release_after_a_cancel_leaves_the_permit_that_was_told(server, turn, 
     assert server.control.execute_command("LOCK.RELEASE", "k", "o") == 0
 
 
+def test_giving_up_takes_what_is_in_flight_once(server, turn, take):
+    take("LOCK.SEMAPHORE k o 3", "LOCK.SEMAPHORE k x 3 PERMITS 2")
+    then = ("LOCK.CANCEL k o RELEASE PERMITS 2",)
+    assert turn("LOCK.SEMAPHORE k o 3 PERMITS 2", "LOCK.RELEASE k x PERMITS 2", *then) == [2]
+    assert held(server) == {"o": "1"}
+
+
+def test_giving_up_what_went_to_a_dead_client_hands_it_on(server, turn, take, actor):
+    take("LOCK.ACQUIRE k x")
+    answers = turn("LOCK.ACQUIRE k o", "LOCK.RELEASE k x", "LOCK.CANCEL k o RELEASE", "LOCK.ACQUIRE k o PX 600000")
+    assert answers == [2, 1]
+    assert held(server) == {"o": "1"}
+
+
 def test_a_release_after_a_cancel_leaves_the_plain_hold_that_was_told(server, turn, take):
     """k is held already when several keys are granted; both are released once."""
     take("LOCK.ACQUIRE k o", "LOCK.ACQUIRE l x")

@@ -59,6 +59,16 @@ def test_release_takes_one_mode_word(refuses):
         refuses(words_of("LOCK.RELEASE k o", *more), SYNTAX)
 
 
+def test_cancel_takes_what_release_does_behind_the_word(refuses):
+    one, permits = "RELEASE", "ERR permits is not an integer from 1 to 2147483647"
+    for more in ["more"], ["READ"], ["WRITE"], ["PERMITS", "1"], ["PX", "1"], ["SESSION"], ["RELEAS"], ["RELEASE\0"]:
+        refuses(words_of("LOCK.CANCEL k o", *more), SYNTAX)
+    for more in [one], ["READ", "READ"], ["READ", "WRITE"], ["READ", "PERMITS", "1"], ["PERMITS"], ["1"], ["PX", "1"]:
+        refuses(words_of("LOCK.CANCEL k o", one, *more), SYNTAX)
+    for number in "0", "-1", "2147483648", "x", "":
+        refuses(words_of("LOCK.CANCEL k o", one, "PERMITS", number), permits)
+
+
 # Leases
 
 

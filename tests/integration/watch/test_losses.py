@@ -26,6 +26,7 @@ def db(request):
 
 LOSES = dict(
     RELEASE=["LOCK.RELEASE k o"],
+    CANCEL_RELEASE=["LOCK.CANCEL k o RELEASE"],
     RELEASE_in_MULTI=["MULTI", "LOCK.RELEASE k o", "EXEC"],
     RELEASE_by_a_script=["EVAL return(redis.call('LOCK.RELEASE',KEYS[1],'o')) 1 k"],
     RELEASE_and_ACQUIRE_by_another=["MULTI", "LOCK.RELEASE k o", "LOCK.ACQUIRE k p", "EXEC"],
@@ -95,6 +96,7 @@ KEEPS = dict(
     DEBUG_RELOAD=["DEBUG RELOAD"],
     RESTORE_of_the_same=[lambda scene: scene.restore_over("o")],
     CANCEL=["LOCK.CANCEL k o"],
+    CANCEL_RELEASE_of_one_of_two=["LOCK.ACQUIRE k o", "LOCK.CANCEL k o RELEASE"],
     other_lock=["LOCK.ACQUIRE l o", "LOCK.RELEASE l o", "DEL l"],
 )
 
