@@ -236,4 +236,6 @@ distclean: clean ## remove everything that is not in the repository, the Python 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+include clients/clients.mk
+
 -include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH_OBJECTS:.o=.d) $(LOCKCTL_OBJECTS:.o=.d)

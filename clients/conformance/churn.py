@@ -1,0 +1,32 @@
+"""Somebody who takes a lock and gives it back, all the time, on a connection of its own."""
+
+import threading
+
+from harness import Actor
+
+
+class Churn:
+    def __init__(self, server, take, give):
+        self._actor = Actor(server, "churn")
+        self._take, self._give = [*take, "BLOCK", 20000], give
+        self.rounds, self._failed, self._over = 0, None, threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            while not self._over.is_set():
+                assert self._actor.call(*self._take, timeout=30) is not None, "it waited for 20 s"
+                # The lock is free for a moment each second time: who comes then is granted it at once.
+                self._actor.call(*self._give)
+                if self.rounds % 2:
+                    self._actor.call("PING")
+                self.rounds += 1
+        except Exception as error:
+            self._failed = error
+
+    def stop(self):
+        self._over.set()
+        self._thread.join()
+        self._actor.close()
+        assert self._failed is None, f"who handed the lock on: {self._failed!r}"

@@ -1,0 +1,177 @@
+"""Options, servers, places and runners. README.md says how to run it."""
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from places import PLACES
+from play import Play
+from runner import Runner
+
+from harness import Launch, Server, Servers
+from harness.standstill import TRIES, Excuse
+from harness.waiting import set_scale
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+BUILD = TOP / "build"
+LANGUAGES = json.loads((HERE / "languages.json").read_text())
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("clients")
+    group.addoption("--languages", default=os.environ.get("LANGUAGES", ""), help="which: 'python go'; default: all built")
+    group.addoption("--flavours", default=os.environ.get("FLAVOURS", ""), help="which of theirs; default: all")
+    group.addoption("--handoff", type=int, help="only the benchmark: so many hand-offs of each flavour")
+    group.addoption(
+        "--slowness", type=float, default=os.environ.get("SLOWNESS", 1), help="so many times longer everything may take"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    scale = float(config.getoption("--slowness"))
+    set_scale(scale)
+    if config.getoption("timeout", None) is None:
+        config.option.timeout = 180 * scale
+
+
+# Which runners
+
+
+def runner_of(language):
+    return BUILD / "clients" / language / "runner"
+
+
+def _flavours(config):
+    """[(language, flavour)], those that the command line wants."""
+    wanted = config.getoption("--languages").split() or [name for name in LANGUAGES if runner_of(name).exists()]
+    flavours = config.getoption("--flavours").split()
+    found = [(name, one) for name in wanted for one in LANGUAGES[name] if not flavours or one in flavours]
+    missing = {name for name, _ in found if not runner_of(name).exists()}
+    if missing or not found:
+        raise pytest.UsageError(f"no runner for {sorted(missing) or 'anything'}: make client-LANGUAGE builds it")
+    return found
+
+
+def scenarios():
+    """[(scenario, kind)] of all files."""
+    found = []
+    for path in sorted((HERE / "scenarios").glob("*.json")):
+        for scenario in json.loads(path.read_text()):
+            kinds = scenario["kinds"]
+            found += [({**scenario, "topic": path.stem}, kind) for kind in kinds]
+    return found
+
+
+def pytest_generate_tests(metafunc):
+    if "rounds" in metafunc.fixturenames:
+        rounds = metafunc.config.getoption("--handoff")
+        cases = [pytest.param(one, rounds, id="-".join(one)) for one in _flavours(metafunc.config)]
+        metafunc.parametrize("flavour, rounds", cases)
+    if "scenario" not in metafunc.fixturenames:
+        return
+    cases = [
+        pytest.param((language, flavour), scenario, kind, id=f"{language}-{flavour}-{scenario['topic']}-{scenario['name']}-{kind}")
+        for language, flavour in _flavours(metafunc.config)
+        for scenario, kind in scenarios()
+        if not set(scenario.get("needs", [])) & set(LANGUAGES[language][flavour]["cannot"])
+    ]
+    metafunc.parametrize("flavour, scenario, kind", cases)
+
+
+# Tests during which the machine stood still: harness/standstill.py
+
+_EXCUSE = pytest.StashKey()
+
+
+def pytest_collection_modifyitems(config, items):
+    is_benchmark = config.getoption("--handoff") is not None
+    left_out = [item for item in items if ("rounds" in item.fixturenames) != is_benchmark]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+    excuse = config.stash[_EXCUSE] = Excuse()
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.config.stash[_EXCUSE].begin()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        for server in Server.live:
+            report.sections.append((f"log of {server}", server.log()[-1000:]))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in config.stash.get(MEASURED, []):
+        terminalreporter.write_line(line)
+
+
+MEASURED = pytest.StashKey()
+
+# Servers and places
+
+
+@pytest.fixture(scope="session")
+def launch():
+    wanted = os.environ.get("SERVER")
+    program = next(filter(None, map(shutil.which, [wanted] if wanted else ["redis-server", "valkey-server"])), None)
+    module = Path(os.environ.get("MODULE") or TOP / "lock.so").resolve()
+    for there, what in (
+        (program, "no server program; tools/setup test installs one"),
+        (module.exists(), f"{module} does not exist: build it with make"),
+    ):
+        if not there:
+            pytest.exit(what, 2)
+    (BUILD / "tests").mkdir(parents=True, exist_ok=True)
+    root = Path(tempfile.mkdtemp(dir=BUILD / "tests", prefix="clients-"))
+    yield Launch(os.path.abspath(program), module, root)
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def make_server(launch):
+    servers = Servers(launch)
+    yield servers.make
+    problems = servers.end()
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
+
+
+@pytest.fixture
+def make_place(launch, make_server):
+    """make_place("wire", {"lock_session_grace": 300}): a place of the test's own."""
+    made = []
+
+    def make(name, config):
+        made.append(PLACES[name](make_server, launch, config))
+        return made[-1]
+
+    yield make
+    for place in made:
+        place.end()
+
+
+@pytest.fixture
+def play(launch, make_place):
+    """play(command, scenario, kind): with runners that the command starts."""
+
+    def play(command, scenario, kind):
+        place = make_place(scenario["place"], scenario.get("config", {}))
+        folder = Path(tempfile.mkdtemp(dir=launch.root, prefix="runners-"))
+        for node in scenario.get("nodes", [0]):
+            place.node = node
+            Play(scenario, kind, place, lambda name: Runner(command, name, folder)).run()
+
+    return play

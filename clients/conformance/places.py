@@ -1,0 +1,200 @@
+"""Where a scenario is played: one server, one behind a wire, with a replica, a cluster of three, Sentinels and three servers."""
+
+import os
+import signal
+
+from harness import scaled, wait_for, wait_for_sync
+from harness.cluster import ClusterClient
+from harness.connect import HOST
+from harness.sentinel import NAME, SentinelGroup
+from wire import Wire
+
+LAST_SLOT = 16383
+
+
+def _map(flat):
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _info(answer):
+    """LOCK.INFO of RESP2 as a dict, or None."""
+    if answer is None:
+        return None
+    info = _map(answer)
+    return {**info, "holders": [_map(one) for one in info["holders"]], "waiters": [_map(one) for one in info["waiters"]]}
+
+
+class Place:
+    """One server, and nothing between."""
+
+    def __init__(self, make_server, launch, config):
+        self.servers, self.wire, self._stopped = [make_server(**config)], None, set()
+        self.to = {"kind": "single", "port": self.servers[0].port}
+
+    def key(self, name):
+        return name
+
+    def say(self, server, command):
+        return server.control.execute_command(*command)
+
+    def lock_info(self, key):
+        return _info(self.say(self.servers[0], ["LOCK.INFO", key]))
+
+    def live(self):
+        return [server for server in self.servers if server.is_running()]
+
+    def masters(self):
+        """Those that can be asked for what is left."""
+        return [server for server in self.live() if server.info("replication")["role"] == "master"]
+
+    def in_step(self):
+        """Until all replicas have what the first server has."""
+        for server in self.replicas():
+            wait_for_sync(self.servers[0], server)
+
+    def replicas(self):
+        return self.servers[1:]
+
+    def life(self, server, what):
+        if what == "stop":
+            self._stopped.add(server)
+            os.kill(server.pid, signal.SIGSTOP)
+        elif what == "go_on":
+            self._stopped.discard(server)
+            os.kill(server.pid, signal.SIGCONT)
+        else:
+            getattr(server, what)()
+
+    def heal(self):
+        for server in list(self._stopped):
+            self.life(server, "go_on")
+
+    def end(self):
+        self.heal()
+
+
+class Wired(Place):
+    """One server that clients find behind a wire only."""
+
+    def __init__(self, make_server, launch, config):
+        super().__init__(make_server, launch, config)
+        self.wire = Wire(self.servers[0].port)
+        self.to = {"kind": "single", "port": self.wire.port}
+
+    def heal(self):
+        super().heal()
+        self.wire.heal()
+
+    def end(self):
+        super().end()
+        self.wire.__exit__()
+
+
+class Replicated(Place):
+    """A master and its replica."""
+
+    def __init__(self, make_server, launch, config):
+        super().__init__(make_server, launch, config)
+        self.servers.append(self.servers[0].start_replica())
+
+
+class Cluster(Place):
+    """Three masters; the first has a replica, so that its slots outlive it. `node` is whose keys the scenario uses."""
+
+    def __init__(self, make_server, launch, config):
+        self.wire, self._stopped, self.node = None, set(), 0
+        self.servers = [make_server(cluster_enabled="yes", cluster_node_timeout=2000, **config) for _ in range(4)]
+        self._ask_all("CONFIG", "SET", "cluster-allow-replica-migration", "no")
+        self._begin()
+        self._client = ClusterClient(self.servers[1].port)
+        self.to = {"kind": "cluster", "ports": [server.port for server in self.servers[:3]]}
+
+    def _ask_all(self, *words):
+        return [server.control.execute_command(*words) for server in self.servers]
+
+    def _begin(self):
+        first, *others = self.servers
+        third = LAST_SLOT // 3
+        for number, server in enumerate(self.servers[:3]):
+            last = LAST_SLOT if number == 2 else third * (number + 1) - 1
+            server.control.execute_command("CLUSTER", "ADDSLOTSRANGE", third * number, last)
+            server.control.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for server in others:
+            bus = server.control.config_get("cluster-port")["cluster-port"]
+            first.control.execute_command("CLUSTER", "MEET", HOST, server.port, bus)
+        ids = self._ask_all("CLUSTER", "MYID")
+
+        def all_met():
+            return all(
+                all(name in nodes and "handshake" not in nodes for name in ids)
+                for nodes in (str(server.control.execute_command("CLUSTER", "NODES")) for server in self.servers)
+            )
+
+        wait_for(all_met, 30, "the nodes to meet")
+        self.servers[3].control.execute_command("CLUSTER", "REPLICATE", ids[0])
+        wait_for_sync(self.servers[0], self.servers[3])
+        wait_for(lambda: all(_is_up(server) for server in self.servers), 30, "the cluster to be whole")
+
+    def key(self, name):
+        keyslot = self.servers[1].control.execute_command
+        third = LAST_SLOT // 3
+        tag = next(
+            tag for tag in range(1000) if min(int(keyslot("CLUSTER", "KEYSLOT", str(tag))) // third, 2) == self.node
+        )
+        return f"{{{tag}}}{name}"
+
+    def say(self, server, command):
+        return self._client.call(self.node, *command)
+
+    def replicas(self):
+        return self.servers[3:]
+
+    def lock_info(self, key):
+        return _info(self._client.call(key, "LOCK.INFO", key))
+
+    def life(self, server, what):
+        super().life(server, what)
+        if what == "kill":
+            # Its connections are closed, and nobody would tell this client where its slots have gone.
+            self._client.close()
+            self._client = ClusterClient(self.servers[1].port)
+
+    def end(self):
+        super().end()
+        self._client.close()
+
+
+def _is_up(server):
+    info = server.control.execute_command("CLUSTER", "INFO")
+    text = info if isinstance(info, str) else "\n".join(f"{name}:{value}" for name, value in info.items())
+    return "cluster_state:ok" in text and "cluster_slots_ok:16384" in text
+
+
+class Sentinels(Place):
+    """A master and two replicas, that three Sentinels watch."""
+
+    def __init__(self, make_server, launch, config):
+        self._group, self.wire, self._stopped = SentinelGroup(launch, make_server, **config), None, set()
+        self.servers = self._group.servers
+        self._master = self.servers[0]
+        self.to = {"kind": "sentinel", "ports": [sentinel.port for sentinel in self._group.sentinels], "master": NAME}
+
+    def say(self, server, command):
+        return self._master.control.execute_command(*command)
+
+    def masters(self):
+        return [self._master]
+
+    def wait_failover(self, old):
+        self._master = self._group.wait_failover(old, scaled(60))
+
+    def wait_follows(self, old):
+        self._group.wait_follows(old, self._master, scaled(60))
+
+    def end(self):
+        super().end()
+        problems = self._group.end()
+        assert not problems, "\n".join(problems)
+
+
+PLACES = {"single": Place, "wire": Wired, "replicas": Replicated, "cluster": Cluster, "sentinel": Sentinels}

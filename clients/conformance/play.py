@@ -1,0 +1,329 @@
+"""Plays a scenario: its steps, one after the other, and then what must be true of any scenario's end. README.md has the words."""
+
+import signal
+import time
+
+from churn import Churn
+from harness import Actor, scaled, scaled_ms, wait_for
+from redis.exceptions import ConnectionError, ResponseError
+from words import Words
+
+# What a step says of the answer.
+EXPECTED = ("error", "or_error", "answer", "sum", "at_least", "within_ms", "not_before_ms", "release", "becomes")
+SETTINGS = ("lease_ms", "wait_ms", "turn_ms", "PX", "BLOCK")  # times that a slow machine gives more of
+
+
+def matches(said, wanted):
+    """Whether what was said has all that is wanted, in a dict or below it."""
+    if isinstance(wanted, dict):
+        return isinstance(said, dict) and all(name in said and matches(said[name], wanted[name]) for name in wanted)
+    return said == wanted
+
+
+def _scaled_times(fields):
+    found = dict(fields)
+    for name in SETTINGS:
+        if found.get(name):
+            found[name] = scaled_ms(found[name])
+    return found
+
+
+class Play:
+    def __init__(self, scenario, kind, place, start_runner):
+        self._scenario, self._place, self._start_runner = scenario, place, start_runner
+        self._kind = kind
+        self.words = Words(scenario, kind, place)
+        self._runners, self._killed, self._begun, self._actors, self._churn = {}, set(), {}, {}, None
+
+    def run(self):
+        try:
+            self._steps(self._scenario["steps"])
+            self._end()
+        finally:
+            self._place.heal()
+            if self._churn:
+                self._churn.stop()
+            for runner in self._runners.values():
+                runner.end()
+            for actor in self._actors.values():
+                actor.close()
+
+    def _steps(self, steps):
+        for number, step in enumerate(steps):
+            try:
+                self._step(step)
+            except AssertionError as error:
+                raise AssertionError(f"step {number}, {step.get('who', 'a loop')}: {step}\n{error}") from None
+
+    def _step(self, step):
+        if "cuts" in step:
+            self._cuts(step)
+        elif "repeat" in step:
+            for _ in range(step["repeat"]):
+                self._steps(step["steps"])
+        else:
+            step = self.words.fill(step)
+            who = step.pop("who")
+            handler = getattr(self, f"_{who}_step", None)
+            if handler:
+                handler(**step)
+            else:
+                self._runner_step(who, step)
+
+    # Runners
+
+    def _runner(self, who):
+        if who not in self._runners:
+            self._runners[who] = runner = self._start_runner(who)
+            if self._scenario.get("connect", True):
+                settings = _scaled_times(self._scenario.get("client", {}))
+                runner.answer(runner.say("connect", to=self._place.to, **settings))
+        return self._runners[who]
+
+    def _runner_step(self, who, step):
+        runner = self._runner(who)
+        if "signal" in step:
+            if step["signal"] == "KILL":
+                runner.kill()
+                self._killed.add(who)
+                self._begun = {name: begun for name, begun in self._begun.items() if begun[0] is not runner}
+            else:
+                runner.signal(getattr(signal, f"SIG{step['signal']}"))
+        elif "hears" in step:
+            self._hear(step.pop("hears"), step)
+        elif "silent" in step:
+            assert not runner.has_answered(self._begun[step["silent"]][1]), f"{step['silent']} has been answered"
+        elif "event" in step:
+            self._hear_event(runner, step)
+        elif "no_event" in step:
+            wanted = self._event(step["no_event"])
+            assert not runner.events(wanted), f"{runner} said {runner.events(wanted)}"
+        else:
+            self._ask(runner, step)
+
+    def _ask(self, runner, step):
+        begin, expected = step.pop("begin", None), {}
+        for name in EXPECTED:
+            if name in step:
+                expected[name] = step.pop(name)
+        if "lock" in step or step["do"] in ("acquire", "within", "count", "storm", "handoff"):
+            step["lock"] = _scaled_times(self.words.lock(step.get("lock", "lock"), step.pop("with", {})))
+        if step["do"] == "connect":
+            step.setdefault("to", self._place.to)
+        if step["do"] == "leave":
+            step["of"] = self._begun[step["of"]][1]
+        if "becomes" in expected:
+            self._ask_until(runner, step, expected)
+            return
+        started = time.monotonic()
+        number = runner.say(step.pop("do"), **_scaled_times(step))
+        name = begin or f"request {number}"
+        self._begun[name] = (runner, number, started, step.get("as"))
+        if begin is None:
+            self._hear(name, expected)
+
+    def _ask_until(self, runner, step, expected):
+        """Asks again and again, until the answer is as wanted."""
+
+        def asked():
+            said = runner.answer(runner.say(**step))
+            assert matches(said, expected["becomes"]), f"{runner} said {said}"
+            return True
+
+        wait_for(asked, expected["within_ms"] / 1000, f"{expected['becomes']}")
+
+    def _hear(self, name, expected):
+        runner, number, started, hold = self._begun.pop(name)
+        limit = expected.get("within_ms")
+        said = runner.answer(number, (limit / 1000 if limit else 30) + 20)
+        took = (time.monotonic() - started) * 1000
+        self._judge(runner, said, expected)
+        assert limit is None or took <= scaled_ms(limit), f"{runner} took {took:.0f} ms: {said}"
+        assert took >= expected.get("not_before_ms", 0), f"{runner} took {took:.0f} ms only: {said}"
+        self.words.note(hold, said)
+        if "release" in expected and "error" not in said:
+            runner.answer(runner.say("release", **{"as": expected["release"]}))
+
+    @staticmethod
+    def _judge(runner, said, expected):
+        error = expected.get("error")
+        if error is not None:
+            assert said.get("error") in ([error] if isinstance(error, str) else error), f"{runner} said {said}"
+        elif said.get("error") != expected.get("or_error"):
+            assert "error" not in said, f"{runner} said {said}\n{runner.last_words()}"
+        assert matches(said, expected.get("answer", {})), f"{runner} said {said}"
+        for names, wanted in expected.get("sum", {}).items():
+            assert sum(said[name] for name in names.split()) == wanted, f"{runner} said {said}"
+        for name, least in expected.get("at_least", {}).items():
+            assert said[name] >= least, f"{runner} said {said}"
+
+    def _event(self, wanted):
+        """`of` names the request that has begun."""
+        wanted = dict(wanted)
+        if "of" in wanted:
+            wanted["id"] = self._begun[wanted.pop("of")][1]
+        return wanted
+
+    def _hear_event(self, runner, step):
+        started = time.monotonic()
+        runner.event(self._event(step["event"]), step.get("within_ms", 20000) / 1000 + 10)
+        took = (time.monotonic() - started) * 1000
+        assert took <= scaled_ms(step.get("within_ms", 30000)), f"it came after {took:.0f} ms"
+        assert took >= step.get("not_before_ms", 0), f"it came after {took:.0f} ms only"
+
+    # The server, as the driver sees it, past any wire
+
+    def _server_step(self, of=0, **step):
+        for name, value in step.items():
+            if name not in ("reply", "key", "error", "within_ms"):
+                getattr(self, f"_server_{name}")(self._place.servers[of], value, step)
+
+    def _server_say(self, server, command, step):
+        try:
+            heard = self._place.say(server, command)
+        except ResponseError as error:
+            heard = str(error)
+            assert "error" in step and heard.startswith(step["error"]), heard
+        if "reply" in step:
+            assert heard == step["reply"], f"the server said {heard!r}"
+
+    def _info(self, step):
+        return self._place.lock_info(step.get("key", self.words.values["$key"]))
+
+    def _server_waiting(self, _, count, step):
+        limit = step.get("within_ms", 20000) / 1000
+        wait_for(lambda: (self._info(step) or {}).get("waiting", 0) == count, limit, f"{count} to wait")
+
+    def _server_held(self, _, wanted, step):
+        def held():
+            info = self._info(step)
+            found = info["holders"] if info else []
+            assert len(found) == wanted.get("holders", 1), f"holders: {found}"
+            assert all(matches(one, wanted.get("each", {})) for one in found), f"holders: {found}"
+            return True
+
+        wait_for(held, 20, f"{wanted}")
+
+    def _server_waiter(self, _, name, step):
+        """The owner of the first that waits, as $owner:NAME."""
+        self.words.values[f"$owner:{name}"] = self._info(step)["waiters"][0]["owner"]
+
+    def _server_watched(self, _, __, ___):
+        """Until all keys that are in use are watched, if somebody asked for that; a session's first key is at least."""
+        for key in self.words.locked():
+            wait_for(lambda key=key: (self._place.lock_info(key) or {}).get("watchers", 0) > 0, 20, f"{key} to be watched")
+
+    def _server_watchers(self, server, count, _):
+        wait_for(lambda: server.info("lock")["lock_watchers"] == count, 20, f"{count} watches")
+
+    def _server_counter_over(self, server, least, _):
+        wait_for(lambda: int(server.control.get(self.words.values["$counter"]) or 0) > least, 60, f"more than {least}")
+
+    def _server_in_step(self, *_):
+        self._place.in_step()
+
+    def _server_failover(self, server, *_):
+        self._place.wait_failover(server)
+
+    def _server_follows(self, server, *_):
+        self._place.wait_follows(server)
+
+    def _server_is_master(self, server, *_):
+        wait_for(lambda: server.info("replication")["role"] == "master", 60, f"{server} to be the master")
+
+    def _server_free(self, _, __, step):
+        wait_for(lambda: self._info(step) is None, 5, "the lock to be free")
+
+    def _server_life(self, server, what, _):
+        self._place.life(server, what)
+
+    def _server_pass_ms(self, server, ms, _):
+        server.let_pass(scaled_ms(ms))
+
+    def _server_config(self, server, values, _):
+        for name, value in values.items():
+            server.control.config_set(name, scaled_ms(value) if name.startswith("lock.") else value)
+
+    def _server_counted(self, server, wanted, _):
+        """An unprotected counter is what it would be if no two had been at it at once."""
+        sets = server.control.info("commandstats").get("cmdstat_set", {}).get("calls", 0)
+        count = int(server.control.get(self.words.values["$counter"]) or 0)
+        assert count == sets, f"{sets} increments were made, and the counter is {count}"
+        assert count >= wanted, f"{count} increments only"
+
+    # Others
+
+    def _other_step(self, say=None, reply="anything", blocks=False, hears=False, **step):
+        """A connection of the driver's own, named by `as`: its commands and answers are apart."""
+        name = step.get("as", "other")
+        if name not in self._actors:
+            self._actors[name] = Actor(self._place.servers[step.get("of", 0)], name)
+        actor = self._actors[name]
+        if say:
+            actor.send(*say)
+        if blocks:
+            actor.wait_blocked()
+            return
+        heard = actor.outcome(20)
+        assert reply == "anything" or heard == reply, f"{name} heard {heard!r}"
+
+    def _driver_step(self, less):
+        assert less[0] < less[1], f"{less[0]} is not less than {less[1]}"
+
+    def _wire_step(self, **step):
+        for name, value in step.items():
+            wire = self._place.wire
+            if name == "has_cut":
+                assert wire.has_cut() == value, "it has cut" if wire.has_cut() else "it has not cut"
+            elif name == "cut":
+                wire.cut(**value)
+            else:
+                getattr(wire, name)()
+
+    def _churn_step(self, run):
+        """Somebody who takes the lock and gives it back, all the time."""
+        if run:
+            server = self._place.servers[0]
+            self._churn = Churn(server, self.words.fill(self.words.kind["take"]), self.words.fill(self.words.kind["give"]))
+        else:
+            churn, self._churn = self._churn, None
+            churn.stop()
+            assert churn.rounds > 0, "nobody has ever had the lock"
+
+    def _cuts(self, step):
+        """Plays its steps again and again, each time with the connection cut one byte later, until no cut happens."""
+        command, way, done = self.words.fill(step["command"]), step["cuts"], 0
+        every = step["every"]
+        if isinstance(every, dict):
+            every = every.get(self._kind, every["*"])
+        for left in range(0, 10000, every):
+            self._place.wire.cut(command, **{way: left})
+            self._steps(step["steps"])
+            if not self._place.wire.has_cut():
+                break
+            done += 1
+        self._place.wire.heal()
+        assert done >= step["at_least"], f"only {done} cuts happened"
+
+    # The end
+
+    def _end(self):
+        assert not self._begun, f"the scenario has not listened to {sorted(self._begun)}"
+        wait_for(self._nothing_is_left, self._scenario.get("left_s", 5), "nothing to be left")
+        for who, runner in self._runners.items():
+            if who not in self._killed:
+                runner.quit()
+                told = runner.events({"event": "lost"})
+                assert not told, f"{runner} said {told}"
+
+    def _nothing_is_left(self):
+        for key in self.words.keys():
+            try:
+                info = self._place.lock_info(key)
+            except ConnectionError as error:
+                raise AssertionError(str(error)) from None
+            assert info is None, f"LOCK.INFO {key}: {info}"
+        for server in self._place.masters():
+            said = server.info("lock")
+            assert said["lock_waiters"] == 0, f"{said['lock_waiters']} wait"
+        return True

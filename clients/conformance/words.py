@@ -1,0 +1,66 @@
+"""The words of a scenario that stand for something else: $key, $lock and the like."""
+
+import json
+from pathlib import Path
+
+KINDS = json.loads((Path(__file__).parent / "kinds.json").read_text())
+
+
+class Words:
+    def __init__(self, scenario, kind, place):
+        key = place.key(f"{scenario['name']}-{kind}")
+        self.kind = KINDS[kind]
+        self.values = {
+            "$key": key,
+            "$other": "the-other",
+            "$counter": f"{key}-counter",
+            "$mode": self.kind["mode"],
+            "$holds": self.kind["holds"],
+            "$acquire": self.kind["commands"]["acquire"],
+            "$release": self.kind["commands"]["release"],
+        }
+        self.values["$take"] = self.fill(self.kind["take"])
+        self.values["$give"] = self.fill(self.kind["give"])
+        self._used = set()
+
+    def fill(self, value):
+        """The value with all such words replaced, however deep they are in it; a list's `"…$take"` is spread."""
+        if isinstance(value, dict):
+            return {name: self.fill(part) for name, part in value.items()}
+        if isinstance(value, list):
+            found = []
+            for part in value:
+                filled = self.fill(part)
+                found += filled if isinstance(part, str) and isinstance(filled, list) else [filled]
+            return found
+        if not isinstance(value, str) or "$" not in value:
+            return value
+        if value in self.values:
+            return self.values[value]
+        for name in sorted(self.values, key=len, reverse=True):
+            if isinstance(self.values[name], str):
+                value = value.replace(name, self.values[name])
+        assert "$" not in value, f"nobody has said what {value} is"
+        return value
+
+    def lock(self, which, changes):
+        """The lock that a step is about: `lock`, `rival`, or all of it."""
+        if isinstance(which, str):
+            which = self.kind.get(which, self.kind["lock"])
+        lock = {**self.fill(which), **changes}
+        self._used.update(lock["keys"])
+        return lock
+
+    def keys(self):
+        """All keys that have been used."""
+        return sorted({*self._used, self.values["$key"]})
+
+    def locked(self):
+        """The keys of locks that runners have been told of."""
+        return sorted(self._used)
+
+    def note(self, hold, said):
+        """What was answered is known by name from now on: $owner:a, $token:a."""
+        for field in ("owner", "token"):
+            if hold and said.get(field) is not None:
+                self.values[f"${field}:{hold}"] = said[field]

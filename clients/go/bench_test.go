@@ -1,0 +1,36 @@
+package lockso
+
+import (
+	"context"
+	"testing"
+)
+
+// nothing answers at once, so that a benchmark shows what the package itself costs.
+type nothing struct{}
+
+func (nothing) Do(context.Context, Command) (any, error) { return int64(0), nil }
+func (nothing) Conn(string, string) Conn                 { return nothingConn{} }
+func (nothing) Close() error                             { return nil }
+
+type nothingConn struct{}
+
+func (nothingConn) Do(context.Context, Command) (any, error) { return int64(1), nil }
+func (nothingConn) Close()                                   {}
+func (nothingConn) Keep()                                    {}
+
+func BenchmarkLockAndUnlock(b *testing.B) {
+	client := New(nothing{})
+	defer client.Close()
+	lock := client.Lock("key")
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		hold, err := lock.Lock(ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := hold.Unlock(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

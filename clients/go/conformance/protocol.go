@@ -1,0 +1,119 @@
+// Command conformance is the runner of the conformance suite, clients/conformance: it does what lines of JSON on stdin
+// ask for, with one flavour of the package, and answers by such lines on stdout.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync"
+
+	"lockso"
+)
+
+// request has the fields of all requests; clients/conformance/README.md says what they mean.
+type request struct {
+	ID      int      `json:"id"`
+	Do      string   `json:"do"`
+	As      string   `json:"as"`
+	On      string   `json:"on"`
+	To      place    `json:"to"`
+	Pool    int      `json:"pool"`
+	TurnMs  int      `json:"turn_ms"`
+	Lock    lockSpec `json:"lock"`
+	WaitMs  *int     `json:"wait_ms"`
+	Raise   bool     `json:"raise"`
+	Until   bool     `json:"until"`
+	Of      int      `json:"of"`
+	Counter string   `json:"counter"`
+	Workers int      `json:"workers"`
+	Times   int      `json:"times"`
+	Kind    string   `json:"kind"`
+	Seed    uint64   `json:"seed"`
+	Rounds  int      `json:"rounds"`
+}
+
+type place struct {
+	Kind   string `json:"kind"`
+	Port   int    `json:"port"`
+	Ports  []int  `json:"ports"`
+	Master string `json:"master"`
+}
+
+type lockSpec struct {
+	Kind     string   `json:"kind"`
+	Keys     []string `json:"keys"`
+	Limit    *int     `json:"limit"`
+	Permits  *int     `json:"permits"`
+	LeaseMs  *int     `json:"lease_ms"`
+	Session  bool     `json:"session"`
+	Fenced   bool     `json:"fenced"`
+	Replicas []int    `json:"replicas"`
+	Renew    *bool    `json:"renew"`
+	Watch    bool     `json:"watch"`
+}
+
+// fields are those of an answer or an event.
+type fields map[string]any
+
+var errBody = errors.New("the body's own error")
+
+var codes = []struct {
+	err  error
+	code string
+}{
+	{errBody, "body"}, {context.Canceled, "cancelled"}, {lockso.ErrNotAcquired, "not_acquired"},
+	{lockso.ErrNotHeld, "not_held"}, {lockso.ErrDeadlock, "deadlock"}, {lockso.ErrNoReplicas, "no_replicas"},
+	{lockso.ErrRefused, "refused"}, {lockso.ErrConnection, "connection"},
+}
+
+func codeOf(err error) string {
+	for _, row := range codes {
+		if errors.Is(err, row.err) {
+			return row.code
+		}
+	}
+	return "other"
+}
+
+var stdout sync.Mutex
+
+func say(line fields) {
+	stdout.Lock()
+	defer stdout.Unlock()
+	json.NewEncoder(os.Stdout).Encode(line)
+}
+
+func answer(id int, with fields, err error) {
+	line := fields{"id": id}
+	if err != nil {
+		line["error"], line["text"] = codeOf(err), err.Error()
+	} else {
+		line["ok"] = true
+		for name, value := range with {
+			line[name] = value
+		}
+	}
+	say(line)
+}
+
+func main() {
+	r := newRunner(flavours[os.Args[1]])
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var req request
+		if err := json.Unmarshal(lines.Bytes(), &req); err != nil {
+			answer(req.ID, nil, err)
+			continue
+		}
+		if req.Do == "quit" {
+			answer(req.ID, nil, r.close())
+			return
+		}
+		r.begin(req)
+	}
+	r.close()
+}

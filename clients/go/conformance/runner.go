@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"lockso"
+)
+
+// connection is what a connect made.
+type connection struct {
+	user  user
+	locks *lockso.Client
+	turn  time.Duration
+}
+
+type runner struct {
+	flavour flavour
+
+	mu        sync.Mutex
+	clients   map[string]*connection
+	acquiring map[string]context.CancelFunc // also those that are over, which may just have been granted when cancelled
+	holds     map[string]*lockso.Hold
+	bodies    map[int]chan struct{} // closed by leave
+}
+
+func newRunner(f flavour) *runner {
+	return &runner{flavour: f, clients: map[string]*connection{}, acquiring: map[string]context.CancelFunc{},
+		holds: map[string]*lockso.Hold{}, bodies: map[int]chan struct{}{}}
+}
+
+// begin does what a later request may refer to, and the rest in the background.
+func (r *runner) begin(req request) {
+	if req.On == "" {
+		req.On = "main"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch req.Do {
+	case "connect":
+		go r.finish(req, r.connect)
+	case "acquire":
+		ctx, cancel := context.WithCancel(context.Background())
+		r.acquiring[req.As] = cancel
+		go r.finish(req, func(req request) (fields, error) { return r.acquire(ctx, req) })
+	case "within":
+		r.bodies[req.ID] = make(chan struct{})
+		go r.finish(req, r.within)
+	case "cancel":
+		cancel := r.acquiring[req.As]
+		if cancel == nil {
+			answer(req.ID, nil, fmt.Errorf("nothing was asked for as %q", req.As))
+			return
+		}
+		cancel()
+		answer(req.ID, nil, nil)
+	case "leave":
+		close(r.bodies[req.Of])
+		answer(req.ID, nil, nil)
+	default:
+		do, found := map[string]func(request) (fields, error){
+			"release": r.release, "lost": r.lost, "count": r.count, "storm": r.storm, "ping": r.ping, "handoff": r.handoff,
+		}[req.Do]
+		if !found {
+			answer(req.ID, nil, fmt.Errorf("unknown: %q", req.Do))
+			return
+		}
+		go r.finish(req, do)
+	}
+}
+
+func (r *runner) finish(req request, do func(request) (fields, error)) {
+	with, err := do(req)
+	answer(req.ID, with, err)
+}
+
+func (r *runner) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, client := range r.clients {
+		client.locks.Close()
+		client.user.close()
+	}
+	return nil
+}
+
+func (r *runner) client(name string) *connection {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients[name]
+}
+
+func (r *runner) connect(req request) (fields, error) {
+	name := req.As
+	if name == "" {
+		name = "main"
+	}
+	made, err := r.make(req)
+	if err == nil {
+		r.mu.Lock()
+		r.clients[name] = made
+		r.mu.Unlock()
+	}
+	return nil, err
+}
+
+func (r *runner) make(req request) (*connection, error) {
+	user, locks, err := r.flavour(req.To, req.Pool)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{user, locks, time.Duration(req.TurnMs) * time.Millisecond}, nil
+}
+
+func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// lock makes the lock that a request asks for. wait is nil for ever.
+func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
+	options := c.options(spec)
+	if wait != nil {
+		options = append(options, lockso.Wait(millis(*wait)))
+	}
+	key := spec.Keys[0]
+	switch spec.Kind {
+	case "fair":
+		return c.locks.Fair(key, options...)
+	case "read":
+		return c.locks.Read(key, options...)
+	case "write":
+		return c.locks.Write(key, options...)
+	case "several":
+		return c.locks.Several(spec.Keys, options...)
+	case "semaphore":
+		return c.locks.Semaphore(key, *spec.Limit, options...)
+	}
+	return c.locks.Lock(key, options...)
+}
+
+func (c *connection) options(spec lockSpec) []lockso.Option {
+	var options []lockso.Option
+	add := func(wanted bool, option func() lockso.Option) {
+		if wanted {
+			options = append(options, option())
+		}
+	}
+	add(c.turn > 0, func() lockso.Option { return lockso.Turn(c.turn) })
+	add(spec.LeaseMs != nil, func() lockso.Option { return lockso.Lease(millis(*spec.LeaseMs)) })
+	add(spec.Permits != nil, func() lockso.Option { return lockso.Permits(*spec.Permits) })
+	add(spec.Session, lockso.Session)
+	add(spec.Fenced, lockso.Fenced)
+	add(spec.Watch, lockso.Watch)
+	add(spec.Renew != nil && !*spec.Renew, lockso.NoRenew)
+	add(len(spec.Replicas) == 2, func() lockso.Option { return lockso.Replicas(spec.Replicas[0], millis(spec.Replicas[1])) })
+	return options
+}
+
+func (r *runner) acquire(ctx context.Context, req request) (fields, error) {
+	lock := r.client(req.On).lock(req.Lock, req.WaitMs)
+	take := lock.Lock
+	if req.WaitMs != nil && *req.WaitMs == 0 {
+		take = lock.TryLock
+	}
+	hold, err := take(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	r.holds[req.As] = hold
+	if req.Lock.Watch {
+		go func() {
+			<-hold.Lost()
+			say(fields{"event": "lost", "as": req.As})
+		}()
+	}
+	return fields{"owner": hold.Owner(), "token": token(hold)}, nil
+}
+
+func token(hold *lockso.Hold) any {
+	if hold.Token() == 0 {
+		return nil
+	}
+	return hold.Token()
+}
+
+func (r *runner) hold(name string) (*lockso.Hold, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if hold := r.holds[name]; hold != nil {
+		return hold, nil
+	}
+	return nil, fmt.Errorf("nothing is held as %q", name)
+}
+
+func (r *runner) release(req request) (fields, error) {
+	hold, err := r.hold(req.As)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	delete(r.holds, req.As)
+	r.mu.Unlock()
+	return nil, hold.Unlock(context.Background())
+}
+
+func (r *runner) lost(req request) (fields, error) {
+	hold, err := r.hold(req.As)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-hold.Lost():
+		return fields{"lost": true}, nil
+	default:
+		return fields{"lost": false}, nil
+	}
+}
+
+func (r *runner) within(req request) (fields, error) {
+	r.mu.Lock()
+	leave := r.bodies[req.ID]
+	r.mu.Unlock()
+	lock := r.client(req.On).lock(req.Lock, req.WaitMs)
+	return nil, lock.Do(context.Background(), func(context.Context) error {
+		say(fields{"event": "inside", "id": req.ID})
+		if req.Until {
+			<-leave
+		}
+		if req.Raise {
+			return errBody
+		}
+		return nil
+	})
+}
+
+func (r *runner) ping(req request) (fields, error) {
+	return fields{"pong": true}, r.client(req.On).user.ping(context.Background())
+}
+
+func (r *runner) storm(req request) (fields, error) {
+	random := rand.New(rand.NewPCG(req.Seed, 0))
+	acquired, givenUp := 0, 0
+	for range req.Times {
+		hold, err := r.gust(req, random)
+		switch {
+		case err == nil:
+			acquired++
+			if err := hold.Unlock(context.Background()); err != nil {
+				return nil, err
+			}
+		case errors.Is(err, lockso.ErrNotAcquired):
+			givenUp++
+		default:
+			return nil, err
+		}
+	}
+	return fields{"acquired": acquired, "given_up": givenUp}, nil
+}
+
+// gust is one acquisition of a storm, which is given up if it is not faster.
+func (r *runner) gust(req request, random *rand.Rand) (*lockso.Hold, error) {
+	client := r.client(req.On)
+	if req.Kind == "timeout" {
+		wait := 1 + random.IntN(3)
+		return client.lock(req.Lock, &wait).Lock(context.Background())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer time.AfterFunc(time.Duration(random.Int64N(int64(3*time.Millisecond))), cancel).Stop()
+	return client.lock(req.Lock, nil).Lock(ctx)
+}

@@ -1,0 +1,120 @@
+package lockso
+
+import (
+	"errors"
+	"strings"
+)
+
+// What went wrong, for errors.Is. All errors of this package are an [Error], and one of these.
+var (
+	// ErrNotAcquired means that the lock was not to be had in time. If it was the context that ended the wait, the error
+	// is context.Canceled or context.DeadlineExceeded too.
+	ErrNotAcquired = errors.New("not acquired")
+	// ErrNotHeld means that the hold was lost before it was released: somebody else may have had the lock since then.
+	ErrNotHeld = errors.New("no longer held")
+	// ErrDeadlock means that the wait would have closed a cycle. The text of the error names it.
+	ErrDeadlock = errors.New("deadlock")
+	// ErrNoReplicas means that too few replicas have acknowledged the grant. The lock is not held.
+	ErrNoReplicas = errors.New("not enough replicas")
+	// ErrRefused means that the server answered another error, whose first word is Error.Code.
+	ErrRefused = errors.New("refused by the server")
+	// ErrConnection means that no server answered in time. The error of the client library is wrapped.
+	ErrConnection = errors.New("no answer from the server")
+	// ErrClosed means that the client has been closed.
+	ErrClosed = errors.New("the client is closed")
+)
+
+// Error is the type of every error that concerns a lock, for errors.As.
+type Error struct {
+	Keys []string // the keys of the lock
+	Code string   // the first word of the server's error, or ""
+
+	kind  error // one of the values above
+	cause error // what the client library or the context said, or nil
+}
+
+// Error says what went wrong with which lock, and why.
+func (e *Error) Error() string {
+	text := "lockso: " + strings.Join(e.Keys, ", ") + ": " + e.kind.Error()
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+// Unwrap gives errors.Is and errors.As what the error is and where it comes from.
+func (e *Error) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.kind}
+	}
+	return []error{e.kind, e.cause}
+}
+
+// wrap makes an Error of what a Backend answered.
+func (s *spec) wrap(err error) error {
+	code := codeOf(err)
+	kind := ErrRefused
+	switch code {
+	case "":
+		kind = ErrConnection
+	case "NOTHELD":
+		kind = ErrNotHeld
+	case "DEADLOCK":
+		kind = ErrDeadlock
+	case "NOREPLICAS":
+		kind = ErrNoReplicas
+	}
+	return s.fail(kind, code, err)
+}
+
+func (s *spec) fail(kind error, code string, cause error) error {
+	return &Error{Keys: s.keys, Code: code, kind: kind, cause: cause}
+}
+
+// codeOf is the first word of an error that the server answered, or "" of any other error.
+func codeOf(err error) string {
+	var answered *serverError
+	if !errors.As(err, &answered) {
+		return ""
+	}
+	code, _, _ := strings.Cut(answered.Error(), " ")
+	if code == "" || strings.ToUpper(code) != code {
+		return "ERR" // which rueidis leaves out
+	}
+	return code
+}
+
+// passing says whether the error is one of a failover, a restart or a slot that moves: a reason to ask again.
+func passing(err error) bool {
+	switch codeOf(err) {
+	case "", "READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK":
+		return true
+	}
+	return false
+}
+
+// lost says whether the error left it open if the command was carried out.
+func lost(err error) bool { return err != nil && codeOf(err) == "" }
+
+// route is where a redirection sends a command: an address of the cluster, or "" for the master of the key.
+type route struct {
+	address string
+	asking  bool
+}
+
+// redirection reads "MOVED slot host:port" and "ASK slot host:port". Any other error leads to the master of the key.
+func redirection(err error) route {
+	code := codeOf(err)
+	words := strings.Fields(errText(err))
+	if (code != "MOVED" && code != "ASK") || len(words) != 3 || strings.HasPrefix(words[2], ":") {
+		return route{}
+	}
+	return route{address: words[2], asking: code == "ASK"}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,178 @@
+package lockso
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var errCut = errors.New("the connection was cut")
+
+// fake is a Backend that asks a test what to answer.
+type fake struct {
+	t *testing.T
+
+	mu     sync.Mutex
+	said   []string // all commands, in their order; "#" in place of the owner
+	owners map[string]bool
+	// answer is asked for each command. A wait that is answered hang lasts until cut, the deadline, or a CANCEL of it.
+	answer func(command string) (any, error)
+	conns  []*fakeConn
+	closed bool
+}
+
+type hang struct{}
+
+func newFake(t *testing.T, answer func(string) (any, error)) (*fake, *Client) {
+	f := &fake{t: t, owners: map[string]bool{}, answer: answer}
+	c := New(f)
+	t.Cleanup(func() { c.Close() })
+	return f, c
+}
+
+// plain writes a command down, and has the test answer it.
+func (f *fake) plain(cmd Command) (any, error) {
+	words := make([]string, len(cmd.Args))
+	f.mu.Lock()
+	for i, word := range cmd.Args {
+		if len(word) == 36 && strings.Count(word, "-") == 4 {
+			f.owners[word] = true
+			word = "#"
+		}
+		words[i] = word
+	}
+	text := strings.Join(words, " ")
+	f.said = append(f.said, text)
+	answer := f.answer
+	f.mu.Unlock()
+	return answer(text)
+}
+
+func (f *fake) Do(ctx context.Context, cmd Command) (any, error) {
+	if _, ok := ctx.Deadline(); !ok || cmd.Waits {
+		f.t.Errorf("%v without a deadline, or it waits", cmd.Args)
+	}
+	reply, err := f.plain(cmd)
+	if _, ok := reply.(hang); ok {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return reply, err
+}
+
+func (f *fake) Conn(key, address string) Conn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := &fakeConn{fake: f, address: address, over: make(chan struct{})}
+	f.conns = append(f.conns, c)
+	return c
+}
+
+func (f *fake) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	return nil
+}
+
+func (f *fake) log() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.said, "\n")
+}
+
+// wake answers the waits that hang with null.
+func (f *fake) wake() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conns {
+		select {
+		case c.null() <- struct{}{}:
+		default:
+		}
+	}
+}
+
+type fakeConn struct {
+	fake    *fake
+	address string
+	once    sync.Once
+	over    chan struct{} // closed by Close
+	nulls   chan struct{}
+	mu      sync.Mutex
+	state   string // "kept" or "closed"
+}
+
+func (c *fakeConn) null() chan struct{} {
+	c.once.Do(func() { c.nulls = make(chan struct{}) })
+	return c.nulls
+}
+
+func (c *fakeConn) Do(ctx context.Context, cmd Command) (any, error) {
+	reply, err := c.fake.plain(cmd)
+	if _, ok := reply.(hang); !ok {
+		return reply, err
+	}
+	select {
+	case <-c.null():
+		return nil, nil
+	case <-c.over:
+		return nil, errCut
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *fakeConn) end(state string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != "" {
+		return false
+	}
+	c.state = state
+	return true
+}
+
+func (c *fakeConn) Close() {
+	if c.end("closed") {
+		close(c.over)
+	}
+}
+
+func (c *fakeConn) Keep() { c.end("kept") }
+
+// refuse is an error that the server answers.
+func refuse(text string) error { return ServerError(errors.New(text)) }
+
+func isErr(t *testing.T, err error, wanted ...error) {
+	t.Helper()
+	for _, want := range wanted {
+		if !errors.Is(err, want) {
+			t.Errorf("%v is not %v", err, want)
+		}
+	}
+}
+
+func took(t *testing.T, since time.Time, low, high time.Duration) {
+	t.Helper()
+	if d := time.Since(since); d < low || d > high {
+		t.Errorf("it took %v, not %v to %v", d, low, high)
+	}
+}
+
+func wantLog(t *testing.T, f *fake, lines ...string) {
+	t.Helper()
+	if got, want := f.log(), strings.Join(lines, "\n"); got != want {
+		t.Errorf("said:\n%s\nnot:\n%s", got, want)
+	}
+}
+
+// how says how the connection was given up: "kept" or "closed", or "" if it was not.
+func (c *fakeConn) how() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
+}

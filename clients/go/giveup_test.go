@@ -1,0 +1,178 @@
+package lockso
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// cancelAfter asks for the lock, with a context that is cancelled after this time.
+func cancelAfter(lock *Lock, d time.Duration) (*Hold, error) {
+	ctx, cancel := context.WithCancel(background)
+	defer cancel()
+	defer time.AfterFunc(d, cancel).Stop()
+	return lock.Lock(ctx)
+}
+
+const asked = "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE"
+
+func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
+	bubble(t, "it waited", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{"LOCK.ACQUIRE": hang{}, "LOCK.CANCEL": func() (any, error) {
+			f.wake()
+			return int64(1), nil
+		}})
+		_, err := cancelAfter(c.Lock("k"), time.Second)
+		isErr(t, err, ErrNotAcquired, context.Canceled)
+		took(t, start, time.Second, time.Second)
+		synctest.Wait()
+		wantLog(t, f, asked, "LOCK.CANCEL k # RELEASE")
+		if f.conns[0].how() != "kept" {
+			t.Errorf("the connection is %q, although it was answered", f.conns[0].how())
+		}
+	})
+	bubble(t, "a deadline", func(t *testing.T) {
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{"LOCK.RWREAD": hang{}, "LOCK.CANCEL": func() (any, error) {
+			f.wake()
+			return int64(1), nil
+		}})
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := c.Read("k").Lock(ctx)
+		isErr(t, err, ErrNotAcquired, context.DeadlineExceeded)
+		synctest.Wait()
+		wantLog(t, f, "LOCK.RWREAD k # PX 30000 BLOCK 1000 ONCE", "LOCK.CANCEL k # RELEASE READ")
+	})
+	bubble(t, "the client is closed", func(t *testing.T) {
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{"LOCK.ACQUIRE": hang{}, "LOCK.CANCEL": func() (any, error) {
+			f.wake()
+			if f.closed {
+				t.Error("the connections were closed before")
+			}
+			return int64(1), nil
+		}})
+		time.AfterFunc(time.Second, func() { c.Close() })
+		_, err := c.Lock("k").Lock(background)
+		isErr(t, err, ErrClosed)
+		_, err = c.Lock("k").Lock(background)
+		isErr(t, err, ErrClosed)
+		synctest.Wait()
+		wantLog(t, f, asked, "LOCK.CANCEL k # RELEASE")
+	})
+	bubble(t, "a context that was over before", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		ctx, cancel := context.WithCancel(background)
+		cancel()
+		_, err := c.Lock("k").Lock(ctx)
+		isErr(t, err, ErrNotAcquired, context.Canceled)
+		wantLog(t, f, "")
+	})
+}
+
+// The request is still on its way when it is cancelled, and granted later.
+func TestACancelThatIsFasterThanTheRequestIsSentAgain(t *testing.T) {
+	bubble(t, "granted at last", func(t *testing.T) {
+		var held atomic.Bool
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{
+			"LOCK.ACQUIRE": func() (any, error) {
+				time.Sleep(time.Second + 100*time.Millisecond)
+				held.Store(true)
+				return int64(1), nil
+			},
+			"LOCK.CANCEL": func() (any, error) {
+				if held.Swap(false) {
+					return int64(2), nil
+				}
+				return int64(0), nil
+			},
+		})
+		_, err := cancelAfter(c.Lock("k"), time.Second)
+		isErr(t, err, context.Canceled)
+		if held.Load() {
+			t.Error("a hold was left")
+		}
+		if n := strings.Count(f.log(), "LOCK.CANCEL"); n < 2 || n > 5 {
+			t.Errorf("cancelled %d times", n)
+		}
+	})
+	bubble(t, "refused at last", func(t *testing.T) {
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{
+			"LOCK.ACQUIRE": func() (any, error) {
+				time.Sleep(time.Second + 10*time.Millisecond)
+				return nil, nil
+			},
+			"LOCK.CANCEL": int64(0),
+		})
+		cancelAfter(c.Lock("k"), time.Second)
+		wantLog(t, f, asked, "LOCK.CANCEL k # RELEASE", "LOCK.CANCEL k # RELEASE")
+	})
+}
+
+func TestTheConnectionIsSilent(t *testing.T) {
+	bubble(t, "the wait's", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": hang{}, "LOCK.CANCEL": int64(0)}))
+		_, err := cancelAfter(c.Lock("k"), time.Second)
+		isErr(t, err, context.Canceled)
+		took(t, start, 2500*time.Millisecond, 3*time.Second) // two seconds at most after the end of the context
+		time.Sleep(time.Second)                              // and some more cancels, as its request may come late
+		if f.conns[0].how() != "closed" {
+			t.Errorf("the connection is %q", f.conns[0].how())
+		}
+		before := f.log()
+		time.Sleep(time.Hour)
+		if f.log() != before {
+			t.Errorf("still at it: %s", f.log())
+		}
+	})
+	bubble(t, "and the other: it is tried for the lease", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, always(hang{}))
+		_, err := cancelAfter(c.Lock("k"), time.Second)
+		isErr(t, err, context.Canceled)
+		took(t, start, 3*time.Second, 3*time.Second)
+		f.mu.Lock()
+		f.answer = by(map[string]any{"LOCK.CANCEL": int64(2)})
+		f.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		before := f.log()
+		if !strings.Contains(before, "LOCK.CANCEL") {
+			t.Error("it was not cancelled")
+		}
+		time.Sleep(time.Hour)
+		if n := strings.Count(f.log(), "LOCK.CANCEL") - strings.Count(before, "LOCK.CANCEL"); n > 100 {
+			t.Errorf("cancelled %d times more", n)
+		}
+	})
+}
+
+func TestSeveralAreTakenBackByMrelease(t *testing.T) {
+	bubble(t, "a hold", func(t *testing.T) {
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{"LOCK.MACQUIRE": hang{}, "LOCK.CANCEL": int64(0), "LOCK.MRELEASE": func() (any, error) {
+			f.wake()
+			return int64(2), nil
+		}})
+		_, err := cancelAfter(c.Several([]string{"k", "l"}), time.Second)
+		isErr(t, err, context.Canceled)
+		wantLog(t, f, "LOCK.MACQUIRE 2 k l # PX 30000 BLOCK 30000 ONCE", "LOCK.CANCEL k #", "LOCK.MRELEASE 2 k l #")
+		synctest.Wait()
+	})
+	bubble(t, "nothing", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": errCut, "LOCK.CANCEL": int64(0), "LOCK.MRELEASE": refuse("NOTHELD x")}))
+		_, err := c.Several([]string{"k", "l"}).TryLock(background)
+		isErr(t, err, ErrConnection)
+		if n := strings.Count(f.log(), "LOCK.MRELEASE"); n != 2 {
+			t.Errorf("released %d times", n)
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package goredis_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockso"
+	"lockso/goredis"
+	"lockso/internal/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Run(m) }
+
+// The user's options get in the way of a wait; locks have their own.
+func TestTheUsersPoolAndRetriesAreNotUsed(t *testing.T) {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address, PoolSize: 1, MaxRetries: 5, ReadTimeout: 50 * time.Millisecond,
+		PoolTimeout: 50 * time.Millisecond, ConnMaxLifetime: 10 * time.Millisecond})
+	defer rdb.Close()
+	client, err := goredis.New(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	full := rdb.Conn()
+	defer full.Close()
+	if err := full.Ping(ctx).Err(); err != nil { // the pool has no connection left
+		t.Fatal(err)
+	}
+	lock := client.Lock("pool", lockso.Wait(20*time.Second))
+	first, err := lock.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := make(chan error, 1)
+	go func() {
+		second, err := lock.Lock(ctx)
+		if err == nil {
+			err = second.Unlock(ctx)
+		}
+		granted <- err
+	}()
+	select { // longer than the user's read time-out
+	case err := <-granted:
+		t.Fatalf("granted twice, or given up: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := first.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-granted; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOptionsOfTheUserAreNotChanged(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address})
+	defer rdb.Close()
+	retries, size := rdb.Options().MaxRetries, rdb.Options().PoolSize
+	client, err := goredis.New(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	if rdb.Options().MaxRetries != retries || rdb.Options().PoolSize != size {
+		t.Error("changed")
+	}
+	if err := rdb.Ping(context.Background()).Err(); err != nil {
+		t.Error("closing the client closed the user's: ", err)
+	}
+}
+
+func TestWrongPassword(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address, Username: "nobody", Password: "wrong"})
+	defer rdb.Close()
+	client, err := goredis.New(rdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.Lock("password").Lock(context.Background())
+	var typed *lockso.Error
+	if !errors.Is(err, lockso.ErrRefused) || !errors.As(err, &typed) || typed.Code != "WRONGPASS" {
+		t.Error(err)
+	}
+}
+
+func TestARingHasNoMaster(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": servertest.Address}})
+	defer ring.Close()
+	if _, err := goredis.New(ring); err == nil {
+		t.Error("no error")
+	}
+}

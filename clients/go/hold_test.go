@@ -1,0 +1,239 @@
+package lockso
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func held(t *testing.T, lock *Lock) *Hold {
+	t.Helper()
+	hold, err := lock.Lock(background)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hold
+}
+
+func isLost(hold *Hold) bool {
+	select {
+	case <-hold.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestRenewals(t *testing.T) {
+	bubble(t, "at a third of the lease, until it is released", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		hold := held(t, c.Lock("k", Lease(9*time.Second)))
+		time.Sleep(10 * time.Second)
+		if n := strings.Count(f.log(), "LOCK.RENEW k # PX 9000"); n != 3 {
+			t.Errorf("%d renewals in 10 seconds", n)
+		}
+		hold.Unlock(background)
+		before := f.log()
+		time.Sleep(time.Hour)
+		if f.log() != before || isLost(hold) {
+			t.Errorf("after the release: %s", f.log())
+		}
+	})
+	bubble(t, "of each key, and over lost connections", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": int64(2),
+			"LOCK.RENEW": inTurn(errCut, refuse("LOADING x"), int64(1))}))
+		hold := held(t, c.Several([]string{"k", "l"}, Lease(9*time.Second)))
+		time.Sleep(4 * time.Second)
+		hold.Unlock(background)
+		wantLog(t, f, "LOCK.MACQUIRE 2 k l # PX 9000 BLOCK 30000 ONCE", "LOCK.RENEW k # PX 9000", "LOCK.RENEW k # PX 9000",
+			"LOCK.RENEW k # PX 9000", "LOCK.RENEW l # PX 9000", "LOCK.MRELEASE 2 k l #")
+	})
+	bubble(t, "with replicas, on a connection that waits", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": int64(0),
+			"LOCK.RENEW": inTurn(refuse("NOREPLICAS it was not acknowledged"), int64(1))}))
+		hold := held(t, c.Lock("k", Replicas(1, time.Second)))
+		time.Sleep(14 * time.Second)
+		if n := strings.Count(f.log(), "LOCK.RENEW k # PX 30000 REPLICAS 1 1000"); n != 2 || isLost(hold) {
+			t.Errorf("%d renewals: the one that was not acknowledged is repeated after a tenth of the lease", n)
+		}
+		hold.Unlock(background)
+	})
+}
+
+func TestLosses(t *testing.T) {
+	bubble(t, "seen by a renewal", func(t *testing.T) {
+		start := time.Now()
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": refuse("NOTHELD x"), "LOCK.RELEASE": refuse("NOTHELD x")}))
+		hold := held(t, c.Lock("k"))
+		<-hold.Lost()
+		took(t, start, 10*time.Second, 10*time.Second)
+		isErr(t, context.Cause(hold.Context()), ErrNotHeld)
+		isErr(t, hold.Unlock(background), ErrNotHeld)
+	})
+	bubble(t, "by the clock, when no renewal is answered", func(t *testing.T) {
+		for _, answer := range []any{errCut, hang{}, refuse("NOREPLICAS x"), refuse("MISCONF x")} {
+			start := time.Now()
+			_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": answer, "LOCK.RELEASE": int64(0)}))
+			hold := held(t, c.Lock("k"))
+			<-hold.Lost()
+			took(t, start, 30*time.Second, 30*time.Second)
+			isErr(t, hold.Unlock(background), ErrNotHeld) // although it was still there: everybody was told of the loss
+		}
+	})
+	bubble(t, "by the clock, without renewals", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": refuse("NOTHELD x")}))
+		hold := held(t, c.Lock("k", NoRenew(), Lease(time.Second)))
+		<-hold.Lost()
+		took(t, start, time.Second, time.Second)
+		isErr(t, hold.Unlock(background), ErrNotHeld)
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 1000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
+	})
+	bubble(t, "told by a watch", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, nil)
+		f.answer = by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": int64(1), "LOCK.RELEASE": refuse("NOTHELD x"),
+			"LOCK.WATCH": func() (any, error) {
+				if time.Since(start) < 9*time.Second {
+					time.Sleep(10 * time.Second) // a turn
+					return nil, nil
+				}
+				return "LOST", nil
+			}})
+		hold := held(t, c.Lock("k", Watch()))
+		<-hold.Lost()
+		took(t, start, 10*time.Second, 10*time.Second)
+		hold.Unlock(background)
+	})
+	bubble(t, "never after a release", func(t *testing.T) {
+		f, c := newFake(t, nil)
+		released := make(chan struct{})
+		f.answer = by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": func() (any, error) { close(released); return int64(2), nil },
+			"LOCK.WATCH": func() (any, error) { <-released; return "LOST", nil }})
+		hold := held(t, c.Several([]string{"k", "l"}, Watch()))
+		time.Sleep(time.Second)
+		if err := hold.Unlock(background); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		if isLost(hold) || strings.Count(f.log(), "LOCK.WATCH") != 2 {
+			t.Errorf("lost: %v\n%s", isLost(hold), f.log())
+		}
+	})
+}
+
+func TestSessions(t *testing.T) {
+	bubble(t, "the server renews, and the watch confirms it", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": int64(0), "LOCK.WATCH": func() (any, error) {
+			time.Sleep(302 * time.Millisecond) // the turn, and its way
+			return nil, nil
+		}}))
+		hold := held(t, c.Lock("k", Session(), Lease(900*time.Millisecond)))
+		time.Sleep(time.Minute)
+		if isLost(hold) {
+			t.Error("lost")
+		}
+		hold.Unlock(background)
+		time.Sleep(time.Second)
+	})
+	bubble(t, "another connection is bound", func(t *testing.T) {
+		f, c := newFake(t, nil)
+		watches := inTurn(errCut, hang{})
+		f.answer = by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": int64(1), "LOCK.RELEASE": int64(0), "LOCK.WATCH": watches})
+		hold := held(t, c.Lock("k", Session()))
+		time.Sleep(time.Second)
+		wantLog(t, f, "LOCK.ACQUIRE k # SESSION BLOCK 30000 ONCE", "LOCK.WATCH k # BLOCK 10000", "LOCK.RENEW k # SESSION", "LOCK.WATCH k # BLOCK 10000")
+		f.wake()
+		time.Sleep(20 * time.Second)
+		if err := hold.Unlock(background); err != nil || isLost(hold) {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if f.conns[0].how() != "closed" || len(f.conns) < 2 {
+			t.Errorf("%q of %d", f.conns[0].how(), len(f.conns))
+		}
+	})
+	bubble(t, "its connection was lost for too long", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": errCut, "LOCK.RENEW": refuse("NOTHELD x"), "LOCK.RELEASE": refuse("NOTHELD x")}))
+		hold := held(t, c.Lock("k", Session()))
+		time.Sleep(time.Second)
+		if !isLost(hold) {
+			t.Error("not lost")
+		}
+		hold.Unlock(background)
+	})
+	bubble(t, "the server is gone", func(t *testing.T) {
+		start := time.Now()
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": errCut, "LOCK.RENEW": errCut, "LOCK.RELEASE": errCut}))
+		hold := held(t, c.Lock("k", Session(), Lease(6*time.Second)))
+		<-hold.Lost()
+		took(t, start, 6*time.Second, 6*time.Second)
+		hold.Unlock(background)
+	})
+	bubble(t, "no right to watch", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": refuse("NOPERM x"), "LOCK.RENEW": int64(1), "LOCK.RELEASE": int64(0)}))
+		hold := held(t, c.Lock("k", Session()))
+		time.Sleep(100 * time.Second)
+		if n := strings.Count(f.log(), "LOCK.RENEW"); isLost(hold) || n < 9 || n > 11 || len(f.conns) != 1 {
+			t.Errorf("%d renewals on %d connections", n, len(f.conns))
+		}
+		hold.Unlock(background)
+	})
+}
+
+func TestUnlock(t *testing.T) {
+	bubble(t, "sent again, NOTHELD means that the first one was carried out", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": inTurn(errCut, refuse("NOTHELD x"))}))
+		if err := held(t, c.Lock("k")).Unlock(background); err != nil {
+			t.Error(err)
+		}
+	})
+	bubble(t, "unless it was answered so that it was not", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": inTurn(refuse("READONLY x"), refuse("NOTHELD x"))}))
+		isErr(t, held(t, c.Lock("k")).Unlock(background), ErrNotHeld)
+	})
+	bubble(t, "for what is left of the lease", func(t *testing.T) {
+		start := time.Now()
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": errCut}))
+		isErr(t, held(t, c.Lock("k")).Unlock(background), ErrConnection, errCut)
+		took(t, start, 29*time.Second, 31*time.Second)
+	})
+	bubble(t, "a context that is over", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": inTurn(hang{}, int64(0))}))
+		ctx, cancel := context.WithCancel(background)
+		cancel()
+		hold := held(t, c.Lock("k"))
+		isErr(t, hold.Unlock(ctx), ErrConnection)
+		took(t, start, 2*time.Second, 2*time.Second)
+		time.Sleep(time.Second)
+		if strings.Count(f.log(), "LOCK.RELEASE") != 2 {
+			t.Error("it was not tried again in the background")
+		}
+	})
+	bubble(t, "a context that is over, and a server that answers", func(t *testing.T) {
+		_, c := newFake(t, always(int64(1)))
+		ctx, cancel := context.WithCancel(background)
+		cancel()
+		if err := held(t, c.Lock("k")).Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	bubble(t, "one of several is gone, the others are released", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": refuse("NOTHELD x"), "LOCK.RELEASE": int64(0)}))
+		isErr(t, held(t, c.Several([]string{"k", "l"})).Unlock(background), ErrNotHeld)
+		if !strings.HasSuffix(f.log(), "LOCK.MRELEASE 2 k l #\nLOCK.RELEASE k #\nLOCK.RELEASE l #") {
+			t.Error(f.log())
+		}
+	})
+	bubble(t, "refused", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": refuse("NOPERM x")}))
+		err := held(t, c.Lock("k")).Unlock(background)
+		var typed *Error
+		if isErr(t, err, ErrRefused); !errors.As(err, &typed) || typed.Code != "NOPERM" {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package lockso
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var background = context.Background()
+
+// Time in these tests is that of a bubble of testing/synctest: it passes only when nobody has anything to do.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// always answers every command so.
+func always(reply any) func(string) (any, error) {
+	return func(string) (any, error) { return reply, nil }
+}
+
+// by answers a command by its first word.
+func by(replies map[string]any) func(string) (any, error) {
+	return func(command string) (any, error) {
+		name, _, _ := strings.Cut(command, " ")
+		switch reply := replies[name].(type) {
+		case error:
+			return nil, reply
+		case func() (any, error):
+			return reply()
+		default:
+			return reply, nil
+		}
+	}
+}
+
+// inTurn answers each time the next, and the last again and again.
+func inTurn(replies ...any) func() (any, error) {
+	return func() (any, error) {
+		reply := replies[0]
+		if len(replies) > 1 {
+			replies = replies[1:]
+		}
+		if err, ok := reply.(error); ok {
+			return nil, err
+		}
+		return reply, nil
+	}
+}
+
+func TestCommands(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		lock  func(*Client) *Lock
+		lines []string
+	}{
+		{"plain", func(c *Client) *Lock { return c.Lock("k", Lease(time.Minute)) },
+			[]string{"LOCK.ACQUIRE k # PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE k #"}},
+		{"fair", func(c *Client) *Lock { return c.Fair("k", Fenced()) },
+			[]string{"LOCK.FAIR k # PX 30000 BLOCK 0 FENCED ONCE", "LOCK.RELEASE k #"}},
+		{"read", func(c *Client) *Lock { return c.Read("k", Wait(time.Second)) },
+			[]string{"LOCK.RWREAD k # PX 30000 BLOCK 1000 ONCE", "LOCK.RELEASE k # READ"}},
+		{"write", func(c *Client) *Lock { return c.Write("k", Wait(0)) },
+			[]string{"LOCK.RWWRITE k # PX 30000 ONCE", "LOCK.RELEASE k # WRITE"}},
+		{"several", func(c *Client) *Lock { return c.Several([]string{"k", "l"}, Turn(time.Second)) },
+			[]string{"LOCK.MACQUIRE 2 k l # PX 30000 BLOCK 1000 ONCE", "LOCK.MRELEASE 2 k l #"}},
+		{"semaphore", func(c *Client) *Lock { return c.Semaphore("k", 5, Permits(2), Replicas(1, time.Second)) },
+			[]string{"LOCK.SEMAPHORE k # 5 PERMITS 2 PX 30000 BLOCK 30000 ONCE REPLICAS 1 1000", "LOCK.RELEASE k # PERMITS 2"}},
+	} {
+		bubble(t, row.name, func(t *testing.T) {
+			f, c := newFake(t, always(int64(7)))
+			hold, err := row.lock(c).Lock(background)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := hold.Unlock(background); err != nil {
+				t.Error(err)
+			}
+			wantLog(t, f, row.lines...)
+			if got, want := hold.Token() != 0, row.name == "fair"; got != want {
+				t.Errorf("token %d", hold.Token())
+			}
+			if f.conns[0].how() != "kept" {
+				t.Errorf("the connection is %q", f.conns[0].how())
+			}
+			isErr(t, hold.Unlock(background), ErrNotHeld)
+		})
+	}
+}
+
+func TestOwnersAreUUIDsAndNeverTheSame(t *testing.T) {
+	f, c := newFake(t, always(int64(1)))
+	lock := c.Lock("k")
+	for range 100 {
+		hold, err := lock.TryLock(background)
+		if err != nil || len(hold.Owner()) != 36 || hold.Owner()[14] != '4' {
+			t.Fatal(hold, err)
+		}
+		hold.Unlock(background)
+	}
+	if len(f.owners) != 100 {
+		t.Errorf("%d owners", len(f.owners))
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for text, kind := range map[string]error{
+		"DEADLOCK a waits for k held by b": ErrDeadlock, "NOREPLICAS fewer": ErrNoReplicas,
+		"WRONGTYPE Operation": ErrRefused, "lease is not a positive integer": ErrRefused,
+	} {
+		bubble(t, text, func(t *testing.T) {
+			f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": refuse(text)}))
+			_, err := c.Lock("k").Lock(background)
+			isErr(t, err, kind)
+			var typed *Error
+			if !errors.As(err, &typed) || typed.Keys[0] != "k" || strings.ToUpper(typed.Code) != typed.Code {
+				t.Errorf("%#v", err)
+			}
+			if !strings.HasSuffix(err.Error(), text) {
+				t.Errorf("%v does not say %s", err, text)
+			}
+			wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE") // nothing is left to be taken back
+		})
+	}
+}
+
+func TestTurnsAreAskedForUntilTheTimeIsOver(t *testing.T) {
+	bubble(t, "plain", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, nil)
+		f.answer = func(command string) (any, error) {
+			block := 30 * time.Second
+			if strings.Contains(command, "BLOCK 10000 ") {
+				block = 10 * time.Second
+			}
+			time.Sleep(block)
+			return nil, nil
+		}
+		_, err := c.Lock("k", Wait(40*time.Second)).Lock(background)
+		isErr(t, err, ErrNotAcquired)
+		took(t, start, 40*time.Second, 40*time.Second)
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.ACQUIRE k # PX 30000 BLOCK 10000 ONCE")
+	})
+	bubble(t, "fair", func(t *testing.T) { // which ends a turn by closing the connection, for its place in the queue
+		start := time.Now()
+		f, c := newFake(t, by(map[string]any{"LOCK.FAIR": inTurn(hang{}, int64(1)), "LOCK.RELEASE": int64(0)}))
+		hold, err := c.Fair("k").Lock(background)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took(t, start, 30*time.Second, 31*time.Second)
+		if f.conns[0].how() != "closed" || len(f.owners) != 1 {
+			t.Errorf("%q, %d owners", f.conns[0].how(), len(f.owners))
+		}
+		hold.Unlock(background)
+	})
+	bubble(t, "cancelled by somebody", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": nil}))
+		_, err := c.Lock("k").Lock(background)
+		isErr(t, err, ErrNotAcquired)
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE")
+	})
+}
+
+func TestALostConnectionIsAskedAgainByTheSameOwner(t *testing.T) {
+	for _, lost := range []error{errCut, refuse("READONLY You can't write"), refuse("UNBLOCKED x"), refuse("LOADING x"),
+		refuse("CLUSTERDOWN x"), refuse("TRYAGAIN x"), refuse("MASTERDOWN x")} {
+		bubble(t, lost.Error(), func(t *testing.T) {
+			start := time.Now()
+			f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": inTurn(lost, lost, int64(1)), "LOCK.RELEASE": int64(0)}))
+			hold, err := c.Lock("k", Wait(time.Second)).Lock(background)
+			if err != nil {
+				t.Fatal(err)
+			}
+			took(t, start, 60*time.Millisecond, 60*time.Millisecond) // 20, then 40
+			hold.Unlock(background)
+			wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 1000 ONCE", "LOCK.ACQUIRE k # PX 30000 BLOCK 980 ONCE",
+				"LOCK.ACQUIRE k # PX 30000 BLOCK 940 ONCE", "LOCK.RELEASE k #")
+			if len(f.owners) != 1 || f.conns[0].how() != "closed" || f.conns[2].how() != "kept" {
+				t.Errorf("%v, %q, %q", f.owners, f.conns[0].how(), f.conns[2].how())
+			}
+		})
+	}
+}
+
+func TestRedirections(t *testing.T) {
+	bubble(t, "a wait", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"ASKING": "OK", "LOCK.RELEASE": int64(0),
+			"LOCK.ACQUIRE": inTurn(refuse("MOVED 1 127.0.0.1:7001"), refuse("ASK 1 127.0.0.1:7002"), int64(1))}))
+		hold, err := c.Lock("k").Lock(background)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold.Unlock(background)
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE",
+			"ASKING", "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
+		if f.conns[1].address != "127.0.0.1:7001" || f.conns[2].address != "127.0.0.1:7002" {
+			t.Errorf("%q, %q", f.conns[1].address, f.conns[2].address)
+		}
+	})
+	bubble(t, "a release", func(t *testing.T) {
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1),
+			"LOCK.RELEASE": inTurn(refuse("MOVED 1 127.0.0.1:7001"), int64(0))}))
+		hold, _ := c.Lock("k").Lock(background)
+		if err := hold.Unlock(background); err != nil {
+			t.Error(err)
+		}
+		if len(f.conns) != 2 || f.conns[1].address != "127.0.0.1:7001" {
+			t.Errorf("%d connections", len(f.conns))
+		}
+	})
+}
+
+func TestTheTimeOfTheLastErrorIsOver(t *testing.T) {
+	bubble(t, "connection", func(t *testing.T) {
+		start := time.Now()
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": errCut, "LOCK.CANCEL": int64(0)}))
+		_, err := c.Lock("k", Wait(time.Second)).Lock(background)
+		isErr(t, err, ErrConnection, errCut)
+		took(t, start, time.Second, 2*time.Second)
+		if !strings.HasSuffix(f.log(), "\nLOCK.CANCEL k # RELEASE\nLOCK.CANCEL k # RELEASE") {
+			t.Errorf("not cancelled, and once more a little later:\n%s", f.log())
+		}
+	})
+	bubble(t, "a try has a second one, as the first may have had an old connection", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": inTurn(errCut, int64(1)), "LOCK.RELEASE": int64(0)}))
+		hold, err := c.Lock("k").TryLock(background)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold.Unlock(background)
+	})
+	bubble(t, "silence", func(t *testing.T) {
+		start := time.Now()
+		_, c := newFake(t, always(hang{}))
+		_, err := c.Lock("k", Wait(time.Second)).Lock(background)
+		isErr(t, err, ErrConnection)
+		took(t, start, time.Second, 3*time.Second)
+		time.Sleep(time.Minute) // until the lease is over it tries to take back what may have become of it
+	})
+}
+
+func TestDo(t *testing.T) {
+	body := errors.New("body")
+	bubble(t, "neither", func(t *testing.T) {
+		_, c := newFake(t, always(int64(1)))
+		if err := c.Lock("k").Do(background, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	bubble(t, "the body's error and a loss", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": refuse("NOTHELD x")}))
+		err := c.Lock("k").Do(background, func(context.Context) error { return body })
+		isErr(t, err, body, ErrNotHeld)
+	})
+	bubble(t, "the lock was lost meanwhile", func(t *testing.T) {
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": refuse("NOTHELD x"), "LOCK.RELEASE": refuse("NOTHELD x")}))
+		err := c.Lock("k").Do(background, func(ctx context.Context) error {
+			<-ctx.Done()
+			isErr(t, context.Cause(ctx), ErrNotHeld)
+			return fmt.Errorf("stopped: %w", ctx.Err())
+		})
+		isErr(t, err, context.Canceled, ErrNotHeld)
+	})
+	bubble(t, "the caller's context ends the body, and the lock is released", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		ctx, cancel := context.WithCancel(background)
+		err := c.Lock("k").Do(ctx, func(ctx context.Context) error {
+			cancel()
+			<-ctx.Done()
+			return body
+		})
+		isErr(t, err, body)
+		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
+	})
+	bubble(t, "a panic", func(t *testing.T) {
+		f, c := newFake(t, always(int64(1)))
+		defer func() {
+			if recover() != body {
+				t.Error("the panic was swallowed")
+			}
+			wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
+		}()
+		c.Lock("k").Do(background, func(context.Context) error { panic(body) })
+	})
+}

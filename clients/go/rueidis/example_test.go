@@ -1,0 +1,67 @@
+package rueidis_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	rueidisv1 "github.com/redis/rueidis"
+
+	"lockso"
+	"lockso/internal/servertest"
+	"lockso/rueidis"
+)
+
+func connect() *lockso.Client {
+	client, err := rueidis.New(rueidisv1.ClientOption{InitAddress: []string{servertest.Address}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client
+}
+
+func Example() {
+	client := connect()
+	defer client.Close()
+
+	err := client.Lock("invoice", lockso.Wait(time.Minute)).Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("working") // ctx ends when the lock is lost
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// working
+	// <nil>
+}
+
+func ExampleNew_kinds() {
+	client := connect()
+	defer client.Close()
+
+	for _, lock := range []*lockso.Lock{
+		client.Lock("account", lockso.Fenced()),                      // hold.Token() goes along with each write
+		client.Fair("job"),                                           // first come, first served
+		client.Read("page"),                                          // many at once
+		client.Write("page"),                                         // one alone
+		client.Several([]string{"{user:7}:from", "{user:7}:to"}),     // all or none
+		client.Semaphore("licences", 10, lockso.Permits(3)),          // at most 10 permits at once
+		client.Lock("leader", lockso.Session()),                      // as long as its connection lives
+		client.Lock("payment", lockso.Replicas(0, time.Millisecond)), // 1: answered when a replica has it
+	} {
+		hold, err := lock.Lock(context.Background())
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(hold.Keys(), hold.Token() > 0, hold.Unlock(context.Background()))
+	}
+	// Output:
+	// [account] true <nil>
+	// [job] false <nil>
+	// [page] false <nil>
+	// [page] false <nil>
+	// [{user:7}:from {user:7}:to] false <nil>
+	// [licences] false <nil>
+	// [leader] false <nil>
+	// [payment] false <nil>
+}

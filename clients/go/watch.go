@@ -1,0 +1,87 @@
+package lockso
+
+import (
+	"context"
+	"time"
+)
+
+// watcher asks the server to tell when the lock is lost, on a connection of its own, until the hold ends.
+//
+// For a session it does so on the connection to which the hold is bound: while it waits there, the end of the connection
+// is noticed at once, and the hold is bound to another one before lock.session-grace is over.
+type watcher struct {
+	hold    *Hold
+	key     string
+	session bool
+	bound   bool // the session is known to be bound to conn
+	conn    Conn // nil if there is none just now
+	to      route
+}
+
+// watch runs until the hold is released or lost. conn is the connection of a session, or nil.
+func (h *Hold) watch(key string, conn Conn, to route) {
+	w := &watcher{hold: h, key: key, session: conn != nil, bound: conn != nil, conn: conn, to: to}
+	for p := (pause{}); h.ctx.Err() == nil; {
+		lost, err := w.turn()
+		switch {
+		case lost || codeOf(err) == "NOTHELD":
+			h.lose()
+			w.leave(nil)
+			return
+		case err == nil:
+			p = pause{}
+		case passing(err):
+			w.leave(err)
+			w.to = redirection(err)
+			p.sleep(h.ctx)
+		default: // refused: no rights, too many that wait; a session goes on by renewals
+			w.bound = false
+			select {
+			case <-time.After(h.spec.lease / 3):
+			case <-h.ctx.Done():
+			}
+		}
+	}
+	w.leave(nil)
+}
+
+// turn waits for the loss for a third of the lease.
+func (w *watcher) turn() (lost bool, err error) {
+	h := w.hold
+	if w.conn == nil {
+		w.conn = h.client.backend.Conn(w.key, w.to.address)
+		w.bound = false
+	}
+	if w.session && !w.bound {
+		sent := time.Now()
+		if err := h.renewOn(w.call); err != nil {
+			return false, err
+		}
+		w.bound = true
+		h.confirm(sent)
+	}
+	// The end of the hold is a loss for the server, which it tells here. If it does not, the connection is dead.
+	conn := w.conn
+	defer context.AfterFunc(h.ctx, func() { time.AfterFunc(slack, conn.Close) })()
+	block := min(h.spec.turn, h.spec.lease/3)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), block+slack)
+	defer cancel()
+	sent := time.Now()
+	reply, _, err := w.call(ctx, watchCommand(w.key, h.owner, block))
+	if w.session && err == nil && reply == nil {
+		h.confirm(sent.Add(block - h.spec.lease/3)) // held then, and renewed by the server at most a third of it before
+	}
+	return reply == "LOST", err
+}
+
+func (w *watcher) call(ctx context.Context, cmd Command) (any, bool, error) {
+	reply, err := perform(ctx, w.conn, w.to, cmd)
+	return reply, false, err
+}
+
+func (w *watcher) leave(err error) {
+	if w.conn != nil {
+		finish(w.conn, err)
+		w.conn = nil
+	}
+}

@@ -1,0 +1,85 @@
+package so.lock.conformance;
+
+import com.google.gson.JsonObject;
+import io.lettuce.core.AbstractRedisClient;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.api.sync.RedisServerCommands;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.api.sync.RedisClusterCommands;
+import java.time.Duration;
+import java.util.List;
+import so.lock.Locks;
+import so.lock.lettuce.LettuceLocks;
+
+final class LettuceFlavour implements Flavour {
+    private static final String HOST = "127.0.0.1";
+
+    @Override
+    public User connect(JsonObject to, int pool) {
+        return switch (to.get("kind").getAsString()) {
+            case "cluster" -> cluster(Flavour.ports(to));
+            case "sentinel" -> master(sentinels(to.get("master").getAsString(), Flavour.ports(to)));
+            default -> master(RedisURI.create(HOST, to.get("port").getAsInt()));
+        };
+    }
+
+    private static User master(RedisURI uri) {
+        RedisClient client = RedisClient.create(uri);
+        RedisCommands<String, String> commands = client.connect().sync();
+        return new LettuceUser(client, commands, LettuceLocks.of(client, uri));
+    }
+
+    private static User cluster(List<Integer> ports) {
+        RedisClusterClient client =
+                RedisClusterClient.create(ports.stream().map(port -> RedisURI.create(HOST, port)).toList());
+        return new LettuceUser(client, client.connect().sync(), LettuceLocks.of(client));
+    }
+
+    private static RedisURI sentinels(String master, List<Integer> ports) {
+        RedisURI.Builder builder = RedisURI.builder().withSentinelMasterId(master);
+        ports.forEach(port -> builder.withSentinel(HOST, port));
+        return builder.build();
+    }
+
+    private record LettuceUser(
+            AbstractRedisClient client, RedisClusterCommands<String, String> commands, Locks locks) implements User {
+        @Override
+        public String get(String key) {
+            return commands.get(key);
+        }
+
+        @Override
+        public void set(String key, String value) {
+            commands.set(key, value);
+        }
+
+        @Override
+        public void ping() {
+            commands.ping();
+        }
+
+        @Override
+        public void pop(String key) {
+            commands.blpop(0, key);
+        }
+
+        @Override
+        public void push(String key, String value) {
+            commands.rpush(key, value);
+        }
+
+        @Override
+        public int blocked() {
+            RedisServerCommands<String, String> server = commands;
+            return Flavour.blocked(server.info("clients"));
+        }
+
+        @Override
+        public void close() {
+            locks.close();
+            client.shutdown(Duration.ZERO, Duration.ofSeconds(2));
+        }
+    }
+}

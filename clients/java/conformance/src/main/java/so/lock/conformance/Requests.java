@@ -1,0 +1,187 @@
+package so.lock.conformance;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.function.Consumer;
+import so.lock.Hold;
+import so.lock.Locks;
+
+/** What the protocol's requests do; each on a thread of its own. */
+final class Requests implements AutoCloseable {
+    /** The failure of a body that is told to fail. */
+    static final class BodyFailure extends RuntimeException {
+        private static final long serialVersionUID = 1;
+    }
+
+    private final Flavour flavour;
+    private final Consumer<JsonObject> events;
+    private final Map<String, Flavour.User> users = new ConcurrentHashMap<>();
+    private final Map<String, Hold> holds = new ConcurrentHashMap<>();
+    private final Map<String, Thread> acquiring = new ConcurrentHashMap<>();
+    private final Map<String, CountDownLatch> bodies = new ConcurrentHashMap<>();
+
+    Requests(Flavour flavour, Consumer<JsonObject> events) {
+        this.flavour = flavour;
+        this.events = events;
+    }
+
+    /** The fields of the answer, but for id and ok. */
+    JsonObject serve(JsonObject request) throws Exception {
+        return switch (request.get("do").getAsString()) {
+            case "connect" -> connect(request);
+            case "acquire" -> acquire(request);
+            case "release" -> release(request);
+            case "cancel" -> cancel(request);
+            case "lost" -> field("lost", held(request).isLost());
+            case "within" -> within(request);
+            case "leave" -> leave(request);
+            case "count" -> Work.count(user(request), spec(request), text(request, "counter", ""),
+                    request.get("workers").getAsInt(), request.get("times").getAsInt());
+            case "storm" -> Work.storm(user(request).locks(), spec(request), request.get("times").getAsInt(),
+                    text(request, "kind", "cancel"), request.get("seed").getAsLong());
+            case "handoff" -> handoff(request);
+            case "ping" -> ping(request);
+            default -> throw new IllegalArgumentException("no such request: " + request);
+        };
+    }
+
+    @Override
+    public void close() {
+        users.values().forEach(Flavour.User::close);
+    }
+
+    private JsonObject connect(JsonObject request) {
+        String name = text(request, "as", "main");
+        JsonObject to = request.getAsJsonObject("to");
+        Flavour.User user = flavour.connect(to, number(request, "pool", 0));
+        user.locks().withTurn(Duration.ofMillis(number(request, "turn_ms", 30_000)));
+        users.put(name, user);
+        return new JsonObject();
+    }
+
+    private JsonObject acquire(JsonObject request) throws InterruptedException {
+        String name = text(request, "as", "");
+        Locks locks = user(request).locks();
+        acquiring.put(name, Thread.currentThread());
+        Hold hold;
+        try {
+            hold = spec(request).acquire(locks, wait(request), lost -> tellLost(name));
+            holds.put(name, hold);
+        } finally {
+            synchronized (acquiring) {
+                acquiring.remove(name);
+                Thread.interrupted(); // of a cancel that came too late
+            }
+        }
+        JsonObject answer = field("owner", hold.owner());
+        answer.addProperty("token", hold.token());
+        return answer;
+    }
+
+    private void tellLost(String name) {
+        JsonObject event = new JsonObject();
+        event.addProperty("event", "lost");
+        event.addProperty("as", name);
+        events.accept(event);
+    }
+
+    private JsonObject release(JsonObject request) {
+        holds.remove(text(request, "as", "")).release();
+        return new JsonObject();
+    }
+
+    private JsonObject cancel(JsonObject request) {
+        synchronized (acquiring) {
+            Thread thread = acquiring.get(text(request, "as", ""));
+            if (thread != null) {
+                thread.interrupt();
+            }
+        }
+        return new JsonObject();
+    }
+
+    private JsonObject within(JsonObject request) throws InterruptedException {
+        CountDownLatch left = new CountDownLatch(yes(request, "until") ? 1 : 0);
+        bodies.put(request.get("id").toString(), left);
+        try (Hold hold = spec(request).acquire(user(request).locks(), wait(request), lost -> {})) {
+            JsonObject event = new JsonObject();
+            event.addProperty("event", "inside");
+            event.add("id", request.get("id"));
+            event.addProperty("owner", hold.owner());
+            events.accept(event);
+            left.await();
+            if (yes(request, "raise")) {
+                throw new BodyFailure();
+            }
+        }
+        return new JsonObject();
+    }
+
+    private JsonObject leave(JsonObject request) {
+        bodies.get(request.get("of").toString()).countDown();
+        return new JsonObject();
+    }
+
+    private JsonObject handoff(JsonObject request) throws Exception {
+        JsonObject to = request.getAsJsonObject("to");
+        try (Flavour.User a = flavour.connect(to, 0);
+                Flavour.User b = flavour.connect(to, 0);
+                Flavour.User observer = flavour.connect(to, 0)) {
+            return new Handoff(a, b, observer, spec(request)).run(request.get("rounds").getAsInt());
+        }
+    }
+
+    private JsonObject ping(JsonObject request) {
+        user(request).ping();
+        return field("pong", true);
+    }
+
+    private Flavour.User user(JsonObject request) {
+        return users.get(text(request, "on", "main"));
+    }
+
+    private Hold held(JsonObject request) {
+        return holds.get(text(request, "as", ""));
+    }
+
+    private static Spec spec(JsonObject request) {
+        return new Spec(request.getAsJsonObject("lock"));
+    }
+
+    /** Negative: for ever. */
+    private static long wait(JsonObject request) {
+        JsonElement wait = request.get("wait_ms");
+        return wait == null || wait.isJsonNull() ? -1 : wait.getAsLong();
+    }
+
+    private static boolean yes(JsonObject request, String name) {
+        JsonElement value = request.get(name);
+        return value != null && !value.isJsonNull() && value.getAsBoolean();
+    }
+
+    private static int number(JsonObject request, String name, int otherwise) {
+        JsonElement value = request.get(name);
+        return value == null || value.isJsonNull() ? otherwise : value.getAsInt();
+    }
+
+    private static String text(JsonObject request, String name, String otherwise) {
+        JsonElement value = request.get(name);
+        return value == null || value.isJsonNull() ? otherwise : value.getAsString();
+    }
+
+    static JsonObject field(String name, Object value) {
+        JsonObject answer = new JsonObject();
+        if (value instanceof Boolean yes) {
+            answer.addProperty(name, yes);
+        } else if (value instanceof Number number) {
+            answer.addProperty(name, number);
+        } else {
+            answer.addProperty(name, (String) value);
+        }
+        return answer;
+    }
+}

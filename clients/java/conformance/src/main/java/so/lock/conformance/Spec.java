@@ -1,0 +1,98 @@
+package so.lock.conformance;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Consumer;
+import so.lock.Hold;
+import so.lock.LockOptions;
+import so.lock.LockSoLock;
+import so.lock.LockSoSemaphore;
+import so.lock.Locks;
+
+/** The protocol's description of a lock. */
+record Spec(JsonObject lock) {
+    /** What a worker does around its work, as the JDK's classes have it. */
+    record Pair(Interruptible take, Runnable give) {}
+
+    interface Interruptible {
+        void run() throws InterruptedException;
+    }
+
+    /** @param waitMs negative: for ever */
+    Hold acquire(Locks locks, long waitMs, Consumer<Hold> onLost) throws InterruptedException {
+        Duration wait = Duration.ofMillis(waitMs);
+        if (kind().equals("semaphore")) {
+            int permits = number("permits", 1);
+            return waitMs < 0 ? semaphore(locks, onLost).hold(permits) : semaphore(locks, onLost).hold(permits, wait);
+        }
+        return waitMs < 0 ? lock(locks, onLost).acquire() : lock(locks, onLost).acquire(wait);
+    }
+
+    Pair pair(Locks locks) {
+        if (kind().equals("semaphore")) {
+            int permits = number("permits", 1);
+            LockSoSemaphore semaphore = semaphore(locks, null);
+            return new Pair(() -> semaphore.acquire(permits), () -> semaphore.release(permits));
+        }
+        LockSoLock lock = lock(locks, null);
+        return new Pair(lock::lock, lock::unlock);
+    }
+
+    boolean onlyReads() {
+        return kind().equals("read");
+    }
+
+    private LockSoSemaphore semaphore(Locks locks, Consumer<Hold> onLost) {
+        return locks.semaphore(keys().get(0), number("limit", 1), options(onLost));
+    }
+
+    private LockSoLock lock(Locks locks, Consumer<Hold> onLost) {
+        LockOptions options = options(onLost);
+        String key = keys().get(0);
+        return switch (kind()) {
+            case "plain" -> locks.lock(key, options);
+            case "fair" -> locks.fairLock(key, options);
+            case "read" -> locks.readWriteLock(key, options).readLock();
+            case "write" -> locks.readWriteLock(key, options).writeLock();
+            case "several" -> locks.multiLock(keys(), options);
+            default -> throw new IllegalArgumentException("no such kind: " + kind());
+        };
+    }
+
+    private LockOptions options(Consumer<Hold> onLost) {
+        JsonElement replicas = lock.get("replicas");
+        JsonArray pair = replicas == null || replicas.isJsonNull() ? null : replicas.getAsJsonArray();
+        return new LockOptions(
+                Duration.ofMillis(number("lease_ms", 30_000)),
+                yes("session", false),
+                yes("fenced", false),
+                yes("renew", true),
+                pair == null ? 0 : pair.get(0).getAsInt(),
+                pair == null ? Duration.ZERO : Duration.ofMillis(pair.get(1).getAsLong()),
+                yes("watch", false) ? onLost : null);
+    }
+
+    private String kind() {
+        return lock.get("kind").getAsString();
+    }
+
+    private List<String> keys() {
+        List<String> keys = new ArrayList<>();
+        lock.getAsJsonArray("keys").forEach(key -> keys.add(key.getAsString()));
+        return keys;
+    }
+
+    private int number(String name, int otherwise) {
+        JsonElement value = lock.get(name);
+        return value == null || value.isJsonNull() ? otherwise : value.getAsInt();
+    }
+
+    private boolean yes(String name, boolean otherwise) {
+        JsonElement value = lock.get(name);
+        return value == null || value.isJsonNull() ? otherwise : value.getAsBoolean();
+    }
+}

@@ -1,0 +1,219 @@
+package so.lock;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.NANOSECONDS;
+
+import java.lang.System.Logger.Level;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
+import so.lock.wire.Line;
+import so.lock.wire.LinkException;
+import so.lock.wire.ServerException;
+
+/** One acquisition: turns of waiting on a connection of its own, and, if it is given up, leaving nothing behind. */
+final class Acquisition {
+    private static final long MARGIN_MS = 2_000;
+    private static final long SOON_MS = 5;
+    private static final long LATER_MS = 100;
+    private static final long BRIEF_MS = 200;
+    private static final long FOR_EVER = 1L << 61;
+
+    private final Locks locks;
+    private final Request request;
+    private final String owner;
+    private final boolean session;
+    private final boolean forEver;
+    private final long until;
+    private final Talk talk;
+    private final AtomicReference<CompletableFuture<Void>> givenUp = new AtomicReference<>();
+    private volatile boolean interrupted;
+    private long sent;
+
+    /**
+     * @param waitMs how long to wait; 0: not at all, negative: for ever
+     * @param session whether the hold is bound to the connection, which {@link #line} then hands over
+     */
+    Acquisition(Locks locks, Request request, String owner, boolean session, long waitMs) {
+        this.locks = locks;
+        this.request = request;
+        this.owner = owner;
+        this.session = session;
+        this.forEver = waitMs < 0;
+        this.until = System.nanoTime() + (forEver ? FOR_EVER : Math.min(MILLISECONDS.toNanos(waitMs), FOR_EVER));
+        this.talk = new Talk(locks.lines, request.key());
+    }
+
+    /**
+     * Takes it. Whatever is not a grant leaves nothing behind, or is seen to in the background after 2 seconds.
+     *
+     * @return the reply of the grant; null if it was not free in time
+     * @throws InterruptedException if interrupted, only if {@code interruptible}
+     * @throws LockException or another {@link LockError}: the server's error
+     * @throws RuntimeException the library's, if there was no connection when the time was over
+     */
+    Object run(boolean interruptible) throws InterruptedException {
+        if (interruptible && Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+        boolean granted = false;
+        locks.running.add(this);
+        try {
+            Object reply = interruptible ? turns(this::interrupt) : Talk.uninterrupted(() -> turns(null));
+            if (reply == null && talk.isDoubtful()) {
+                giveUp();
+            }
+            throwIfInterrupted();
+            granted = reply != null;
+            return reply;
+        } catch (LinkException e) {
+            failed(true);
+            throw e.original();
+        } catch (ServerException e) {
+            failed(talk.isDoubtful());
+            if (e.isPassing()) {
+                return null; // it did not pass in time
+            }
+            throw LockException.of(e);
+        } catch (InterruptedException e) {
+            failed(talk.isDoubtful());
+            throw e;
+        } finally {
+            locks.running.remove(this);
+            if (!session || !granted) {
+                talk.hand();
+            }
+        }
+    }
+
+    /** Ends the wait because the locks are closed; the future is complete when nothing is left of it. */
+    CompletableFuture<Void> abandon() {
+        giveUp();
+        return givenUp.get();
+    }
+
+    /** When the request was sent that was granted, by nanoTime. */
+    long sent() {
+        return sent;
+    }
+
+    /** The connection to which a session is bound; the caller's from now on. */
+    Line line() {
+        return talk.take();
+    }
+
+    private Object turns(Runnable onInterrupt) throws LinkException, ServerException, InterruptedException {
+        Object reply;
+        do {
+            reply = talk.ask(this::turn, until, onInterrupt);
+        } while (reply == null && givenUp.get() == null && System.nanoTime() - until < 0);
+        return reply;
+    }
+
+    /**
+     * A fair wait is asked for as a whole, and a turn of it ended by closing the connection: that keeps its place, the
+     * end of its BLOCK does not.
+     */
+    private Talk.Command turn() {
+        sent = System.nanoTime();
+        long left = NANOSECONDS.toMillis(until - sent + 999_999);
+        long last = NANOSECONDS.toMillis(until + Talk.GRACE - sent) + request.options().replicasWait().toMillis();
+        if (left <= 0) {
+            return new Talk.Command((int) Math.max(last, BRIEF_MS), request.acquire(owner, -1, session));
+        }
+        long turn = Math.min(left, locks.turnMs());
+        if (request.kind() == Request.Kind.FAIR) {
+            long timeout = turn < left ? turn : last;
+            return new Talk.Command((int) timeout, request.acquire(owner, forEver ? 0 : left, session));
+        }
+        return new Talk.Command((int) Math.min(turn + MARGIN_MS, last), request.acquire(owner, turn, session));
+    }
+
+    private void failed(boolean somethingMayBeLeft) throws InterruptedException {
+        if (somethingMayBeLeft) {
+            giveUp();
+        }
+        throwIfInterrupted();
+    }
+
+    private void throwIfInterrupted() throws InterruptedException {
+        awaitGivenUp();
+        if (interrupted) {
+            Thread.interrupted();
+            throw new InterruptedException();
+        }
+        if (locks.isClosed()) {
+            throw new IllegalStateException("the locks were closed");
+        }
+    }
+
+    /** If it is given up, waits until that is done, but not for long. */
+    private void awaitGivenUp() {
+        CompletableFuture<Void> done = givenUp.get();
+        if (done != null) {
+            long left = NANOSECONDS.toMillis(until + Talk.GRACE - System.nanoTime()) + BRIEF_MS;
+            done.copy().completeOnTimeout(null, Math.max(BRIEF_MS, Math.min(left, MARGIN_MS)), MILLISECONDS).join();
+        }
+    }
+
+    private void interrupt() {
+        interrupted = true;
+        giveUp();
+    }
+
+    /** A request that is not answered within 2 seconds is not waited for any longer. */
+    private void giveUp() {
+        CompletableFuture<Void> done = new CompletableFuture<>();
+        if (givenUp.compareAndSet(null, done)) {
+            talk.stop();
+            locks.clock.at(System.nanoTime() + MILLISECONDS.toNanos(MARGIN_MS), talk::hangUp);
+            locks.help(() -> {
+                try {
+                    leaveNothing();
+                } finally {
+                    done.complete(null);
+                }
+            });
+        }
+    }
+
+    /**
+     * Cancels until there is nothing to cancel. A request that is on its way is not known to the server yet: then it is
+     * asked again until the reply is there, which the cancellation brings about. If the request's connection is lost it
+     * is asked once more a little later, since it may still come.
+     */
+    private void leaveNothing() {
+        long end = System.nanoTime() + MILLISECONDS.toNanos(request.leaseMs());
+        try {
+            for (int asks = talk.isDoubtful() ? 2 : 1; asks > 0;) {
+                boolean answered = !talk.isAsking();
+                long came = cancel(end);
+                if (came == 2 || came == 1 && !talk.isDoubtful()) {
+                    return;
+                }
+                if (answered) {
+                    asks--;
+                }
+                MILLISECONDS.sleep(answered ? LATER_MS : SOON_MS);
+            }
+        } catch (LinkException | ServerException | InterruptedException e) {
+            Locks.LOG.log(Level.WARNING, "the lock {0} may stay held until its lease ends: {1}", request.key(), e);
+        }
+    }
+
+    /** 1: a wait was ended; 2: a hold was given back; 0: there was nothing. */
+    private long cancel(long end) throws LinkException, ServerException {
+        long came = (Long) Talk.ask(locks.lines, request.key(), request.cancel(owner), end);
+        if (came > 0 || request.kind() != Request.Kind.SEVERAL) {
+            return came;
+        }
+        try {
+            Talk.ask(locks.lines, request.key(), request.release(owner, 1), end);
+            return 2;
+        } catch (ServerException e) {
+            if (e.code().equals("NOTHELD")) {
+                return 0;
+            }
+            throw e;
+        }
+    }
+}

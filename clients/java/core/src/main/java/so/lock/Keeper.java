@@ -1,0 +1,184 @@
+package so.lock;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+
+import java.lang.System.Logger.Level;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import so.lock.wire.Line;
+import so.lock.wire.LinkException;
+import so.lock.wire.ServerException;
+
+/** Renews a hold, watches it, and looks at the clock: which of the three first sees that it is lost tells the hold. */
+final class Keeper {
+    private static final long LONGEST_WATCH_MS = 10_000;
+    private static final long LONGEST_RENEWAL = 1_000_000_000; // ns
+    private static final int MARGIN_MS = 2_000;
+    private static final long FOR_EVER = 1L << 61;
+    private static final long FIRST_PAUSE_MS = 20;
+    private static final long LONGEST_PAUSE_MS = 500;
+
+    private final Locks locks;
+    private final Hold hold;
+    private final Request request;
+    private final Line session;
+    private final long lease; // ns
+    private final Set<Talk> watches = ConcurrentHashMap.newKeySet();
+    private volatile Thread thread;
+    private volatile long end; // by nanoTime, like the next
+    private volatile long renewal;
+    private volatile long pauseMs = FIRST_PAUSE_MS;
+    private volatile boolean renewing;
+    private volatile boolean stopped;
+    private Clock.Entry tick;
+
+    Keeper(Locks locks, Hold hold, Request request, Line session) {
+        this.locks = locks;
+        this.hold = hold;
+        this.request = request;
+        this.session = session;
+        this.lease = MILLISECONDS.toNanos(request.leaseMs());
+    }
+
+    /**
+     * Begins. After a long wait nobody knows when the lease began, so it is renewed at once.
+     *
+     * @param sent when the request was sent that was granted
+     * @param owning the thread that has to live for the lock to be renewed; null: none
+     */
+    void start(long sent, Thread owning) {
+        thread = owning;
+        long now = System.nanoTime();
+        boolean waited = now - sent > lease / 3;
+        end = (waited ? now : sent) + lease;
+        renewal = waited ? now : sent + lease / 3;
+        schedule();
+        if (session != null || request.options().onLost() != null) {
+            locks.help(() -> watch(request.key(), session));
+            request.keys().stream().skip(1).forEach(key -> locks.help(() -> watch(key, null)));
+        }
+    }
+
+    /** Ends renewals and watches, and closes the session's connection. */
+    synchronized void stop() {
+        stopped = true;
+        locks.clock.cancel(tick);
+        watches.forEach(Talk::hangUp);
+        locks.lines.drop(session);
+    }
+
+    /** When the lease ends that was confirmed last, by nanoTime. */
+    long end() {
+        return end;
+    }
+
+    boolean isOver() {
+        return System.nanoTime() - end >= 0;
+    }
+
+    private boolean renews() {
+        return request.options().renew() && session == null && (thread == null || thread.isAlive());
+    }
+
+    private synchronized void schedule() {
+        if (stopped) {
+            return;
+        }
+        long next = renews() && !renewing && renewal - end < 0 ? renewal : end;
+        tick = locks.clock.at(next, this::tick);
+    }
+
+    /** On the clock's thread, so nothing here waits. */
+    private void tick() {
+        if (isOver()) {
+            if (thread != null && !thread.isAlive()) {
+                locks.forget(thread);
+            }
+            hold.lose();
+            return;
+        }
+        if (renews() && !renewing && System.nanoTime() - renewal >= 0) {
+            renewing = true;
+            locks.renew(this::renew);
+        }
+        schedule();
+    }
+
+    private void renew() {
+        long sent = System.nanoTime();
+        long time = Math.min(lease / 6, LONGEST_RENEWAL);
+        try {
+            for (String key : request.keys()) {
+                Talk.ask(locks.lines, key, request.renew(key, hold.owner(), false), sent + time);
+            }
+            confirmed(sent);
+        } catch (ServerException e) {
+            if (e.code().equals("NOTHELD")) {
+                hold.lose();
+            }
+            later();
+        } catch (LinkException e) {
+            later();
+        } finally {
+            renewing = false;
+            synchronized (this) {
+                locks.clock.cancel(tick);
+                schedule();
+            }
+        }
+    }
+
+    /**
+     * On a thread of its own. With a session it is the session's connection that is listened to, so that its loss is
+     * noticed at once; a hold is bound to the new one, if that comes within lock.session-grace.
+     */
+    private void watch(String key, Line bound) {
+        Talk talk = new Talk(locks.lines, key, bound, bound == null ? List.of() : bindings());
+        watches.add(talk);
+        int turn = (int) Math.max(1, Math.min(request.leaseMs() / 3, LONGEST_WATCH_MS));
+        Talk.Command command = new Talk.Command(turn + MARGIN_MS, Request.watch(key, hold.owner(), turn));
+        try {
+            while (!stopped) {
+                long sent = System.nanoTime();
+                long until = bound == null ? sent + FOR_EVER : end;
+                Object reply = Talk.uninterrupted(() -> talk.ask(() -> command, until, null));
+                if (reply != null) {
+                    hold.lose();
+                } else if (bound != null) {
+                    confirmed(sent);
+                }
+            }
+        } catch (ServerException e) {
+            unwatched(e);
+        } catch (LinkException e) {
+            return; // it is stopped, or the clock will tell
+        } finally {
+            talk.hangUp();
+            watches.remove(talk);
+        }
+    }
+
+    private List<List<String>> bindings() {
+        return request.keys().stream().map(key -> request.renew(key, hold.owner(), true)).toList();
+    }
+
+    private void unwatched(ServerException e) {
+        if (e.code().equals("NOTHELD")) {
+            hold.lose();
+        } else {
+            Locks.LOG.log(Level.WARNING, "the loss of {0} will be seen by the clock only: {1}", hold.key(), e);
+        }
+    }
+
+    private void confirmed(long sent) {
+        end = sent + lease;
+        renewal = sent + lease / 3;
+        pauseMs = FIRST_PAUSE_MS;
+    }
+
+    private void later() {
+        renewal = System.nanoTime() + MILLISECONDS.toNanos(pauseMs);
+        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+    }
+}

@@ -1,0 +1,166 @@
+package so.lock;
+
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.Lock;
+
+/**
+ * A lock as the JDK has them: held by a thread, which may lock it again. That is counted here and sends nothing.
+ * Objects of one {@link Locks} for the same key are one lock, plain or fair. If the thread ends, so does the hold, with
+ * its lease.
+ */
+public final class LockSoLock implements Lock {
+    static final int MODE = 0; // of a lock with one mode
+    private static final long FOR_EVER = -1;
+
+    private final Locks locks;
+    private final Request request;
+    private final String name;
+    private final int mode;
+
+    LockSoLock(Locks locks, Request request, String name) {
+        this(locks, request, name, MODE);
+    }
+
+    LockSoLock(Locks locks, Request request, String name, int mode) {
+        this.locks = locks;
+        this.request = request;
+        this.name = name;
+        this.mode = mode;
+    }
+
+    @Override
+    public void lock() {
+        try {
+            enter(FOR_EVER, false);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Override
+    public void lockInterruptibly() throws InterruptedException {
+        enter(FOR_EVER, true);
+    }
+
+    @Override
+    public boolean tryLock() {
+        try {
+            return enter(0, false);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Override
+    public boolean tryLock(long time, TimeUnit unit) throws InterruptedException {
+        return enter(Math.max(0, unit.toMillis(time)), true);
+    }
+
+    /** @throws NotHeldException if this thread has not locked it, or its hold was lost */
+    @Override
+    public void unlock() {
+        ThreadHold held = held();
+        if (held == null || held.count(mode) == 0) {
+            throw new NotHeldException("this thread does not hold " + request.key());
+        }
+        held.add(mode, -1);
+        if (held.count(mode) > 0) {
+            return;
+        }
+        if (held.total() > 0) {
+            held.hold.releaseOnly(request);
+            return;
+        }
+        locks.threads().remove(place());
+        held.hold.releaseLast(request, 1);
+    }
+
+    /** Not supported. */
+    @Override
+    public Condition newCondition() {
+        throw new UnsupportedOperationException("there are no conditions");
+    }
+
+    /**
+     * A hold that belongs to no thread, for try-with-resources; another one is not a re-entry, but waits for this one.
+     *
+     * @param wait how long to wait, rounded down to milliseconds
+     * @return never null
+     * @throws LockException.NotAcquired if it was not free in time
+     * @throws LockException if it was refused
+     */
+    public Hold acquire(Duration wait) throws InterruptedException {
+        Hold hold = locks.acquire(request, Math.max(0, wait.toMillis()), true, null);
+        if (hold == null) {
+            throw new LockException.NotAcquired(request.key());
+        }
+        return hold;
+    }
+
+    /** {@link #acquire(Duration)} without an end to the wait. */
+    public Hold acquire() throws InterruptedException {
+        return locks.acquire(request, FOR_EVER, true, null);
+    }
+
+    /** What this thread holds by {@link #lock} and its kind; null if nothing. Not to be closed: {@link #unlock} it. */
+    public Hold hold() {
+        ThreadHold held = held();
+        return held == null || held.count(mode) == 0 ? null : held.hold;
+    }
+
+    /**
+     * The fencing token of what this thread holds; null if none was asked for.
+     *
+     * @throws NotHeldException if it holds nothing
+     */
+    public Long holdToken() {
+        Hold hold = hold();
+        if (hold == null) {
+            throw new NotHeldException("this thread does not hold " + request.key());
+        }
+        return hold.token();
+    }
+
+    /** How often this thread has locked it and not yet unlocked. */
+    public int getHoldCount() {
+        ThreadHold held = held();
+        return held == null ? 0 : held.count(mode);
+    }
+
+    /** Whether this thread holds it, and has not heard of its loss. */
+    public boolean isHeldByCurrentThread() {
+        Hold hold = hold();
+        return hold != null && !hold.isLost();
+    }
+
+    private boolean enter(long waitMs, boolean interruptible) throws InterruptedException {
+        if (interruptible && Thread.interrupted()) {
+            throw new InterruptedException();
+        }
+        ThreadHold held = held();
+        if (held == null) {
+            Hold hold = locks.acquire(request, waitMs, interruptible, Thread.currentThread());
+            if (hold == null) {
+                return false;
+            }
+            held = new ThreadHold(hold);
+            locks.threads().put(place(), held);
+        } else if (held.hold.isLost()) {
+            throw new NotHeldException("this thread has lost " + request.key() + ", and has to unlock it first");
+        } else if (held.count(mode) == 0 && !locks.extend(held.hold, request, waitMs, interruptible)) {
+            return false;
+        }
+        held.add(mode, 1);
+        return true;
+    }
+
+    private ThreadHold held() {
+        return locks.threads().get(place());
+    }
+
+    private ThreadHold.Place place() {
+        return new ThreadHold.Place(Thread.currentThread(), name);
+    }
+}

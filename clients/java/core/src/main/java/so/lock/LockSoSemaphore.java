@@ -1,0 +1,143 @@
+package so.lock;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A semaphore as {@link java.util.concurrent.Semaphore} is: who acquires and who releases need not be the same thread.
+ * But only what this object has acquired can be released by it, and a permit that is not released goes with its lease.
+ */
+public final class LockSoSemaphore {
+    private static final long FOR_EVER = -1;
+
+    private final Locks locks;
+    private final String key;
+    private final int limit;
+    private final LockOptions options;
+    private final Deque<Hold> holds = new ArrayDeque<>();
+
+    LockSoSemaphore(Locks locks, String key, int limit, LockOptions options) {
+        this.locks = locks;
+        this.key = key;
+        this.limit = limit;
+        this.options = options;
+        request(1);
+    }
+
+    public void acquire() throws InterruptedException {
+        acquire(1);
+    }
+
+    /** @param permits 1 to the limit: all or none of them */
+    public void acquire(int permits) throws InterruptedException {
+        take(permits, FOR_EVER, true);
+    }
+
+    public boolean tryAcquire() {
+        return tryAcquire(1);
+    }
+
+    /** Never passes who waits already, other than the JDK's. */
+    public boolean tryAcquire(int permits) {
+        try {
+            return take(permits, 0, false);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    public boolean tryAcquire(long time, TimeUnit unit) throws InterruptedException {
+        return tryAcquire(1, time, unit);
+    }
+
+    public boolean tryAcquire(int permits, long time, TimeUnit unit) throws InterruptedException {
+        return take(permits, Math.max(0, unit.toMillis(time)), true);
+    }
+
+    public void release() {
+        release(1);
+    }
+
+    /**
+     * Gives permits back that this object has acquired, the oldest first.
+     *
+     * @throws NotHeldException if it has not so many, or some of them were lost
+     */
+    public void release(int permits) {
+        int left = permits;
+        NotHeldException lost = null;
+        while (left > 0) {
+            Hold hold = first();
+            synchronized (hold) {
+                int count = Math.min(left, hold.permits());
+                left -= count;
+                try {
+                    if (count > 0) { // 0: another thread was faster
+                        hold.release(count);
+                    }
+                } catch (NotHeldException e) {
+                    lost = e;
+                } finally {
+                    done(hold);
+                }
+            }
+        }
+        if (lost != null) {
+            throw lost;
+        }
+    }
+
+    /**
+     * Permits for try-with-resources, which {@link #release} does not touch.
+     *
+     * @throws LockException.NotAcquired if they were not free in time
+     */
+    public Hold hold(int permits, Duration wait) throws InterruptedException {
+        Hold hold = locks.acquire(request(permits), Math.max(0, wait.toMillis()), true, null);
+        if (hold == null) {
+            throw new LockException.NotAcquired(key);
+        }
+        return hold;
+    }
+
+    /** {@link #hold(int, Duration)} without an end to the wait. */
+    public Hold hold(int permits) throws InterruptedException {
+        return locks.acquire(request(permits), FOR_EVER, true, null);
+    }
+
+    private Request request(int permits) {
+        return new Request(Request.Kind.SEMAPHORE, List.of(key), limit, permits, options);
+    }
+
+    private boolean take(int permits, long waitMs, boolean interruptible) throws InterruptedException {
+        Hold hold = locks.acquire(request(permits), waitMs, interruptible, null);
+        if (hold == null) {
+            return false;
+        }
+        synchronized (holds) {
+            holds.addLast(hold);
+        }
+        return true;
+    }
+
+    private Hold first() {
+        synchronized (holds) {
+            Hold hold = holds.peekFirst();
+            if (hold == null) {
+                throw new NotHeldException("so many permits of " + key + " were not acquired");
+            }
+            return hold;
+        }
+    }
+
+    private void done(Hold hold) {
+        if (hold.permits() == 0) {
+            synchronized (holds) {
+                holds.remove(hold);
+            }
+        }
+    }
+}

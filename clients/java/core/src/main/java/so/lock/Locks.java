@@ -1,0 +1,182 @@
+package so.lock;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
+import so.lock.wire.Wire;
+
+/**
+ * The locks of one server, cluster or master. Made once for a program, by {@code JedisLocks} or {@code LettuceLocks}.
+ * For any thread. All its threads are daemons: one looks at the clocks of all holds; up to {@value #RENEWERS} send
+ * renewals; others live as long as a hold is listened for, or a request is given up.
+ */
+public final class Locks implements AutoCloseable {
+    static final System.Logger LOG = System.getLogger("so.lock");
+    private static final int RENEWERS = 8;
+    private static final int CLOSING_S = 2;
+
+    final Lines lines;
+    private final ExecutorService helpers = Executors.newCachedThreadPool(daemons("lock-so-helper"));
+    final Clock clock = new Clock();
+    final Set<Acquisition> running = ConcurrentHashMap.newKeySet();
+    private volatile long turnMs = 30_000;
+    private volatile boolean closed;
+    private final Map<ThreadHold.Place, ThreadHold> threads = new ConcurrentHashMap<>();
+    private final ThreadPoolExecutor renewers = new ThreadPoolExecutor(
+            RENEWERS, RENEWERS, 10, SECONDS, new LinkedBlockingQueue<>(), daemons("lock-so-renewal"));
+
+    /** @param wire how to connect; closed with the locks */
+    public Locks(Wire wire) {
+        lines = new Lines(wire, this::help);
+        renewers.allowCoreThreadTimeOut(true);
+    }
+
+    /**
+     * Sets how long one request waits at most before it is sent again, 30 seconds if this is not called. A server that
+     * falls silent is noticed 2 seconds later; what waits already keeps its turn.
+     *
+     * @return this
+     */
+    public Locks withTurn(Duration time) {
+        if (time.toMillis() < 1) {
+            throw new IllegalArgumentException("a turn has to be a millisecond at least");
+        }
+        turnMs = time.toMillis();
+        return this;
+    }
+
+    long turnMs() {
+        return turnMs;
+    }
+
+    /** A lock: {@code LOCK.ACQUIRE}. */
+    public LockSoLock lock(String key, LockOptions options) {
+        return lock(Request.of(Request.Kind.PLAIN, key, options));
+    }
+
+    /** {@link #lock(String, LockOptions)} with {@link LockOptions#DEFAULT}. */
+    public LockSoLock lock(String key) {
+        return lock(key, LockOptions.DEFAULT);
+    }
+
+    /** The same lock, first come, first served: {@code LOCK.FAIR}. */
+    public LockSoLock fairLock(String key, LockOptions options) {
+        return lock(Request.of(Request.Kind.FAIR, key, options));
+    }
+
+    /** A read-write lock: {@code LOCK.RWREAD} and {@code LOCK.RWWRITE}. With fencing tokens, writes have them. */
+    public LockSoReadWriteLock readWriteLock(String key, LockOptions options) {
+        return new LockSoReadWriteLock(this, key, options);
+    }
+
+    /** All keys or none, in one step: {@code LOCK.MACQUIRE}. In a cluster they share a slot. */
+    public LockSoLock multiLock(List<String> keys, LockOptions options) {
+        return lock(new Request(Request.Kind.SEVERAL, List.copyOf(keys), 1, 1, options));
+    }
+
+    /** Permits, of which all owners together have at most {@code limit}: {@code LOCK.SEMAPHORE}. */
+    public LockSoSemaphore semaphore(String key, int limit, LockOptions options) {
+        return new LockSoSemaphore(this, key, limit, options);
+    }
+
+    private LockSoLock lock(Request request) {
+        return new LockSoLock(this, request, String.join("\0", request.keys()));
+    }
+
+    /**
+     * Ends waits, watches and renewals, and closes every connection. What is held stays held until its lease ends, or,
+     * with a session, lock.session-grace is over: release first.
+     */
+    @Override
+    public void close() {
+        closed = true;
+        CompletableFuture.allOf(running.stream().map(Acquisition::abandon).toArray(CompletableFuture[]::new))
+                .completeOnTimeout(null, CLOSING_S, SECONDS)
+                .join();
+        clock.close();
+        renewers.shutdown();
+        lines.close();
+        helpers.shutdown();
+        lines.wire.close();
+    }
+
+    /**
+     * A hold of its own, with an owner of its own.
+     *
+     * @param waitMs 0: not at all, negative: for ever
+     * @param thread by whose end renewal ends; null: none
+     * @return null if it was not free in time
+     */
+    Hold acquire(Request request, long waitMs, boolean interruptible, Thread thread) throws InterruptedException {
+        String owner = UUID.randomUUID().toString();
+        boolean session = request.options().session();
+        Acquisition acquisition = new Acquisition(this, request, owner, session, waitMs);
+        Object reply = acquisition.run(interruptible);
+        if (reply == null) {
+            return null;
+        }
+        Hold hold = new Hold(this, request, owner, reply, session ? acquisition.line() : null);
+        hold.keeper().start(acquisition.sent(), thread);
+        return hold;
+    }
+
+    /** The other mode of a read-write lock for the same owner; its lease is the hold's. False: not in time. */
+    boolean extend(Hold hold, Request mode, long waitMs, boolean interruptible) throws InterruptedException {
+        Acquisition acquisition = new Acquisition(this, mode, hold.owner(), false, waitMs);
+        Object reply = acquisition.run(interruptible);
+        if (reply != null) {
+            hold.granted(mode, reply);
+        }
+        return reply != null;
+    }
+
+    Map<ThreadHold.Place, ThreadHold> threads() {
+        return threads;
+    }
+
+    /** A thread that has ended unlocks nothing any more. */
+    void forget(Thread thread) {
+        threads.keySet().removeIf(place -> place.thread() == thread);
+    }
+
+    boolean isClosed() {
+        return closed;
+    }
+
+    /** Runs something that may wait. */
+    void help(Runnable work) {
+        try {
+            helpers.execute(work);
+        } catch (RejectedExecutionException e) {
+            work.run(); // closing: it will not last
+        }
+    }
+
+    void renew(Runnable work) {
+        try {
+            renewers.execute(work);
+        } catch (RejectedExecutionException e) {
+            LOG.log(System.Logger.Level.DEBUG, "closed");
+        }
+    }
+
+    private static ThreadFactory daemons(String name) {
+        return work -> {
+            Thread thread = new Thread(work, name);
+            thread.setDaemon(true);
+            return thread;
+        };
+    }
+}

@@ -1,0 +1,128 @@
+package so.lock;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** What is asked for, and the words of its commands. An owner is a new one for each acquisition. */
+record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions options) {
+    enum Kind {
+        PLAIN("LOCK.ACQUIRE"),
+        FAIR("LOCK.FAIR"),
+        READ("LOCK.RWREAD"),
+        WRITE("LOCK.RWWRITE"),
+        SEVERAL("LOCK.MACQUIRE"),
+        SEMAPHORE("LOCK.SEMAPHORE");
+
+        final String command;
+
+        Kind(String command) {
+            this.command = command;
+        }
+    }
+
+    Request {
+        boolean tokens = kind == Kind.PLAIN || kind == Kind.FAIR || kind == Kind.WRITE;
+        if (options.fenced() && !tokens) {
+            throw new IllegalArgumentException("there are no fencing tokens for " + kind.command);
+        }
+        if (keys.isEmpty()) {
+            throw new IllegalArgumentException("there is no key");
+        }
+    }
+
+    /** A lock of one key. */
+    static Request of(Kind kind, String key, LockOptions options) {
+        return new Request(kind, List.of(key), 1, 1, options);
+    }
+
+    /** By which it is routed: in a cluster all keys are in one slot. */
+    String key() {
+        return keys.get(0);
+    }
+
+    long leaseMs() {
+        return options.lease().toMillis();
+    }
+
+    /**
+     * Takes it.
+     *
+     * @param blockMs how long the server is to let it wait; negative: not at all, 0: for ever
+     * @param session whether the hold is bound to the connection
+     */
+    List<String> acquire(String owner, long blockMs, boolean session) {
+        List<String> words = new ArrayList<>(List.of(kind.command));
+        if (kind == Kind.SEVERAL) {
+            words.add(Integer.toString(keys.size()));
+        }
+        words.addAll(keys);
+        words.add(owner);
+        if (kind == Kind.SEMAPHORE) {
+            words.addAll(List.of(Integer.toString(limit), "PERMITS", Integer.toString(permits)));
+        }
+        words.addAll(lease(session));
+        if (blockMs >= 0) {
+            words.addAll(List.of("BLOCK", Long.toString(blockMs)));
+        }
+        if (options.fenced()) {
+            words.add("FENCED");
+        }
+        words.add("ONCE");
+        words.addAll(replicas());
+        return words;
+    }
+
+    /** Gives a hold back; of a semaphore so many permits. */
+    List<String> release(String owner, int count) {
+        if (kind == Kind.SEVERAL) {
+            return words(List.of(List.of("LOCK.MRELEASE", Integer.toString(keys.size())), keys, List.of(owner)));
+        }
+        return words(List.of(List.of("LOCK.RELEASE", key(), owner), which(count)));
+    }
+
+    /**
+     * Ends a wait, or gives back what came of it. Of several keys only the wait: RELEASE would release this key's hold
+     * alone, and {@link #release} has to follow.
+     */
+    List<String> cancel(String owner) {
+        List<String> words = List.of("LOCK.CANCEL", key(), owner);
+        return kind == Kind.SEVERAL ? words : words(List.of(words, List.of("RELEASE"), which(permits)));
+    }
+
+    /** Gives one of the keys a new lease. */
+    List<String> renew(String key, String owner, boolean session) {
+        return words(List.of(List.of("LOCK.RENEW", key, owner), lease(session), replicas()));
+    }
+
+    static List<String> watch(String key, String owner, long blockMs) {
+        return List.of("LOCK.WATCH", key, owner, "BLOCK", Long.toString(blockMs));
+    }
+
+    private List<String> lease(boolean session) {
+        return session ? List.of("SESSION") : List.of("PX", Long.toString(leaseMs()));
+    }
+
+    private List<String> replicas() {
+        return options.replicas() == 0
+                ? List.of()
+                : List.of("REPLICAS", Integer.toString(options.replicas()),
+                        Long.toString(options.replicasWait().toMillis()));
+    }
+
+    private List<String> which(int count) {
+        return switch (kind) {
+            case READ -> List.of("READ");
+            case WRITE -> List.of("WRITE");
+            case SEMAPHORE -> List.of("PERMITS", Integer.toString(count));
+            default -> List.of();
+        };
+    }
+
+    private static List<String> words(List<List<String>> parts) {
+        List<String> words = new ArrayList<>();
+        for (List<String> part : parts) {
+            words.addAll(part);
+        }
+        return words;
+    }
+}

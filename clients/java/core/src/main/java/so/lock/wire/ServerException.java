@@ -1,0 +1,32 @@
+package so.lock.wire;
+
+import java.util.Set;
+
+/** The server's reply was an error. */
+public final class ServerException extends Exception {
+    private static final long serialVersionUID = 1;
+    private static final Set<String> PASSING = Set.of(
+            "READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK");
+
+    /** @param text the whole error, its code first */
+    public ServerException(String text) {
+        super(text);
+    }
+
+    /** The first word. */
+    public String code() {
+        return getMessage().split(" ", 2)[0];
+    }
+
+    /** Whether the same request may be granted a moment later, here or on another node. */
+    public boolean isPassing() {
+        return PASSING.contains(code());
+    }
+
+    /** The {@code host:port} of MOVED and ASK; null if there is none, or no host in it. */
+    public String target() {
+        String[] words = getMessage().split(" ");
+        boolean redirects = code().equals("MOVED") || code().equals("ASK");
+        return redirects && words.length > 2 && !words[2].startsWith(":") ? words[2] : null;
+    }
+}

@@ -1,0 +1,201 @@
+package so.lock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInstance;
+import org.junit.jupiter.api.Timeout;
+import so.lock.wire.Line;
+import so.lock.wire.LinkException;
+import so.lock.wire.ServerException;
+
+/** What an adapter has to do, tested with a real server; each library has a class that says how it connects. */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+@Timeout(60)
+public abstract class AdapterContract {
+    private static final int SHORT_MS = 5_000;
+
+    protected ServerProcess server;
+    private Locks locks;
+
+    /** Locks from a user's client for that port, database and password; null: none. */
+    protected abstract Locks connect(int port, int database, String password);
+
+    @BeforeAll
+    void start() {
+        server = new ServerProcess();
+    }
+
+    @AfterAll
+    void stop() {
+        server.close();
+    }
+
+    @BeforeEach
+    void open() {
+        locks = connect(server.port(), 0, null);
+    }
+
+    @AfterEach
+    void nothingIsLeft() throws Exception {
+        assertEquals(0L, say("EXISTS", "a", "b"));
+        locks.close();
+    }
+
+    private Object say(String... words) throws LinkException, ServerException {
+        return Talk.ask(locks.lines, "a", List.of(words), System.nanoTime() + TimeUnit.SECONDS.toNanos(5));
+    }
+
+    private Line line() throws Exception {
+        return locks.lines.open(locks.lines.wire.node("a"), TimeUnit.SECONDS.toNanos(5));
+    }
+
+    private void awaitWaiting() throws LinkException, ServerException {
+        while (!((String) say("INFO", "lock")).contains("lock_waiters:1")) {
+            Thread.onSpinWait();
+        }
+    }
+
+    @Test
+    void replies() throws Exception {
+        assertEquals(1L, say("LOCK.ACQUIRE", "a", "me"));
+        assertNull(say("LOCK.ACQUIRE", "a", "other"));
+        assertEquals(0L, say("LOCK.RELEASE", "a", "me"));
+        assertEquals("LOST", say("LOCK.WATCH", "a", "me"));
+        assertEquals("é", say("ECHO", "é"));
+    }
+
+    @Test
+    void errors() throws Exception {
+        ServerException e = assertThrows(ServerException.class, () -> say("LOCK.RELEASE", "a", "me"));
+        assertEquals("NOTHELD", e.code());
+        assertFalse(e.isPassing());
+        assertEquals("ERR", assertThrows(ServerException.class, () -> say("NO.SUCH.COMMAND")).code());
+        assertEquals("PONG", say("PING"), "the connection is of use still");
+    }
+
+    @Test
+    void silenceEndsWithTheTimeOut() throws Exception {
+        say("LOCK.ACQUIRE", "a", "me");
+        Line line = line();
+        assertThrows(LinkException.class,
+                () -> line.ask(50, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), null));
+        locks.lines.drop(line);
+        say("LOCK.RELEASE", "a", "me");
+    }
+
+    @Test
+    void closingEndsWhatIsUnderWay() throws Exception {
+        say("LOCK.ACQUIRE", "a", "me");
+        Line line = line();
+        AtomicReference<Throwable> end = new AtomicReference<>();
+        Thread asker = new Thread(() -> {
+            try {
+                line.ask(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), null);
+            } catch (LinkException | ServerException e) {
+                end.set(e);
+            }
+        });
+        asker.start();
+        awaitWaiting();
+        long start = System.nanoTime();
+        line.close();
+        asker.join();
+        assertEquals(LinkException.class, end.get().getClass());
+        assertTrue(System.nanoTime() - start < TimeUnit.SECONDS.toNanos(5));
+        say("LOCK.RELEASE", "a", "me");
+    }
+
+    @Test
+    void theServersHangingUpIsALostLink() throws Exception {
+        Line line = line();
+        Object id = line.ask(SHORT_MS, List.of("CLIENT", "ID"), null);
+        say("CLIENT", "KILL", "ID", id.toString());
+        assertThrows(LinkException.class, () -> line.ask(SHORT_MS, List.of("PING"), null));
+        locks.lines.drop(line);
+    }
+
+    @Test
+    void anInterruptIsToldAndEndsNothing() throws Exception {
+        say("LOCK.ACQUIRE", "a", "me");
+        Line line = line();
+        CountDownLatch told = new CountDownLatch(1);
+        AtomicReference<Object> reply = new AtomicReference<>();
+        AtomicReference<Boolean> flag = new AtomicReference<>();
+        Thread asker = new Thread(() -> {
+            try {
+                reply.set(line.ask(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), told::countDown));
+            } catch (LinkException | ServerException e) {
+                reply.set(e);
+            }
+            flag.set(Thread.currentThread().isInterrupted());
+        });
+        asker.start();
+        awaitWaiting();
+        asker.interrupt();
+        told.await();
+        say("LOCK.RELEASE", "a", "me");
+        asker.join();
+        assertEquals(1L, reply.get());
+        assertTrue(flag.get());
+        locks.lines.drop(line);
+        say("LOCK.RELEASE", "a", "other");
+    }
+
+    @Test
+    void interruptsLeaveNothing() throws Exception {
+        try (Hold hold = locks.lock("a").acquire()) {
+            AtomicReference<Throwable> end = new AtomicReference<>();
+            Thread waiter = new Thread(() -> {
+                try {
+                    locks.lock("a").lockInterruptibly();
+                } catch (InterruptedException e) {
+                    end.set(e);
+                }
+            });
+            waiter.start();
+            awaitWaiting();
+            waiter.interrupt();
+            waiter.join();
+            assertEquals(InterruptedException.class, end.get().getClass());
+            assertTrue(((String) say("INFO", "lock")).contains("lock_waiters:0"));
+            assertFalse(hold.isLost());
+        }
+    }
+
+    @Test
+    void theUsersSettingsAreUsed() throws Exception {
+        say("CONFIG", "SET", "requirepass", "secret");
+        try (Locks other = connect(server.port(), 3, "secret"); Locks wrong = connect(server.port(), 0, "wrong")) {
+            try (Hold hold = other.lock("a").acquire(Duration.ofSeconds(5))) {
+                assertFalse(hold.isLost());
+                assertEquals(0L, say("EXISTS", "a"), "it is in another database");
+            }
+            LockError e = assertThrows(LockException.Refused.class, () -> wrong.lock("a").acquire());
+            assertEquals("WRONGPASS", e.code());
+        } finally {
+            say("CONFIG", "SET", "requirepass", "");
+        }
+    }
+
+    @Test
+    void aServerThatIsNotThere() {
+        try (Locks other = connect(1, 0, null)) {
+            RuntimeException e = assertThrows(RuntimeException.class, other.lock("a")::tryLock);
+            assertFalse(e instanceof LockError, "it is the library's own: " + e);
+        }
+    }
+}

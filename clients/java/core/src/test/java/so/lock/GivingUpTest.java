@@ -1,0 +1,268 @@
+package so.lock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import so.lock.wire.ServerException;
+
+/** Nothing is left of what was given up, and what was lost on the way is asked for again. */
+@Timeout(60)
+class GivingUpTest {
+    private static final LockOptions OPTIONS = LockOptions.DEFAULT.withLease(Duration.ofSeconds(60));
+
+    /** Interrupts a thread that acquires, once its request has come, and gives what it ended with. */
+    private static Throwable interrupted(FakeWire wire, LockSoLock lock, String name) throws InterruptedException {
+        AtomicReference<Throwable> end = new AtomicReference<>();
+        Thread thread = new Thread(() -> {
+            try {
+                lock.lockInterruptibly();
+            } catch (Throwable e) {
+                end.set(e);
+            }
+        });
+        thread.start();
+        wire.await(name, 1);
+        thread.interrupt();
+        thread.join();
+        return end.get();
+    }
+
+    @Test
+    void anInterruptThatRacesTheGrant() throws Exception {
+        CountDownLatch granted = new CountDownLatch(1);
+        AtomicInteger cancels = new AtomicInteger();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("ACQUIRE")) {
+                line.blockUntil(granted);
+                return 1L;
+            }
+            if (cancels.incrementAndGet() < 3) {
+                return 0L; // it is on its way still
+            }
+            granted.countDown();
+            return 2L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertEquals(InterruptedException.class, interrupted(wire, locks.lock("a", OPTIONS), "ACQUIRE").getClass());
+            assertEquals(3, wire.named("CANCEL").size());
+            FakeWire.Asked cancel = wire.named("CANCEL").get(2);
+            assertEquals("LOCK.CANCEL a " + wire.named("ACQUIRE").get(0).owner() + " RELEASE", cancel.text());
+        }
+    }
+
+    @Test
+    void aGrantThatIsReadAfterACancelThatFoundNothing() throws Exception {
+        CountDownLatch firstCancel = new CountDownLatch(1);
+        AtomicInteger cancels = new AtomicInteger();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("ACQUIRE")) {
+                line.blockUntil(firstCancel);
+                return 1L;
+            }
+            firstCancel.countDown();
+            return cancels.incrementAndGet() == 1 ? 0L : 2L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertEquals(InterruptedException.class, interrupted(wire, locks.lock("a", OPTIONS), "ACQUIRE").getClass());
+            assertEquals(2, wire.named("CANCEL").size());
+        }
+    }
+
+    @Test
+    void severalKeysAreReleasedTogether() throws Exception {
+        CountDownLatch cancelled = new CountDownLatch(1);
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("MACQUIRE")) {
+                line.blockUntil(cancelled);
+                return 2L;
+            }
+            cancelled.countDown();
+            return asked.name().equals("MRELEASE") ? 2L : 0L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            LockSoLock lock = locks.multiLock(List.of("a", "b"), OPTIONS);
+            assertEquals(InterruptedException.class, interrupted(wire, lock, "MACQUIRE").getClass());
+            assertEquals(List.of("LOCK.CANCEL a", "LOCK.MRELEASE 2 a b"), wire.texts().subList(1, 3));
+        }
+    }
+
+    @Test
+    void anInterruptDoesNotWaitForAServerThatIsSilent() throws Exception {
+        CountDownLatch never = new CountDownLatch(1);
+        FakeWire wire = new FakeWire((asked, line) -> {
+            line.blockUntil(never);
+            return 1L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertEquals(InterruptedException.class, interrupted(wire, locks.lock("a", OPTIONS), "ACQUIRE").getClass());
+            assertEquals(1, wire.named("CANCEL").size(), "it is under way still");
+        }
+    }
+
+    @Test
+    void lockIsNotInterrupted() throws Exception {
+        CountDownLatch go = new CountDownLatch(1);
+        FakeWire wire = new FakeWire((asked, line) -> {
+            line.blockUntil(go);
+            return 1L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            AtomicReference<Boolean> flag = new AtomicReference<>();
+            Thread thread = new Thread(() -> {
+                locks.lock("a", OPTIONS).lock();
+                flag.set(Thread.currentThread().isInterrupted());
+                locks.lock("a", OPTIONS).unlock();
+            });
+            thread.start();
+            wire.await("ACQUIRE", 1);
+            thread.interrupt();
+            go.countDown();
+            thread.join();
+            assertTrue(flag.get(), "the thread is interrupted still");
+            assertEquals(List.of(), wire.named("CANCEL"));
+            assertEquals(1, wire.named("RELEASE").size());
+        }
+    }
+
+    @Test
+    void anInterruptedThreadDoesNotBegin() {
+        FakeWire wire = new FakeWire((asked, line) -> 1L);
+        try (Locks locks = new Locks(wire)) {
+            Thread.currentThread().interrupt();
+            assertThrows(InterruptedException.class, locks.lock("a")::lockInterruptibly);
+            assertFalse(Thread.interrupted());
+            assertEquals(List.of(), wire.texts());
+        }
+    }
+
+    @Test
+    void aLostReplyIsAskedForAgain() throws Exception {
+        AtomicInteger asks = new AtomicInteger();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asks.incrementAndGet() <= 2) {
+                throw FakeWire.lost();
+            }
+            return 1L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            locks.lock("a", OPTIONS).acquire(Duration.ofSeconds(20));
+            List<FakeWire.Asked> acquired = wire.named("ACQUIRE");
+            assertEquals(3, acquired.size());
+            assertEquals(1, acquired.stream().map(FakeWire.Asked::owner).distinct().count());
+            assertTrue(acquired.stream().allMatch(one -> one.text().endsWith(" ONCE")));
+            assertEquals(3, wire.opened.get(), "each on a new connection");
+        }
+    }
+
+    @Test
+    void whenTheTimeIsOverInDoubtItIsCancelled() {
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("ACQUIRE")) {
+                throw FakeWire.lost();
+            }
+            return 0L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertEquals("the connection is lost",
+                    assertThrows(IllegalStateException.class, locks.lock("a")::tryLock).getMessage());
+            assertEquals(2, wire.named("CANCEL").size(), "once more a little later: it may still have come");
+        }
+    }
+
+    @Test
+    void cancellingIsRepeatedOverLostConnections() throws Exception {
+        AtomicInteger cancels = new AtomicInteger();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("ACQUIRE") || cancels.incrementAndGet() < 4) {
+                throw FakeWire.lost();
+            }
+            return 2L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertThrows(IllegalStateException.class, locks.lock("a")::tryLock);
+            wire.await("CANCEL", 4);
+        }
+    }
+
+    @Test
+    void anErrorAfterALostReplyIsNotTheWholeTruth() {
+        AtomicInteger asks = new AtomicInteger();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("CANCEL")) {
+                return 2L;
+            }
+            if (asks.incrementAndGet() == 1) {
+                throw FakeWire.lost();
+            }
+            throw new ServerException("OOM command not allowed");
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertThrows(LockException.Refused.class, locks.lock("a")::lock);
+            assertEquals(1, wire.named("CANCEL").size());
+        }
+    }
+
+    @Test
+    void passingErrorsAreWaitedFor() throws Exception {
+        AtomicInteger asks = new AtomicInteger();
+        List<String> errors = List.of("READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN");
+        FakeWire wire = new FakeWire((asked, line) -> {
+            int ask = asks.getAndIncrement();
+            if (ask < errors.size()) {
+                throw new ServerException(errors.get(ask) + " for a while");
+            }
+            return 1L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertTrue(locks.lock("a").tryLock(20, TimeUnit.SECONDS));
+            assertEquals(errors.size() + 1, wire.opened.get());
+        }
+    }
+
+    @Test
+    void redirectionsAreFollowed() throws Exception {
+        AtomicInteger asks = new AtomicInteger();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            switch (asks.getAndIncrement()) {
+                case 0 -> throw new ServerException("MOVED 7 other:1");
+                case 1 -> throw new ServerException("ASK 7 third:2");
+                default -> {
+                    return 1L;
+                }
+            }
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertTrue(locks.lock("a").tryLock(), "also without any time to wait");
+            List<String> way = wire.asked().stream().map(one -> one.node() + " " + one.name()).toList();
+            assertEquals(List.of("node ACQUIRE", "other:1 ACQUIRE", "third:2 ASKING", "third:2 ACQUIRE"), way);
+            assertEquals(1, wire.refreshed.get());
+        }
+    }
+
+    @Test
+    void anIdleConnectionThatIsDeadCostsNothing() {
+        AtomicInteger asks = new AtomicInteger();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asks.incrementAndGet() == 3) {
+                throw FakeWire.lost(); // the kept one, at the second tryLock
+            }
+            return 1L;
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertTrue(locks.lock("a").tryLock());
+            locks.lock("a").unlock();
+            assertTrue(locks.lock("a").tryLock());
+            assertEquals(2, wire.opened.get());
+        }
+    }
+}

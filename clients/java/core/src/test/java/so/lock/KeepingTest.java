@@ -1,0 +1,238 @@
+package so.lock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import so.lock.wire.ServerException;
+
+/** Renewal, loss and release. */
+@Timeout(60)
+class KeepingTest {
+    private static final LockOptions BRIEF = LockOptions.DEFAULT.withLease(Duration.ofMillis(150));
+
+    private final BlockingQueue<Hold> lost = new LinkedBlockingQueue<>();
+
+    private static ServerException notHeld() {
+        return new ServerException("NOTHELD the owner holds no such lock");
+    }
+
+    @Test
+    void itIsRenewedUntilItIsReleased() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.multiLock(List.of("a", "b"), BRIEF).acquire();
+            wire.await("RENEW", 8); // four times a third of the lease, for each key
+            assertFalse(hold.isLost());
+            hold.release();
+            int renewals = wire.named("RENEW").size();
+            locks.lock("other", BRIEF).lock();
+            wire.await("RENEW", renewals + 4); // the other one's: more than a lease
+            assertTrue(wire.named("RENEW").stream().skip(renewals + 2).allMatch(one -> one.words().get(1).equals("other")));
+            assertThrows(NotHeldException.class, hold::release);
+            hold.close(); // nothing
+        }
+    }
+
+    @Test
+    void aRenewalThatFindsNothingTellsTheLossOnce() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("RENEW") || asked.name().equals("RELEASE")) {
+                throw notHeld();
+            }
+            if (asked.name().equals("WATCH")) {
+                line.blockUntil(new CountDownLatch(1));
+            }
+            return FakeWire.kindly(asked);
+        });
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", BRIEF.onLost(lost::add)).acquire();
+            assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
+            assertTrue(hold.isLost());
+            assertThrows(NotHeldException.class, hold::close);
+            assertNull(lost.poll(300, TimeUnit.MILLISECONDS));
+            assertEquals(1, wire.named("RENEW").size());
+        }
+    }
+
+    @Test
+    void aWatchTellsTheLoss() throws Exception {
+        CountDownLatch forced = new CountDownLatch(1);
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("WATCH")) {
+                line.blockUntil(forced);
+                return "LOST";
+            }
+            return FakeWire.kindly(asked);
+        });
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", LockOptions.DEFAULT.onLost(lost::add)).acquire();
+            wire.await("WATCH", 1);
+            assertFalse(hold.isLost());
+            forced.countDown();
+            assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void anOrderlyReleaseIsNoLoss() throws Exception {
+        CountDownLatch released = new CountDownLatch(1);
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("WATCH")) {
+                line.blockUntil(released);
+                return "LOST";
+            }
+            if (asked.name().equals("RELEASE")) {
+                released.countDown();
+            }
+            return FakeWire.kindly(asked);
+        });
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", LockOptions.DEFAULT.onLost(lost::add)).acquire();
+            wire.await("WATCH", 1);
+            hold.release();
+            assertFalse(hold.isLost());
+            assertNull(lost.poll(300, TimeUnit.MILLISECONDS));
+        }
+    }
+
+    @Test
+    void theClockTellsTheLossWhenNobodyAnswers() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("RENEW")) {
+                throw FakeWire.lost();
+            }
+            return FakeWire.kindly(asked);
+        });
+        long start = System.nanoTime();
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", BRIEF.onLost(lost::add)).acquire();
+            assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
+            assertTrue(System.nanoTime() - start >= TimeUnit.MILLISECONDS.toNanos(150), "not before the lease is over");
+            assertTrue(wire.named("RENEW").size() > 2, "it was tried again");
+        }
+    }
+
+    @Test
+    void withoutRenewalTheLeaseEnds() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        try (Locks locks = new Locks(wire)) {
+            locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add)).acquire();
+            assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+            assertEquals(List.of(), wire.named("RENEW"));
+        }
+    }
+
+    @Test
+    void theHoldOfAThreadThatHasEndedIsNotRenewed() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        try (Locks locks = new Locks(wire)) {
+            Thread thread = new Thread(locks.lock("a", BRIEF.onLost(lost::add))::lock);
+            thread.start();
+            assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+            assertTrue(locks.threads().isEmpty());
+        }
+    }
+
+    @Test
+    void aReleaseIsRepeatedAndMayThenFindNothing() throws Exception {
+        AtomicInteger releases = new AtomicInteger();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (!asked.name().equals("RELEASE")) {
+                return FakeWire.kindly(asked);
+            }
+            if (releases.incrementAndGet() < 3) {
+                throw FakeWire.lost();
+            }
+            throw notHeld();
+        });
+        try (Locks locks = new Locks(wire)) {
+            locks.lock("a").acquire().release();
+            assertEquals(3, releases.get());
+        }
+    }
+
+    @Test
+    void aReleaseThatFindsNothingAtOnceIsALoss() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().endsWith("RELEASE")) {
+                throw notHeld();
+            }
+            return FakeWire.kindly(asked);
+        });
+        try (Locks locks = new Locks(wire)) {
+            LockSoLock lock = locks.lock("a");
+            lock.lock();
+            assertThrows(NotHeldException.class, lock::unlock);
+            assertEquals(0, lock.getHoldCount());
+            assertThrows(NotHeldException.class, locks.multiLock(List.of("a", "b"), BRIEF).acquire()::release);
+            assertEquals(List.of("LOCK.MRELEASE 2 a b", "LOCK.RELEASE a", "LOCK.RELEASE b"),
+                    wire.texts().stream().filter(text -> text.contains("RELEASE")).skip(1).toList());
+        }
+    }
+
+    @Test
+    void aLostLockIsNotEnteredAgain() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+        try (Locks locks = new Locks(wire)) {
+            LockSoLock lock = locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add));
+            lock.lock();
+            assertNotNull(lost.poll(20, TimeUnit.SECONDS));
+            assertThrows(NotHeldException.class, lock::tryLock);
+            assertThrows(NotHeldException.class, lock::unlock);
+            assertTrue(lock.tryLock());
+        }
+    }
+
+    @Test
+    void aSessionIsBoundToTheNextConnection() throws Exception {
+        AtomicBoolean cut = new AtomicBoolean();
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("WATCH") && cut.compareAndSet(false, true)) {
+                throw FakeWire.lost();
+            }
+            if (asked.name().equals("WATCH")) {
+                line.blockUntil(new CountDownLatch(1));
+            }
+            return FakeWire.kindly(asked);
+        });
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", LockOptions.DEFAULT.inSession()).acquire();
+            wire.await("WATCH", 2);
+            assertEquals(List.of("LOCK.ACQUIRE a SESSION BLOCK 30000 ONCE", "LOCK.RENEW a SESSION"), wire.texts());
+            assertFalse(hold.isLost());
+            hold.release();
+        }
+    }
+
+    @Test
+    void aSessionThatIsGoneIsLost() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("WATCH")) {
+                throw FakeWire.lost();
+            }
+            if (asked.name().equals("RENEW")) {
+                throw notHeld();
+            }
+            return FakeWire.kindly(asked);
+        });
+        try (Locks locks = new Locks(wire)) {
+            Hold hold = locks.lock("a", LockOptions.DEFAULT.inSession().onLost(lost::add)).acquire();
+            assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
+            assertEquals(1, wire.named("RENEW").size());
+        }
+    }
+}

@@ -1,0 +1,203 @@
+package so.lock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import so.lock.wire.ServerException;
+
+/** What is sent for which call. */
+class LockTest {
+    private static final LockOptions OPTIONS = LockOptions.DEFAULT.withLease(Duration.ofSeconds(60));
+
+    private final FakeWire kind = new FakeWire((asked, line) -> FakeWire.kindly(asked));
+
+    @Test
+    void anotherLockByTheSameThreadSendsNothing() {
+        try (Locks locks = new Locks(kind)) {
+            LockSoLock lock = locks.lock("a", OPTIONS);
+            lock.lock();
+            assertTrue(locks.lock("a", OPTIONS).tryLock(), "another object, the same lock");
+            assertEquals(2, lock.getHoldCount());
+            lock.unlock();
+            assertTrue(lock.isHeldByCurrentThread());
+            assertEquals(List.of("LOCK.ACQUIRE a PX 60000 BLOCK 30000 ONCE"), kind.texts());
+            lock.unlock();
+            assertFalse(lock.isHeldByCurrentThread());
+            assertEquals(List.of("LOCK.ACQUIRE a PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE a"), kind.texts());
+            assertEquals(1, kind.opened.get());
+        }
+    }
+
+    @Test
+    void eachAcquisitionHasAnOwnerOfItsOwn() {
+        try (Locks locks = new Locks(kind)) {
+            for (int i = 0; i < 2; i++) {
+                locks.lock("a").lock();
+                locks.lock("a").unlock();
+            }
+            List<FakeWire.Asked> acquired = kind.named("ACQUIRE");
+            assertFalse(acquired.get(0).owner().equals(acquired.get(1).owner()));
+        }
+    }
+
+    @Test
+    void unlockByAThreadThatHoldsNothing() {
+        try (Locks locks = new Locks(kind)) {
+            assertThrows(IllegalMonitorStateException.class, locks.lock("a")::unlock);
+            assertThrows(NotHeldException.class, locks.readWriteLock("a", OPTIONS).readLock()::unlock);
+            assertThrows(NotHeldException.class, locks.semaphore("a", 1, OPTIONS)::release);
+            assertThrows(UnsupportedOperationException.class, locks.lock("a")::newCondition);
+            assertEquals(List.of(), kind.texts());
+        }
+    }
+
+    @Test
+    void theWordsOfEachKind() throws Exception {
+        LockOptions fenced = OPTIONS.withToken().withReplicas(2, Duration.ofMillis(50));
+        try (Locks locks = new Locks(kind)) {
+            locks.fairLock("a", fenced).acquire(Duration.ofSeconds(40)).close();
+            locks.multiLock(List.of("a", "b"), OPTIONS).acquire(Duration.ZERO).close();
+            locks.semaphore("a", 5, OPTIONS).hold(2).close();
+            locks.readWriteLock("a", fenced).readLock().acquire().close();
+            assertEquals(1L, locks.readWriteLock("a", fenced).writeLock().acquire().token());
+        }
+        assertEquals(
+                List.of("LOCK.FAIR a PX 60000 BLOCK 40000 FENCED ONCE REPLICAS 2 50", "LOCK.RELEASE a",
+                        "LOCK.MACQUIRE 2 a b PX 60000 ONCE", "LOCK.MRELEASE 2 a b",
+                        "LOCK.SEMAPHORE a 5 PERMITS 2 PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE a PERMITS 2",
+                        "LOCK.RWREAD a PX 60000 BLOCK 30000 ONCE REPLICAS 2 50", "LOCK.RELEASE a READ",
+                        "LOCK.RWWRITE a PX 60000 BLOCK 30000 FENCED ONCE REPLICAS 2 50"),
+                kind.texts());
+    }
+
+    @Test
+    void aFairWaitForEverIsAskedForAsAWhole() throws Exception {
+        try (Locks locks = new Locks(kind)) {
+            locks.fairLock("a", OPTIONS).acquire().close();
+            assertTrue(kind.texts().get(0).contains("BLOCK 0 "));
+        }
+    }
+
+    @Test
+    void whatIsNotPossibleIsRefusedWhenItIsMade() {
+        try (Locks locks = new Locks(kind)) {
+            LockOptions fenced = OPTIONS.withToken();
+            assertThrows(IllegalArgumentException.class, () -> locks.multiLock(List.of("a"), fenced));
+            assertThrows(IllegalArgumentException.class, () -> locks.multiLock(List.of(), OPTIONS));
+            assertThrows(IllegalArgumentException.class, () -> locks.semaphore("a", 1, fenced));
+            assertThrows(IllegalArgumentException.class, () -> locks.withTurn(Duration.ZERO));
+            assertThrows(IllegalArgumentException.class, () -> OPTIONS.withLease(Duration.ZERO));
+            assertThrows(IllegalArgumentException.class, () -> OPTIONS.withReplicas(1, Duration.ZERO));
+        }
+    }
+
+    @Test
+    void aWriterMayReadAndGoOnReading() {
+        try (Locks locks = new Locks(kind)) {
+            LockSoReadWriteLock lock = locks.readWriteLock("a", OPTIONS);
+            lock.writeLock().lock();
+            lock.readLock().lock();
+            lock.writeLock().unlock();
+            assertNull(lock.writeLock().hold());
+            assertTrue(lock.readLock().isHeldByCurrentThread());
+            lock.readLock().unlock();
+            assertEquals(
+                    List.of("LOCK.RWWRITE a PX 60000 BLOCK 30000 ONCE", "LOCK.RWREAD a PX 60000 BLOCK 30000 ONCE",
+                            "LOCK.RELEASE a WRITE", "LOCK.RELEASE a READ"),
+                    kind.texts());
+            assertEquals(1, kind.asked().stream().map(FakeWire.Asked::owner).distinct().count());
+        }
+    }
+
+    @Test
+    void permitsAreGivenBackAsTheyCome() throws Exception {
+        try (Locks locks = new Locks(kind)) {
+            LockSoSemaphore semaphore = locks.semaphore("a", 5, OPTIONS);
+            semaphore.acquire(3);
+            assertTrue(semaphore.tryAcquire());
+            semaphore.release();
+            semaphore.release(3);
+            assertThrows(NotHeldException.class, semaphore::release);
+        }
+        assertEquals(
+                List.of("LOCK.RELEASE a PERMITS 1", "LOCK.RELEASE a PERMITS 2", "LOCK.RELEASE a PERMITS 1"),
+                kind.texts().subList(2, 5));
+        List<FakeWire.Asked> released = kind.named("RELEASE");
+        assertEquals(released.get(0).owner(), released.get(1).owner());
+        assertFalse(released.get(1).owner().equals(released.get(2).owner()));
+    }
+
+    @Test
+    void errorsHaveTypes() {
+        AtomicInteger next = new AtomicInteger();
+        List<String> errors = List.of("DEADLOCK a waits for b", "NOREPLICAS too few", "OOM no memory", "NOTHELD no");
+        FakeWire wire = new FakeWire((asked, line) -> {
+            throw new ServerException(errors.get(next.getAndIncrement()));
+        });
+        try (Locks locks = new Locks(wire)) {
+            assertEquals("DEADLOCK a waits for b",
+                    assertThrows(LockException.Deadlock.class, locks.lock("a")::lock).getMessage());
+            assertThrows(LockException.NoReplicas.class, locks.lock("a")::lock);
+            assertEquals("OOM", assertThrows(LockException.Refused.class, locks.lock("a")::lock).code());
+            assertInstanceOf(LockError.class, assertThrows(NotHeldException.class, locks.lock("a")::lock));
+        }
+    }
+
+    @Test
+    void theBodysFailureIsNotMasked() {
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("RELEASE")) {
+                throw new ServerException("NOTHELD the owner holds no such lock");
+            }
+            return FakeWire.kindly(asked);
+        });
+        try (Locks locks = new Locks(wire)) {
+            ArithmeticException e = assertThrows(ArithmeticException.class, () -> {
+                try (Hold hold = locks.lock("a").acquire()) {
+                    throw new ArithmeticException(hold.key());
+                }
+            });
+            assertInstanceOf(NotHeldException.class, e.getSuppressed()[0]);
+            assertThrows(NotHeldException.class, () -> locks.lock("a").acquire().close());
+        }
+    }
+
+    @Test
+    void notInTime() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> null);
+        try (Locks locks = new Locks(wire)) {
+            assertFalse(locks.lock("a").tryLock());
+            assertFalse(locks.lock("a").tryLock(20, TimeUnit.MILLISECONDS));
+            assertThrows(LockException.NotAcquired.class, () -> locks.lock("a").acquire(Duration.ZERO));
+            assertFalse(locks.semaphore("a", 1, OPTIONS).tryAcquire(1, 1, TimeUnit.MILLISECONDS));
+            assertEquals(List.of(), wire.named("CANCEL"), "each null was an answer: nothing can be left");
+        }
+    }
+
+    @Test
+    void closingEndsAWait() throws Exception {
+        FakeWire wire = new FakeWire((asked, line) -> {
+            if (asked.name().equals("ACQUIRE")) {
+                line.blockUntil(new CountDownLatch(1));
+            }
+            return 1L;
+        });
+        Locks locks = new Locks(wire);
+        Thread waiter = new Thread(() -> assertThrows(IllegalStateException.class, locks.lock("a")::lock));
+        waiter.start();
+        wire.await("ACQUIRE", 1);
+        locks.close();
+        waiter.join();
+        assertEquals(wire.named("ACQUIRE").get(0).owner(), wire.named("CANCEL").get(0).owner());
+    }
+}

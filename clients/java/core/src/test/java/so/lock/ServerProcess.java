@@ -1,0 +1,72 @@
+package so.lock;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.concurrent.TimeUnit;
+
+/** A server with the module, on a free port; it keeps nothing on disk. */
+public final class ServerProcess implements AutoCloseable {
+    public static final String HOST = "127.0.0.1";
+
+    private final int port;
+    private final Process process;
+
+    public ServerProcess() {
+        try {
+            port = freePort();
+            process = new ProcessBuilder(
+                            System.getProperty("lockso.server"), "--port", Integer.toString(port), "--bind", HOST,
+                            "--save", "", "--loadmodule", System.getProperty("lockso.module"))
+                    .redirectErrorStream(true)
+                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                    .start();
+        } catch (IOException e) {
+            throw new UncheckedIOException("say -Dlockso.server=redis-server -Dlockso.module=lock.so", e);
+        }
+        awaitListening();
+    }
+
+    public int port() {
+        return port;
+    }
+
+    /** Stops it as SIGSTOP does, or lets it go on. */
+    public void signal(String name) {
+        try {
+            new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start().waitFor();
+        } catch (IOException | InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
+    public void close() {
+        process.destroyForcibly();
+        try {
+            process.waitFor();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void awaitListening() {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        while (process.isAlive() && System.nanoTime() - end < 0) {
+            try (Socket socket = new Socket(HOST, port)) {
+                return;
+            } catch (IOException e) {
+                Thread.onSpinWait();
+            }
+        }
+        throw new IllegalStateException("the server has not started; does it find the module?");
+    }
+
+    private static int freePort() throws IOException {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName(HOST))) {
+            return socket.getLocalPort();
+        }
+    }
+}

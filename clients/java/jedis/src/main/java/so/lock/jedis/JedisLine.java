@@ -1,0 +1,92 @@
+package so.lock.jedis;
+
+import java.io.IOException;
+import java.nio.channels.AsynchronousCloseException;
+import java.nio.channels.spi.AbstractInterruptibleChannel;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import redis.clients.jedis.CommandArguments;
+import redis.clients.jedis.Connection;
+import redis.clients.jedis.commands.ProtocolCommand;
+import redis.clients.jedis.exceptions.JedisDataException;
+import so.lock.wire.Line;
+import so.lock.wire.LinkException;
+import so.lock.wire.ServerException;
+
+/** A connection of Jedis that is in no pool. */
+final class JedisLine implements Line {
+    private final Connection connection;
+
+    JedisLine(Connection connection) {
+        this.connection = connection;
+    }
+
+    @Override
+    public Object ask(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException {
+        Reading reading = new Reading(onInterrupt);
+        reading.enter();
+        try {
+            connection.setSoTimeout(timeoutMs);
+            return reply(connection.executeCommand(arguments(words)));
+        } catch (JedisDataException e) {
+            throw new ServerException(e.getMessage());
+        } catch (RuntimeException e) {
+            throw new LinkException(e);
+        } finally {
+            reading.leave();
+        }
+    }
+
+    @Override
+    public void close() {
+        try {
+            connection.forceDisconnect();
+        } catch (IOException e) {
+            throw new AssertionError("a socket is closed quietly", e);
+        }
+    }
+
+    private static CommandArguments arguments(List<String> words) {
+        byte[] name = words.get(0).getBytes(StandardCharsets.UTF_8);
+        ProtocolCommand command = () -> name;
+        CommandArguments arguments = new CommandArguments(command);
+        for (String word : words.subList(1, words.size())) {
+            arguments.add(word);
+        }
+        return arguments;
+    }
+
+    private static Object reply(Object reply) {
+        return reply instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : reply;
+    }
+
+    /** The JDK's own way to hear of an interrupt: a thread that reads a socket does not. */
+    private static final class Reading extends AbstractInterruptibleChannel {
+        private final Runnable onInterrupt;
+
+        Reading(Runnable onInterrupt) {
+            this.onInterrupt = onInterrupt;
+        }
+
+        void enter() {
+            if (onInterrupt != null) {
+                begin();
+            }
+        }
+
+        void leave() {
+            try {
+                if (onInterrupt != null) {
+                    end(true);
+                }
+            } catch (AsynchronousCloseException e) {
+                return; // who was to be told of the interrupt has been
+            }
+        }
+
+        @Override
+        protected void implCloseChannel() {
+            onInterrupt.run();
+        }
+    }
+}

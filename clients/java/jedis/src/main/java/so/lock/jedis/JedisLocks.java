@@ -1,0 +1,45 @@
+package so.lock.jedis;
+
+import java.util.Set;
+import org.apache.commons.pool2.PooledObjectFactory;
+import org.apache.commons.pool2.impl.GenericObjectPool;
+import redis.clients.jedis.Connection;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.RedisClient;
+import so.lock.Locks;
+
+/**
+ * Locks on Jedis. They open connections of their own, which are in nobody's pool. Jedis tells the settings of a
+ * {@code RedisClient} only; for a cluster and for Sentinel give those from which its client was made.
+ */
+public final class JedisLocks {
+    private JedisLocks() {}
+
+    /** On the server of a client, with its settings; the client's connections are not used. */
+    public static Locks of(RedisClient client) {
+        GenericObjectPool<Connection> pool = client.getPool();
+        PooledObjectFactory<Connection> factory = pool.getFactory();
+        return new Locks(new JedisWire.Single(() -> factory.makeObject().getObject()));
+    }
+
+    /** On one server. */
+    public static Locks single(HostAndPort server, JedisClientConfig config) {
+        return new Locks(new JedisWire.Single(() -> new Connection(server, config)));
+    }
+
+    /**
+     * On a cluster.
+     *
+     * @param nodes some of its nodes, of which one has to answer
+     */
+    public static Locks cluster(Set<HostAndPort> nodes, JedisClientConfig config) {
+        return new Locks(new JedisWire.Cluster(nodes, config));
+    }
+
+    /** On a master that Sentinel names; it is asked each time that a connection is made. */
+    public static Locks sentinel(
+            String master, JedisClientConfig config, Set<HostAndPort> sentinels, JedisClientConfig sentinelConfig) {
+        return new Locks(new JedisWire.Sentinel(master, config, sentinels, sentinelConfig));
+    }
+}

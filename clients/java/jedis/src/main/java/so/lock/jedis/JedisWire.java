@@ -1,0 +1,137 @@
+package so.lock.jedis;
+
+import java.util.List;
+import java.util.Set;
+import redis.clients.jedis.Connection;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.exceptions.JedisException;
+import redis.clients.jedis.providers.ClusterConnectionProvider;
+import redis.clients.jedis.util.JedisClusterCRC16;
+import so.lock.wire.Line;
+import so.lock.wire.LinkException;
+import so.lock.wire.ServerException;
+import so.lock.wire.Wire;
+
+/** Connections of Jedis that are in no pool. */
+abstract class JedisWire implements Wire {
+    private static final String ONLY = "the only one";
+
+    abstract Connection connect(String node) throws Exception;
+
+    @Override
+    public String node(String key) throws LinkException {
+        return ONLY;
+    }
+
+    @Override
+    public Line open(String node) throws LinkException, ServerException {
+        try {
+            return new JedisLine(connect(node));
+        } catch (JedisDataException e) {
+            throw new ServerException(e.getMessage());
+        } catch (RuntimeException e) {
+            throw new LinkException(e);
+        } catch (Exception e) {
+            throw new LinkException(new JedisConnectionException(e));
+        }
+    }
+
+    @Override
+    public void refresh() {}
+
+    @Override
+    public void close() {}
+
+    /** One server; what a redirection names is reached with the same settings, if they are known. */
+    static final class Single extends JedisWire {
+        interface Opening {
+            Connection connect() throws Exception;
+        }
+
+        private final Opening opening;
+
+        Single(Opening opening) {
+            this.opening = opening;
+        }
+
+        @Override
+        Connection connect(String node) throws Exception {
+            return opening.connect();
+        }
+    }
+
+    /** The master, asked of the Sentinels for each connection. */
+    static final class Sentinel extends JedisWire {
+        private final String master;
+        private final JedisClientConfig config;
+        private final Set<HostAndPort> sentinels;
+        private final JedisClientConfig sentinelConfig;
+
+        Sentinel(String master, JedisClientConfig config, Set<HostAndPort> sentinels, JedisClientConfig sentinelConfig) {
+            this.master = master;
+            this.config = config;
+            this.sentinels = sentinels;
+            this.sentinelConfig = sentinelConfig;
+        }
+
+        @Override
+        Connection connect(String node) {
+            JedisException failure = new JedisConnectionException("no Sentinel knows the master " + master);
+            for (HostAndPort sentinel : sentinels) {
+                try (Jedis jedis = new Jedis(sentinel, sentinelConfig)) {
+                    List<String> address = jedis.sentinelGetMasterAddrByName(master);
+                    if (address != null) {
+                        return new Connection(new HostAndPort(address.get(0), Integer.parseInt(address.get(1))), config);
+                    }
+                } catch (JedisConnectionException e) {
+                    failure = e;
+                }
+            }
+            throw failure;
+        }
+    }
+
+    /** A cluster; the provider knows its slots, and is asked for nothing else. */
+    static final class Cluster extends JedisWire {
+        private final ClusterConnectionProvider slots;
+        private final JedisClientConfig config;
+
+        Cluster(Set<HostAndPort> nodes, JedisClientConfig config) {
+            this.slots = new ClusterConnectionProvider(nodes, config);
+            this.config = config;
+        }
+
+        @Override
+        public String node(String key) throws LinkException {
+            int slot = JedisClusterCRC16.getSlot(key);
+            HostAndPort node = slots.getNode(slot);
+            if (node == null) {
+                throw new LinkException(new JedisConnectionException("no node is known for slot " + slot));
+            }
+            return node.toString();
+        }
+
+        @Override
+        Connection connect(String node) {
+            return new Connection(HostAndPort.from(node), config);
+        }
+
+        @Override
+        public void refresh() {
+            try {
+                slots.renewSlotCache();
+            } catch (JedisException e) {
+                return; // no node answers; the next connection will say so
+            }
+        }
+
+        @Override
+        public void close() {
+            slots.close();
+        }
+    }
+}

@@ -1,0 +1,2 @@
+/** The locks on Jedis. */
+package so.lock.jedis;

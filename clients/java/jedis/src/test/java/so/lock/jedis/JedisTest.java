@@ -1,0 +1,58 @@
+package so.lock.jedis;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+import redis.clients.jedis.Connection;
+import redis.clients.jedis.ConnectionPoolConfig;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.RedisClient;
+import redis.clients.jedis.RedisProtocol;
+import so.lock.AdapterContract;
+import so.lock.LockSoLock;
+import so.lock.Locks;
+import so.lock.ServerProcess;
+
+class JedisTest extends AdapterContract {
+    @Override
+    protected Locks connect(int port, int database, String password) {
+        DefaultJedisClientConfig config =
+                DefaultJedisClientConfig.builder().database(database).password(password).build();
+        return JedisLocks.of(client(port, config));
+    }
+
+    /** Its pool is empty, and stays so: nothing has to be closed. */
+    private static RedisClient client(int port, DefaultJedisClientConfig config) {
+        ConnectionPoolConfig pool = new ConnectionPoolConfig();
+        pool.setMaxTotal(1);
+        return RedisClient.builder()
+                .hostAndPort(new HostAndPort(ServerProcess.HOST, port))
+                .clientConfig(config)
+                .poolConfig(pool)
+                .build();
+    }
+
+    @Test
+    void theUsersPoolIsLeftAlone() {
+        RedisClient client = client(server.port(), DefaultJedisClientConfig.builder().build());
+        try (client; Connection all = client.getPool().getResource(); Locks locks = JedisLocks.of(client)) {
+            LockSoLock lock = locks.lock("a");
+            assertTrue(lock.tryLock());
+            lock.unlock();
+            assertEquals(1, client.getPool().getNumActive());
+            assertTrue(all.isConnected());
+        }
+    }
+
+    @Test
+    void bothProtocols() throws Exception {
+        HostAndPort at = new HostAndPort(ServerProcess.HOST, server.port());
+        for (RedisProtocol protocol : new RedisProtocol[] {RedisProtocol.RESP2, RedisProtocol.RESP3}) {
+            try (Locks locks = JedisLocks.single(at, DefaultJedisClientConfig.builder().protocol(protocol).build())) {
+                locks.lock("a").acquire().close();
+            }
+        }
+    }
+}

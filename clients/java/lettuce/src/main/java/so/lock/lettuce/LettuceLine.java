@@ -1,0 +1,103 @@
+package so.lock.lettuce;
+
+import io.lettuce.core.RedisCommandTimeoutException;
+import io.lettuce.core.RedisFuture;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.CommandOutput;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.ProtocolKeyword;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import so.lock.wire.Line;
+import so.lock.wire.LinkException;
+import so.lock.wire.ServerException;
+
+/** A connection of Lettuce for one command at a time, where Lettuce has one for all. */
+final class LettuceLine implements Line {
+    private final StatefulRedisConnection<String, String> connection;
+    private final LettuceWire wire;
+
+    LettuceLine(StatefulRedisConnection<String, String> connection, LettuceWire wire) {
+        this.connection = connection;
+        this.wire = wire;
+    }
+
+    @Override
+    public Object ask(int timeoutMs, List<String> words, Runnable onInterrupt) throws LinkException, ServerException {
+        try {
+            CommandArgs<String, String> arguments = new CommandArgs<>(StringCodec.UTF8);
+            for (String word : words.subList(1, words.size())) {
+                arguments.add(word);
+            }
+            return await(connection.async().dispatch(new Word(words.get(0)), new Reply(), arguments), timeoutMs, onInterrupt);
+        } catch (ExecutionException e) {
+            throw LettuceWire.failure(e.getCause());
+        } catch (TimeoutException e) {
+            throw new LinkException(new RedisCommandTimeoutException("no reply within " + timeoutMs + " ms"));
+        } catch (RuntimeException e) {
+            throw LettuceWire.failure(e);
+        }
+    }
+
+    /** Not by its future's cancel, which would leave the command to the server. */
+    @Override
+    public void close() {
+        wire.close(connection);
+    }
+
+    private static Object await(RedisFuture<Object> future, int timeoutMs, Runnable onInterrupt)
+            throws ExecutionException, TimeoutException {
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
+        boolean interrupted = false;
+        try {
+            while (true) {
+                try {
+                    return future.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+                } catch (InterruptedException e) {
+                    if (onInterrupt != null && !interrupted) {
+                        onInterrupt.run();
+                    }
+                    interrupted = true;
+                }
+            }
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private record Word(String text) implements ProtocolKeyword {
+        @Override
+        public byte[] getBytes() {
+            return text.getBytes(StandardCharsets.UTF_8);
+        }
+
+        @Override
+        public String toString() {
+            return text;
+        }
+    }
+
+    /** A number, a text or null. */
+    private static final class Reply extends CommandOutput<String, String, Object> {
+        Reply() {
+            super(StringCodec.UTF8, null);
+        }
+
+        @Override
+        public void set(ByteBuffer bytes) {
+            output = bytes == null ? null : codec.decodeValue(bytes);
+        }
+
+        @Override
+        public void set(long integer) {
+            output = integer;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+package so.lock.lettuce;
+
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.MaintNotificationsConfig;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisException;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.TimeoutOptions;
+import io.lettuce.core.api.StatefulRedisConnection;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.SlotHash;
+import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.resource.ClientResources;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import so.lock.wire.Line;
+import so.lock.wire.LinkException;
+import so.lock.wire.ServerException;
+import so.lock.wire.Wire;
+
+/** Connections of Lettuce that nobody shares, and that are never made again behind the locks' back. */
+class LettuceWire implements Wire {
+    private static final Duration SHORT = Duration.ofSeconds(2);
+    private static final long CONNECT_S = 5;
+    private static final String ONLY = "the only one";
+
+    private final RedisClient redis;
+    private final RedisURI uri;
+    private final Set<CompletableFuture<Void>> closings = ConcurrentHashMap.newKeySet();
+
+    /** @param uri of the server, or of a master that Sentinel names, which Lettuce asks for each connection */
+    LettuceWire(ClientResources resources, ClientOptions options, RedisURI uri) {
+        this.redis = RedisClient.create(resources);
+        this.uri = uri;
+        redis.setOptions(options.mutate()
+                .autoReconnect(false)
+                .timeoutOptions(TimeoutOptions.builder().timeoutCommands(false).build())
+                .maintNotificationsConfig(MaintNotificationsConfig.disabled())
+                .build());
+    }
+
+    @Override
+    public String node(String key) throws LinkException {
+        return ONLY;
+    }
+
+    @Override
+    public Line open(String node) throws LinkException, ServerException {
+        CompletableFuture<StatefulRedisConnection<String, String>> connecting =
+                redis.connectAsync(StringCodec.UTF8, address(node)).toCompletableFuture();
+        try {
+            return new LettuceLine(connecting.copy().orTimeout(CONNECT_S, TimeUnit.SECONDS).join(), this);
+        } catch (CompletionException e) {
+            connecting.thenAccept(this::close);
+            throw failure(e.getCause());
+        }
+    }
+
+    RedisURI address(String node) {
+        return uri;
+    }
+
+    @Override
+    public void refresh() {}
+
+    void close(StatefulRedisConnection<String, String> connection) {
+        CompletableFuture<Void> closing = connection.closeAsync();
+        closings.add(closing);
+        closing.whenComplete((nothing, failure) -> closings.remove(closing));
+    }
+
+    @Override
+    public void close() {
+        CompletableFuture.allOf(closings.toArray(CompletableFuture[]::new))
+                .completeOnTimeout(null, SHORT.toMillis(), TimeUnit.MILLISECONDS)
+                .join();
+        redis.shutdown(Duration.ZERO, SHORT);
+    }
+
+    /** Tells the server's errors, also those that are the cause of a connection's failure, from all others. */
+    static LinkException failure(Throwable failure) throws ServerException {
+        for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
+            if (cause instanceof RedisCommandExecutionException) {
+                throw new ServerException(cause.getMessage());
+            }
+        }
+        return new LinkException(failure instanceof RuntimeException e ? e : new RedisException(failure));
+    }
+
+    /** A cluster, of which the user's client knows the slots. */
+    static final class Cluster extends LettuceWire {
+        private final RedisClusterClient cluster;
+
+        Cluster(RedisClusterClient cluster, ClientOptions options) {
+            super(cluster.getResources(), options, null);
+            this.cluster = cluster;
+        }
+
+        @Override
+        public String node(String key) throws LinkException {
+            try {
+                int slot = SlotHash.getSlot(key);
+                RedisClusterNode node = cluster.getPartitions().getPartitionBySlot(slot);
+                if (node == null) {
+                    throw new LinkException(new RedisException("no node is known for slot " + slot));
+                }
+                return node.getUri().getHost() + ":" + node.getUri().getPort();
+            } catch (RedisException e) {
+                throw new LinkException(e);
+            }
+        }
+
+        /** A node that a redirection names has the settings of any other. */
+        @Override
+        RedisURI address(String node) {
+            int colon = node.lastIndexOf(':');
+            return RedisURI.builder(cluster.getPartitions().getPartition(0).getUri())
+                    .withHost(node.substring(0, colon))
+                    .withPort(Integer.parseInt(node.substring(colon + 1)))
+                    .build();
+        }
+
+        @Override
+        public void refresh() {
+            try {
+                cluster.refreshPartitions();
+            } catch (RedisException e) {
+                return; // no node answers; the next connection will say so
+            }
+        }
+    }
+}

@@ -1,0 +1,2 @@
+/** The locks on Lettuce. */
+package so.lock.lettuce;

@@ -1,0 +1,142 @@
+// The conformance suite's runner: lines of JSON in, lines of JSON out. See clients/conformance/README.md.
+import { createInterface } from 'node:readline';
+
+import type { Hold } from '../src/index.js';
+import { FLAVOURS, type To, type User } from './flavours.js';
+import { BodyError, Cancelled, codeOf, lockOf, waitOf, type LockWords } from './words.js';
+import { count, handoff, storm } from './work.js';
+
+/** A request; which fields it has is the driver's to know. */
+interface Request {
+  id: number;
+  do: string;
+  as: string;
+  on?: string;
+  of: number;
+  to: To;
+  lock: LockWords;
+  wait_ms?: number | null;
+  turn_ms?: number | null;
+  raise?: boolean;
+  until?: boolean;
+  counter: string;
+  workers: number;
+  times: number;
+  kind: 'cancel' | 'timeout';
+  seed: number;
+  rounds: number;
+}
+
+const flavour = FLAVOURS[process.argv[2] ?? ''];
+const users = new Map<string, User>();
+const holds = new Map<string, Hold>();
+const pending = new Map<string, AbortController>();
+const inside = new Map<number, () => void>();
+
+function say(line: object): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}
+
+function named<Value>(map: Map<string, Value>, name: string): Value {
+  const value = map.get(name);
+  if (value === undefined) {
+    throw new TypeError(`there is no ${name}`);
+  }
+  return value;
+}
+
+function userOf(request: Request): User {
+  return named(users, request.on ?? 'main');
+}
+
+async function connect(request: Request): Promise<object> {
+  const settings = request.turn_ms == null ? {} : { turnMs: request.turn_ms };
+  users.set(request.as ?? 'main', await flavour!(request.to, settings));
+  return {};
+}
+
+async function acquire(request: Request): Promise<object> {
+  const abort = new AbortController();
+  pending.set(request.as, abort);
+  try {
+    const lock = lockOf(userOf(request).locks, request.lock);
+    const hold = await lock.acquire({ ...waitOf(request.wait_ms), signal: abort.signal });
+    holds.set(request.as, hold);
+    if (request.lock.watch) {
+      hold.signal.addEventListener('abort', () => say({ event: 'lost', as: request.as }));
+    }
+    return { owner: hold.owner, token: hold.token };
+  } finally {
+    pending.delete(request.as);
+  }
+}
+
+async function release(request: Request): Promise<object> {
+  const hold = named(holds, request.as);
+  holds.delete(request.as);
+  await hold.release();
+  return {};
+}
+
+async function within(request: Request): Promise<object> {
+  const lock = lockOf(userOf(request).locks, request.lock);
+  await lock.run(async () => {
+    const left = new Promise<void>((resolve) => inside.set(request.id, resolve));
+    say({ event: 'inside', id: request.id });
+    await (request.until ? left : null);
+    if (request.raise) {
+      throw new BodyError('the body failed');
+    }
+  }, waitOf(request.wait_ms));
+  return {};
+}
+
+async function quit(): Promise<object> {
+  await Promise.all([...users.values()].map((user) => user.locks.close()));
+  await Promise.all([...users.values()].map((user) => user.close()));
+  input.close();
+  // Nothing may keep this process alive now: there is no process.exit() here on purpose.
+  process.stdin.destroy();
+  return {};
+}
+
+const DEEDS: Record<string, (request: Request) => Promise<object>> = {
+  connect,
+  acquire,
+  release,
+  within,
+  quit,
+  cancel: async ({ as }) => (pending.get(as)?.abort(new Cancelled('cancelled')), {}),
+  lost: async ({ as }) => ({ lost: named(holds, as).isLost }),
+  leave: async ({ of }) => (inside.get(of)?.(), {}),
+  count: async (r) => ({ done: await count(userOf(r), r.lock, r.counter, r.workers, r.times) }),
+  storm: (r) => storm(lockOf(userOf(r).locks, r.lock), r.times, r.kind, r.seed),
+  ping: async (r) => ({ pong: String(await userOf(r).command('', 'PING')) === 'PONG' }),
+  handoff: (r) => handoff(flavour!, r.to, r.lock, r.rounds),
+};
+
+async function serve(line: string): Promise<void> {
+  const request = JSON.parse(line) as Request;
+  try {
+    const deed = DEEDS[request.do];
+    if (deed === undefined) {
+      throw new TypeError(`no such request: ${request.do}`);
+    }
+    say({ id: request.id, ok: true, ...(await deed(request)) });
+  } catch (error) {
+    say({ id: request.id, error: codeOf(error), text: String(error) });
+  }
+}
+
+const input = createInterface({ input: process.stdin });
+let quitting = false;
+input.on('line', (line) => {
+  quitting ||= (JSON.parse(line) as Request).do === 'quit';
+  void serve(line);
+});
+input.on('close', () => {
+  if (!quitting) {
+    quitting = true;
+    void quit();
+  }
+});

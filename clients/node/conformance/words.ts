@@ -1,0 +1,78 @@
+import { Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks } from '../src/index.js';
+
+/** A lock, as a request says it. A field that is null is left out. */
+export interface LockWords {
+  kind: 'plain' | 'fair' | 'read' | 'write' | 'several' | 'semaphore';
+  keys: string[];
+  limit?: number | null;
+  permits?: number | null;
+  lease_ms?: number | null;
+  session?: boolean | null;
+  fenced?: boolean | null;
+  replicas?: [number, number] | null;
+  renew?: boolean | null;
+  watch?: boolean | null;
+}
+
+function optionsOf(words: LockWords): LockOptions {
+  const { permits, lease_ms, session, fenced, replicas, renew, watch } = words;
+  return {
+    ...(permits == null ? {} : { permits }),
+    ...(lease_ms == null ? {} : { leaseMs: lease_ms }),
+    ...(session == null ? {} : { session }),
+    ...(fenced == null ? {} : { fenced }),
+    ...(replicas == null ? {} : { replicas: { count: replicas[0], ms: replicas[1] } }),
+    ...(renew == null ? {} : { renew }),
+    ...(watch == null ? {} : { watch }),
+  };
+}
+
+/** The lock that a request speaks of. */
+export function lockOf(locks: Locks, words: LockWords): Lock {
+  const options = optionsOf(words);
+  const [key = ''] = words.keys;
+  switch (words.kind) {
+    case 'plain':
+      return locks.lock(key, options);
+    case 'several':
+      return locks.several(words.keys, options);
+    case 'semaphore':
+      return locks.semaphore(key, words.limit ?? 1, options);
+    default:
+      return locks[words.kind](key, options);
+  }
+}
+
+/** `wait_ms`: null for ever. */
+export function waitOf(wait_ms: number | null | undefined): { waitMs?: number } {
+  return wait_ms == null ? {} : { waitMs: wait_ms };
+}
+
+/** The body of a `within` has failed on purpose. */
+export class BodyError extends Error {}
+
+/** A `cancel` was asked for. */
+export class Cancelled extends Error {}
+
+const CODES: [new (...args: never[]) => Error, string][] = [
+  [NotAcquired, 'not_acquired'],
+  [NotHeld, 'not_held'],
+  [Deadlock, 'deadlock'],
+  [NoReplicas, 'no_replicas'],
+  [Refused, 'refused'],
+  [BodyError, 'body'],
+  [Cancelled, 'cancelled'],
+];
+
+/** Names of errors that are mistakes of a program, not of a connection. */
+const OURS = new Set(['TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'LockError', 'Closed']);
+
+/** The protocol's code for an error. */
+export function codeOf(error: unknown): string {
+  for (const [type, code] of CODES) {
+    if (error instanceof type) {
+      return code;
+    }
+  }
+  return error instanceof Error && !OURS.has(error.name) ? 'connection' : 'other';
+}

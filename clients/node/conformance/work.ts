@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { NotAcquired, type Lock } from '../src/index.js';
+import type { Flavour, To, User } from './flavours.js';
+import { Cancelled, lockOf, type LockWords } from './words.js';
+
+/** So many workers increment the counter so often, each time under the lock; readers only look at it. */
+export async function count(user: User, words: LockWords, counter: string, workers: number, times: number): Promise<number> {
+  const lock = lockOf(user.locks, words);
+  let done = 0;
+  const worker = async () => {
+    for (let turn = 0; turn < times; turn++) {
+      await lock.run(async () => {
+        const value = Number((await user.command(counter, 'GET', counter)) ?? 0);
+        if (words.kind !== 'read') {
+          await user.command(counter, 'SET', counter, String(value + 1));
+        }
+        done++;
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
+  return done;
+}
+
+/** Numbers from 0 to below 1 that are the same for the same seed. */
+function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** Aborts after so many ms; the first timer of a turn of the loop may be late, which is as random. */
+async function cancelled(lock: Lock, ms: number) {
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(new Cancelled('cancelled')), ms);
+  try {
+    return await lock.acquire({ signal: abort.signal });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Gives up again and again, while the lock goes to and fro. What was acquired nevertheless is released. */
+export async function storm(lock: Lock, times: number, kind: 'cancel' | 'timeout', seed: number) {
+  const random = randomOf(seed);
+  const result = { acquired: 0, given_up: 0 };
+  for (let turn = 0; turn < times; turn++) {
+    try {
+      const hold = await (kind === 'cancel'
+        ? cancelled(lock, random() * 3)
+        : lock.acquire({ waitMs: 1 + Math.floor(random() * 3) }));
+      result.acquired++;
+      await hold.release();
+    } catch (error) {
+      if (!(error instanceof Cancelled || error instanceof NotAcquired)) {
+        throw error;
+      }
+      result.given_up++;
+    }
+  }
+  return result;
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) {
+    await sleep(1);
+  }
+}
+
+
+/** One hand-off of the lock, from just before A's release to B's grant, in µs. */
+async function handLock(a: User, b: User, words: LockWords): Promise<number> {
+  const [key = ''] = words.keys;
+  const held = await lockOf(a.locks, words).acquire();
+  const waits = lockOf(b.locks, words).acquire();
+  const granted = waits.then(() => process.hrtime.bigint());
+  await until(async () => String(await a.command(key, 'INFO', 'lock')).includes('lock_waiters:1'));
+  const start = process.hrtime.bigint();
+  const released = held.release();
+  const us = Number((await granted) - start) / 1000;
+  await released;
+  await (await waits).release();
+  return us;
+}
+
+/** One hand-off of an element of a list, likewise. */
+async function handElement(a: User, b: User, list: string): Promise<number> {
+  const popped = b.command(list, 'BLPOP', list, '0').then(() => process.hrtime.bigint());
+  await until(async () => String(await a.command(list, 'INFO', 'clients')).includes('blocked_clients:1'));
+  const start = process.hrtime.bigint();
+  const pushed = a.command(list, 'RPUSH', list, 'x');
+  const us = Number((await popped) - start) / 1000;
+  await pushed;
+  return us;
+}
+
+/** Both, in turns. */
+export async function handoff(flavour: Flavour, to: To, words: LockWords, rounds: number) {
+  const a = await flavour(to, {});
+  const b = await flavour(to, {});
+  const result = { lock_us: [] as number[], blpop_us: [] as number[] };
+  for (let round = 0; round < rounds; round++) {
+    result.lock_us.push(await handLock(a, b, words));
+    result.blpop_us.push(await handElement(a, b, `${words.keys[0]}:list`));
+  }
+  for (const user of [a, b]) {
+    await user.locks.close();
+    await user.close();
+  }
+  return result;
+}
+

@@ -1,0 +1,220 @@
+import { randomUUID } from 'node:crypto';
+
+import { acquire, cancel, firstKey, release, type Spec } from './command.js';
+import { ANSWER_MS, type Connections, type Line } from './connections.js';
+import { isNotHeld, NotAcquired, passes, ServerError, typed } from './errors.js';
+import { after, atMost, now, Pauses, unless } from './time.js';
+
+/** The longest that giving up keeps its caller, in ms; it goes on in the background. */
+const GIVING_UP_MS = 2_000;
+
+/** How much later than its time a wait is over if the server says nothing, in ms; giving up has most of what is left of 2 s. */
+const LATE_MS = 1_200;
+
+/** What a connection that was cut may still hold back, comes within this time, in ms. */
+const STRAGGLER_MS = 100;
+
+/** The lock is the owner's. */
+export interface Grant {
+  owner: string;
+  /** The fencing token, null without one. */
+  token: number | null;
+  /** When the lease began, or a little later, by now(). */
+  since: number;
+  /** The connection that a session lives on; null without one. */
+  line: Line | null;
+}
+
+/** One request for a lock, by an owner of its own, over as many connections as it takes. */
+export class Acquisition {
+  readonly #connections: Connections;
+  readonly #spec: Spec;
+  readonly #key: string;
+  readonly #owner = randomUUID();
+  readonly #background: (work: Promise<void>) => void;
+  readonly #stop = new AbortController();
+  readonly signal: AbortSignal = this.#stop.signal;
+  /** The last thing heard, if that was an error of a connection. */
+  #last: unknown;
+  /** The request that has not been answered. */
+  #pending: Promise<unknown> | null = null;
+  /** A request went out and was not answered with a yes or no: it may still hold, wait or come. */
+  #unsure = false;
+  /** Of `#unsure`: its connection is gone, so that nobody will read an answer. */
+  #cut = false;
+
+  /** `background` is told of the work that goes on when run() is over. */
+  constructor(connections: Connections, spec: Spec, background: (work: Promise<void>) => void) {
+    this.#connections = connections;
+    this.#spec = spec;
+    this.#key = firstKey(spec);
+    this.#background = background;
+  }
+
+  /** Gives up: run() rejects with this reason. */
+  abort(reason: unknown): void {
+    this.#stop.abort(reason);
+  }
+
+  /**
+   * Waits for the lock, `waitMs` at most. Rejects with a LockError, with the reason of abort(), or with the library's
+   * error; nothing of the request is left then, or the background is seeing to that.
+   */
+  async run(waitMs: number): Promise<Grant> {
+    const until = now() + waitMs;
+    const replicasMs = this.#spec.replicas?.ms ?? 0;
+    const late = after(waitMs + LATE_MS + replicasMs, () => this.abort(this.#last ?? this.#notInTime()));
+    try {
+      return await this.#ask(waitMs, until);
+    } catch (error) {
+      if (this.#pending !== null || this.#unsure) {
+        const work = this.#giveUp();
+        this.#background(work);
+        await atMost(now() > until ? GIVING_UP_MS - LATE_MS - 200 : GIVING_UP_MS, work);
+      }
+      throw typed(error);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  #notInTime(): NotAcquired {
+    return new NotAcquired(`${this.#spec.keys.join(', ')}: not acquired in time`);
+  }
+
+  async #ask(waitMs: number, until: number): Promise<Grant> {
+    const pauses = new Pauses();
+    for (;;) {
+      this.signal.throwIfAborted();
+      const left = until - now();
+      const grant = await this.#turn(waitMs === 0 ? null : Math.max(1, Math.ceil(left)), until);
+      if (typeof grant === 'object') {
+        return grant;
+      }
+      if (grant === 'pause') {
+        await pauses.wait(this.signal, Math.max(0, until - now()));
+      } else {
+        pauses.reset();
+      }
+    }
+  }
+
+  /** One command. `left`: for how long to wait still, in ms; null: not at all. */
+  async #turn(left: number | null, until: number): Promise<Grant | 'next' | 'pause'> {
+    let line: Line | undefined;
+    const over = { turn: false };
+    const sent = now();
+    try {
+      line = await this.#connections.take(this.#key, this.signal);
+      const reply = await this.#send(line, left, over);
+      if (reply !== null) {
+        return this.#granted(line, reply, left === null ? sent : now());
+      }
+      this.#last = undefined;
+      this.#connections.giveBack(line);
+    } catch (error) {
+      return this.#failed(line, error, over.turn, until);
+    }
+    if (left === null || now() >= until) {
+      throw this.#notInTime();
+    }
+    // Whoever ended the wait before its time, it must not go round and round.
+    return now() - sent < Math.min(left, this.#connections.turnMs) - 1 ? 'pause' : 'next';
+  }
+
+  async #send(line: Line, left: number | null, over: { turn: boolean }): Promise<unknown> {
+    // A fair wait that its time ends has lost its place, one whose connection closes has not.
+    const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > this.#connections.turnMs;
+    const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, this.#connections.turnMs);
+    const answerMs = (keepsPlace ? Infinity : (block ?? 0)) + ANSWER_MS + (this.#spec.replicas?.ms ?? 0);
+    const turn = keepsPlace ? after(this.#connections.turnMs, () => ((over.turn = true), line.close())) : undefined;
+    try {
+      this.#pending = line.send(acquire(this.#spec, this.#owner, block), answerMs);
+      const reply = await unless(this.signal, this.#pending);
+      this.#pending = null;
+      return reply;
+    } catch (error) {
+      if (this.signal.aborted) {
+        this.#returnLater(line);
+      }
+      throw error;
+    } finally {
+      clearTimeout(turn);
+    }
+  }
+
+  /** Nobody waits for the answer any more; its connection is good again when it has come. */
+  #returnLater(line: Line): void {
+    this.#pending?.then(
+      () => this.#connections.giveBack(line),
+      () => line.close(),
+    );
+  }
+
+  #granted(line: Line, reply: unknown, since: number): Grant {
+    this.#connections.prepare(this.#key);
+    const grant = { owner: this.#owner, token: this.#spec.fenced ? Number(reply) : null, since };
+    if (this.#spec.session) {
+      return { ...grant, line };
+    }
+    this.#connections.giveBack(line);
+    return { ...grant, line: null };
+  }
+
+  /** Decides whether an error ends the request: then it is thrown. */
+  #failed(line: Line | undefined, error: unknown, turnOver: boolean, until: number): 'next' | 'pause' {
+    this.signal.throwIfAborted();
+    const answered = error instanceof ServerError;
+    this.#last = answered ? undefined : error;
+    if (this.#pending !== null) {
+      this.#pending = null;
+      this.#unsure ||= passes(error);
+      this.#cut ||= !answered;
+    }
+    line?.close();
+    const elsewhere = line !== undefined && this.#connections.learn(this.#key, line, error);
+    if (elsewhere || (turnOver && now() < until)) {
+      return 'next';
+    }
+    const stale = line?.reused === true && !answered;
+    if (!passes(error) || (now() >= until && !stale)) {
+      throw error;
+    }
+    return stale ? 'next' : 'pause';
+  }
+
+  /** Whatever the request has come to, nothing is left of it. Tries for the lease at most; never rejects. */
+  async #giveUp(): Promise<void> {
+    const until = now() + this.#spec.leaseMs;
+    let ended = await this.#cancel(until);
+    // Neither waits nor holds: the request may still be on its way, and only its answer says that it has come.
+    const never = new AbortController().signal;
+    for (const pauses = new Pauses(); !ended && this.#pending !== null && now() < until; ) {
+      let answered = false;
+      const pending = this.#pending.then(
+        () => (answered = true),
+        () => (answered = this.#cut = true),
+      );
+      await Promise.race([pending, pauses.wait(never)]);
+      ended = await this.#cancel(until);
+      if (answered) {
+        break;
+      }
+    }
+    if (this.#cut) {
+      await atMost(STRAGGLER_MS, new Promise(() => {}));
+      await this.#cancel(until);
+    }
+  }
+
+  /** One LOCK.CANCEL that is answered. True if there was something to end or to give back. */
+  async #cancel(until: number): Promise<boolean> {
+    const left = () => Math.max(0, until - now());
+    const { reply } = await this.#connections.insist(this.#key, cancel(this.#spec, this.#owner), left());
+    if (Number(reply ?? 0) > 0 || this.#spec.kind !== 'several') {
+      return Number(reply ?? 0) > 0;
+    }
+    const { error } = await this.#connections.insist(this.#key, release(this.#spec, this.#owner), left());
+    return error === undefined && !isNotHeld(error);
+  }
+}

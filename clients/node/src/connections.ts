@@ -1,0 +1,229 @@
+import type { Address, Connection, Connector } from './connector.js';
+import { Closed, passes, ServerError } from './errors.js';
+import { nameOf, Routes } from './routes.js';
+import { after, now, Pauses } from './time.js';
+
+/** How the locks of a client behave. */
+export interface Settings {
+  /**
+   * The longest that one command waits, in ms, 30000 without it. Then it is asked again, so that a server that went silent
+   * is noticed.
+   */
+  turnMs?: number;
+}
+
+/** How long the answer to a command that does not block may take, before its connection is taken for dead. */
+export const ANSWER_MS = 2_000;
+
+/** How many connections are kept for later waits, of each node, and for how long. */
+const IDLE_MOST = 8;
+const IDLE_MS = 10_000;
+
+/** Errors that say that a connection leads to the wrong server, or to one that is not ready. */
+const OF_CONNECTION = new Set(['READONLY', 'UNBLOCKED', 'LOADING', 'MASTERDOWN']);
+
+/** How often a command goes to another node because one says so, without a pause. */
+const REDIRECTIONS = 16;
+
+/** What a command came to. */
+export interface Answer {
+  reply?: unknown;
+  error?: unknown;
+  again: boolean;
+}
+
+/** A connection, and what the core knows of it. It keeps the process alive while an answer is awaited, and only then. */
+export class Line {
+  readonly node: Address | null;
+  closed = false;
+  /** It was open before: if it fails, the server need not. */
+  reused = false;
+  /** What is awaited on it keeps nobody from exiting. */
+  background = false;
+  readonly #connection: Connection;
+  #ask: boolean;
+  #awaited = 0;
+
+  constructor(connection: Connection, node: Address | null, ask: boolean) {
+    this.#connection = connection;
+    this.node = node;
+    this.#ask = ask;
+    this.onClose(() => (this.closed = true));
+    connection.keepAlive(false);
+  }
+
+  /** As Connection.send; a connection that does not answer for so many ms is closed. */
+  async send(args: string[], answerMs: number): Promise<unknown> {
+    const timer = after(answerMs, () => this.close());
+    this.#count(1);
+    try {
+      if (this.#ask) {
+        this.#ask = false;
+        this.#connection.send(['ASKING']).catch(() => {});
+      }
+      return await this.#connection.send(args);
+    } finally {
+      clearTimeout(timer);
+      this.#count(-1);
+    }
+  }
+
+  #count(more: 1 | -1): void {
+    this.#awaited += more;
+    this.#connection.keepAlive(this.#awaited > 0 && !this.background);
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  onClose(listener: () => void): void {
+    this.#connection.onClose(listener);
+  }
+}
+
+/** All connections that the locks of one client have: one for short commands on each node, and one for each wait. */
+export class Connections {
+  readonly turnMs: number;
+  readonly #connector: Connector;
+  readonly #routes: Routes;
+  readonly #controls = new Map<string, Promise<Line>>();
+  readonly #idle = new Map<Line, NodeJS.Timeout | undefined>();
+  readonly #open = new Set<Line>();
+  readonly #closing = new AbortController();
+
+  constructor(connector: Connector, { turnMs = 30_000 }: Settings = {}) {
+    this.turnMs = turnMs;
+    this.#connector = connector;
+    this.#routes = new Routes(connector);
+  }
+
+  /** A connection for whoever waits for `key`, its own until it is given back or closed. */
+  async take(key: string, signal: AbortSignal): Promise<Line> {
+    const { node, ask } = this.#routes.find(key);
+    for (const [line, timer] of this.#idle) {
+      if (nameOf(line.node) === nameOf(node) && !ask) {
+        clearTimeout(timer);
+        this.#idle.delete(line);
+        line.reused = true;
+        return line;
+      }
+    }
+    return this.#connect(key, node, ask, signal);
+  }
+
+  /** Keeps a connection on which no answer is awaited for a later wait, or closes it. */
+  giveBack(line: Line): void {
+    const same = [...this.#idle.keys()].filter((other) => nameOf(other.node) === nameOf(line.node));
+    if (line.closed || this.#closing.signal.aborted || same.length >= IDLE_MOST) {
+      line.close();
+      return;
+    }
+    line.background = false;
+    this.#idle.set(line, after(IDLE_MS, () => line.close()));
+  }
+
+  /** To be told of every error of a line: see Routes.learn. */
+  learn(key: string, line: Line, error: unknown): boolean {
+    return this.#routes.learn(key, line.node, error);
+  }
+
+  /**
+   * Sends a short command once, and follows redirections. `onSent` is called when it has gone out. Rejects with a
+   * ServerError, with the library's error, or with Closed.
+   */
+  async command(key: string, args: string[], onSent: () => void = () => {}): Promise<unknown> {
+    for (let hop = 0; ; hop++) {
+      const { node, ask } = this.#routes.find(key);
+      const line = await (ask ? this.#connect(key, node, ask, this.#closing.signal) : this.#control(key, node));
+      try {
+        onSent();
+        return await line.send(args, ANSWER_MS);
+      } catch (error) {
+        if (!(error instanceof ServerError) || OF_CONNECTION.has(error.code)) {
+          line.close();
+        }
+        if (!this.learn(key, line, error) || hop === REDIRECTIONS) {
+          throw error;
+        }
+      } finally {
+        if (ask) {
+          line.close();
+        }
+      }
+    }
+  }
+
+  /**
+   * Sends a short command until it is answered, for `forMs` at most. Never rejects: `error` is the last error if there was
+   * no reply. `again`: it had gone out before, and that one may have been executed.
+   */
+  async insist(key: string, args: string[], forMs: number): Promise<Answer> {
+    const until = now() + forMs;
+    const pauses = new Pauses();
+    for (let again = false, sent = false; ; ) {
+      try {
+        return { reply: await this.command(key, args, () => (sent = true)), again };
+      } catch (error) {
+        if (!passes(error) || now() >= until) {
+          return { error, again };
+        }
+        again ||= sent && !(error instanceof ServerError);
+      }
+      try {
+        await pauses.wait(this.#closing.signal, until - now());
+      } catch (error) {
+        return { error, again };
+      }
+    }
+  }
+
+  /** Has a connection ready for the commands to come, so that a release need not wait for one. */
+  prepare(key: string): void {
+    const { node, ask } = this.#routes.find(key);
+    if (!ask) {
+      this.#control(key, node).catch(() => {});
+    }
+  }
+
+  /** Closes all; what is under way is rejected. */
+  close(): void {
+    this.#closing.abort(new Closed('the locks of this client are closed'));
+    for (const line of this.#open) {
+      line.close();
+    }
+  }
+
+  #control(key: string, node: Address | null): Promise<Line> {
+    const name = nameOf(node);
+    let control = this.#controls.get(name);
+    if (control === undefined) {
+      control = this.#connect(key, node, false, this.#closing.signal);
+      const forget = () => {
+        if (this.#controls.get(name) === control) {
+          this.#controls.delete(name);
+        }
+      };
+      control.then((line) => line.onClose(forget), forget);
+      this.#controls.set(name, control);
+    }
+    return control;
+  }
+
+  async #connect(key: string, node: Address | null, ask: boolean, signal: AbortSignal): Promise<Line> {
+    this.#closing.signal.throwIfAborted();
+    try {
+      const line = new Line(await this.#connector.connect(node, signal), node, ask);
+      this.#open.add(line);
+      line.onClose(() => {
+        this.#open.delete(line);
+        clearTimeout(this.#idle.get(line));
+        this.#idle.delete(line);
+      });
+      return line;
+    } catch (error) {
+      this.#routes.learn(key, node, error);
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,136 @@
+import { Redis, type Cluster, type RedisOptions } from 'ioredis';
+
+import type { Settings } from './connections.js';
+import type { Address, Connection, Connector } from './connector.js';
+import { ServerError } from './errors.js';
+import type { Hold } from './hold.js';
+import type { Locks, WithLockOptions } from './locks.js';
+import { perClient } from './per-client.js';
+
+export * from './index.js';
+
+/** A client of ioredis: a `Redis`, also one with Sentinels, or a `Cluster`. */
+export type IoredisClient = Pick<Redis, 'options'> | Pick<Cluster, 'options' | 'nodes' | 'isCluster'>;
+
+/** No connection may take longer to come up, in ms. */
+const CONNECT_MS = 5_000;
+
+/** Nothing is queued, repeated or reconnected by the library: a command that waits would be in the queue twice. */
+const OURS = {
+  lazyConnect: true,
+  retryStrategy: null,
+  sentinelRetryStrategy: () => null,
+  role: 'master',
+  failoverDetector: false,
+  reconnectOnError: null,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  autoResubscribe: false,
+  enableAutoPipelining: false,
+  enableReadyCheck: false,
+  readOnly: false,
+  monitor: false,
+  maxRetriesPerRequest: 0,
+  commandTimeout: undefined,
+  socketTimeout: undefined,
+  keyPrefix: '',
+  stringNumbers: false,
+} as const satisfies RedisOptions;
+
+function connectionOf(redis: Redis): Connection {
+  const stream = redis.stream;
+  return {
+    async send(args) {
+      const [command, ...rest] = args as [string, ...string[]];
+      try {
+        return await redis.call(command, ...rest);
+      } catch (error) {
+        throw (error as Error).name === 'ReplyError' ? new ServerError((error as Error).message, { cause: error }) : error;
+      }
+    },
+    close() {
+      redis.disconnect();
+      // disconnect() says good-bye first, to which a server that went silent never answers.
+      stream.destroy();
+    },
+    onClose(listener) {
+      redis.status === 'end' ? listener() : redis.once('end', listener);
+    },
+    keepAlive(yes) {
+      yes ? stream.ref() : stream.unref();
+    },
+  };
+}
+
+/** A connected client of its own; rejects with what was wrong, not with the library's "Connection is closed". */
+async function connect(options: RedisOptions, signal: AbortSignal): Promise<Connection> {
+  signal.throwIfAborted();
+  const redis = new Redis({ ...options, ...OURS, connectTimeout: Math.min(options.connectTimeout ?? CONNECT_MS, CONNECT_MS) });
+  let cause: unknown;
+  redis.on('error', (error: unknown) => (cause ??= error));
+  const abort = () => {
+    redis.disconnect();
+    redis.stream?.destroy();
+  };
+  signal.addEventListener('abort', abort);
+  try {
+    await redis.connect();
+    return connectionOf(redis);
+  } catch (error) {
+    abort();
+    signal.throwIfAborted();
+    throw refusal(cause) ?? cause ?? error;
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+/** A wrong password is an answer of the server's, and no reason to try again. */
+function refusal(error: unknown): ServerError | undefined {
+  return error instanceof Error && error.name === 'ReplyError' ? new ServerError(error.message, { cause: error }) : undefined;
+}
+
+/** What `new Redis` makes of an address, whichever way it is written. */
+function addressOf(node: unknown): RedisOptions {
+  return new Redis({ ...new Redis(node as string, { lazyConnect: true }).options, lazyConnect: true }).options;
+}
+
+function clusterConnector(cluster: Pick<Cluster, 'options' | 'nodes'>): Connector {
+  const { redisOptions, natMap, keyPrefix } = cluster.options;
+  // Only an unconnected client has to be asked for what it was made with: it has no public name.
+  const startup = (cluster as unknown as { startupNodes?: unknown[] }).startupNodes ?? [];
+  const first = startup.map(addressOf);
+  return {
+    prefix: keyPrefix ?? '',
+    nodes: () => [...cluster.nodes().map((node) => node.options), ...first].map(({ host, port }) => ({ host: host!, port: port! })),
+    map: ({ host, port }) => (typeof natMap === 'function' ? natMap(`${host}:${port}`) : natMap?.[`${host}:${port}`]) ?? { host, port },
+    connect: (node, signal) => connect({ ...credentials(first), ...redisOptions, ...(node as Address) }, signal),
+  };
+}
+
+/** Those in the startup nodes' URLs are good for all nodes, as for the library. */
+function credentials(nodes: RedisOptions[]): RedisOptions {
+  const { username, password } = nodes.find((node) => node.password != null) ?? {};
+  return password == null ? {} : { username: username ?? undefined, password };
+}
+
+function connectorOf(client: IoredisClient): Connector {
+  if ('isCluster' in client && client.isCluster) {
+    return clusterConnector(client);
+  }
+  const options = client.options as RedisOptions;
+  return { prefix: options.keyPrefix ?? '', nodes: null, connect: (_node, signal) => connect(options, signal) };
+}
+
+/** The locks of this client; the same ones each time until they are closed. Its own connections are never used. */
+export const locks: (client: IoredisClient, settings?: Settings) => Locks = perClient(connectorOf);
+
+/** Runs `body` while the lock `key` is held: see Locks.withLock. */
+export function withLock<T>(
+  client: IoredisClient,
+  key: string | readonly string[],
+  body: (hold: Hold) => Promise<T> | T,
+  options?: WithLockOptions,
+): Promise<T> {
+  return locks(client).withLock(key, body, options);
+}

@@ -1,0 +1,196 @@
+import { createClient, ErrorReply, type RedisClientOptions, type RedisClusterOptions, type RedisSentinelOptions } from 'redis';
+
+import type { Settings } from './connections.js';
+import type { Address, Connection, Connector } from './connector.js';
+import { ServerError } from './errors.js';
+import type { Hold } from './hold.js';
+import type { Locks, WithLockOptions } from './locks.js';
+import { perClient } from './per-client.js';
+
+export * from './index.js';
+
+/** A client of node-redis: what createClient, createCluster or createSentinel returns. Of a pool, a client like its own. */
+export interface NodeRedisClient {
+  duplicate(): unknown;
+}
+
+type ClientSettings = RedisClientOptions | RedisClusterOptions | RedisSentinelOptions;
+
+/** No connection may take longer to come up, and no Sentinel to answer, in ms. */
+const CONNECT_MS = 5_000;
+
+/** Nothing is queued, timed out or reconnected by the library: a command that waits would be in the queue twice. */
+const OURS = {
+  commandOptions: { timeout: undefined },
+  commandsQueueMaxLength: undefined,
+  disableOfflineQueue: true,
+  pingInterval: undefined,
+  readonly: false,
+  clientSideCache: undefined,
+  maintNotifications: 'disabled',
+  keyPrefix: undefined,
+} as const;
+
+/** The settings that a client was made with. Only a cluster shows them: so what duplicate() makes a client of is caught. */
+function settingsOf(client: NodeRedisClient): ClientSettings {
+  let settings: ClientSettings | undefined;
+  const Catcher = function (options: ClientSettings) {
+    settings = options;
+  };
+  const prototype = { constructor: Catcher };
+  (new Proxy(client, { getPrototypeOf: () => prototype }) as NodeRedisClient).duplicate();
+  return settings ?? {};
+}
+
+function connectionOf(client: ReturnType<typeof newClient>): Connection {
+  return {
+    async send(args) {
+      try {
+        return await client.sendCommand(args);
+      } catch (error) {
+        throw refusal(error) ?? error;
+      }
+    },
+    close: () => client.destroy(),
+    onClose(listener) {
+      let told = false;
+      const once = () => {
+        if (!told) {
+          told = true;
+          listener();
+        }
+      };
+      client.isOpen ? client.on('end', once).on('error', once) : listener();
+    },
+    keepAlive(yes) {
+      yes ? client.ref() : client.unref();
+    },
+  };
+}
+
+function refusal(error: unknown): ServerError | undefined {
+  return error instanceof ErrorReply ? new ServerError(error.message, { cause: error }) : undefined;
+}
+
+function newClient(options: RedisClientOptions, address: Partial<Address>) {
+  const socket = {
+    ...options.socket,
+    ...address,
+    reconnectStrategy: false,
+    socketTimeout: undefined,
+    connectTimeout: Math.min(options.socket?.connectTimeout ?? CONNECT_MS, CONNECT_MS),
+  };
+  const client = createClient({ ...options, ...OURS, socket } as RedisClientOptions);
+  // Errors come out of the commands and of connect(); without a listener they would end the process.
+  return client.on('error', () => {});
+}
+
+/** A connected client of its own. */
+async function connect(options: RedisClientOptions, address: Partial<Address>, signal: AbortSignal) {
+  signal.throwIfAborted();
+  const client = newClient(options, address);
+  const abort = () => client.destroy();
+  signal.addEventListener('abort', abort);
+  try {
+    await client.connect();
+    // destroy() while it connects does not always end the connection.
+    signal.throwIfAborted();
+    return client;
+  } catch (error) {
+    client.destroy();
+    signal.throwIfAborted();
+    throw refusal(error) ?? error;
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+function mapped(map: RedisClusterOptions['nodeAddressMap'], { host, port }: Address): Address {
+  return (typeof map === 'function' ? map(`${host}:${port}`) : map?.[`${host}:${port}`]) ?? { host, port };
+}
+
+function clusterConnector(options: RedisClusterOptions, client: NodeRedisClient): Connector {
+  const roots = options.rootNodes.map((root) => {
+    const { socket } = root.url === undefined ? root : { ...createClient({ url: root.url }).options };
+    const { host = 'localhost', port = 6379 } = (socket ?? {}) as Partial<Address>;
+    return { host, port };
+  });
+  const { masters = [] } = client as { masters?: Address[] };
+  const known = () => masters.map((node) => mapped(options.nodeAddressMap, node));
+  return {
+    prefix: String(options.keyPrefix ?? ''),
+    nodes: () => [...known(), ...roots],
+    map: (address) => mapped(options.nodeAddressMap, address),
+    connect: async (node, signal) =>
+      connectionOf(await connect((options.defaults ?? {}) as RedisClientOptions, node as Address, signal)),
+  };
+}
+
+function sentinelConnector(options: RedisSentinelOptions): Connector {
+  const sentinels = options.sentinelRootNodes;
+  let turn = 0;
+  /** Asks the Sentinels in turn, so that one that is cut off from the others is not believed for ever. */
+  const master = async (signal: AbortSignal): Promise<Address> => {
+    let last: unknown = new Error(`no Sentinel knows ${options.name}`);
+    for (let tries = 0; tries < sentinels.length; tries++) {
+      const address = sentinels[turn++ % sentinels.length] as Address;
+      try {
+        const answer = await ask((options.sentinelClientOptions ?? {}) as RedisClientOptions, address, options.name, signal);
+        if (answer !== null) {
+          return mapped(options.nodeAddressMap, { host: answer[0], port: Number(answer[1]) });
+        }
+      } catch (error) {
+        signal.throwIfAborted();
+        last = error;
+      }
+    }
+    throw last;
+  };
+  return {
+    prefix: String(options.keyPrefix ?? ''),
+    nodes: null,
+    connect: async (_node, signal) =>
+      connectionOf(await connect((options.nodeClientOptions ?? {}) as RedisClientOptions, await master(signal), signal)),
+  };
+}
+
+/** The master's host and port, as one Sentinel has it; null if it has never heard of it. */
+async function ask(options: RedisClientOptions, address: Address, name: string, signal: AbortSignal) {
+  const sentinel = await connect(options, address, signal);
+  const timer = setTimeout(() => sentinel.destroy(), CONNECT_MS);
+  try {
+    return await sentinel.sendCommand<[string, string] | null>(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
+  } finally {
+    clearTimeout(timer);
+    sentinel.destroy();
+  }
+}
+
+function connectorOf(client: NodeRedisClient): Connector {
+  const options = settingsOf(client);
+  if ('rootNodes' in options) {
+    return clusterConnector(options, client);
+  }
+  if ('sentinelRootNodes' in options) {
+    return sentinelConnector(options);
+  }
+  const single = options as RedisClientOptions & { keyPrefix?: string };
+  return {
+    prefix: String(single.keyPrefix ?? ''),
+    nodes: null,
+    connect: async (_node, signal) => connectionOf(await connect(single, {}, signal)),
+  };
+}
+
+/** The locks of this client; the same ones each time until they are closed. Its own connections are never used. */
+export const locks: (client: NodeRedisClient, settings?: Settings) => Locks = perClient(connectorOf);
+
+/** Runs `body` while the lock `key` is held: see Locks.withLock. */
+export function withLock<T>(
+  client: NodeRedisClient,
+  key: string | readonly string[],
+  body: (hold: Hold) => Promise<T> | T,
+  options?: WithLockOptions,
+): Promise<T> {
+  return locks(client).withLock(key, body, options);
+}

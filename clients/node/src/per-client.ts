@@ -1,0 +1,21 @@
+import type { Settings } from './connections.js';
+import type { Connector } from './connector.js';
+import { Locks } from './locks.js';
+
+/**
+ * A function that returns the locks of a client, always the same ones until they are closed, so that all users of one
+ * client share connections. The settings are those of the first call.
+ */
+export function perClient<Client extends object>(
+  connectorOf: (client: Client) => Connector,
+): (client: Client, settings?: Settings) => Locks {
+  const known = new WeakMap<Client, Locks>();
+  return (client, settings) => {
+    let locks = known.get(client);
+    if (locks === undefined || locks.isClosed) {
+      locks = new Locks(connectorOf(client), settings);
+      known.set(client, locks);
+    }
+    return locks;
+  };
+}

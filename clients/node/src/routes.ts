@@ -1,0 +1,69 @@
+import calculateSlot from 'cluster-key-slot';
+
+import type { Address, Connector } from './connector.js';
+import { ServerError } from './errors.js';
+
+/** Which node of a cluster to ask. It is learned from the nodes themselves: whoever is asked wrongly says who is right. */
+export class Routes {
+  readonly #connector: Connector;
+  readonly #masters = new Map<number, Address>();
+  readonly #asking = new Map<number, Address>();
+  #turn = 0;
+
+  constructor(connector: Connector) {
+    this.#connector = connector;
+  }
+
+  /** The node for `key`, null without a cluster. `ask`: say ASKING first; such an answer is given once. */
+  find(key: string): { node: Address | null; ask: boolean } {
+    if (this.#connector.nodes === null) {
+      return { node: null, ask: false };
+    }
+    const slot = calculateSlot(key);
+    const asked = this.#asking.get(slot);
+    this.#asking.delete(slot);
+    return asked === undefined ? { node: this.#masters.get(slot) ?? this.#any(), ask: false } : { node: asked, ask: true };
+  }
+
+  /**
+   * Takes note of what a node answered, or that it did not. True if it named another node that has not been asked yet, so
+   * that no pause is needed.
+   */
+  learn(key: string, node: Address | null, error: unknown): boolean {
+    if (node === null) {
+      return false;
+    }
+    const slot = calculateSlot(key);
+    const words = error instanceof ServerError ? error.message.split(' ') : [];
+    if (words[0] === 'MOVED' || words[0] === 'ASK') {
+      const known = this.#masters.get(slot);
+      const target = this.#parse(words[2] ?? '', node);
+      (words[0] === 'MOVED' ? this.#masters : this.#asking).set(slot, target);
+      return words[0] === 'ASK' || known === undefined || nameOf(known) !== nameOf(target);
+    }
+    this.#masters.delete(slot);
+    return false;
+  }
+
+  /** The nodes in turn, so that one that is down is not asked again and again. */
+  #any(): Address {
+    const known = [...(this.#connector.nodes?.() ?? []), ...this.#masters.values()];
+    const node = known[this.#turn++ % known.length];
+    if (node === undefined) {
+      throw new Error('no node of the cluster is known');
+    }
+    return node;
+  }
+
+  /** `host:port`; without a host it is the one that answered. */
+  #parse(text: string, from: Address): Address {
+    const colon = text.lastIndexOf(':');
+    const named = { host: text.slice(0, colon) || from.host, port: Number(text.slice(colon + 1)) };
+    return this.#connector.map?.(named) ?? named;
+  }
+}
+
+/** A node's name in tables; empty without a cluster. */
+export function nameOf(node: Address | null): string {
+  return node === null ? '' : `${node.host}:${node.port}`;
+}

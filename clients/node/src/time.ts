@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** The longest delay that a timer takes, 24 days; a longer one would fire at once. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** Milliseconds of a clock that nobody sets. */
+export function now(): number {
+  return performance.now();
+}
+
+/** Calls `run` after so many ms; never if they are more than 24 days. It does not keep the process alive. */
+export function after(ms: number, run: () => void): NodeJS.Timeout | undefined {
+  return ms > LONGEST_MS ? undefined : setTimeout(run, Math.max(ms, 0)).unref();
+}
+
+/**
+ * What `promise` comes to; or rejects with the signal's reason as soon as that is aborted. Then nobody waits for
+ * `promise`, whose rejection is nobody's.
+ */
+export async function unless<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  let stop = () => {};
+  try {
+    return await new Promise<T>((resolve, reject) => {
+      stop = () => reject(signal.reason as Error);
+      signal.addEventListener('abort', stop);
+      promise.then(resolve, reject);
+      if (signal.aborted) {
+        stop();
+      }
+    });
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+/** Waits so many ms, or until `promise` is settled; never rejects. It keeps the process alive meanwhile. */
+export async function atMost(ms: number, promise: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, Math.min(ms, LONGEST_MS));
+  });
+  await Promise.race([promise.then(() => {}, () => {}), over]);
+  clearTimeout(timer);
+}
+
+/** Pauses that grow from 20 to 500 ms. Unless they are in the `background`, they keep the process alive. */
+export class Pauses {
+  #next = 20;
+  readonly #ref: boolean;
+
+  constructor(background = false) {
+    this.#ref = !background;
+  }
+
+  /** Rejects with the signal's reason when that is aborted. `limit` in ms. */
+  async wait(signal: AbortSignal, limit = Infinity): Promise<void> {
+    const ms = Math.min(this.#next, limit);
+    this.#next = Math.min(this.#next * 2, 500);
+    await sleep(ms, undefined, { signal, ref: this.#ref }).catch(() => {
+      throw signal.reason;
+    });
+  }
+
+  reset(): void {
+    this.#next = 20;
+  }
+}

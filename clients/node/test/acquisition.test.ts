@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Closed, Deadlock, Locks, NotAcquired, Refused, ServerError } from '../src/index.js';
+import { Fake, later, never } from './fake.js';
+
+/** The value behind a word of a command. */
+function after(args: string[] | undefined, word: string): string | undefined {
+  return args?.[args.indexOf(word) + 1];
+}
+
+test('an abort that is faster than the request: it is cancelled again when it has come', async () => {
+  const granted = later();
+  const asked = later();
+  let holds = 0;
+  const fake = new Fake((args) => {
+    if (args[0] === 'LOCK.ACQUIRE') {
+      asked.resolve(null);
+      return granted.promise;
+    }
+    const had = holds;
+    holds = 0;
+    // The request comes just behind the first LOCK.CANCEL, and is granted.
+    if (fake.of('LOCK.CANCEL').length === 1) {
+      holds = 1;
+      granted.resolve(1);
+    }
+    return had > 0 ? 2 : 0;
+  });
+  const locks = new Locks(fake);
+  const abort = new AbortController();
+  const waits = locks.lock('k').acquire({ signal: abort.signal });
+  await asked.promise;
+  abort.abort(new Error('enough'));
+  await assert.rejects(waits, { message: 'enough' });
+  assert.equal(holds, 0);
+  await locks.close();
+});
+
+test('an abort waits for a server that says nothing for 2 s at most, and goes on in the background', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const asked = later();
+  const fake = new Fake(() => {
+    asked.resolve(null);
+    return never();
+  });
+  const locks = new Locks(fake);
+  const abort = new AbortController();
+  const waits = locks.lock('k').acquire({ signal: abort.signal });
+  let over = false;
+  waits.catch(() => (over = true));
+  await asked.promise;
+  abort.abort();
+  const step = async (ms: number) => {
+    t.mock.timers.tick(ms);
+    await new Promise(setImmediate);
+  };
+  await step(1_900);
+  assert.equal(over, false);
+  await step(200);
+  await assert.rejects(waits, { name: 'AbortError' });
+  await step(600);
+  assert.ok(fake.of('LOCK.CANCEL').length >= 2, 'it is said again');
+  t.mock.timers.reset();
+  await locks.close();
+});
+
+test('a signal that is aborted already sends nothing', async () => {
+  const fake = new Fake(() => 1);
+  await assert.rejects(new Locks(fake).lock('k').acquire({ signal: AbortSignal.abort() }), { name: 'AbortError' });
+  assert.deepEqual(fake.sent, []);
+});
+
+test('listeners on the signal do not pile up', async () => {
+  const { signal } = new AbortController();
+  let listeners = 0;
+  const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
+  signal.addEventListener = (...args: Parameters<typeof add>) => (listeners++, add(...args));
+  signal.removeEventListener = (...args: Parameters<typeof remove>) => (listeners--, remove(...args));
+  const locks = new Locks(new Fake(() => 1));
+  await (await locks.lock('k').acquire({ signal })).release();
+  assert.equal(listeners, 0);
+  await locks.close();
+});
+
+test('a lost connection: asked again, by the same owner, for what is left of the wait', async () => {
+  const fake = new Fake((args, connection) => {
+    if (args[0] === 'LOCK.ACQUIRE' && fake.of('LOCK.ACQUIRE').length === 1) {
+      connection.close();
+    }
+    return 1;
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k').acquire({ waitMs: 5_000 });
+  const [first, second] = fake.of('LOCK.ACQUIRE');
+  assert.equal(second?.[2], first?.[2]);
+  assert.equal(hold.owner, first?.[2]);
+  assert.ok(second?.includes('ONCE'));
+  assert.ok(Number(after(second, 'BLOCK')) <= 4_985, 'after a pause');
+  await hold.release();
+  await locks.close();
+});
+
+for (const code of ['READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN']) {
+  test(`${code} is a reason to ask again, on a new connection`, async () => {
+    const used: unknown[] = [];
+    const fake = new Fake((args, connection) => {
+      if (args[0] === 'LOCK.ACQUIRE') {
+        used.push(connection);
+        if (used.length === 1) {
+          throw new ServerError(`${code} not now`);
+        }
+      }
+      return 1;
+    });
+    const locks = new Locks(fake);
+    await (await locks.lock('k').acquire({ waitMs: 5_000 })).release();
+    assert.equal(new Set(used).size, 2);
+    await locks.close();
+  });
+}
+
+test('when the time is over, the error of the connection comes through as it is, and nothing is left', async () => {
+  const fake = new Fake((args, connection) => (args[0] === 'LOCK.ACQUIRE' ? connection.close() : 0));
+  const locks = new Locks(fake);
+  await assert.rejects(locks.lock('k').acquire({ waitMs: 50 }), { message: 'connection lost' });
+  await assert.rejects(locks.lock('k').acquire({ waitMs: 0 }), { message: 'connection lost' });
+  const cancels = fake.of('LOCK.CANCEL').length;
+  assert.ok(cancels >= 2, 'whoever was cut off cancels');
+  await locks.close();
+});
+
+test('a turn that is over begins the next, and a wait that is over sends no LOCK.CANCEL', async () => {
+  const fake = new Fake((args) => new Promise((resolve) => setTimeout(resolve, Number(after(args, 'BLOCK')), null)));
+  const locks = new Locks(fake, { turnMs: 20 });
+  await assert.rejects(locks.lock('k').acquire({ waitMs: 90 }), NotAcquired);
+  const blocks = fake.of('LOCK.ACQUIRE').map((args) => Number(after(args, 'BLOCK')));
+  assert.ok(blocks.length >= 3 && blocks.every((block) => block <= 20), String(blocks));
+  assert.deepEqual(fake.of('LOCK.CANCEL'), []);
+  assert.equal(fake.connections.length, 1, 'all on one connection');
+  await locks.close();
+});
+
+test('null before its time does not go round and round', async () => {
+  const fake = new Fake(() => null);
+  const locks = new Locks(fake);
+  await assert.rejects(locks.lock('k').acquire({ waitMs: 200 }), NotAcquired);
+  assert.ok(fake.sent.length < 10, `asked ${fake.sent.length} times`);
+  await locks.close();
+});
+
+test('a fair turn ends by closing the connection, and its BLOCK is all that is left', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.FAIR' && fake.of('LOCK.FAIR').length < 3 ? never() : 1));
+  const locks = new Locks(fake, { turnMs: 20 });
+  const hold = await locks.fair('k').acquire();
+  const asked = fake.of('LOCK.FAIR');
+  assert.deepEqual(asked.map((args) => after(args, 'BLOCK')), ['0', '0', '0']);
+  assert.equal(new Set(asked.map((args) => args[2])).size, 1);
+  await hold.release();
+  await locks.close();
+});
+
+test('the errors of a server that says no', async () => {
+  const replies = ['DEADLOCK a waits for b', 'WRONGTYPE no lock'];
+  const fake = new Fake(() => {
+    throw new ServerError(replies.shift() ?? 'ERR');
+  });
+  const locks = new Locks(fake);
+  await assert.rejects(locks.lock('k').acquire(), (error) => error instanceof Deadlock && error.message.includes('a waits'));
+  await assert.rejects(locks.lock('k').acquire(), (error) => error instanceof Refused && error.code === 'WRONGTYPE');
+  assert.equal(fake.sent.length, 2, 'neither is asked again, nor cancelled');
+  await locks.close();
+});
+
+test('close() gives up what waits', async () => {
+  const asked = later();
+  const waiting = later();
+  const fake = new Fake((args) => {
+    if (args[0] === 'LOCK.CANCEL') {
+      waiting.resolve(null);
+      return 1;
+    }
+    asked.resolve(null);
+    return waiting.promise;
+  });
+  const locks = new Locks(fake);
+  const waits = locks.lock('k').acquire();
+  const refused = assert.rejects(waits, Closed);
+  await asked.promise;
+  await locks.close();
+  await refused;
+  assert.equal(fake.of('LOCK.CANCEL').length, 1);
+  assert.ok(fake.connections.every((connection) => connection.closed));
+  await assert.rejects(locks.lock('k').acquire(), Closed);
+});

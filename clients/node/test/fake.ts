@@ -1,0 +1,95 @@
+import { after, before } from 'node:test';
+
+import type { Address, Connection, Connector } from '../src/connector.js';
+
+// The package's own timers let the process end, and these connections are no sockets.
+let alive: NodeJS.Timeout;
+before(() => void (alive = setInterval(() => {}, 1_000)));
+after(() => clearInterval(alive));
+
+/** What one connection answers: a reply, a promise of one, or an error that is thrown. */
+export type Answers = (args: string[], connection: FakeConnection) => unknown;
+
+/** A connection to nowhere. */
+export class FakeConnection implements Connection {
+  readonly node: Address | null;
+  closed = false;
+  alive = true;
+  readonly #answers: Answers;
+  readonly #listeners: (() => void)[] = [];
+  readonly #rejects = new Set<(error: Error) => void>();
+
+  constructor(node: Address | null, answers: Answers) {
+    this.node = node;
+    this.#answers = answers;
+  }
+
+  send(args: string[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.closed) {
+        reject(new Error('connection lost'));
+        return;
+      }
+      this.#rejects.add(reject);
+      Promise.resolve()
+        .then(() => this.#answers(args, this))
+        .then(resolve, reject);
+    });
+  }
+
+  close(): void {
+    if (!this.closed) {
+      this.closed = true;
+      this.#rejects.forEach((reject) => reject(new Error('connection lost')));
+      this.#listeners.forEach((listener) => listener());
+    }
+  }
+
+  onClose(listener: () => void): void {
+    this.closed ? listener() : this.#listeners.push(listener);
+  }
+
+  keepAlive(yes: boolean): void {
+    this.alive = yes;
+  }
+}
+
+/** A connector of such connections, which notes all that is sent. */
+export class Fake implements Connector {
+  prefix = '';
+  nodes: (() => Address[]) | null = null;
+  readonly connections: FakeConnection[] = [];
+  readonly sent: string[][] = [];
+  readonly #answers: Answers;
+
+  constructor(answers: Answers) {
+    this.#answers = answers;
+  }
+
+  async connect(node: Address | null, signal: AbortSignal): Promise<Connection> {
+    signal.throwIfAborted();
+    const connection = new FakeConnection(node, (args, from) => {
+      this.sent.push(args);
+      return this.#answers(args, from);
+    });
+    this.connections.push(connection);
+    return connection;
+  }
+
+  /** The commands of this name that were sent. */
+  of(name: string): string[][] {
+    return this.sent.filter(([word]) => word === name);
+  }
+}
+
+/** A promise, and what settles it. */
+export function later<Value = unknown>(): { promise: Promise<Value>; resolve: (value: Value) => void } {
+  let resolve!: (value: Value) => void;
+  const promise = new Promise<Value>((settle) => (resolve = settle));
+  return { promise, resolve };
+}
+
+/** A promise that nothing settles. */
+export function never(): Promise<never> {
+  return new Promise(() => {});
+}

@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+
+import { Locks, NotHeld, Refused, ServerError } from '../src/index.js';
+import { Fake, later, never } from './fake.js';
+
+function notHeld(): never {
+  throw new ServerError('NOTHELD the owner holds no such lock');
+}
+
+test('a release that was cut and is repeated: NOTHELD means that the first one got through', async () => {
+  const fake = new Fake((args, connection) => {
+    if (args[0] !== 'LOCK.RELEASE') {
+      return 1;
+    }
+    return fake.of('LOCK.RELEASE').length === 1 ? connection.close() : notHeld();
+  });
+  const locks = new Locks(fake);
+  await (await locks.lock('k').acquire()).release();
+  assert.equal(fake.of('LOCK.RELEASE').length, 2);
+  await locks.close();
+});
+
+test('NOTHELD at the first release is a loss; so is one behind an error that says that nothing was done', async () => {
+  const fake = new Fake((args) => {
+    if (args[0] !== 'LOCK.RELEASE') {
+      return 1;
+    }
+    if (fake.of('LOCK.RELEASE').length === 2) {
+      throw new ServerError('READONLY a replica');
+    }
+    return notHeld();
+  });
+  const locks = new Locks(fake);
+  for (let turn = 0; turn < 2; turn++) {
+    const hold = await locks.lock('k').acquire();
+    await assert.rejects(hold.release(), NotHeld);
+    assert.equal(hold.isLost, false, 'it is not told of after the release');
+  }
+  await locks.close();
+});
+
+test('a second release is the first one', async () => {
+  const fake = new Fake(() => 1);
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k').acquire();
+  await Promise.all([hold.release(), hold.release(), hold[Symbol.asyncDispose]()]);
+  assert.equal(fake.of('LOCK.RELEASE').length, 1);
+  await locks.close();
+});
+
+test('the lease is renewed at a third of it, until the release', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const fake = new Fake(() => 1);
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { leaseMs: 9_000 }).acquire();
+  t.mock.timers.tick(2_900);
+  assert.equal(fake.of('LOCK.RENEW').length, 0);
+  t.mock.timers.tick(200);
+  await new Promise(setImmediate);
+  assert.deepEqual(fake.of('LOCK.RENEW'), [['LOCK.RENEW', 'k', hold.owner, 'PX', '9000']]);
+  await hold.release();
+  t.mock.timers.tick(20_000);
+  await new Promise(setImmediate);
+  assert.equal(fake.of('LOCK.RENEW').length, 1);
+  assert.equal(hold.isLost, false);
+  t.mock.timers.reset();
+  await locks.close();
+});
+
+test('NOTHELD to a renewal aborts the signal, once', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.ACQUIRE' ? 1 : notHeld()));
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { leaseMs: 60 }).acquire();
+  let told = 0;
+  hold.signal.addEventListener('abort', () => told++);
+  await once(hold.signal, 'abort');
+  assert.ok(hold.isLost && hold.signal.reason instanceof NotHeld);
+  await assert.rejects(hold.release(), NotHeld);
+  assert.equal(told, 1);
+  await locks.close();
+});
+
+test('renewals that get no answer: lost at the end of the lease, not before', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.ACQUIRE' ? 1 : never()));
+  const locks = new Locks(fake);
+  const start = performance.now();
+  const hold = await locks.lock('k', { leaseMs: 150 }).acquire();
+  await once(hold.signal, 'abort');
+  assert.ok(performance.now() - start >= 149);
+  await assert.rejects(hold.release(), NotHeld);
+  await locks.close();
+});
+
+test('a renewal whose connection fails is repeated within the lease', async () => {
+  const renewed = later();
+  const fake = new Fake((args, connection) => {
+    const renewals = fake.of('LOCK.RENEW').length;
+    if (args[0] === 'LOCK.RENEW' && renewals === 1) {
+      connection.close();
+    } else if (renewals === 3) {
+      renewed.resolve(null);
+    }
+    return 1;
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { leaseMs: 300 }).acquire();
+  await renewed.promise;
+  assert.equal(hold.isLost, false);
+  await hold.release();
+  await locks.close();
+});
+
+test('a watch tells of the loss, and is silent about a release', async () => {
+  const lost = later();
+  const fake = new Fake((args) => (args[0] === 'LOCK.WATCH' ? lost.promise : 1));
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { watch: true }).acquire();
+  const heard = once(hold.signal, 'abort');
+  lost.resolve('LOST');
+  await heard;
+  const other = await locks.lock('k', { watch: true }).acquire();
+  await other.release();
+  assert.equal(other.isLost, false);
+  await locks.close();
+});
+
+test("the body's error is not masked by a loss, and a loss is told if the body was well", async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.RELEASE' ? notHeld() : 1));
+  const locks = new Locks(fake);
+  const body = () => Promise.reject(new RangeError('the body'));
+  await assert.rejects(locks.withLock('k', body), { message: 'the body' });
+  await assert.rejects(locks.withLock('k', () => 1), NotHeld);
+  await locks.close();
+});
+
+test('withLock returns what the body does, and passes its options on', async () => {
+  const fake = new Fake(() => 7);
+  const locks = new Locks(fake);
+  assert.equal(await locks.withLock('k', (hold) => hold.token, { kind: 'fair', fenced: true, leaseMs: 500, waitMs: 0 }), 7);
+  assert.match(fake.sent[0]!.join(' '), /^LOCK.FAIR k \S+ PX 500 FENCED ONCE$/);
+  await locks.withLock(['a', 'b'], () => {});
+  assert.equal(fake.of('LOCK.MACQUIRE').length, 1);
+  await locks.close();
+});
+
+test('of several locks of which one was lost, the others are released', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.MRELEASE' ? notHeld() : 1));
+  const locks = new Locks(fake);
+  const hold = await locks.several(['a', 'b']).acquire();
+  await assert.rejects(hold.release(), NotHeld);
+  assert.deepEqual(fake.of('LOCK.RELEASE').map((args) => args[1]), ['a', 'b']);
+  await locks.close();
+});
+
+test('a session whose connection is lost is bound to another one', async () => {
+  const bound = later();
+  const fake = new Fake((args) => {
+    if (args[0] === 'LOCK.RENEW') {
+      bound.resolve(args);
+    }
+    return 1;
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { session: true }).acquire();
+  fake.connections[0]?.close();
+  assert.deepEqual(await bound.promise, ['LOCK.RENEW', 'k', hold.owner, 'SESSION']);
+  assert.equal(hold.isLost, false);
+  await hold.release();
+  await locks.close();
+});
+
+test('a session that the server has ended meanwhile is lost', async () => {
+  const fake = new Fake((args) => (args[0] === 'LOCK.RENEW' ? notHeld() : 1));
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k', { session: true }).acquire();
+  const told = once(hold.signal, 'abort');
+  fake.connections[0]?.close();
+  await told;
+  await assert.rejects(hold.release(), NotHeld);
+  await locks.close();
+});
+
+test('a hold lets the process end, an answer that is awaited does not', async () => {
+  const answer = later();
+  const fake = new Fake(() => answer.promise);
+  const locks = new Locks(fake);
+  const waits = locks.lock('k').acquire();
+  await new Promise(setImmediate);
+  assert.equal(fake.connections[0]?.alive, true);
+  answer.resolve(1);
+  const hold = await waits;
+  await new Promise(setImmediate);
+  assert.ok(fake.connections.every(({ alive }) => !alive));
+  await hold.release();
+  await locks.close();
+});
+
+test('close() releases what is held', async () => {
+  const fake = new Fake(() => 1);
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k').acquire();
+  await locks.close();
+  assert.deepEqual(fake.of('LOCK.RELEASE'), [['LOCK.RELEASE', 'k', hold.owner]]);
+});
+
+test('a refused release is Refused', async () => {
+  const fake = new Fake((args) => {
+    if (args[0] === 'LOCK.RELEASE') {
+      throw new ServerError('NOPERM no');
+    }
+    return 1;
+  });
+  const locks = new Locks(fake);
+  const hold = await locks.lock('k').acquire();
+  await assert.rejects(hold.release(), (error) => error instanceof Refused && error.code === 'NOPERM');
+  await locks.close();
+});

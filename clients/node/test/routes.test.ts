@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Locks, ServerError } from '../src/index.js';
+import { Fake } from './fake.js';
+
+/** A cluster of which the node at port 3 has the slot, and knows it. */
+function cluster(others: (args: string[]) => unknown, master: (args: string[]) => unknown = () => 1): Fake {
+  const fake = new Fake((args, connection) => (connection.node?.port === 3 ? master(args) : others(args)));
+  fake.nodes = () => [1, 2].map((port) => ({ host: 'a', port }));
+  return fake;
+}
+
+function moved(): never {
+  throw new ServerError('MOVED 7 b:3');
+}
+
+test('MOVED is followed without a pause, and remembered', async () => {
+  const fake = cluster(moved);
+  const locks = new Locks(fake);
+  for (let turn = 0; turn < 3; turn++) {
+    await (await locks.lock('k').acquire({ waitMs: 0 })).release();
+  }
+  assert.equal(fake.of('LOCK.ACQUIRE').length, 4, 'only the first one went astray');
+  assert.deepEqual(fake.connections.map(({ node }) => node?.port).slice(0, 2), [1, 3]);
+  await locks.close();
+});
+
+test('MOVED without a host is the host that said it', async () => {
+  const fake = cluster(() => {
+    throw new ServerError('MOVED 7 :3');
+  });
+  const locks = new Locks(fake);
+  await (await locks.lock('k').acquire()).release();
+  assert.deepEqual(fake.connections[1]?.node, { host: 'a', port: 3 });
+  await locks.close();
+});
+
+test('ASK is followed once, with ASKING', async () => {
+  let asked = 0;
+  const fake = cluster((args) => {
+    if (args[0] === 'LOCK.ACQUIRE' && ++asked === 1) {
+      throw new ServerError('ASK 7 b:3');
+    }
+    return 1;
+  });
+  const locks = new Locks(fake);
+  await (await locks.lock('k').acquire()).release();
+  assert.deepEqual(
+    fake.sent.slice(0, 3).map(([word]) => word),
+    ['LOCK.ACQUIRE', 'ASKING', 'LOCK.ACQUIRE'],
+  );
+  assert.notEqual(fake.connections.at(-1)?.node?.port, 3, 'the release asks as before');
+  await locks.close();
+});
+
+test('two nodes that send each other: with pauses, until the time is over', async () => {
+  const fake = new Fake((args, { node }) => {
+    if (args[0] === 'LOCK.CANCEL') {
+      return 0;
+    }
+    throw new ServerError(`MOVED 7 a:${node?.port === 1 ? 2 : 1}`);
+  });
+  fake.nodes = () => [{ host: 'a', port: 1 }];
+  const locks = new Locks(fake);
+  await assert.rejects(locks.lock('k').acquire({ waitMs: 100 }), { code: 'MOVED' });
+  assert.ok(fake.of('LOCK.ACQUIRE').length < 5_000);
+  await locks.close();
+});
+
+test('a master that is gone is forgotten, and another node is asked who it is now', async () => {
+  let gone = false;
+  const fake = cluster(
+    () => (gone ? 1 : moved()),
+    () => {
+      if (gone) {
+        fake.connections.filter(({ node }) => node?.port === 3).forEach((connection) => connection.close());
+      }
+      return 1;
+    },
+  );
+  const locks = new Locks(fake);
+  await (await locks.lock('k').acquire()).release();
+  gone = true;
+  await (await locks.lock('k').acquire({ waitMs: 5_000 })).release();
+  assert.notEqual(fake.connections.at(-1)?.node?.port, 3);
+  await locks.close();
+});

@@ -1,0 +1,76 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Conformance;
+
+use Redis;
+use RuntimeException;
+
+/** How long from a release to the next grant, and beside it from RPUSH to BLPOP's reply, by the same library. */
+final class Handoff
+{
+    private const LIST = '{lock-so:handoff}:list';
+
+    public function __construct(private array $to, private array $request)
+    {
+    }
+
+    /** Microseconds of each round, of the lock and of the list, which take turns. */
+    public function measure(): array
+    {
+        $client = Client::connect($this->to);
+        $lock = $client->lock($this->request['lock']);
+        $waiter = Child::start($this->await(...));
+        $us = ['lock_us' => [], 'blpop_us' => []];
+        for ($round = 0; $round < $this->request['rounds']; $round++) {
+            $hold = $lock->acquire();
+            $waiter->channel->send(['for' => 'lock']);
+            $this->seeBlocked($client, $lock->keys[0]);
+            $began = hrtime(true);
+            $hold->release();
+            $us['lock_us'][] = ($this->heard($waiter)['at'] - $began) / 1000;
+
+            $waiter->channel->send(['for' => 'list']);
+            $this->seeBlocked($client, self::LIST);
+            $began = hrtime(true);
+            $client->redis->rPush(self::LIST, '1');
+            $us['blpop_us'][] = ($this->heard($waiter)['at'] - $began) / 1000;
+        }
+        $waiter->end();
+        return $us;
+    }
+
+    /** The other process: waits for what it is told to wait for, and says when it had it. */
+    private function await(Channel $channel): void
+    {
+        $client = Client::connect($this->to);
+        $client->redis->setOption(Redis::OPT_READ_TIMEOUT, 60);
+        $lock = $client->lock($this->request['lock']);
+        while ($message = $channel->receive()) {
+            if ($message['for'] === 'lock') {
+                $hold = $lock->acquire();
+                $at = hrtime(true);
+                $hold->release();
+            } else {
+                $client->redis->blPop([self::LIST], 50);
+                $at = hrtime(true);
+            }
+            $channel->send(['at' => $at]);
+        }
+    }
+
+    private function heard(Child $waiter): array
+    {
+        return $waiter->channel->receive(30.0) ?: throw new RuntimeException('the waiter has got nothing');
+    }
+
+    /** Waits until a client is blocked on the server that has the key. */
+    private function seeBlocked(Client $client, string $key): void
+    {
+        $redis = $client->redis;
+        do {
+            $info = $redis instanceof Redis ? $redis->info('clients') : $redis->info($key, 'clients');
+        } while ((int) $info['blocked_clients'] === 0);
+    }
+}

@@ -1,0 +1,136 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Conformance;
+
+use LockSo\Deadlock;
+use LockSo\LockError;
+use LockSo\NoReplicas;
+use LockSo\NotAcquired;
+use LockSo\NotHeld;
+use RedisClusterException;
+use RedisException;
+use Throwable;
+
+/** Answers the driver's requests; each that takes time, and each hold, is a process of its own. */
+final class Runner
+{
+    private Channel $driver;
+    /** @var array<string, array> where to connect, by the client's name */
+    private array $to = [];
+    /** @var array<string, Client> */
+    private array $clients = [];
+    /** @var array<string, Child> by the hold's name, or the request's id */
+    private array $children = [];
+
+    public function __construct()
+    {
+        $this->driver = new Channel(STDIN, STDOUT);
+    }
+
+    /** Serves until the driver says quit, or goes. */
+    public function serve(): void
+    {
+        do {
+            $readable = ['driver' => STDIN] + array_map(fn (Child $child) => $child->channel->in, $this->children);
+            $none = [];
+            stream_select($readable, $none, $none, null);
+            $goOn = true;
+            foreach (array_keys($readable) as $who) {
+                $who === 'driver' ? $goOn = $this->hear() : $this->pass((string) $who);
+            }
+        } while ($goOn);
+        array_walk($this->children, fn (Child $child) => $child->end());
+    }
+
+    /** What `$work` answers, or the error that it ends with, as the answer to `$id`. */
+    public static function answer(int $id, callable $work): array
+    {
+        try {
+            return ['id' => $id, 'ok' => true] + $work();
+        } catch (Throwable $error) {
+            return ['id' => $id, 'error' => self::code($error), 'text' => $error::class . ': ' . $error->getMessage()];
+        }
+    }
+
+    private static function code(Throwable $error): string
+    {
+        return match (true) {
+            $error instanceof NotAcquired => 'not_acquired',
+            $error instanceof NotHeld => 'not_held',
+            $error instanceof Deadlock => 'deadlock',
+            $error instanceof NoReplicas => 'no_replicas',
+            $error instanceof LockError => 'refused',
+            $error instanceof RedisException, $error instanceof RedisClusterException => 'connection',
+            $error instanceof BodyError => 'body',
+            default => 'other',
+        };
+    }
+
+    /** Takes a request of the driver; false after the last one. */
+    private function hear(): bool
+    {
+        $request = $this->driver->receive();
+        if ($request === false) {
+            return false;
+        }
+        ['id' => $id, 'do' => $do] = $request;
+        match ($do) {
+            'connect' => $this->driver->send(self::answer($id, fn () => $this->connect($request))),
+            'ping' => $this->driver->send(self::answer($id, fn () => $this->ping($request))),
+            'cancel' => $this->driver->send(['id' => $id, 'error' => 'other', 'text' => 'a process can only be ended']),
+            'release', 'lost' => $this->forward("as:{$request['as']}", $request),
+            'leave' => $this->forward("id:{$request['of']}", $request),
+            'acquire' => $this->start("as:{$request['as']}", $request),
+            'quit' => $this->driver->send(['id' => $id, 'ok' => true]),
+            default => $this->start("id:$id", $request),
+        };
+        return $do !== 'quit';
+    }
+
+    private function connect(array $request): array
+    {
+        $name = $request['as'] ?? 'main';
+        $this->to[$name] = $request['to'] + ['turn_ms' => $request['turn_ms'] ?? null];
+        $this->clients[$name] = Client::connect($this->to[$name]);
+        return [];
+    }
+
+    private function ping(array $request): array
+    {
+        return ['pong' => $this->clients[$request['on'] ?? 'main']->ping()];
+    }
+
+    private function start(string $name, array $request): void
+    {
+        $to = $request['to'] ?? $this->to[$request['on'] ?? 'main'] ?? [];
+        $this->children[$name] = Child::start(static function (Channel $channel) use ($request, $to): void {
+            $task = new Task($channel, $request, $to);
+            $task->run();
+        });
+    }
+
+    private function forward(string $name, array $request): void
+    {
+        $child = $this->children[$name] ?? null;
+        $child === null
+            ? $this->driver->send(['id' => $request['id'], 'error' => 'other', 'text' => "no such hold: $name"])
+            : $child->channel->send($request);
+        if ($request['do'] === 'leave') {
+            $this->driver->send(['id' => $request['id'], 'ok' => true]);
+        }
+    }
+
+    /** Passes a child's message on to the driver. */
+    private function pass(string $name): void
+    {
+        $message = $this->children[$name]->channel->receive();
+        if ($message === false) {
+            $this->children[$name]->end();
+            unset($this->children[$name]);
+        } else {
+            $this->driver->send($message);
+        }
+    }
+}

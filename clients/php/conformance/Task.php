@@ -1,0 +1,194 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Conformance;
+
+use LockSo\Hold;
+use LockSo\Kind;
+use LockSo\LockError;
+use LockSo\NotHeld;
+use RuntimeException;
+
+/** One request that takes time, in a process of its own. */
+final class Task
+{
+    /** Seconds between two looks at a hold that is kept. */
+    private const LOOK = 0.02;
+
+    private Client $client;
+    /** @var list<Child> */
+    private array $watchers = [];
+    private bool $told = false;
+
+    public function __construct(private Channel $channel, private array $request, private array $to)
+    {
+    }
+
+    public function run(): void
+    {
+        $do = $this->request['do'];
+        if ($do === 'acquire') {
+            $this->hold();
+            return;
+        }
+        $this->answer($this->request['id'], fn () => match ($do) {
+            'within' => $this->within(),
+            'count' => $this->count(),
+            'storm' => $this->storm(),
+            'handoff' => (new Handoff($this->to, $this->request))->measure(),
+            default => throw new RuntimeException("no such request: $do"),
+        });
+    }
+
+    private function answer(int $id, callable $work): bool
+    {
+        $answer = Runner::answer($id, $work);
+        $this->channel->send($answer);
+        return isset($answer['ok']);
+    }
+
+    private function acquire(): Hold
+    {
+        $this->client = Client::connect($this->to);
+        return $this->client->lock($this->request['lock'])->acquire($this->wait());
+    }
+
+    private function wait(): ?float
+    {
+        $wait = $this->request['wait_ms'] ?? null;
+        return $wait === null ? null : $wait / 1000;
+    }
+
+    /** Holds it until it is to be released, or the runner goes. */
+    private function hold(): void
+    {
+        $hold = null;
+        $this->answer($this->request['id'], function () use (&$hold): array {
+            $hold = $this->acquire();
+            return ['owner' => $hold->owner, 'token' => $hold->token];
+        });
+        if ($hold === null) {
+            return;
+        }
+        $this->watch($hold);
+        while (($message = $this->next($hold)) !== false) {
+            if ($message['do'] === 'lost') {
+                $this->answer($message['id'], fn () => ['lost' => $this->told || $hold->isLost(false)]);
+                continue;
+            }
+            array_walk($this->watchers, fn (Child $watcher) => $watcher->end());
+            // Over, whatever is answered: what is lost or out of reach ends with its lease.
+            $this->answer($message['id'], function () use ($hold): array {
+                $hold->release();
+                return [];
+            });
+            return;
+        }
+    }
+
+    /** A process for each key, which does nothing else, if the loss is to be told. */
+    private function watch(Hold $hold): void
+    {
+        foreach ($this->request['lock']['watch'] ?? false ? $hold->keys : [] as $key) {
+            $this->watchers[] = Child::start(static function (Channel $channel) use ($hold, $key): void {
+                $channel->send(['lost' => $hold->awaitLoss(null, $key)]);
+            });
+        }
+    }
+
+    /** The next message, or false at the end; keeps and watches the hold meanwhile, as a program's own loop would. */
+    private function next(Hold $hold): array|false
+    {
+        $lock = $this->request['lock'];
+        $lease = ($lock['lease_ms'] ?? 30000) / 1000;
+        while (($message = $this->channel->receive(min(self::LOOK, $lease / 10))) === null) {
+            // One program, if it is stopped.
+            Child::standStillWithTheParent();
+            try {
+                ($lock['renew'] ?? true) && $hold->keep();
+                $lost = $hold->isLost(false);
+            } catch (NotHeld) {
+                $lost = true;
+            } catch (LockError $error) {
+                $lost = false;
+                fwrite(STDERR, "renewing: {$error->getMessage()}\n");
+            }
+            foreach ($this->told ? [] : $this->watchers as $watcher) {
+                if ($lost || $watcher->channel->receive(0.0)) {
+                    $this->told = true;
+                    $this->channel->send(['event' => 'lost', 'as' => $this->request['as']]);
+                    break;
+                }
+            }
+        }
+        return $message;
+    }
+
+    private function within(): array
+    {
+        $this->client = Client::connect($this->to);
+        $this->client->lock($this->request['lock'])->run(function (Hold $hold): void {
+            $this->channel->send(['event' => 'inside', 'id' => $this->request['id']]);
+            if ($this->request['until'] ?? false) {
+                $this->next($hold);
+            }
+            if ($this->request['raise'] ?? false) {
+                throw new BodyError('the body fails');
+            }
+        }, $this->wait());
+        return [];
+    }
+
+    private function count(): array
+    {
+        ['workers' => $workers, 'times' => $times] = $this->request;
+        $children = [];
+        for ($i = 0; $i < $workers; $i++) {
+            $children[] = Child::start(fn (Channel $channel) => $channel->send(Runner::answer(0, fn () => $this->work($times))));
+        }
+        $answers = array_map(fn (Child $child) => $child->channel->receive(), $children);
+        array_walk($children, fn (Child $child) => $child->end());
+        foreach ($answers as $answer) {
+            isset($answer['ok']) || throw new RuntimeException($answer['text'] ?? 'a worker died');
+        }
+        return ['done' => array_sum(array_column($answers, 'done'))];
+    }
+
+    /** One worker: increments the counter that only the lock protects. */
+    private function work(int $times): array
+    {
+        $client = Client::connect($this->to);
+        $lock = $client->lock($this->request['lock']);
+        $counter = $this->request['counter'];
+        $done = 0;
+        for ($i = 0; $i < $times; $i++) {
+            $lock->run(function () use ($client, $lock, $counter, &$done): void {
+                $value = (int) $client->redis->get($counter);
+                if ($lock->kind !== Kind::Read) {
+                    $client->redis->set($counter, (string) ($value + 1));
+                }
+                $done++;
+            });
+        }
+        return ['done' => $done];
+    }
+
+    private function storm(): array
+    {
+        if ($this->request['kind'] !== 'timeout') {
+            throw new RuntimeException('a process that waits can only be ended');
+        }
+        mt_srand($this->request['seed']);
+        $lock = Client::connect($this->to)->lock($this->request['lock']);
+        $acquired = 0;
+        for ($i = 0; $i < $this->request['times']; $i++) {
+            $hold = $lock->tryAcquire(mt_rand(1000, 3000) / 1e6);
+            if ($hold !== null) {
+                $acquired++;
+                $hold->release();
+            }
+        }
+        return ['acquired' => $acquired, 'given_up' => $this->request['times'] - $acquired];
+    }
+}

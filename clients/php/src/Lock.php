@@ -1,0 +1,212 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo;
+
+use RedisException;
+use Throwable;
+
+/** A lock that can be had, as often as it is wanted; Locks makes it. */
+final class Lock
+{
+    /** Seconds that a server may take to answer when the time to wait is over, and as many to be told of that. */
+    private const LATE = 0.9;
+
+    /** @internal */
+    public function __construct(
+        private Connections $connections,
+        public readonly Kind $kind,
+        public readonly array $keys,
+        public readonly float $lease,
+        public readonly bool $session,
+        public readonly bool $fenced,
+        public readonly ?array $replicas,
+        public readonly int $limit = 1,
+        public readonly int $permits = 1,
+    ) {
+    }
+
+    /**
+     * Takes the lock, and waits for it `$wait` seconds at most: null for ever, 0 not at all.
+     *
+     * @throws NotAcquired    if it was not to be had in time
+     * @throws LockError      if the server refuses
+     * @throws RedisException if the server is out of reach when the time is over
+     */
+    public function acquire(?float $wait = null): Hold
+    {
+        $this->connections->settle();
+        $owner = self::newOwner();
+        $until = Clock::now() + ($wait ?? INF);
+        $binding = $this->session ? new Binding() : null;
+        $asked = null;
+        $words = function () use ($owner, $until, &$asked): array {
+            $asked = Clock::now();
+            return $this->acquireWords($owner, $until - $asked);
+        };
+        $doubt = false;
+        $unsure = true;
+        try {
+            do {
+                $reply = $this->connections->call($this->keys[0], $words, $until, $binding);
+                if (is_int($reply)) {
+                    $hold = new Hold($this->connections, $this, $owner, $this->fenced ? $reply : null, $binding, $asked);
+                    $unsure = false;
+                    return $hold;
+                }
+                $doubt = $doubt || $this->connections->unsure;
+            } while (Clock::now() < $until);
+            throw new NotAcquired(implode(', ', $this->keys) . ': held by somebody else');
+        } catch (LockError $error) {
+            $unsure = $doubt || $this->connections->unsure;
+            $transient = $error instanceof Refused && $error->isTransient();
+            throw $transient ? new NotAcquired($error->getMessage(), $error->reason) : $error;
+        } finally {
+            if ($unsure && $asked !== null) {
+                $this->giveUp($owner, $until);
+            }
+        }
+    }
+
+    /** As acquire, but with null in place of NotAcquired; without an argument it does not wait. */
+    public function tryAcquire(?float $wait = 0.0): ?Hold
+    {
+        try {
+            return $this->acquire($wait);
+        } catch (NotAcquired) {
+            return null;
+        }
+    }
+
+    /**
+     * Runs `$body` with the hold as its argument while the lock is held, and answers what it answers. What `$body` throws
+     * goes out as it is, also if the lock has been lost meanwhile.
+     *
+     * @throws NotHeld if the lock was lost before `$body` was through; otherwise as acquire
+     */
+    public function run(callable $body, ?float $wait = null): mixed
+    {
+        $hold = $this->acquire($wait);
+        try {
+            $result = $body($hold);
+        } catch (Throwable $error) {
+            $hold->drop();
+            throw $error;
+        }
+        $hold->release();
+        return $result;
+    }
+
+    /** The words behind the key and the owner by which a hold of this kind is named. @internal */
+    public function which(): array
+    {
+        return match ($this->kind) {
+            Kind::Read => ['READ'],
+            Kind::Write => ['WRITE'],
+            Kind::Semaphore => ['PERMITS', $this->permits],
+            default => [],
+        };
+    }
+
+    /** The command that releases it. @internal */
+    public function releaseWords(string $owner): array
+    {
+        return $this->kind === Kind::Several
+            ? ['LOCK.MRELEASE', count($this->keys), ...$this->keys, $owner]
+            : ['LOCK.RELEASE', $this->keys[0], $owner, ...$this->which()];
+    }
+
+    /** The lease, or that it is a session, and what replicas have to say. @internal */
+    public function leaseWords(?float $lease = null): array
+    {
+        return [
+            ...($this->session ? ['SESSION'] : ['PX', self::milliseconds($lease ?? $this->lease)]),
+            ...($this->replicas === null ? [] : ['REPLICAS', ...$this->replicas]),
+        ];
+    }
+
+    /** Seconds that replicas may take to acknowledge it, while the server is silent. @internal */
+    public function replicaTime(): float
+    {
+        return ($this->replicas[1] ?? 0) / 1000;
+    }
+
+    /** The command that waits for the lock `$left` seconds at most, and how many seconds the answer may take. */
+    private function acquireWords(string $owner, float $left): array
+    {
+        $turn = max(0.0, min($left, $this->connections->turn));
+        // A fair wait whose BLOCK is over loses its place, but not one whose connection closes: so it says the whole time.
+        $block = $this->kind === Kind::Fair ? $left : $turn;
+        $words = [
+            $this->kind->value,
+            ...($this->kind === Kind::Several ? [count($this->keys)] : []),
+            ...$this->keys,
+            $owner,
+            ...($this->kind === Kind::Semaphore ? [$this->limit, ...$this->which()] : []),
+            ...$this->leaseWords(),
+            ...($this->fenced ? ['FENCED'] : []),
+            'ONCE',
+            // Without an end it is 0, and no time at all is to say nothing.
+            ...($left > 0.0 ? ['BLOCK', $block === INF ? 0 : self::milliseconds($block)] : []),
+        ];
+        return [$words, $turn + $this->replicaTime() + ($turn < $left ? Connections::PATIENCE : self::LATE)];
+    }
+
+    /**
+     * Sees to it that nothing is left of a request that could wait until `$until`; if the server cannot be asked now, the next
+     * acquisition does.
+     */
+    private function giveUp(string $owner, float $until): void
+    {
+        $now = Clock::now();
+        $late = $until === INF ? Connections::PATIENCE : 2 * self::LATE + $until - $now;
+        try {
+            $this->cancel($owner, $now + max(0.1, min($late, $this->lease)));
+        } catch (RedisException | LockError) {
+            $this->connections->owe(fn (float $end) => $this->cancel($owner, $end), $now + $this->lease);
+        }
+    }
+
+    private function cancel(string $owner, float $end): void
+    {
+        if (!$this->cancelOnce($owner, $end)) {
+            // What was sent on a connection that is closed by now may come a little later still.
+            Clock::sleep(0.1);
+            $this->cancelOnce($owner, $end);
+        }
+    }
+
+    /** Whether there was something to end or to give back. */
+    private function cancelOnce(string $owner, float $end): bool
+    {
+        $words = ['LOCK.CANCEL', $this->keys[0], $owner];
+        if ($this->kind !== Kind::Several) {
+            return $this->tell([...$words, 'RELEASE', ...$this->which()], $end) !== 0;
+        }
+        try {
+            return $this->tell($words, $end) !== 0 || $this->tell($this->releaseWords($owner), $end) !== 0;
+        } catch (NotHeld) {
+            return false;
+        }
+    }
+
+    private function tell(array $words, float $end): mixed
+    {
+        return $this->connections->call($this->keys[0], fn () => [$words, max(0.1, $end - Clock::now())], $end);
+    }
+
+    private static function milliseconds(float $seconds): int
+    {
+        return max(1, (int) ceil($seconds * 1000));
+    }
+
+    /** A random UUID. */
+    private static function newOwner(): string
+    {
+        $bytes = random_bytes(16);
+        $bytes[6] = chr(ord($bytes[6]) & 0x0F | 0x40);
+        $bytes[8] = chr(ord($bytes[8]) & 0x3F | 0x80);
+        return vsprintf('%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($bytes), 4));
+    }
+}

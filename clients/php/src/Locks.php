@@ -1,0 +1,157 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo;
+
+use InvalidArgumentException;
+use Redis;
+use RedisCluster;
+use RedisException;
+
+/**
+ * Makes locks. Of the program's client it takes the settings; it never uses its connection, nor its prefix.
+ *
+ * What the six kinds of locks have in common: `lease` in seconds, until a hold that is not renewed ends; `session`: the
+ * server renews it, for as long as a connection of the hold's own lives; `fenced`: a fencing token comes with it;
+ * `replicas` [n, milliseconds]: a hold counts when n replicas have it.
+ */
+final class Locks
+{
+    private function __construct(private Connections $connections)
+    {
+    }
+
+    /**
+     * Locks on the server to which `$redis` is connected. `$context` is what `connect` was given as such, for TLS: php-redis
+     * does not say it. A wait is begun anew after `$turn` seconds, here as below.
+     */
+    public static function on(Redis $redis, array $context = [], float $turn = 30.0): self
+    {
+        $host = $redis->getHost() ?: throw new InvalidArgumentException('not connected: no settings to take');
+        $address = str_starts_with($host, '/') ? $host : "$host:{$redis->getPort()}";
+        return new self(new Connections(
+            static fn (Connections $connections) => $connections->open($address),
+            auth: $redis->getAuth(),
+            db: $redis->getDbNum(),
+            timeout: $redis->getTimeout() ?: Connections::PATIENCE,
+            context: $context,
+            turn: $turn,
+        ));
+    }
+
+    /**
+     * Locks in a cluster: `$cluster` is a RedisCluster, or some of the nodes as host:port. `$auth` is a password or
+     * [user, password]: php-redis does not say it.
+     */
+    public static function cluster(
+        RedisCluster|array $cluster,
+        mixed $auth = null,
+        bool $tls = false,
+        array $context = [],
+        float $turn = 30.0,
+    ): self {
+        $seeds = is_array($cluster) ? $cluster : array_map(fn ($node) => implode(':', $node), $cluster->_masters());
+        $find = static function (Connections $connections) use ($seeds): Connection {
+            return self::first($seeds, fn (string $seed) => $connections->open($seed));
+        };
+        return new self(new Connections($find, $tls ? 'tls://' : '', $auth, context: $context, turn: $turn));
+    }
+
+    /**
+     * Locks on the master that the Sentinels name; it is asked for at each new connection. `$sentinels` are some of them as
+     * host:port; `$auth`, `$db`, `$tls` and `$context` are for the master, `$sentinelAuth` for them.
+     */
+    public static function sentinel(
+        array $sentinels,
+        string $master,
+        mixed $auth = null,
+        int $db = 0,
+        mixed $sentinelAuth = null,
+        bool $tls = false,
+        array $context = [],
+        float $turn = 30.0,
+    ): self {
+        $scheme = $tls ? 'tls://' : '';
+        $asked = new Connections(fn () => null, $scheme, $sentinelAuth, context: $context);
+        $find = static function (Connections $connections) use ($sentinels, $master, $asked): Connection {
+            return self::first($sentinels, static function (string $sentinel) use ($connections, $master, $asked) {
+                $words = ['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $master];
+                $node = $asked->open($sentinel)->ask($words, Connections::PATIENCE);
+                return $connections->open(is_array($node) ? implode(':', $node) : throw new RedisException("$sentinel knows no $master"));
+            });
+        };
+        return new self(new Connections($find, $scheme, $auth, $db, context: $context, turn: $turn));
+    }
+
+    /** A lock that one owner has at a time. */
+    public function plain(
+        string $key,
+        float $lease = 30.0,
+        bool $session = false,
+        bool $fenced = false,
+        ?array $replicas = null,
+    ): Lock {
+        return new Lock($this->connections, Kind::Plain, [$key], $lease, $session, $fenced, $replicas);
+    }
+
+    /** The same lock, first come, first served. */
+    public function fair(
+        string $key,
+        float $lease = 30.0,
+        bool $session = false,
+        bool $fenced = false,
+        ?array $replicas = null,
+    ): Lock {
+        return new Lock($this->connections, Kind::Fair, [$key], $lease, $session, $fenced, $replicas);
+    }
+
+    /** A read-write lock, to read: with others who read. */
+    public function read(string $key, float $lease = 30.0, bool $session = false, ?array $replicas = null): Lock
+    {
+        return new Lock($this->connections, Kind::Read, [$key], $lease, $session, false, $replicas);
+    }
+
+    /** A read-write lock, to write: alone. */
+    public function write(
+        string $key,
+        float $lease = 30.0,
+        bool $session = false,
+        bool $fenced = false,
+        ?array $replicas = null,
+    ): Lock {
+        return new Lock($this->connections, Kind::Write, [$key], $lease, $session, $fenced, $replicas);
+    }
+
+    /** The plain locks of all `$keys`, or none of them; in a cluster the keys share a slot. */
+    public function several(array $keys, float $lease = 30.0, bool $session = false, ?array $replicas = null): Lock
+    {
+        return new Lock($this->connections, Kind::Several, $keys, $lease, $session, false, $replicas);
+    }
+
+    /** `$permits` of a semaphore, of which all owners together have `$limit` at most. */
+    public function semaphore(
+        string $key,
+        int $limit,
+        int $permits = 1,
+        float $lease = 30.0,
+        bool $session = false,
+        ?array $replicas = null,
+    ): Lock {
+        return new Lock($this->connections, Kind::Semaphore, [$key], $lease, $session, false, $replicas, $limit, $permits);
+    }
+
+    /** What `$try` makes of the first address with which it does not fail. */
+    private static function first(array $addresses, callable $try): Connection
+    {
+        $trouble = new InvalidArgumentException('no address is given');
+        foreach ($addresses as $address) {
+            try {
+                return $try($address);
+            } catch (RedisException $failure) {
+                $trouble = $failure;
+            }
+        }
+        throw $trouble;
+    }
+}

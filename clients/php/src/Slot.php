@@ -1,0 +1,28 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo;
+
+/** Where a cluster keeps a key. php-redis knows it, and does not say it. */
+final class Slot
+{
+    /** The key's slot, 0 to 16383: CRC-16/XMODEM of the hash tag, if it has one. */
+    public static function of(string $key): int
+    {
+        $open = strpos($key, '{');
+        $close = $open === false ? false : strpos($key, '}', $open);
+        if ($close !== false && $close > $open + 1) {
+            $key = substr($key, $open + 1, $close - $open - 1);
+        }
+        $crc = 0;
+        foreach (unpack('C*', $key) as $byte) {
+            $crc ^= $byte << 8;
+            for ($bit = 0; $bit < 8; $bit++) {
+                $crc = ($crc & 0x8000) !== 0 ? ($crc << 1) ^ 0x1021 : $crc << 1;
+            }
+            $crc &= 0xFFFF;
+        }
+        return $crc % 16384;
+    }
+}

@@ -1,0 +1,192 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Tests;
+
+use LockSo\Deadlock;
+use LockSo\Locks;
+use LockSo\NotAcquired;
+use LockSo\NotHeld;
+use PHPUnit\Framework\TestCase;
+use Redis;
+use RedisException;
+
+/** Answers that a real server is hard to bring to, at the moment that counts. */
+final class FakeServerTest extends TestCase
+{
+    private const REFUSED = "-READONLY You can't write against a read only replica.\r\n";
+
+    private int $pid = 0;
+    private Redis $redis;
+    /** @var resource */
+    private mixed $heard;
+
+    protected function tearDown(): void
+    {
+        if ($this->pid !== 0) {
+            posix_kill($this->pid, SIGKILL);
+            pcntl_waitpid($this->pid, $status);
+            $this->pid = 0;
+        }
+    }
+
+    public function testDeadlockIsThrownAtOnce(): void
+    {
+        $text = 'DEADLOCK a waits for k held by b, b waits for l held by a';
+        $lock = $this->locks(["-$text\r\n"])->plain('k');
+        try {
+            $lock->acquire();
+            self::fail('it was refused');
+        } catch (Deadlock $error) {
+            self::assertSame([$text, 'DEADLOCK'], [$error->getMessage(), $error->reason]);
+        }
+    }
+
+    public function testAServerThatIsNotReadyIsAskedAgain(): void
+    {
+        $errors = [self::REFUSED, "-LOADING\r\n", "-CLUSTERDOWN x\r\n", "-TRYAGAIN x\r\n", "-MASTERDOWN x\r\n", "-UNBLOCKED x\r\n"];
+        $hold = $this->locks([...$errors, ":1\r\n", ":0\r\n"])->plain('k')->acquire();
+        $hold->release();
+        $asked = array_map(fn () => $this->command(), $errors);
+        self::assertSame([$hold->owner], array_values(array_unique(array_column($asked, 2))), 'the same owner');
+        self::assertSame(['LOCK.ACQUIRE', 'k', $hold->owner, 'PX', '30000', 'ONCE', 'BLOCK', '30000'], $this->command());
+        self::assertSame(['LOCK.RELEASE', 'k', $hold->owner], $this->command());
+    }
+
+    public function testItIsNotAskedAgainWhenTheTimeIsOver(): void
+    {
+        $lock = $this->locks([self::REFUSED])->plain('k');
+        try {
+            $lock->acquire(0.0);
+            self::fail('it was refused');
+        } catch (NotAcquired $error) {
+            self::assertSame('READONLY', $error->reason);
+        }
+    }
+
+    public function testAReplyThatIsLostIsAskedForAgain(): void
+    {
+        $hold = $this->locks([null, ":7\r\n", null, "-NOTHELD x\r\n"])->fair('k', fenced: true)->acquire(50.0);
+        self::assertSame(7, $hold->token);
+        self::assertSame(['LOCK.FAIR', 'k', $hold->owner, 'PX', '30000', 'FENCED', 'ONCE', 'BLOCK', '50000'], $this->command());
+        $again = $this->command();
+        self::assertSame('LOCK.FAIR', $again[0]);
+        self::assertSame($hold->owner, $again[2]);
+        self::assertEqualsWithDelta(49900, (int) $again[8], 99, 'for what is left of the time');
+        // The first release may have got through.
+        $hold->release();
+        self::assertFalse($hold->isLost());
+    }
+
+    /** php-redis takes it for a whole one: for null, for another error, for another number. */
+    public function testHalfAReplyIsNone(): void
+    {
+        foreach ([':', '$', '$-1', '-NO', '-NOTHELD the', ':7', ':70'] as $half) {
+            $hold = $this->locks([$half, ":7042\r\n", ":0\r\n"])->plain('k', fenced: true)->acquire(5.0);
+            self::assertSame(7042, $hold->token, $half);
+            unset($hold);
+            $this->tearDown();
+        }
+    }
+
+    public function testNotHeldByTheServersFirstWordIsALoss(): void
+    {
+        $hold = $this->locks([":1\r\n", self::REFUSED, "-NOTHELD x\r\n"])->plain('k')->acquire();
+        $this->expectException(NotHeld::class);
+        $hold->release();
+    }
+
+    /** What is given up, and how, by what the server has answered to that. */
+    public function givingUp(): array
+    {
+        $cancel = ['LOCK.CANCEL', 'k', 'owner', 'RELEASE'];
+        $both = ['LOCK.CANCEL', 'k', 'owner'];
+        $each = ['LOCK.MRELEASE', '2', 'k', 'l', 'owner'];
+        return [
+            'it waited' => [fn ($locks) => $locks->plain('k'), [":1\r\n"], [$cancel]],
+            'it was granted' => [fn ($locks) => $locks->fair('k'), [":2\r\n"], [$cancel]],
+            'it may come yet' => [fn ($locks) => $locks->plain('k'), [":0\r\n", ":0\r\n"], [$cancel, $cancel]],
+            'that is lost too' => [fn ($locks) => $locks->plain('k'), [null, ":1\r\n"], [$cancel, $cancel]],
+            'read' => [fn ($locks) => $locks->read('k'), [":1\r\n"], [[...$cancel, 'READ']]],
+            'write' => [fn ($locks) => $locks->write('k'), [":1\r\n"], [[...$cancel, 'WRITE']]],
+            'permits' => [fn ($locks) => $locks->semaphore('k', 5, 2), [":1\r\n"], [[...$cancel, 'PERMITS', '2']]],
+            'several wait' => [fn ($locks) => $locks->several(['k', 'l']), [":1\r\n"], [$both]],
+            'several granted' => [fn ($locks) => $locks->several(['k', 'l']), [":0\r\n", ":2\r\n"], [$both, $each]],
+            'several neither' => [
+                fn ($locks) => $locks->several(['k', 'l']),
+                [":0\r\n", "-NOTHELD x\r\n", ":0\r\n", "-NOTHELD x\r\n"],
+                [$both, $each, $both, $each],
+            ],
+        ];
+    }
+
+    /** @dataProvider givingUp */
+    public function testGivingUp(callable $make, array $replies, array $commands): void
+    {
+        $lock = $make($this->locks([null, ...$replies]));
+        try {
+            $lock->acquire(0.0);
+            self::fail('the connection was closed');
+        } catch (RedisException) {
+            $asked = $this->command();
+            $owner = $asked[$asked[0] === 'LOCK.MACQUIRE' ? 4 : 2];
+        }
+        foreach ($commands as $command) {
+            self::assertSame(str_replace('owner', $owner, $command), $this->command());
+        }
+    }
+
+    /** Locks on a server that gives these answers, one to each command; null, or half a line: it closes the connection then. */
+    private function locks(array $replies): Locks
+    {
+        $listener = stream_socket_server('tcp://127.0.0.1:0');
+        [$this->heard, $tell] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        $this->pid = pcntl_fork();
+        if ($this->pid === 0) {
+            self::serve($listener, $tell, $replies);
+            posix_kill(getmypid(), SIGKILL);
+        }
+        $this->redis = new Redis();
+        $this->redis->connect('127.0.0.1', (int) explode(':', stream_socket_get_name($listener, false))[1]);
+        fclose($tell);
+        return Locks::on($this->redis);
+    }
+
+    private static function serve(mixed $listener, mixed $tell, array $replies): void
+    {
+        // The program's own connection says nothing.
+        $user = stream_socket_accept($listener);
+        while ($connection = @stream_socket_accept($listener, 20)) {
+            while (($line = fgets($connection)) !== false) {
+                $words = [];
+                for ($left = (int) substr($line, 1); $left > 0; $left--) {
+                    $words[] = rtrim(stream_get_contents($connection, (int) substr(fgets($connection), 1) + 2), "\r\n");
+                }
+                if ($words === ['PING']) {
+                    // Only whether the connection is whole.
+                    fwrite($connection, "+PONG\r\n");
+                    continue;
+                }
+                fwrite($tell, json_encode($words) . "\n");
+                $reply = array_shift($replies);
+                // Half a line is as good as none.
+                $reply === null || fwrite($connection, $reply);
+                if (!str_ends_with($reply ?? '', "\n")) {
+                    break;
+                }
+            }
+            // Held open by nobody: a reply that is not there closes it.
+            fclose($connection);
+        }
+    }
+
+    /** The next command that the server was sent. */
+    private function command(): array
+    {
+        stream_set_timeout($this->heard, 10);
+        $line = fgets($this->heard);
+        self::assertIsString($line, 'there is no further command');
+        return json_decode($line, true);
+    }
+}

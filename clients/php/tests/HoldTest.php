@@ -1,0 +1,170 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Tests;
+
+use LockSo\NotHeld;
+use RedisException;
+
+/** Leases, losses and releases. */
+final class HoldTest extends LocksTestCase
+{
+    public function testRenewGivesANewLease(): void
+    {
+        $hold = $this->locks->several(['k', 'l'], lease: 2.0)->acquire();
+        $this->redis->pExpire('k', 300);
+        $hold->renew();
+        self::assertGreaterThan(1000, min($this->redis->pttl('k'), $this->redis->pttl('l')));
+        $hold->renew(60.0);
+        self::assertGreaterThan(50000, min($this->redis->pttl('k'), $this->redis->pttl('l')));
+        $this->redis->del('l');
+        $this->expectException(NotHeld::class);
+        $hold->renew();
+    }
+
+    public function testKeepRenewsWhenAThirdIsOver(): void
+    {
+        $hold = $this->locks->plain('k', lease: 0.9)->acquire();
+        $commands = $this->commands('lock.renew');
+        $hold->keep();
+        self::assertSame($commands, $this->commands('lock.renew'), 'not yet');
+        for ($until = microtime(true) + 2.0; microtime(true) < $until; usleep(5000)) {
+            $hold->keep();
+            self::assertSame([$hold->owner], $this->owners('k'));
+        }
+        self::assertEqualsWithDelta(6, $this->commands('lock.renew') - $commands, 1);
+        $this->redis->del('k');
+        $this->expectException(NotHeld::class);
+        for ($until = microtime(true) + 2.0; microtime(true) < $until; usleep(5000)) {
+            $hold->keep();
+        }
+    }
+
+    public function testALossIsToldWhenAskedFor(): void
+    {
+        foreach ([$this->locks->plain('k'), $this->locks->several(['k', 'l']), $this->locks->semaphore('k', 1)] as $lock) {
+            $hold = $lock->acquire();
+            self::assertFalse($hold->isLost());
+            $this->redis->rawCommand('LOCK.FORCE', 'k');
+            self::assertTrue($hold->isLost());
+            self::assertTrue($hold->isLost());
+            try {
+                $hold->release();
+                self::fail('it was lost');
+            } catch (NotHeld) {
+                self::assertTrue($hold->isLost());
+            }
+            self::assertSame(0, $this->redis->exists('k', 'l'), 'the rest of several is given back');
+        }
+    }
+
+    public function testTheClockTellsWhenTheServerCannot(): void
+    {
+        $hold = $this->locks->plain('k', lease: 0.5)->acquire();
+        self::$server->signal(SIGSTOP);
+        try {
+            // Longer than the lease, for a server that says nothing.
+            $this->timed(fn () => self::assertFalse($hold->isLost()));
+            self::assertTrue($hold->isLost());
+            $this->expectException(NotHeld::class);
+            $hold->keep();
+        } finally {
+            self::$server->signal(SIGCONT);
+        }
+    }
+
+    public function testASessionFindsBack(): void
+    {
+        $hold = $this->locks->plain('k', session: true)->acquire();
+        $first = $this->info('k')['holders'][0][9];
+        $this->redis->rawCommand('CLIENT', 'KILL', 'ID', $first);
+        self::assertFalse($hold->isLost());
+        self::assertNotSame($first, $this->info('k')['holders'][0][9]);
+        $this->redis->rawCommand('CLIENT', 'KILL', 'ID', $this->info('k')['holders'][0][9]);
+        $this->waitFor(fn () => $this->info('k') === null, 'the grace to be over');
+        self::assertTrue($hold->isLost());
+    }
+
+    public function testAHoldThatIsForgottenIsReleased(): void
+    {
+        $hold = $this->locks->plain('k')->acquire();
+        $pid = $this->meanwhile(function () use (&$hold): void {
+            // A fork's copy is not the hold.
+            $hold = null;
+        });
+        pcntl_waitpid($pid, $status);
+        self::assertSame([$hold->owner], $this->owners('k'));
+        $hold = null;
+        self::assertNull($this->info('k'));
+    }
+
+    public function testAForkHasConnectionsOfItsOwn(): void
+    {
+        $hold = $this->locks->plain('k')->acquire();
+        $pid = $this->meanwhile(function (): void {
+            for ($i = 0; $i < 200; $i++) {
+                $this->locks->plain('other')->run(fn () => null);
+            }
+            self::$server->client()->rPush('done', 1);
+        });
+        for ($i = 0; $i < 200; $i++) {
+            self::assertFalse($hold->isLost());
+            $hold->renew();
+        }
+        self::assertNotEmpty(self::$server->client()->blPop(['done'], 10));
+        $hold->release();
+    }
+
+    public function testAReleaseGetsOverADeadConnection(): void
+    {
+        $hold = $this->locks->plain('k')->acquire();
+        $this->killOthers();
+        $hold->release();
+        self::assertNull($this->info('k'));
+    }
+
+    public function testALossIsNotHiddenByADeadConnection(): void
+    {
+        $hold = $this->locks->plain('k')->acquire();
+        // So long idle that it is asked before it is used.
+        usleep(1_100_000);
+        $this->killOthers();
+        $this->redis->del('k');
+        $this->expectException(NotHeld::class);
+        $hold->release();
+    }
+
+    public function testAReleaseIsTriedUntilTheLeaseIsOver(): void
+    {
+        $hold = $this->locks->plain('k', lease: 1.0)->acquire();
+        self::$server->signal(SIGSTOP);
+        try {
+            $took = $this->timed(function () use ($hold): void {
+                try {
+                    $hold->release();
+                    self::fail('nobody answers');
+                } catch (RedisException) {
+                    $this->addToAssertionCount(1);
+                }
+            });
+            self::assertGreaterThan(1.0, $took);
+            self::assertLessThan(8.0, $took);
+        } finally {
+            self::$server->signal(SIGCONT);
+        }
+    }
+
+    /** How often the server has run a command. */
+    private function commands(string $name): int
+    {
+        preg_match("/cmdstat_$name:calls=(\d+)/", $this->redis->rawCommand('INFO', 'commandstats'), $found);
+        return (int) ($found[1] ?? 0);
+    }
+
+    /** Closes every connection but the test's own. */
+    private function killOthers(): void
+    {
+        $this->redis->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    }
+}

@@ -1,0 +1,170 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Tests;
+
+use LockSo\Lock;
+use LockSo\Locks;
+use LockSo\NoReplicas;
+use LockSo\NotAcquired;
+use LockSo\NotHeld;
+use LockSo\Refused;
+
+/** What each kind of lock lets in and keeps out, and the errors. */
+final class KindsTest extends LocksTestCase
+{
+    /** @return array<string, array{callable(Locks, mixed...): Lock}> */
+    public function exclusive(): array
+    {
+        return [
+            'plain' => [fn (Locks $locks, ...$options) => $locks->plain('k', ...$options)],
+            'fair' => [fn (Locks $locks, ...$options) => $locks->fair('k', ...$options)],
+            'write' => [fn (Locks $locks, ...$options) => $locks->write('k', ...$options)],
+            'several' => [fn (Locks $locks, ...$options) => $locks->several(['k', 'l'], ...$options)],
+            'semaphore' => [fn (Locks $locks, ...$options) => $locks->semaphore('k', 2, 2, ...$options)],
+        ];
+    }
+
+    /** @dataProvider exclusive */
+    public function testOneAtATime(callable $make): void
+    {
+        $lock = $make($this->locks, lease: 5.0);
+        $hold = $lock->acquire();
+        self::assertSame([$hold->owner], $this->owners('k'));
+        self::assertSame($lock->keys, $hold->keys);
+        self::assertNull($hold->token);
+        self::assertFalse($hold->isLost());
+        self::assertEqualsWithDelta(5000, $this->redis->pttl('k'), 500);
+        self::assertNull($lock->tryAcquire());
+        self::assertGreaterThan(0.2, $this->timed(fn () => self::assertNull($lock->tryAcquire(0.2))));
+        $hold->release();
+        self::assertSame(0, $this->redis->exists('k', 'l'));
+        self::assertFalse($hold->isLost());
+        $hold->release();
+        $again = $lock->acquire(0.0);
+        self::assertNotSame($hold->owner, $again->owner);
+    }
+
+    /** @dataProvider exclusive */
+    public function testWaitsUntilItIsReleased(callable $make): void
+    {
+        $hold = $make($this->locks)->acquire();
+        $this->meanwhile(function () use ($make): void {
+            $make(Locks::on(self::$server->client()))->run(fn ($hold) => self::$server->client()->rPush('got', $hold->owner));
+            self::$server->client()->rPush('done', 1);
+        });
+        $this->waitFor(fn () => $this->waiters() === 1, 'a waiter');
+        self::assertSame(0, $this->redis->lLen('got'));
+        $hold->release();
+        self::assertNotEmpty($this->redis->blPop(['done'], 10));
+        self::assertNotSame([$hold->owner], $this->redis->lRange('got', 0, 0));
+        self::assertNull($this->info('k'));
+    }
+
+    /** @dataProvider exclusive */
+    public function testASessionHasAConnectionOfItsOwn(callable $make): void
+    {
+        $hold = $make($this->locks, session: true)->acquire();
+        self::assertIsInt($this->info('k')['holders'][0][9], 'bound to a connection');
+        // Another command of these locks does not use it.
+        self::assertNull($make($this->locks)->tryAcquire());
+        $hold->keep();
+        self::assertFalse($hold->isLost());
+        $hold->release();
+        self::assertNull($this->info('k'));
+    }
+
+    public function testReadersShareAndAWriterDoesNot(): void
+    {
+        $read = $this->locks->read('k');
+        $first = $read->acquire(0.0);
+        $second = $read->acquire(0.0);
+        self::assertNull($this->locks->write('k')->tryAcquire());
+        $first->release();
+        self::assertNull($this->locks->write('k')->tryAcquire());
+        $second->release();
+        $this->locks->write('k')->acquire(0.0)->release();
+        self::assertNull($this->info('k'));
+    }
+
+    public function testPermits(): void
+    {
+        $one = $this->locks->semaphore('k', 3);
+        $hold = $this->locks->semaphore('k', 3, 2)->acquire();
+        self::assertSame(2, $hold->permits);
+        $last = $one->acquire();
+        self::assertNull($one->tryAcquire());
+        $hold->release();
+        self::assertSame([$last->owner], $this->owners('k'));
+        self::assertNull($this->locks->semaphore('k', 3, 3)->tryAcquire());
+    }
+
+    public function testTokensGrow(): void
+    {
+        foreach (['plain', 'fair', 'write'] as $kind) {
+            $lock = $this->locks->$kind($kind, fenced: true);
+            $first = $lock->run(fn ($hold) => $hold->token);
+            self::assertIsInt($first);
+            self::assertGreaterThan($first, $lock->run(fn ($hold) => $hold->token));
+        }
+    }
+
+    public function testNotAcquiredNamesTheKeys(): void
+    {
+        $hold = $this->locks->plain('l')->acquire();
+        $this->expectExceptionObject(new NotAcquired('k, l: held by somebody else'));
+        $this->locks->several(['k', 'l'])->acquire(0.01);
+    }
+
+    public function testNoReplicas(): void
+    {
+        $lock = $this->locks->plain('k', replicas: [1, 100]);
+        try {
+            $lock->acquire(0.0);
+            self::fail('there is no replica');
+        } catch (NoReplicas $error) {
+            self::assertSame('NOREPLICAS', $error->reason);
+        }
+        self::assertNull($this->info('k'));
+    }
+
+    public function testRefused(): void
+    {
+        $this->redis->set('k', 'no lock');
+        try {
+            $this->locks->plain('k')->acquire(0.0);
+            self::fail('it is a string');
+        } catch (Refused $error) {
+            self::assertSame('WRONGTYPE', $error->reason);
+        }
+    }
+
+    public function testRunAnswersWhatTheBodyAnswers(): void
+    {
+        $lock = $this->locks->plain('k');
+        self::assertSame(7, $lock->run(fn ($hold) => [$hold->owner] === $this->owners('k') ? 7 : 0));
+        self::assertNull($this->info('k'));
+        $this->expectException(NotHeld::class);
+        $lock->run(fn () => $this->redis->del('k'));
+    }
+
+    public function testRunLetsTheBodysErrorOut(): void
+    {
+        $error = new \DomainException('the body');
+        foreach ([false, true] as $lost) {
+            try {
+                $this->locks->plain('k')->run(function ($held) use ($lost, $error, &$hold): void {
+                    $hold = $held;
+                    $lost && $this->redis->del('k');
+                    throw $error;
+                });
+                self::fail('the error is gone');
+            } catch (\DomainException $out) {
+                self::assertSame($error, $out);
+            }
+            self::assertNull($this->info('k'));
+            self::assertSame($lost, $hold->trouble instanceof NotHeld);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Tests;
+
+use LockSo\Locks;
+use LockSo\Refused;
+use LockSo\Slot;
+use PHPUnit\Framework\TestCase;
+use Redis;
+use RedisCluster;
+use RedisException;
+
+/** Servers that are reached in other ways than by host and port alone. */
+final class ServersTest extends TestCase
+{
+    /** @var list<Server> */
+    private array $servers = [];
+
+    protected function tearDown(): void
+    {
+        array_walk($this->servers, fn (Server $server) => $server->stop());
+    }
+
+    public function testAPasswordAndADatabase(): void
+    {
+        $server = $this->server('--requirepass', 'secret');
+        $redis = $server->client();
+        $this->until(fn () => $redis->auth('secret'));
+        $redis->select(3);
+        self::assertSame(1, Locks::on($redis)->plain('k')->run(fn () => $redis->exists('k')));
+        $redis->rawCommand('CONFIG', 'SET', 'requirepass', 'another');
+        $this->expectException(Refused::class);
+        Locks::on($redis)->plain('k')->acquire();
+    }
+
+    public function testAUnixSocket(): void
+    {
+        $server = $this->server('--unixsocket', './socket');
+        $redis = new Redis();
+        $redis->connect("{$server->folder}/socket");
+        self::assertSame(1, Locks::on($redis)->plain('k')->run(fn () => $redis->exists('k')));
+    }
+
+    public function testTls(): void
+    {
+        $key = openssl_pkey_new();
+        $request = openssl_csr_new(['commonName' => 'localhost'], $key);
+        $pem = tempnam(sys_get_temp_dir(), 'lock-so-');
+        openssl_x509_export(openssl_csr_sign($request, null, $key, 1), $certificate);
+        openssl_pkey_export($key, $private);
+        file_put_contents($pem, $certificate . $private);
+        $socket = stream_socket_server('tcp://127.0.0.1:0');
+        $port = (int) explode(':', stream_socket_get_name($socket, false))[1];
+        fclose($socket);
+        $files = ['--tls-cert-file', $pem, '--tls-key-file', $pem, '--tls-ca-cert-file', $pem];
+        $this->server('--tls-port', (string) $port, '--tls-auth-clients', 'no', ...$files);
+        $context = ['stream' => ['cafile' => $pem, 'peer_name' => 'localhost']];
+        $redis = new Redis();
+        $this->until(fn () => @$redis->connect('tls://127.0.0.1', $port, 2.0, null, 0, 0, $context));
+        self::assertSame(1, Locks::on($redis, $context)->plain('k')->run(fn () => $redis->exists('k')));
+        try {
+            Locks::on($redis)->plain('k')->acquire(0.0);
+            self::fail('nobody vouches for the certificate');
+        } catch (RedisException $error) {
+            self::assertStringContainsString('certificate verify failed', $error->getMessage());
+        } finally {
+            unlink($pem);
+        }
+    }
+
+    public function testNoServer(): void
+    {
+        $server = $this->server();
+        $locks = Locks::on($server->client());
+        array_pop($this->servers)->stop();
+        $began = microtime(true);
+        try {
+            $locks->plain('k')->acquire(0.0);
+            self::fail('nobody is there');
+        } catch (RedisException $error) {
+            self::assertStringContainsString('refused', $error->getMessage());
+        }
+        self::assertLessThan(1.0, microtime(true) - $began, 'nothing was sent, so there is nothing to give up');
+    }
+
+    public function testACluster(): void
+    {
+        [$one, $two] = [$this->server('--cluster-enabled', 'yes'), $this->server('--cluster-enabled', 'yes')];
+        $one->client()->rawCommand('CLUSTER', 'ADDSLOTSRANGE', 0, 8191);
+        $two->client()->rawCommand('CLUSTER', 'ADDSLOTSRANGE', 8192, 16383);
+        $one->client()->rawCommand('CLUSTER', 'MEET', '127.0.0.1', $two->port);
+        foreach ([$one, $two] as $server) {
+            $this->until(fn () => str_contains($server->client()->rawCommand('CLUSTER', 'INFO'), 'cluster_state:ok'));
+        }
+        $redis = new RedisCluster(null, ["127.0.0.1:{$one->port}"], 2.0, 2.0);
+        foreach ([Locks::cluster($redis), Locks::cluster(["127.0.0.1:1", "127.0.0.1:{$two->port}"])] as $locks) {
+            foreach (['a', 'b', 'c', 'd', '{a}x', 'a{b}c', '{}', 'a{}b', 'x}y', '', "\xff{1"] as $key) {
+                self::assertSame($one->client()->rawCommand('CLUSTER', 'KEYSLOT', $key), Slot::of($key), $key);
+                $key === '' || self::assertSame(1, $locks->plain($key)->run(fn () => $redis->exists($key)), $key);
+            }
+            self::assertSame(2, $locks->several(['{b}1', '{b}2'])->run(fn () => $redis->exists('{b}1', '{b}2')));
+            $locks->semaphore('b', 1)->run(fn ($hold) => $hold->renew());
+        }
+        try {
+            $locks->several(['a', 'b'])->acquire();
+            self::fail('they are in two slots');
+        } catch (Refused $error) {
+            self::assertSame('CROSSSLOT', $error->reason);
+        }
+        $this->moveASlot($one, $two, $locks, $redis);
+    }
+
+    /** A slot moves to another node: ASK while it does, MOVED then. */
+    private function moveASlot(Server $one, Server $two, Locks $locks, RedisCluster $redis): void
+    {
+        $key = 'b';
+        $slot = Slot::of($key);
+        self::assertLessThan(8192, $slot);
+        $ids = array_map(fn (Server $server) => $server->client()->rawCommand('CLUSTER', 'MYID'), [$one, $two]);
+        $two->client()->rawCommand('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', $ids[0]);
+        $one->client()->rawCommand('CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $ids[1]);
+        $hold = $locks->plain($key)->acquire();
+        self::assertSame(1, $two->client()->rawCommand('CLUSTER', 'COUNTKEYSINSLOT', $slot));
+        $hold->renew();
+        foreach ([$two, $one] as $server) {
+            $server->client()->rawCommand('CLUSTER', 'SETSLOT', $slot, 'NODE', $ids[1]);
+        }
+        $hold->release();
+        self::assertSame(0, $two->client()->rawCommand('CLUSTER', 'COUNTKEYSINSLOT', $slot));
+    }
+
+    private function server(string ...$options): Server
+    {
+        return $this->servers[] = new Server(...$options);
+    }
+
+    private function until(callable $condition): void
+    {
+        for ($end = microtime(true) + 20; ; usleep(10000)) {
+            try {
+                if ($condition()) {
+                    return;
+                }
+            } catch (RedisException) {
+                // Not yet.
+            }
+            self::assertLessThan($end, microtime(true), 'it takes too long');
+        }
+    }
+}

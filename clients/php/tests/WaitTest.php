@@ -1,0 +1,120 @@
+<?php
+
+declare(strict_types=1);
+
+namespace LockSo\Tests;
+
+use LockSo\Locks;
+use Redis;
+use RedisException;
+use RuntimeException;
+
+/** Waits that go wrong, and what is left of them. */
+final class WaitTest extends LocksTestCase
+{
+    public function testTheProgramsConnectionIsLeftAlone(): void
+    {
+        $user = self::$server->client();
+        $user->setOption(Redis::OPT_PREFIX, 'app:');
+        $user->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
+        $locks = Locks::on($user);
+        $user->multi();
+        self::assertSame(1, $locks->plain('k')->run(fn () => $this->redis->exists('k')), 'the key has no prefix');
+        self::assertSame([], $user->exec());
+    }
+
+    public function testAWaitThatLosesItsConnectionGoesOn(): void
+    {
+        $hold = $this->locks->plain('k')->acquire();
+        $this->meanwhile(function (): void {
+            $owner = Locks::on(self::$server->client())->plain('k')->run(fn ($hold) => $hold->owner, 20.0);
+            self::$server->client()->rPush('got', $owner);
+        });
+        foreach ([1, 2, 3] as $_) {
+            $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
+            $id = $this->info('k')['waiters'][0][7];
+            $owners[] = $this->info('k')['waiters'][0][1];
+            $this->redis->rawCommand('CLIENT', 'KILL', 'ID', $id);
+            $this->waitFor(fn () => !in_array($id, array_column($this->info('k')['waiters'], 7), true), 'it to be gone');
+        }
+        self::assertCount(1, array_unique($owners), 'the same owner asks');
+        $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
+        $hold->release();
+        self::assertSame(['got', $owners[0]], $this->redis->blPop(['got'], 10));
+        self::assertNull($this->info('k'));
+    }
+
+    public function testAServerThatGoesSilentIsGivenUp(): void
+    {
+        $hold = $this->locks->plain('k')->acquire();
+        $locks = Locks::on(self::$server->client());
+        self::$server->signal(SIGSTOP);
+        try {
+            $took = $this->timed(function () use ($locks): void {
+                try {
+                    $locks->plain('k')->acquire(0.3);
+                    self::fail('nobody answers');
+                } catch (RedisException) {
+                    $this->addToAssertionCount(1);
+                }
+            });
+        } finally {
+            self::$server->signal(SIGCONT);
+        }
+        // The time to wait, a server's time to answer, and as much to give up.
+        self::assertLessThan(8.0, $took);
+        $hold->release();
+        // What could not be said is said before the next one.
+        $locks->plain('other')->acquire()->release();
+        $this->waitFor(fn () => $this->info('k') === null, 'nothing to be left');
+    }
+
+    public function testAnErrorOfASignalsHandlerLeavesNothingBehind(): void
+    {
+        pcntl_async_signals(true);
+        pcntl_signal(SIGUSR1, fn () => throw new RuntimeException('told to stop'));
+        $test = getmypid();
+        $hold = $this->locks->plain('k')->acquire();
+        $this->meanwhile(function () use ($test, $hold): void {
+            $this->redis = self::$server->client();
+            $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
+            posix_kill($test, SIGUSR1);
+            $this->redis->rawCommand('LOCK.RELEASE', 'k', $hold->owner);
+        });
+        try {
+            $this->locks->plain('k')->acquire();
+            self::fail('it was told to stop');
+        } catch (RuntimeException $error) {
+            self::assertSame('told to stop', $error->getMessage());
+        } finally {
+            pcntl_signal(SIGUSR1, SIG_DFL);
+        }
+        self::assertNull($this->info('k'));
+    }
+
+    public function testAProcessThatIsKilledWaitsNoMore(): void
+    {
+        $hold = $this->locks->fair('k')->acquire();
+        $pid = $this->meanwhile(fn () => Locks::on(self::$server->client())->plain('k')->acquire());
+        $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
+        posix_kill($pid, SIGKILL);
+        $this->waitFor(fn () => $this->waiters() === 0, 'it to be gone');
+        $hold->release();
+        self::assertNull($this->info('k'));
+    }
+
+    public function testAWaitIsLongerThanTheProgramsTimeOuts(): void
+    {
+        $before = ini_set('default_socket_timeout', '1');
+        $user = self::$server->client();
+        $user->setOption(Redis::OPT_READ_TIMEOUT, 0.5);
+        $hold = $this->locks->plain('k')->acquire();
+        try {
+            self::assertGreaterThan(1.5, $this->timed(fn () => Locks::on($user)->plain('k')->tryAcquire(1.5)));
+        } finally {
+            ini_set('default_socket_timeout', $before);
+        }
+        self::assertSame(1, preg_match('/cmdstat_lock.acquire:calls=(\d+)/', $this->redis->rawCommand('INFO', 'commandstats'), $found));
+        self::assertSame(0, $this->waiters());
+    }
+}

@@ -1,0 +1,171 @@
+"""The runner of the flavour `asyncio`: each request in a task of its own."""
+
+import asyncio
+import random
+import threading
+import time
+
+import redis.asyncio as redis
+from common import BodyError, answer, make_lock, refuse, requests, user_client, wait_of, write
+from lock_so import NotAcquired, aio
+from redis.asyncio.sentinel import Sentinel
+
+
+
+class Runner:
+    def __init__(self):
+        self.clients, self.locks, self.holds, self.waits, self.bodies = {}, {}, {}, {}, {}
+
+    async def connect(self, request):
+        name = request.get("as") or "main"
+        self.clients[name] = user_client(request["to"], request.get("pool"), redis.Redis, redis.RedisCluster, Sentinel)
+        turn = request.get("turn_ms")
+        self.locks[name] = aio.Locks(self.clients[name], **({"turn": turn / 1000} if turn else {}))
+
+    def _on(self, request):
+        return self.locks[request.get("on") or "main"], self.clients[request.get("on") or "main"]
+
+    async def acquire(self, request):
+        name, wanted = request["as"], request["lock"]
+        tell = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
+        lock = make_lock(self._on(request)[0], wanted, on_lost=tell)
+        task = self.waits[name] = asyncio.ensure_future(lock.acquire(wait=wait_of(request)))
+        # One that is cancelled before it has begun says nothing itself.
+        hold = self.holds[name] = await task
+        return {"owner": hold.owner, "token": hold.token}
+
+    async def release(self, request):
+        await self.holds.pop(request["as"]).release()
+
+    async def cancel(self, request):
+        self.waits[request["as"]].cancel()
+
+    async def lost(self, request):
+        return {"lost": self.holds[request["as"]].is_lost}
+
+    async def within(self, request):
+        leave = self.bodies[request["id"]]
+        async with make_lock(self._on(request)[0], request["lock"], wait=wait_of(request)):
+            write({"event": "inside", "id": request["id"]})
+            if request.get("until"):
+                await leave.wait()
+            if request.get("raise"):
+                raise BodyError("the body")
+
+    async def leave(self, request):
+        self.bodies[request["of"]].set()
+
+    async def count(self, request):
+        locks, client = self._on(request)
+        lock, counter, done = make_lock(locks, request["lock"]), request["counter"], []
+
+        async def work():
+            for _ in range(request["times"]):
+                async with lock:
+                    value = int(await client.get(counter) or 0)
+                    if request["lock"]["kind"] != "read":
+                        await client.set(counter, value + 1)
+                    done.append(1)
+
+        await asyncio.gather(*(work() for _ in range(request["workers"])))
+        return {"done": len(done)}
+
+    async def storm(self, request):
+        lock, chance = make_lock(self._on(request)[0], request["lock"]), random.Random(request["seed"])
+        acquired = 0
+        for _ in range(request["times"]):
+            if request["kind"] == "cancel":
+                task = asyncio.ensure_future(lock.acquire(wait=None))
+                asyncio.get_running_loop().call_later(chance.uniform(0, 0.003), task.cancel)
+            else:
+                task = asyncio.ensure_future(lock.acquire(wait=chance.randint(1, 3) / 1000))
+            try:
+                await (await task).release()
+                acquired += 1
+            except (asyncio.CancelledError, NotAcquired):
+                pass
+        return {"acquired": acquired, "given_up": request["times"] - acquired}
+
+    async def ping(self, request):
+        return {"pong": bool(await self._on(request)[1].ping())}
+
+    async def handoff(self, request):
+        clients = [user_client(request["to"], None, redis.Redis, redis.RedisCluster, Sentinel) for _ in "AB"]
+        locks = [make_lock(aio.Locks(client), request["lock"]) for client in clients]
+        lists, lock_us, blpop_us = f"{request['lock']['keys'][0]}-list", [], []
+
+        async def blocked():
+            return (await clients[0].info("clients"))["blocked_clients"] > 0
+
+        async def pop():
+            await clients[1].blpop(lists, 20)
+
+        async def push():
+            await clients[0].rpush(lists, "x")
+
+        for _ in range(request["rounds"]):
+            hold = await locks[0].acquire()
+            took, got = await _handed(blocked, locks[1].acquire, hold.release)
+            lock_us.append(took)
+            await got.release()
+            blpop_us.append((await _handed(blocked, pop, push))[0])
+        for client in clients:
+            await client.aclose()
+        return {"lock_us": lock_us, "blpop_us": blpop_us}
+
+
+async def _handed(blocked, wait, give):
+    """µs from just before give() until wait() has got it, and what it has got."""
+
+    async def waiter():
+        got = await wait()
+        return time.perf_counter(), got
+
+    task = asyncio.ensure_future(waiter())
+    while not await blocked():
+        await asyncio.sleep(0.0005)
+    began = time.perf_counter()
+    await give()
+    ended, got = await task
+    return (ended - began) * 1e6, got
+
+
+async def _play(runner, request):
+    try:
+        answer(request, await getattr(runner, request["do"])(request))
+    except asyncio.CancelledError:
+        write({"id": request["id"], "error": "cancelled", "text": "the task was cancelled"})
+    except Exception as error:
+        refuse(request, error)
+
+
+async def _main():
+    runner, loop, said, tasks = Runner(), asyncio.get_running_loop(), asyncio.Queue(), set()
+
+    def read():
+        for request in requests():
+            loop.call_soon_threadsafe(said.put_nowait, request)
+        loop.call_soon_threadsafe(said.put_nowait, {"do": "quit"})
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        request = await said.get()
+        if request["do"] == "quit":
+            break
+        if request["do"] == "within":
+            runner.bodies[request["id"]] = asyncio.Event()
+        task = asyncio.ensure_future(_play(runner, request))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        # An acquisition is known by name before the next request comes.
+        await asyncio.sleep(0)
+    for locks in runner.locks.values():
+        await locks.close()
+    for client in runner.clients.values():
+        await client.aclose()
+    if "id" in request:
+        answer(request, None)
+
+
+def main():
+    asyncio.run(_main())

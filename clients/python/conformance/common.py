@@ -1,0 +1,87 @@
+"""What the runners of both flavours share: the protocol's words, and the user's clients."""
+
+import itertools
+import json
+import sys
+import threading
+
+import redis
+from redis.sentinel import Sentinel
+
+import lock_so
+
+HOST = "127.0.0.1"
+
+
+class BodyError(Exception):
+    """The body's own error."""
+
+
+# The first that fits.
+_CODES = [
+    (lock_so.Cancelled, "cancelled"),
+    (lock_so.NotAcquired, "not_acquired"),
+    (lock_so.NotHeld, "not_held"),
+    (lock_so.Deadlock, "deadlock"),
+    (lock_so.NoReplicas, "no_replicas"),
+    (lock_so.Refused, "refused"),
+    (BodyError, "body"),
+    ((redis.ConnectionError, redis.TimeoutError, OSError), "connection"),
+]
+
+_writing = threading.Lock()
+
+
+def write(message):
+    with _writing:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def answer(request, said):
+    write({"id": request["id"], "ok": True, **(said or {})})
+
+
+def refuse(request, error):
+    code = next((code for cls, code in _CODES if isinstance(error, cls)), "other")
+    write({"id": request["id"], "error": code, "text": f"{type(error).__name__}: {error}"})
+
+
+def user_client(to, pool, single, cluster, sentinel):
+    """The client as a user would make it, of these classes."""
+    limit = {"max_connections": pool} if pool else {}
+    if to["kind"] == "single":
+        return single(host=HOST, port=to["port"], **limit)
+    if to["kind"] == "cluster":
+        return cluster(host=HOST, port=to["ports"][0])
+    return sentinel([(HOST, port) for port in to["ports"]], socket_timeout=2).master_for(to["master"], **limit)
+
+
+def wait_of(request):
+    ms = request.get("wait_ms")
+    return None if ms is None else ms / 1000
+
+
+def make_lock(locks, wanted, wait=None, on_lost=None):
+    """The lock that a request describes."""
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    kind, keys = wanted.pop("kind"), wanted.pop("keys")
+    wanted.pop("watch", None)
+    if "lease_ms" in wanted:
+        wanted["lease"] = wanted.pop("lease_ms") / 1000
+    if "replicas" in wanted:
+        wanted["replicas"] = (wanted["replicas"][0], wanted["replicas"][1] / 1000)
+    if kind == "semaphore":
+        keys = [*keys, wanted.pop("limit")]
+    make = locks.lock if kind == "plain" else getattr(locks, kind)
+    return make(*keys, wait=wait, on_lost=on_lost, **wanted)
+
+
+def requests():
+    for line in sys.stdin:
+        if line.strip():
+            yield json.loads(line)
+
+
+SENTINEL = Sentinel
+numbers = itertools.count()

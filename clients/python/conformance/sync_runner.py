@@ -1,0 +1,166 @@
+"""The runner of the flavour `sync`: each request in a thread of its own."""
+
+import random
+import threading
+import time
+
+import redis
+from common import SENTINEL, BodyError, answer, make_lock, numbers, refuse, requests, user_client, wait_of, write
+from lock_so import Cancellation, Cancelled, Locks, NotAcquired
+
+
+class Runner:
+    def __init__(self):
+        self.clients, self.locks, self.holds, self.waits, self.bodies = {}, {}, {}, {}, {}
+
+    def connect(self, request):
+        name = request.get("as") or "main"
+        self.clients[name] = user_client(request["to"], request.get("pool"), redis.Redis, redis.RedisCluster, SENTINEL)
+        turn = request.get("turn_ms")
+        self.locks[name] = Locks(self.clients[name], **({"turn": turn / 1000} if turn else {}))
+
+    def _on(self, request):
+        return self.locks[request.get("on") or "main"], self.clients[request.get("on") or "main"]
+
+    def acquire(self, request):
+        name, wanted = request["as"], request["lock"]
+        tell = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
+        cancellation = self.waits[name] = Cancellation()
+        lock = make_lock(self._on(request)[0], wanted, on_lost=tell)
+        hold = self.holds[name] = lock.acquire(wait=wait_of(request), cancel=cancellation)
+        return {"owner": hold.owner, "token": hold.token}
+
+    def release(self, request):
+        self.holds.pop(request["as"]).release()
+
+    def cancel(self, request):
+        self.waits[request["as"]].cancel()
+
+    def lost(self, request):
+        return {"lost": self.holds[request["as"]].is_lost}
+
+    def within(self, request):
+        leave = self.bodies[request["id"]]
+        with make_lock(self._on(request)[0], request["lock"], wait=wait_of(request)):
+            write({"event": "inside", "id": request["id"]})
+            if request.get("until"):
+                leave.wait()
+            if request.get("raise"):
+                raise BodyError("the body")
+
+    def leave(self, request):
+        self.bodies[request["of"]].set()
+
+    def count(self, request):
+        locks, client = self._on(request)
+        lock, counter, done = make_lock(locks, request["lock"]), request["counter"], []
+
+        def work():
+            for _ in range(request["times"]):
+                with lock:
+                    value = int(client.get(counter) or 0)
+                    if request["lock"]["kind"] != "read":
+                        client.set(counter, value + 1)
+                    done.append(1)
+
+        _together([work] * request["workers"])
+        return {"done": len(done)}
+
+    def storm(self, request):
+        lock, chance = make_lock(self._on(request)[0], request["lock"]), random.Random(request["seed"])
+        acquired = 0
+        for _ in range(request["times"]):
+            if request["kind"] == "cancel":
+                cancellation = Cancellation()
+                timer = threading.Timer(chance.uniform(0, 0.003), cancellation.cancel)
+                options = {"wait": None, "cancel": cancellation}
+                timer.start()
+            else:
+                timer, options = None, {"wait": chance.randint(1, 3) / 1000}
+            try:
+                lock.acquire(**options).release()
+                acquired += 1
+            except (Cancelled, NotAcquired):
+                pass
+            if timer:
+                timer.join()
+        return {"acquired": acquired, "given_up": request["times"] - acquired}
+
+    def ping(self, request):
+        return {"pong": bool(self._on(request)[1].ping())}
+
+    def handoff(self, request):
+        clients = [user_client(request["to"], None, redis.Redis, redis.RedisCluster, SENTINEL) for _ in "AB"]
+        locks = [make_lock(Locks(client), request["lock"]) for client in clients]
+        lists, lock_us, blpop_us = f"{request['lock']['keys'][0]}-list", [], []
+
+        def blocked():
+            return clients[0].info("clients")["blocked_clients"] > 0
+
+        for _ in range(request["rounds"]):
+            hold = locks[0].acquire()
+            lock_us.append(_handed(blocked, lambda: locks[1].acquire(), hold.release, lambda got: got.release()))
+            blpop_us.append(_handed(blocked, lambda: clients[1].blpop(lists, 20), lambda: clients[0].rpush(lists, "x")))
+        return {"lock_us": lock_us, "blpop_us": blpop_us}
+
+
+def _handed(blocked, wait, give, after=lambda got: None):
+    """µs from just before give() until wait() has got it."""
+    got = []
+
+    def waiter():
+        heard = wait()
+        got.append(time.perf_counter())
+        got.append(heard)
+
+    thread = threading.Thread(target=waiter)
+    thread.start()
+    while not blocked():
+        time.sleep(0.0005)
+    began = time.perf_counter()
+    give()
+    thread.join()
+    after(got[1])
+    return (got[0] - began) * 1e6
+
+
+def _together(works):
+    failed = []
+
+    def guarded(work):
+        try:
+            work()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _play(runner, request):
+    try:
+        answer(request, getattr(runner, request["do"])(request))
+    except Exception as error:
+        refuse(request, error)
+
+
+def main():
+    runner, last = Runner(), None
+    for request in requests():
+        if request["do"] == "quit":
+            last = request
+            break
+        if request["do"] == "within":
+            runner.bodies[request["id"]] = threading.Event()
+        threading.Thread(target=_play, args=(runner, request), name=f"request-{next(numbers)}", daemon=True).start()
+    for locks in runner.locks.values():
+        locks.close()
+    for client in runner.clients.values():
+        client.close()
+    if last:
+        answer(last, None)

@@ -1,0 +1,201 @@
+"""Locks for asyncio, on redis.asyncio's Redis, RedisCluster and what a Sentinel's master_for() returns."""
+
+import asyncio
+import inspect
+import logging
+import time
+import uuid
+
+from .aioconnections import Connections, Link
+from .errors import LockError, NotHeld
+from .factory import Factory
+from .steps import GIVE_UP_WITHIN, TURN, Attempt, Say, State, give_up
+
+_log = logging.getLogger("lock_so")
+_DEFAULT = object()
+
+
+async def run(steps, link):
+    """Says and waits for what the steps want, and returns what they return."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                if isinstance(step, Say):
+                    heard = await link.say(step.words, step.limit)
+                else:
+                    heard = await asyncio.sleep(step.seconds)
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(heard)
+    except StopIteration as end:
+        return end.value
+
+
+async def _ask(attempt, link, answered):
+    try:
+        answer = await run(attempt.run(), link)
+        if not answered.done():
+            answered.set_result(answer)
+    except BaseException as error:
+        if not answered.done():
+            answered.set_exception(error)
+
+
+class Locks(Factory):
+    """Locks on the server that a client leads to. `turn`: how long one command waits at most, in s."""
+
+    def __init__(self, client, turn=TURN):
+        self.turn, self.connections, self._tasks = turn, Connections(client), set()
+
+    def _make(self, spec, wait, on_lost):
+        return Lock(self, spec, wait, on_lost)
+
+    async def say(self, key, steps):
+        link = Link(self.connections, key)
+        try:
+            return await run(steps, link)
+        finally:
+            await link.close()
+
+    def in_background(self, work):
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task):
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception():
+            _log.warning("%s", task.exception())
+
+    async def close(self):
+        """Closes what is idle. Locks that are held stay held, and nobody renews them."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.connections.close()
+
+
+class Lock:
+    """A lock that can be taken, again and again: `async with lock as hold:`, or acquire() and release()."""
+
+    def __init__(self, locks, spec, wait, on_lost):
+        self._locks, self.spec, self._wait, self._on_lost = locks, spec, wait, on_lost
+        self._entered = {}
+
+    async def acquire(self, wait=_DEFAULT):
+        """A Hold. `wait`: s, None for ever, 0 to try. Raises NotAcquired, Deadlock, NoReplicas, Refused, or redis-py's
+        error when there was no connection to the end. If it is cancelled it leaves nothing behind."""
+        wait = self._wait if wait is _DEFAULT else wait
+        attempt = Attempt(self.spec, str(uuid.uuid4()), wait, self._locks.turn)
+        link = Link(self._locks.connections, self.spec.key)
+        # A task of its own: it has to hear what is answered also when the caller is cancelled.
+        answered = asyncio.get_running_loop().create_future()
+        request = asyncio.ensure_future(_ask(attempt, link, answered))
+        try:
+            answer = await answered
+        except BaseException as error:
+            attempt.given_up = True
+            if isinstance(error, LockError) and not attempt.was_cut:
+                await link.close()
+            else:
+                giving = self._locks.in_background(self._give_up(attempt, request, link))
+                await asyncio.wait({giving}, timeout=GIVE_UP_WITHIN)
+            raise
+        hold = Hold(self._locks, State(self.spec, attempt.owner, answer, attempt.sent), self._on_lost)
+        await hold.begin(link)
+        return hold
+
+    async def _give_up(self, attempt, request, link):
+        try:
+            await self._locks.say(self.spec.key, give_up(attempt, request.done))
+        finally:
+            request.cancel()
+            await asyncio.gather(request, return_exceptions=True)
+            await link.close()
+
+    async def __aenter__(self):
+        hold = await self.acquire()
+        self._entered.setdefault(asyncio.current_task(), []).append(hold)
+        return hold
+
+    async def __aexit__(self, _, error, __):
+        holds = self._entered[asyncio.current_task()]
+        hold = holds.pop()
+        if not holds:
+            del self._entered[asyncio.current_task()]
+        try:
+            await hold.release()
+        except Exception as problem:
+            if error is None:
+                raise
+            _log.warning("the release after %r: %s", error, problem)
+
+
+class Hold:
+    """What one acquisition has got: `owner`, `keys`, `token` (or None), `is_lost`."""
+
+    def __init__(self, locks, state, on_lost):
+        self._locks, self._state, self._on_lost, self._timer = locks, state, on_lost, None
+        self.owner, self.keys, self.token = state.owner, state.spec.keys, state.token
+
+    async def begin(self, link):
+        state, locks = self._state, self._locks
+        for key in self.keys if self._on_lost else self.keys[:1] if state.spec.session else ():
+            is_bound = state.spec.session and key == self.keys[0]
+            turn = state.third if state.spec.session else min(locks.turn, TURN)
+            locks.in_background(self._watch(key, turn, link if is_bound else Link(locks.connections, key)))
+        self._tend_later()
+        if not state.spec.session:
+            await link.close()
+
+    @property
+    def is_lost(self):
+        """Whether it is lost, as far as can be known without asking the server."""
+        return self._state.is_lost
+
+    async def release(self):
+        """Raises NotHeld if it was lost before, or redis-py's error if nobody answered until the lease was over. It goes on
+        also if the caller is cancelled."""
+        self._timer.cancel()
+        await asyncio.shield(self._locks.in_background(self._locks.say(self._state.spec.key, self._state.released())))
+
+    def _tend_later(self):
+        state = self._state
+        if not state.is_over():
+            due = min(state.renew_at, state.until) if self._renews() else state.until
+            left = max(0, due - time.monotonic())
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(left, lambda: self._locks.in_background(self._tend()))
+
+    def _renews(self):
+        return self._state.spec.renew and not self._state.spec.session
+
+    async def _tend(self):
+        state = self._state
+        if not state.is_over() and time.monotonic() >= state.until:
+            self._lost()
+        elif not state.is_over() and self._renews() and time.monotonic() >= state.renew_at:
+            try:
+                await self._locks.say(state.spec.key, state.renewed())
+            except NotHeld:
+                self._lost()
+            except Exception as error:
+                _log.warning("%s could not be renewed: %s", state.spec.key, error)
+        self._tend_later()
+
+    async def _watch(self, key, turn, link):
+        try:
+            if await run(self._state.watched(key, turn), link):
+                self._lost()
+        finally:
+            await link.close()
+
+    def _lost(self):
+        if self._state.lose() and self._on_lost:
+            said = self._on_lost(self)
+            if inspect.isawaitable(said):
+                self._locks.in_background(said)

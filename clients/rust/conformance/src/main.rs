@@ -1,0 +1,19 @@
+//! The conformance suite's runner: it does what lines of JSON on stdin say, and answers by lines on stdout.
+//! `../../conformance/README.md` has the protocol.
+
+mod tasks;
+mod threads;
+mod words;
+
+use std::process::exit;
+
+fn main() {
+    match std::env::args().nth(1).as_deref() {
+        Some("sync") => threads::run(),
+        Some("tokio") => tasks::run(),
+        _ => {
+            eprintln!("usage: runner sync|tokio");
+            exit(2);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The flavour `tokio`: a task for each request.
+
+use std::collections::HashMap;
+use std::process::exit;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lock_so::aio::{Core, Guard, Locks};
+use lock_so::Lock;
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::{cmd, AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult};
+use serde_json::{json, Value};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::words::{answer, code, is_read, library, lock, millis, number, other, say, sentinel, settings, text, urls};
+use crate::words::{watched_lock, Answer, Random, SETTLING};
+
+/// A connection as a user would have it.
+enum Own {
+    One(MultiplexedConnection),
+    Cluster(Box<ClusterConnection>),
+}
+
+impl Own {
+    async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+        match self {
+            Self::One(connection) => command.query_async(connection).await,
+            Self::Cluster(connection) => command.query_async(&mut **connection).await,
+        }
+    }
+}
+
+struct User {
+    to: Value,
+    locks: Locks,
+    /// The user's own connection.
+    own: tokio::sync::Mutex<Own>,
+}
+
+#[derive(Default)]
+struct Runner {
+    users: Mutex<HashMap<String, Arc<User>>>,
+    guards: Mutex<HashMap<String, Guard>>,
+    waits: Mutex<HashMap<String, AbortHandle>>,
+    bodies: Mutex<HashMap<u64, oneshot::Sender<()>>>,
+}
+
+#[tokio::main(worker_threads = 2)]
+pub async fn run() {
+    let runner = Arc::new(Runner::default());
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let Ok(request) = serde_json::from_str::<Value>(&line) else { break };
+        let id = number(&request, "id");
+        match text(&request, "do") {
+            "quit" => runner.quit(Some(id)).await,
+            "connect" => answer(id, runner.connect(&request).await),
+            // What later requests name is there before they are read.
+            "acquire" => runner.clone().begin_acquiring(request),
+            _ => {
+                let body = runner.begin(&request);
+                let runner = runner.clone();
+                tokio::spawn(async move { answer(id, runner.act(&request, body).await) });
+            }
+        }
+    }
+    runner.quit(None).await;
+}
+
+impl Runner {
+    fn begin(&self, request: &Value) -> Option<oneshot::Receiver<()>> {
+        if request["until"] != true {
+            return None;
+        }
+        let (leave, left) = oneshot::channel();
+        self.bodies.lock().unwrap().insert(number(request, "id"), leave);
+        Some(left)
+    }
+
+    async fn act(&self, request: &Value, body: Option<oneshot::Receiver<()>>) -> Answer {
+        match text(request, "do") {
+            "release" => {
+                let guard = self.guards.lock().unwrap().remove(text(request, "as"));
+                guard.ok_or_else(|| other("no such hold"))?.release().await.map_err(code).map(|()| json!({}))
+            }
+            "cancel" => {
+                let wait = self.waits.lock().unwrap().remove(text(request, "as"));
+                wait.into_iter().for_each(|wait| wait.abort());
+                Ok(json!({}))
+            }
+            "lost" => {
+                let guards = self.guards.lock().unwrap();
+                let guard = guards.get(text(request, "as")).ok_or_else(|| other("no such hold"))?;
+                Ok(json!({"lost": guard.is_lost()}))
+            }
+            "within" => self.within(request, body).await,
+            "leave" => {
+                let leave = self.bodies.lock().unwrap().remove(&number(request, "of"));
+                leave.and_then(|leave| leave.send(()).ok()).map(|()| json!({})).ok_or_else(|| other("no such body"))
+            }
+            "count" => self.count(request).await,
+            "storm" => self.storm(request).await,
+            "ping" => {
+                let user = self.user(request)?;
+                let pong: RedisResult<String> = user.own.lock().await.ask(&cmd("PING")).await;
+                pong.map(|_| json!({"pong": true})).map_err(library)
+            }
+            "handoff" => handoff(request).await,
+            unknown => Err(other(format!("I do not know {unknown}"))),
+        }
+    }
+
+    async fn connect(&self, request: &Value) -> Answer {
+        let to = request["to"].clone();
+        let own = tokio::sync::Mutex::new(connection(&to).await.map_err(library)?);
+        let locks = Locks::new(settings(request).map_err(library)?);
+        self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(User { to, locks, own }));
+        Ok(json!({}))
+    }
+
+    fn user(&self, request: &Value) -> Result<Arc<User>, (&'static str, String)> {
+        self.users.lock().unwrap().get(text(request, "on")).cloned().ok_or_else(|| other("no such client"))
+    }
+
+    /// To cancel it, the task that waits is aborted, and its futures are dropped.
+    fn begin_acquiring(self: Arc<Self>, request: Value) {
+        let name = text(&request, "as").to_string();
+        let user = self.user(&request);
+        let wanted = request.clone();
+        let waiting = tokio::spawn(async move {
+            let lock = watched_lock(&user?.locks, &wanted);
+            wait(&lock, &wanted["wait_ms"]).await
+        });
+        self.waits.lock().unwrap().insert(name.clone(), waiting.abort_handle());
+        tokio::spawn(async move {
+            let waited = waiting.await;
+            self.waits.lock().unwrap().remove(&name);
+            let result = waited.unwrap_or_else(|error| Err(("cancelled", error.to_string()))).map(|guard| {
+                let said = json!({"owner": guard.owner(), "token": guard.token()});
+                self.guards.lock().unwrap().insert(name, guard);
+                said
+            });
+            answer(number(&request, "id"), result);
+        });
+    }
+
+    async fn within(&self, request: &Value, body: Option<oneshot::Receiver<()>>) -> Answer {
+        let guard = wait(&watched_lock(&self.user(request)?.locks, request), &request["wait_ms"]).await?;
+        say(&json!({"event": "inside", "id": request["id"]}));
+        if let Some(left) = body {
+            left.await.map_err(other)?;
+        }
+        if request["raise"] == true {
+            // As `?` in a function that has the guard: it is dropped on the way out.
+            return Err(("body", "the body has failed".into()));
+        }
+        guard.release().await.map_err(code).map(|()| json!({}))
+    }
+
+    async fn count(&self, request: &Value) -> Answer {
+        let user = self.user(request)?;
+        let mut workers = JoinSet::new();
+        for _ in 0..number(request, "workers") {
+            let (lock, user, request) = (lock(&user.locks, &request["lock"]), user.clone(), request.clone());
+            workers.spawn(async move {
+                let mut own = connection(&user.to).await.map_err(library)?;
+                for _ in 0..number(&request, "times") {
+                    let guard = lock.lock().await.map_err(code)?;
+                    increment(&mut own, text(&request, "counter"), is_read(&request)).await.map_err(library)?;
+                    guard.release().await.map_err(code)?;
+                }
+                Ok(number(&request, "times"))
+            });
+        }
+        let done: Result<Vec<u64>, _> = workers.join_all().await.into_iter().collect();
+        Ok(json!({"done": done?.iter().sum::<u64>()}))
+    }
+
+    async fn storm(&self, request: &Value) -> Answer {
+        let lock = lock(&self.user(request)?.locks, &request["lock"]);
+        let mut random = Random::new(number(request, "seed"));
+        let (mut acquired, mut given_up) = (0, 0);
+        for _ in 0..number(request, "times") {
+            let result = if request["kind"] == "cancel" {
+                let time = Duration::from_micros(random.below(3000));
+                let waited = tokio::time::timeout(time, lock.lock()).await;
+                waited.unwrap_or(Err(lock_so::Error::NotAcquired))
+            } else {
+                lock.lock_for(Duration::from_millis(1 + random.below(3))).await
+            };
+            match result {
+                Ok(guard) => {
+                    guard.release().await.map_err(code)?;
+                    acquired += 1;
+                }
+                Err(lock_so::Error::NotAcquired) => given_up += 1,
+                Err(error) => return Err(code(error)),
+            }
+        }
+        Ok(json!({"acquired": acquired, "given_up": given_up}))
+    }
+
+    async fn quit(&self, id: Option<u64>) -> ! {
+        self.guards.lock().unwrap().clear();
+        let users: Vec<Arc<User>> = self.users.lock().unwrap().values().cloned().collect();
+        for user in users {
+            user.locks.settle(SETTLING).await;
+        }
+        id.into_iter().for_each(|id| answer(id, Ok(json!({}))));
+        exit(0)
+    }
+}
+
+async fn wait(lock: &Lock<Core>, wait: &Value) -> Result<Guard, (&'static str, String)> {
+    match millis(wait) {
+        None => lock.lock().await,
+        Some(Duration::ZERO) => lock.try_lock().await,
+        Some(time) => lock.lock_for(time).await,
+    }
+    .map_err(code)
+}
+
+async fn connection(to: &Value) -> RedisResult<Own> {
+    // The library's time-out for replies is off, so that the user's own BLPOP can wait.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    Ok(match text(to, "kind") {
+        "cluster" => Own::Cluster(Box::new(ClusterClient::new(urls(to))?.get_async_connection().await?)),
+        "sentinel" => Own::One(sentinel(to)?.get_async_connection_with_config(&config).await?),
+        _ => {
+            let client = Client::open(urls(to).remove(0))?;
+            Own::One(client.get_multiplexed_async_connection_with_config(&config).await?)
+        }
+    })
+}
+
+/// As nobody should without a lock.
+async fn increment(own: &mut Own, counter: &str, only_read: bool) -> RedisResult<()> {
+    let count: Option<u64> = own.ask(cmd("GET").arg(counter)).await?;
+    if only_read {
+        return Ok(());
+    }
+    own.ask(cmd("SET").arg(counter).arg(count.unwrap_or(0) + 1)).await
+}
+
+/// Two holders, each with a client of its own, and two ends of a list, in turns.
+async fn handoff(request: &Value) -> Answer {
+    let user = || settings(request).map(Locks::new).map_err(library);
+    let (a, b) = (lock(&user()?, &request["lock"]), lock(&user()?, &request["lock"]));
+    let list = format!("{}:list", request["lock"]["keys"][0].as_str().unwrap_or_default());
+    let mut own = Vec::new();
+    for _ in 0..3 {
+        own.push(connection(&request["to"]).await.map_err(library)?);
+    }
+    let (mut look, mut push, mut pop) = (own.remove(0), own.remove(0), own.remove(0));
+    let (mut lock_us, mut blpop_us) = (Vec::new(), Vec::new());
+    for _ in 0..number(request, "rounds") {
+        let guard = a.lock().await.map_err(code)?;
+        let b = b.clone();
+        let waits = tokio::spawn(async move { b.lock().await.map(|guard| (Instant::now(), guard)) });
+        blocked(&mut look).await.map_err(library)?;
+        let start = Instant::now();
+        guard.release().await.map_err(code)?;
+        let (end, guard) = waits.await.map_err(other)?.map_err(code)?;
+        guard.release().await.map_err(code)?;
+        lock_us.push((end - start).as_micros() as u64);
+
+        let blpop = cmd("BLPOP").arg(&list).arg(0).to_owned();
+        let waits = tokio::spawn(async move {
+            let popped = pop.ask::<(String, String)>(&blpop).await;
+            (Instant::now(), popped, pop)
+        });
+        blocked(&mut look).await.map_err(library)?;
+        let start = Instant::now();
+        push.ask::<()>(cmd("RPUSH").arg(&list).arg("x")).await.map_err(library)?;
+        let (end, popped, connection) = waits.await.map_err(other)?;
+        popped.map_err(library)?;
+        pop = connection;
+        blpop_us.push((end - start).as_micros() as u64);
+    }
+    Ok(json!({"lock_us": lock_us, "blpop_us": blpop_us}))
+}
+
+/// Until a client waits in the server.
+async fn blocked(look: &mut Own) -> RedisResult<()> {
+    loop {
+        let info: String = look.ask(cmd("INFO").arg("clients")).await?;
+        if !info.contains("blocked_clients:0") {
+            return Ok(());
+        }
+    }
+}

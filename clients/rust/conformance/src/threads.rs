@@ -1,0 +1,278 @@
+//! The flavour `sync`: a thread for each request.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::process::exit;
+use std::sync::{mpsc, Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lock_so::sync::{Cancel, Core, Guard, Locks};
+use lock_so::Lock;
+use redis::cluster::{ClusterClient, ClusterConnection};
+use redis::{cmd, Client, Cmd, Connection, FromRedisValue, RedisResult};
+use serde_json::{json, Value};
+
+use crate::words::{answer, code, is_read, library, lock, millis, number, other, say, sentinel, settings, text, urls};
+use crate::words::{watched_lock, Answer, Random, SETTLING};
+
+/// A connection as a user would have it.
+enum Own {
+    One(Box<Connection>),
+    Cluster(Box<ClusterConnection>),
+}
+
+impl Own {
+    fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+        match self {
+            Self::One(connection) => command.query(connection),
+            Self::Cluster(connection) => command.query(connection),
+        }
+    }
+}
+
+struct User {
+    to: Value,
+    locks: Locks,
+    /// The user's own connection.
+    own: Mutex<Own>,
+}
+
+#[derive(Default)]
+struct Runner {
+    users: Mutex<HashMap<String, Arc<User>>>,
+    guards: Mutex<HashMap<String, Guard>>,
+    waits: Mutex<HashMap<String, Cancel>>,
+    bodies: Mutex<HashMap<u64, mpsc::Sender<()>>>,
+}
+
+pub fn run() {
+    let runner = Arc::new(Runner::default());
+    for line in std::io::stdin().lock().lines() {
+        let Ok(request) = line.and_then(|line| serde_json::from_str::<Value>(&line).map_err(Into::into)) else { break };
+        if request["do"] == "quit" {
+            runner.quit(Some(number(&request, "id")));
+        }
+        // What later requests name is there before they are read.
+        let body = runner.begin(&request);
+        let runner = runner.clone();
+        if request["do"] == "connect" {
+            answer(number(&request, "id"), runner.connect(&request));
+        } else {
+            thread::spawn(move || answer(number(&request, "id"), runner.act(&request, body)));
+        }
+    }
+    runner.quit(None);
+}
+
+impl Runner {
+    fn begin(&self, request: &Value) -> Option<mpsc::Receiver<()>> {
+        if request["do"] == "acquire" {
+            self.waits.lock().unwrap().insert(text(request, "as").into(), Cancel::new());
+        }
+        if request["until"] != true {
+            return None;
+        }
+        let (leave, left) = mpsc::channel();
+        self.bodies.lock().unwrap().insert(number(request, "id"), leave);
+        Some(left)
+    }
+
+    fn act(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
+        match text(request, "do") {
+            "acquire" => self.acquire(request),
+            "release" => {
+                let guard = self.guards.lock().unwrap().remove(text(request, "as"));
+                guard.ok_or_else(|| other("no such hold"))?.release().map_err(code).map(|()| json!({}))
+            }
+            "cancel" => {
+                let wait = self.waits.lock().unwrap().get(text(request, "as")).cloned();
+                wait.into_iter().for_each(|wait| wait.cancel());
+                Ok(json!({}))
+            }
+            "lost" => {
+                let guards = self.guards.lock().unwrap();
+                let guard = guards.get(text(request, "as")).ok_or_else(|| other("no such hold"))?;
+                Ok(json!({"lost": guard.is_lost()}))
+            }
+            "within" => self.within(request, body),
+            "leave" => {
+                let leave = self.bodies.lock().unwrap().remove(&number(request, "of"));
+                leave.and_then(|leave| leave.send(()).ok()).map(|()| json!({})).ok_or_else(|| other("no such body"))
+            }
+            "count" => self.count(request),
+            "storm" => self.storm(request),
+            "ping" => {
+                let user = self.user(request)?;
+                let pong: RedisResult<String> = user.own.lock().unwrap().ask(&cmd("PING"));
+                pong.map(|_| json!({"pong": true})).map_err(library)
+            }
+            "handoff" => handoff(request),
+            unknown => Err(other(format!("I do not know {unknown}"))),
+        }
+    }
+
+    fn connect(&self, request: &Value) -> Answer {
+        let to = request["to"].clone();
+        let own = Mutex::new(connection(&to).map_err(library)?);
+        let locks = Locks::new(settings(request).map_err(library)?);
+        self.users.lock().unwrap().insert(text(request, "as").into(), Arc::new(User { to, locks, own }));
+        Ok(json!({}))
+    }
+
+    fn user(&self, request: &Value) -> Result<Arc<User>, (&'static str, String)> {
+        self.users.lock().unwrap().get(text(request, "on")).cloned().ok_or_else(|| other("no such client"))
+    }
+
+    fn acquire(&self, request: &Value) -> Answer {
+        let name = text(request, "as");
+        let cancel = self.waits.lock().unwrap().get(name).cloned().unwrap_or_default();
+        let lock = watched_lock(&self.user(request)?.locks, request).cancelled_by(&cancel);
+        let result = wait(&lock, &request["wait_ms"]);
+        self.waits.lock().unwrap().remove(name);
+        let guard = result?;
+        let said = json!({"owner": guard.owner(), "token": guard.token()});
+        self.guards.lock().unwrap().insert(name.into(), guard);
+        Ok(said)
+    }
+
+    fn within(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
+        let guard = wait(&watched_lock(&self.user(request)?.locks, request), &request["wait_ms"])?;
+        say(&json!({"event": "inside", "id": request["id"]}));
+        if let Some(left) = body {
+            left.recv().map_err(other)?;
+        }
+        if request["raise"] == true {
+            // As `?` in a function that has the guard: it is dropped on the way out.
+            return Err(("body", "the body has failed".into()));
+        }
+        guard.release().map_err(code).map(|()| json!({}))
+    }
+
+    fn count(&self, request: &Value) -> Answer {
+        let user = self.user(request)?;
+        let work = || -> Result<u64, (&'static str, String)> {
+            let lock = lock(&user.locks, &request["lock"]);
+            let mut own = connection(&user.to).map_err(library)?;
+            for _ in 0..number(request, "times") {
+                let guard = lock.lock().map_err(code)?;
+                increment(&mut own, text(request, "counter"), is_read(request)).map_err(library)?;
+                guard.release().map_err(code)?;
+            }
+            Ok(number(request, "times"))
+        };
+        let done: Result<Vec<u64>, _> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..number(request, "workers")).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        });
+        Ok(json!({"done": done?.iter().sum::<u64>()}))
+    }
+
+    fn storm(&self, request: &Value) -> Answer {
+        let lock = lock(&self.user(request)?.locks, &request["lock"]);
+        let mut random = Random::new(number(request, "seed"));
+        let (mut acquired, mut given_up) = (0, 0);
+        for _ in 0..number(request, "times") {
+            let result = if request["kind"] == "cancel" {
+                let cancel = Cancel::new();
+                let (lock, time) = (lock.clone().cancelled_by(&cancel), Duration::from_micros(random.below(3000)));
+                thread::spawn(move || {
+                    thread::sleep(time);
+                    cancel.cancel();
+                });
+                lock.lock()
+            } else {
+                lock.lock_for(Duration::from_millis(1 + random.below(3)))
+            };
+            match result {
+                Ok(guard) => {
+                    guard.release().map_err(code)?;
+                    acquired += 1;
+                }
+                Err(lock_so::Error::NotAcquired | lock_so::Error::Cancelled) => given_up += 1,
+                Err(error) => return Err(code(error)),
+            }
+        }
+        Ok(json!({"acquired": acquired, "given_up": given_up}))
+    }
+
+    fn quit(&self, id: Option<u64>) -> ! {
+        self.guards.lock().unwrap().clear();
+        for user in self.users.lock().unwrap().values() {
+            user.locks.settle(SETTLING);
+        }
+        id.into_iter().for_each(|id| answer(id, Ok(json!({}))));
+        exit(0)
+    }
+}
+
+fn wait(lock: &Lock<Core>, wait: &Value) -> Result<Guard, (&'static str, String)> {
+    match millis(wait) {
+        None => lock.lock(),
+        Some(Duration::ZERO) => lock.try_lock(),
+        Some(time) => lock.lock_for(time),
+    }
+    .map_err(code)
+}
+
+fn connection(to: &Value) -> RedisResult<Own> {
+    Ok(match text(to, "kind") {
+        "cluster" => Own::Cluster(Box::new(ClusterClient::new(urls(to))?.get_connection()?)),
+        "sentinel" => Own::One(Box::new(sentinel(to)?.get_connection()?)),
+        _ => Own::One(Box::new(Client::open(urls(to).remove(0))?.get_connection()?)),
+    })
+}
+
+/// As nobody should without a lock.
+fn increment(own: &mut Own, counter: &str, only_read: bool) -> RedisResult<()> {
+    let count: Option<u64> = own.ask(cmd("GET").arg(counter))?;
+    if only_read {
+        return Ok(());
+    }
+    own.ask(cmd("SET").arg(counter).arg(count.unwrap_or(0) + 1))
+}
+
+/// Two holders, each with a client of its own, and two ends of a list, in turns.
+fn handoff(request: &Value) -> Answer {
+    let user = || settings(request).map(Locks::new).map_err(library);
+    let (a, b) = (lock(&user()?, &request["lock"]), lock(&user()?, &request["lock"]));
+    let key = request["lock"]["keys"][0].as_str().unwrap_or_default();
+    let list = format!("{key}:list");
+    let own = || connection(&request["to"]).map_err(library);
+    let (mut push, mut pop, mut look) = (own()?, own()?, own()?);
+    let (mut lock_us, mut blpop_us) = (Vec::new(), Vec::new());
+    for _ in 0..number(request, "rounds") {
+        let guard = a.lock().map_err(code)?;
+        let took = thread::scope(|scope| {
+            let waits = scope.spawn(|| b.lock().map(|guard| (Instant::now(), guard)));
+            blocked(&mut look).map_err(library)?;
+            let start = Instant::now();
+            guard.release().map_err(code)?;
+            let (end, guard) = waits.join().unwrap().map_err(code)?;
+            guard.release().map_err(code)?;
+            Ok(end - start)
+        })?;
+        lock_us.push(took.as_micros() as u64);
+        let took = thread::scope(|scope| {
+            let pop = &mut pop;
+            let blpop = cmd("BLPOP").arg(&list).arg(0).to_owned();
+            let waits = scope.spawn(move || pop.ask::<(String, String)>(&blpop).map(|_| Instant::now()));
+            blocked(&mut look)?;
+            let start = Instant::now();
+            push.ask::<()>(cmd("RPUSH").arg(&list).arg("x"))?;
+            Ok(waits.join().unwrap()? - start)
+        });
+        blpop_us.push(took.map_err(library)?.as_micros() as u64);
+    }
+    Ok(json!({"lock_us": lock_us, "blpop_us": blpop_us}))
+}
+
+/// Until a client waits in the server.
+fn blocked(look: &mut Own) -> RedisResult<()> {
+    loop {
+        let info: String = look.ask(cmd("INFO").arg("clients"))?;
+        if !info.contains("blocked_clients:0") {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What requests say, the same for both flavours.
+
+use std::io::Write;
+use std::time::Duration;
+
+use lock_so::{Error, Factory, Lock, Settings};
+use redis::sentinel::{SentinelClient, SentinelServerType};
+use redis::Client;
+use serde_json::{json, Value};
+
+/// What a request is answered: fields, or a code and a text.
+pub type Answer = Result<Value, (&'static str, String)>;
+
+/// How long is waited for what is being cleared up, at the end.
+pub const SETTLING: Duration = Duration::from_secs(5);
+
+pub fn say(line: &Value) {
+    let mut out = std::io::stdout().lock();
+    // A driver that has gone away is no fault of ours.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+pub fn answer(id: u64, answer: Answer) {
+    match answer {
+        Ok(mut fields) => {
+            fields["id"] = json!(id);
+            fields["ok"] = json!(true);
+            say(&fields);
+        }
+        Err((code, text)) => say(&json!({"id": id, "error": code, "text": text})),
+    }
+}
+
+pub fn code(error: Error) -> (&'static str, String) {
+    let code = match &error {
+        Error::NotAcquired => "not_acquired",
+        Error::NotHeld => "not_held",
+        Error::Deadlock(_) => "deadlock",
+        Error::NoReplicas(_) => "no_replicas",
+        Error::Refused { .. } => "refused",
+        Error::Cancelled => "cancelled",
+        Error::Connection(_) => "connection",
+        _ => "other",
+    };
+    (code, error.to_string())
+}
+
+pub fn library(error: redis::RedisError) -> (&'static str, String) {
+    ("connection", error.to_string())
+}
+
+pub fn other(text: impl ToString) -> (&'static str, String) {
+    ("other", text.to_string())
+}
+
+pub fn text<'a>(request: &'a Value, name: &str) -> &'a str {
+    request[name].as_str().unwrap_or("main")
+}
+
+pub fn number(request: &Value, name: &str) -> u64 {
+    request[name].as_u64().unwrap_or(0)
+}
+
+pub fn millis(value: &Value) -> Option<Duration> {
+    value.as_u64().map(Duration::from_millis)
+}
+
+/// The addresses of `to`.
+pub fn urls(to: &Value) -> Vec<String> {
+    let url = |port: &Value| format!("redis://127.0.0.1:{port}/");
+    match &to["ports"] {
+        Value::Array(ports) => ports.iter().map(url).collect(),
+        _ => vec![url(&to["port"])],
+    }
+}
+
+/// The locks' settings for `connect`.
+pub fn settings(request: &Value) -> redis::RedisResult<Settings> {
+    let to = &request["to"];
+    let settings = match text(to, "kind") {
+        "cluster" => Settings::cluster(urls(to))?,
+        "sentinel" => Settings::sentinel(urls(to), text(to, "master"), None)?,
+        _ => Settings::single(&Client::open(urls(to).remove(0))?),
+    };
+    Ok(match millis(&request["turn_ms"]) {
+        Some(turn) => settings.turn(turn),
+        None => settings,
+    })
+}
+
+pub fn sentinel(to: &Value) -> redis::RedisResult<SentinelClient> {
+    SentinelClient::build(urls(to), text(to, "master").to_string(), None, SentinelServerType::Master)
+}
+
+/// The lock that a request names.
+pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
+    let keys: Vec<&str> = wanted["keys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut lock = match text(wanted, "kind") {
+        "fair" => locks.fair(keys[0]),
+        "read" => locks.read(keys[0]),
+        "write" => locks.write(keys[0]),
+        "several" => locks.several(keys),
+        "semaphore" => locks.semaphore(keys[0], number(wanted, "limit") as u32),
+        _ => locks.plain(keys[0]),
+    };
+    if let Some(permits) = wanted["permits"].as_u64() {
+        lock = lock.permits(permits as u32);
+    }
+    if let Some(lease) = millis(&wanted["lease_ms"]) {
+        lock = lock.lease(lease);
+    }
+    if let (Some(replicas), Some(time)) = (wanted["replicas"][0].as_u64(), millis(&wanted["replicas"][1])) {
+        lock = lock.replicas(replicas as u32, time);
+    }
+    let is = |name: &str| wanted[name].as_bool();
+    for (asked, change) in [
+        (is("session") == Some(true), Lock::session as fn(Lock<C>) -> Lock<C>),
+        (is("fenced") == Some(true), Lock::fenced),
+        (is("renew") == Some(false), Lock::no_renewal),
+    ] {
+        lock = if asked { change(lock) } else { lock };
+    }
+    lock
+}
+
+/// The same, with the event `lost` if it is to be watched.
+pub fn watched_lock<C>(locks: &Factory<C>, request: &Value) -> Lock<C> {
+    let lock = lock(locks, &request["lock"]);
+    if request["lock"]["watch"].as_bool() != Some(true) {
+        return lock;
+    }
+    let event = json!({"event": "lost", "as": request["as"]});
+    lock.on_lost(move || say(&event))
+}
+
+pub fn is_read(request: &Value) -> bool {
+    request["lock"]["kind"] == "read"
+}
+
+/// Random numbers that a seed repeats: xorshift.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// From 0 to less than `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}

@@ -1,0 +1,80 @@
+//! What is to be done when. Short holds come and go without anybody being woken for them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+/// The name of a job, by which it can be taken back.
+pub(crate) type Id = u64;
+
+/// Jobs by the time at which they are due.
+pub(crate) struct Agenda<J> {
+    jobs: BTreeMap<(Instant, Id), J>,
+    dues: HashMap<Id, Instant>,
+    last: Id,
+    /// When who does the jobs will look again by itself; `None` while it is not asleep.
+    wakes: Option<Instant>,
+}
+
+impl<J> Default for Agenda<J> {
+    fn default() -> Self {
+        Self { jobs: BTreeMap::new(), dues: HashMap::new(), last: 0, wakes: None }
+    }
+}
+
+impl<J> Agenda<J> {
+    /// Adds a job, under the name that it had or a new one. Returns the name, and whether the sleeper is to be woken.
+    pub fn add(&mut self, id: Option<Id>, due: Instant, job: J) -> (Id, bool) {
+        self.last += 1;
+        let id = id.unwrap_or(self.last);
+        self.jobs.insert((due, id), job);
+        self.dues.insert(id, due);
+        (id, self.wakes.is_none_or(|wakes| due < wakes))
+    }
+
+    /// Takes a job back, unless it is being done.
+    pub fn remove(&mut self, id: Id) {
+        if let Some(due) = self.dues.remove(&id) {
+            self.jobs.remove(&(due, id));
+        }
+    }
+
+    /// The first job if it is due; else when to look again, which is taken down. `None` is for ever.
+    pub fn next(&mut self, now: Instant) -> Result<(Id, J), Option<Instant>> {
+        let first = self.jobs.first_key_value().map(|(&(due, _), _)| due);
+        if first.is_none_or(|due| due > now) {
+            self.wakes = first;
+            return Err(first);
+        }
+        self.wakes = Some(now);
+        match self.jobs.pop_first() {
+            Some(((_, id), job)) => {
+                self.dues.remove(&id);
+                Ok((id, job))
+            }
+            None => Err(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn jobs_come_in_their_order_and_wake_only_for_earlier_ones() {
+        let (now, mut agenda) = (Instant::now(), Agenda::default());
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let (second, wakes) = agenda.add(None, at(2), "second");
+        assert!(wakes);
+        assert_eq!(agenda.next(now), Err(Some(at(2))));
+        assert!(!agenda.add(None, at(3), "third").1);
+        assert!(agenda.add(None, at(1), "first").1);
+        assert_eq!(agenda.next(at(2)).unwrap().1, "first");
+        agenda.remove(second);
+        assert_eq!(agenda.next(at(2)), Err(Some(at(3))));
+        assert_eq!(agenda.next(at(3)).unwrap().1, "third");
+        assert_eq!(agenda.next(at(3)), Err(None));
+    }
+}

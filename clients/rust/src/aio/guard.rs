@@ -1,0 +1,208 @@
+//! A lock that is held.
+
+use std::fmt;
+use std::future::{pending, Future};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::keep::Watch;
+use super::pool::Line;
+use super::Core;
+use crate::agenda::Id;
+use crate::hold::{Hold, OnLost};
+use crate::spec::Spec;
+use crate::util::{judge_release, Pause, SHORT};
+use crate::{Error, Result};
+
+/// A lock that is held, and renewed, until this is released or dropped.
+///
+/// Dropping it releases the lock in a task that is repeated until the server has answered or the lease is over. An error
+/// is not seen then, and a lock that was lost neither; so the error of who returns early by `?` is not masked.
+#[must_use = "a guard that is dropped at once holds nothing"]
+pub struct Guard {
+    core: Arc<Core>,
+    hold: Arc<Hold>,
+    lost: Arc<watch::Sender<bool>>,
+    job: Id,
+    is_watched: AtomicBool,
+    /// Whether a release may have been sent already.
+    repeated: bool,
+    is_released: bool,
+}
+
+impl Guard {
+    /// `request` is when the one that was granted was sent, and the connection that it was granted on.
+    pub(super) fn new(
+        core: Arc<Core>,
+        spec: Arc<Spec>,
+        owner: String,
+        granted: i64,
+        unsure: bool,
+        on_lost: Option<OnLost>,
+        request: (Instant, Option<Line>),
+    ) -> Self {
+        let lost = Arc::new(watch::Sender::new(false));
+        let hold = Arc::new(Hold::new(spec, owner, granted, unsure, Some(telling(lost.clone(), on_lost))));
+        let mut guard =
+            Self { core, hold, lost, job: 0, is_watched: false.into(), repeated: false, is_released: false };
+        guard.begin(request);
+        guard
+    }
+
+    fn begin(&mut self, (sent, line): (Instant, Option<Line>)) {
+        let spec = self.hold.spec.clone();
+        let due = if spec.renew && !spec.session { sent + spec.lease / 3 } else { self.hold.until() };
+        self.job = self.core.keeper.keep(&self.core, due, self.hold.clone());
+        if spec.session {
+            self.watch(0, line);
+        } else {
+            line.into_iter().for_each(|line| self.core.pool.keep(line));
+        }
+        if spec.watch {
+            self.watch_all();
+        }
+    }
+
+    /// The owner's name, a random one.
+    pub fn owner(&self) -> &str {
+        &self.hold.owner
+    }
+
+    /// The lock's key, or keys.
+    pub fn keys(&self) -> &[Vec<u8>] {
+        &self.hold.spec.keys
+    }
+
+    /// The fencing token, if the lock is [fenced](crate::Lock::fenced).
+    pub fn token(&self) -> Option<u64> {
+        self.hold.token
+    }
+
+    /// How many permits of a semaphore it has; 1 of any lock.
+    pub fn permits(&self) -> u32 {
+        self.hold.spec.permits
+    }
+
+    /// Whether the lock is known to be lost: by the server's word, or because no renewal was confirmed for a lease.
+    pub fn is_lost(&self) -> bool {
+        self.hold.is_lost()
+    }
+
+    /// Ends when the lock is lost, and never if it is released. From the first call on the lock is
+    /// [watched](crate::Lock::watched).
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.watch_all();
+        let mut lost = self.lost.subscribe();
+        async move {
+            if lost.wait_for(|lost| *lost).await.is_err() {
+                pending::<()>().await;
+            }
+        }
+    }
+
+    /// Releases the lock. While the server is out of reach it is asked again, for as long as the lease lasts.
+    /// If this future is dropped, a task goes on with it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server was out
+    /// of reach until the lease was over, [`Refused`](Error::Refused).
+    pub async fn release(mut self) -> Result<()> {
+        let was_lost = self.stop();
+        let releasing = Releasing { core: self.core.clone(), hold: self.hold.clone(), repeated: false };
+        self.repeated = true;
+        let result = releasing.run().await;
+        self.is_released = true;
+        // Who was told of the loss is not to be told that all was well, whatever the server still knew.
+        result.and(if was_lost { Err(Error::NotHeld) } else { Ok(()) })
+    }
+
+    /// From now on it is not renewed, and nobody is told of its loss. Returns whether it was lost already.
+    fn stop(&mut self) -> bool {
+        self.core.keeper.leave(self.job);
+        self.hold.end()
+    }
+
+    fn watch_all(&self) {
+        if !self.is_watched.swap(true, Ordering::Relaxed) {
+            // A session's first key is watched already.
+            (usize::from(self.hold.spec.session)..self.keys().len()).for_each(|key| self.watch(key, None));
+        }
+    }
+
+    fn watch(&self, key: usize, line: Option<Line>) {
+        let watch = Watch { core: self.core.clone(), hold: self.hold.clone(), key, line };
+        self.core.runtime.spawn(watch.run());
+    }
+}
+
+/// What is called at a loss: it ends the futures, and tells the user.
+fn telling(lost: Arc<watch::Sender<bool>>, on_lost: Option<OnLost>) -> OnLost {
+    Arc::new(move || {
+        lost.send_replace(true);
+        on_lost.iter().for_each(|tell| tell());
+    })
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.is_released {
+            return;
+        }
+        self.stop();
+        let releasing = Releasing { core: self.core.clone(), hold: self.hold.clone(), repeated: self.repeated };
+        self.core.clearing(async move { drop(releasing.run().await) });
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("owner", &self.owner()).field("is_lost", &self.is_lost()).finish_non_exhaustive()
+    }
+}
+
+/// A release that may have to be sent more than once.
+struct Releasing {
+    core: Arc<Core>,
+    hold: Arc<Hold>,
+    /// Whether an earlier one may have got through.
+    repeated: bool,
+}
+
+impl Releasing {
+    async fn run(mut self) -> Result<()> {
+        let end = Instant::now() + self.hold.left();
+        let mut pause = Pause::new();
+        loop {
+            match self.step().await {
+                Ok(answered) => return answered,
+                Err(error) => match pause.next(Some(end)) {
+                    Some(pause) => sleep(pause).await,
+                    None => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Sends it. `Err` if there was no answer.
+    async fn step(&mut self) -> Result<Result<()>> {
+        let (spec, owner, pool) = (&self.hold.spec, &self.hold.owner, &self.core.pool);
+        let answer = pool.short(spec.key(), &spec.release(owner), SHORT).await;
+        self.repeated |= answer.unsure;
+        let answered = judge_release(answer.said, self.repeated && !self.hold.is_expired())?;
+        if matches!(answered, Err(Error::NotHeld)) {
+            // One of several locks was lost; nothing of the others is to be left.
+            for command in spec.release_each(owner) {
+                pool.short(spec.key(), &command, SHORT).await;
+            }
+        }
+        if self.hold.unsure {
+            self.core.clear_later(spec.clone(), owner.clone());
+        }
+        Ok(answered)
+    }
+}

@@ -1,0 +1,204 @@
+//! Acquiring: turn after turn, until it is granted, given up, or its future dropped.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use super::pool::{Answer, Line, Sending};
+use super::{Core, Guard};
+use crate::hold::OnLost;
+use crate::lock::Lock;
+use crate::spec::{Kind, Spec};
+use crate::util::{in_the_end, judge, Pause, Turn, Verdict, Wait, LATER, PATIENCE, SHORT};
+use crate::{Error, Result};
+
+/// The wish of one owner for a lock. While it is open, dropping it takes back what was asked for.
+pub(super) struct Request {
+    core: Arc<Core>,
+    spec: Arc<Spec>,
+    owner: String,
+    on_lost: Option<OnLost>,
+    flying: Option<Flying>,
+    /// Whether something was sent of which nobody knows what has become.
+    unsure: bool,
+}
+
+/// A request that was sent, or is about to be. It outlives the future that has sent it.
+struct Flying {
+    answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    is_sent: Arc<AtomicBool>,
+}
+
+impl Request {
+    pub fn new(lock: &Lock<Core>) -> Self {
+        Self {
+            core: lock.core.clone(),
+            spec: Arc::new(lock.spec.clone()),
+            owner: Uuid::new_v4().to_string(),
+            on_lost: lock.on_lost.clone(),
+            flying: None,
+            unsure: false,
+        }
+    }
+
+    /// Asks until there is an end to it. If that is an error, nothing is left of the request, or soon.
+    pub async fn run(mut self, wait: Wait) -> Result<Guard> {
+        let mut pause = Pause::new();
+        loop {
+            let turn = wait.turn(self.core.turn, self.spec.kind == Kind::Fair);
+            let sent = Instant::now();
+            let answer = self.ask(&turn).await;
+            match judge(answer.said) {
+                Verdict::Done(granted) => return Ok(self.granted(granted, sent, answer.line)),
+                Verdict::Never(error) => return self.fail(error.into()).await,
+                Verdict::Null => {
+                    answer.line.into_iter().for_each(|line| self.core.pool.keep(line));
+                    if wait.is_over() {
+                        return self.fail(Error::NotAcquired).await;
+                    }
+                    pause = Pause::new();
+                }
+                // Its connection was closed to end the turn, and its place is reserved.
+                Verdict::Again(error) if turn.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
+                Verdict::Again(error) => {
+                    self.unsure |= answer.unsure;
+                    match pause.next(wait.end()) {
+                        Some(pause) => sleep(pause).await,
+                        None => return self.fail(in_the_end(error)).await,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn ask(&mut self, turn: &Turn) -> Answer {
+        let command = self.spec.acquire(&self.owner, turn.block);
+        let listen = turn.listen + self.spec.replicas_time();
+        let (core, spec) = (self.core.clone(), self.spec.clone());
+        let is_sent = Arc::<AtomicBool>::default();
+        let sent = is_sent.clone();
+        let answer =
+            async move { core.pool.call(spec.key(), Sending { command: &command, listen, is_sent: &sent }).await };
+        let flying = self.flying.insert(Flying { answer: Box::pin(answer), is_sent });
+        let answer = flying.answer.as_mut().await;
+        self.flying = None;
+        answer
+    }
+
+    fn granted(mut self, granted: i64, sent: Instant, line: Option<Line>) -> Guard {
+        let unsure = std::mem::take(&mut self.unsure);
+        let (core, spec, owner) = (self.core.clone(), self.spec.clone(), self.owner.clone());
+        Guard::new(core, spec, owner, granted, unsure, self.on_lost.take(), (sent, line))
+    }
+
+    async fn fail(mut self, error: Error) -> Result<Guard> {
+        if let Some(task) = self.give_up() {
+            let _ = timeout(PATIENCE, task).await;
+        }
+        Err(error)
+    }
+
+    /// Sees to it that nothing is left of it, if anything can be.
+    fn give_up(&mut self) -> Option<JoinHandle<()>> {
+        let flying = self.flying.take().filter(|flying| flying.is_sent.load(Ordering::Relaxed));
+        let unsure = std::mem::take(&mut self.unsure);
+        if flying.is_none() && !unsure {
+            return None;
+        }
+        let giving_up = GivingUp {
+            core: self.core.clone(),
+            spec: self.spec.clone(),
+            owner: self.owner.clone(),
+            flying,
+            unsure,
+            was_granted: false,
+        };
+        Some(self.core.clearing(giving_up.run()))
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// What is left of a request that nobody waits for any more.
+struct GivingUp {
+    core: Arc<Core>,
+    spec: Arc<Spec>,
+    owner: String,
+    flying: Option<Flying>,
+    unsure: bool,
+    was_granted: bool,
+}
+
+impl GivingUp {
+    async fn run(mut self) {
+        let end = Instant::now() + self.spec.lease.max(PATIENCE);
+        let mut pause = Pause::new();
+        while !self.is_cleared().await {
+            match pause.next(Some(end)) {
+                // While it flies it has been listened to, which is a pause too.
+                Some(pause) if self.flying.is_none() => sleep(pause).await,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        if self.unsure {
+            self.core.clear_later(self.spec, self.owner);
+        }
+    }
+
+    /// Takes it back once. A 0 from the server says nothing of a request that has not arrived there: so it is
+    /// listened to, and taken back again.
+    async fn is_cleared(&mut self) -> bool {
+        let cleared = self.core.clear(&self.spec, &self.owner).await;
+        let listen = if cleared.is_some_and(|number| number > 0) { SHORT } else { Duration::from_millis(20) };
+        let Some(flying) = &mut self.flying else { return cleared.is_some() };
+        if let Ok(answer) = timeout(listen, flying.answer.as_mut()).await {
+            self.flying = None;
+            self.unsure |= answer.unsure;
+            self.was_granted = matches!(answer.said, Ok(Value::Int(_)));
+            answer.line.into_iter().for_each(|line| self.core.pool.keep(line));
+        } else if listen == SHORT {
+            self.flying = None;
+            self.unsure = true;
+        }
+        match cleared {
+            Some(0) => self.flying.is_none() && !std::mem::take(&mut self.was_granted),
+            cleared => cleared.is_some(),
+        }
+    }
+}
+
+impl Core {
+    /// Ends a wait, or gives back what has come of it. Returns what was found: 0 if nothing, `None` without an answer.
+    pub(super) async fn clear(&self, spec: &Spec, owner: &str) -> Option<i64> {
+        let mut said = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).await.said;
+        if spec.kind == Kind::Several && matches!(said, Ok(Value::Int(0))) {
+            said = self.pool.short(spec.key(), &spec.release(owner), SHORT).await.said;
+        }
+        match judge(said) {
+            Verdict::Done(number) => Some(number),
+            Verdict::Again(_) => None,
+            Verdict::Null | Verdict::Never(_) => Some(0),
+        }
+    }
+
+    /// The same once more, after what the network has held back has come.
+    pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
+        let core = self.clone();
+        self.clearing(async move {
+            sleep(LATER).await;
+            core.clear(&spec, &owner).await;
+        });
+    }
+}

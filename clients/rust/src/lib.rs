@@ -1,0 +1,24 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod agenda;
+mod error;
+mod hold;
+mod lock;
+mod nodes;
+mod settings;
+mod spec;
+mod util;
+
+#[cfg(feature = "tokio")]
+pub mod aio;
+#[cfg(feature = "sync")]
+pub mod sync;
+
+pub use error::Error;
+pub use lock::{Factory, Lock};
+pub use settings::Settings;
+
+/// What most of this crate's functions return.
+pub type Result<T> = std::result::Result<T, Error>;

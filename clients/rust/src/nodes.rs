@@ -1,0 +1,208 @@
+//! Where the servers are: one, the master that Sentinel names, or the node of a key's slot.
+//! What asks them is in `sync` and `aio`; here is what is known.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use redis::cluster_routing::Slot;
+use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::{from_redis_value_ref, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo};
+use redis::{RedisError, RedisResult, Value};
+
+use crate::util::locked;
+
+/// A node by its name, `host:port`; empty where there is one server only. Connections are kept by it.
+pub(crate) type Name = Arc<str>;
+
+/// Where a command goes.
+pub(crate) struct Target {
+    pub name: Name,
+    /// Whether the node has to be told `ASKING` first.
+    pub asking: bool,
+}
+
+/// The settings of the user's client, and what was found out with them.
+pub(crate) enum Nodes {
+    One(Client),
+    Sentinel(Sentinels),
+    Cluster(Slots),
+}
+
+impl Nodes {
+    /// The node of this key, if it is known.
+    pub fn target(&self, key: &[u8]) -> Option<Target> {
+        let name = match self {
+            Self::One(_) | Self::Sentinel(_) => Some(Name::from("")),
+            Self::Cluster(slots) => slots.of(key),
+        };
+        name.map(|name| Target { name, asking: false })
+    }
+
+    /// Where a reply sends the command instead, if it does.
+    pub fn redirected(&self, key: &[u8], error: &RedisError) -> Option<Target> {
+        let Self::Cluster(slots) = self else { return None };
+        let name = slots.complete(error.redirect_node()?.0)?;
+        let asking = error.code() == Some("ASK");
+        if !asking {
+            locked(&slots.known).insert(Slot::for_key(key), name.clone());
+        }
+        Some(Target { name, asking })
+    }
+
+    /// What was known has proved wrong, or may have: it is to be asked for anew.
+    pub fn forget(&self) {
+        match self {
+            Self::One(_) => {}
+            Self::Sentinel(sentinels) => sentinels.rotate(),
+            Self::Cluster(slots) => locked(&slots.known).clear(),
+        }
+    }
+}
+
+/// The Sentinels of a master.
+pub(crate) struct Sentinels {
+    sentinels: Vec<ConnectionInfo>,
+    master: String,
+    settings: SentinelNodeConnectionInfo,
+    first: AtomicUsize,
+}
+
+impl Sentinels {
+    pub fn new(sentinels: Vec<ConnectionInfo>, master: String, settings: SentinelNodeConnectionInfo) -> Self {
+        Self { sentinels, master, settings, first: AtomicUsize::new(0) }
+    }
+
+    /// redis-rs's client for them: a new one each time, as one that hangs in a silent Sentinel is of no more use.
+    pub fn client(&self) -> RedisResult<SentinelClient> {
+        let mut sentinels = self.sentinels.clone();
+        if !sentinels.is_empty() {
+            let first = self.first.load(Ordering::Relaxed) % sentinels.len();
+            sentinels.rotate_left(first);
+        }
+        #[allow(clippy::useless_conversion)] // With one of redis-rs's features the name is a String, with another not.
+        SentinelClient::build(
+            sentinels,
+            self.master.clone().into(),
+            Some(self.settings.clone()),
+            SentinelServerType::Master,
+        )
+    }
+
+    /// The next time another one is asked first.
+    fn rotate(&self) {
+        self.first.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A cluster: which node has which slot.
+pub(crate) struct Slots {
+    seeds: Vec<ConnectionInfo>,
+    known: Mutex<HashMap<Slot, Name>>,
+    /// The masters that were known last, to be asked when the seeds are gone.
+    masters: Mutex<Vec<Name>>,
+}
+
+impl Slots {
+    pub fn new(seeds: Vec<ConnectionInfo>) -> Self {
+        Self { seeds, known: Mutex::default(), masters: Mutex::default() }
+    }
+
+    fn of(&self, key: &[u8]) -> Option<Name> {
+        locked(&self.known).get(&Slot::for_key(key)).cloned()
+    }
+
+    /// Whom to ask for the slots: what the user has named, then the masters that were known last.
+    pub fn candidates(&self) -> Vec<Client> {
+        let seeds = self.seeds.iter().map(|seed| Client::open(seed.clone()));
+        let masters = locked(&self.masters).clone();
+        seeds.chain(masters.iter().map(|name| self.client(name))).filter_map(Result::ok).collect()
+    }
+
+    /// Takes down what `asked` has replied to `CLUSTER SLOTS`.
+    pub fn learn(&self, asked: &Client, reply: Value) -> RedisResult<()> {
+        let host = host(asked.get_connection_info());
+        let entries: Vec<Vec<Value>> = from_redis_value_ref(&reply)?;
+        let known: HashMap<_, _> = entries.iter().filter_map(|entry| served(entry, &host)).flatten().collect();
+        if known.is_empty() {
+            return Err((ErrorKind::ClusterConnectionNotFound, "no node of the cluster serves a slot").into());
+        }
+        let mut masters: Vec<Name> = known.values().cloned().collect();
+        masters.sort();
+        masters.dedup();
+        *locked(&self.masters) = masters;
+        *locked(&self.known) = known;
+        Ok(())
+    }
+
+    /// A client for a node, with the settings of the user's first one.
+    pub fn client(&self, name: &str) -> RedisResult<Client> {
+        let unknown = || RedisError::from((ErrorKind::ClusterConnectionNotFound, "no node is known"));
+        let seed = self.seeds.first().ok_or_else(unknown)?;
+        let (host, port) = name.rsplit_once(':').ok_or_else(unknown)?;
+        let port = port.parse().map_err(|_| unknown())?;
+        Client::open(seed.clone().set_addr(addressed(seed.addr(), host, port)))
+    }
+
+    /// `:port` of a redirection means the host that has said so; one host has all nodes then.
+    fn complete(&self, address: &str) -> Option<Name> {
+        match address.strip_prefix(':') {
+            Some(port) => Some(format!("{}:{port}", host(self.seeds.first()?)).into()),
+            None => Some(address.into()),
+        }
+    }
+}
+
+fn host(info: &ConnectionInfo) -> String {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+        _ => String::from("127.0.0.1"),
+    }
+}
+
+/// The slots of one entry of `CLUSTER SLOTS`, each with its master; `None` if it makes no sense.
+fn served(entry: &[Value], asked_host: &str) -> Option<impl Iterator<Item = (Slot, Name)>> {
+    let [first, last, Value::Array(master), ..] = entry else { return None };
+    let host: Option<String> = from_redis_value_ref(master.first()?).ok()?;
+    let host = host.filter(|host| !host.is_empty()).unwrap_or_else(|| asked_host.to_string());
+    let port: u16 = from_redis_value_ref(master.get(1)?).ok()?;
+    let first: u16 = from_redis_value_ref(first).ok()?;
+    let last: u16 = from_redis_value_ref(last).ok()?;
+    let name = Name::from(format!("{host}:{port}"));
+    Some((first..=last).filter_map(Slot::new).map(move |slot| (slot, name.clone())))
+}
+
+fn addressed(like: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
+    match like {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: host.to_string(), port, insecure: *insecure, tls_params: tls_params.clone() }
+        }
+        _ => ConnectionAddr::Tcp(host.to_string(), port),
+    }
+}
+
+/// What the user has named, as redis-rs takes it.
+pub(crate) fn infos<T: IntoConnectionInfo>(nodes: impl IntoIterator<Item = T>) -> RedisResult<Vec<ConnectionInfo>> {
+    nodes.into_iter().map(IntoConnectionInfo::into_connection_info).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_word_on_a_slot_counts() {
+        let nodes = Nodes::Cluster(Slots::new(infos(["redis://10.0.0.1:1"]).unwrap()));
+        let Nodes::Cluster(slots) = &nodes else { unreachable!() };
+        let asked = Client::open("redis://10.0.0.1:1").unwrap();
+        let node = Value::Array(vec![Value::BulkString(b"".to_vec()), Value::Int(7)]);
+        let reply = Value::Array(vec![Value::Array(vec![Value::Int(0), Value::Int(16383), node])]);
+        slots.learn(&asked, reply).unwrap();
+        assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7");
+
+        let moved = redis::make_extension_error("MOVED".into(), Some("1 10.0.0.2:8".into()));
+        assert!(nodes.redirected(b"a", &moved).is_none_or(|target| !target.asking));
+        nodes.forget();
+        assert!(nodes.target(b"a").is_none());
+    }
+}

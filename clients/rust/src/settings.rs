@@ -1,0 +1,63 @@
+//! From what a factory of locks is made.
+
+use std::time::Duration;
+
+use redis::sentinel::SentinelNodeConnectionInfo;
+use redis::{Client, IntoConnectionInfo, RedisResult};
+
+use crate::nodes::{infos, Nodes, Sentinels, Slots};
+
+/// Which servers the locks are on, and how to wait there.
+///
+/// Only addresses, credentials and TLS settings are taken from a client, never its connections or time-outs.
+pub struct Settings {
+    pub(crate) nodes: Nodes,
+    pub(crate) turn: Duration,
+}
+
+impl Settings {
+    /// One server, that of this client.
+    pub fn single(client: &Client) -> Self {
+        Self::of(Nodes::One(client.clone()))
+    }
+
+    /// A cluster, of which these nodes are known, as in `ClusterClient::new`. Credentials and TLS are those of the first.
+    ///
+    /// # Errors
+    ///
+    /// One of the nodes is no valid address.
+    pub fn cluster<T: IntoConnectionInfo>(nodes: impl IntoIterator<Item = T>) -> RedisResult<Self> {
+        Ok(Self::of(Nodes::Cluster(Slots::new(infos(nodes)?))))
+    }
+
+    /// The master of this name, which is asked of these Sentinels at each new connection, as in `SentinelClient::build`.
+    ///
+    /// # Errors
+    ///
+    /// One of the Sentinels is no valid address.
+    pub fn sentinel<T: IntoConnectionInfo>(
+        sentinels: impl IntoIterator<Item = T>,
+        master: impl Into<String>,
+        node: Option<SentinelNodeConnectionInfo>,
+    ) -> RedisResult<Self> {
+        let sentinels = Sentinels::new(infos(sentinels)?, master.into(), node.unwrap_or_default());
+        Ok(Self::of(Nodes::Sentinel(sentinels)))
+    }
+
+    /// How long one request waits before the next one follows; 30 seconds by default. A server that has been silent
+    /// for two seconds more counts as gone.
+    pub fn turn(mut self, turn: Duration) -> Self {
+        self.turn = turn.max(Duration::from_millis(1));
+        self
+    }
+
+    fn of(nodes: Nodes) -> Self {
+        Self { nodes, turn: Duration::from_secs(30) }
+    }
+}
+
+impl From<&Client> for Settings {
+    fn from(client: &Client) -> Self {
+        Self::single(client)
+    }
+}

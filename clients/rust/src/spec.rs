@@ -1,0 +1,176 @@
+//! What a lock is, and the commands that say so.
+
+use std::time::Duration;
+
+use redis::{cmd, Cmd};
+
+/// Which of the module's locks it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    Fair,
+    Read,
+    Write,
+    Several,
+    Semaphore,
+}
+
+/// Everything that the server is told of a lock, but for the owner.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub kind: Kind,
+    /// One, or with [`Kind::Several`] any number; in a cluster they share a slot.
+    pub keys: Vec<Vec<u8>>,
+    pub limit: u32,
+    pub permits: u32,
+    pub lease: Duration,
+    pub session: bool,
+    pub fenced: bool,
+    pub replicas: Option<(u32, Duration)>,
+    pub renew: bool,
+    pub watch: bool,
+}
+
+impl Spec {
+    pub fn new(kind: Kind, keys: Vec<Vec<u8>>) -> Self {
+        Self {
+            kind,
+            keys,
+            limit: 1,
+            permits: 1,
+            lease: Duration::from_secs(30),
+            session: false,
+            fenced: false,
+            replicas: None,
+            renew: true,
+            watch: false,
+        }
+    }
+
+    /// The key by which all commands of this lock find their node.
+    pub fn key(&self) -> &[u8] {
+        self.keys.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// How much longer than its `BLOCK` a reply may take: the time for replicas.
+    pub fn replicas_time(&self) -> Duration {
+        self.replicas.map_or(Duration::ZERO, |(_, time)| time)
+    }
+
+    /// Asks for the lock, `ONCE`, so that it can be sent again. `block` is in milliseconds, 0 for ever; `None` only tries.
+    pub fn acquire(&self, owner: &str, block: Option<u64>) -> Cmd {
+        let mut command = match self.kind {
+            Kind::Plain => self.keyed("LOCK.ACQUIRE", owner),
+            Kind::Fair => self.keyed("LOCK.FAIR", owner),
+            Kind::Read => self.keyed("LOCK.RWREAD", owner),
+            Kind::Write => self.keyed("LOCK.RWWRITE", owner),
+            Kind::Several => self.counted("LOCK.MACQUIRE", owner),
+            Kind::Semaphore => {
+                let mut command = self.keyed("LOCK.SEMAPHORE", owner);
+                command.arg(self.limit).arg("PERMITS").arg(self.permits);
+                command
+            }
+        };
+        self.lease(&mut command);
+        if let Some(block) = block {
+            command.arg("BLOCK").arg(block);
+        }
+        if self.fenced {
+            command.arg("FENCED");
+        }
+        command.arg("ONCE");
+        self.acknowledged(&mut command);
+        command
+    }
+
+    /// Gives the hold back; of several locks all of them, or none.
+    pub fn release(&self, owner: &str) -> Cmd {
+        if self.kind == Kind::Several {
+            return self.counted("LOCK.MRELEASE", owner);
+        }
+        let mut command = self.keyed("LOCK.RELEASE", owner);
+        self.which(&mut command);
+        command
+    }
+
+    /// Gives back what is left of several locks when one of them was lost: a command for each key.
+    pub fn release_each(&self, owner: &str) -> Vec<Cmd> {
+        if self.kind != Kind::Several {
+            return Vec::new();
+        }
+        self.keys.iter().map(|key| on("LOCK.RELEASE", key, owner)).collect()
+    }
+
+    /// Ends the wait, or gives back the hold that has come of it. Of several locks it only ends the wait:
+    /// if the reply is 0, [`Spec::release`] has to follow.
+    pub fn cancel(&self, owner: &str) -> Cmd {
+        let mut command = self.keyed("LOCK.CANCEL", owner);
+        if self.kind != Kind::Several {
+            command.arg("RELEASE");
+            self.which(&mut command);
+        }
+        command
+    }
+
+    /// Ends the wait, and leaves a hold alone.
+    pub fn end_wait(&self, owner: &str) -> Cmd {
+        self.keyed("LOCK.CANCEL", owner)
+    }
+
+    /// Renews the lease, or binds the hold to the connection that says so: a command for each key.
+    pub fn renew(&self, owner: &str) -> Vec<Cmd> {
+        let one = |key: &Vec<u8>| {
+            let mut command = on("LOCK.RENEW", key, owner);
+            self.lease(&mut command);
+            self.acknowledged(&mut command);
+            command
+        };
+        self.keys.iter().map(one).collect()
+    }
+
+    /// Asks until when the owner holds this key: `LOST`, or null after `block` milliseconds.
+    pub fn watch(&self, key: usize, owner: &str, block: u64) -> Cmd {
+        let mut command = on("LOCK.WATCH", &self.keys[key], owner);
+        command.arg("BLOCK").arg(block);
+        command
+    }
+
+    fn keyed(&self, name: &str, owner: &str) -> Cmd {
+        on(name, self.key(), owner)
+    }
+
+    fn counted(&self, name: &str, owner: &str) -> Cmd {
+        let mut command = cmd(name);
+        command.arg(self.keys.len()).arg(&self.keys).arg(owner);
+        command
+    }
+
+    fn lease(&self, command: &mut Cmd) {
+        if self.session {
+            command.arg("SESSION");
+        } else {
+            command.arg("PX").arg(self.lease.as_millis() as u64);
+        }
+    }
+
+    fn acknowledged(&self, command: &mut Cmd) {
+        if let Some((replicas, time)) = self.replicas {
+            command.arg("REPLICAS").arg(replicas).arg(time.as_millis() as u64);
+        }
+    }
+
+    fn which(&self, command: &mut Cmd) {
+        match self.kind {
+            Kind::Read => command.arg("READ"),
+            Kind::Write => command.arg("WRITE"),
+            Kind::Semaphore => command.arg("PERMITS").arg(self.permits),
+            Kind::Plain | Kind::Fair | Kind::Several => command,
+        };
+    }
+}
+
+fn on(name: &str, key: &[u8], owner: &str) -> Cmd {
+    let mut command = cmd(name);
+    command.arg(key).arg(owner);
+    command
+}

@@ -1,0 +1,105 @@
+//! Ending a wait from another thread.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::request::Request;
+use super::{Core, Guard};
+use crate::lock::Lock;
+use crate::util::{locked, Wait, PATIENCE, SHORT};
+use crate::{Error, Result};
+
+/// Ends waits from another thread: those of the locks that were made with [`Lock::cancelled_by`].
+///
+/// ```no_run
+/// # let client = redis::Client::open("redis://127.0.0.1/").unwrap();
+/// # let locks = lock_so::sync::Locks::new(&client);
+/// let cancel = lock_so::sync::Cancel::new();
+/// let lock = locks.plain("report").cancelled_by(&cancel);
+/// let waits = std::thread::spawn(move || lock.lock());
+/// cancel.cancel();
+/// assert!(matches!(waits.join().unwrap(), Err(lock_so::Error::Cancelled)));
+/// ```
+#[derive(Clone, Default)]
+pub struct Cancel(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    is_cancelled: Mutex<bool>,
+    news: Condvar,
+}
+
+impl Cancel {
+    /// One that is not cancelled yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the waits that there are, and those that begin later. They return [`Error::Cancelled`], in two seconds at
+    /// most; what the server has not confirmed by then is cleared up in the background.
+    pub fn cancel(&self) {
+        *locked(&self.0.is_cancelled) = true;
+        self.0.news.notify_all();
+    }
+
+    /// Whether [`cancel`](Cancel::cancel) was called.
+    pub fn is_cancelled(&self) -> bool {
+        *locked(&self.0.is_cancelled)
+    }
+}
+
+/// Where the thread that waits puts what has come of it. If nobody takes it out, the guard is dropped with it.
+type Slot = Arc<Mutex<Option<Result<Guard>>>>;
+
+/// Waits on a thread of its own, so that the caller can leave it alone with a server that is silent.
+pub(super) fn acquire(lock: &Lock<Core>, wait: Wait, cancel: &Cancel) -> Result<Guard> {
+    let request = Request::new(lock);
+    let ends_wait = request.spec.end_wait(&request.owner);
+    let slot = Slot::default();
+    begin(lock, request, wait, cancel, slot.clone());
+
+    let ended = |flag: &bool| locked(&slot).is_none() && !*flag;
+    let flag = locked(&cancel.0.is_cancelled);
+    let waited = cancel.0.news.wait_while(flag, |flag| ended(flag));
+    drop(waited.unwrap_or_else(PoisonError::into_inner));
+
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(result) = locked(&slot).take() {
+            return result.and_then(|guard| if cancel.is_cancelled() { discard(guard) } else { Ok(guard) });
+        }
+        if Instant::now() >= end {
+            return Err(Error::Cancelled);
+        }
+        lock.core.pool.short(lock.spec.key(), &ends_wait, SHORT);
+        let flag = locked(&cancel.0.is_cancelled);
+        drop(nap(cancel, flag, &slot));
+    }
+}
+
+fn begin(lock: &Lock<Core>, request: Request, wait: Wait, cancel: &Cancel, slot: Slot) {
+    let (queue, cancel) = (lock.core.queue.clone(), cancel.clone());
+    queue.begin();
+    thread::spawn(move || {
+        let result = request.run(wait);
+        // Under the lock, or the news could come between a look and a wait.
+        let flag = locked(&cancel.0.is_cancelled);
+        *locked(&slot) = Some(result);
+        drop(flag);
+        cancel.0.news.notify_all();
+        drop(slot);
+        queue.end();
+    });
+}
+
+/// Until there is a result, for some milliseconds: the request may not have come to the server yet.
+fn nap<'a>(cancel: &'a Cancel, flag: MutexGuard<'a, bool>, slot: &Slot) -> MutexGuard<'a, bool> {
+    let waited = cancel.0.news.wait_timeout_while(flag, Duration::from_millis(20), |_| locked(slot).is_none());
+    waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
+fn discard(guard: Guard) -> Result<Guard> {
+    drop(guard);
+    Err(Error::Cancelled)
+}

@@ -1,0 +1,152 @@
+//! Acquiring: turn after turn, until it is granted or given up.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::pool::{Answer, Line};
+use super::{Core, Guard};
+use crate::hold::{Hold, OnLost};
+use crate::lock::Lock;
+use crate::spec::{Kind, Spec};
+use crate::util::{in_the_end, judge, Pause, Turn, Verdict, Wait, LATER, PATIENCE, SHORT};
+use crate::{Error, Result};
+
+/// The wish of one owner for a lock.
+pub(super) struct Request {
+    core: Arc<Core>,
+    pub spec: Arc<Spec>,
+    pub owner: String,
+    on_lost: Option<OnLost>,
+    cancel: Option<super::Cancel>,
+    /// Whether something was sent of which nobody knows what has become.
+    unsure: bool,
+}
+
+impl Request {
+    pub fn new(lock: &Lock<Core>) -> Self {
+        Self {
+            core: lock.core.clone(),
+            spec: Arc::new(lock.spec.clone()),
+            owner: Uuid::new_v4().to_string(),
+            on_lost: lock.on_lost.clone(),
+            cancel: lock.cancel.clone(),
+            unsure: false,
+        }
+    }
+
+    /// Asks until there is an end to it. If that is an error, nothing is left of the request, or soon.
+    pub fn run(mut self, wait: Wait) -> Result<Guard> {
+        let mut pause = Pause::new();
+        loop {
+            if self.is_cancelled() {
+                self.unsure = true;
+                return self.fail(Error::Cancelled);
+            }
+            let turn = wait.turn(self.core.turn, self.spec.kind == Kind::Fair);
+            let sent = Instant::now();
+            let answer = self.ask(&turn);
+            match judge(answer.said) {
+                Verdict::Done(granted) => return Ok(self.granted(granted, sent, answer.line)),
+                Verdict::Never(error) => return self.fail(error.into()),
+                Verdict::Null => {
+                    answer.line.into_iter().for_each(|line| self.core.pool.keep(line));
+                    if wait.is_over() {
+                        return self.fail(Error::NotAcquired);
+                    }
+                    pause = Pause::new();
+                }
+                // Its connection was closed to end the turn, and its place is reserved.
+                Verdict::Again(error) if turn.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
+                Verdict::Again(error) => {
+                    self.unsure |= answer.unsure;
+                    match pause.next(wait.end()) {
+                        Some(pause) => thread::sleep(pause),
+                        None => return self.fail(in_the_end(error)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask(&self, turn: &Turn) -> Answer {
+        let command = self.spec.acquire(&self.owner, turn.block);
+        self.core.pool.call(self.spec.key(), &command, turn.listen + self.spec.replicas_time())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(super::Cancel::is_cancelled)
+    }
+
+    fn granted(self, granted: i64, sent: Instant, line: Option<Line>) -> Guard {
+        let hold = Hold::new(self.spec, self.owner, granted, self.unsure, self.on_lost);
+        Guard::new(self.core, Arc::new(hold), sent, line)
+    }
+
+    fn fail(self, error: Error) -> Result<Guard> {
+        if self.unsure {
+            give_up(&self.core, self.spec, self.owner);
+        }
+        Err(error)
+    }
+}
+
+/// Sees to it that nothing is left of a request: here for some time, and then in the background.
+fn give_up(core: &Arc<Core>, spec: Arc<Spec>, owner: String) {
+    let later = (spec.clone(), owner.clone());
+    let lease = spec.lease;
+    core.persist(PATIENCE, lease, move |core| core.clear(&spec, &owner));
+    core.clear_later(later.0, later.1);
+}
+
+impl Core {
+    /// Ends a wait, or gives back what has come of it. Returns whether the server has answered.
+    pub(super) fn clear(&self, spec: &Spec, owner: &str) -> bool {
+        let said = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).said;
+        let said = match judge(said) {
+            Verdict::Done(0) if spec.kind == Kind::Several => {
+                self.pool.short(spec.key(), &spec.release(owner), SHORT).said
+            }
+            Verdict::Again(_) => return false,
+            _ => return true,
+        };
+        !matches!(judge(said), Verdict::Again(_))
+    }
+
+    /// The same once more, after what the network has held back has come.
+    pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
+        self.queue.clear(self.clone(), Instant::now() + LATER, spec, owner);
+    }
+
+    /// Repeats `step` until it returns true: for `here` in place, then on a thread, and no longer than `all` together.
+    pub(super) fn persist(
+        self: &Arc<Self>,
+        here: Duration,
+        all: Duration,
+        mut step: impl FnMut(&Arc<Core>) -> bool + Send + 'static,
+    ) {
+        let start = Instant::now();
+        if repeat(self, start + here.min(all), &mut step) {
+            return;
+        }
+        let core = self.clone();
+        self.queue.begin();
+        thread::spawn(move || {
+            repeat(&core, start + all, &mut step);
+            core.queue.end();
+        });
+    }
+}
+
+pub(super) fn repeat(core: &Arc<Core>, end: Instant, step: &mut impl FnMut(&Arc<Core>) -> bool) -> bool {
+    let mut pause = Pause::new();
+    while !step(core) {
+        match pause.next(Some(end)) {
+            Some(pause) => thread::sleep(pause),
+            None => return false,
+        }
+    }
+    true
+}

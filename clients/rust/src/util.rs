@@ -1,0 +1,162 @@
+//! Pauses, ends of waits, and what a reply means.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use redis::{ErrorKind, RedisError, RedisResult, Value};
+
+use crate::Error;
+
+/// How long a short command, or a new connection, may take.
+pub(crate) const SHORT: Duration = Duration::from_secs(1);
+/// How much longer than its turn a waiting command may take before its server counts as gone.
+pub(crate) const SLACK: Duration = Duration::from_secs(2);
+/// How long who gives up is kept waiting for it; the rest happens in the background.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// After this time a request that was lost on its way is looked for once more.
+pub(crate) const LATER: Duration = Duration::from_millis(150);
+
+/// What a mutex guards, also after a panic: nothing here is left half done by one.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The pauses between tries: 20 ms and more, half a second at most.
+pub(crate) struct Pause(Duration);
+
+impl Pause {
+    pub fn new() -> Self {
+        Self(Duration::from_millis(20))
+    }
+
+    /// The next one, cut off at `end`; `None` if that has come.
+    pub fn next(&mut self, end: Option<Instant>) -> Option<Duration> {
+        let pause = self.0;
+        self.0 = (pause * 2).min(Duration::from_millis(500));
+        match end.map(|end| end.saturating_duration_since(Instant::now())) {
+            Some(Duration::ZERO) => None,
+            left => Some(left.map_or(pause, |left| left.min(pause))),
+        }
+    }
+}
+
+/// How long a wait lasts.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait {
+    end: Option<Instant>,
+    only_try: bool,
+}
+
+/// One request of a wait.
+pub(crate) struct Turn {
+    /// Its `BLOCK`; `None` leaves it out.
+    pub block: Option<u64>,
+    /// How long its connection is listened to.
+    pub listen: Duration,
+    /// Whether it is ended by closing the connection, not by its `BLOCK`.
+    pub is_cut: bool,
+}
+
+impl Wait {
+    pub fn forever() -> Self {
+        Self { end: None, only_try: false }
+    }
+
+    /// At most this long; zero only tries.
+    pub fn at_most(time: Duration) -> Self {
+        Self { end: Instant::now().checked_add(time), only_try: time.is_zero() }
+    }
+
+    pub fn end(&self) -> Option<Instant> {
+        self.end
+    }
+
+    /// Whether nobody may ask again.
+    pub fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// The next request. A fair one asks for all that is left, as its place outlives its connection, not its `BLOCK`.
+    pub fn turn(&self, turn: Duration, fair: bool) -> Turn {
+        if self.only_try {
+            return Turn { block: None, listen: SLACK, is_cut: false };
+        }
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        let one = left.map_or(turn, |left| left.min(turn));
+        let is_cut = fair && left.is_none_or(|left| left > turn);
+        let block = if is_cut { left.map_or(0, at_least_1_ms) } else { at_least_1_ms(one) };
+        let listen = if is_cut { one } else { one + SLACK };
+        Turn { block: Some(block), listen, is_cut }
+    }
+}
+
+/// In milliseconds, rounded up; not 0, which would be for ever.
+fn at_least_1_ms(time: Duration) -> u64 {
+    (time.as_micros().div_ceil(1000) as u64).max(1)
+}
+
+/// What has become of a request.
+pub(crate) enum Verdict {
+    /// It was granted, released, renewed, ended: with this number.
+    Done(i64),
+    /// Null: not in time.
+    Null,
+    /// To be asked again, on another connection.
+    Again(RedisError),
+    /// No use to ask again.
+    Never(RedisError),
+}
+
+/// What a reply to any of the lock commands means.
+pub(crate) fn judge(reply: RedisResult<Value>) -> Verdict {
+    match reply {
+        Ok(Value::Int(number)) => Verdict::Done(number),
+        Ok(Value::Nil) => Verdict::Null,
+        Ok(other) => {
+            Verdict::Never((ErrorKind::UnexpectedReturnType, "no reply of a lock", format!("{other:?}")).into())
+        }
+        Err(error) if again(&error) => Verdict::Again(error),
+        Err(error) => Verdict::Never(error),
+    }
+}
+
+/// What the reply to a release means. `repeated`: an earlier one may have got through.
+/// `Err` holds what is to be tried again.
+pub(crate) fn judge_release(reply: RedisResult<Value>, repeated: bool) -> Result<Result<(), Error>, RedisError> {
+    match judge(reply) {
+        Verdict::Again(error) => Err(error),
+        Verdict::Never(error) if repeated && is_not_held(&error) => Ok(Ok(())),
+        Verdict::Never(error) => Ok(Err(error.into())),
+        Verdict::Done(_) | Verdict::Null => Ok(Ok(())),
+    }
+}
+
+/// What to say when the time is over and this was the last thing heard.
+pub(crate) fn in_the_end(error: RedisError) -> Error {
+    match error.code() {
+        Some(_) => Error::NotAcquired,
+        None => error.into(),
+    }
+}
+
+pub(crate) fn is_not_held(error: &RedisError) -> bool {
+    error.code() == Some("NOTHELD")
+}
+
+/// Whether the server was out of reach, is not the master any more, or not ready yet.
+pub(crate) fn again(error: &RedisError) -> bool {
+    const CODES: [&str; 8] =
+        ["READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK"];
+    use ErrorKind::{
+        ClusterConnectionNotFound, Io, MasterNameNotFoundBySentinel, NoValidReplicasFoundBySentinel, Parse,
+    };
+    match error.kind() {
+        Io | Parse | ClusterConnectionNotFound | MasterNameNotFoundBySentinel | NoValidReplicasFoundBySentinel => true,
+        _ => error.code().is_some_and(|code| CODES.contains(&code)),
+    }
+}
+
+/// An error of the connection's that we found out ourselves.
+pub(crate) fn timed_out(what: &'static str) -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
+}
