@@ -11,6 +11,8 @@ from pathlib import Path
 
 import redis
 
+from .processes import memory_bytes
+
 HOST = "127.0.0.1"
 START_S = 20
 
@@ -92,6 +94,11 @@ class Server:
             "bytes": stats["total_net_input_bytes"] + stats["total_net_output_bytes"],
             "cpu_s": cpu["used_cpu_user"] + cpu["used_cpu_sys"],
         }
+
+    def memory(self):
+        """In bytes: of the process, and what the server itself counts."""
+        counted = self.client.info("memory")["used_memory"]
+        return {"process": memory_bytes(self._process.pid), "counted": counted}
 
 
 class Monitor:
