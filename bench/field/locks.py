@@ -3,10 +3,11 @@
 import argparse
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from runner import contestants, data, locks
-from runner.lockers import LOCKERS, offered, why_not
+from runner.lockers import LOCKERS, NOTICED_AT_ONCE, offered, why_not
 from runner.otherservers import OTHERS
 from runner.program import ProgramFailed
 from runner.report import print_locks
@@ -42,7 +43,6 @@ def measures(sizes):
         ("rw", "rw", partial(locks.rw, readers=sizes.readers), False),
         ("semaphore", "semaphore", partial(locks.semaphore, clients=sizes.semaphore[0]), False),
         ("latch", "latch", partial(locks.latch, waiters=sizes.queue), False),
-        ("killed", "killed", lambda ground, locker, sizes, _: locks.killed(ground, locker, sizes), True),
         ("held", "held", lambda ground, locker, sizes, _: locks.held(ground, locker, sizes), True),
         ("crowd", "crowd", locks.crowd, True),
     ]
@@ -85,7 +85,24 @@ def measure(ground, present, sizes, chosen):
         turn = present[first:] + present[:first]
         raw["rounds"].append({m[0]: row(*m[:3], turn) for m in chosen_measures if not m[3]})
     raw["once"] = {m[0]: row(*m[:3], present) for m in chosen_measures if m[3]}
+    if wanted(chosen.measures, "killed"):
+        note("killed, all contestants")
+        raw["once"]["killed"] = killed(ground, [c for c in present if not offered(c, "killed")], sizes)
     return raw
+
+
+def killed(ground, lockers, sizes):
+    """Those that notice at once one after the other; leases of many seconds may end while other processes start."""
+
+    def one(locker):
+        return attempt(locks.killed, ground, locker, sizes)
+
+    quick = [locker for locker in lockers if locker.name in NOTICED_AT_ONCE]
+    slow = [locker for locker in lockers if locker.name not in NOTICED_AT_ONCE]
+    found = {locker.name: one(locker) for locker in quick}
+    with ThreadPoolExecutor(6) as pool:
+        found.update(zip((locker.name for locker in slow), pool.map(one, slow)))
+    return {locker.name: found[locker.name] for locker in lockers}
 
 
 def describe(program, present, left_out, chosen):

@@ -31,6 +31,7 @@ type maker func(kind string) worker
 
 var contestants = map[string]func(port string, workers int) maker{
 	"goredis":  goredis,
+	"cluster":  cluster,
 	"redsync":  redsyncs,
 	"setnx":    setnx,
 	"setdel":   setdel,

@@ -29,13 +29,20 @@ var (
 // ---- lock.so ----
 
 type ours struct {
-	client      *redis.Client
+	client      redis.UniversalClient
 	kind, owner string
 }
 
 // A reply takes as long as the wait, so the client must not give up; and each that waits has a connection.
 func goredis(port string, workers int) maker {
 	client := redis.NewClient(&redis.Options{Addr: host + port, ReadTimeout: -1, PoolSize: workers + 1})
+	return func(kind string) worker { return &ours{client: client, kind: kind} }
+}
+
+// The same by a client of a cluster, of which it is told one node.
+func cluster(port string, workers int) maker {
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{host + port}, ReadTimeout: -1, PoolSize: workers + 1})
 	return func(kind string) worker { return &ours{client: client, kind: kind} }
 }
 

@@ -10,14 +10,14 @@ import (
 // How often a library has given up by its defaults, and was asked again.
 var gaveUp atomic.Int64
 
-// hold COUNT
+// hold COUNT FIRST: those locks whose numbers begin with the first
 func hold(newWorker maker, kind string, numbers []int) {
 	const hands = 16
 	var all sync.WaitGroup
 	for hand := range min(hands, numbers[0]) {
 		w := newWorker(kind)
 		all.Go(func() {
-			for i := hand; i < numbers[0]; i += hands {
+			for i := numbers[1] + hand; i < numbers[1]+numbers[0]; i += hands {
 				w.acquire(fmt.Sprint(lockName, "-", i))
 			}
 		})

@@ -129,11 +129,11 @@ async function handoff(library, waiters, warm, rounds, limitMs, holdMs) {
     await awaitLine();
 }
 
-async function hold(library, count) {
+async function hold(library, count, first) {
     await Promise.all(
         times(HANDS, async (hand) => {
             const worker = await library.worker();
-            for (let i = hand; i < count; i += HANDS) {
+            for (let i = first + hand; i < first + count; i += HANDS) {
                 await worker.acquire(`${LOCK}-${i}`);
             }
         }),

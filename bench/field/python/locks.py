@@ -243,10 +243,10 @@ def handoff(library, waiters, warm, rounds, limit_ms, hold_ms):
         sys.stdin.readline()
 
 
-def hold(library, count):
+def hold(library, count, first):
     def take(hand):
         worker = library.worker()
-        for i in range(hand, count, HANDS):
+        for i in range(first + hand, first + count, HANDS):
             worker.acquire(f"{LOCK}-{i}")
 
     for thread in [start(take, hand) for hand in range(HANDS)]:
@@ -282,7 +282,7 @@ def main():
     name, _, kind = who.partition(":")
     numbers = [int(number) for number in numbers]
     # Those that are to stay have a lease that lasts.
-    if command == "crowd" or (command == "hold" and numbers != [1]):
+    if command == "crowd" or (command == "hold" and numbers[0] > 1):
         LEASE["ms"] = 600000
     workers = HANDS if command in ("hold", "await") else numbers[0] + 1
     try:

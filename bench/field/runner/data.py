@@ -48,7 +48,7 @@ def load(file=FILE):
 
 def as_text(data):
     """A line for each list of figures, so that it can be read, and compared by line."""
-    text = json.dumps(data, indent=1, sort_keys=True)
+    text = json.dumps(data, indent=1)
     return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: "[" + re.sub(r",\s+", ",", found[1]) + "]", text) + "\n"
 
 

@@ -11,6 +11,8 @@ from .otherservers import OTHERS
 ALL = frozenset({"pair", "handoff", "hot", "killed", "held", "crowd"})
 QUEUED = ALL | {"drain"}
 SESSION = frozenset({"killed"})
+# Of these the holder's death is noticed by its connection, and not by a lease that ends.
+NOTICED_AT_ONCE = {"jedis-session", "postgres"}
 
 CANNOT = {
     "drain": "no queue",

@@ -190,31 +190,26 @@ def latch(ground, locker, sizes, shares, waiters):
 
 def killed(ground, locker, sizes):
     """From the death of the holder's process to the next grant; None if that is later than the limit."""
-    with (
-        ground.server(locker, "killed") as server,
-        ground.start(locker, server, "hold", 1) as holder,
-        ground.start(locker, server, "await") as waiter,
-    ):
+    with ground.server(locker, "killed") as server, ground.start(locker, server, "hold", 1, 0) as holder:
         holder.expect("held", START_S)
-        waiter.expect("asking", START_S)
-        time.sleep(sizes.begin_s)
-        died = time.monotonic_ns()
-        holder.kill()
-        try:
-            granted = waiter.expect("granted", sizes.killed_limit / 1000)
-        except ProgramFailed:
-            return {"ms": None, "limit_ms": sizes.killed_limit}
-    return {"ms": (granted["ns"] - died) / 1e6, "limit_ms": sizes.killed_limit}
+        with ground.start(locker, server, "await") as waiter:
+            waiter.expect("asking", START_S)
+            time.sleep(sizes.begin_s)
+            died = time.monotonic_ns()
+            holder.kill()
+            granted = waiter.expect("granted", sizes.killed_limit / 1000, or_silence=True)
+    ms = (granted["ns"] - died) / 1e6 if granted else None
+    return {"ms": ms, "limit_ms": sizes.killed_limit}
 
 
 def held(ground, locker, sizes):
     """What a held lock takes of the server's memory."""
     warm = 64  # so that connections and buffers are there
     with ground.server(locker, "held") as server:
-        with ground.start(locker, server, "hold", warm) as program:
+        with ground.start(locker, server, "hold", warm, 0) as program:
             program.expect("held", START_S)
             before = server.memory()
-        with ground.start(locker, server, "hold", sizes.held + warm) as program:
+        with ground.start(locker, server, "hold", sizes.held, warm) as program:
             program.expect("held", START_S + ANSWER_S)
             after = server.memory()
     return {

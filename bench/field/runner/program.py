@@ -31,11 +31,13 @@ class Program:
             self._lines.put(line)
         self._lines.put(None)
 
-    def expect(self, at, seconds):
-        """What it says when it has come there."""
+    def expect(self, at, seconds, or_silence=False):
+        """What it says when it has come there; None if it may be silent until then, and was."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
+            if or_silence:
+                return None
             raise ProgramFailed(f"nothing after {seconds:g} s instead of {at!r}: {self._where}") from None
         said = json.loads(line) if line else None
         if said and said["at"] == "failed":

@@ -120,7 +120,7 @@ def print_locks(lockers, left_out, summary):
         print(f"{measure}: median of the rounds; (ratio to ours by the same client)")
         rows = [
             [locker.label, *(lock_cell(found[locker.name], field) for field, _ in columns)]
-            if "figures" in found[locker.name]
+            if "failed" not in found[locker.name]
             else [locker.label, f"failed: {found[locker.name]['failed']}"[:60], *[""] * (len(columns) - 1)]
             for locker in lockers
             if locker.name in found

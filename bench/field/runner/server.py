@@ -39,7 +39,8 @@ def free_port():
 class Server:
     """Defaults, without snapshots; `module` is loaded if it is given."""
 
-    def __init__(self, program, folder, module=None):
+    def __init__(self, program, folder, module=None, settings=()):
+        self._settings = settings
         self.folder = Path(folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
@@ -56,6 +57,7 @@ class Server:
     def _start(self, program, module):
         command = [program, "--port", str(self.port), "--bind", HOST, "--save", "", "--dir", str(self.folder)]
         command += ["--loadmodule", str(module)] if module else []
+        command += self._settings
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT, cwd=self.folder
         )

@@ -53,7 +53,7 @@ public final class Locks {
             case "rw" -> ClosedLoops.readersAndWriters(library, n[0], n[1], n[2], n[3]);
             case "semaphore" -> ClosedLoops.semaphore(library, n[0], n[1], n[2], n[3]);
             case "handoff" -> Handoff.run(library, kind, n[0], n[1], n[2], n[3], n[4]);
-            case "hold" -> Standing.hold(library, kind, n[0]);
+            case "hold" -> Standing.hold(library, kind, n[0], n[1]);
             case "await" -> Standing.await(library, kind);
             case "crowd" -> Standing.crowd(library, kind, n[0]);
             case "drain" -> Standing.drain(library, kind, n[0], n[1], n[2], n[3]);

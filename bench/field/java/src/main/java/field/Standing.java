@@ -29,13 +29,13 @@ final class Standing {
         return thread;
     }
 
-    static void hold(Library library, String kind, int count) throws Exception {
+    static void hold(Library library, String kind, int count, int from) throws Exception {
         List<Thread> threads = new ArrayList<>();
         for (int hand = 0; hand < Math.min(HANDS, count); hand++) {
-            int first = hand;
+            int first = from + hand;
             Worker worker = library.worker(kind, 0);
             threads.add(start(() -> {
-                for (int i = first; i < count; i += HANDS) {
+                for (int i = first; i < from + count; i += HANDS) {
                     worker.acquire(ClosedLoops.LOCK + "-" + i);
                 }
             }));
