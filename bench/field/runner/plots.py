@@ -58,7 +58,7 @@ def panels(groups, height=3.2):
 
 
 def curve(axes, numbers, **style):
-    """A distribution, up to its last but one percent of a percent: one straggler would set the scale."""
+    """A distribution: so many percent are at most so large."""
     share = [100 * i / (len(numbers) - 1) for i in range(len(numbers))]
     axes.plot(numbers, share, **style)
 
@@ -84,8 +84,10 @@ def handoffs(groups):
             width = 2.2 if ours else 1.2
             [line] = panel.plot(waiters, [points[n][0] for n in waiters], "o-", ms=3, label=label, linewidth=width)
             panel.plot(waiters, [points[n][1] for n in waiters], ":", color=line.get_color(), linewidth=width)
+        asked = sorted({n for _, _, points in lines for n in points})
         panel.set(title=title, xscale="log", yscale="log", xlabel="waiters", ylabel="µs, p50 (dotted: p99)")
-        plain(panel.xaxis)
+        panel.set_xticks(asked, [f"{n:,}" for n in asked])
+        panel.minorticks_off()
         plain(panel.yaxis)
         panel.legend(loc="best")
     return figure
