@@ -9,44 +9,52 @@ import (
 // A step is what a worker does over and over; it returns how long the part took that is measured.
 type step func() int64
 
-// inLoops has all steps repeated for so long, each by a worker of its own, and returns what each has measured, and how
-// long it took.
-func inLoops(steps []step, length time.Duration) ([][]int64, float64) {
-	results := make([][]int64, len(steps))
+// A loop is what one worker has done: all that it has measured, and how often it came to the end in time. Who waited
+// beyond the end has a wait that counts, but no share of the throughput.
+type loop struct {
+	ns     []int64
+	inTime int
+}
+
+// inLoops has all steps repeated for so long, each by a worker of its own.
+func inLoops(steps []step, length time.Duration) []loop {
+	loops := make([]loop, len(steps))
 	var all sync.WaitGroup
-	start := nanos()
-	end := start + length.Nanoseconds()
+	end := nanos() + length.Nanoseconds()
 	for i := range steps {
 		all.Go(func() {
 			for nanos() < end {
-				results[i] = append(results[i], steps[i]())
+				loops[i].ns = append(loops[i].ns, steps[i]())
+				if nanos() < end {
+					loops[i].inTime++
+				}
 			}
 		})
 	}
 	all.Wait()
-	return results, float64(nanos()-start) / 1e9
+	return loops
 }
 
 // measured runs the loops twice: first to warm up.
-func measured(steps []step, warm, length int) ([][]int64, float64) {
+func measured(steps []step, warm, length int) []loop {
 	inLoops(steps, milliseconds(warm))
 	say("ready", nil)
 	awaitLine()
 	return inLoops(steps, milliseconds(length))
 }
 
-func counts(results [][]int64) []int {
-	all := make([]int, len(results))
-	for i, result := range results {
-		all[i] = len(result)
+func counts(loops []loop) []int {
+	all := make([]int, len(loops))
+	for i, loop := range loops {
+		all[i] = loop.inTime
 	}
 	return all
 }
 
-func together(results [][]int64) []int64 {
+func together(loops []loop) []int64 {
 	all := []int64{}
-	for _, result := range results {
-		all = append(all, result...)
+	for _, loop := range loops {
+		all = append(all, loop.ns...)
 	}
 	return all
 }
@@ -63,8 +71,8 @@ func pair(newWorker maker, kind string, numbers []int) {
 			return nanos() - start
 		})
 	}
-	results, took := measured(steps, numbers[1], numbers[2])
-	say("done", map[string]any{"seconds": took, "pairs": counts(results), "us": micros(together(results))})
+	results := measured(steps, numbers[1], numbers[2])
+	say("done", map[string]any{"pairs": counts(results), "us": micros(together(results))})
 	awaitLine()
 }
 
@@ -83,8 +91,8 @@ func hot(newWorker maker, kind string, numbers []int) {
 			return granted - start
 		})
 	}
-	results, took := measured(steps, numbers[2], numbers[3])
-	say("done", map[string]any{"seconds": took, "pairs": counts(results), "us": micros(together(results)),
+	results := measured(steps, numbers[2], numbers[3])
+	say("done", map[string]any{"pairs": counts(results), "us": micros(together(results)),
 		"gave_up": gaveUp.Load()})
 	awaitLine()
 }
@@ -110,11 +118,10 @@ func readersAndWriters(newWorker maker, _ string, numbers []int) {
 	for range numbers[1] {
 		steps = append(steps, holding(newWorker("write")))
 	}
-	results, took := measured(steps, numbers[2], numbers[3])
+	results := measured(steps, numbers[2], numbers[3])
 	readers, writers := results[:numbers[0]], results[numbers[0]:]
 	say("done", map[string]any{
-		"seconds": took,
-		"reads":   counts(readers), "read_us": micros(together(readers)),
+		"reads": counts(readers), "read_us": micros(together(readers)),
 		"writes": counts(writers), "write_us": micros(together(writers)),
 	})
 	awaitLine()
@@ -127,7 +134,7 @@ func semaphore(newWorker maker, _ string, numbers []int) {
 	for range numbers[0] {
 		steps = append(steps, holding(newWorker("semaphore")))
 	}
-	results, took := measured(steps, numbers[2], numbers[3])
-	say("done", map[string]any{"seconds": took, "pairs": counts(results), "us": micros(together(results))})
+	results := measured(steps, numbers[2], numbers[3])
+	say("done", map[string]any{"pairs": counts(results), "us": micros(together(results))})
 	awaitLine()
 }

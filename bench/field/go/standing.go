@@ -14,8 +14,13 @@ var gaveUp atomic.Int64
 func hold(newWorker maker, kind string, numbers []int) {
 	const hands = 16
 	var all sync.WaitGroup
-	for hand := range min(hands, numbers[0]) {
-		w := newWorker(kind)
+	workers := []worker{}
+	for range min(hands, numbers[0]) {
+		workers = append(workers, newWorker(kind))
+	}
+	say("connected", nil)
+	awaitLine()
+	for hand, w := range workers {
 		all.Go(func() {
 			for i := numbers[1] + hand; i < numbers[1]+numbers[0]; i += hands {
 				w.acquire(fmt.Sprint(lockName, "-", i))
@@ -30,6 +35,8 @@ func hold(newWorker maker, kind string, numbers []int) {
 // await: waits for the first of those that hold takes
 func await(newWorker maker, kind string, _ []int) {
 	w := newWorker(kind)
+	say("connected", nil)
+	awaitLine()
 	say("asking", nil)
 	w.acquire(lockName + "-0")
 	say("granted", map[string]any{"ns": nanos()})
@@ -75,8 +82,10 @@ func drain(newWorker maker, kind string, numbers []int) {
 		if impatient {
 			leaving.Add(1)
 		}
-		places[i].Asked = nanos()
+		asking := make(chan struct{})
 		all.Go(func() {
+			places[i].Asked = nanos()
+			close(asking)
 			if impatient {
 				got := w.acquireWithin(lockName, limit)
 				leaving.Done()
@@ -90,6 +99,7 @@ func drain(newWorker maker, kind string, numbers []int) {
 			places[i].Released = nanos()
 			w.release(lockName)
 		})
+		<-asking
 		time.Sleep(spacing)
 	}
 	leaving.Wait()

@@ -17,7 +17,7 @@ const COMPARE_AND_DELETE =
 // How often a library has given up by its defaults, and was asked again.
 const gaveUp = { times: 0 };
 
-// lock.so: a connection for each that waits.
+// lock.so: a connection for each that waits; all release by the one that they share.
 function ioredis(port, kind) {
     const client = new Redis({ host: HOST, port });
     const words = kind === 'session' ? ['SESSION'] : ['PX', lease.ms];
@@ -32,7 +32,7 @@ function ioredis(port, kind) {
                     owner = randomUUID();
                     return own.call('LOCK.ACQUIRE', name, owner, ...words, 'BLOCK', 0);
                 },
-                release: (name) => own.call('LOCK.RELEASE', name, owner),
+                release: (name) => client.call('LOCK.RELEASE', name, owner),
             };
         },
     };

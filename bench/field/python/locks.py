@@ -125,18 +125,20 @@ def start(function, *arguments):
 
 
 def in_loops(steps, ms):
-    """All steps repeated for so long, each by a thread of its own; a step returns the ns that are measured."""
-    began = time.monotonic_ns()
-    end = began + ms * 1_000_000
-    results = [[] for _ in steps]
+    """All steps repeated for so long, each by a thread of its own; a step returns the ns that are measured.
+    (All that each has measured, how often each came to the end in time): who waited beyond the end has a wait that
+    counts, but no share of the throughput."""
+    end = time.monotonic_ns() + ms * 1_000_000
+    results, in_time = [[] for _ in steps], [0] * len(steps)
 
-    def repeat(step, mine):
+    def repeat(i):
         while time.monotonic_ns() < end:
-            mine.append(step())
+            results[i].append(steps[i]())
+            in_time[i] += time.monotonic_ns() < end
 
-    for thread in [start(repeat, step, mine) for step, mine in zip(steps, results)]:
+    for thread in [start(repeat, i) for i in range(len(steps))]:
         thread.join()
-    return results, (time.monotonic_ns() - began) / 1e9
+    return results, in_time
 
 
 def micros(numbers):
@@ -147,9 +149,9 @@ def measured(steps, warm_ms, ms):
     in_loops(steps, warm_ms)
     say("ready")
     sys.stdin.readline()
-    results, seconds = in_loops(steps, ms)
+    results, pairs = in_loops(steps, ms)
     times = [ns for result in results for ns in result]
-    say("done", seconds=seconds, pairs=[len(result) for result in results], us=micros(times), gave_up=0)
+    say("done", pairs=pairs, us=micros(times), gave_up=0)
     sys.stdin.readline()
 
 
@@ -244,12 +246,15 @@ def handoff(library, waiters, warm, rounds, limit_ms, hold_ms):
 
 
 def hold(library, count, first):
-    def take(hand):
-        worker = library.worker()
+    workers = [library.worker() for _ in range(min(HANDS, count))]
+    say("connected")
+    sys.stdin.readline()
+
+    def take(hand, worker):
         for i in range(first + hand, first + count, HANDS):
             worker.acquire(f"{LOCK}-{i}")
 
-    for thread in [start(take, hand) for hand in range(HANDS)]:
+    for thread in [start(take, *of) for of in enumerate(workers)]:
         thread.join()
     say("held")
     sys.stdin.readline()
@@ -257,6 +262,8 @@ def hold(library, count, first):
 
 def await_one(library):
     worker = library.worker()
+    say("connected")
+    sys.stdin.readline()
     say("asking")
     worker.acquire(f"{LOCK}-0")
     say("granted", ns=time.monotonic_ns())

@@ -82,7 +82,7 @@ def run(ground, locker, sizes, what, *arguments):
     with ground.server(locker, what) as server, ground.start(locker, server, what, *arguments) as program:
         program.expect("ready", START_S)
         time.sleep(sizes.begin_s)
-        before = server.usage()
+        before = server.usage(opening=True)
         program.go_on()
         done = program.expect("done", ANSWER_S)
         return done, used(before, server.usage())
@@ -110,7 +110,7 @@ def pair(ground, locker, sizes, shares, clients):
     count = len(done["us"])
     return {
         **latencies(done["us"]),
-        "a_second": count / done["seconds"],
+        "a_second": sum(done["pairs"]) / (sizes.run / 1000),
         **each(usage, count, shares),
         "quantiles": quantiles(done["us"]),
     }
@@ -135,7 +135,7 @@ def hot(ground, locker, sizes, shares, locks):
     done, usage = run(ground, locker, sizes, "hot", sizes.clients[-1], locks, sizes.warm, sizes.run)
     count = len(done["us"])
     return {
-        "a_second": count / done["seconds"],
+        "a_second": sum(done["pairs"]) / (sizes.run / 1000),
         **fairness(done["pairs"], done["us"]),
         **each(usage, count, shares),
         "gave_up": done.get("gave_up", 0),
@@ -145,7 +145,7 @@ def hot(ground, locker, sizes, shares, locks):
 
 def drain(ground, locker, sizes, shares, waiters):
     """A queue of so many, each tenth of which gives up after a second; then all take their turns."""
-    done, usage = run(ground, locker, sizes, "drain", waiters, 10, 1000, 1000)
+    done, usage = run(ground, locker, sizes, "drain", waiters, 10, 1000, 2000)
     order = queue_order(done["places"])
     last = max(place["granted"] for place in done["places"])
     us = order.pop("us")
@@ -160,10 +160,10 @@ def drain(ground, locker, sizes, shares, waiters):
 
 def rw(ground, locker, sizes, shares, readers):
     done, usage = run(ground, locker, sizes, "rw", readers, 1, sizes.warm, sizes.run)
-    reads, writes = sum(done["reads"]), sum(done["writes"])
+    reads, writes = len(done["read_us"]), len(done["write_us"])
     return {
-        "reads_a_second": reads / done["seconds"],
-        "writes_a_second": writes / done["seconds"],
+        "reads_a_second": sum(done["reads"]) / (sizes.run / 1000),
+        "writes_a_second": sum(done["writes"]) / (sizes.run / 1000),
         "write_p50": latencies(done["write_us"])["p50"] if writes else None,
         "write_p99": latencies(done["write_us"])["p99"] if writes else None,
         "read_p99": latencies(done["read_us"])["p99"],
@@ -176,7 +176,7 @@ def semaphore(ground, locker, sizes, shares, clients):
     done, usage = run(ground, locker, sizes, "semaphore", clients, sizes.semaphore[1], sizes.warm, sizes.run)
     count = len(done["us"])
     return {
-        "a_second": count / done["seconds"],
+        "a_second": sum(done["pairs"]) / (sizes.run / 1000),
         **latencies(done["us"]),
         **fairness(done["pairs"], done["us"]),
         **each(usage, count, shares),
@@ -190,28 +190,33 @@ def latch(ground, locker, sizes, shares, waiters):
 
 def killed(ground, locker, sizes):
     """From the death of the holder's process to the next grant; None if that is later than the limit."""
-    with ground.server(locker, "killed") as server, ground.start(locker, server, "hold", 1, 0) as holder:
-        holder.expect("held", START_S)
-        with ground.start(locker, server, "await") as waiter:
-            waiter.expect("asking", START_S)
-            time.sleep(sizes.begin_s)
-            died = time.monotonic_ns()
-            holder.kill()
-            granted = waiter.expect("granted", sizes.killed_limit / 1000, or_silence=True)
+    with (
+        ground.server(locker, "killed") as server,
+        ground.start(locker, server, "hold", 1, 0) as holder,
+        ground.start(locker, server, "await") as waiter,
+    ):
+        # The lease is as new as can be when its holder dies.
+        for program in (holder, waiter):
+            program.expect("connected", START_S)
+        for program, at in ((holder, "held"), (waiter, "asking")):
+            program.go_on()
+            program.expect(at, START_S)
+        time.sleep(sizes.begin_s)
+        died = time.monotonic_ns()
+        holder.kill()
+        granted = waiter.expect("granted", sizes.killed_limit / 1000, or_silence=True)
     ms = (granted["ns"] - died) / 1e6 if granted else None
     return {"ms": ms, "limit_ms": sizes.killed_limit}
 
 
 def held(ground, locker, sizes):
     """What a held lock takes of the server's memory."""
-    warm = 64  # so that connections and buffers are there
-    with ground.server(locker, "held") as server:
-        with ground.start(locker, server, "hold", warm, 0) as program:
-            program.expect("held", START_S)
-            before = server.memory()
-        with ground.start(locker, server, "hold", sizes.held, warm) as program:
-            program.expect("held", START_S + ANSWER_S)
-            after = server.memory()
+    with ground.server(locker, "held") as server, ground.start(locker, server, "hold", sizes.held, 0) as program:
+        program.expect("connected", START_S)
+        before = server.memory()
+        program.go_on()
+        program.expect("held", START_S + ANSWER_S)
+        after = server.memory()
     return {
         "process_bytes": (after["process"] - before["process"]) / sizes.held,
         "counted_bytes": None if before["counted"] is None else (after["counted"] - before["counted"]) / sizes.held,
@@ -227,7 +232,7 @@ def crowd(ground, locker, sizes, shares):
         program.expect("waiting", START_S)
         # Those that poll never come to rest.
         time.sleep(5 * sizes.begin_s)
-        after, beginning = server.memory(), server.usage()
+        after, beginning = server.memory(), server.usage(opening=True)
         time.sleep(sizes.idle_s)  # it is this time that is measured
         usage = used(beginning, server.usage())
     one = each(usage, sizes.idle_s / 60, shares)

@@ -79,6 +79,6 @@ def costs_from(summary, name="goredis"):
         median("pair-16", "cpu_us"),
         median("hot-1", "cpu_us"),
         median("held", "counted_bytes"),
-        median("crowd", "process_bytes"),
+        median("crowd", "counted_bytes"),
     ]
     return Costs(*found) if all(found) else None

@@ -60,7 +60,7 @@ class OtherServer:
         """How often each command came, or None: nobody can tell."""
         return None
 
-    def usage(self):
+    def usage(self, opening=False):
         """All that it has used so far; what nobody can tell is None."""
         return {"calls": self._calls(), "bytes": tcp_bytes(self.port), "cpu_s": cpu_seconds(self._process.pid)}
 

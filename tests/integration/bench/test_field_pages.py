@@ -128,7 +128,7 @@ def test_costs_come_from_a_run_that_has_them_all():
         "pair-16": of("cpu_us", 20),
         "hot-1": of("cpu_us", 10),
         "held": of("counted_bytes", 200),
-        "crowd": of("process_bytes", 50_000),
+        "crowd": of("counted_bytes", 50_000),
     }
     assert model.costs_from(summary) == COSTS
     del summary["held"]

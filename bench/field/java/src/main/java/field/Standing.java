@@ -30,10 +30,15 @@ final class Standing {
     }
 
     static void hold(Library library, String kind, int count, int from) throws Exception {
-        List<Thread> threads = new ArrayList<>();
+        List<Worker> workers = new ArrayList<>();
         for (int hand = 0; hand < Math.min(HANDS, count); hand++) {
-            int first = from + hand;
-            Worker worker = library.worker(kind, 0);
+            workers.add(library.worker(kind, 0));
+        }
+        Talk.say("connected", "");
+        Talk.awaitLine();
+        List<Thread> threads = new ArrayList<>();
+        for (Worker worker : workers) {
+            int first = from + threads.size();
             threads.add(start(() -> {
                 for (int i = first; i < from + count; i += HANDS) {
                     worker.acquire(ClosedLoops.LOCK + "-" + i);
@@ -49,6 +54,8 @@ final class Standing {
 
     static void await(Library library, String kind) throws Exception {
         Worker worker = library.worker(kind, 0);
+        Talk.say("connected", "");
+        Talk.awaitLine();
         Talk.say("asking", "");
         worker.acquire(ClosedLoops.LOCK + "-0");
         Talk.say("granted", "\"ns\":%d", System.nanoTime());
@@ -93,8 +100,13 @@ final class Standing {
             places.add(place);
             boolean impatient = i % every == every - 1;
             Worker worker = library.worker(kind, 0);
-            place.asked = System.nanoTime();
-            threads.add(start(() -> stand(worker, place, impatient ? limitMs : 0, leaving)));
+            CountDownLatch asking = new CountDownLatch(1);
+            threads.add(start(() -> {
+                place.asked = System.nanoTime();
+                asking.countDown();
+                stand(worker, place, impatient ? limitMs : 0, leaving);
+            }));
+            asking.await();
             LockSupport.parkNanos(spacingUs * 1000L);
         }
         leaving.await();
