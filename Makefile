@@ -39,7 +39,7 @@ PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS)
 export PATH := $(PATH):$(CURDIR)/build/servers
 
 .PHONY: all lockctl install uninstall test-lockctl picture run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
-        header-check model monitoring torture torture-check bench bench-field clean distclean help FORCE
+        header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
 all: $(if $(CHECKED),build/checked/lock.so,lock.so) ## build lock.so (the default); with CHECKED=1 build/checked/lock.so
@@ -219,11 +219,21 @@ build/bench/ready:
 	@mkdir -p $(@D)
 	@touch $@
 
-# Java, Maven, Node and npm are the caller's affair: nothing else needs them. Downloads go to build/field.
-# -B: no __pycache__ in the source tree.
-bench-field: lock.so ## measure the delayed queue beside others; needs Java, Maven, Node (FIELD_ARGS=, SERVER=redis-server)
+# Java, Maven, Go, Node and npm are the caller's affair: nothing else needs them. Downloads go to build/field.
+# -B: no __pycache__ in the source tree. What lacks a tool is left out, and told by the status at the end.
+FIELD_PARTS ?= locks delay scale
+FIELD_PYTHON = build/field/venv/bin/python -B
+bench-field: lock.so ## measure beside other locks and queues; needs Java, Maven, Go, Node (FIELD_ARGS=--quick, FIELD_PARTS=, SERVER=)
 	@tools/setup bench-field
-	@build/venv/bin/python -B bench/field/delay.py $(FIELD_ARGS)
+	@status=0; for part in $(FIELD_PARTS); do $(FIELD_PYTHON) bench/field/$$part.py $(FIELD_ARGS) || status=1; done; exit $$status
+
+bench-field-docs: ## write docs/benchmarks.md, docs/scale.md and their plots from the last run of bench-field
+	@tools/setup bench-field
+	@$(FIELD_PYTHON) bench/field/report.py
+
+test-bench-field: ## test what draws the plots, which make test does not have
+	@tools/setup bench-field
+	@$(FIELD_PYTHON) -m pytest -q -p no:cacheprovider tests/field
 
 clean: ## remove what was built
 	rm -rf lock.so build/obj build/checked build/unit build/bench build/bench-field build/lockctl build/run build/tests \

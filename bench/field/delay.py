@@ -9,13 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-from runner import contestants, delay
-from runner.figures import spread, spreads
+from runner import contestants, data, delay
+from runner.figures import quantiles, spread, spreads
 from runner.program import ProgramFailed
 from runner.report import print_delay
 from runner.server import server_program, server_version
 
-RESULTS = contestants.TOP / "build" / "bench-field"
+RESULTS = data.RESULTS
 MODULE = contestants.TOP / "lock.so"
 
 
@@ -93,6 +93,21 @@ def death_row(rows):
     }
 
 
+def distributions(raw, present, chosen):
+    """For the plot: of all rounds together."""
+
+    def of(parts):
+        return quantiles([ms for part in parts for ms in part["late_ms"]])
+
+    return {
+        str(rate): {
+            **{c.name: of([row["flow"][str(rate)][c.name] for row in raw["rounds"]]) for c in present},
+            "sleeper": of([row["sleeper"][str(rate)] for row in raw["rounds"]]),
+        }
+        for rate in chosen.rates
+    }
+
+
 def main():
     chosen = options()
     # So that the servers end with it, as they do on Ctrl-C.
@@ -121,6 +136,7 @@ def main():
     summary = summarize(raw, present, chosen)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "delay.json").write_text(json.dumps({"about": about, "summary": summary, "raw": raw}, indent=1) + "\n")
+    data.store("delay", {"about": about, "summary": summary, "lateness": distributions(raw, present, chosen)})
     print(about["server"], *(f"{name} {version}" for name, version in about["versions"].items()), sep="\n", end="\n\n")
     print_delay(contestants.DELAYED, left_out, summary)
     note(f"raw figures: {RESULTS / 'delay.json'}")

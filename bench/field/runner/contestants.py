@@ -15,7 +15,7 @@ HERE = TOP / "bench" / "field"
 # Downloads and what is compiled; it outlives `make clean`, as the Python environment does.
 BUILT = TOP / "build" / "field"
 
-TOOLS = {"java": ["java", "javac", "mvn"], "node": ["node", "npm"], "python": []}
+TOOLS = {"java": ["java", "javac", "mvn"], "go": ["go"], "node": ["node", "npm"], "python": []}
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,16 @@ def _build_node():
         shutil.copy(packages, stamp)
 
 
+def _build_go():
+    # A newer Go than the machine's is not fetched.
+    settings = {"GOTOOLCHAIN": "local", "GOMODCACHE": str(BUILT / "gomod"), "GOCACHE": str(BUILT / "gocache")}
+    command = ["go", "build", "-buildvcs=false", "-modcacherw", "-o", BUILT / "go" / "locks", "."]
+    _run(command, cwd=HERE / "go", env={**os.environ, **settings})
+
+
 def build(languages):
+    if "go" in languages:
+        _build_go()
     if "java" in languages:
         _build_java()
     if "node" in languages:
@@ -105,10 +114,15 @@ def versions(languages):
     pom = (HERE / "java" / "pom.xml").read_text()
     packages = (HERE / "node" / "package.json").read_text()
     found = {"redis-py": redis.__version__, "python": sys.version.split()[0]}
-    for artifact in ("redisson", "jedis"):
+    for artifact in ("redisson", "jedis", "curator-recipes"):
         found[artifact] = re.search(rf"<artifactId>{artifact}</artifactId>\s*<version>([^<]+)<", pom)[1]
-    for package in ("bullmq", "ioredis"):
+    for package in ("bullmq", "ioredis", "redlock"):
         found[package] = re.search(rf'"{package}": "([^"]+)"', packages)[1]
+    modules = (HERE / "go" / "go.mod").read_text()
+    for module in ("redis/go-redis/v9", "go-redsync/redsync/v4", "etcd/client/v3", "jackc/pgx/v5"):
+        found[module] = re.search(rf"{module} (\S+)", modules)[1]
+    if "go" in languages:
+        found["go"] = _tool_version(["go", "version"])
     if "java" in languages:
         found["java"] = _tool_version(["java", "-version"])
     if "node" in languages:

@@ -56,3 +56,57 @@ def per_minute(seen, seconds):
     """What clients sent, by command, and their sum, for a minute."""
     sent = {name: count * 60 / seconds for (origin, name), count in sorted(seen.items()) if origin == "client"}
     return {"sum": sum(sent.values()), "commands": sent}
+
+
+def quantiles(numbers, steps=200):
+    """The distribution in so many steps of equal probability, from the smallest to the largest."""
+    ordered = sorted(numbers)
+    return [ordered[round(i * (len(ordered) - 1) / steps)] for i in range(steps + 1)]
+
+
+def jain(shares):
+    """Jain's index: 1 if all have the same, 1 / n if one has all."""
+    squares = len(shares) * sum(share * share for share in shares)
+    return sum(shares) ** 2 / squares if squares else 1.0
+
+
+def latencies(us):
+    return {"p50": percentile(us, 50), "p99": percentile(us, 99)}
+
+
+def fairness(pairs, waits_us):
+    """How even the workers' shares are, and how much longer the longest wait was than the mean."""
+    mean = statistics.fmean(waits_us)
+    return {"jain": jain(pairs), "longest_to_mean": max(waits_us) / mean if mean else 1.0, "longest_us": max(waits_us)}
+
+
+def queue_order(places):
+    """Of those that stood in a queue: how many left it, how many were granted before somebody who had asked earlier
+    (and was granted too), and from each release to the next grant, µs. Times are ns; granted is 0 for who gave up."""
+    stayed = [place for place in places if place["granted"]]
+    earliest_after = math.inf
+    overtaken = 0
+    for place in sorted(stayed, key=lambda place: place["asked"], reverse=True):
+        overtaken += place["granted"] > earliest_after
+        earliest_after = min(earliest_after, place["granted"])
+    by_grant = sorted(stayed, key=lambda place: place["granted"])
+    gaps = [(after["granted"] - before["released"]) / 1000 for before, after in zip(by_grant, by_grant[1:])]
+    return {"gave_up": len(places) - len(stayed), "overtaken": overtaken, "us": gaps}
+
+
+def ratio_rows(rows, base_rows, fields):
+    """Each round's figures as multiples of another contestant's in the same round."""
+    return [
+        {field: row[field] / base[field] for field in fields if row.get(field) is not None and base.get(field)}
+        for row, base in zip(rows, base_rows)
+        if row and base
+    ]
+
+
+def common_spreads(rows):
+    """spreads() of rows of which some lack a field, or have no number there."""
+    names = {name: None for row in rows for name in row}
+    columns = {
+        name: [row[name] for row in rows if isinstance(row.get(name), (int, float))] for name in names
+    }
+    return {name: spread(numbers) for name, numbers in columns.items() if numbers}

@@ -13,7 +13,8 @@ class ProgramFailed(Exception):
 
 class Program:
     def __init__(self, command, log):
-        self._log_path = log
+        # Its folder is named after the contestant and what it did.
+        self._where = "/".join(log.parts[-2:])
         self._log = open(log, "a")
         self._process = subprocess.Popen(
             [str(word) for word in command],
@@ -30,15 +31,19 @@ class Program:
             self._lines.put(line)
         self._lines.put(None)
 
-    def expect(self, at, seconds):
-        """What it says when it has come there."""
+    def expect(self, at, seconds, or_silence=False):
+        """What it says when it has come there; None if it may be silent until then, and was."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
-            raise ProgramFailed(f"nothing after {seconds} s instead of {at!r}: {self._log_path}") from None
+            if or_silence:
+                return None
+            raise ProgramFailed(f"nothing after {seconds:g} s instead of {at!r}: {self._where}") from None
         said = json.loads(line) if line else None
+        if said and said["at"] == "failed":
+            raise ProgramFailed(said["why"])
         if not said or said["at"] != at:
-            raise ProgramFailed(f"{line!r} instead of {at!r}: {self._log_path}")
+            raise ProgramFailed(f"{line!r} instead of {at!r}: {self._where}")
         return said
 
     def go_on(self):

@@ -81,3 +81,59 @@ def death_cells(figures):
 def idle_cells(figures):
     commands = ", ".join(f"{name} {number(count)}" for name, count in figures["commands"].items())
     return [number(figures["sum"]), commands]
+
+
+# ---- Locks ----
+
+# What each table shows: a title by the measure's name, and columns: field, head, divisor.
+PAIR = [("p50", "p50 µs"), ("p99", "p99 µs"), ("a_second", "pairs/s"), ("cpu_us", "CPU µs"), ("commands", "sent"),
+        ("bytes", "bytes")]
+HANDOFF = [("p50", "p50 µs"), ("p99", "p99 µs"), ("cpu_us", "CPU µs"), ("commands", "sent"), ("nested", "inside"),
+           ("bytes", "bytes"), ("gave_up", "gave up")]
+HOT = [("a_second", "pairs/s"), ("jain", "Jain"), ("longest_to_mean", "longest/mean wait"), ("longest_us", "longest µs"),
+       ("cpu_us", "CPU µs"), ("gave_up", "gave up")]
+COLUMNS = {
+    "pair": PAIR,
+    "handoff": HANDOFF,
+    "hot": HOT,
+    "drain": [("p50", "p50 µs"), ("p99", "p99 µs"), ("all_ms", "all, ms"), ("overtaken", "overtaken"),
+              ("gave_up", "gave up"), ("commands", "sent"), ("cpu_us", "CPU µs")],
+    "rw": [("reads_a_second", "reads/s"), ("writes_a_second", "writes/s"), ("write_p50", "writer p50 µs"),
+           ("write_p99", "writer p99 µs"), ("read_p99", "reader p99 µs"), ("cpu_us", "CPU µs")],
+    "semaphore": [("a_second", "pairs/s"), ("p50", "wait p50 µs"), ("p99", "wait p99 µs"), ("jain", "Jain"),
+                  ("cpu_us", "CPU µs"), ("commands", "sent")],
+    "latch": [("p50", "p50 µs"), ("p99", "p99 µs"), ("last_us", "last µs"), ("cpu_us", "CPU µs")],
+    "killed": [("ms", "ms")],
+    "held": [("process_bytes", "bytes"), ("counted_bytes", "as the server counts")],
+    "crowd": [("process_bytes", "bytes a waiter"), ("counted_bytes", "as the server counts"),
+              ("commands_a_minute", "commands/min"), ("bytes_a_minute", "bytes/min"), ("cpu_share", "CPU, of a core")],
+}  # fmt: skip
+
+
+def kind_of(measure):
+    return measure.partition("-")[0]
+
+
+def print_locks(lockers, left_out, summary):
+    for measure, found in summary.items():
+        columns = COLUMNS[kind_of(measure)]
+        print(f"{measure}: median of the rounds; (ratio to ours by the same client)")
+        rows = [
+            [locker.label, *(lock_cell(found[locker.name], field) for field, _ in columns)]
+            if "failed" not in found[locker.name]
+            else [locker.label, f"failed: {found[locker.name]['failed']}"[:60], *[""] * (len(columns) - 1)]
+            for locker in lockers
+            if locker.name in found
+        ]
+        table(["", *(head for _, head in columns)], rows)
+    for name, why in left_out.items():
+        print(f"{name}: not run: {why}")
+
+
+def lock_cell(found, field):
+    """The median, and how many times ours that is."""
+    if field not in found["figures"]:
+        return "-"
+    text = number(found["figures"][field]["median"])
+    ratio = found["ratios"].get(field)
+    return f"{text} ({number(ratio['median'])})" if ratio else text

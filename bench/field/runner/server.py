@@ -11,6 +11,8 @@ from pathlib import Path
 
 import redis
 
+from .processes import memory_bytes
+
 HOST = "127.0.0.1"
 START_S = 20
 
@@ -37,7 +39,8 @@ def free_port():
 class Server:
     """Defaults, without snapshots; `module` is loaded if it is given."""
 
-    def __init__(self, program, folder, module=None):
+    def __init__(self, program, folder, module=None, settings=()):
+        self._settings = settings
         self.folder = Path(folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
@@ -54,6 +57,7 @@ class Server:
     def _start(self, program, module):
         command = [program, "--port", str(self.port), "--bind", HOST, "--save", "", "--dir", str(self.folder)]
         command += ["--loadmodule", str(module)] if module else []
+        command += self._settings
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT, cwd=self.folder
         )
@@ -81,17 +85,23 @@ class Server:
         self.stop()
         self._log.close()
 
-    def usage(self):
-        """All that it has used so far: commands by name, bytes, CPU seconds."""
-        stats, cpu = self.client.info("stats"), self.client.info("cpu")
-        calls = {
-            name.removeprefix("cmdstat_"): row["calls"] for name, row in self.client.info("commandstats").items()
-        }
+    def usage(self, opening=False):
+        """All that it has used so far: commands by name, bytes, CPU seconds. What is asked here costs bytes too, and
+        most of these stay outside if the opening look takes bytes last, and the closing one first."""
+        sections = ["commandstats", "cpu", "stats"]
+        shown = {name: self.client.info(name) for name in (sections if opening else sections[::-1])}
+        stats, cpu = shown["stats"], shown["cpu"]
+        calls = {name.removeprefix("cmdstat_"): row["calls"] for name, row in shown["commandstats"].items()}
         return {
             "calls": calls,
             "bytes": stats["total_net_input_bytes"] + stats["total_net_output_bytes"],
             "cpu_s": cpu["used_cpu_user"] + cpu["used_cpu_sys"],
         }
+
+    def memory(self):
+        """In bytes: of the process, and what the server itself counts."""
+        counted = self.client.info("memory")["used_memory"]
+        return {"process": memory_bytes(self._process.pid), "counted": counted}
 
 
 class Monitor:

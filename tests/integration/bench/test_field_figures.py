@@ -1,20 +1,14 @@
 """What `make bench-field` computes from its raw figures, bench/field/runner/figures.py. No server."""
 
 from collections import Counter
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import pytest
-
-FILE = Path(__file__).resolve().parents[3] / "bench" / "field" / "runner" / "figures.py"
+from harness.fieldrunner import part
 
 
 @pytest.fixture(scope="module")
 def figures():
-    spec = spec_from_file_location("field_figures", FILE)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return part("figures")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,147 @@
+package field;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** Each worker does the same over and over: it asks again when it has released. */
+final class ClosedLoops {
+    static final String LOCK = "lock";
+
+    /** What is repeated; returns the nanoseconds that are measured. */
+    interface Step {
+        long run() throws Exception;
+    }
+
+    /**
+     * What one worker has done: all that it has measured, and how often it came to the end in time. Who waited beyond
+     * the end has a wait that counts, but no share of the throughput.
+     */
+    private static final class Loop {
+        private final List<Long> nanos = new ArrayList<>();
+        private int inTime;
+    }
+
+    private final List<Loop> results = new ArrayList<>();
+
+    /** Runs them twice: first to warm up, in the same threads. */
+    ClosedLoops(List<Step> steps, int warmMs, int lengthMs) throws Exception {
+        run(steps, warmMs);
+        results.clear();
+        Talk.say("ready", "");
+        Talk.awaitLine();
+        run(steps, lengthMs);
+    }
+
+    private void run(List<Step> steps, int lengthMs) throws InterruptedException {
+        long end = System.nanoTime() + lengthMs * 1_000_000L;
+        List<Thread> threads = new ArrayList<>();
+        for (Step step : steps) {
+            Loop mine = new Loop();
+            results.add(mine);
+            Thread thread = new Thread(() -> repeat(step, end, mine));
+            thread.start();
+            threads.add(thread);
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+    }
+
+    private static void repeat(Step step, long end, Loop mine) {
+        try {
+            while (System.nanoTime() < end) {
+                mine.nanos.add(step.run());
+                if (System.nanoTime() < end) {
+                    mine.inTime++;
+                }
+            }
+        } catch (Throwable error) {
+            Talk.fail(error);
+        }
+    }
+
+    /** The fields about the workers from one to before another. */
+    String fields(String counts, String times, int from, int to) {
+        List<Long> all = new ArrayList<>();
+        List<Integer> each = new ArrayList<>();
+        for (Loop result : results.subList(from, to)) {
+            all.addAll(result.nanos);
+            each.add(result.inTime);
+        }
+        return "\"" + counts + "\":" + Talk.counts(each) + ",\"" + times + "\":" + Talk.micros(all);
+    }
+
+    void done(String fields) throws Exception {
+        Talk.say("done", "%s", fields);
+        Talk.awaitLine();
+    }
+
+    static void pair(Library library, String kind, int clients, int warmMs, int lengthMs) throws Exception {
+        List<Step> steps = new ArrayList<>();
+        for (int i = 0; i < clients; i++) {
+            Worker worker = library.worker(kind, 0);
+            String name = LOCK + "-" + i;
+            steps.add(() -> {
+                long start = System.nanoTime();
+                worker.acquire(name);
+                worker.release(name);
+                return System.nanoTime() - start;
+            });
+        }
+        ClosedLoops loops = new ClosedLoops(steps, warmMs, lengthMs);
+        loops.done(loops.fields("pairs", "us", 0, clients));
+    }
+
+    static void hot(Library library, String kind, int workers, int locks, int warmMs, int lengthMs) throws Exception {
+        List<Step> steps = new ArrayList<>();
+        for (int i = 0; i < workers; i++) {
+            Worker worker = library.worker(kind, 0);
+            // The same sequence in all languages.
+            long[] random = {i + 1};
+            steps.add(() -> {
+                random[0] = random[0] * 48271 % 2147483647;
+                String name = LOCK + "-" + random[0] % locks;
+                long start = System.nanoTime();
+                worker.acquire(name);
+                long granted = System.nanoTime();
+                worker.release(name);
+                return granted - start;
+            });
+        }
+        ClosedLoops loops = new ClosedLoops(steps, warmMs, lengthMs);
+        loops.done(loops.fields("pairs", "us", 0, workers) + ",\"gave_up\":0");
+    }
+
+    /** Waits, holds for a millisecond, and releases; how long it waited. */
+    private static Step holding(Library library, String kind, int limit) throws Exception {
+        Worker worker = library.worker(kind, limit);
+        return () -> {
+            long start = System.nanoTime();
+            worker.acquire(LOCK);
+            long granted = System.nanoTime();
+            Thread.sleep(1);
+            worker.release(LOCK);
+            return granted - start;
+        };
+    }
+
+    static void readersAndWriters(Library library, int readers, int writers, int warmMs, int lengthMs)
+            throws Exception {
+        List<Step> steps = new ArrayList<>();
+        for (int i = 0; i < readers + writers; i++) {
+            steps.add(holding(library, i < readers ? "read" : "write", 0));
+        }
+        ClosedLoops loops = new ClosedLoops(steps, warmMs, lengthMs);
+        loops.done(loops.fields("reads", "read_us", 0, readers) + ","
+                + loops.fields("writes", "write_us", readers, readers + writers));
+    }
+
+    static void semaphore(Library library, int clients, int limit, int warmMs, int lengthMs) throws Exception {
+        List<Step> steps = new ArrayList<>();
+        for (int i = 0; i < clients; i++) {
+            steps.add(holding(library, "semaphore", limit));
+        }
+        ClosedLoops loops = new ClosedLoops(steps, warmMs, lengthMs);
+        loops.done(loops.fields("pairs", "us", 0, clients));
+    }
+}

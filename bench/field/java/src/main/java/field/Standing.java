@@ -1,0 +1,168 @@
+package field;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.StringJoiner;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.locks.LockSupport;
+
+/** Those that hold, and those that wait. */
+final class Standing {
+    private static final int HANDS = 16;
+
+    private Standing() {
+    }
+
+    private interface Task {
+        void run() throws Exception;
+    }
+
+    private static Thread start(Task task) {
+        Thread thread = new Thread(() -> {
+            try {
+                task.run();
+            } catch (Throwable error) {
+                Talk.fail(error);
+            }
+        });
+        thread.start();
+        return thread;
+    }
+
+    static void hold(Library library, String kind, int count, int from) throws Exception {
+        List<Worker> workers = new ArrayList<>();
+        for (int hand = 0; hand < Math.min(HANDS, count); hand++) {
+            workers.add(library.worker(kind, 0));
+        }
+        Talk.say("connected", "");
+        Talk.awaitLine();
+        List<Thread> threads = new ArrayList<>();
+        for (Worker worker : workers) {
+            int first = from + threads.size();
+            threads.add(start(() -> {
+                for (int i = first; i < from + count; i += HANDS) {
+                    worker.acquire(ClosedLoops.LOCK + "-" + i);
+                }
+            }));
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        Talk.say("held", "");
+        Talk.awaitLine();
+    }
+
+    static void await(Library library, String kind) throws Exception {
+        Worker worker = library.worker(kind, 0);
+        Talk.say("connected", "");
+        Talk.awaitLine();
+        Talk.say("asking", "");
+        worker.acquire(ClosedLoops.LOCK + "-0");
+        Talk.say("granted", "\"ns\":%d", System.nanoTime());
+        Talk.awaitLine();
+    }
+
+    static void crowd(Library library, String kind, int count) throws Exception {
+        Worker holder = library.worker(kind, 0);
+        Talk.say("connected", "");
+        Talk.awaitLine();
+        holder.acquire(ClosedLoops.LOCK);
+        for (int i = 0; i < count; i++) {
+            Worker worker = library.worker(kind, 0);
+            start(() -> worker.acquire(ClosedLoops.LOCK));
+        }
+        Talk.say("waiting", "");
+        Talk.awaitLine();
+    }
+
+    /** One that stands in the queue; the times are 0 if it gave up. */
+    private static final class Place {
+        private long asked;
+        private long granted;
+        private long released;
+
+        @Override
+        public String toString() {
+            return "{\"asked\":" + asked + ",\"granted\":" + granted + ",\"released\":" + released + "}";
+        }
+    }
+
+    /** Each so manieth gives up after the limit; then the lock is released, and each of the others takes it once. */
+    static void drain(Library library, String kind, int waiters, int every, int limitMs, int spacingUs)
+            throws Exception {
+        Worker holder = library.worker(kind, 0);
+        holder.acquire(ClosedLoops.LOCK);
+        List<Place> places = new ArrayList<>();
+        List<Thread> threads = new ArrayList<>();
+        CountDownLatch leaving = new CountDownLatch(waiters / every);
+        for (int i = 0; i < waiters; i++) {
+            Place place = new Place();
+            places.add(place);
+            boolean impatient = i % every == every - 1;
+            Worker worker = library.worker(kind, 0);
+            CountDownLatch asking = new CountDownLatch(1);
+            threads.add(start(() -> {
+                place.asked = System.nanoTime();
+                asking.countDown();
+                stand(worker, place, impatient ? limitMs : 0, leaving);
+            }));
+            asking.await();
+            LockSupport.parkNanos(spacingUs * 1000L);
+        }
+        leaving.await();
+        Talk.say("ready", "");
+        Talk.awaitLine();
+        long released = System.nanoTime();
+        holder.release(ClosedLoops.LOCK);
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        StringJoiner text = new StringJoiner(",", "[", "]");
+        places.forEach(place -> text.add(place.toString()));
+        Talk.say("done", "\"released\":%d,\"places\":%s", released, text);
+        Talk.awaitLine();
+    }
+
+    private static void stand(Worker worker, Place place, int limitMs, CountDownLatch leaving) throws Exception {
+        if (limitMs > 0) {
+            boolean got = worker.acquireWithin(ClosedLoops.LOCK, limitMs);
+            leaving.countDown();
+            if (!got) {
+                return;
+            }
+        } else {
+            worker.acquire(ClosedLoops.LOCK);
+        }
+        place.granted = System.nanoTime();
+        place.released = System.nanoTime();
+        worker.release(ClosedLoops.LOCK);
+    }
+
+    /** So many wait for a latch; how long after it was opened each is told. */
+    static void latch(Library library, int waiters) throws Exception {
+        library.closeLatch(ClosedLoops.LOCK);
+        long[] told = new long[waiters];
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 0; i < waiters; i++) {
+            int mine = i;
+            Worker worker = library.worker("latch", 0);
+            threads.add(start(() -> {
+                worker.acquire(ClosedLoops.LOCK);
+                told[mine] = System.nanoTime();
+            }));
+        }
+        Talk.say("ready", "");
+        Talk.awaitLine();
+        long opened = System.nanoTime();
+        library.openLatch(ClosedLoops.LOCK);
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        List<Long> late = new ArrayList<>();
+        for (long at : told) {
+            late.add(at - opened);
+        }
+        Talk.say("done", "\"us\":%s", Talk.micros(late));
+        Talk.awaitLine();
+    }
+}

@@ -1,0 +1,151 @@
+"""`make bench-field`: locks beside what people use today. README.md says what is measured."""
+
+import argparse
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from runner import contestants, data, locks
+from runner.lockers import LOCKERS, NOTICED_AT_ONCE, offered, why_not
+from runner.otherservers import OTHERS
+from runner.program import ProgramFailed
+from runner.report import print_locks
+from runner.server import server_program, server_version
+from runner.summary import summarize
+
+MODULE = contestants.TOP / "lock.so"
+
+
+def options():
+    parser = argparse.ArgumentParser(prog="locks.py", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="see that all of it runs; not for quoting")
+    parser.add_argument("--measures", nargs="+", metavar="NAME", help="as in the tables, such as pair, or handoff-16")
+    parser.add_argument("--contestants", nargs="+", metavar="NAME", choices=[c.name for c in LOCKERS])
+    chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.rounds = 1
+    return chosen
+
+
+def note(text):
+    print(f"bench-field: {text}", file=sys.stderr, flush=True)
+
+
+def measures(sizes):
+    """In this order: name, what it asks of a contestant, the function, whether once is enough."""
+    rows = [(f"pair-{n}", "pair", partial(locks.pair, clients=n), False) for n in sizes.clients]
+    rows += [(f"handoff-{n}", "handoff", partial(locks.handoff, waiters=n), False) for n in sizes.waiters]
+    rows += [(f"hot-{n}", "hot", partial(locks.hot, locks=n), False) for n in (1, 1000)]
+    rows += [
+        ("drain", "drain", partial(locks.drain, waiters=sizes.queue), False),
+        ("rw", "rw", partial(locks.rw, readers=sizes.readers), False),
+        ("semaphore", "semaphore", partial(locks.semaphore, clients=sizes.semaphore[0]), False),
+        ("latch", "latch", partial(locks.latch, waiters=sizes.queue), False),
+        ("held", "held", lambda ground, locker, sizes, _: locks.held(ground, locker, sizes), True),
+        ("crowd", "crowd", locks.crowd, True),
+    ]
+    return rows
+
+
+def wanted(names, name):
+    return names is None or any(name == n or name.startswith(f"{n}-") for n in names)
+
+
+def attempt(function, *arguments):
+    """A contestant that fails is told, and the others are measured."""
+    try:
+        return function(*arguments)
+    except ProgramFailed as failed:
+        note(f"failed: {failed}")
+        return {"failed": str(failed)}
+
+
+def measure(ground, present, sizes, chosen):
+    """The raw figures. In each round the contestants take turns, and each round begins with another."""
+    raw = {"anatomy": {}, "rounds": [], "once": {}}
+    for locker in present:
+        note(f"what {locker.label} sends")
+        raw["anatomy"][locker.name] = attempt(locks.anatomy, ground, locker, sizes)
+
+    def row(name, kind, function, turn):
+        found = {}
+        for locker in turn:
+            if not offered(locker, kind):
+                note(f"{name}, {locker.label}")
+                shares = (raw["anatomy"][locker.name] or {}).get("shares")
+                found[locker.name] = attempt(function, ground, locker, sizes, shares)
+        return found
+
+    chosen_measures = [m for m in measures(sizes) if wanted(chosen.measures, m[0])]
+    for number in range(chosen.rounds):
+        note(f"round {number + 1} of {chosen.rounds}")
+        first = number * 5 % len(present)
+        turn = present[first:] + present[:first]
+        raw["rounds"].append({m[0]: row(*m[:3], turn) for m in chosen_measures if not m[3]})
+    raw["once"] = {m[0]: row(*m[:3], present) for m in chosen_measures if m[3]}
+    if wanted(chosen.measures, "killed"):
+        note("killed, all contestants")
+        raw["once"]["killed"] = killed(ground, [c for c in present if not offered(c, "killed")], sizes)
+    return raw
+
+
+def killed(ground, lockers, sizes):
+    """Those that notice at once one after the other; leases of many seconds may end while other processes start."""
+
+    def one(locker):
+        return attempt(locks.killed, ground, locker, sizes)
+
+    quick = [locker for locker in lockers if locker.name in NOTICED_AT_ONCE]
+    slow = [locker for locker in lockers if locker.name not in NOTICED_AT_ONCE]
+    found = {locker.name: one(locker) for locker in quick}
+    with ThreadPoolExecutor(6) as pool:
+        found.update(zip((locker.name for locker in slow), pool.map(one, slow)))
+    return {locker.name: found[locker.name] for locker in lockers}
+
+
+def describe(program, present, left_out, chosen):
+    """Who, what and where."""
+    languages = {locker.language for locker in present}
+    versions = contestants.versions(languages)
+    for name, kind in OTHERS.items():
+        if any(locker.server == name for locker in present):
+            versions[name] = kind.version()
+    return {
+        "server": server_version(program),
+        "versions": versions,
+        "machine": data.machine(),
+        "options": {"rounds": chosen.rounds, "quick": chosen.quick},
+        "left_out": left_out,
+        "began": data.now(),
+    }
+
+
+def main():
+    chosen = options()
+    sizes = locks.QUICK if chosen.quick else locks.Sizes()
+    # So that the servers end with it, as they do on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    note("building the contestants' programs")
+    contestants.build({name for name in contestants.TOOLS if not contestants.missing_tool(name)})
+    asked = [locker for locker in LOCKERS if not chosen.contestants or locker.name in chosen.contestants]
+    reasons = {locker.name: why_not(locker) for locker in asked}
+    left_out = {name: why for name, why in reasons.items() if why}
+    present = [locker for locker in asked if locker.name not in left_out]
+
+    program = server_program()
+    about = describe(program, present, left_out, chosen)
+    raw = measure(locks.Ground(program, MODULE, data.RESULTS / "servers"), present, sizes, chosen)
+    about["ended"] = data.now()
+    summary = summarize(raw, asked)
+    data.store("locks", {"about": about, "summary": summary, "raw": raw})
+    print_locks(asked, left_out, summary)
+    note(f"raw figures: {data.FILE}")
+    for name, why in left_out.items():
+        note(f"{name} not run: {why}")
+    return 1 if left_out else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

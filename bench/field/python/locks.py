@@ -1,0 +1,302 @@
+"""Locks by redis-py. README.md in bench/field says what each command does and prints."""
+
+import json
+import os
+import sys
+import threading
+import time
+import uuid
+
+import redis
+
+LOCK = "lock"
+HANDS = 16
+LEASE = {"ms": 30000}
+# How long those pause that have nothing better than to ask again: as redis-py's Lock does.
+PAUSE_S = 0.1
+COMPARE_AND_DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
+
+
+def say(at, **more):
+    print(json.dumps({"at": at, **more}), flush=True)
+
+
+def fail(error):
+    print(repr(error), file=sys.stderr, flush=True)
+    say("failed", why=repr(error))
+    os._exit(1)
+
+
+# ---- The libraries: each makes a worker, one of those that use locks at the same time ----
+
+
+class Ours:
+    """A reply takes as long as the wait, so the client must not give up; and each that waits has a connection."""
+
+    def __init__(self, port, workers, kind):
+        self.client = redis.Redis(port=port, socket_timeout=None, max_connections=workers + 2)
+        self.lease = ["SESSION"] if kind == "session" else ["PX", LEASE["ms"]]
+
+    def worker(self):
+        return OurWorker(self.client, self.lease)
+
+
+class OurWorker:
+    def __init__(self, client, lease):
+        self.client, self.lease, self.owner = client, lease, None
+
+    def acquire(self, name):
+        self.owner = str(uuid.uuid4())
+        self.client.execute_command("LOCK.ACQUIRE", name, self.owner, *self.lease, "BLOCK", 0)
+
+    def release(self, name):
+        self.client.execute_command("LOCK.RELEASE", name, self.owner)
+
+
+class RedisPy:
+    """redis.lock.Lock: without a lease, asks every 0.1 s."""
+
+    def __init__(self, port, workers, _kind):
+        self.client = redis.Redis(port=port, max_connections=workers + 2)
+
+    def worker(self):
+        return RedisPyWorker(self.client)
+
+
+class RedisPyWorker:
+    def __init__(self, client):
+        self.client, self.held = client, None
+
+    def acquire(self, name):
+        self.held = self.client.lock(name)
+        self.held.acquire()
+
+    def release(self, _name):
+        self.held.release()
+
+
+class Bare:
+    """SET NX PX, and a script or DEL."""
+
+    def __init__(self, port, workers, _kind, script=None):
+        self.client = redis.Redis(port=port, max_connections=workers + 2)
+        self.script = script and self.client.register_script(script)
+
+    def worker(self):
+        return BareWorker(self.client, self.script)
+
+
+class BareWorker:
+    def __init__(self, client, script):
+        self.client, self.script, self.owner = client, script, None
+
+    def acquire(self, name):
+        self.owner = str(uuid.uuid4())
+        while not self.client.set(name, self.owner, nx=True, px=LEASE["ms"]):
+            time.sleep(PAUSE_S)
+
+    def release(self, name):
+        if self.script:
+            self.script(keys=[name], args=[self.owner])
+        else:
+            self.client.delete(name)
+
+
+LIBRARIES = {
+    "ours": Ours,
+    "redis-py": RedisPy,
+    "setnx": lambda *words: Bare(*words, COMPARE_AND_DELETE),
+    "setdel": Bare,
+}
+
+# ---- What is done with them ----
+
+
+def start(function, *arguments):
+    def run():
+        try:
+            function(*arguments)
+        except Exception as error:
+            fail(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def in_loops(steps, ms):
+    """All steps repeated for so long, each by a thread of its own; a step returns the ns that are measured.
+    (All that each has measured, how often each came to the end in time): who waited beyond the end has a wait that
+    counts, but no share of the throughput."""
+    end = time.monotonic_ns() + ms * 1_000_000
+    results, in_time = [[] for _ in steps], [0] * len(steps)
+
+    def repeat(i):
+        while time.monotonic_ns() < end:
+            results[i].append(steps[i]())
+            in_time[i] += time.monotonic_ns() < end
+
+    for thread in [start(repeat, i) for i in range(len(steps))]:
+        thread.join()
+    return results, in_time
+
+
+def micros(numbers):
+    return [round(ns / 1000, 1) for ns in numbers]
+
+
+def measured(steps, warm_ms, ms):
+    in_loops(steps, warm_ms)
+    say("ready")
+    sys.stdin.readline()
+    results, pairs = in_loops(steps, ms)
+    times = [ns for result in results for ns in result]
+    say("done", pairs=pairs, us=micros(times), gave_up=0)
+    sys.stdin.readline()
+
+
+def pair(library, clients, warm_ms, ms):
+    def step(worker, name):
+        def run():
+            began = time.monotonic_ns()
+            worker.acquire(name)
+            worker.release(name)
+            return time.monotonic_ns() - began
+
+        return run
+
+    measured([step(library.worker(), f"{LOCK}-{i}") for i in range(clients)], warm_ms, ms)
+
+
+def hot(library, workers, locks, warm_ms, ms):
+    def step(worker, random):
+        def run():
+            nonlocal random
+            random = random * 48271 % 2147483647  # the same sequence in all languages
+            name = f"{LOCK}-{random % locks}"
+            began = time.monotonic_ns()
+            worker.acquire(name)
+            waited = time.monotonic_ns() - began
+            worker.release(name)
+            return waited
+
+        return run
+
+    measured([step(library.worker(), i + 1) for i in range(workers)], warm_ms, ms)
+
+
+class Handoffs:
+    """What all workers share. While the gate is shut the holder keeps the lock."""
+
+    def __init__(self, warm, rounds, hold_ms):
+        self.warm, self.rounds, self.hold_s = warm, rounds, hold_ms / 1000
+        self.times, self.generation, self.released_at, self.counting = [], 0, 0, False
+        self.changed = threading.Condition()
+        self.ready, self.gate, self.over = threading.Event(), threading.Event(), threading.Event()
+
+    def granted(self, now):
+        """Notes it, and lets the one go on that has released."""
+        with self.changed:
+            self.generation += 1
+            self.changed.notify_all()
+            if self.counting:
+                self.times.append(now - self.released_at)
+            shut, last = self.generation == self.warm, len(self.times) == self.rounds
+        if shut:
+            self.ready.set()
+            self.gate.wait()
+        if last:
+            self.over.set()
+            threading.Event().wait()
+
+    def releasing(self):
+        """The number of this hold; the last thing before the release."""
+        with self.changed:
+            self.released_at = time.monotonic_ns()
+            return self.generation
+
+    def await_next(self, mine):
+        """Until somebody else was granted, so that who has released takes part as a waiter only."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.generation != mine)
+
+    def work(self, worker):
+        while True:
+            worker.acquire(LOCK)
+            self.granted(time.monotonic_ns())
+            time.sleep(self.hold_s)
+            mine = self.releasing()
+            worker.release(LOCK)
+            self.await_next(mine)
+
+
+def handoff(library, waiters, warm, rounds, limit_ms, hold_ms):
+    shared = Handoffs(warm, rounds, hold_ms)
+    for _ in range(waiters + 1):
+        start(shared.work, library.worker())
+    shared.ready.wait()
+    say("ready")
+    sys.stdin.readline()
+    shared.counting = True
+    shared.gate.set()
+    shared.over.wait(limit_ms / 1000)
+    with shared.changed:
+        say("done", us=micros(shared.times), gave_up=0)
+        sys.stdin.readline()
+
+
+def hold(library, count, first):
+    workers = [library.worker() for _ in range(min(HANDS, count))]
+    say("connected")
+    sys.stdin.readline()
+
+    def take(hand, worker):
+        for i in range(first + hand, first + count, HANDS):
+            worker.acquire(f"{LOCK}-{i}")
+
+    for thread in [start(take, *of) for of in enumerate(workers)]:
+        thread.join()
+    say("held")
+    sys.stdin.readline()
+
+
+def await_one(library):
+    worker = library.worker()
+    say("connected")
+    sys.stdin.readline()
+    say("asking")
+    worker.acquire(f"{LOCK}-0")
+    say("granted", ns=time.monotonic_ns())
+    sys.stdin.readline()
+
+
+def crowd(library, count):
+    holder = library.worker()
+    say("connected")
+    sys.stdin.readline()
+    holder.acquire(LOCK)
+    for _ in range(count):
+        start(library.worker().acquire, LOCK)
+    say("waiting")
+    sys.stdin.readline()
+
+
+COMMANDS = {"pair": pair, "hot": hot, "handoff": handoff, "hold": hold, "await": await_one, "crowd": crowd}
+
+
+def main():
+    who, command, port, *numbers = sys.argv[1:]
+    name, _, kind = who.partition(":")
+    numbers = [int(number) for number in numbers]
+    # Those that are to stay have a lease that lasts.
+    if command == "crowd" or (command == "hold" and numbers[0] > 1):
+        LEASE["ms"] = 600000
+    workers = HANDS if command in ("hold", "await") else numbers[0] + 1
+    try:
+        COMMANDS[command](LIBRARIES[name](int(port), workers, kind), *numbers)
+    except Exception as error:
+        fail(error)
+    os._exit(0)  # some threads still wait
+
+
+main()

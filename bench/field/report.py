@@ -1,0 +1,87 @@
+"""Writes docs/benchmarks.md, docs/scale.md and their plots from a run's data file, and keeps that file beside them."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from runner import contestants, data, markdown, plots, scalepage
+from runner.lockers import LOCKERS, offered
+
+METHOD = contestants.HERE / "method.md"
+LANGUAGES = {"java": "Java", "go": "Go", "node": "Node", "python": "Python"}
+
+
+def options():
+    parser = argparse.ArgumentParser(prog="report.py", description=__doc__)
+    parser.add_argument("--data", type=Path, default=data.FILE)
+    parser.add_argument("--docs", type=Path, default=contestants.TOP / "docs")
+    return parser.parse_args()
+
+
+def by_language(lines_of):
+    """A panel for each language in which something was measured: {title: [(label, ours, points)]}."""
+    groups = {}
+    for language, title in LANGUAGES.items():
+        lines = [(c.label, c.ours, lines_of(c.name)) for c in LOCKERS if c.language == language and lines_of(c.name)]
+        if lines:
+            groups[title] = lines
+    return groups
+
+
+def handoff_points(summary):
+    """Of a contestant: {waiters: (p50, p99)}."""
+
+    def of(name):
+        points = {}
+        for measure, found in summary.items():
+            kind, _, waiters = measure.partition("-")
+            figures = found.get(name, {}).get("figures")
+            if kind == "handoff" and figures:
+                points[int(waiters)] = (figures["p50"]["median"], figures["p99"]["median"])
+        return points
+
+    return of
+
+
+def pictures(found):
+    """{file: SVG}"""
+    summary = found["locks"]["summary"]
+    drawn = {}
+    latency = by_language(lambda name: summary.get("pair-1", {}).get(name, {}).get("quantiles"))
+    if latency:
+        drawn["latency.svg"] = plots.drawn(plots.latency, latency)
+    handoffs = by_language(handoff_points(summary))
+    if handoffs:
+        drawn["handoff.svg"] = plots.drawn(plots.handoffs, handoffs)
+    if "delay" in found:
+        labels = {c.name: (c.label, c.ours) for c in contestants.DELAYED} | {"sleeper": ("(a sleeping process)", False)}
+        rate, lines = max(found["delay"]["lateness"].items(), key=lambda item: int(item[0]))
+        drawn["lateness.svg"] = plots.drawn(
+            plots.lateness, [(*labels[name], numbers) for name, numbers in lines.items()], rate
+        )
+    if scalepage.costs_from(summary):
+        drawn["scale.svg"] = plots.drawn(plots.scale, *scalepage.lines(scalepage.costs_from(summary)))
+    return drawn
+
+
+def main():
+    chosen = options()
+    found = data.load(chosen.data)
+    if "locks" not in found:
+        raise SystemExit(f"bench-field: no figures of locks in {chosen.data}: make bench-field")
+    folder = chosen.docs / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "data.json").write_text(data.as_text(found))
+    for name, text in pictures(found).items():
+        (folder / name).write_text(text)
+    page = markdown.page(found, LOCKERS, METHOD.read_text(), offered)
+    (chosen.docs / "benchmarks.md").write_text(page)
+    written = "benchmarks.md"
+    if costs := scalepage.costs_from(found["locks"]["summary"]):
+        (chosen.docs / "scale.md").write_text(scalepage.page(found, costs))
+        written += " and scale.md"
+    print(f"bench-field: {written} written into {chosen.docs}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The one data file of a run: a section for each program that measures, and what machine it was."""
+
+import json
+import os
+import platform
+import re
+import time
+from pathlib import Path
+
+from .contestants import TOP
+
+RESULTS = TOP / "build" / "bench-field"
+FILE = RESULTS / "data.json"
+
+
+def machine():
+    """What a reader has to know of it; load is that before the run."""
+    cpu = Path("/proc/cpuinfo")
+    model = re.search(r"^model name\s*:\s*(.+)$", cpu.read_text(), re.MULTILINE) if cpu.exists() else None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpus": os.cpu_count(),
+        "cpu": model[1] if model else platform.machine(),
+        "memory_gib": round(memory / 2**30, 1),
+        "system": platform.platform(),
+        "load_before": os.getloadavg(),
+    }
+
+
+def now():
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def rounded(value):
+    """Six digits are more than any figure here has; the file is to be read and kept."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(part) for part in value]
+    return value
+
+
+def load(file=FILE):
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def as_text(data):
+    """A line for each list of figures, so that it can be read, and compared by line."""
+    text = json.dumps(data, indent=1)
+    return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: "[" + re.sub(r",\s+", ",", found[1]) + "]", text) + "\n"
+
+
+def store(section, content, file=FILE):
+    data = load(file)
+    data[section] = rounded(content)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(as_text(data))

@@ -1,0 +1,193 @@
+"""docs/benchmarks.md, from the data file. Pure: text from data."""
+
+from .report import COLUMNS, kind_of, number, with_spread
+
+TITLES = {
+    "pair": "Uncontended acquire and release, clients: {n}",
+    "handoff": "From a release to the next grant, waiting: {n}",
+    "hot": "16 workers without a pause, locks: {n}",
+    "drain": "A fair queue of {n}, every tenth of which gives up",
+    "rw": "Readers beside one writer, each holds for 1 ms",
+    "semaphore": "A semaphore, each holds for 1 ms",
+    "latch": "From opening a latch to telling those who wait",
+    "killed": "From the death of the holder's process to the next grant",
+    "held": "Memory of a held lock",
+    "crowd": "Those that wait: memory, and what they have the server do",
+}
+# By which field a table's first is found, and whether less is better.
+JUDGED_BY = {
+    "pair": ("p50", True),
+    "handoff": ("p50", True),
+    "hot": ("a_second", False),
+    "drain": ("p50", True),
+    "rw": ("reads_a_second", False),
+    "semaphore": ("a_second", False),
+    "latch": ("last_us", True),
+    "killed": ("ms", True),
+    "held": ("process_bytes", True),
+    "crowd": ("process_bytes", True),
+}
+# Beside the first within this counts as first.
+AS_GOOD = 1.05
+SIZES = {"drain": ("queue", "1,000")}
+
+
+def row(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(head, rows):
+    return [row(head), row(["---"] * len(head)), *(row(cells) for cells in rows), ""]
+
+
+def title(measure):
+    kind, _, n = measure.partition("-")
+    return TITLES[kind].format(n=f"{int(n):,}" if n else "1,000")
+
+
+def cell(found, field):
+    """The median, between the lowest and highest round if there were several, and how many times ours it is."""
+    figure = found["figures"].get(field)
+    if figure is None:
+        return "–"
+    text = number(figure["median"]) if figure["low"] == figure["high"] else with_spread(figure).replace("-", "–")
+    ratio = found["ratios"].get(field)
+    return f"{text} **×{number(ratio['median'])}**" if ratio and not found.get("base") else text
+
+
+def why_none(found, locker, left_out, measure, offered):
+    """In words, why a contestant has no figures in a table; None if it is not meant to be there."""
+    if locker.name in left_out:
+        return f"not run: {left_out[locker.name]}"
+    if found and "failed" in found:
+        return f"failed: {found['failed']}"
+    reason = offered(locker, kind_of(measure))
+    return f"not offered: {reason}" if reason and reason != "not measured" else None
+
+
+def measure_lines(measure, found, lockers, left_out, offered):
+    columns = COLUMNS[kind_of(measure)]
+    rows = []
+    for locker in lockers:
+        mine = found.get(locker.name)
+        if mine and JUDGED_BY[kind_of(measure)][0] in mine.get("figures", {}):
+            mine = {**mine, "base": locker.beside == locker.name}
+            label = locker.label + (" ᶠ" if locker.durable else "")
+            rows.append([f"**{label}**" if locker.ours else label, *(cell(mine, field) for field, _ in columns)])
+        elif mine and "failed" not in mine:
+            rows.append([locker.label, "never, while it was watched", *[""] * (len(columns) - 1)])
+        elif reason := why_none(mine, locker, left_out, measure, offered):
+            rows.append([locker.label, reason, *[""] * (len(columns) - 1)])
+    return [f"### {title(measure)}", "", *table(["", *(head for _, head in columns)], rows), *verdict(measure, found, lockers)]
+
+
+def verdict(measure, found, lockers):
+    """Who is first, and if that is nobody of ours, by how much; f marks fsync, which is no loss to lose against."""
+    field, less = JUDGED_BY[kind_of(measure)]
+    medians = {
+        locker.name: found[locker.name]["figures"][field]["median"]
+        for locker in lockers
+        if field in found.get(locker.name, {}).get("figures", {})
+    }
+    ours = {locker.name for locker in lockers if locker.ours} & medians.keys()
+    if not ours or len(medians) == len(ours):
+        return []
+    labels = {locker.name: locker.label for locker in lockers}
+    best = (min if less else max)(medians, key=medians.get)
+    mine = (min if less else max)(ours, key=medians.get)
+    factor = medians[mine] / medians[best] if less else medians[best] / medians[mine]
+    head = dict(COLUMNS[kind_of(measure)])[field]
+    if factor <= AS_GOOD:
+        return [f"First in {head}, or within 5 % of it: {labels[mine]}.", ""]
+    return [f"First in {head}: {labels[best]}. **Ours lose here**: {labels[mine]} by {number(factor)} times.", ""]
+
+
+def goals(summary):
+    """The goals that were set before anything was measured, and what came of them."""
+
+    def median(measure, name, field="p50"):
+        figures = summary.get(measure, {}).get(name, {}).get("figures", {})
+        return figures.get(field, {}).get("median")
+
+    def best_of(measure, names, field):
+        known = [value for value in (median(measure, name, field) for name in names) if value]
+        return min(known) if known else None
+
+    rivals = ["redisson", "redisson-fair", "redsync", "redlock", "redis-py"]
+    mine = ["jedis", "goredis", "ioredis", "redis-py-ours"]
+    rows = []
+
+    def goal(text, limit, measured, base):
+        if measured is not None and base:
+            ratio = measured / base
+            rows.append([text, f"at most {number(limit)}", f"{ratio:.3g}", "met" if ratio <= limit else "**missed**"])
+
+    for waiters in (2, 16, 128, 1000):
+        measure = f"handoff-{waiters}"
+        for field, limit in (("p50", 0.2), ("p99", 0.1)):
+            text = f"hand-off {field}, {waiters:,} waiting, LOCK.ACQUIRE by Jedis / the best Redis client library's"
+            goal(text, limit, median(measure, "jedis", field), best_of(measure, rivals, field))
+        text = f"hand-off p50, {waiters:,} waiting, LOCK.ACQUIRE by go-redis / etcd"
+        goal(text, 0.02, median(measure, "goredis"), median(measure, "etcd"))
+    for name, other in zip(mine, ("setdel-jedis", "setdel-go", "setdel-node", "setdel-py")):
+        text = f"uncontended p50, {name} / SET NX + DEL by the same client"
+        goal(text, 1.05, median("pair-1", name), median("pair-1", other))
+    for name in mine:
+        goal(f"commands for a hand-off, 16 waiting, {name}", 2.0, median("handoff-16", name, "commands"), 1)
+        goal(f"commands a minute of those that wait, {name}", 0.0, median("crowd", name, "commands_a_minute"), 1)
+    return rows
+
+
+def machine_lines(about):
+    machine = about["machine"]
+    versions = ", ".join(
+        version if name.lower() in version.lower() else f"{name} {version}"
+        for name, version in sorted(about["versions"].items())
+    )
+    quick = ["**A quick run, to see that all of it works: not for quoting.**", ""] if about["options"]["quick"] else []
+    return [
+        *quick,
+        f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['memory_gib']:g} GiB; {machine['system']}; "
+        f"load before the run {machine['load_before'][0]:.1f}.",
+        f"{about['server']}.",
+        f"{versions}.",
+        f"From {about['began']} to {about['ended']}, {about['options']['rounds']} rounds.",
+        "",
+    ]
+
+
+def promises(lockers):
+    rows = [[locker.label + (" ᶠ" if locker.durable else ""), locker.promise] for locker in lockers]
+    return ["## What each promises", "", *table(["", ""], rows)]
+
+
+def delay_lines(delay):
+    """Of the delayed queue, what the run's printed tables show of lateness and cost."""
+    if not delay:
+        return []
+    lines = ["## The delayed queue", "", "![lateness](benchmarks/lateness.svg)", ""]
+    for rate, figures in delay["summary"]["flow"].items():
+        rows = [
+            [name, *(with_spread(row[part]).replace("-", "–") for part in ("p50", "p99", "max", "clients", "bytes", "cpu_us"))]
+            for name, row in figures.items()
+        ]
+        lines += [f"### Later than due, {int(rate):,} elements a second", ""]
+        lines += table(["", "p50 ms", "p99 ms", "max ms", "commands sent", "bytes", "CPU µs"], rows)
+    return lines
+
+
+def page(data, lockers, method, offered):
+    """The whole page. `method` is prose, kept in a file of its own."""
+    locks = data["locks"]
+    left_out = locks["about"]["left_out"]
+    lines = ["# Beside the field", "", "<!-- made by bench/field/report.py from benchmarks/data.json -->", ""]
+    lines += ["`make bench-field` measures all of this, on one machine, in one run; [the raw figures](benchmarks/data.json).", ""]
+    lines += machine_lines(locks["about"])
+    lines += ["## The goals", "", *table(["", "goal", "measured", ""], goals(locks["summary"]))]
+    lines += [method.strip(), ""]
+    lines += ["## Locks", "", "![uncontended](benchmarks/latency.svg)", "", "![hand-off](benchmarks/handoff.svg)", ""]
+    for measure, found in locks["summary"].items():
+        lines += measure_lines(measure, found, lockers, left_out, offered)
+    lines += promises(lockers)
+    lines += delay_lines(data.get("delay"))
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,84 @@
+"""What a core, a node and a cluster can hold and hand on, from what one command and one waiter cost. Pure: see
+docs/scale.md, which is made from it."""
+
+from dataclasses import dataclass
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Costs:
+    """As measured; CPU is the server's, in µs, memory in bytes."""
+
+    pair_us: float  # an uncontended acquire and release
+    handoff_us: float  # a release that grants the lock, and the next request to wait
+    held_bytes: float
+    waiter_bytes: float  # with its connection
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a node has. A server's commands run in one thread, so a node is one core, whatever else it has."""
+
+    memory_bytes: float = 16 * GIB
+    clients: int = 10_000  # maxclients, by default
+    busy: float = 0.7  # of a core: above that requests queue up, and latency grows
+
+
+# What stops it first, in the words of the table.
+CONNECTIONS, MEMORY, LOOP = "connections", "memory", "the event loop"
+
+
+def capacity(costs, node, nodes=1):
+    """What so many nodes can do, if keys are spread evenly; a single lock is on one node, however many there are."""
+    return {
+        "pairs_a_second": nodes * node.busy * 1e6 / costs.pair_us,
+        "handoffs_a_second": nodes * node.busy * 1e6 / costs.handoff_us,
+        "held": nodes * node.memory_bytes / costs.held_bytes,
+        "waiters_by_memory": nodes * node.memory_bytes / costs.waiter_bytes,
+        "waiters_by_connections": nodes * node.clients,
+    }
+
+
+def walls(costs, node, every_s, nodes=1):
+    """How many clients there may be, each of which asks for a contended lock every so many seconds and waits for it,
+    before each wall is met. A cluster's client has a connection to one node for each wait."""
+    return {
+        CONNECTIONS: nodes * node.clients,
+        MEMORY: nodes * node.memory_bytes / costs.waiter_bytes,
+        LOOP: nodes * node.busy * 1e6 * every_s / costs.handoff_us,
+    }
+
+
+def first_wall(costs, node, every_s, nodes=1):
+    """(which, at how many clients)."""
+    found = walls(costs, node, every_s, nodes)
+    name = min(found, key=found.get)
+    return name, found[name]
+
+
+def one_lock(costs, handoff_latency_us, hold_us):
+    """How often a single lock can change hands in a second: no node more than one helps. It is limited by the way
+    from a release to the next holder's program, and by how long each holds."""
+    return 1e6 / (max(handoff_latency_us, costs.handoff_us) + hold_us)
+
+
+def steady(rows):
+    """The check: cost of a pair with so many nodes, as a multiple of that with one. The model says 1."""
+    alone = next(row["cpu_us"] for row in rows if row["nodes"] == 1)
+    return {row["nodes"]: row["cpu_us"] / alone for row in rows}
+
+
+def costs_from(summary, name="goredis"):
+    """Of a run's figures: those of one client, at the highest load. None if any is missing."""
+
+    def median(measure, field):
+        return summary.get(measure, {}).get(name, {}).get("figures", {}).get(field, {}).get("median")
+
+    found = [
+        median("pair-16", "cpu_us"),
+        median("hot-1", "cpu_us"),
+        median("held", "counted_bytes"),
+        median("crowd", "counted_bytes"),
+    ]
+    return Costs(*found) if all(found) else None

@@ -1,0 +1,100 @@
+"""`make bench-field`: the check of docs/scale.md, what a pair costs with 1, 2 and 3 nodes of a cluster."""
+
+import argparse
+import signal
+import sys
+import time
+
+from runner import contestants, data
+from runner.cluster import Cluster
+from runner.figures import spread
+from runner.lockers import PROGRAMS
+from runner.program import Program, ProgramFailed
+from runner.server import server_program, server_version
+
+MODULE = contestants.TOP / "lock.so"
+CLIENTS, LOCKS = 64, 1000
+START_S, ANSWER_S = 60, 120
+
+
+def options():
+    parser = argparse.ArgumentParser(prog="scale.py", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--quick", action="store_true", help="see that all of it runs; not for quoting")
+    chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.rounds = 1
+    return chosen
+
+
+def note(text):
+    print(f"bench-field: {text}", file=sys.stderr, flush=True)
+
+
+def run(program, nodes, what, *arguments):
+    """Pairs a second, and what each cost all nodes together."""
+    folder = data.RESULTS / "servers" / f"cluster-{nodes}"
+    command = [*PROGRAMS["go"](), "cluster", what]
+    with Cluster(program, folder, MODULE, nodes) as cluster:
+        with Program([*command, cluster.port, *arguments], folder / "program.log") as load:
+            load.expect("ready", START_S)
+            before, began = cluster.cpu_seconds(), time.monotonic()
+            load.go_on()
+            done = load.expect("done", ANSWER_S)
+            took = time.monotonic() - began
+            spent = [after - first for after, first in zip(cluster.cpu_seconds(), before)]
+    count = len(done["us"])
+    return {
+        "nodes": nodes,
+        "a_second": sum(done["pairs"]) / (arguments[-1] / 1000),
+        "cpu_us": sum(spent) / count * 1e6,
+        "busy": [seconds / took for seconds in spent],
+    }
+
+
+def main():
+    chosen = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if tool := contestants.missing_tool("go"):
+        note(f"scale not run: no {tool}")
+        return 1
+    contestants.build({"go"})
+    program = server_program()
+    warm, length = (150, 300) if chosen.quick else (2000, 5000)
+    rounds = []
+    try:
+        for number in range(chosen.rounds):
+            # Each round in another direction.
+            turn = chosen.nodes[:: 1 if number % 2 == 0 else -1]
+            note(f"round {number + 1} of {chosen.rounds}: {turn} nodes")
+            rounds.append({
+                "pair": sorted((run(program, n, "pair", CLIENTS, warm, length) for n in turn), key=by_nodes),
+                "hot": sorted((run(program, n, "hot", CLIENTS, LOCKS, warm, length) for n in turn), key=by_nodes),
+            })  # fmt: skip
+    except ProgramFailed as failed:
+        raise SystemExit(f"bench-field: {failed}") from failed
+    summary = {what: summarize([row[what] for row in rounds]) for what in ("pair", "hot")}
+    about = {"server": server_version(program), "machine": data.machine(), "quick": chosen.quick, "began": data.now()}
+    data.store("scale", {"about": about, "summary": summary, "raw": rounds})
+    for what, rows in summary.items():
+        for row in rows:
+            print(f"{what}: {row['nodes']} nodes, {row['a_second']['median']:,.0f} a second, "
+                  f"{row['cpu_us']['median']:.1f} µs of CPU each")  # fmt: skip
+    return 0
+
+
+def by_nodes(row):
+    return row["nodes"]
+
+
+def summarize(rounds):
+    """By number of nodes."""
+    return [
+        {"nodes": rows[0]["nodes"], **{name: spread([row[name] for row in rows]) for name in ("a_second", "cpu_us")}}
+        for rows in zip(*rounds)
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What `make bench-field` computes of locks: fairness, queues, ratios, the summary. No server."""
+
+from types import SimpleNamespace
+
+import pytest
+from harness.fieldrunner import part
+
+figures, summary = part("figures"), part("summary")
+
+
+@pytest.mark.parametrize(
+    ("shares", "index"), [([5, 5, 5, 5], 1), ([8, 0, 0, 0], 0.25), ([1, 3], 0.8), ([0, 0], 1), ([7], 1)]
+)
+def test_jains_index_is_1_for_equal_shares_and_1_of_n_if_one_has_all(shares, index):
+    assert figures.jain(shares) == pytest.approx(index)
+
+
+def test_fairness_sets_the_longest_wait_against_the_mean():
+    assert figures.fairness([2, 2], [1.0, 1.0, 1.0, 5.0]) == {"jain": 1, "longest_to_mean": 2.5, "longest_us": 5.0}
+    assert figures.fairness([1], [0.0])["longest_to_mean"] == 1
+
+
+def test_quantiles_go_from_the_smallest_to_the_largest():
+    assert figures.quantiles([3, 1, 2, 5, 4], 4) == [1, 2, 3, 4, 5]
+    assert figures.quantiles([9], 2) == [9, 9, 9]
+    assert len(figures.quantiles(range(1000))) == 201
+
+
+def place(asked, granted, released=0):
+    return {"asked": asked, "granted": granted, "released": released or granted}
+
+
+def test_a_queue_that_keeps_its_order_has_nobody_overtaken():
+    order = figures.queue_order([place(1, 10_000, 11_000), place(2, 13_000), place(3, 0), place(4, 20_000)])
+    assert order == {"gave_up": 1, "overtaken": 0, "us": [2, 7]}
+
+
+def test_who_was_overtaken_is_counted_once_for_each_grant_that_came_too_late():
+    # The first that asked is granted last, so it was overtaken; the others kept their order.
+    assert figures.queue_order([place(1, 900), place(2, 100), place(3, 200)])["overtaken"] == 1
+    assert figures.queue_order([place(1, 300), place(2, 200), place(3, 100)])["overtaken"] == 2
+
+
+def test_ratios_are_of_the_same_round():
+    rows, base = [{"p50": 10, "gone": None}, {"p50": 40}], [{"p50": 5, "gone": 1}, {"p50": 4}]
+    assert figures.ratio_rows(rows, base, ["p50", "gone"]) == [{"p50": 2}, {"p50": 10}]
+    assert figures.ratio_rows(rows, [{"p50": 0}, {}], ["p50"]) == [{}]
+
+
+def test_spreads_leave_out_what_was_not_measured():
+    rows = [{"a": 1, "b": None, "c": [1]}, {"a": 3, "b": 2}]
+    assert figures.common_spreads(rows) == {
+        "a": {"median": 2, "low": 1, "high": 3},
+        "b": {"median": 2, "low": 2, "high": 2},
+    }
+
+
+LOCKERS = [SimpleNamespace(name="ours", beside="ours"), SimpleNamespace(name="theirs", beside="ours")]
+
+
+def test_a_summary_has_figures_and_ratios_to_ours_in_each_round():
+    raw = {
+        "rounds": [
+            {"pair-1": {"ours": {"p50": 10, "quantiles": [1, 9]}, "theirs": {"p50": 30, "quantiles": [2, 8]}}},
+            {"pair-1": {"ours": {"p50": 20, "quantiles": [3, 7]}, "theirs": {"p50": 100, "quantiles": [4, 6]}}},
+            {"pair-1": {"ours": {"p50": 30, "quantiles": [5, 5]}, "theirs": {"p50": 60, "quantiles": [6, 9]}}},
+        ],
+        "once": {"killed": {"theirs": {"ms": None, "limit_ms": 5}}},
+    }
+    found = summary.summarize(raw, LOCKERS)
+    assert found["pair-1"]["theirs"]["figures"]["p50"] == {"median": 60, "low": 30, "high": 100}
+    assert found["pair-1"]["theirs"]["ratios"]["p50"] == {"median": 3, "low": 2, "high": 5}
+    assert found["pair-1"]["ours"]["ratios"]["p50"]["median"] == 1
+    assert found["pair-1"]["ours"]["quantiles"] == [3, 7]
+    assert "ms" not in found["killed"]["theirs"]["figures"]
+
+
+def test_who_failed_in_one_round_has_failed():
+    raw = {"rounds": [{"pair-1": {"ours": {"p50": 1}}}, {"pair-1": {"ours": {"failed": "no memory"}}}], "once": {}}
+    assert summary.summarize(raw, LOCKERS)["pair-1"]["ours"] == {"failed": "no memory"}
+
+
+def test_each_contestant_names_one_of_ours_by_the_same_language():
+    lockers = part("lockers").LOCKERS
+    by_name = {locker.name: locker for locker in lockers}
+    assert len(by_name) == len(lockers)
+    for locker in lockers:
+        beside = by_name[locker.beside]
+        assert beside.ours and beside.language == locker.language and beside.beside == beside.name
+
+
+def test_all_that_a_measure_asks_for_has_a_column_a_title_and_a_judge():
+    report, markdown, lockers = part("report"), part("markdown"), part("lockers")
+    kinds = frozenset().union(*(locker.offers for locker in lockers.LOCKERS))
+    assert kinds == set(report.COLUMNS) == set(markdown.TITLES) == set(markdown.JUDGED_BY)
+    for kind, (field, _) in markdown.JUDGED_BY.items():
+        assert field in dict(report.COLUMNS[kind])

@@ -1,0 +1,157 @@
+"""The pages that are made from the data file of `make bench-field`. No server."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from harness.fieldrunner import part
+
+markdown, model, scalepage, data = part("markdown"), part("model"), part("scalepage"), part("data")
+
+
+def locker(name, ours=False, durable=False, beside="ours"):
+    return SimpleNamespace(name=name, label=name.title(), ours=ours, durable=durable, beside=beside, promise="much")
+
+
+LOCKERS = [locker("ours", ours=True), locker("rival"), locker("disk", durable=True), locker("gone"), locker("bare")]
+
+
+def figure(median, low=None, high=None):
+    return {"median": median, "low": low or median, "high": high or median}
+
+
+def row(p50, ratio=1):
+    return {"figures": {"p50": figure(p50, p50 - 1, p50 + 1)}, "ratios": {"p50": figure(ratio)}, "quantiles": []}
+
+
+def lines(found):
+    return markdown.measure_lines("pair-16", found, LOCKERS, {"gone": "no java"}, lambda *_: None)
+
+
+def test_a_table_has_spreads_and_ratios_and_those_that_have_no_figures_say_why():
+    found = {"ours": row(20), "rival": row(50, 2.5), "disk": row(900, 45), "bare": {"failed": "out of memory"}}
+    text = "\n".join(lines(found))
+    assert "### Uncontended acquire and release, clients: 16" in text
+    assert "| **Ours** | 20.0 (19.0–21.0) |" in text
+    assert "| Rival | 50.0 (49.0–51.0) **×2.50** |" in text
+    assert "| Disk ᶠ |" in text
+    assert "| Gone | not run: no java |" in text
+    assert "| Bare | failed: out of memory |" in text
+
+
+@pytest.mark.parametrize(
+    ("ours", "rival", "said"),
+    [
+        (20, 50, "First in p50 µs, or within 5 % of it: Ours."),
+        (52, 50, "First in p50 µs, or within 5 % of it: Ours."),
+        (100, 50, "First in p50 µs: Rival. **Ours lose here**: Ours by 2.00 times."),
+    ],
+)
+def test_a_row_that_we_lose_is_told(ours, rival, said):
+    assert said in lines({"ours": row(ours), "rival": row(rival)})
+
+
+def test_more_is_better_where_it_is_throughput():
+    found = {
+        "ours": {"figures": {"a_second": figure(100)}, "ratios": {}},
+        "rival": {"figures": {"a_second": figure(1000)}, "ratios": {}},
+    }
+    assert "Ours by 10.0 times" in markdown.verdict("hot-1", found, LOCKERS)[0]
+
+
+def test_what_is_not_offered_is_said_and_what_never_came_too():
+    found = {"ours": {"figures": {"ms": figure(5)}, "ratios": {}}, "rival": {"figures": {}, "ratios": {}}}
+    text = "\n".join(markdown.measure_lines("killed", found, LOCKERS, {}, lambda *_: "no queue"))
+    assert "| Rival | never, while it was watched |" in text
+    assert "| Disk | not offered: no queue |" in text
+
+
+def test_goals_are_met_or_missed_against_the_best_rival():
+    def of(**fields):
+        return {"figures": {name: figure(value) for name, value in fields.items()}}
+
+    summary = {
+        "handoff-16": {
+            "jedis": of(p50=100, p99=200, commands=2.0),
+            "redisson": of(p50=1000, p99=1500),
+            "redis-py": of(p50=90000, p99=1700),
+        },
+        "pair-1": {"jedis": of(p50=103), "setdel-jedis": of(p50=100)},
+        "crowd": {"jedis": of(commands_a_minute=0)},
+    }
+    told = {text: (ratio, verdict) for text, _, ratio, verdict in markdown.goals(summary)}
+    assert [verdict for text, (_, verdict) in told.items() if "p50, 16 waiting" in text] == ["met"]
+    assert [told[text] for text in told if "p99, 16 waiting" in text] == [("0.133", "**missed**")]
+    assert told["uncontended p50, jedis / SET NX + DEL by the same client"] == ("1.03", "met")
+    assert told["commands a minute of those that wait, jedis"] == ("0", "met")
+    assert not any("etcd" in text for text in told)
+
+
+COSTS = model.Costs(pair_us=20, handoff_us=10, held_bytes=200, waiter_bytes=50_000)
+NODE = model.Node(memory_bytes=1_000_000_000, clients=10_000, busy=0.5)
+
+
+def test_a_node_can_do_what_half_a_core_pays_for_and_many_nodes_so_many_times_that():
+    one, many = model.capacity(COSTS, NODE), model.capacity(COSTS, NODE, 100)
+    assert one["pairs_a_second"] == 25_000 and one["handoffs_a_second"] == 50_000
+    assert one["held"] == 5_000_000 and one["waiters_by_memory"] == 20_000
+    assert {name: many[name] / one[name] for name in one} == dict.fromkeys(one, 100)
+
+
+@pytest.mark.parametrize(
+    ("every_s", "clients", "wall"),
+    [
+        (0.1, 10_000, (model.LOOP, 5000)),
+        (10, 10_000, (model.CONNECTIONS, 10_000)),
+        (10, 50_000, (model.MEMORY, 20_000)),
+    ],
+)
+def test_the_first_wall_is_the_lowest(every_s, clients, wall):
+    node = model.Node(memory_bytes=NODE.memory_bytes, clients=clients, busy=0.5)
+    assert model.first_wall(COSTS, node, every_s) == wall
+
+
+def test_one_lock_is_limited_by_the_way_to_the_next_holder_and_by_how_long_each_holds():
+    assert model.one_lock(COSTS, 100, 900) == 1000
+    assert model.one_lock(COSTS, 1, 0) == 100_000
+
+
+def test_the_check_sets_more_nodes_against_one():
+    assert model.steady([{"nodes": 1, "cpu_us": 20}, {"nodes": 3, "cpu_us": 22}]) == {1: 1, 3: 1.1}
+
+
+def test_costs_come_from_a_run_that_has_them_all():
+    def of(field, value):
+        return {"goredis": {"figures": {field: figure(value)}}}
+
+    summary = {
+        "pair-16": of("cpu_us", 20),
+        "hot-1": of("cpu_us", 10),
+        "held": of("counted_bytes", 200),
+        "crowd": of("counted_bytes", 50_000),
+    }
+    assert model.costs_from(summary) == COSTS
+    del summary["held"]
+    assert model.costs_from(summary) is None
+
+
+def test_the_page_of_scale_names_walls_and_the_check():
+    about = {"options": {"quick": False}}
+    rows = [{"nodes": n, "cpu_us": figure(20 + n), "a_second": figure(1000)} for n in (1, 2)]
+    scale = {"summary": {"pair": rows, "hot": rows}, "about": {"machine": {"cpus": 2}}}
+    text = scalepage.page({"locks": {"about": about, "summary": {}}, "scale": scale}, COSTS)
+    assert "| 0.01 s | 700: the event loop | 700: the event loop |" in text
+    assert "| 60 s | 10,000: connections | 100,000: connections |" in text
+    assert "| uncontended, 64 clients | 2 | 22.0 | 1.05 | 1,000 |" in text
+
+
+def test_the_data_file_is_readable_and_says_what_was_stored(tmp_path):
+    file = tmp_path / "data.json"
+    data.store("locks", {"us": [1.23456789, 2, None], "deep": [{"a": [0.1]}], "words": ["a, [b]"]}, file)
+    data.store("scale", {"b": (1, 2)}, file)
+    assert data.load(file) == {
+        "locks": {"us": [1.23457, 2, None], "deep": [{"a": [0.1]}], "words": ["a, [b]"]},
+        "scale": {"b": [1, 2]},
+    }
+    assert '"us": [1.23457,2,null]' in file.read_text()
+    assert json.loads(data.as_text({})) == {}
