@@ -2,9 +2,16 @@
 
 RUST_CLIENT = build/clients/rust
 RUST_JOBS  ?= 2
-RUST_CARGO  = cd clients/rust && CARGO_TARGET_DIR='$(CURDIR)/$(RUST_CLIENT)' CARGO_TERM_PROGRESS_WHEN=never cargo
+IN_RUST     = cd clients/rust && MODULE='$(abspath $(MODULE))' CARGO_TARGET_DIR='$(CURDIR)/$(RUST_CLIENT)'
+RUST_FLAGS  = --quiet --locked -j $(RUST_JOBS)
 
 client-rust: ## build the Rust package and its runner
-	@$(RUST_CARGO) build --quiet --locked --release -j $(RUST_JOBS) --package lock-so-runner
+	@$(IN_RUST) cargo build $(RUST_FLAGS) --release --package lock-so-runner
 	@printf '#!/bin/sh\nexec %s "$$@"\n' '$(CURDIR)/$(RUST_CLIENT)/release/lock-so-runner' > $(RUST_CLIENT)/runner
 	@chmod +x $(RUST_CLIENT)/runner
+
+test-client-rust: $(MODULE) ## run the Rust package's own tests, the examples of its pages, and its lints
+	@$(IN_RUST) cargo fmt --all --check
+	@$(IN_RUST) cargo clippy $(RUST_FLAGS) --workspace --all-targets --all-features -- -D warnings
+	@$(IN_RUST) cargo test $(RUST_FLAGS) --package lock-so --all-features --lib --tests
+	@$(IN_RUST) tests/with-server cargo test $(RUST_FLAGS) --package lock-so --all-features --doc

@@ -64,14 +64,27 @@ final class HoldTest extends LocksTestCase
         $hold = $this->locks->plain('k', lease: 0.5)->acquire();
         self::$server->signal(SIGSTOP);
         try {
-            // Longer than the lease, for a server that says nothing.
-            $this->timed(fn () => self::assertFalse($hold->isLost()));
-            self::assertTrue($hold->isLost());
+            self::assertFalse($hold->isLost(false));
+            // It asks for as long as the lease lasts, and not longer.
+            self::assertLessThan(1.5, $this->timed(fn () => self::assertTrue($hold->isLost())));
             $this->expectException(NotHeld::class);
             $hold->keep();
         } finally {
             self::$server->signal(SIGCONT);
         }
+    }
+
+    public function testALossIsAwaited(): void
+    {
+        $hold = $this->locks->several(['k', 'l'])->acquire();
+        self::assertGreaterThan(0.2, $this->timed(fn () => self::assertFalse($hold->awaitLoss(0.2))));
+        $this->meanwhile(function (): void {
+            $this->redis = self::$server->client();
+            $this->waitFor(fn () => $this->info('l')['watchers'] === 1, 'a watch');
+            $this->redis->del('l');
+        });
+        self::assertTrue($hold->awaitLoss(20.0, 'l'));
+        self::assertTrue($hold->isLost());
     }
 
     public function testASessionFindsBack(): void

@@ -173,6 +173,7 @@ final class Talk {
                 if (!e.isPassing()) {
                     throw e;
                 }
+                redirect(e);
                 giveUpAfter(until, e);
             }
             pause(pause, until);

@@ -65,14 +65,14 @@ class LockTest {
     void theWordsOfEachKind() throws Exception {
         LockOptions fenced = OPTIONS.withToken().withReplicas(2, Duration.ofMillis(50));
         try (Locks locks = new Locks(kind)) {
-            locks.fairLock("a", fenced).acquire(Duration.ofSeconds(40)).close();
+            locks.fairLock("a", fenced).acquire().close();
             locks.multiLock(List.of("a", "b"), OPTIONS).acquire(Duration.ZERO).close();
             locks.semaphore("a", 5, OPTIONS).hold(2).close();
             locks.readWriteLock("a", fenced).readLock().acquire().close();
             assertEquals(1L, locks.readWriteLock("a", fenced).writeLock().acquire().token());
         }
         assertEquals(
-                List.of("LOCK.FAIR a PX 60000 BLOCK 40000 FENCED ONCE REPLICAS 2 50", "LOCK.RELEASE a",
+                List.of("LOCK.FAIR a PX 60000 BLOCK 0 FENCED ONCE REPLICAS 2 50", "LOCK.RELEASE a",
                         "LOCK.MACQUIRE 2 a b PX 60000 ONCE", "LOCK.MRELEASE 2 a b",
                         "LOCK.SEMAPHORE a 5 PERMITS 2 PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE a PERMITS 2",
                         "LOCK.RWREAD a PX 60000 BLOCK 30000 ONCE REPLICAS 2 50", "LOCK.RELEASE a READ",
@@ -81,10 +81,13 @@ class LockTest {
     }
 
     @Test
-    void aFairWaitForEverIsAskedForAsAWhole() throws Exception {
+    void aFairWaitIsAskedForAsAWholeAndOthersByTurns() throws Exception {
         try (Locks locks = new Locks(kind)) {
-            locks.fairLock("a", OPTIONS).acquire().close();
-            assertTrue(kind.texts().get(0).contains("BLOCK 0 "));
+            locks.fairLock("a", OPTIONS).acquire(Duration.ofHours(1)).close();
+            long block = Long.parseLong(kind.texts().get(0).replaceAll(".* BLOCK (\\d+) .*", "$1"));
+            assertTrue(block > 1_800_000 && block <= 3_600_000, kind.texts().get(0));
+            locks.withTurn(Duration.ofSeconds(7)).lock("a", OPTIONS).acquire(Duration.ofHours(1)).close();
+            assertTrue(kind.texts().get(2).contains(" BLOCK 7000 "));
         }
     }
 

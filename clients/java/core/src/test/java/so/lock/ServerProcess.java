@@ -5,21 +5,29 @@ import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** A server with the module, on a free port; it keeps nothing on disk. */
+/** A server with the module, on a free port; its folder is under the build's. */
 public final class ServerProcess implements AutoCloseable {
     public static final String HOST = "127.0.0.1";
 
     private final int port;
     private final Process process;
 
-    public ServerProcess() {
+    /** @param options more of the server's, each beginning with two dashes, with their values */
+    public ServerProcess(String... options) {
         try {
             port = freePort();
-            process = new ProcessBuilder(
-                            System.getProperty("lockso.server"), "--port", Integer.toString(port), "--bind", HOST,
-                            "--save", "", "--loadmodule", System.getProperty("lockso.module"))
+            List<String> command = new ArrayList<>(List.of(
+                    System.getProperty("lockso.server"), "--port", Integer.toString(port), "--bind", HOST, "--save", ""));
+            command.addAll(List.of("--dir", folder(port)));
+            command.addAll(List.of(options));
+            command.addAll(List.of("--loadmodule", System.getProperty("lockso.module")));
+            process = new ProcessBuilder(command)
                     .redirectErrorStream(true)
                     .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                     .start();
@@ -64,7 +72,12 @@ public final class ServerProcess implements AutoCloseable {
         throw new IllegalStateException("the server has not started; does it find the module?");
     }
 
-    private static int freePort() throws IOException {
+    private static String folder(int port) throws IOException {
+        return Files.createDirectories(Path.of(System.getProperty("lockso.folder"), "server-" + port)).toString();
+    }
+
+    /** A port that nobody has just now. */
+    public static int freePort() throws IOException {
         try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName(HOST))) {
             return socket.getLocalPort();
         }

@@ -1,0 +1,105 @@
+//! What the conformance suite, which speaks all languages, cannot see of the guards for tokio.
+#![cfg(feature = "tokio")]
+
+mod common;
+
+use std::future::{poll_fn, Future};
+use std::task::Poll;
+use std::time::Duration;
+
+use common::Server;
+use lock_so::aio::Locks;
+use lock_so::Error;
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Polls a future for a short time, and drops it.
+async fn dropped_soon<T>(future: impl Future<Output = T>) {
+    assert!(timeout(Duration::from_millis(50), future).await.is_err());
+}
+
+#[tokio::test]
+async fn a_dropped_future_takes_its_wish_back() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let held = locks.plain("a").lock().await.unwrap();
+    for lock in [locks.plain("a"), locks.fair("a"), locks.several(["b", "a"]), locks.plain("a").session()] {
+        dropped_soon(lock.lock()).await;
+        assert!(locks.settle(SOON).await);
+        server.waiters(0);
+    }
+    held.release().await.unwrap();
+    server.free("a");
+    server.free("b");
+}
+
+#[tokio::test]
+async fn a_future_that_was_never_polled_has_asked_for_nothing() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    drop(locks.plain("a").lock());
+    assert!(locks.settle(Duration::ZERO).await);
+    assert!(!server.say::<String>(&["INFO", "commandstats"]).contains("lock."));
+}
+
+#[tokio::test]
+async fn dropped_guards_and_releases_release() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    drop(locks.plain("a").lock().await.unwrap());
+    assert!(locks.settle(SOON).await);
+    assert!(!server.is_held("a"));
+
+    let guard = locks.plain("a").lock().await.unwrap();
+    let mut release = Box::pin(guard.release());
+    // Polled once, so that it is under way.
+    assert!(poll_fn(|context| Poll::Ready(release.as_mut().poll(context).is_pending())).await);
+    drop(release);
+    assert!(locks.settle(SOON).await);
+    assert!(!server.is_held("a"));
+}
+
+#[test]
+fn a_guard_may_be_dropped_outside_of_the_runtime() {
+    let mut server = Server::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (locks, guard) = runtime.block_on(async {
+        let locks = Locks::new(&server.client);
+        let guard = locks.plain("a").lock().await.unwrap();
+        (locks, guard)
+    });
+    drop(guard);
+    assert!(runtime.block_on(locks.settle(SOON)));
+    assert!(!server.is_held("a"));
+}
+
+#[tokio::test]
+async fn lost_ends_with_the_loss_and_never_after_a_release() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let guard = locks.several(["a", "b"]).lock().await.unwrap();
+    let lost = guard.lost();
+    dropped_soon(guard.lost()).await;
+    server.say::<u8>(&["LOCK.FORCE", "b"]);
+    timeout(SOON, lost).await.unwrap();
+    timeout(SOON, guard.lost()).await.unwrap();
+    assert!(guard.is_lost());
+    assert!(matches!(guard.release().await, Err(Error::NotHeld)));
+    server.free("a");
+
+    let guard = locks.plain("a").lock().await.unwrap();
+    let lost = guard.lost();
+    guard.release().await.unwrap();
+    dropped_soon(lost).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client = redis::Client::open(format!("redis://{gone}/")).unwrap();
+    let locks = Locks::new(&client);
+    assert!(matches!(locks.plain("a").try_lock().await, Err(Error::Connection(_))));
+    assert!(matches!(locks.plain("a").lock_for(Duration::from_millis(50)).await, Err(Error::Connection(_))));
+    assert!(locks.settle(Duration::ZERO).await, "nothing was sent, so nothing is to be cleared up");
+}

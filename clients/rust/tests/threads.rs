@@ -1,0 +1,119 @@
+//! What the conformance suite, which speaks all languages, cannot see of the guards for threads.
+#![cfg(feature = "sync")]
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use common::{until, Server};
+use lock_so::sync::{Cancel, Locks};
+use lock_so::Error;
+
+const SOON: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_dropped_guard_releases_and_a_panic_drops_it() {
+    let mut server = Server::start();
+    let lock = Locks::new(&server.client).plain("a");
+    drop(lock.lock().unwrap());
+    assert!(!server.is_held("a"), "the release is done in place");
+
+    let panics = thread::spawn(move || {
+        let _guard = lock.lock().unwrap();
+        panic!("on purpose");
+    });
+    assert!(panics.join().is_err());
+    server.free("a");
+}
+
+#[test]
+fn an_early_return_keeps_its_own_error() {
+    let mut server = Server::start();
+    let lock = Locks::new(&server.client).plain("a");
+    let mut body = || -> Result<(), Box<dyn std::error::Error>> {
+        let guard = lock.lock()?;
+        assert_eq!(server.say::<u8>(&["LOCK.FORCE", "a"]), 1);
+        "no number".parse::<u8>()?;
+        Ok(guard.release()?)
+    };
+    assert!(body().unwrap_err().to_string().contains("invalid digit"));
+}
+
+#[test]
+fn a_guard_knows_what_it_holds() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let first = locks.plain("a").fenced().lock().unwrap();
+    assert_eq!(server.say::<u32>(&["HGET", "a", first.owner()]), 1);
+    assert_eq!(first.keys(), [b"a".to_vec()]);
+    let token = first.token().unwrap();
+    first.release().unwrap();
+    assert!(locks.plain("a").fenced().lock().unwrap().token().unwrap() > token);
+    let permits = locks.semaphore("s", 3).permits(2).lock().unwrap();
+    assert_eq!((permits.permits(), permits.token()), (2, None));
+}
+
+#[test]
+fn a_loss_is_told_once_and_not_after_a_release() {
+    let mut server = Server::start();
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = told.clone();
+    let lock = Locks::new(&server.client).plain("a").on_lost(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    lock.lock().unwrap().release().unwrap();
+
+    let guard = lock.lock().unwrap();
+    assert!(!guard.is_lost());
+    server.say::<u8>(&["LOCK.FORCE", "a"]);
+    until("the loss", || (told.load(Ordering::SeqCst) > 0).then_some(()));
+    assert!(guard.is_lost());
+    assert!(matches!(guard.release(), Err(Error::NotHeld)));
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_callback_that_panics_does_not_end_renewals() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let lease = Duration::from_millis(600);
+    let lost = locks.plain("a").lease(lease).on_lost(|| panic!("on purpose")).lock().unwrap();
+    let kept = locks.plain("b").lease(lease).lock().unwrap();
+    server.say::<u8>(&["LOCK.FORCE", "a"]);
+    until("the loss", || lost.is_lost().then_some(()));
+    // The lease of the other is longer again than it was.
+    let before: u64 = server.say(&["PTTL", "b"]);
+    until("a renewal", || (server.say::<u64>(&["PTTL", "b"]) > before).then_some(()));
+    kept.release().unwrap();
+}
+
+#[test]
+fn cancelled_from_another_thread() {
+    let mut server = Server::start();
+    let locks = Locks::new(&server.client);
+    let held = locks.plain("a").lock().unwrap();
+    let cancel = Cancel::new();
+    let lock = locks.plain("a").cancelled_by(&cancel);
+    let waits = thread::spawn(move || lock.lock());
+    server.waiters(1);
+    cancel.cancel();
+    assert!(matches!(waits.join().unwrap(), Err(Error::Cancelled)));
+    assert!(matches!(locks.plain("b").cancelled_by(&cancel).lock(), Err(Error::Cancelled)));
+    assert!(locks.settle(SOON));
+    server.waiters(0);
+    held.release().unwrap();
+    server.free("a");
+    server.free("b");
+}
+
+#[test]
+fn a_server_that_is_not_there() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client = redis::Client::open(format!("redis://{gone}/")).unwrap();
+    let lock = Locks::new(&client).plain("a");
+    assert!(matches!(lock.try_lock(), Err(Error::Connection(_))));
+    assert!(matches!(lock.lock_for(Duration::from_millis(50)), Err(Error::Connection(_))));
+}
