@@ -3,6 +3,10 @@
 from .figures import common_spreads, ratio_rows
 
 
+# Counts, which are often 0: a multiple of that says nothing.
+NO_RATIO = {"nested", "gave_up", "overtaken", "handoffs", "limit_ms", "waiters"}
+
+
 def summarize(raw, lockers):
     """For each measure and contestant: medians with spread, the same as ratios to ours by the same client, and the
     distribution of all rounds; or why there is none."""
@@ -26,7 +30,8 @@ def of_measure(rounds, beside):
             found[name] = {"failed": failures[0]}
             continue
         base = [row.get(beside.get(name), {}) for row in rounds]
-        ratios = ratio_rows([flat(row) for row in rows], [flat(row) for row in base], list(flat(rows[0])))
+        fields = [field for field in flat(rows[0]) if field not in NO_RATIO]
+        ratios = ratio_rows([flat(row) for row in rows], [flat(row) for row in base], fields)
         found[name] = {
             "figures": common_spreads([flat(row) for row in rows]),
             "ratios": common_spreads(ratios),

@@ -31,7 +31,7 @@ public final class Locks {
         return switch (name) {
             case "jedis" -> new JedisLocks(port, workers, leaseMs, "lock");
             case "setnx", "setdel" -> new JedisLocks(port, workers, leaseMs, name);
-            case "redisson" -> new RedissonLocks(port);
+            case "redisson" -> new RedissonLocks(port, workers);
             case "curator" -> new CuratorLocks(port);
             default -> throw new IllegalArgumentException(name);
         };

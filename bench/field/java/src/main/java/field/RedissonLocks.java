@@ -11,9 +11,11 @@ import org.redisson.config.Config;
 final class RedissonLocks implements Library {
     private final RedissonClient client;
 
-    RedissonLocks(int port) {
+    /** Each that waits for a fair lock has a subscription of its own, five to a connection; by default for 250. */
+    RedissonLocks(int port, int workers) {
         Config config = new Config();
-        config.useSingleServer().setAddress("redis://127.0.0.1:" + port);
+        config.useSingleServer().setAddress("redis://127.0.0.1:" + port)
+                .setSubscriptionConnectionPoolSize(Math.max(50, workers / 5 + 10));
         client = Redisson.create(config);
     }
 
