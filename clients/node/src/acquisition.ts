@@ -107,6 +107,7 @@ export class Acquisition {
     try {
       line = await this.#connections.take(this.#key, this.signal);
       const reply = await this.#send(line, left, over);
+      this.#connections.heard(this.#key, line);
       if (reply !== null) {
         return this.#granted(line, reply, left === null ? sent : now());
       }

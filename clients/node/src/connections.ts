@@ -15,6 +15,9 @@ export interface Settings {
 /** How long the answer to a command that does not block may take, before its connection is taken for dead. */
 export const ANSWER_MS = 2_000;
 
+/** How long a connection may take to come up, with all that the library says first, in ms. */
+const CONNECT_MS = 5_000;
+
 /** How many connections are kept for later waits, of each node, and for how long. */
 const IDLE_MOST = 8;
 const IDLE_MS = 10_000;
@@ -40,6 +43,8 @@ export class Line {
   reused = false;
   /** What is awaited on it keeps nobody from exiting. */
   background = false;
+  /** It is a node to which a slot is on its way. */
+  readonly asking: boolean;
   readonly #connection: Connection;
   #ask: boolean;
   #awaited = 0;
@@ -47,7 +52,7 @@ export class Line {
   constructor(connection: Connection, node: Address | null, ask: boolean) {
     this.#connection = connection;
     this.node = node;
-    this.#ask = ask;
+    this.asking = this.#ask = ask;
     this.onClose(() => (this.closed = true));
     connection.keepAlive(false);
   }
@@ -89,7 +94,7 @@ export class Connections {
   readonly #routes: Routes;
   readonly #controls = new Map<string, Promise<Line>>();
   readonly #idle = new Map<Line, NodeJS.Timeout | undefined>();
-  readonly #open = new Set<Line>();
+  readonly #lines = new Set<Line>();
   readonly #closing = new AbortController();
 
   constructor(connector: Connector, { turnMs = 30_000 }: Settings = {}) {
@@ -123,6 +128,13 @@ export class Connections {
     this.#idle.set(line, after(IDLE_MS, () => line.close()));
   }
 
+  /** To be told when a command for `key` has had a reply that is no error. */
+  heard(key: string, line: Line): void {
+    if (!line.asking) {
+      this.#routes.found(key, line.node);
+    }
+  }
+
   /** To be told of every error of a line: see Routes.learn. */
   learn(key: string, line: Line, error: unknown): boolean {
     return this.#routes.learn(key, line.node, error);
@@ -138,7 +150,9 @@ export class Connections {
       const line = await (ask ? this.#connect(key, node, ask, this.#closing.signal) : this.#control(key, node));
       try {
         onSent();
-        return await line.send(args, ANSWER_MS);
+        const reply = await line.send(args, ANSWER_MS);
+        this.heard(key, line);
+        return reply;
       } catch (error) {
         if (!(error instanceof ServerError) || OF_CONNECTION.has(error.code)) {
           line.close();
@@ -189,7 +203,7 @@ export class Connections {
   /** Closes all; what is under way is rejected. */
   close(): void {
     this.#closing.abort(new Closed('the locks of this client are closed'));
-    for (const line of this.#open) {
+    for (const line of this.#lines) {
       line.close();
     }
   }
@@ -213,10 +227,10 @@ export class Connections {
   async #connect(key: string, node: Address | null, ask: boolean, signal: AbortSignal): Promise<Line> {
     this.#closing.signal.throwIfAborted();
     try {
-      const line = new Line(await this.#connector.connect(node, signal), node, ask);
-      this.#open.add(line);
+      const line = new Line(await this.#open(node, signal), node, ask);
+      this.#lines.add(line);
       line.onClose(() => {
-        this.#open.delete(line);
+        this.#lines.delete(line);
         clearTimeout(this.#idle.get(line));
         this.#idle.delete(line);
       });
@@ -224,6 +238,21 @@ export class Connections {
     } catch (error) {
       this.#routes.learn(key, node, error);
       throw error;
+    }
+  }
+
+  /** The libraries' own limits end when a server has accepted a connection; one that then says nothing would hold us up. */
+  async #open(node: Address | null, signal: AbortSignal): Promise<Connection> {
+    const stop = new AbortController();
+    const abort = () => stop.abort(signal.reason);
+    const timer = after(CONNECT_MS, () => stop.abort(new Error(`no connection within ${CONNECT_MS} ms`)));
+    signal.throwIfAborted();
+    signal.addEventListener('abort', abort);
+    try {
+      return await this.#connector.connect(node, stop.signal);
+    } finally {
+      signal.removeEventListener('abort', abort);
+      clearTimeout(timer);
     }
   }
 }

@@ -37,7 +37,8 @@ const OURS = {
   stringNumbers: false,
 } as const satisfies RedisOptions;
 
-function connectionOf(redis: Redis): Connection {
+/** `cause`: the first error that the client has told of, which may be why a command fails. */
+function connectionOf(redis: Redis, cause: () => unknown): Connection {
   const stream = redis.stream;
   return {
     async send(args) {
@@ -45,7 +46,8 @@ function connectionOf(redis: Redis): Connection {
       try {
         return await redis.call(command, ...rest);
       } catch (error) {
-        throw (error as Error).name === 'ReplyError' ? new ServerError((error as Error).message, { cause: error }) : error;
+        // ioredis 5 says that it is ready before it knows whether the password was right.
+        throw refusal(error) ?? refusal(cause()) ?? error;
       }
     },
     close() {
@@ -75,7 +77,7 @@ async function connect(options: RedisOptions, signal: AbortSignal): Promise<Conn
   signal.addEventListener('abort', abort);
   try {
     await redis.connect();
-    return connectionOf(redis);
+    return connectionOf(redis, () => cause);
   } catch (error) {
     abort();
     signal.throwIfAborted();
@@ -85,7 +87,7 @@ async function connect(options: RedisOptions, signal: AbortSignal): Promise<Conn
   }
 }
 
-/** A wrong password is an answer of the server's, and no reason to try again. */
+/** An error reply, also that to a wrong password, is an answer of the server's; undefined if it is none. */
 function refusal(error: unknown): ServerError | undefined {
   return error instanceof Error && error.name === 'ReplyError' ? new ServerError(error.message, { cause: error }) : undefined;
 }

@@ -6,6 +6,7 @@ import { ServerError } from './errors.js';
 import type { Hold } from './hold.js';
 import type { Locks, WithLockOptions } from './locks.js';
 import { perClient } from './per-client.js';
+import { unless } from './time.js';
 
 export * from './index.js';
 
@@ -16,7 +17,7 @@ export interface NodeRedisClient {
 
 type ClientSettings = RedisClientOptions | RedisClusterOptions | RedisSentinelOptions;
 
-/** No connection may take longer to come up, and no Sentinel to answer, in ms. */
+/** No connection may take longer to come up, in ms. */
 const CONNECT_MS = 5_000;
 
 /** Nothing is queued, timed out or reconnected by the library: a command that waits would be in the queue twice. */
@@ -51,7 +52,7 @@ function connectionOf(client: ReturnType<typeof newClient>): Connection {
         throw refusal(error) ?? error;
       }
     },
-    close: () => client.destroy(),
+    close: () => destroy(client),
     onClose(listener) {
       let told = false;
       const once = () => {
@@ -89,19 +90,36 @@ function newClient(options: RedisClientOptions, address: Partial<Address>) {
 async function connect(options: RedisClientOptions, address: Partial<Address>, signal: AbortSignal) {
   signal.throwIfAborted();
   const client = newClient(options, address);
-  const abort = () => client.destroy();
-  signal.addEventListener('abort', abort);
+  // A socket that has no connection yet cannot be taken back: it is closed when it has, or gives up by itself. So it must
+  // not keep the process alive; as long as we wait for it, `alive` does.
+  client.unref();
+  const alive = setInterval(() => {}, CONNECT_MS);
+  let up = false;
+  client.once('connect', () => {
+    up = true;
+    if (signal.aborted) {
+      destroy(client);
+    }
+  });
   try {
-    await client.connect();
-    // destroy() while it connects does not always end the connection.
-    signal.throwIfAborted();
+    await unless(signal, client.connect());
     return client;
   } catch (error) {
-    client.destroy();
-    signal.throwIfAborted();
+    if (up || !signal.aborted) {
+      destroy(client);
+    }
     throw refusal(error) ?? error;
   } finally {
-    signal.removeEventListener('abort', abort);
+    clearInterval(alive);
+  }
+}
+
+/** Closes it in any case; node-redis 5 throws if it is closed. */
+function destroy(client: ReturnType<typeof newClient>): void {
+  try {
+    client.destroy();
+  } catch {
+    // It is closed.
   }
 }
 
@@ -157,12 +175,12 @@ function sentinelConnector(options: RedisSentinelOptions): Connector {
 /** The master's host and port, as one Sentinel has it; null if it has never heard of it. */
 async function ask(options: RedisClientOptions, address: Address, name: string, signal: AbortSignal) {
   const sentinel = await connect(options, address, signal);
-  const timer = setTimeout(() => sentinel.destroy(), CONNECT_MS);
+  sentinel.ref();
   try {
-    return await sentinel.sendCommand<[string, string] | null>(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
+    const asked = sentinel.sendCommand<[string, string] | null>(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]);
+    return await unless(signal, asked);
   } finally {
-    clearTimeout(timer);
-    sentinel.destroy();
+    destroy(sentinel);
   }
 }
 

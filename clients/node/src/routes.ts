@@ -25,6 +25,13 @@ export class Routes {
     return asked === undefined ? { node: this.#masters.get(slot) ?? this.#any(), ask: false } : { node: asked, ask: true };
   }
 
+  /** Takes note that this node has done what it was asked, without ASKING. */
+  found(key: string, node: Address | null): void {
+    if (node !== null) {
+      this.#masters.set(calculateSlot(key), node);
+    }
+  }
+
   /**
    * Takes note of what a node answered, or that it did not. True if it named another node that has not been asked yet, so
    * that no pause is needed.

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { NotAcquired, Refused } from '../src/index.js';
+import { LIBRARIES } from './libraries.js';
+import { TestServer } from './server.js';
+
+let server: TestServer;
+before(async () => void (server = await TestServer.start()));
+after(() => server.stop());
+
+for (const [name, library] of Object.entries(LIBRARIES)) {
+  test(`${name}: every kind is had, tried in vain by another, and released`, async () => {
+    const [one, other] = [library(server.port), library(server.port)];
+    const both = (make: (locks: typeof one) => ReturnType<typeof one.lock>) => [make(one), make(other)] as const;
+    const pairs = [
+      both((locks) => locks.lock('a')),
+      both((locks) => locks.lock('b', { session: true })),
+      both((locks) => locks.lock('c', { fenced: true, watch: true })),
+      both((locks) => locks.fair('d')),
+      both((locks) => locks.write('e')),
+      both((locks) => locks.several(['f', 'g'])),
+      both((locks) => locks.semaphore('h', 3, { permits: 2 })),
+      [one.read('i'), other.write('i')] as const,
+    ];
+    for (const [mine, theirs] of pairs) {
+      const hold = await mine.acquire({ waitMs: 1_000 });
+      assert.equal(await theirs.tryAcquire(), null);
+      await assert.rejects(theirs.acquire({ waitMs: 20 }), NotAcquired);
+      const waits = theirs.acquire();
+      await server.waiting(hold.keys[0]!);
+      await hold.release();
+      await (await waits).release();
+      assert.equal(await server.info(hold.keys[0]!), null);
+    }
+    await Promise.all([one.close(), other.close()]);
+  });
+
+  test(`${name}: the database and the key prefix of the client are those of its locks`, async () => {
+    const locks = library(server.port, { db: 3, keyPrefix: 'app:' });
+    await locks.withLock('k', async (hold) => {
+      assert.deepEqual(hold.keys, ['app:k']);
+      await server.ask.select(3);
+      assert.equal(await server.ask.exists('app:k'), 1);
+      await server.ask.select(0);
+    });
+    await locks.close();
+  });
+
+  test(`${name}: the limits of time of the client do not end a wait, and its types do not change a token`, async () => {
+    const held = await library(server.port).lock('slow').acquire();
+    const locks = library(server.port, { commandMs: 100, strings: true });
+    const waits = locks.lock('slow', { fenced: true }).acquire();
+    await server.waiting('slow');
+    const since = performance.now();
+    while (performance.now() - since < 400) {
+      assert.match(String(await server.info('slow')), /waited/);
+    }
+    await held.release();
+    const hold = await waits;
+    assert.equal(typeof hold.token, 'number');
+    await hold.release();
+    await locks.close();
+  });
+
+  test(`${name}: a password is used, and a wrong one is refused at once`, async () => {
+    await server.ask.config('SET', 'requirepass', 'secret');
+    const [right, wrong] = [library(server.port, { password: 'secret' }), library(server.port, { password: 'no' })];
+    await right.withLock('k', () => {});
+    const said = assert.rejects(wrong.lock('k').acquire(), (error) => error instanceof Refused && error.code === 'WRONGPASS');
+    await said;
+    await server.ask.config('SET', 'requirepass', '');
+    await Promise.all([right.close(), wrong.close()]);
+  });
+
+  test(`${name}: no server: the error is the library's, and an abort ends the wait`, async () => {
+    const locks = library(1);
+    await assert.rejects(locks.lock('k').acquire({ waitMs: 0 }), { code: 'ECONNREFUSED' });
+    await assert.rejects(locks.lock('k').acquire({ signal: AbortSignal.timeout(30) }), { name: 'TimeoutError' });
+    await locks.close();
+  });
+
+  test(`${name}: an abort leaves nothing, and the connection is good for the next wait`, async () => {
+    const [one, other] = [library(server.port), library(server.port)];
+    const hold = await one.lock('x').acquire();
+    const connections = async () => Number(/connected_clients:(\d+)/.exec(await server.ask.info('clients'))![1]);
+    let most = 0;
+    for (let turn = 0; turn < 20; turn++) {
+      const abort = new AbortController();
+      const waits = other.lock('x').acquire({ signal: abort.signal });
+      await server.waiting('x');
+      abort.abort();
+      await assert.rejects(waits, { name: 'AbortError' });
+      most = Math.max(most, await connections());
+    }
+    assert.ok(most <= 8, `${most} connections`);
+    await hold.release();
+    assert.equal(await server.info('x'), null);
+    await Promise.all([one.close(), other.close()]);
+  });
+
+  for (const how of ['closed', 'released', 'held', 'aborted']) {
+    test(`${name}: a program ends by itself: ${how}`, async () => {
+      const taken = library(server.port);
+      const hold = how === 'aborted' ? await taken.lock('taken').acquire() : null;
+      const program = fileURLToPath(new URL('leaves.js', import.meta.url));
+      const child = spawn(process.execPath, [program, name, String(server.port), how], { stdio: ['ignore', 'pipe', 'inherit'] });
+      let said = '';
+      child.stdout.on('data', (data: Buffer) => (said += data.toString()));
+      const limit = setTimeout(() => child.kill('SIGKILL'), 30_000);
+      const [status] = (await once(child, 'close')) as [number | null];
+      clearTimeout(limit);
+      assert.deepEqual({ status, said }, { status: 0, said: 'done\n' });
+      await hold?.release();
+      await taken.close();
+    });
+  }
+}

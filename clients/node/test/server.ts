@@ -1,0 +1,64 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { Redis } from 'ioredis';
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** A server of one's own with the module: those that MODULE and SERVER name. */
+export class TestServer {
+  readonly port: number;
+  /** To ask it with. */
+  readonly ask: Redis;
+  readonly #process: ChildProcess;
+  readonly #folder: string;
+
+  private constructor(port: number, process: ChildProcess, folder: string) {
+    this.port = port;
+    this.#process = process;
+    this.#folder = folder;
+    this.ask = new Redis(port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => 20, maxRetriesPerRequest: null });
+    this.ask.on('error', () => {});
+  }
+
+  static async start(): Promise<TestServer> {
+    const { MODULE, SERVER } = process.env;
+    if (!MODULE) {
+      throw new Error('MODULE=path/to/lock.so is needed');
+    }
+    const [port, folder] = [await freePort(), await mkdtemp(join(tmpdir(), 'lock-so-'))];
+    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--loadmodule', MODULE];
+    const server = new TestServer(port, spawn(SERVER || 'redis-server', args, { stdio: 'ignore' }), folder);
+    await server.ask.ping();
+    return server;
+  }
+
+  /** What LOCK.INFO says of a key; null if nobody holds it, and nobody waits for it. */
+  info(key: string): Promise<unknown> {
+    return this.ask.call('LOCK.INFO', key);
+  }
+
+  /** Until somebody waits for a key. */
+  async waiting(key: string): Promise<void> {
+    while (!String(await this.info(key)).includes('waited')) {
+      await new Promise(setImmediate);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.ask.disconnect();
+    const ended = new Promise((resolve) => this.#process.once('exit', resolve));
+    this.#process.kill('SIGKILL');
+    await ended;
+    await rm(this.#folder, { recursive: true });
+  }
+}
