@@ -358,7 +358,7 @@ int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
     } else if (holds->shape != HOLDS_WRONG_TYPE) {
         end_ms = lastEndOf(holds, owner);
     }
-    return end_ms > holds->now_ms ? end_ms : 0;
+    return leasesIsOver(end_ms, holds->now_ms) ? 0 : end_ms;
 }
 
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),

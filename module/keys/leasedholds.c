@@ -179,7 +179,7 @@ static void removeField(struct holds *holds, RedisModuleString *field, enum lock
 /* Whether all leases are over, of holds that have not been taken away yet. While the lock has a
  * living holder the last lease is his or of somebody who lives too. */
 static bool onlyDeadAreLeft(struct holds *holds) {
-    return holds->has_dead && leasesLastEnd(leasedholdsLeases(holds)) <= holds->now_ms;
+    return holds->has_dead && leasesIsOver(leasesLastEnd(leasedholdsLeases(holds)), holds->now_ms);
 }
 
 void leasedholdsRemove(struct holds *holds, RedisModuleString *field, enum lockMode mode) {
@@ -213,7 +213,6 @@ void leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
 
 struct visitor {
     struct holds *holds;
-    bool all_live; /* whatever their leases say */
     void (*visit)(const struct holder *holder, void *context);
     void *context;
 };
@@ -228,7 +227,7 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
         holder.mode = MODE_SEMAPHORE;
     }
     if (!holdsParseCount(value, &holder.count) ||
-        (!visitor->all_live && leasesEndOf(leasedholdsLeases(holds), field) <= holds->now_ms)) {
+        leasesIsOver(leasesEndOf(leasedholdsLeases(holds), field), holds->now_ms)) {
         return;
     }
     size_t length;
@@ -252,8 +251,8 @@ int64_t leasedholdsEnd(struct holds *holds, RedisModuleString *owner, enum lockM
 
 void leasedholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                      void *context) {
-    /* Opens the leases: no key is opened while another is scanned. */
-    struct visitor visitor = {holds, leasedholdsEndWithKey(holds), visit, context};
+    struct visitor visitor = {holds, visit, context};
+    leasedholdsLeases(holds); /* no key is opened while another is scanned */
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
     while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
     }

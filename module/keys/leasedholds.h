@@ -29,9 +29,8 @@ bool leasedholdsIsMode(RedisModuleString *field);
 /* How many fields are holds. */
 size_t leasedholdsCount(struct holds *holds);
 
-/* Whether the only hold there is ends with the key, and not a moment before: at the very millisecond
- * at which its lease ends the server still has the key, and whoever asks has to be told the same.
- * Not so where somebody has taken others away by hand. */
+/* Whether the only hold there is ends with the key: then it is not over while there is one, and no
+ * lease has to be asked. Not so where somebody has taken others away by hand. */
 bool leasedholdsEndWithKey(struct holds *holds);
 
 /* A new lock, with this count in the field of its first holder, and no lease yet: whatever leases

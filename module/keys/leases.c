@@ -141,7 +141,7 @@ RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms) {
         return NULL;
     }
     RedisModuleString *field = NULL;
-    if (endAt(leases, false, &field) > now_ms && field) {
+    if (!leasesIsOver(endAt(leases, false, &field), now_ms) && field) {
         RedisModule_FreeString(leases->ctx, field);
         field = NULL;
     }
@@ -153,7 +153,7 @@ RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms) {
         return NULL;
     }
     RedisModuleString *field = NULL;
-    if (endAt(leases, true, &field) <= now_ms && field) {
+    if (leasesIsOver(endAt(leases, true, &field), now_ms) && field) {
         RedisModule_FreeString(leases->ctx, field);
         field = NULL;
     }
@@ -162,7 +162,7 @@ RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms) {
 
 bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms) {
     bool found = false;
-    RedisModule_ZsetLastInScoreRange(leases->key, (double)now_ms, REDISMODULE_POSITIVE_INFINITE, 1,
+    RedisModule_ZsetLastInScoreRange(leases->key, (double)now_ms, REDISMODULE_POSITIVE_INFINITE, 0,
                                      0);
     while (!found && !RedisModule_ZsetRangeEndReached(leases->key)) { /* twice at the most */
         RedisModuleString *living = RedisModule_ZsetRangeCurrentElement(leases->key, NULL);

@@ -30,6 +30,13 @@ struct leases {
     enum { LEASES_UNKNOWN, LEASES_FRESH, LEASES_STALE } freshness; /* found out when it matters */
 };
 
+/* Whether a lease that ends at `end_ms` is over. It lives through its last millisecond, as the server
+ * keeps a key through its own: so a hold and its key end together, and nobody else is let in before
+ * the whole lease has passed, though it began at some moment within a millisecond. */
+static inline bool leasesIsOver(int64_t end_ms, int64_t now_ms) {
+    return end_ms < now_ms;
+}
+
 /* The lock whose leases are opened. */
 struct leasesLock {
     RedisModuleCtx *ctx;
@@ -72,16 +79,15 @@ void leasesClear(struct leases *leases);
 int64_t leasesFirstEnd(struct leases *leases);
 int64_t leasesLastEnd(struct leases *leases);
 
-/* The field whose lease ends last, as a new string, if that is after `now_ms`; else, or where the
- * set does not know, NULL. */
+/* The field whose lease ends last, as a new string, if that is not over; else, or where the set does
+ * not know, NULL. */
 RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms);
 
 /* Whether a lease of another field than this one lives at `now_ms`. The set must not be stale.
  * O(log n). */
 bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms);
 
-/* The field whose lease ends first, as a new string, if that is at or before `now_ms`; else NULL.
- */
+/* The field whose lease ends first, as a new string, if that is over; else NULL. */
 RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms);
 
 /* Lets the key expire with the lock's, which now does at `key_end_ms`. */

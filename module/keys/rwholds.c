@@ -37,7 +37,7 @@ static void prune(struct holds *holds) {
 /* Before an owner is asked for: if its own hold is among the dead that are left, it goes now. */
 static void pruneOwn(struct holds *holds, RedisModuleString *owner) {
     if (holds->has_dead && holdsCount(holds, owner) > 0 &&
-        leasesEndOf(leasedholdsLeases(holds), owner) <= holds->now_ms) {
+        leasesIsOver(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms)) {
         leasedholdsRemoveDead(holds, owner);
     }
 }

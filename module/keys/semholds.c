@@ -95,7 +95,7 @@ static void settle(struct holds *holds) {
     if (holds->shape != HOLDS_SEMAPHORE) {
         return;
     }
-    if (leasesLastEnd(leases) <= holds->now_ms) {
+    if (leasesIsOver(leasesLastEnd(leases), holds->now_ms)) {
         leasedholdsClear(holds);
     } else {
         leasedholdsSettle(holds);
@@ -161,7 +161,7 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
 
 static bool isOver(struct holds *holds, RedisModuleString *owner) {
     return !leasedholdsEndWithKey(holds) &&
-           leasesEndOf(leasedholdsLeases(holds), owner) <= holds->now_ms;
+           leasesIsOver(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms);
 }
 
 /* The owner's permits, or -1 for what is no number. Takes them away if their lease is over. */

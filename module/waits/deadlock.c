@@ -177,7 +177,8 @@ static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
     for (int mode = 0; mode < MODE_COUNT; mode++) {
         bool holds_it = view.own[mode] > 0 && rulesConflict(asking->mode, (enum lockMode)mode);
         const struct holder holder = {.owner = owner, .mode = (enum lockMode)mode};
-        if (holds_it && holdsLeaseEnd(asking->holds, &holder) > asking->holds->now_ms) {
+        if (holds_it &&
+            !leasesIsOver(holdsLeaseEnd(asking->holds, &holder), asking->holds->now_ms)) {
             return true;
         }
     }
