@@ -7,6 +7,7 @@ import pytest
 
 from harness import drawn, failpoint, fewer, scaled_ms, wait_for, wait_for_sync
 from harness.aof import cut_open_transaction, increments
+from harness.seeds import seed_of_run
 from model.delay_scene import HOUR, due_of, push, torn, wait_nothing_left
 
 KILLS = 20
@@ -46,8 +47,7 @@ class Traffic:
 
 @pytest.mark.parametrize("run", range(drawn(10)))
 def test_killed_at_any_moment(make_server, run):
-    server, seed = make_server(**AOF), random.randrange(2**32)
-    print(f"seed {seed}")
+    server, seed = make_server(**AOF), seed_of_run(run)
     traffic, draw = Traffic(seed), random.Random(seed)
     for _ in range(fewer(KILLS) or 1):
         traffic.go_on(server, draw.uniform(0, 0.06))

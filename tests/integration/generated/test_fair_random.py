@@ -3,10 +3,9 @@
 Positions are kept for so long that no time is over by itself, so clocks play no part: the model has none.
 No argument of LOCK.FAIR carries a client's time either (fair/test_refusals.py), so there is none to be wrong.
 
-A failure shows all that was done. FAIR_SEED=… repeats a walk; the seed is in the output.
+A failure shows all that was done. LOCK_SEED=… repeats a walk; the seed is in the output.
 """
 
-import os
 import random
 
 import pytest
@@ -15,17 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from harness import drawn, fewer
+from harness.seeds import seed_of_run
 from model.fair_driver import DEATHS, FairDriver
 from model.fair_scene import LONG_RESERVE, end_all_positions, server  # noqa: F401
 
 STEPS = 1500
 OWNERS = [f"o{number}" for number in range(200)]
-
-
-def seed_of_this_run():
-    seed = int(os.environ.get("FAIR_SEED") or random.randrange(2**32))
-    print(f"FAIR_SEED={seed}")
-    return seed
 
 
 class Walk:
@@ -130,14 +124,14 @@ class Walk:
 @pytest.mark.timeout(900)
 def test_200_owners_that_join_leave_die_and_return(server):
     driver = FairDriver(server)
-    Walk(driver, seed_of_this_run(), OWNERS).go(drawn(STEPS))
+    Walk(driver, seed_of_run(), OWNERS).go(drawn(STEPS))
     driver.drains()
 
 
 @pytest.mark.timeout(900)
 def test_200_owners_that_wait_at_once_and_die_and_return(server):
     """The whole crowd stands in the queue first, and only then anything happens."""
-    driver, dice = FairDriver(server), random.Random(seed_of_this_run())
+    driver, dice = FairDriver(server), random.Random(seed_of_run())
     owners = OWNERS[: fewer(200)]
     for owner in dice.sample(owners, len(owners)):
         driver.asks(owner)
@@ -150,7 +144,7 @@ def test_200_owners_that_wait_at_once_and_die_and_return(server):
 def test_owners_that_join_leave_die_and_return_while_the_server_crashes(make_server):
     server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=LONG_RESERVE)
     driver = FairDriver(server)
-    Walk(driver, seed_of_this_run(), OWNERS[:30], restarts=4).go(drawn(600))
+    Walk(driver, seed_of_run(), OWNERS[:30], restarts=4).go(drawn(600))
     driver.drains()
 
 

@@ -7,7 +7,6 @@ requests are by ONCE is drawn; LOCK_SEED=… draws as another run did. Hundreds 
 one server, each with keys and owners of its own, one step of each at a time.
 """
 
-import os
 import random
 import re
 from copy import deepcopy
@@ -17,6 +16,7 @@ from itertools import combinations_with_replacement, islice
 import pytest
 
 from harness import drawn, fewer, wait_for
+from harness.seeds import seed_of_run
 from model.multikey import NOT_HELD, REFUSED, WAITS, Locks
 
 OWNERS = "abc"
@@ -233,6 +233,4 @@ def test_every_schedule_of_three_owners_over_two_keys(server):
 
 @pytest.mark.timeout(600)
 def test_with_requests_by_once_among_them(server):
-    seed = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
-    print(f"LOCK_SEED={seed}")
-    play_one_in(server, share() * (4 if share() > 1 else 1), random.Random(seed))
+    play_one_in(server, share() * (4 if share() > 1 else 1), random.Random(seed_of_run()))

@@ -4,8 +4,6 @@ A failure prints the shortest sequence that Hypothesis found, and how to play it
 that failed only once is in its output; LOCK_SEED=… runs with that one.
 """
 
-import os
-import random
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
@@ -15,6 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from harness import code_of, drawn, wait_for
 from harness.schedule import as_map
+from harness.seeds import seed_of_run
 from model import EXCLUSIVE, WAITS, Lock, Refused, Request
 
 CLIENTS = ("c1", "c2", "c3", "c4", "c5", "c6")
@@ -271,8 +270,7 @@ class LockMachine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 def test_server_does_as_the_model_does(server):
-    number = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
-    print(f"LOCK_SEED={number}")
+    number = seed_of_run()
 
     @seed(number)
     def machine():

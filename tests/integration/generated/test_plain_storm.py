@@ -10,6 +10,7 @@ import threading
 from redis.exceptions import ConnectionError, ResponseError
 
 from harness import scaled, wait_for
+from harness.seeds import seed_of_run
 
 CLIENTS, KEYS = 64, 8
 LONG = 600_000
@@ -89,8 +90,7 @@ class Worker(threading.Thread):
 
 
 def storm(server, rounds, kills=0):
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
+    seed = seed_of_run()
     workers = [Worker(server, number, rounds, seed) for number in range(CLIENTS)]
     for worker in workers:
         worker.start()

@@ -4,8 +4,6 @@ the oracle of model/rw.py says.
 A failure prints the shortest sequence that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
 """
 
-import os
-import random
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
@@ -15,6 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from redis.exceptions import ResponseError
 
 from harness import drawn, wait_for
+from harness.seeds import seed_of_run
 from model.once import Once
 from model.rw import MODES, PLAIN, READ, WRITE
 from model.rw_side_by_side import LEASE, SideBySide
@@ -204,8 +203,7 @@ class MachineWithLeases(Machine):
 
 
 def run(server, machine, examples):
-    number = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
-    print(f"LOCK_SEED={number}")
+    number = seed_of_run()
     try:
         # Cycles over several keys are another file's business.
         server.control.config_set("lock.deadlock-detection", "no")

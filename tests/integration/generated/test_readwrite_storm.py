@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from harness import scaled, wait_for
+from harness.seeds import seed_of_run
 
 LONG = 600_000
 # So many grants for each client of a storm may lie between somebody's coming and its grant: one of each who was there,
@@ -97,8 +98,7 @@ def nothing_is_left(server, clients):
 
 
 def test_readers_and_writers_exclude_each_other(server):
-    dice = random.Random(number := random.randrange(2**32))
-    print(f"seed {number}")
+    dice = random.Random(seed_of_run())
     ways = (Client.reads, Client.reads, Client.writes, Client.writes_then_reads)
 
     def life(plan):
@@ -180,9 +180,7 @@ def test_many_who_wait_get_in_in_order(server, actor, kind):
 
 
 def test_killed_readers_and_writers_neither_break_in_nor_keep_the_lock(server, actor):
-    number = random.randrange(2**32)
-    print(f"seed {number}")
-    dice = random.Random(number)
+    dice = random.Random(seed_of_run())
     holder = actor("holder")
     for turn in range(30):
         assert holder.call("LOCK.RWWRITE", "k", "holder") == 1

@@ -4,8 +4,6 @@ server does what the oracle of model/semaphore.py says, and a replica has what t
 A failure prints the shortest sequence that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
 """
 
-import os
-import random
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
@@ -14,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from hypothesis.stateful import run_state_machine_as_test
 
 from harness import drawn, wait_for, wait_for_sync
+from harness.seeds import seed_of_run
 from model.once import Once
 from model.rw_side_by_side import LEASE
 from model.semaphore import PLAIN, SEMAPHORE
@@ -184,8 +183,7 @@ class Machine(RuleBasedStateMachine):
 
 
 def run(server, examples, replica=None):
-    number = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
-    print(f"LOCK_SEED={number}")
+    number = seed_of_run()
     # Nobody but the module notices leases that end.
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     # Cycles over several keys are another file's business.

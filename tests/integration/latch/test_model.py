@@ -3,8 +3,6 @@
 A failure prints the shortest sequence that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
 """
 
-import os
-import random
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from harness import drawn, wait_for
+from harness.seeds import seed_of_run
 from model.latch_scene import latch_waiters
 
 KEYS = ("l", "m")
@@ -157,8 +156,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 def test_server_does_as_the_model_says(server):
-    number = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
-    print(f"LOCK_SEED={number}")
+    number = seed_of_run()
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
 
     @seed(number)

@@ -4,8 +4,6 @@ That LOCK.INFO says who holds a lock and who waits is for other tests to show. A
 that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
 """
 
-import os
-import random
 
 import pytest
 from hypothesis import HealthCheck, seed, settings
@@ -14,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from harness import drawn, wait_for
 from harness.schedule import as_map
+from harness.seeds import seed_of_run
 from model.watch_scene import HOUR, watchers
 
 KEYS, OWNERS = ("k", "l"), ("oa", "ob", "oc")
@@ -156,8 +155,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 def test_server_does_as_the_model_says(server):
-    number = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
-    print(f"LOCK_SEED={number}")
+    number = seed_of_run()
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     server.control.config_set("lock.fair-reserve", 0)
 

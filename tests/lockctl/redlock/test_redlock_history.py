@@ -1,20 +1,19 @@
 """Who held the lock while servers failed, judged by the checker of tests/torture: no two at once, and tokens that grow.
 
-    REDLOCK_SEED=7 REDLOCK_SECONDS=600 build/venv/bin/pytest tests/lockctl/redlock -k torment -s
+    LOCK_SEED=7 REDLOCK_SECONDS=600 build/venv/bin/pytest tests/lockctl/redlock -k torment -s
 """
 
 import os
 import signal
-import time
 
 import pytest
 
 from harness import scaled_ms
+from harness.seeds import seed_of_run
 from redlock_history import Hold
 from redlock_ring import patient
 from redlock_torment import Torment
 
-SEED = int(os.environ.get("REDLOCK_SEED") or time.time_ns() % 1_000_000)
 SECONDS = float(os.environ.get("REDLOCK_SECONDS") or 40)
 LEASE_S = 1.0
 
@@ -32,14 +31,14 @@ def careful(lease_ms):
 def test_torment(make_ring, lock_run, judge):
     """Servers are killed and come back empty, are stopped and cut off. With lock.quarantine there is one holder."""
     ring = make_ring(5, proxied=True, **careful(scaled_ms(1000 * LEASE_S)))
-    torment = Torment(ring, lock_run, SEED, LEASE_S)
+    torment = Torment(ring, lock_run, seed := seed_of_run(), LEASE_S)
 
     def enough():
         ended = torment.statuses
         return len(torment.holds) >= 30 and ended.count(76) >= 1 and len(torment.failures) >= 20
 
     torment.run(SECONDS, enough)
-    text = f"seed {SEED}: {torment.summary()}"
+    text = f"seed {seed}: {torment.summary()}"
     print(text)
     assert judge(torment.holds) == set(), f"{text}\n{judge.text}"
     assert enough(), text
@@ -53,10 +52,10 @@ def test_torment_without_quarantine(make_ring, lock_run, judge):
     """Servers that die and come back, two at a time and all the time: a second holder has to be found."""
     ring, holds, text = make_ring(5), [], ""
     for part in range(12):
-        torment = Torment(ring, lock_run, SEED + part, LEASE_S, restarts_only=True)
+        torment = Torment(ring, lock_run, seed := seed_of_run(part), LEASE_S, restarts_only=True)
         torment.run(5)
         holds += torment.holds
-        text += f"seed {SEED + part}: {torment.summary()}\n"
+        text += f"seed {seed}: {torment.summary()}\n"
         if "holder" in judge(holds):
             break
     print(text + judge.text)
