@@ -12,6 +12,7 @@ from play import Play
 from runner import Runner
 
 from harness import Launch, Server, Servers
+from harness.share import add_share_option, keep_share, leave_out
 from harness.standstill import TRIES, Excuse
 from harness.waiting import set_scale
 
@@ -26,6 +27,7 @@ def pytest_addoption(parser):
     group.addoption("--languages", default=os.environ.get("LANGUAGES", ""), help="which: 'python go'; default: all built")
     group.addoption("--flavours", default=os.environ.get("FLAVOURS", ""), help="which of theirs; default: all")
     group.addoption("--handoff", type=int, help="only the benchmark: so many hand-offs of each flavour")
+    add_share_option(group)
     group.addoption(
         "--slowness", type=float, default=os.environ.get("SLOWNESS", 1), help="so many times longer everything may take"
     )
@@ -90,9 +92,8 @@ _EXCUSE = pytest.StashKey()
 
 def pytest_collection_modifyitems(config, items):
     is_benchmark = config.getoption("--handoff") is not None
-    left_out = [item for item in items if ("rounds" in item.fixturenames) != is_benchmark]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    leave_out(config, items, lambda item: ("rounds" in item.fixturenames) != is_benchmark)
+    keep_share(config, items)
     excuse = config.stash[_EXCUSE] = Excuse()
     for item in items:
         if item.path.parent == HERE:

@@ -2,7 +2,6 @@
 
 import os
 import resource
-import zlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from harness import Server, Servers, failpoint, launching, valgrind
 from harness.clock import Clock
 from harness.reset import Baseline
+from harness.share import add_share_option, keep_share, leave_out
 from harness.standstill import TRIES, Excuse
 from harness.waiting import set_scale
 
@@ -45,15 +45,8 @@ def pytest_addoption(parser):
         help="all random schedules, not one of four, and `some_resp` by both protocols (default: $THOROUGH)",
     )
     group.addoption("--valgrind", action="store_true", help="run every server under Valgrind")
-    group.addoption("--share", type=_part, help="only the K-th of N parts of the tests, K/N, K from 0 on")
+    add_share_option(group)
     group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
-
-
-def _part(text):
-    part, of = map(int, text.split("/"))
-    if not 0 <= part < of:
-        raise ValueError(text)
-    return part, of
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -79,15 +72,8 @@ def pytest_collection_modifyitems(config, items):
         item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
     if config.getoption("--valgrind"):
         # Times mean nothing under it.
-        _leave_out(config, items, lambda item: item.get_closest_marker("timing"))
-    if config.getoption("--share"):
-        part, of = config.getoption("--share")
-        _leave_out(config, items, lambda item: zlib.crc32(item.nodeid.encode()) % of != part)
-
-
-def _leave_out(config, items, unwanted):
-    config.hook.pytest_deselected(items=[item for item in items if unwanted(item)])
-    items[:] = [item for item in items if not unwanted(item)]
+        leave_out(config, items, lambda item: item.get_closest_marker("timing"))
+    keep_share(config, items)
 
 
 # Tests during which the machine stood still: harness/standstill.py
