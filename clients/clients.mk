@@ -7,14 +7,20 @@ FLAVOURS  ?=
 HANDOFF_ROUNDS ?= 400
 CONFORM    = LANGUAGES='$(LANGUAGES)' FLAVOURS='$(FLAVOURS)' MODULE=$(MODULE) build/venv/bin/python -B -m pytest clients/conformance
 
-.PHONY: clients test-clients $(LANGUAGES:%=client-%) $(LANGUAGES:%=test-client-%)
+.PHONY: clients test-clients conformance handoff $(LANGUAGES:%=client-%) $(LANGUAGES:%=test-client-%)
 
-clients: $(LANGUAGES:%=client-%) ## build the client packages and their runners (LANGUAGES="python go")
-
-test-clients: $(MODULE) ## run the tests of the client packages, and the suite for all of them (LANGUAGES=, FLAVOURS=, PYTEST_ARGS=; HANDOFF=1: the speed)
+clients: ## build the client packages and their runners (LANGUAGES="python go")
 	@tools/setup test $(LANGUAGES:%=client-%)
 	@$(MAKE) --no-print-directory $(LANGUAGES:%=client-%)
-	$(if $(HANDOFF),,@set -e; for language in $(LANGUAGES); do $(MAKE) --no-print-directory test-client-$$language; done)
-	$(CONFORM) $(if $(HANDOFF),-s --handoff $(HANDOFF_ROUNDS),-n $(TEST_JOBS) --dist worksteal) $(PYTEST_ARGS)
+
+test-clients: clients $(MODULE) ## run the tests of each client package, and the suite for all of them (LANGUAGES=, FLAVOURS=, PYTEST_ARGS=)
+	@set -e; for language in $(LANGUAGES); do $(MAKE) --no-print-directory test-client-$$language PYTEST_ARGS=; done
+	@$(MAKE) --no-print-directory conformance
+
+conformance: clients $(MODULE) ## run the suite only, also on another server (LANGUAGES=, FLAVOURS=, SERVER=, PYTEST_ARGS=)
+	$(CONFORM) -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
+
+handoff: clients $(MODULE) ## measure hand-offs by the client packages beside their libraries' BLPOP (LANGUAGES=, FLAVOURS=, HANDOFF_ROUNDS=400)
+	$(CONFORM) -s --handoff $(HANDOFF_ROUNDS)
 
 include $(wildcard clients/*/client.mk)
