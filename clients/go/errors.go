@@ -73,8 +73,8 @@ func (s *spec) fail(kind error, code string, cause error) error {
 
 // codeOf is the first word of an error that the server answered, or "" of any other error.
 func codeOf(err error) string {
-	var answered *serverError
-	if !errors.As(err, &answered) {
+	answered, ok := errors.AsType[*serverError](err)
+	if !ok {
 		return ""
 	}
 	code, _, _ := strings.Cut(answered.Error(), " ")
@@ -105,16 +105,12 @@ type route struct {
 // redirection reads "MOVED slot host:port" and "ASK slot host:port". Any other error leads to the master of the key.
 func redirection(err error) route {
 	code := codeOf(err)
-	words := strings.Fields(errText(err))
-	if (code != "MOVED" && code != "ASK") || len(words) != 3 || strings.HasPrefix(words[2], ":") {
+	if code != "MOVED" && code != "ASK" {
+		return route{}
+	}
+	words := strings.Fields(err.Error())
+	if len(words) != 3 || strings.HasPrefix(words[2], ":") {
 		return route{}
 	}
 	return route{address: words[2], asking: code == "ASK"}
-}
-
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

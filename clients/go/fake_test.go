@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// ownerLength is that of what rand.Text returns, and of no other word.
+const ownerLength = 26
+
 var errCut = errors.New("the connection was cut")
 
 // fake is a Backend that asks a test what to answer.
@@ -38,7 +41,7 @@ func (f *fake) plain(cmd Command) (any, error) {
 	words := make([]string, len(cmd.Args))
 	f.mu.Lock()
 	for i, word := range cmd.Args {
-		if len(word) == 36 && strings.Count(word, "-") == 4 {
+		if len(word) == ownerLength {
 			f.owners[word] = true
 			word = "#"
 		}

@@ -64,7 +64,7 @@ func (h *Hold) watchAll(conn Conn, to route) {
 	}
 }
 
-// Owner is the name under which the lock is held, a UUID: what LOCK.INFO shows, and LOCK.GUARD takes.
+// Owner is the name under which the lock is held, a random one: what LOCK.INFO shows, and LOCK.GUARD takes.
 func (h *Hold) Owner() string { return h.owner }
 
 // Keys are the keys of the lock. They are not to be changed.

@@ -2,6 +2,7 @@ package lockso
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 )
@@ -58,7 +59,7 @@ func (l *Lock) acquire(ctx context.Context, wait time.Duration) (*Hold, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.client.life, func() { cancel(ErrClosed) })()
-	a := &acquisition{client: l.client, spec: l.spec, owner: newOwner(), ctx: ctx}
+	a := &acquisition{client: l.client, spec: l.spec, owner: rand.Text(), ctx: ctx}
 	a.limit(wait)
 	return a.run()
 }

@@ -1,8 +1,6 @@
 package lockso
 
 import (
-	"crypto/rand"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -152,12 +150,4 @@ func onKey(name, key string, args ...string) Command {
 // millis rounds up, so that what is left of a time is never "for ever".
 func millis(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64((d+time.Millisecond-1)/time.Millisecond)), 10)
-}
-
-// newOwner is a random UUID: no two acquisitions have the same.
-func newOwner() string {
-	var b [16]byte
-	rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

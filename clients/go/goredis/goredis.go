@@ -128,8 +128,7 @@ func (b *backend) process(ctx context.Context, to processor, cmd lockso.Command)
 
 // answered marks what the server said; anything else is a lost connection.
 func answered(err error) error {
-	var reply redis.Error
-	if errors.As(err, &reply) {
+	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return lockso.ServerError(reply)
 	}
 	return err
