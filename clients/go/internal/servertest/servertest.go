@@ -10,42 +10,48 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// Address is where the server listens.
-var Address string
+// Address is where the server listens, and Server what asks it past any client that is tested.
+var (
+	Address string
+	Server  *redis.Client
+)
 
 // Run runs the tests of a package beside a server of their own: the program SERVER, redis-server if that is not set, with
 // the module at the path MODULE. Without MODULE it runs none, and says so.
 func Run(m *testing.M) {
-	module := os.Getenv("MODULE")
-	if module == "" {
+	if os.Getenv("MODULE") == "" {
 		fmt.Fprintln(os.Stderr, "MODULE is not set to the path of lock.so: no tests with a server")
 		os.Exit(0)
 	}
-	stop, err := start(cmp.Or(os.Getenv("SERVER"), "redis-server"), module)
+	address, stop, err := start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	Address, Server = address, redis.NewClient(&redis.Options{Addr: address})
 	code := m.Run()
 	stop()
 	os.Exit(code)
 }
 
-func start(program, module string) (stop func(), err error) {
+func start(settings ...string) (address string, stop func(), err error) {
 	port, err := freePort()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	Address = fmt.Sprintf("127.0.0.1:%d", port)
-	server := exec.Command(program, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--loadmodule", module)
+	program := cmp.Or(os.Getenv("SERVER"), "redis-server")
+	server := exec.Command(program, append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "",
+		"--loadmodule", os.Getenv("MODULE")}, settings...)...)
 	said, err := server.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if err := server.Start(); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	var log []string
 	lines := bufio.NewScanner(said)
@@ -55,11 +61,12 @@ func start(program, module string) (stop func(), err error) {
 				for lines.Scan() {
 				}
 			}()
-			return func() { server.Process.Kill(); server.Wait() }, nil
+			stop := func() { server.Process.Kill(); server.Wait() }
+			return fmt.Sprintf("127.0.0.1:%d", port), stop, nil
 		}
 	}
 	server.Wait()
-	return nil, fmt.Errorf("%s did not start:\n%s", program, strings.Join(log, "\n"))
+	return "", nil, fmt.Errorf("%s did not start:\n%s", program, strings.Join(log, "\n"))
 }
 
 // freePort is one that nobody listens at just now.

@@ -1,0 +1,117 @@
+package goredis_test
+
+// What the README and docs/clients/go.md show; TestPages of the package lockso sees that they show this.
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockso"
+	"lockso/goredis"
+	"lockso/internal/servertest"
+)
+
+func readme(ctx context.Context, work func(context.Context) error) error {
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address}) // or NewFailoverClient, NewClusterClient
+	defer rdb.Close()
+	client, err := goredis.New(rdb) // "lockso/goredis"; it takes the settings, not the connections
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	lock := client.Lock("report", lockso.Lease(10*time.Second))
+	hold, err := lock.Lock(ctx) // waits until ctx ends; lock.TryLock(ctx) does not wait
+	if err != nil {
+		return err
+	}
+	fmt.Println("working")
+	if err := hold.Unlock(ctx); err != nil {
+		return err
+	}
+
+	return lock.Do(ctx, work) // or so; the context of work also ends when the lock is lost
+}
+
+func Example_readme() {
+	err := readme(context.Background(), func(context.Context) error {
+		fmt.Println("working again")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// working
+	// working again
+	// <nil>
+}
+
+func Example_withoutThePackage() {
+	ctx := context.Background()
+
+	// For waits: a connection for each at once, no read time-out, nothing is sent again.
+	waits := redis.NewClient(&redis.Options{Addr: servertest.Address, PoolSize: 100, ReadTimeout: -1, MaxRetries: -1})
+	defer waits.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address}) // for all the rest, the release too
+	defer rdb.Close()
+
+	owner := rand.Text() // of crypto/rand; a new one for each acquisition
+	err := waits.Do(ctx, "LOCK.ACQUIRE", "invoice", owner, "PX", 30000, "BLOCK", 10000, "ONCE").Err()
+	if err != nil {
+		log.Fatal(err) // redis.Nil: not in time; another redis.Error: refused; else nobody knows, see Giving up
+	}
+	fmt.Println("working")
+	if err := rdb.Do(ctx, "LOCK.RELEASE", "invoice", owner).Err(); err != nil {
+		log.Fatal(err) // with NOTHELD: the lease was over
+	}
+	// Output: working
+}
+
+// acquire waits until ctx ends, and leaves nothing then.
+func acquire(ctx context.Context, waits, rdb *redis.Client, key, owner string) error {
+	answer := make(chan error, 1)
+	go func() {
+		answer <- waits.Do(context.Background(), "LOCK.ACQUIRE", key, owner, "PX", 30000, "BLOCK", 0, "ONCE").Err()
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+	}
+	for answered := false; ; {
+		n, err := rdb.Do(context.Background(), "LOCK.CANCEL", key, owner, "RELEASE").Int()
+		if err != nil || n > 0 || answered {
+			return errors.Join(ctx.Err(), err)
+		}
+		select { // 0: the request is over, or has not come yet
+		case <-answer:
+			answered = true
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func Example_givingUp() {
+	options := safe()
+	options.Addr = servertest.Address
+	waits := redis.NewClient(&options)
+	defer waits.Close()
+	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.ACQUIRE", "given up", "holder").Val())
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	fmt.Println(acquire(ctx, waits, servertest.Server, "given up", rand.Text()))
+	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.RELEASE", "given up", "holder").Val())
+	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.INFO", "given up").Val())
+	fmt.Println(acquire(context.Background(), waits, servertest.Server, "given up", rand.Text()))
+	// Output:
+	// 1
+	// context deadline exceeded
+	// 0
+	// <nil>
+	// <nil>
+}

@@ -1,0 +1,52 @@
+package servertest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Cluster starts three masters that share the slots, for as long as the test lasts.
+func Cluster(t *testing.T) []*redis.Client {
+	t.Helper()
+	nodes, buses := make([]*redis.Client, 3), make([]int, 3)
+	for i := range nodes {
+		var err error
+		if buses[i], err = freePort(); err != nil {
+			t.Fatal(err)
+		}
+		address, stop, err := start("--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(buses[i]), "--dir", t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+		nodes[i] = redis.NewClient(&redis.Options{Addr: address})
+		t.Cleanup(func() { nodes[i].Close() })
+		do := func(words ...any) {
+			t.Helper()
+			if err := nodes[i].Do(ctx, words...).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		do("CLUSTER", "ADDSLOTSRANGE", i*16384/3, (i+1)*16384/3-1)
+		if i == 0 {
+			continue
+		}
+		host, port, _ := strings.Cut(nodes[0].Options().Addr, ":")
+		do("CLUSTER", "MEET", host, port, buses[0])
+	}
+	Eventually(t, "the cluster to be whole", func() bool {
+		for _, node := range nodes {
+			slots, err := node.ClusterSlots(ctx).Result()
+			info := node.ClusterInfo(ctx).Val()
+			if err != nil || len(slots) != 3 || !strings.Contains(info, "cluster_state:ok") {
+				return false
+			}
+		}
+		return true
+	})
+	return nodes
+}
