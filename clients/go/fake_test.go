@@ -69,7 +69,7 @@ func (f *fake) Do(ctx context.Context, cmd Command) (any, error) {
 func (f *fake) Conn(key, address string) Conn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := &fakeConn{fake: f, address: address, over: make(chan struct{})}
+	c := &fakeConn{fake: f, address: address, over: make(chan struct{}), null: make(chan struct{})}
 	f.conns = append(f.conns, c)
 	return c
 }
@@ -93,7 +93,7 @@ func (f *fake) wake() {
 	defer f.mu.Unlock()
 	for _, c := range f.conns {
 		select {
-		case c.null() <- struct{}{}:
+		case c.null <- struct{}{}:
 		default:
 		}
 	}
@@ -102,16 +102,10 @@ func (f *fake) wake() {
 type fakeConn struct {
 	fake    *fake
 	address string
-	once    sync.Once
 	over    chan struct{} // closed by Close
-	nulls   chan struct{}
+	null    chan struct{} // wakes a wait
 	mu      sync.Mutex
 	state   string // "kept" or "closed"
-}
-
-func (c *fakeConn) null() chan struct{} {
-	c.once.Do(func() { c.nulls = make(chan struct{}) })
-	return c.nulls
 }
 
 func (c *fakeConn) Do(ctx context.Context, cmd Command) (any, error) {
@@ -120,7 +114,7 @@ func (c *fakeConn) Do(ctx context.Context, cmd Command) (any, error) {
 		return reply, err
 	}
 	select {
-	case <-c.null():
+	case <-c.null:
 		return nil, nil
 	case <-c.over:
 		return nil, errCut
@@ -137,6 +131,13 @@ func (c *fakeConn) end(state string) bool {
 	}
 	c.state = state
 	return true
+}
+
+// how says how the connection was given up: "kept" or "closed", or "" if it was not.
+func (c *fakeConn) how() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
 }
 
 func (c *fakeConn) Close() {
@@ -171,11 +172,4 @@ func wantLog(t *testing.T, f *fake, lines ...string) {
 	if got, want := f.log(), strings.Join(lines, "\n"); got != want {
 		t.Errorf("said:\n%s\nnot:\n%s", got, want)
 	}
-}
-
-// how says how the connection was given up: "kept" or "closed", or "" if it was not.
-func (c *fakeConn) how() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.state
 }
