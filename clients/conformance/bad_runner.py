@@ -129,7 +129,8 @@ class Runner:
 
     def connect(self, request):
         self.port = request["to"]["port"]
-        self.client = redis.Redis(connection_pool=redis.BlockingConnectionPool(port=self.port, max_connections=1))
+        pool = redis.BlockingConnectionPool(port=self.port, max_connections=1, socket_timeout=None)
+        self.client = redis.Redis(connection_pool=pool)
 
     def acquire(self, request):
         hold = self.holds[request["as"]] = Hold(self, request)
