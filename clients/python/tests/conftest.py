@@ -1,25 +1,42 @@
-"""A server with the module, for the tests that need one: that of the integration tests."""
+"""Servers with the module, for the tests that need them: those of the integration tests."""
 
 import os
-import shutil
-import tempfile
-from pathlib import Path
 
 import pytest
 
-from harness import Launch, Servers
+from harness import Servers, launching
+from harness.waiting import set_scale
+from places import Cluster
 
-TOP = Path(__file__).resolve().parents[3]
+
+def pytest_configure():
+    set_scale(os.environ.get("SLOWNESS", 1))
+
+
+@pytest.fixture(scope="session")
+def launch():
+    with launching("python") as found:
+        yield found
 
 
 @pytest.fixture
-def server():
-    program = shutil.which(os.environ.get("SERVER") or "redis-server")
-    module = Path(os.environ.get("MODULE") or TOP / "lock.so").resolve()
-    assert program and module.exists(), f"a server program and {module} are needed"
-    (TOP / "build" / "tests").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=TOP / "build" / "tests", prefix="python-") as root:
-        servers = Servers(Launch(os.path.abspath(program), module, Path(root)))
-        yield servers.make()
-        problems = servers.end()
-        assert not problems, problems
+def servers(launch):
+    made = Servers(launch)
+    yield made
+    problems = made.end()
+    assert not problems, problems
+
+
+@pytest.fixture
+def server(servers):
+    return servers.make()
+
+
+@pytest.fixture(scope="session")
+def cluster(launch):
+    made = Servers(launch)
+    place = Cluster(made.make, launch, {})
+    yield place
+    place.end()
+    problems = made.end()
+    assert not problems, problems
