@@ -143,6 +143,19 @@ def test_a_time_out_is_sent_again(cluster, flavour, retry, sent):
     assert cluster.say(None, ["LOCK.RELEASE", key, "holder"]) == 0
 
 
+def test_default_time_outs(cluster):
+    key = keys(cluster, 0)[0]
+    with redis.RedisCluster(host=HOST, port=cluster.servers[0].port) as client:
+        pool = client.get_redis_connection(client.get_node_from_key(key)).connection_pool
+        assert pool.make_connection().socket_timeout == 5
+
+    async def found():
+        async with AsyncCluster(host=HOST, port=cluster.servers[0].port) as client:
+            return client.get_node_from_key(key).acquire_connection().socket_timeout
+
+    assert asyncio.run(found()) == 5
+
+
 def test_sentinel(sentinels):
     """A master_for() has the time-out of 5 s, and sends nothing again."""
     master, addresses = sentinels.servers[0], [(HOST, port) for port in sentinels.to["ports"]]
@@ -156,6 +169,9 @@ def test_sentinel(sentinels):
             client.execute_command("LOCK.ACQUIRE", "k", "o", "BLOCK", 60000)
 
     async def steps():
+        async with AsyncSentinel(addresses).master_for(sentinels.to["master"]) as client:
+            connection = client.connection_pool.make_connection()
+            assert (connection.socket_timeout, connection.retry.get_retries()) == (5, 0)
         async with AsyncSentinel(addresses).master_for(sentinels.to["master"], socket_timeout=0.2) as client:
             with pytest.raises(redis.TimeoutError):
                 await client.execute_command("LOCK.ACQUIRE", "k", "o", "BLOCK", 60000)

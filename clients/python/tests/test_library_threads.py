@@ -290,7 +290,9 @@ def error_of(call, *args):
     return type(caught.value), str(caught.value)
 
 
-def test_errors(server, client, its_own_texts):
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_errors(server, protocol, its_own_texts):
+    client = redis.Redis(port=server.port, protocol=protocol)
     said = client.execute_command
     plain = redis.ResponseError
     kind, text = error_of(release, client, "k", "o")
@@ -308,6 +310,7 @@ def test_errors(server, client, its_own_texts):
     kind, text = error_of(acquire, client, "k", "o")
     assert kind is redis.ReadOnlyError and "READONLY" not in text
     client.replicaof("NO", "ONE")
+    client.close()
 
 
 def test_a_wait_on_what_becomes_a_replica(server, client, pool, its_own_texts):
