@@ -1,6 +1,7 @@
 """What docs/clients/python.md says of redis-py with asyncio, against the library itself, without our package."""
 
 import asyncio
+import sys
 
 import pytest
 import redis
@@ -97,7 +98,7 @@ def test_a_lost_answer_is_a_second_hold(server):
 @pytest.mark.parametrize("how", ["cancel", "wait_for"])
 def test_giving_up_closes_the_connection(server, how):
     async def play():
-        async with Redis(port=server.port) as client:
+        async with Redis(port=server.port, socket_timeout=None) as client:
             if how == "cancel":
                 wait = await waiting(server, client, "k", "o", "BLOCK", 0)
                 wait.cancel()
@@ -114,11 +115,42 @@ def test_giving_up_closes_the_connection(server, how):
         wait_free(server, "k")
 
 
+async def cancelled_after(client, owner, turns):
+    """A request that is cancelled when the loop has had so many turns, and whether it ends soon."""
+    request = asyncio.ensure_future(acquire(client, "k", owner, "BLOCK", 0))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    request.cancel()
+    done, _ = await asyncio.wait({request}, timeout=0.2)
+    return request, bool(done)
+
+
+@pytest.mark.parametrize("time_out, unheard", [(60, sys.version_info < (3, 12)), (None, False)])
+def test_a_cancellation_that_is_not_heard(server, time_out, unheard):
+    """As the command has just been sent: with a time-out, before Python 3.12; the request waits on."""
+
+    async def play():
+        unheard = 0
+        async with Redis(port=server.port, socket_timeout=time_out) as client:
+            await client.ping()
+            for turns in range(20):
+                request, has_ended = await cancelled_after(client, f"o{turns}", turns)
+                if not has_ended:
+                    wait_waiters(server, "k", f"o{turns}")
+                    server.control.execute_command("LOCK.CANCEL", "k", f"o{turns}")
+                    assert await request is None
+                    unheard += 1
+        return unheard
+
+    with held(server, "k"):
+        assert (asyncio.run(play()) > 0) == unheard
+
+
 def test_a_grant_that_is_faster_is_a_ghost(server):
     """The answer is there, and the task is cancelled before it has been read: the hold is nobody's until its lease ends."""
 
     async def play():
-        async with Redis(port=server.port) as client:
+        async with Redis(port=server.port, socket_timeout=None) as client:
             wait = await waiting(server, client, "k", "o", "BLOCK", 0, "ONCE")
             give()  # the loop does not run meanwhile
             wait_for(lambda: holds(server, "k") == {"o": 1}, 20)
