@@ -1,32 +1,29 @@
 """One thread that renews the holds of many locks, and notices when their leases are over."""
 
 import heapq
-import itertools
 import threading
 import time
 
 
 class Keeper:
-    def __init__(self, name="lock-so-keeper"):
-        self._due, self._holds, self._numbers = [], {}, itertools.count()
-        self._changed, self._thread, self._name, self._is_closed = threading.Condition(), None, name, False
+    def __init__(self):
+        self._due, self._holds = [], set()
+        self._changed, self._thread, self._is_closed = threading.Condition(), None, False
 
     def add(self, hold, due):
-        """hold.tend() is called at `due`, and again at what it returns, until that is None. Returns a number for forget()."""
+        """hold.tend() is called at `due`, and again at what it returns, until that is None or the hold is forgotten."""
         with self._changed:
-            number = next(self._numbers)
-            self._holds[number] = hold
-            self._add(due, number)
+            self._holds.add(hold)
+            self._add(due, hold)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread = threading.Thread(target=self._run, name="lock-so-keeper", daemon=True)
                 self._thread.start()
-            return number
 
-    def forget(self, number):
+    def forget(self, hold):
         with self._changed:
-            self._holds.pop(number, None)
+            self._holds.discard(hold)
             if len(self._due) > 64 + 2 * len(self._holds):
-                self._due = [entry for entry in self._due if entry[1] in self._holds]
+                self._due = [entry for entry in self._due if entry[2] in self._holds]
                 heapq.heapify(self._due)
 
     def close(self):
@@ -34,9 +31,9 @@ class Keeper:
             self._is_closed = True
             self._changed.notify()
 
-    def _add(self, due, number):
-        heapq.heappush(self._due, (due, number))
-        if self._due[0][1] == number:
+    def _add(self, due, hold):
+        heapq.heappush(self._due, (due, id(hold), hold))
+        if self._due[0][2] is hold:
             self._changed.notify()
 
     def _next(self):
@@ -47,18 +44,16 @@ class Keeper:
                 if left is None or left > 0:
                     self._changed.wait(left)
                     continue
-                number = heapq.heappop(self._due)[1]
-                if number in self._holds:
-                    return number, self._holds[number]
+                hold = heapq.heappop(self._due)[2]
+                if hold in self._holds:
+                    return hold
             return None
 
     def _run(self):
-        while True:
-            found = self._next()
-            if found is None:
-                return
-            number, hold = found
+        while (hold := self._next()) is not None:
             due = hold.tend()
             with self._changed:
-                if number in self._holds and due is not None:
-                    self._add(due, number)
+                if due is None:
+                    self._holds.discard(hold)
+                elif hold in self._holds:
+                    self._add(due, hold)

@@ -1,9 +1,11 @@
 """Locks for threads, on redis-py's Redis, RedisCluster and what a Sentinel's master_for() returns."""
 
 import logging
+import os
 import threading
 import time
 import uuid
+import weakref
 
 from .connections import Connections, Link
 from .errors import Cancelled, LockError, NotHeld
@@ -34,7 +36,13 @@ class Locks(Factory):
     """Locks on the server that a client leads to. `turn`: how long one command waits at most, in s."""
 
     def __init__(self, client, turn=TURN):
-        self.turn, self.connections, self.keeper = turn, Connections(client), Keeper()
+        self.turn, self._client = turn, client
+        self.begin()
+        _all.add(self)
+
+    def begin(self):
+        """With no connections and no thread; also in the child after a fork, where those are the parent's."""
+        self.connections, self.keeper = Connections(self._client), Keeper()
 
     def _make(self, spec, wait, on_lost):
         return Lock(self, spec, wait, on_lost)
@@ -55,6 +63,18 @@ class Locks(Factory):
         """Closes what is idle. Locks that are held stay held, and nobody renews them."""
         self.keeper.close()
         self.connections.close()
+
+
+_all = weakref.WeakSet()
+
+
+def _begin_all():
+    for locks in list(_all):
+        locks.begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all)
 
 
 def _logged(work, *args):
@@ -190,7 +210,7 @@ class Hold:
             locks.in_background(self._watch, key, turn, link if is_bound else Link(locks.connections, key))
         if not state.spec.session:
             link.close()
-        self._number = locks.keeper.add(self, self._due())
+        locks.keeper.add(self, self._due())
 
     @property
     def is_lost(self):
@@ -199,7 +219,7 @@ class Hold:
 
     def release(self):
         """Raises NotHeld if it was lost before, or redis-py's error if nobody answered until the lease was over."""
-        self._locks.keeper.forget(self._number)
+        self._locks.keeper.forget(self)
         self._locks.say(self._state.spec.key, self._state.released())
 
     def tend(self):

@@ -1,0 +1,41 @@
+"""A process that forks: the child has connections and a thread of its own, and does not renew what its parent holds."""
+
+import os
+import subprocess
+import sys
+
+from harness import scaled, wait_for
+from harness.launch import TOP
+
+from seen import calls, holds, wait_free
+
+PROGRAM = """
+import os
+import redis
+from lock_so import Locks
+
+locks = Locks(redis.Redis(port={port}))
+with locks.lock("before"):
+    pass
+hold = locks.lock("parent", lease={lease}).acquire()
+if os.fork():
+    os._exit(0)
+hold = locks.lock("child", lease={lease}).acquire()
+print("both", flush=True)
+input()
+hold.release()
+print("released", flush=True)
+"""
+
+
+def test_what_the_child_renews(server):
+    words = [sys.executable, "-B", "-c", PROGRAM.format(port=server.port, lease=scaled(1.5))]
+    where = {**os.environ, "PYTHONPATH": str(TOP / "clients" / "python")}
+    with subprocess.Popen(words, env=where, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "both\n"
+        wait_free(server, "parent")
+        assert list(holds(server, "child").values()) == [1]
+        renewals = calls(server, "lock.renew")
+        wait_for(lambda: calls(server, "lock.renew") > renewals, 20, "the child to renew its lock")
+        assert process.communicate("\n", timeout=60) == ("released\n", None)
+    wait_free(server, "child")
