@@ -8,10 +8,17 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from .errors import is_passing
-from .settings import asked_elsewhere, own_settings
 from .steps import MARGIN
 
 IDLE = 8  # so many to a server are kept for the next command
+
+
+def own_settings(settings, retry, timeout):
+    """Those of a user's client, for connections that send nothing again, and that nobody else looks after. `timeout`: s,
+    or None."""
+    kept = {name: value for name, value in settings.items() if "maint_notifications" not in name}
+    times = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "health_check_interval": 0}
+    return {**kept, **times, "retry": retry, "retry_on_error": [], "retry_on_timeout": False}
 
 
 class Places:
@@ -28,9 +35,8 @@ class Places:
     def failed(self, key, error):
         """Notes what an error says about where the key is."""
         self._is_stale = True
-        asks = asked_elsewhere(error)
-        if asks:
-            self._asks[key] = asks
+        if isinstance(error, library.AskError):  # it is on its way to another node: that is to be asked once
+            self._asks[key] = error.host, error.port
 
     def _learn(self, connection_class, settings):
         """Of a node of a cluster, how one connects to any."""
