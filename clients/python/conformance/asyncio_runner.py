@@ -11,7 +11,6 @@ from lock_so import NotAcquired, aio
 from redis.asyncio.sentinel import Sentinel
 
 
-
 class Runner:
     def __init__(self):
         self.clients, self.locks, self.holds, self.waits, self.bodies = {}, {}, {}, {}, {}

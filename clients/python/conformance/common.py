@@ -1,12 +1,10 @@
 """What the runners of both flavours share: the protocol's words, and the user's clients."""
 
-import itertools
 import json
 import sys
 import threading
 
 import redis
-from redis.sentinel import Sentinel
 
 import lock_so
 
@@ -81,7 +79,3 @@ def requests():
     for line in sys.stdin:
         if line.strip():
             yield json.loads(line)
-
-
-SENTINEL = Sentinel
-numbers = itertools.count()

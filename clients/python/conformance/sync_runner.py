@@ -5,8 +5,9 @@ import threading
 import time
 
 import redis
-from common import SENTINEL, BodyError, answer, make_lock, numbers, refuse, requests, user_client, wait_of, write
+from common import BodyError, answer, make_lock, refuse, requests, user_client, wait_of, write
 from lock_so import Cancellation, Cancelled, Locks, NotAcquired
+from redis.sentinel import Sentinel
 
 
 class Runner:
@@ -15,7 +16,7 @@ class Runner:
 
     def connect(self, request):
         name = request.get("as") or "main"
-        self.clients[name] = user_client(request["to"], request.get("pool"), redis.Redis, redis.RedisCluster, SENTINEL)
+        self.clients[name] = user_client(request["to"], request.get("pool"), redis.Redis, redis.RedisCluster, Sentinel)
         turn = request.get("turn_ms")
         self.locks[name] = Locks(self.clients[name], **({"turn": turn / 1000} if turn else {}))
 
@@ -90,7 +91,7 @@ class Runner:
         return {"pong": bool(self._on(request)[1].ping())}
 
     def handoff(self, request):
-        clients = [user_client(request["to"], None, redis.Redis, redis.RedisCluster, SENTINEL) for _ in "AB"]
+        clients = [user_client(request["to"], None, redis.Redis, redis.RedisCluster, Sentinel) for _ in "AB"]
         locks = [make_lock(Locks(client), request["lock"]) for client in clients]
         lists, lock_us, blpop_us = f"{request['lock']['keys'][0]}-list", [], []
 
@@ -157,7 +158,7 @@ def main():
             break
         if request["do"] == "within":
             runner.bodies[request["id"]] = threading.Event()
-        threading.Thread(target=_play, args=(runner, request), name=f"request-{next(numbers)}", daemon=True).start()
+        threading.Thread(target=_play, args=(runner, request), daemon=True).start()
     for locks in runner.locks.values():
         locks.close()
     for client in runner.clients.values():
