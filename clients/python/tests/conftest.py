@@ -6,7 +6,6 @@ import pytest
 
 from harness import Servers, launching
 from harness.waiting import set_scale
-from places import Cluster
 
 
 def pytest_configure():
@@ -30,13 +29,3 @@ def servers(launch):
 @pytest.fixture
 def server(servers):
     return servers.make()
-
-
-@pytest.fixture(scope="session")
-def cluster(launch):
-    made = Servers(launch)
-    place = Cluster(made.make, launch, {})
-    yield place
-    place.end()
-    problems = made.end()
-    assert not problems, problems

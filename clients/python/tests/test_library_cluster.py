@@ -11,8 +11,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from harness import Servers
 from harness.connect import HOST
-from places import Sentinels
+from places import Cluster, Sentinels
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -23,6 +24,16 @@ def leaks():
     """RedisCluster with asyncio leaves connections open when it has looked for the nodes anew."""
     yield
     gc.collect()
+
+
+@pytest.fixture(scope="module")
+def cluster(launch):
+    made = Servers(launch)
+    place = Cluster(made.make, launch, {})
+    yield place
+    place.end()
+    problems = made.end()
+    assert not problems, problems
 
 
 @pytest.fixture
