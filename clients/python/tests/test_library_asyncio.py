@@ -9,7 +9,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
 from redis.asyncio.retry import Retry
 
-from harness import wait_for
+from harness import scaled, wait_for
 from seen import KEEPALIVE, calls, held, holds, info, keepalive_of, wait_free, wait_waiters, waiters
 from wire import Wire
 
@@ -45,7 +45,7 @@ def test_keepalive(server):
 
 def test_a_time_out_is_sent_again(server):
     async def play():
-        async with Redis(port=server.port, socket_timeout=0.3) as client:
+        async with Redis(port=server.port, socket_timeout=scaled(0.2)) as client:
             wait = await waiting(server, client, "k", "early", "BLOCK", 60000)
             late = server.actor("late")
             late.send("LOCK.ACQUIRE", "k", "late", "BLOCK", 0)
@@ -62,7 +62,7 @@ def test_a_time_out_is_sent_again(server):
 
 def test_a_time_out_without_retries(server):
     async def play():
-        async with Redis(port=server.port, socket_timeout=0.1, retry=ONCE) as client:
+        async with Redis(port=server.port, socket_timeout=scaled(0.2), retry=ONCE) as client:
             with pytest.raises(redis.TimeoutError):
                 await acquire(client, "k", "o", "BLOCK", 60000)
             await asyncio.to_thread(wait_waiters, server, "k")

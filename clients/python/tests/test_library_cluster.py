@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from harness import Servers
+from harness import Servers, scaled
 from harness.connect import HOST
 from places import Cluster, Sentinels
 
@@ -149,7 +149,7 @@ def test_a_time_out_is_sent_again(cluster, flavour, retry, sent):
         with pytest.raises(redis.TimeoutError):
             await say("LOCK.ACQUIRE", key, "o", "BLOCK", 60000)
 
-    play(cluster, flavour, steps, socket_timeout=0.3, **retry)
+    play(cluster, flavour, steps, socket_timeout=scaled(0.2), **retry)
     assert calls(cluster, "lock.acquire") - before == sent
     assert cluster.say(None, ["LOCK.RELEASE", key, "holder"]) == 0
 
@@ -175,7 +175,7 @@ def test_sentinel(sentinels):
         connection = client.connection_pool.get_connection()
         assert (connection.socket_timeout, connection.retry.get_retries()) == (5, 0)
         client.connection_pool.release(connection)
-    with Sentinel(addresses).master_for(sentinels.to["master"], socket_timeout=0.2) as client:
+    with Sentinel(addresses).master_for(sentinels.to["master"], socket_timeout=scaled(0.2)) as client:
         with pytest.raises(redis.TimeoutError):
             client.execute_command("LOCK.ACQUIRE", "k", "o", "BLOCK", 60000)
 
@@ -183,7 +183,7 @@ def test_sentinel(sentinels):
         async with AsyncSentinel(addresses).master_for(sentinels.to["master"]) as client:
             connection = client.connection_pool.make_connection()
             assert (connection.socket_timeout, connection.retry.get_retries()) == (5, 0)
-        async with AsyncSentinel(addresses).master_for(sentinels.to["master"], socket_timeout=0.2) as client:
+        async with AsyncSentinel(addresses).master_for(sentinels.to["master"], socket_timeout=scaled(0.2)) as client:
             with pytest.raises(redis.TimeoutError):
                 await client.execute_command("LOCK.ACQUIRE", "k", "o", "BLOCK", 60000)
 

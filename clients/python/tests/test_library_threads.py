@@ -11,7 +11,7 @@ from redis._parsers.base import BaseParser
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from harness import errors, wait_for
+from harness import errors, scaled, wait_for
 from seen import KEEPALIVE, calls, held, holds, info, keepalive_of, wait_free, wait_waiters, waiters
 from wire import Wire
 
@@ -55,7 +55,7 @@ def test_defaults(client):
 
 def test_a_time_out_is_sent_again(server, pool):
     """Each time at the end of the queue, eleven times in all; then nothing of it waits any more."""
-    with held(server, "k"), redis.Redis(port=server.port, socket_timeout=0.3) as client:
+    with held(server, "k"), redis.Redis(port=server.port, socket_timeout=scaled(0.2)) as client:
         wait = pool.submit(acquire, client, "k", "early", "BLOCK", 60000)
         wait_for(lambda: "early" in waiters(server, "k"), 20)
         late = server.actor("late")
@@ -69,7 +69,7 @@ def test_a_time_out_is_sent_again(server, pool):
 
 
 def test_a_time_out_without_retries(server):
-    with held(server, "k"), redis.Redis(port=server.port, socket_timeout=0.1, retry=ONCE) as client:
+    with held(server, "k"), redis.Redis(port=server.port, socket_timeout=scaled(0.2), retry=ONCE) as client:
         with pytest.raises(redis.TimeoutError):
             acquire(client, "k", "o", "BLOCK", 60000)
         wait_waiters(server, "k")
@@ -210,7 +210,7 @@ def test_a_single_connection_is_stalled(server, client, pool):
 def test_a_session_and_the_pool(servers):
     """A connection that goes back to the pool is anybody's: whose time is over there ends the session."""
     server = servers.make(lock_session_grace=0)
-    with redis.Redis(port=server.port, socket_timeout=0.2, retry=ONCE) as client:
+    with redis.Redis(port=server.port, socket_timeout=scaled(0.2), retry=ONCE) as client:
         assert client.execute_command("LOCK.ACQUIRE", "k", "o", "SESSION") == 1
         assert info(server, "k")["holders"][0]["session"] == client.client_id()
         with pytest.raises(redis.TimeoutError):
@@ -253,17 +253,15 @@ def test_a_session_comes_back_within_its_grace(servers):
 
 # ---- Replies ----
 
-HOLDER = {"owner": "o", "mode": "exclusive", "holds": 1, "pttl": 600000, "session": None}
-
 
 def test_lock_info(server):
     with redis.Redis(port=server.port, decode_responses=True) as client:
         assert client.execute_command("LOCK.INFO", "k") is None
         assert acquire(client, "k", "o") == 1
         found = client.execute_command("LOCK.INFO", "k")
-        found["holders"][0]["pttl"] = 600000
-        wanted = {"mode": "exclusive", "holders": [HOLDER], "waiting": 0, "waiters": [], "token": None, "watchers": 0}
-        assert {name: found[name] for name in wanted} == wanted
+        assert found.items() >= {"mode": "exclusive", "waiting": 0, "waiters": [], "token": None, "watchers": 0}.items()
+        (holder,) = found["holders"]
+        assert holder.items() >= {"owner": "o", "mode": "exclusive", "holds": 1, "session": None}.items()
     with redis.Redis(port=server.port) as client:
         assert client.execute_command("LOCK.INFO", "k")[b"holders"][0][b"owner"] == b"o"
     with redis.Redis(port=server.port, protocol=2) as client:
