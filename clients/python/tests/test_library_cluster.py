@@ -15,7 +15,6 @@ from harness import Servers, scaled
 from harness.connect import HOST
 from places import Cluster, Sentinels
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
