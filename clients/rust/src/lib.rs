@@ -1,4 +1,6 @@
-#![doc = include_str!("../README.md")]
+// Its examples need both.
+#![cfg_attr(all(feature = "sync", feature = "tokio"), doc = include_str!("../README.md"))]
+#![cfg_attr(not(all(feature = "sync", feature = "tokio")), doc = "Locks of lock.so, for threads or for tokio.")]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

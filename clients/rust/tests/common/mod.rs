@@ -17,6 +17,11 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With more arguments for the server's program.
+    pub fn with(arguments: &[&str]) -> Self {
         let module = var("MODULE").expect("MODULE has to name lock.so: say make test-client-rust");
         let program = var("SERVER").unwrap_or_else(|_| "redis-server".into());
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -24,6 +29,7 @@ impl Server {
         std::fs::create_dir_all(&folder).unwrap();
         let process = Command::new(program)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--loadmodule", &module])
+            .args(arguments)
             .current_dir(&folder)
             .stdout(Stdio::null())
             .spawn()
