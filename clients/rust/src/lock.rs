@@ -1,5 +1,6 @@
 //! A lock as the user describes it, the same for all flavours.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,12 @@ pub struct Factory<C> {
 impl<C> Clone for Factory<C> {
     fn clone(&self) -> Self {
         Self { core: self.core.clone() }
+    }
+}
+
+impl<C> fmt::Debug for Factory<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").finish_non_exhaustive()
     }
 }
 
@@ -89,6 +96,12 @@ impl<C> Clone for Lock<C> {
             #[cfg(feature = "sync")]
             cancel: self.cancel.clone(),
         }
+    }
+}
+
+impl<C> fmt::Debug for Lock<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lock").field(&self.spec).finish()
     }
 }
 

@@ -200,8 +200,15 @@ mod tests {
         slots.learn(&asked, reply).unwrap();
         assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7");
 
-        let moved = redis::make_extension_error("MOVED".into(), Some("1 10.0.0.2:8".into()));
-        assert!(nodes.redirected(b"a", &moved).is_none_or(|target| !target.asking));
+        let told = |said: &[u8]| {
+            let error = redis::parse_redis_value(said).unwrap().extract_error().unwrap_err();
+            let target = nodes.redirected(b"a", &error).unwrap();
+            (target.name.to_string(), target.asking)
+        };
+        assert_eq!(told(b"-ASK 15495 10.0.0.2:8\r\n"), ("10.0.0.2:8".into(), true));
+        assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7", "that was for once");
+        assert_eq!(told(b"-MOVED 15495 :9\r\n"), ("10.0.0.1:9".into(), false));
+        assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:9");
         nodes.forget();
         assert!(nodes.target(b"a").is_none());
     }

@@ -5,8 +5,7 @@ use std::process::exit;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lock_so::aio::{Core, Guard, Locks};
-use lock_so::Lock;
+use lock_so::aio::{Guard, Lock, Locks};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
@@ -217,7 +216,7 @@ impl Runner {
     }
 }
 
-async fn wait(lock: &Lock<Core>, wait: &Value) -> Result<Guard, (&'static str, String)> {
+async fn wait(lock: &Lock, wait: &Value) -> Result<Guard, (&'static str, String)> {
     match millis(wait) {
         None => lock.lock().await,
         Some(Duration::ZERO) => lock.try_lock().await,

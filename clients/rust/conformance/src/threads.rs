@@ -7,8 +7,7 @@ use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lock_so::sync::{Cancel, Core, Guard, Locks};
-use lock_so::Lock;
+use lock_so::sync::{Cancel, Guard, Lock, Locks};
 use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::{cmd, Client, Cmd, Connection, FromRedisValue, RedisResult};
 use serde_json::{json, Value};
@@ -206,7 +205,7 @@ impl Runner {
     }
 }
 
-fn wait(lock: &Lock<Core>, wait: &Value) -> Result<Guard, (&'static str, String)> {
+fn wait(lock: &Lock, wait: &Value) -> Result<Guard, (&'static str, String)> {
     match millis(wait) {
         None => lock.lock(),
         Some(Duration::ZERO) => lock.try_lock(),

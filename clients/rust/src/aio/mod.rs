@@ -38,7 +38,7 @@ use tokio::task::JoinHandle;
 
 pub use guard::Guard;
 
-use crate::lock::{Factory, Lock};
+use crate::lock::Factory;
 use crate::util::Wait;
 use crate::{Result, Settings};
 use keep::Keeper;
@@ -46,9 +46,12 @@ use pool::Pool;
 
 /// A factory of locks for tokio.
 ///
-/// One task sees to the renewal of all its locks; a [session](Lock::session) and each key that is [watched](Lock::watched) has
+/// One task sees to the renewal of all its locks; a [session](crate::Lock::session) and each key that is [watched](crate::Lock::watched) has
 /// one more.
 pub type Locks = Factory<Core>;
+
+/// A lock that such a factory makes.
+pub type Lock = crate::Lock<Core>;
 
 /// What the locks of one factory share.
 pub struct Core {
@@ -78,7 +81,7 @@ impl Core {
     }
 }
 
-impl Factory<Core> {
+impl Locks {
     /// Makes a factory; connections are made when they are needed.
     ///
     /// # Panics
@@ -99,7 +102,7 @@ impl Factory<Core> {
     }
 }
 
-impl Lock<Core> {
+impl Lock {
     /// Acquires the lock, and waits for it as long as it takes.
     ///
     /// While the server is out of reach it is asked again and again.

@@ -12,9 +12,8 @@ use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use super::pool::{Answer, Line, Sending};
-use super::{Core, Guard};
+use super::{Core, Guard, Lock};
 use crate::hold::OnLost;
-use crate::lock::Lock;
 use crate::spec::{Kind, Spec};
 use crate::util::{in_the_end, judge, Pause, Turn, Verdict, Wait, LATER, PATIENCE, SHORT};
 use crate::{Error, Result};
@@ -37,7 +36,7 @@ struct Flying {
 }
 
 impl Request {
-    pub fn new(lock: &Lock<Core>) -> Self {
+    pub fn new(lock: &Lock) -> Self {
         Self {
             core: lock.core.clone(),
             spec: Arc::new(lock.spec.clone()),

@@ -5,8 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::request::Request;
-use super::{Core, Guard};
-use crate::lock::Lock;
+use super::{Guard, Lock};
 use crate::util::{locked, Wait, PATIENCE, SHORT};
 use crate::{Error, Result};
 
@@ -21,10 +20,10 @@ use crate::{Error, Result};
 /// cancel.cancel();
 /// assert!(matches!(waits.join().unwrap(), Err(lock_so::Error::Cancelled)));
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<Inner>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Inner {
     is_cancelled: Mutex<bool>,
     news: Condvar,
@@ -53,7 +52,7 @@ impl Cancel {
 type Slot = Arc<Mutex<Option<Result<Guard>>>>;
 
 /// Waits on a thread of its own, so that the caller can leave it alone with a server that is silent.
-pub(super) fn acquire(lock: &Lock<Core>, wait: Wait, cancel: &Cancel) -> Result<Guard> {
+pub(super) fn acquire(lock: &Lock, wait: Wait, cancel: &Cancel) -> Result<Guard> {
     let request = Request::new(lock);
     let ends_wait = request.spec.end_wait(&request.owner);
     let slot = Slot::default();
@@ -78,7 +77,7 @@ pub(super) fn acquire(lock: &Lock<Core>, wait: Wait, cancel: &Cancel) -> Result<
     }
 }
 
-fn begin(lock: &Lock<Core>, request: Request, wait: Wait, cancel: &Cancel, slot: Slot) {
+fn begin(lock: &Lock, request: Request, wait: Wait, cancel: &Cancel, slot: Slot) {
     let (queue, cancel) = (lock.core.queue.clone(), cancel.clone());
     queue.begin();
     thread::spawn(move || {

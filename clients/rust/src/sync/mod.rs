@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub use cancel::Cancel;
 pub use guard::Guard;
 
-use crate::lock::{Factory, Lock};
+use crate::lock::Factory;
 use crate::util::Wait;
 use crate::{Result, Settings};
 use background::Queue;
@@ -34,9 +34,12 @@ use pool::Pool;
 
 /// A factory of locks for threads.
 ///
-/// One thread renews the leases of all its locks; a [session](Lock::session) and each key that is
-/// [watched](Lock::watched) has one more.
+/// One thread renews the leases of all its locks; a [session](crate::Lock::session) and each key that is
+/// [watched](crate::Lock::watched) has one more.
 pub type Locks = Factory<Core>;
+
+/// A lock that such a factory makes.
+pub type Lock = crate::Lock<Core>;
 
 /// What the locks of one factory share.
 pub struct Core {
@@ -51,7 +54,7 @@ impl Drop for Core {
     }
 }
 
-impl Factory<Core> {
+impl Locks {
     /// Makes a factory; connections are made when they are needed.
     pub fn new(settings: impl Into<Settings>) -> Self {
         let Settings { nodes, turn } = settings.into();
@@ -66,7 +69,7 @@ impl Factory<Core> {
     }
 }
 
-impl Lock<Core> {
+impl Lock {
     /// Acquires the lock, and waits for it as long as it takes.
     ///
     /// While the server is out of reach it is asked again and again.

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::pool::{Answer, Line};
-use super::{Core, Guard};
+use super::{Core, Guard, Lock};
 use crate::hold::{Hold, OnLost};
-use crate::lock::Lock;
 use crate::spec::{Kind, Spec};
 use crate::util::{in_the_end, judge, Pause, Turn, Verdict, Wait, LATER, PATIENCE, SHORT};
 use crate::{Error, Result};
@@ -26,7 +25,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub fn new(lock: &Lock<Core>) -> Self {
+    pub fn new(lock: &Lock) -> Self {
         Self {
             core: lock.core.clone(),
             spec: Arc::new(lock.spec.clone()),

@@ -69,12 +69,13 @@ fn moved(nodes: &mut [Server]) -> u32 {
 /// A key of each node.
 const KEYS: [&str; 3] = ["b", "c", "a"];
 
-fn several(key: &str, owner: &str) -> Cmd {
-    cmd("LOCK.MACQUIRE").arg(2).arg(format!("{{{key}}}1")).arg(format!("{{{key}}}2")).arg(owner).take()
+/// `LOCK.MACQUIRE` or `LOCK.MRELEASE` of two keys.
+fn several(name: &str, key: &str) -> Cmd {
+    cmd(name).arg(2).arg(format!("{{{key}}}1")).arg(format!("{{{key}}}2")).arg("owner").take()
 }
 
-fn one(key: &str, owner: &str) -> Cmd {
-    cmd("LOCK.ACQUIRE").arg(key).arg(owner).take()
+fn one(key: &str) -> Cmd {
+    cmd("LOCK.ACQUIRE").arg(key).arg("owner").take()
 }
 
 #[test]
@@ -82,18 +83,19 @@ fn commands_with_one_key_find_their_node_and_those_with_numkeys_do_not() {
     let mut nodes = cluster(3);
     let mut connection = builder(&nodes).build().unwrap().get_connection().unwrap();
     for key in KEYS {
-        assert_eq!(one(key, "first").query(&mut connection), Ok(1));
+        assert_eq!(one(key).query(&mut connection), Ok(1));
+        for name in ["LOCK.MACQUIRE", "LOCK.MRELEASE"] {
+            let said = connection.route_command(&several(name, key), to_master_of(&format!("{{{key}}}1")));
+            assert_eq!(said, Ok(Value::Int(2)));
+        }
     }
     assert_eq!(moved(&mut nodes), 0);
-    for key in KEYS {
-        let said = connection.route_command(&several(key, "routed"), to_master_of(&format!("{{{key}}}1")));
-        assert_eq!(said, Ok(Value::Int(2)));
+    for (name, count) in [("LOCK.MACQUIRE", 2), ("LOCK.MRELEASE", 4)] {
+        for key in KEYS {
+            assert_eq!(several(name, key).query(&mut connection), Ok(2));
+        }
+        assert_eq!(moved(&mut nodes), count, "of three, the one of the slot of \"2\" was right");
     }
-    assert_eq!(moved(&mut nodes), 0);
-    for key in KEYS {
-        assert_eq!(several(key, "routed").query(&mut connection), Ok(2));
-    }
-    assert_eq!(moved(&mut nodes), 2, "of three, the one of the slot of \"2\" was right");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,18 +103,19 @@ async fn so_with_the_asynchronous_one() {
     let mut nodes = cluster(3);
     let mut connection = builder(&nodes).build().unwrap().get_async_connection().await.unwrap();
     for key in KEYS {
-        assert_eq!(one(key, "first").query_async(&mut connection).await, Ok(1));
+        assert_eq!(one(key).query_async(&mut connection).await, Ok(1));
+        for name in ["LOCK.MACQUIRE", "LOCK.MRELEASE"] {
+            let said = connection.route_command(several(name, key), to_master_of(&format!("{{{key}}}1"))).await;
+            assert_eq!(said, Ok(Value::Int(2)));
+        }
     }
     assert_eq!(moved(&mut nodes), 0);
-    for key in KEYS {
-        let said = connection.route_command(several(key, "routed"), to_master_of(&format!("{{{key}}}1"))).await;
-        assert_eq!(said, Ok(Value::Int(2)));
+    for (name, count) in [("LOCK.MACQUIRE", 2), ("LOCK.MRELEASE", 4)] {
+        for key in KEYS {
+            assert_eq!(several(name, key).query_async(&mut connection).await, Ok(2));
+        }
+        assert_eq!(moved(&mut nodes), count, "of three, the one of the slot of \"2\" was right");
     }
-    assert_eq!(moved(&mut nodes), 0);
-    for key in KEYS {
-        assert_eq!(several(key, "routed").query_async(&mut connection).await, Ok(2));
-    }
-    assert_eq!(moved(&mut nodes), 2, "of three, the one of the slot of \"2\" was right");
 }
 
 #[test]
@@ -129,14 +132,23 @@ async fn neither_has_a_time_out_by_default_also_the_asynchronous_one() {
     assert_eq!(acquire("late", 1000).query_async(&mut connection).await, Ok(None::<u32>));
 }
 
-#[test]
-fn a_time_out_sends_the_wait_again_and_each_is_a_hold() {
+/// How many holds come of one call whose replies are late.
+fn holds_after_time_outs(wait: &Cmd) -> u32 {
     let mut server = held();
     let mut connection = client(&server).get_connection().unwrap();
     connection.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    assert!(acquire("late", 0).query::<u32>(&mut connection).unwrap_err().is_timeout());
+    assert!(wait.query::<u32>(&mut connection).unwrap_err().is_timeout());
     server.hand_on();
-    until("all that was sent", || (server.holds("late") == 17).then_some(()));
+    // It comes after all that was sent before.
+    connection.set_read_timeout(None).unwrap();
+    cmd("GET").arg("any").exec(&mut connection).unwrap();
+    server.holds("late")
+}
+
+#[test]
+fn after_a_time_out_the_wait_is_sent_again_and_each_is_a_hold() {
+    assert_eq!(holds_after_time_outs(&acquire("late", 0)), 17);
+    assert_eq!(holds_after_time_outs(acquire("late", 0).arg("ONCE")), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,13 +162,14 @@ async fn a_time_out_of_the_asynchronous_one_leaves_a_ghost() {
     assert!(server.holds("late") >= 1, "nobody has read that");
 }
 
-/// The connection of a wait is closed while another waits behind it.
-fn behind_the_other(server: &mut Server) -> thread::JoinHandle<RedisResult<u32>> {
+/// The connection of the one wait is closed while another waits behind it.
+fn cut_with_another_behind(server: &mut Server) -> thread::JoinHandle<RedisResult<u32>> {
     server.waiters(1);
     let mut other = server.client.get_connection().unwrap();
     let waits = thread::spawn(move || acquire("other", 0).query(&mut other));
     server.waiters(2);
     server.cut_waiter();
+    server.waiters(2);
     waits
 }
 
@@ -165,8 +178,7 @@ fn a_lost_connection_sends_the_wait_again_which_loses_its_place() {
     let mut server = held();
     let mut connection = client(&server).get_connection().unwrap();
     let waits = thread::spawn(move || acquire("late", 0).query::<u32>(&mut connection));
-    let other = behind_the_other(&mut server);
-    server.waiters(2);
+    let other = cut_with_another_behind(&mut server);
     server.hand_on();
     assert_eq!(other.join().unwrap(), Ok(1));
     assert_eq!(server.say::<u32>(&["LOCK.RELEASE", "a", "other"]), 0);
@@ -178,12 +190,25 @@ async fn so_does_the_asynchronous_one() {
     let mut server = held();
     let mut connection = client(&server).get_async_connection().await.unwrap();
     let waits = tokio::spawn(async move { acquire("late", 0).query_async::<u32>(&mut connection).await });
-    let other = behind_the_other(&mut server);
-    server.waiters(2);
+    let other = cut_with_another_behind(&mut server);
     server.hand_on();
     assert_eq!(other.join().unwrap(), Ok(1));
     assert_eq!(server.say::<u32>(&["LOCK.RELEASE", "a", "other"]), 0);
     assert_eq!(waits.await.unwrap(), Ok(1));
+}
+
+#[test]
+fn a_fair_wait_that_is_sent_again_keeps_its_place() {
+    let mut server = held();
+    let mut connection = client(&server).get_connection().unwrap();
+    let mut wait = cmd("LOCK.FAIR");
+    wait.arg("a").arg("late").arg("BLOCK").arg(0);
+    let waits = thread::spawn(move || wait.query::<u32>(&mut connection));
+    let other = cut_with_another_behind(&mut server);
+    server.hand_on();
+    assert_eq!(waits.join().unwrap(), Ok(1));
+    assert_eq!(server.say::<u32>(&["LOCK.RELEASE", "a", "late"]), 0);
+    assert_eq!(other.join().unwrap(), Ok(1));
 }
 
 #[test]
@@ -213,12 +238,13 @@ async fn without_retries_the_asynchronous_one_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clones_wait_behind_the_wait() {
     let mut server = held();
-    let connection = client(&server).get_async_connection().await.unwrap();
+    let client = client(&server);
+    let connection = client.get_async_connection().await.unwrap();
     let mut clone = connection.clone();
     assert!(stalls(acquire("late", 0).query_async::<u32>(&mut clone)).await);
     server.waiters(1);
     assert!(stalls(cmd("GET").arg("any").query_async::<Value>(&mut connection.clone())).await);
     // Another connection of the same client is none of those.
-    let mut own = client(&server).get_async_connection().await.unwrap();
+    let mut own = client.get_async_connection().await.unwrap();
     assert_eq!(give_up("late").query_async(&mut own).await, Ok(1));
 }

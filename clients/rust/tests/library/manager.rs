@@ -3,6 +3,7 @@
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cmd;
 
+use super::tasks::stalls;
 use super::{acquire, Server};
 
 async fn waiting(server: &Server) -> ConnectionManager {
@@ -25,6 +26,14 @@ async fn without_it_the_wait_is_whole() {
     let server = Server::held();
     let mut manager = waiting(&server).await;
     assert_eq!(acquire("late", 1000).query_async(&mut manager).await, Ok(None::<u32>));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clones_wait_behind_the_wait() {
+    let server = Server::held();
+    let mut manager = waiting(&server).await;
+    assert!(stalls(acquire("late", 0).query_async::<u32>(&mut manager)).await);
+    assert!(stalls(cmd("PING").query_async::<String>(&mut manager.clone())).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

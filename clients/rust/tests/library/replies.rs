@@ -27,8 +27,9 @@ fn counts_tokens_and_null() {
         let token: u64 = cmd("LOCK.ACQUIRE").arg("b").arg("first").arg("FENCED").query(&mut connection).unwrap();
         assert!(token > u64::from(u32::MAX));
         cmd("LOCK.FORCE").arg("b").exec(&mut connection).unwrap();
-        let lost = cmd("LOCK.WATCH").arg("b").arg("first").query(&mut connection);
-        assert_eq!(lost, Ok(Value::SimpleString("LOST".into())));
+        let watch = cmd("LOCK.WATCH").arg("b").arg("first").take();
+        assert_eq!(watch.query(&mut connection), Ok(Value::SimpleString("LOST".into())));
+        assert_eq!(watch.query(&mut connection), Ok(Some("LOST".to_string())));
     }
 }
 

@@ -1,15 +1,18 @@
 //! `redis::Connection`.
 
 use std::thread;
+use std::time::Duration;
 
 use redis::cmd;
 
 use super::{acquire, give_up, Server, SHORT};
 
 #[test]
-fn it_has_no_time_out() {
+fn it_has_no_time_out_or_a_longer_one() {
     let server = Server::held();
     let mut connection = server.client.get_connection().unwrap();
+    assert_eq!(acquire("late", 1000).query(&mut connection), Ok(None::<u32>));
+    connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     assert_eq!(acquire("late", 1000).query(&mut connection), Ok(None::<u32>));
 }
 

@@ -1,24 +1,14 @@
-use std::time::Duration;
+use redis::{aio::ConnectionLike, cmd, RedisResult};
+use tokio::task::JoinHandle;
 
-use redis::{aio::MultiplexedConnection, cmd, RedisResult};
-use tokio::{task::JoinHandle, time::timeout};
-
-/// `wait` is a task with the acquiring command; `other` is another connection.
-pub async fn within(
-    time: Duration,
-    mut wait: JoinHandle<RedisResult<Option<u32>>>,
-    (key, owner): (&str, &str),
-    other: &mut MultiplexedConnection,
-) -> RedisResult<Option<u32>> {
-    if let Ok(ended) = timeout(time, &mut wait).await {
-        return ended.expect("the task has not panicked");
-    }
+/// Takes back what the task `wait` has asked for, on another connection than that one's.
+pub async fn give_up<T>(wait: JoinHandle<T>, key: &str, owner: &str, on: &mut impl ConnectionLike) -> RedisResult<()> {
     loop {
         // A 0 of a wait that is not over means that its command has not come to the server yet.
         let is_over = wait.is_finished();
-        let taken_back: u32 = cmd("LOCK.CANCEL").arg(key).arg(owner).arg("RELEASE").query_async(other).await?;
-        if taken_back > 0 || is_over {
-            return Ok(None);
+        let found: u32 = cmd("LOCK.CANCEL").arg(key).arg(owner).arg("RELEASE").query_async(on).await?;
+        if found > 0 || is_over {
+            return Ok(());
         }
     }
 }

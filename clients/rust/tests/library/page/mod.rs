@@ -1,7 +1,6 @@
 //! The examples of docs/clients/rust.md, word by word.
 
 pub mod gives_up;
-pub mod info;
 pub mod package;
 pub mod routed;
 pub mod waits;
@@ -9,6 +8,8 @@ pub mod waits_tokio;
 
 use std::thread;
 use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::{acquire, Server};
 
@@ -20,7 +21,6 @@ fn the_page_has_what_is_tested_here() {
         include_str!("waits_tokio.rs"),
         include_str!("gives_up.rs"),
         include_str!("routed.rs"),
-        include_str!("info.rs"),
     ];
     let page = include_str!("../../../../../docs/clients/rust.md");
     let examples = page.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap());
@@ -42,14 +42,6 @@ fn by_the_package_and_by_the_library_they_exclude_each_other() {
     server.free("report");
 }
 
-#[test]
-fn who_holds_it() {
-    let server = Server::held();
-    let mut connection = server.client.get_connection().unwrap();
-    assert_eq!(info::holders(&mut connection, "a").unwrap(), ["holder"]);
-    assert!(info::holders(&mut connection, "b").unwrap().is_empty());
-}
-
 /// Waits are given up while the lock is handed to and fro.
 #[tokio::test(flavor = "multi_thread")]
 async fn giving_up_leaves_nothing() {
@@ -61,19 +53,23 @@ async fn giving_up_leaves_nothing() {
         let owner = format!("late{round}");
         server.take();
         let (command, mut connection) = (acquire(&owner, 0), waits.clone());
-        let wait = tokio::spawn(async move { command.query_async(&mut connection).await });
+        let mut wait = tokio::spawn(async move { command.query_async::<Option<u32>>(&mut connection).await });
         let mut own = server.client.get_connection().unwrap();
         let time = Duration::from_micros(round * 7);
         let hands_on = thread::spawn(move || {
             thread::sleep(time);
             redis::cmd("LOCK.RELEASE").arg("a").arg("holder").exec(&mut own).unwrap();
         });
-        match gives_up::within(Duration::from_millis(1), wait, ("a", &owner), &mut other).await.unwrap() {
-            Some(_) => {
+        match timeout(Duration::from_millis(1), &mut wait).await {
+            Ok(ended) => {
+                assert_eq!(ended.unwrap(), Ok(Some(1)));
                 granted += 1;
                 server.say::<u32>(&["LOCK.RELEASE", "a", &owner]);
             }
-            None => given_up += 1,
+            Err(_) => {
+                gives_up::give_up(wait, "a", &owner, &mut other).await.unwrap();
+                given_up += 1;
+            }
         }
         hands_on.join().unwrap();
         assert_eq!(server.holds(&owner), 0, "after {granted} granted and {given_up} given up");
