@@ -12,6 +12,11 @@ use redis::{RedisError, RedisResult, Value};
 
 use crate::util::locked;
 
+/// So many connections to a node are kept while nobody needs them.
+pub(crate) const KEPT: usize = 16;
+/// So often a cluster may send a command on before it is asked anew who has what.
+pub(crate) const REDIRECTIONS: usize = 5;
+
 /// A node by its name, `host:port`; empty where there is one server only. Connections are kept by it.
 pub(crate) type Name = Arc<str>;
 

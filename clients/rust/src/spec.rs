@@ -113,6 +113,7 @@ impl Spec {
     }
 
     /// Ends the wait, and leaves a hold alone.
+    #[cfg(feature = "sync")]
     pub fn end_wait(&self, owner: &str) -> Cmd {
         self.keyed("LOCK.CANCEL", owner)
     }

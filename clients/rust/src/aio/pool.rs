@@ -12,13 +12,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{cmd, AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, Value};
 use tokio::time::timeout;
 
-use crate::nodes::{Name, Nodes, Slots, Target};
+use crate::nodes::{Name, Nodes, Slots, Target, KEPT, REDIRECTIONS};
 use crate::util::{again, locked, timed_out, SHORT};
-
-/// So many connections to a node are kept while nobody needs them.
-const KEPT: usize = 16;
-/// So often a cluster may send a command on before it is asked anew who has what.
-const REDIRECTIONS: usize = 5;
 
 pub(crate) struct Pool {
     nodes: Nodes,

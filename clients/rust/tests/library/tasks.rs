@@ -64,6 +64,7 @@ async fn cancel_alone_does_not_take_a_grant_back() {
     let mut server = Server::held();
     let mut connection = waiting(&server.client).await;
     assert!(stalls(acquire("late", 0).query_async::<u32>(&mut connection)).await);
+    server.waiters(1);
     server.hand_on();
     assert_eq!(server.say::<u32>(&["LOCK.CANCEL", "a", "late"]), 0);
     assert_eq!(server.holds("late"), 1);
