@@ -59,23 +59,24 @@ final class Acquisition {
         locks.running.add(this);
         try {
             Object reply = interruptible ? turns(this::interrupt) : Talk.uninterrupted(() -> turns(null));
-            if (reply == null && talk.isDoubtful()) {
-                giveUp();
+            if (reply == null) {
+                leave();
+            } else {
+                throwIfInterrupted();
             }
-            throwIfInterrupted();
             granted = reply != null;
             return reply;
         } catch (LinkException e) {
-            failed(true);
+            leave();
             throw e.original();
         } catch (ServerException e) {
-            failed(talk.isDoubtful());
+            leave();
             if (e.isPassing()) {
                 return null; // it did not pass in time
             }
             throw LockException.of(e);
         } catch (InterruptedException e) {
-            failed(talk.isDoubtful());
+            leave();
             throw e;
         } finally {
             locks.running.remove(this);
@@ -128,8 +129,9 @@ final class Acquisition {
         return new Talk.Command((int) Math.min(turn + MARGIN_MS, last), request.acquire(owner, turn, session));
     }
 
-    private void failed(boolean somethingMayBeLeft) throws InterruptedException {
-        if (somethingMayBeLeft) {
+    /** It was not granted as far as is known. What was never sent needs no cancellation. */
+    private void leave() throws InterruptedException {
+        if (talk.isDoubtful()) {
             giveUp();
         }
         throwIfInterrupted();

@@ -27,6 +27,7 @@ import so.lock.wire.ServerException;
 @Timeout(60)
 public abstract class AdapterContract {
     private static final int SHORT_MS = 5_000;
+    private static final long PATIENCE = TimeUnit.SECONDS.toNanos(30); // a library's first connection may take a while
 
     protected ServerProcess server;
     private Locks locks;
@@ -56,11 +57,11 @@ public abstract class AdapterContract {
     }
 
     private Object say(String... words) throws LinkException, ServerException {
-        return Talk.ask(locks.lines, "a", List.of(words), System.nanoTime() + TimeUnit.SECONDS.toNanos(5));
+        return Talk.ask(locks.lines, "a", List.of(words), System.nanoTime() + PATIENCE);
     }
 
     private Line line() throws Exception {
-        return locks.lines.open(locks.lines.wire.node("a"), TimeUnit.SECONDS.toNanos(5));
+        return locks.lines.open(locks.lines.wire.node("a"), PATIENCE);
     }
 
     private void awaitWaiting() throws LinkException, ServerException {

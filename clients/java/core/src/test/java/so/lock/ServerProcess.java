@@ -1,15 +1,20 @@
 package so.lock;
 
+import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** A server with the module, on a free port; its folder is under the build's. */
 public final class ServerProcess implements AutoCloseable {
@@ -39,6 +44,49 @@ public final class ServerProcess implements AutoCloseable {
 
     public int port() {
         return port;
+    }
+
+    /** The reply to a command by a connection of its own: a status, a number, an error or a text; null. */
+    public String say(String command) {
+        try (Socket socket = new Socket(HOST, port)) {
+            socket.getOutputStream().write((command + "\r\n").getBytes(StandardCharsets.UTF_8));
+            BufferedReader reader =
+                    new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.ISO_8859_1));
+            String first = reader.readLine();
+            if (first.charAt(0) != '$') {
+                return first.substring(1);
+            }
+            char[] text = new char[Math.max(0, Integer.parseInt(first.substring(1)))];
+            for (int got = 0; got < text.length;) {
+                got += reader.read(text, got, text.length - got);
+            }
+            return first.equals("$-1") ? null : new String(text);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** A number that INFO tells; 0 if it does not. */
+    public long info(String section, String field) {
+        Matcher found = Pattern.compile("(?m)^" + Pattern.quote(field) + "\\D*(\\d+)").matcher(say("INFO " + section));
+        return found.find() ? Long.parseLong(found.group(1)) : 0;
+    }
+
+    /** How many wait for a lock. */
+    public long waiting() {
+        return info("lock", "lock_waiters:");
+    }
+
+    public void awaitWaiting(long count) {
+        while (waiting() != count) {
+            Thread.onSpinWait();
+        }
+    }
+
+    /** How often the owner holds it, as the key says. */
+    public int holds(String key, String owner) {
+        String holds = say("HGET " + key + " " + owner);
+        return holds == null ? 0 : Integer.parseInt(holds);
     }
 
     /** Stops it as SIGSTOP does, or lets it go on. */

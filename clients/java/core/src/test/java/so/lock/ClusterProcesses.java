@@ -1,0 +1,69 @@
+package so.lock;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A cluster of masters with the module; each has as many slots as the others. */
+public final class ClusterProcesses implements AutoCloseable {
+    private static final int SLOTS = 16384;
+
+    private final List<ServerProcess> nodes = new ArrayList<>();
+
+    /** @param options as of {@link ServerProcess} */
+    public ClusterProcesses(int masters, String... options) {
+        List<Integer> buses = new ArrayList<>();
+        for (int i = 0; i < masters; i++) {
+            buses.add(freePort());
+            List<String> all = new ArrayList<>(List.of("--cluster-enabled", "yes", "--cluster-port", "" + buses.get(i)));
+            all.addAll(List.of(options));
+            nodes.add(new ServerProcess(all.toArray(String[]::new)));
+        }
+        for (int i = 0; i < masters; i++) {
+            ServerProcess node = nodes.get(i);
+            node.say("CLUSTER ADDSLOTSRANGE " + SLOTS * i / masters + " " + (SLOTS * (i + 1) / masters - 1));
+            node.say("CLUSTER SET-CONFIG-EPOCH " + (i + 1));
+            node.say("CLUSTER MEET " + ServerProcess.HOST + " " + nodes.get(0).port() + " " + buses.get(0));
+        }
+        nodes.forEach(node -> awaitWhole(node, masters));
+    }
+
+    private static void awaitWhole(ServerProcess node, int masters) {
+        String info = "";
+        while (!info.contains("cluster_state:ok") || !info.contains("cluster_known_nodes:" + masters)) {
+            info = node.say("CLUSTER INFO");
+        }
+    }
+
+    private static int freePort() {
+        try {
+            return ServerProcess.freePort();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    public List<ServerProcess> nodes() {
+        return nodes;
+    }
+
+    public List<Integer> ports() {
+        return nodes.stream().map(ServerProcess::port).toList();
+    }
+
+    /** How often one of them has answered so since the last time that it was asked. */
+    public long errors(String code) {
+        long count = 0;
+        for (ServerProcess node : nodes) {
+            count += node.info("errorstats", "errorstat_" + code + ":count=");
+            node.say("CONFIG RESETSTAT");
+        }
+        return count;
+    }
+
+    @Override
+    public void close() {
+        nodes.forEach(ServerProcess::close);
+    }
+}
