@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
@@ -42,6 +43,7 @@ import redis.clients.jedis.exceptions.JedisMovedDataException;
 import redis.clients.jedis.util.KeyValue;
 import redis.clients.jedis.util.SafeEncoder;
 import so.lock.ClusterProcesses;
+import so.lock.Examples;
 import so.lock.LossyWire;
 import so.lock.ServerProcess;
 
@@ -108,6 +110,12 @@ class JedisLibraryTest {
         Future<T> end = threads.submit(wait);
         server.awaitWaiting(1);
         return end;
+    }
+
+    @Test
+    void theExamples() throws Exception {
+        assertEquals(2, Examples.run(Path.of(System.getProperty("lockso.docs"), "clients", "java.md"), "jedis", server.port()));
+        assertEquals("0", server.say("EXISTS report"));
     }
 
     // A call that waits

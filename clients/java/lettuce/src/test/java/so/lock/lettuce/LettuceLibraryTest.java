@@ -23,10 +23,12 @@ import io.lettuce.core.output.CommandOutput;
 import io.lettuce.core.output.IntegerOutput;
 import io.lettuce.core.output.NestedMultiOutput;
 import io.lettuce.core.output.ObjectOutput;
+import io.lettuce.core.output.StatusOutput;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import io.lettuce.core.protocol.ProtocolVersion;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
@@ -42,6 +44,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.Timeout;
 import so.lock.ClusterProcesses;
+import so.lock.Examples;
 import so.lock.LossyWire;
 import so.lock.ServerProcess;
 
@@ -150,6 +153,12 @@ class LettuceLibraryTest {
         assertEquals("2", server.say("LOCK.CANCEL key me RELEASE"));
     }
 
+    @Test
+    void theExamples() throws Exception {
+        assertEquals(1, Examples.run(Path.of(System.getProperty("lockso.docs"), "clients", "java.md"), "lettuce", server.port()));
+        assertEquals("0", server.say("EXISTS report"));
+    }
+
     // A call that waits
 
     @Test
@@ -171,7 +180,9 @@ class LettuceLibraryTest {
         held();
         try (StatefulRedisConnection<String, String> connection = connect()) {
             assertEquals(Duration.ofSeconds(60), connection.getTimeout());
-            connection.setTimeout(SHORT);
+        }
+        RedisURI impatient = RedisURI.builder(uri(server.port())).withTimeout(SHORT).build();
+        try (StatefulRedisConnection<String, String> connection = client.connect(impatient)) {
             assertThrows(RedisCommandTimeoutException.class, () -> call(connection, ACQUIRE, "key", "me", "BLOCK", "0"));
             server.awaitWaiting(1);
             assertGhost();
@@ -257,6 +268,7 @@ class LettuceLibraryTest {
                 StatefulRedisConnection<String, String> connection = client.connect(uri(wire.port()))) {
             wire.loseReplyTo("LOCK.ACQUIRE");
             assertThrows(RedisException.class, () -> call(connection, ACQUIRE, "key", "me"));
+            assertThrows(RedisException.class, () -> connection.sync().ping());
             assertEquals("2", server.say("LOCK.CANCEL key me RELEASE"));
         }
     }
@@ -374,6 +386,8 @@ class LettuceLibraryTest {
                 RedisCommandExecutionException e = assertThrows(
                         RedisCommandExecutionException.class, () -> call(connection, RELEASE, "key", "me"));
                 assertTrue(e.getMessage().startsWith("NOTHELD "));
+                assertEquals("LOST", connection.sync().dispatch(
+                        new Word("LOCK.WATCH"), new StatusOutput<>(StringCodec.UTF8), words("key", "me")));
             }
         }
         released();
