@@ -66,9 +66,9 @@ public final class ServerProcess implements AutoCloseable {
         }
     }
 
-    /** A number that INFO tells; 0 if it does not. */
+    /** The number that INFO tells after an expression at a line's start; 0 if it does not. */
     public long info(String section, String field) {
-        Matcher found = Pattern.compile("(?m)^" + Pattern.quote(field) + "\\D*(\\d+)").matcher(say("INFO " + section));
+        Matcher found = Pattern.compile("(?m)^" + field + "(\\d+)").matcher(say("INFO " + section));
         return found.find() ? Long.parseLong(found.group(1)) : 0;
     }
 

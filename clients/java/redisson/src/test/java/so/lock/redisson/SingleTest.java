@@ -1,6 +1,12 @@
 package so.lock.redisson;
 
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import redis.clients.jedis.RedisClient;
 import redis.clients.jedis.UnifiedJedis;
@@ -12,9 +18,9 @@ class SingleTest extends Beside {
     private ServerProcess server;
 
     @Override
-    List<Integer> servers() {
+    List<ServerProcess> servers() {
         server = new ServerProcess("--lock.redisson-interop", "yes");
-        return List.of(server.port());
+        return List.of(server);
     }
 
     @Override
@@ -37,5 +43,18 @@ class SingleTest extends Beside {
     @Override
     void stopServers() {
         server.close();
+    }
+
+    /** Redisson writes the key itself. */
+    @Test
+    void aQuarantineHoldsNothingBackFromRedisson() {
+        try (ServerProcess fresh = new ServerProcess("--lock.quarantine", "60000");
+                RedisClient client = RedisClient.create(ServerProcess.HOST, fresh.port());
+                Locks locks = JedisLocks.of(client)) {
+            RedissonClient redisson = Redisson.create(redisson(List.of(fresh.port())));
+            assertFalse(locks.lock("a").tryLock());
+            assertTrue(redisson.getLock("a").tryLock());
+            redisson.shutdown();
+        }
     }
 }
