@@ -107,6 +107,9 @@ abstract class Beside {
         assertFalse(jedis.exists(A));
         assertFalse(jedis.exists(B));
         assertEquals(0, waiting());
+        for (String key : jedis.keys("redisson_*{tag}*")) {
+            assertTrue(key.startsWith("redisson_lock_token:") || jedis.ttl(key) != -1, key);
+        }
     }
 
     private long waiting() {
