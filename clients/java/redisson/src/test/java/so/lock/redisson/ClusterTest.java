@@ -14,7 +14,7 @@ import so.lock.ServerProcess;
 import so.lock.jedis.JedisLocks;
 
 /** Three masters. */
-class ClusterTest extends Beside {
+class ClusterTest extends OtherObjects {
     private static final int MASTERS = 3;
 
     private ClusterProcesses cluster;

@@ -14,7 +14,7 @@ import so.lock.Locks;
 import so.lock.ServerProcess;
 import so.lock.jedis.JedisLocks;
 
-class SingleTest extends Beside {
+class SingleTest extends OtherObjects {
     private ServerProcess server;
 
     @Override
