@@ -6,12 +6,20 @@ import { join } from 'node:path';
 
 import { Redis } from 'ioredis';
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   await new Promise((resolve) => server.close(resolve));
   return port;
+}
+
+/** What LOCK.INFO says, as ioredis has it with `replyMapping: 'resp3'`. */
+export interface Info {
+  mode: string;
+  holders: { owner: string; holds: number; pttl: number; session: number | null }[];
+  waiting: number;
+  waiters: { owner: string; waited: number }[];
 }
 
 /** A server of one's own with the module: those that MODULE and SERVER name. */
@@ -26,32 +34,42 @@ export class TestServer {
     this.port = port;
     this.#process = process;
     this.#folder = folder;
-    this.ask = new Redis(port, '127.0.0.1', { lazyConnect: true, retryStrategy: () => 20, maxRetriesPerRequest: null });
+    this.ask = new Redis(port, '127.0.0.1', {
+      lazyConnect: true,
+      retryStrategy: () => 20,
+      maxRetriesPerRequest: null,
+      replyMapping: 'resp3',
+    });
     this.ask.on('error', () => {});
   }
 
-  static async start(): Promise<TestServer> {
+  static async start(...more: string[]): Promise<TestServer> {
     const { MODULE, SERVER } = process.env;
     if (!MODULE) {
       throw new Error('MODULE=path/to/lock.so is needed');
     }
     const [port, folder] = [await freePort(), await mkdtemp(join(tmpdir(), 'lock-so-'))];
-    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--loadmodule', MODULE];
+    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--loadmodule', MODULE, ...more];
     const server = new TestServer(port, spawn(SERVER || 'redis-server', args, { stdio: 'ignore' }), folder);
     await server.ask.ping();
     return server;
   }
 
   /** What LOCK.INFO says of a key; null if nobody holds it, and nobody waits for it. */
-  info(key: string): Promise<unknown> {
-    return this.ask.call('LOCK.INFO', key);
+  info(key: string): Promise<Info | null> {
+    return this.ask.call('LOCK.INFO', key) as Promise<Info | null>;
+  }
+
+  /** Until what LOCK.INFO says of a key is as wanted. */
+  async until(key: string, wanted: (info: Info | null) => boolean): Promise<void> {
+    while (!wanted(await this.info(key))) {
+      await new Promise(setImmediate);
+    }
   }
 
   /** Until somebody waits for a key. */
-  async waiting(key: string): Promise<void> {
-    while (!String(await this.info(key)).includes('waited')) {
-      await new Promise(setImmediate);
-    }
+  waiting(key: string): Promise<void> {
+    return this.until(key, (info) => (info?.waiting ?? 0) > 0);
   }
 
   async stop(): Promise<void> {

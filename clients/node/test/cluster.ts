@@ -1,0 +1,55 @@
+import { freePort, TestServer } from './server.js';
+
+const MASTERS = 3;
+
+/** The first slot of a master. */
+function slot(index: number): number {
+  return Math.floor((16_384 * index) / MASTERS);
+}
+
+/** A cluster of three masters of one's own. */
+export class TestCluster {
+  readonly servers: readonly TestServer[];
+
+  private constructor(servers: TestServer[]) {
+    this.servers = servers;
+  }
+
+  static async start(): Promise<TestCluster> {
+    const servers: TestServer[] = [];
+    for (let index = 0; index < MASTERS; index++) {
+      const bus = String(await freePort());
+      const server = await TestServer.start('--cluster-enabled', 'yes', '--cluster-port', bus);
+      servers.push(server);
+      await server.ask.call('CLUSTER', 'ADDSLOTSRANGE', slot(index), slot(index + 1) - 1);
+      await server.ask.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1);
+      await servers[0]!.ask.call('CLUSTER', 'MEET', '127.0.0.1', server.port, bus);
+    }
+    const cluster = new TestCluster(servers);
+    await cluster.#together();
+    return cluster;
+  }
+
+  /** Until each knows all slots. */
+  async #together(): Promise<void> {
+    for (const { ask } of this.servers) {
+      while (!String(await ask.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) {
+        await new Promise(setImmediate);
+      }
+    }
+  }
+
+  get ports(): number[] {
+    return this.servers.map(({ port }) => port);
+  }
+
+  /** How often a command came to the wrong node so far. */
+  async moved(): Promise<number> {
+    const counts = this.servers.map(async ({ ask }) => /errorstat_MOVED:count=(\d+)/.exec(await ask.info('errorstats'))?.[1]);
+    return (await Promise.all(counts)).reduce((sum, count) => sum + Number(count ?? 0), 0);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.stop()));
+  }
+}
