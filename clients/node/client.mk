@@ -15,4 +15,4 @@ client-node: ## build the Node package and its runner
 	@chmod +x $(NODE_BUILD)/runner
 
 test-client-node: client-node $(MODULE) ## run the Node package's own tests (SERVER=redis-server)
-	@cd $(NODE_BUILD) && MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) npm test --silent
+	@cd $(NODE_BUILD) && MODULE=$(abspath $(MODULE)) SERVER=$(SERVER) PAGE=$(CURDIR)/docs/clients/node.md npm test --silent

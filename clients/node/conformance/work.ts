@@ -70,7 +70,6 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
   }
 }
 
-
 /** One hand-off of the lock, from just before A's release to B's grant, in µs. */
 async function handLock(a: User, b: User, words: LockWords): Promise<number> {
   const [key = ''] = words.keys;

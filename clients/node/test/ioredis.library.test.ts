@@ -94,6 +94,7 @@ test('commandTimeout leaves a wait behind, which is granted to nobody', async ()
 });
 
 test('a command whose reply is lost is sent again: a second hold, and with ONCE none', async () => {
+  assert.equal(client().options.maxRetriesPerRequest, 20);
   for (const [more, holds] of [[[], 2], [['ONCE'], 1]] as const) {
     const port = await place.cut('LOCK.ACQUIRE');
     const redis = client({ port });

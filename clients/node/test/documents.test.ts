@@ -1,0 +1,70 @@
+// The examples of README.md and of docs/clients/node.md, compiled and run.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+import { TestCluster } from './cluster.js';
+import { TestServer } from './server.js';
+
+const run = promisify(execFile);
+const PACKAGE = fileURLToPath(new URL('../../', import.meta.url));
+// Inside the package, so that it knows itself by its name.
+const FOLDER = `${PACKAGE}examples/`;
+
+/** What the README leaves to the reader. */
+const README_BEGINS = `
+const signal = AbortSignal.timeout(60_000);
+const work = async (_: unknown) => console.log('working');
+`;
+
+let server: TestServer;
+let cluster: TestCluster;
+/** The programs, and what each is to say. */
+let programs: { says: string }[];
+
+async function examplesOf(path: string): Promise<string[]> {
+  const text = await readFile(path, 'utf8');
+  return [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code!);
+}
+
+before(async () => {
+  server = await TestServer.start();
+  cluster = await TestCluster.start();
+  const { PAGE } = process.env;
+  assert.ok(PAGE, 'PAGE=path/to/docs/clients/node.md is needed');
+  const readme = [README_BEGINS, ...(await examplesOf(`${PACKAGE}README.md`)), 'redis.disconnect();'].join('\n');
+  const page = await examplesOf(PAGE);
+  const says = ['working\n'.repeat(3), 'working\n', 'working\n', 'working\n', 'given up\n', '2\n'];
+  assert.equal(page.length + 1, says.length);
+  programs = says.map((said) => ({ says: said }));
+
+  await rm(FOLDER, { recursive: true, force: true });
+  await mkdir(FOLDER);
+  for (const [number, code] of [readme, ...page].entries()) {
+    const { port } = code.includes('new Cluster(') ? cluster.servers[0]! : server;
+    const own = code.replaceAll('6379', String(port)).replaceAll('new Redis()', `new Redis(${port})`);
+    await writeFile(`${FOLDER}${number}.ts`, own);
+  }
+  const options = { rootDir: '.', outDir: '.', declaration: false, noUnusedLocals: false };
+  const settings = { extends: '../tsconfig.json', compilerOptions: options, include: ['*.ts'], exclude: [] };
+  await writeFile(`${FOLDER}tsconfig.json`, JSON.stringify(settings));
+  await run(`${PACKAGE}node_modules/.bin/tsc`, ['-p', FOLDER]);
+});
+
+after(async () => {
+  await rm(FOLDER, { recursive: true, force: true });
+  await Promise.all([server.stop(), cluster.stop()]);
+});
+
+test('each example does what it says, ends by itself, and leaves nothing', { timeout: 120_000 }, async () => {
+  for (const [number, { says }] of programs.entries()) {
+    const { stdout, stderr } = await run(process.execPath, [`${FOLDER}${number}.js`]);
+    assert.deepEqual({ number, stdout, stderr }, { number, stdout: says, stderr: '' });
+    for (const { ask } of [server, ...cluster.servers]) {
+      assert.deepEqual(await ask.keys('*'), []);
+    }
+  }
+});
