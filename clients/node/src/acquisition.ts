@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
 import { acquire, cancel, firstKey, release, type Spec } from './command.js';
-import { ANSWER_MS, type Connections, type Line } from './connections.js';
+import { ANSWER_MS, REDIRECTIONS, type Connections, type Line } from './connections.js';
 import { isNotHeld, NotAcquired, passes, ServerError, typed } from './errors.js';
 import { after, atMost, now, Pauses, unless } from './time.js';
 
@@ -42,6 +42,8 @@ export class Acquisition {
   #unsure = false;
   /** Of `#unsure`: its connection is gone, so that nobody will read an answer. */
   #cut = false;
+  /** How often it was sent to another node since the last pause. */
+  #hops = 0;
 
   /** `background` is told of the work that goes on when run() is over. */
   constructor(connections: Connections, spec: Spec, background: (work: Promise<void>) => void) {
@@ -92,6 +94,7 @@ export class Acquisition {
         return grant;
       }
       if (grant === 'pause') {
+        this.#hops = 0;
         await pauses.wait(this.signal, Math.max(0, until - now()));
       } else {
         pauses.reset();
@@ -174,7 +177,7 @@ export class Acquisition {
     }
     line?.close();
     const elsewhere = line !== undefined && this.#connections.learn(this.#key, line, error);
-    if (elsewhere || (turnOver && now() < until)) {
+    if ((elsewhere && ++this.#hops <= REDIRECTIONS) || (turnOver && now() < until)) {
       return 'next';
     }
     const stale = line?.reused === true && !answered;

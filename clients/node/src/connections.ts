@@ -25,8 +25,8 @@ const IDLE_MS = 10_000;
 /** Errors that say that a connection leads to the wrong server, or to one that is not ready. */
 const OF_CONNECTION = new Set(['READONLY', 'UNBLOCKED', 'LOADING', 'MASTERDOWN']);
 
-/** How often a command goes to another node because one says so, without a pause. */
-const REDIRECTIONS = 16;
+/** How often a command goes to another node because one says so, without a pause: nodes may send each other. */
+export const REDIRECTIONS = 16;
 
 /** What a command came to. */
 export interface Answer {
