@@ -49,6 +49,12 @@ export class TestCluster {
     return (await Promise.all(counts)).reduce((sum, count) => sum + Number(count ?? 0), 0);
   }
 
+  /** The master that has a key. */
+  async masterOf(key: string): Promise<TestServer> {
+    const have = await Promise.all(this.servers.map(({ ask }) => ask.exists(key).catch(() => 0)));
+    return this.servers[have.indexOf(1)]!;
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.stop()));
   }

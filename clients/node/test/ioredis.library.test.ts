@@ -172,13 +172,13 @@ test('a promise that loses a race goes on waiting, and gets the lock', async () 
 
 test('a SESSION ends with a connection that the library replaces without a word', async () => {
   const redis = client();
-  let closed = 0;
-  redis.on('close', () => closed++);
+  const told: string[] = [];
+  redis.on('close', () => told.push('close')).on('error', () => told.push('error'));
   await redis.call('LOCK.ACQUIRE', 'k', 'me', 'SESSION');
   await place.server.ask.call('CLIENT', 'KILL', 'ID', (await redis.client('ID')) as number);
   await place.server.until('k', (info) => info === null);
   assert.equal(await redis.ping(), 'PONG');
-  assert.equal(closed, 1);
+  assert.deepEqual(told, ['close']);
   await assert.rejects(redis.call('LOCK.RELEASE', 'k', 'me') as Promise<unknown>, { message: /^NOTHELD / });
 });
 
@@ -203,5 +203,15 @@ test('a Cluster sends LOCK commands to any node, unless it is told the key', asy
     }
     assert.equal(await nodes.moved(), routed);
   }
+
+  // What goes to the node of the wait stands behind it; 'a' is on another.
+  const node = await nodes.masterOf('report');
+  const waits = cluster.call('LOCK.ACQUIRE', 'report', 'you', 'BLOCK', 0);
+  await node.waiting('report');
+  const behind = cluster.get('more of the {report}');
+  assert.equal(await cluster.get('a'), null);
+  assert.equal(await soFar(behind), 'pending');
+  assert.equal(await node.ask.call('LOCK.CANCEL', 'report', 'you'), 1);
+  assert.deepEqual(await Promise.all([waits, behind]), [null, null]);
   await assert.rejects(cluster.call('LOCK.MACQUIRE', 2, 'a', 'b', 'me') as Promise<unknown>, { message: /^CROSSSLOT / });
 });

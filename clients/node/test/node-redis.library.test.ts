@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { createClient, createClientPool, createCluster, ErrorReply, RESP_TYPES, type RedisClientOptions } from 'redis';
+import { createClient, createClientPool, createCluster, ErrorReply, RESP_TYPES, TimeoutError, type RedisClientOptions } from 'redis';
 
 import { TestCluster } from './cluster.js';
 import { Place, soFar } from './place.js';
@@ -90,6 +90,12 @@ test('neither the 5 s of the library nor a shorter timeout ends what has been se
   await place.server.ask.call('LOCK.CANCEL', 'k', 'me 1', 'RELEASE');
   await Promise.all(waits);
   assert.equal(await place.server.info('k'), null);
+});
+
+test('the timeout ends what has not been sent', async () => {
+  const lost = opened(createClient({ socket: socket(1), commandOptions: { timeout: 50 } }).on('error', () => {}));
+  lost.connect().catch(() => {});
+  await assert.rejects(lost.sendCommand(['LOCK.ACQUIRE', 'k', 'me']), { constructor: TimeoutError });
 });
 
 test('an abortSignal ends what has not been sent, and does nothing to a wait', async () => {
@@ -215,5 +221,16 @@ test('a cluster goes by the first key that it is told, and never finds the node 
   // '2' and '{7}:from' are on different nodes.
   await assert.rejects(cluster.sendCommand('2', false, several), { message: /^Too many Cluster redirections/ });
   assert.equal((await nodes.moved()) - moved, 17);
+
+  // What goes to the node of the wait stands behind it; 'a' is on another.
+  const waits = cluster.sendCommand('report', false, ['LOCK.ACQUIRE', 'report', 'you', 'BLOCK', '0']);
+  const node = await nodes.masterOf('report');
+  await node.waiting('report');
+  const behind = cluster.get('more of the {report}');
+  assert.equal(await cluster.get('a'), null);
+  assert.equal(await soFar(behind), 'pending');
+  assert.equal(await node.ask.call('LOCK.CANCEL', 'report', 'you'), 1);
+  assert.deepEqual(await Promise.all([waits, behind]), [null, null]);
+
   await assert.rejects(cluster.sendCommand('a', false, ['LOCK.MACQUIRE', '2', 'a', 'b', 'me']), { message: /^CROSSSLOT / });
 });
