@@ -122,8 +122,8 @@ export class Acquisition {
     if (left === null || now() >= until) {
       throw this.#notInTime();
     }
-    // Whoever ended the wait before its time, it must not go round and round.
-    return now() - sent < Math.min(left, this.#connections.turnMs) - 1 ? 'pause' : 'next';
+    // Whoever ended the wait before its time, it must not go round and round; clocks differ by 1 ms.
+    return left < 2 || now() - sent < Math.min(left, this.#connections.turnMs) - 1 ? 'pause' : 'next';
   }
 
   async #send(line: Line, left: number | null, over: { turn: boolean }): Promise<unknown> {
@@ -204,6 +204,10 @@ export class Acquisition {
       if (answered) {
         break;
       }
+    }
+    if (ended && this.#pending !== null) {
+      // Its answer is on its way; then its connection is good for the next wait.
+      await atMost(STRAGGLER_MS, this.#pending);
     }
     if (this.#cut) {
       await atMost(STRAGGLER_MS, new Promise(() => {}));
