@@ -48,6 +48,7 @@ export class Line {
   readonly #connection: Connection;
   #ask: boolean;
   #awaited = 0;
+  #alive = false;
 
   constructor(connection: Connection, node: Address | null, ask: boolean) {
     this.#connection = connection;
@@ -59,23 +60,30 @@ export class Line {
 
   /** As Connection.send; a connection that does not answer for so many ms is closed. */
   async send(args: string[], answerMs: number): Promise<unknown> {
+    if (this.#ask) {
+      this.#ask = false;
+      this.#connection.send(['ASKING']).catch(() => {});
+    }
+    // The command goes out first, and the answer goes on first: others wait for both.
+    const answer = this.#connection.send(args);
     const timer = after(answerMs, () => this.close());
-    this.#count(1);
+    this.#awaited++;
+    this.#keepAlive();
     try {
-      if (this.#ask) {
-        this.#ask = false;
-        this.#connection.send(['ASKING']).catch(() => {});
-      }
-      return await this.#connection.send(args);
+      return await answer;
     } finally {
       clearTimeout(timer);
-      this.#count(-1);
+      this.#awaited--;
+      setImmediate(() => this.#keepAlive());
     }
   }
 
-  #count(more: 1 | -1): void {
-    this.#awaited += more;
-    this.#connection.keepAlive(this.#awaited > 0 && !this.background);
+  #keepAlive(): void {
+    const alive = this.#awaited > 0 && !this.background;
+    if (alive !== this.#alive) {
+      this.#alive = alive;
+      this.#connection.keepAlive(alive);
+    }
   }
 
   close(): void {
@@ -93,6 +101,8 @@ export class Connections {
   readonly #connector: Connector;
   readonly #routes: Routes;
   readonly #controls = new Map<string, Promise<Line>>();
+  /** Those of them that are up. */
+  readonly #ready = new Map<string, Line>();
   readonly #idle = new Map<Line, NodeJS.Timeout | undefined>();
   readonly #lines = new Set<Line>();
   readonly #closing = new AbortController();
@@ -147,7 +157,8 @@ export class Connections {
   async command(key: string, args: string[], onSent: () => void = () => {}): Promise<unknown> {
     for (let hop = 0; ; hop++) {
       const { node, ask } = this.#routes.find(key);
-      const line = await (ask ? this.#connect(key, node, ask, this.#closing.signal) : this.#control(key, node));
+      const ready = ask ? undefined : this.#ready.get(nameOf(node));
+      const line = ready ?? (await (ask ? this.#connect(key, node, ask, this.#closing.signal) : this.#control(key, node)));
       try {
         onSent();
         const reply = await line.send(args, ANSWER_MS);
@@ -216,9 +227,13 @@ export class Connections {
       const forget = () => {
         if (this.#controls.get(name) === control) {
           this.#controls.delete(name);
+          this.#ready.delete(name);
         }
       };
-      control.then((line) => line.onClose(forget), forget);
+      control.then((line) => {
+        this.#ready.set(name, line);
+        line.onClose(forget);
+      }, forget);
       this.#controls.set(name, control);
     }
     return control;

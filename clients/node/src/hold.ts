@@ -2,13 +2,16 @@ import type { Grant } from './acquisition.js';
 import { firstKey, release, renew, watch, type Kind, type Spec } from './command.js';
 import { ANSWER_MS, type Connections, type Line } from './connections.js';
 import { isNotHeld, NotHeld, typed } from './errors.js';
-import { after, now, Pauses } from './time.js';
+import { after, Ending, now, Pauses } from './time.js';
 
 /** How often a session's connection is used at least, in ms, so that the server's `timeout` spares it. */
 const PING_MS = 10_000;
 
 /** How long a session looks for a new connection, in ms: the server's lock.session-grace by default. */
 const GRACE_MS = 1_000;
+
+/** Why the background work of a hold ends; one for all, since a trace of the stack takes its time. */
+const ENDED = new NotHeld('released');
 
 /**
  * A lock that is held. Its lease is renewed until it is released, or lost. A hold does not keep the process alive, nor
@@ -28,9 +31,9 @@ export class Hold implements AsyncDisposable {
   readonly #connections: Connections;
   readonly #spec: Spec;
   readonly #onEnd: (hold: Hold) => void;
-  readonly #loss = new AbortController();
-  /** Aborted when the background work is to end. */
-  readonly #end = new AbortController();
+  readonly #loss = new Ending();
+  /** When the background work is to end. */
+  readonly #end = new Ending();
   readonly #watches = new Set<Line>();
   #line: Line | null;
   /** When the lease is over by our clock, if nothing more is heard. */
@@ -68,7 +71,7 @@ export class Hold implements AsyncDisposable {
 
   /** Whether the lock was lost, as far as is known here. */
   get isLost(): boolean {
-    return this.#loss.signal.aborted;
+    return this.#loss.isOver;
   }
 
   /**
@@ -86,15 +89,17 @@ export class Hold implements AsyncDisposable {
   }
 
   async #release(): Promise<void> {
-    this.#stop();
     const left = this.isLost ? 0 : Math.max(0, Math.min(this.#until - now(), this.#spec.leaseMs));
-    const { error, again } = await this.#connections.insist(firstKey(this.#spec), release(this.#spec, this.owner), left);
+    // It goes out first: others wait for it.
+    const answer = this.#connections.insist(firstKey(this.#spec), release(this.#spec, this.owner), left);
+    this.#stop();
+    const { error, again } = await answer;
     if (isNotHeld(error) && this.#spec.kind === 'several') {
       await this.#releaseEach();
     }
     this.#leave(error === undefined);
     if (this.isLost) {
-      throw this.#loss.signal.reason;
+      throw this.#loss.reason;
     }
     if (error !== undefined && !(isNotHeld(error) && again)) {
       throw typed(error);
@@ -109,7 +114,7 @@ export class Hold implements AsyncDisposable {
 
   /** Ends renewal and watches: from here on nothing is a loss. */
   #stop(): void {
-    this.#end.abort(new NotHeld('released'));
+    this.#end.end(ENDED);
     clearTimeout(this.#untilTimer);
     clearTimeout(this.#nextTimer);
   }
@@ -128,14 +133,14 @@ export class Hold implements AsyncDisposable {
   }
 
   #lose(why: string): void {
-    if (this.#end.signal.aborted) {
+    if (this.#end.isOver) {
       return;
     }
     this.#stop();
     this.#watches.forEach((line) => line.close());
     this.#line?.close();
     this.#onEnd(this);
-    this.#loss.abort(new NotHeld(`${this.keys.join(', ')}: ${why}`));
+    this.#loss.end(new NotHeld(`${this.keys.join(', ')}: ${why}`));
   }
 
   /** The lease runs anew from `since`. */
@@ -146,7 +151,7 @@ export class Hold implements AsyncDisposable {
   }
 
   #renewIn(ms: number): void {
-    if (this.#spec.renew && !this.#end.signal.aborted) {
+    if (this.#spec.renew && !this.#end.isOver) {
       this.#nextTimer = after(ms, () => void this.#renew());
     }
   }
@@ -157,7 +162,7 @@ export class Hold implements AsyncDisposable {
     const third = this.#spec.leaseMs / 3;
     try {
       await Promise.all(this.keys.map((key) => this.#renewKey(key)));
-      if (!this.#end.signal.aborted) {
+      if (!this.#end.isOver) {
         this.#confirmed(sent);
         this.#renewIn(sent + third - now());
       }
@@ -207,19 +212,19 @@ export class Hold implements AsyncDisposable {
     const ping = async () => {
       const sent = now();
       await line.send(['PING'], Math.min(ANSWER_MS, third));
-      if (!this.#end.signal.aborted) {
+      if (!this.#end.isOver) {
         this.#confirmed(sent);
         this.#pingIn(line);
       }
     };
-    this.#nextTimer = this.#end.signal.aborted ? undefined : after(Math.min(PING_MS, third), () => void ping().catch(() => line.close()));
+    this.#nextTimer = this.#end.isOver ? undefined : after(Math.min(PING_MS, third), () => void ping().catch(() => line.close()));
   }
 
   /** The session's connection is gone; on another one it goes on, if the server has not ended it yet. */
   async #rebind(): Promise<void> {
     clearTimeout(this.#nextTimer);
     const until = Math.min(this.#until, now() + GRACE_MS);
-    for (const pauses = new Pauses(true); !this.#end.signal.aborted; ) {
+    for (const pauses = new Pauses(true); !this.#end.isOver; ) {
       let line: Line | undefined;
       try {
         line = await this.#connections.take(firstKey(this.#spec), this.#end.signal);
@@ -227,7 +232,7 @@ export class Hold implements AsyncDisposable {
         for (const key of this.keys) {
           await line.send(renew(this.#spec, key, this.owner), ANSWER_MS);
         }
-        if (this.#end.signal.aborted) {
+        if (this.#end.isOver) {
           line.close();
           return;
         }
@@ -251,7 +256,7 @@ export class Hold implements AsyncDisposable {
   /** Waits for the server to say that the hold of `key` is gone, until the hold has ended. */
   async #watch(key: string): Promise<void> {
     const pauses = new Pauses(true);
-    while (!this.#end.signal.aborted) {
+    while (!this.#end.isOver) {
       let line: Line | undefined;
       try {
         line = await this.#connections.take(key, this.#end.signal);

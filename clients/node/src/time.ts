@@ -34,6 +34,31 @@ export async function unless<T>(signal: AbortSignal, promise: Promise<T>): Promi
   }
 }
 
+/** An AbortController that is made when its signal is first asked for: most never are, and one takes its time. */
+export class Ending {
+  #controller: AbortController | undefined;
+  isOver = false;
+  reason: unknown;
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.isOver) {
+        this.#controller.abort(this.reason);
+      }
+    }
+    return this.#controller.signal;
+  }
+
+  end(reason: unknown): void {
+    if (!this.isOver) {
+      this.isOver = true;
+      this.reason = reason;
+      this.#controller?.abort(reason);
+    }
+  }
+}
+
 /** Waits so many ms, or until `promise` is settled; never rejects. It keeps the process alive meanwhile. */
 export async function atMost(ms: number, promise: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
