@@ -4,29 +4,24 @@ declare(strict_types=1);
 
 namespace LockSo\Tests;
 
-/** The examples of README.md do what they seem to. */
+/** The examples of README.md, and those of the page on this language, do what they seem to. */
 final class ReadmeTest extends LocksTestCase
 {
-    /** @return array<string, array{string}> all that is marked php, by its first line */
+    private const README = __DIR__ . '/../README.md';
+    public const PAGE = __DIR__ . '/../../../docs/clients/php.md';
+
+    /** @return array<string, array{string}> what is marked php in README.md, by its first line; the first one stands before each */
     public function examples(): array
     {
-        preg_match_all('/^```php\n(.*?)^```/ms', file_get_contents(__DIR__ . '/../README.md'), $found);
-        return array_combine(array_map(fn ($text) => strtok($text, "\n"), $found[1]), array_map(fn ($text) => [$text], $found[1]));
+        $found = self::marked('php', self::README);
+        $examples = array_map(fn (string $text) => [$text === $found[0] ? $text : $found[0] . $text], $found);
+        return array_combine(array_map(fn (string $text) => strtok($text, "\n"), $found), $examples);
     }
 
     /** @dataProvider examples */
     public function testRuns(string $example): void
     {
-        $first = current($this->examples())[0];
-        $autoload = var_export(getenv('LOCK_SO_AUTOLOAD'), true);
-        $text = "<?php error_reporting(E_ALL); require $autoload;\n" . ($example === $first ? '' : $first) . $example;
-        $file = self::$server->folder . '/example.php';
-        file_put_contents($file, str_replace('6379', (string) self::$server->port, $text, $replaced));
-        self::assertSame(1, $replaced);
-        exec(PHP_BINARY . " $file 2>&1", $output, $status);
-        self::assertSame(0, $status, implode("\n", $output));
-        self::assertStringNotContainsString('Warning', implode("\n", $output));
-        self::assertSame([], preg_grep('/^lock:token:/', $this->redis->keys('*'), PREG_GREP_INVERT), 'nothing is held');
+        $this->succeed($example);
     }
 
     public function testThereAreExamples(): void
@@ -37,10 +32,31 @@ final class ReadmeTest extends LocksTestCase
     /** What is not run, since it needs servers that are not here, is PHP at least. */
     public function testTheRestCompiles(): void
     {
-        preg_match('/^```php no-run\n(.*?)^```/ms', file_get_contents(__DIR__ . '/../README.md'), $found);
-        $file = self::$server->folder . '/example.php';
-        file_put_contents($file, "<?php\n" . $found[1]);
-        exec(PHP_BINARY . " -l $file 2>&1", $output, $status);
-        self::assertSame(0, $status, implode("\n", $output));
+        [$text] = self::marked('php no-run', self::README);
+        self::assertSame(0, self::$server->example("return;\n$text")[1]);
+    }
+
+    /** Its examples are one program. */
+    public function testThePageRuns(): void
+    {
+        $output = $this->succeed(implode(self::marked('php', self::PAGE)));
+        self::assertMatchesRegularExpression('/^working as \S+\nworking\nexclusive: me for \d+ ms, 0 wait$/', $output);
+    }
+
+    /** What it writes. */
+    private function succeed(string $code): string
+    {
+        [$output, $status] = self::$server->example($code);
+        self::assertSame(0, $status, $output);
+        self::assertStringNotContainsString('Warning', $output);
+        self::assertSame([], preg_grep('/^lock:token:/', $this->redis->keys('*'), PREG_GREP_INVERT), 'nothing is held');
+        return $output;
+    }
+
+    /** @return list<string> what is marked as `$as` in a file */
+    public static function marked(string $as, string $file): array
+    {
+        preg_match_all("/^```$as\n(.*?)^```/ms", file_get_contents($file), $found);
+        return $found[1];
     }
 }

@@ -87,13 +87,7 @@ final class ServersTest extends TestCase
 
     public function testACluster(): void
     {
-        [$one, $two] = [$this->server('--cluster-enabled', 'yes'), $this->server('--cluster-enabled', 'yes')];
-        $one->client()->rawCommand('CLUSTER', 'ADDSLOTSRANGE', 0, 8191);
-        $two->client()->rawCommand('CLUSTER', 'ADDSLOTSRANGE', 8192, 16383);
-        $one->client()->rawCommand('CLUSTER', 'MEET', '127.0.0.1', $two->port);
-        foreach ([$one, $two] as $server) {
-            $this->until(fn () => str_contains($server->client()->rawCommand('CLUSTER', 'INFO'), 'cluster_state:ok'));
-        }
+        [$one, $two] = $this->servers = Server::cluster();
         $redis = new RedisCluster(null, ["127.0.0.1:{$one->port}"], 2.0, 2.0);
         foreach ([Locks::cluster($redis), Locks::cluster(["127.0.0.1:1", "127.0.0.1:{$two->port}"])] as $locks) {
             foreach (['a', 'b', 'c', 'd', '{a}x', 'a{b}c', '{}', 'a{}b', 'x}y', '', "\xff{1"] as $key) {
@@ -109,24 +103,20 @@ final class ServersTest extends TestCase
         } catch (Refused $error) {
             self::assertSame('CROSSSLOT', $error->reason);
         }
-        $this->moveASlot($one, $two, $locks, $redis);
+        $this->moveASlot($one, $two, $locks);
     }
 
     /** A slot moves to another node: ASK while it does, MOVED then. */
-    private function moveASlot(Server $one, Server $two, Locks $locks, RedisCluster $redis): void
+    private function moveASlot(Server $one, Server $two, Locks $locks): void
     {
         $key = 'b';
         $slot = Slot::of($key);
         self::assertLessThan(8192, $slot);
-        $ids = array_map(fn (Server $server) => $server->client()->rawCommand('CLUSTER', 'MYID'), [$one, $two]);
-        $two->client()->rawCommand('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', $ids[0]);
-        $one->client()->rawCommand('CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $ids[1]);
+        $arrive = Server::move($slot, $one, $two);
         $hold = $locks->plain($key)->acquire();
         self::assertSame(1, $two->client()->rawCommand('CLUSTER', 'COUNTKEYSINSLOT', $slot));
         $hold->renew();
-        foreach ([$two, $one] as $server) {
-            $server->client()->rawCommand('CLUSTER', 'SETSLOT', $slot, 'NODE', $ids[1]);
-        }
+        $arrive();
         $hold->release();
         self::assertSame(0, $two->client()->rawCommand('CLUSTER', 'COUNTKEYSINSLOT', $slot));
     }
