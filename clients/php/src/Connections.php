@@ -23,7 +23,7 @@ final class Connections
     private array $idle = [];
     /** @var array<int, string> who has a cluster's slot, as far as known */
     private array $nodes = [];
-    /** @var list<array{Closure, float}> what has been given up, but could not be said; until when it matters */
+    /** @var list<array{Withdrawal, float}> what could not be told; until when it matters */
     private array $owed = [];
     private int $pid;
 
@@ -128,31 +128,25 @@ final class Connections
         $this->idle = [$connection, ...array_slice($this->idle, 0, 7)];
     }
 
-    /** The nodes of a cluster that it has heard of. */
-    public function nodes(): array
+    /** Tells it at the next occasion, until `$until` (by Clock): before the next acquisition, or in the end. */
+    public function owe(Withdrawal $withdrawal, float $until): void
     {
-        return array_values(array_unique($this->nodes));
+        $this->owed[] = [$withdrawal, $until];
     }
 
-    /** Has `$cancel` called, with a time (by Clock) until which to try, at the next occasion until `$until`. */
-    public function owe(Closure $cancel, float $until): void
+    /** Tries for `$patience` seconds to tell what is owed. */
+    public function settle(float $patience = 0.5): void
     {
-        $this->owed[] = [$cancel, $until];
-    }
-
-    /** Tries once to say what is owed. */
-    public function settle(): void
-    {
-        $owed = $this->owed;
+        $owed = $this->own() ? $this->owed : [];
         $this->owed = [];
-        $this->own() || $owed = [];
-        foreach ($owed as $i => [$cancel, $until]) {
+        $end = Clock::now() + $patience;
+        foreach ($owed as $i => [$withdrawal, $until]) {
             try {
-                Clock::now() > $until || $cancel(Clock::now() + 0.5);
+                Clock::now() > $until || $withdrawal->tell($this, $end);
             } catch (LockError) {
                 // An answer.
             } catch (RedisException) {
-                array_push($this->owed, ...array_slice($owed, $i));
+                $this->owed = array_slice($owed, $i);
                 return;
             }
         }
@@ -160,7 +154,7 @@ final class Connections
 
     public function __destruct()
     {
-        $this->settle();
+        $this->settle(self::PATIENCE);
     }
 
     /** Whether this is the process that has made it, and not a fork: that makes connections of its own. */

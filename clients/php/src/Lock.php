@@ -98,17 +98,6 @@ final class Lock
         return $result;
     }
 
-    /** The words behind the key and the owner by which a hold of this kind is named. @internal */
-    public function which(): array
-    {
-        return match ($this->kind) {
-            Kind::Read => ['READ'],
-            Kind::Write => ['WRITE'],
-            Kind::Semaphore => ['PERMITS', $this->permits],
-            default => [],
-        };
-    }
-
     /** The command that releases it. @internal */
     public function releaseWords(string $owner): array
     {
@@ -130,6 +119,17 @@ final class Lock
     public function replicaTime(): float
     {
         return ($this->replicas[1] ?? 0) / 1000;
+    }
+
+    /** The words behind the key and the owner by which a hold of this kind is named. */
+    private function which(): array
+    {
+        return match ($this->kind) {
+            Kind::Read => ['READ'],
+            Kind::Write => ['WRITE'],
+            Kind::Semaphore => ['PERMITS', $this->permits],
+            default => [],
+        };
     }
 
     /** The command that waits for the lock `$left` seconds at most, and how many seconds the answer may take. */
@@ -154,46 +154,21 @@ final class Lock
     }
 
     /**
-     * Sees to it that nothing is left of a request that could wait until `$until`; if the server cannot be asked now, the next
-     * acquisition does.
+     * Sees to it that nothing is left of a request that could wait until `$until`; if the server cannot be told now, it is owed.
      */
     private function giveUp(string $owner, float $until): void
     {
         $now = Clock::now();
         $late = $until === INF ? Connections::PATIENCE : 2 * self::LATE + $until - $now;
+        $cancel = ['LOCK.CANCEL', $this->keys[0], $owner];
+        $several = $this->kind === Kind::Several;
+        $commands = $several ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->which()]];
+        $withdrawal = new Withdrawal($this->keys[0], $commands);
         try {
-            $this->cancel($owner, $now + max(0.1, min($late, $this->lease)));
+            $withdrawal->tell($this->connections, $now + max(0.1, min($late, $this->lease)));
         } catch (RedisException | LockError) {
-            $this->connections->owe(fn (float $end) => $this->cancel($owner, $end), $now + $this->lease);
+            $this->connections->owe($withdrawal, $now + $this->lease);
         }
-    }
-
-    private function cancel(string $owner, float $end): void
-    {
-        if (!$this->cancelOnce($owner, $end)) {
-            // What was sent on a connection that is closed by now may come a little later still.
-            Clock::sleep(0.1);
-            $this->cancelOnce($owner, $end);
-        }
-    }
-
-    /** Whether there was something to end or to give back. */
-    private function cancelOnce(string $owner, float $end): bool
-    {
-        $words = ['LOCK.CANCEL', $this->keys[0], $owner];
-        if ($this->kind !== Kind::Several) {
-            return $this->tell([...$words, 'RELEASE', ...$this->which()], $end) !== 0;
-        }
-        try {
-            return $this->tell($words, $end) !== 0 || $this->tell($this->releaseWords($owner), $end) !== 0;
-        } catch (NotHeld) {
-            return false;
-        }
-    }
-
-    private function tell(array $words, float $end): mixed
-    {
-        return $this->connections->call($this->keys[0], fn () => [$words, max(0.1, $end - Clock::now())], $end);
     }
 
     private static function milliseconds(float $seconds): int

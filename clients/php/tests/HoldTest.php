@@ -168,13 +168,6 @@ final class HoldTest extends LocksTestCase
         }
     }
 
-    /** How often the server has run a command. */
-    private function commands(string $name): int
-    {
-        preg_match("/cmdstat_$name:calls=(\d+)/", $this->redis->rawCommand('INFO', 'commandstats'), $found);
-        return (int) ($found[1] ?? 0);
-    }
-
     /** Closes every connection but the test's own. */
     private function killOthers(): void
     {

@@ -63,6 +63,13 @@ abstract class LocksTestCase extends TestCase
         return (int) $found[1];
     }
 
+    /** How often the server has run a command. */
+    protected function commands(string $name): int
+    {
+        preg_match("/cmdstat_$name:calls=(\d+)/", $this->redis->rawCommand('INFO', 'commandstats'), $found);
+        return (int) ($found[1] ?? 0);
+    }
+
     /** Has a fork do it, and waits for nothing. It ends with the test at the latest. */
     protected function meanwhile(callable $do): int
     {

@@ -48,6 +48,7 @@ final class WaitTest extends LocksTestCase
     {
         $hold = $this->locks->plain('k')->acquire();
         $locks = Locks::on(self::$server->client());
+        $clients = count($this->redis->client('list'));
         self::$server->signal(SIGSTOP);
         try {
             $took = $this->timed(function () use ($locks): void {
@@ -64,9 +65,34 @@ final class WaitTest extends LocksTestCase
         // The time to wait, a server's time to answer, and as much to give up.
         self::assertLessThan(8.0, $took);
         $hold->release();
-        // What could not be said is said before the next one.
+        // What was sent meanwhile is read now, and its connections are gone.
+        $this->waitFor(fn () => $this->info('k') === null && count($this->redis->client('list')) <= $clients, 'nothing to be left');
+        // What could not be told is told before the next one.
+        $this->redis->rawCommand('CONFIG', 'RESETSTAT');
         $locks->plain('other')->acquire()->release();
-        $this->waitFor(fn () => $this->info('k') === null, 'nothing to be left');
+        self::assertGreaterThan(0, $this->commands('lock.cancel'));
+        $this->redis->rawCommand('CONFIG', 'RESETSTAT');
+        $locks->plain('other')->acquire()->release();
+        self::assertSame(0, $this->commands('lock.cancel'), 'once');
+    }
+
+    public function testWhatCouldNotBeToldIsToldInTheEnd(): void
+    {
+        $locks = Locks::on(self::$server->client());
+        $clients = count($this->redis->client('list'));
+        self::$server->signal(SIGSTOP);
+        try {
+            $locks->plain('k')->acquire(0.1);
+            self::fail('nobody answers');
+        } catch (RedisException) {
+            self::$server->signal(SIGCONT);
+        }
+        $this->waitFor(fn () => count($this->redis->client('list')) <= $clients, 'what was sent to be read');
+        $this->redis->rawCommand('CONFIG', 'RESETSTAT');
+        // The last variable that has them.
+        unset($locks);
+        self::assertGreaterThan(0, $this->commands('lock.cancel'));
+        self::assertNull($this->info('k'));
     }
 
     public function testAnErrorOfASignalsHandlerLeavesNothingBehind(): void
