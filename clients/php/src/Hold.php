@@ -237,9 +237,9 @@ final class Hold
     private function ask(array $words, float $until): mixed
     {
         return $this->connections->call($this->keys[0], function () use ($words): array {
-            // When the lease is over the answer is of no use any more; but a release has to be sent.
-            $left = max(0.2, $this->expires - Clock::now());
-            $left = $this->binding !== null && $left === 0.2 ? Connections::PATIENCE : min(Connections::PATIENCE, $left);
+            // When the lease is over the answer is of no use any more, but a release has to be sent; a session may live still.
+            $left = $this->expires - Clock::now();
+            $left = $left <= 0.2 && $this->binding !== null ? Connections::PATIENCE : max(0.2, min(Connections::PATIENCE, $left));
             return [$words, $left + $this->lock->replicaTime()];
         }, $until, $this->binding);
     }
