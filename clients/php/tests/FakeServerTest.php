@@ -69,11 +69,13 @@ final class FakeServerTest extends TestCase
     {
         $hold = $this->locks([null, ":7\r\n", null, "-NOTHELD x\r\n"])->fair('k', fenced: true)->acquire(50.0);
         self::assertSame(7, $hold->token);
-        self::assertSame(['LOCK.FAIR', 'k', $hold->owner, 'PX', '30000', 'FENCED', 'ONCE', 'BLOCK', '50000'], $this->command());
-        $again = $this->command();
-        self::assertSame('LOCK.FAIR', $again[0]);
-        self::assertSame($hold->owner, $again[2]);
-        self::assertEqualsWithDelta(49900, (int) $again[8], 99, 'for what is left of the time');
+        foreach ([50000, 49999] as $most) {
+            $asked = $this->command();
+            $left = (int) array_pop($asked);
+            self::assertSame(['LOCK.FAIR', 'k', $hold->owner, 'PX', '30000', 'FENCED', 'ONCE', 'BLOCK'], $asked);
+            self::assertLessThanOrEqual($most, $left, 'what is left of the time');
+            self::assertGreaterThan(30000, $left);
+        }
         // The first release may have got through.
         $hold->release();
         self::assertFalse($hold->isLost());
