@@ -35,7 +35,8 @@ final class KindsTest extends LocksTestCase
         self::assertSame($lock->keys, $hold->keys);
         self::assertNull($hold->token);
         self::assertFalse($hold->isLost());
-        self::assertEqualsWithDelta(5000, $this->redis->pttl('k'), 500);
+        self::assertGreaterThan(0, $this->redis->pttl('k'));
+        self::assertLessThanOrEqual(5000, $this->redis->pttl('k'));
         self::assertNull($lock->tryAcquire());
         self::assertGreaterThan(0.2, $this->timed(fn () => self::assertNull($lock->tryAcquire(0.2))));
         $hold->release();
