@@ -94,6 +94,25 @@ final class PhpRedisClusterLibraryTest extends TestCase
         self::assertSame(2, self::cluster(10.0)->rawCommand(self::KEY, 'LOCK.CANCEL', self::KEY, 'me', 'RELEASE'));
     }
 
+    public function testAWaitWhoseConnectionIsLostIsTheSameError(): void
+    {
+        $this->redis->rawCommand('LOCK.ACQUIRE', self::KEY, 'other');
+        $waits = $this->ask('CLIENT', 'ID');
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            $redis = self::$one->client();
+            while ($redis->rawCommand('LOCK.INFO', self::KEY)[5] === 0) {
+                usleep(1000);
+            }
+            $redis->rawCommand('CLIENT', 'KILL', 'ID', $waits);
+            // Without destructors: what the test has open stays as it is.
+            posix_kill(getmypid(), SIGKILL);
+        }
+        $this->assertFails(fn () => $this->ask('LOCK.ACQUIRE', self::KEY, 'me', 'BLOCK', 60000), 'it is lost');
+        pcntl_waitpid($pid, $status);
+        self::assertSame(0, $this->redis->rawCommand('LOCK.INFO', self::KEY)[5], 'nobody waits');
+    }
+
     public function testTheReadTimeOutIsPhpsIfNothingIsSaid(): void
     {
         $this->redis->rawCommand('LOCK.ACQUIRE', self::KEY, 'other');
