@@ -20,6 +20,7 @@
 #include "waits/contended.h"
 #include "waits/latches.h"
 #include "waits/sessions.h"
+#include "waits/unheard.h"
 #include "waits/waiters.h"
 #include "waits/watches.h"
 
@@ -43,11 +44,21 @@ struct holderList {
     long length;
 };
 
+static void replyUnheard(struct holds *holds, RedisModuleString *owner) {
+    const struct holdsOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
+    int64_t unheard_ms = unheardFor(holds->ctx, &of, holds->now_ms);
+    if (unheard_ms >= 0) {
+        replyFieldInteger(holds->ctx, "unheard", unheard_ms);
+    } else {
+        replyFieldNull(holds->ctx, "unheard");
+    }
+}
+
 static void replyHolder(const struct holder *holder, void *data) {
     struct holderList *list = data;
     RedisModuleCtx *ctx = list->holds->ctx;
     int64_t end_ms = holdsLeaseEnd(list->holds, holder);
-    replyMap(ctx, 5);
+    replyMap(ctx, 6);
     replyFieldString(ctx, "owner", holder->owner);
     replyFieldText(ctx, "mode", modeName(holder->mode));
     replyFieldInteger(ctx, "holds", holder->count);
@@ -60,6 +71,7 @@ static void replyHolder(const struct holder *holder, void *data) {
     } else {
         replyFieldNull(ctx, "session");
     }
+    replyUnheard(list->holds, holder->owner);
     list->length++;
 }
 
@@ -253,9 +265,16 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return REDISMODULE_OK;
 }
 
+/* A server that crashes is asked nothing. */
+static void addUnheard(RedisModuleInfoCtx *ctx, int for_crash_report) {
+    const struct unheardSummary summary =
+        for_crash_report ? (struct unheardSummary){0} : unheardLook();
+    RedisModule_InfoAddFieldULongLong(ctx, "unheard_grants", summary.grants);
+    RedisModule_InfoAddFieldLongLong(ctx, "unheard_oldest_ms", summary.oldest_ms);
+}
+
 /* The server puts `lock_` before each name. */
 static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
-    (void)for_crash_report;
     if (RedisModule_InfoAddSection(ctx, NULL) == REDISMODULE_ERR) {
         return; /* not asked for */
     }
@@ -266,6 +285,7 @@ static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldULongLong(ctx, "sessions", sessionsCount());
     RedisModule_InfoAddFieldULongLong(ctx, "watchers", watchesCount());
     RedisModule_InfoAddFieldULongLong(ctx, "latch_waiters", latchesWaiting());
+    addUnheard(ctx, for_crash_report);
     RedisModule_InfoAddFieldLongLong(ctx, "quarantine_ms", quarantineLeftMs());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_queues", queuesCount());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_stuck", queuesStuck());

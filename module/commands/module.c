@@ -29,6 +29,7 @@
 #include "waits/events.h"
 #include "waits/sessions.h"
 #include "waits/toplocks.h"
+#include "waits/unheard.h"
 
 #define MODULE_NAME "lock"
 #define MODULE_VERSION 1
@@ -132,5 +133,6 @@ int RedisModule_OnUnload(RedisModuleCtx *ctx) {
     }
     tallyForgetAll();
     toplocksFree();
+    unheardFlushed(UNHEARD_EVERY_DB);
     return REDISMODULE_OK;
 }

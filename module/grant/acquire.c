@@ -27,6 +27,7 @@
 #include "waits/events.h"
 #include "waits/fairness.h"
 #include "waits/inflight.h"
+#include "waits/unheard.h"
 #include "waits/waiters.h"
 
 /* The owner holds this lock as the other kind of lock. */
@@ -43,7 +44,7 @@ static enum result waitsForItself(const struct holds *holds, const struct acquis
 
 /* NULL: it is told in the command; by REPLICAS it is told later. */
 static struct inflight *newAnswer(const struct acquisition *wants) {
-    return wants->replicas.count > 0 ? inflightNew(&wants->session) : NULL;
+    return wants->replicas.count > 0 ? inflightNew(&wants->session, wants->now_ms) : NULL;
 }
 
 static void dropAnswer(struct inflight *inflight) {
@@ -251,6 +252,8 @@ static bool lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx, RedisM
 
 enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
                         const struct acquisition *wants, struct outcome *outcome) {
+    unheardAsked(ctx);
+    unheardFollowedUp(ctx, name, wants->owner);
     enum result prepared = prepare(ctx, name, wants);
     if (prepared != RESULT_DONE) {
         return prepared;
@@ -342,6 +345,10 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
 
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct acquisition *wants, struct outcome *outcome) {
+    unheardAsked(ctx);
+    for (size_t i = 0; i < names->count; i++) {
+        unheardFollowedUp(ctx, names->names[i], wants->owner);
+    }
     enum result ready = acksReady(ctx, &wants->replicas);
     if (ready != RESULT_DONE) {
         return ready;

@@ -7,6 +7,7 @@
 #include "server/failpoint.h"
 #include "server/quarantine.h"
 #include "waits/sessions.h"
+#include "waits/unheard.h"
 #include "waits/watches.h"
 
 bool holdingHasSides(const struct acquisition *wants) {
@@ -61,12 +62,13 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
 }
 
 /* A first hold inherits nothing from holds that went some other way: neither their binding, nor
- * that they are to be released. */
+ * that they are to be released, nor that nobody has followed them up. */
 static void beginAnew(struct holds *holds, const struct acquisition *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     if (inflightCount() > 0) {
         inflightForget(hold.db, holds->name, wants->owner);
     }
+    unheardFollowedUp(holds->ctx, holds->name, wants->owner);
     sessionsUnbind(&hold);
 }
 

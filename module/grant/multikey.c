@@ -254,8 +254,8 @@ static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter
 }
 
 static void grantOpen(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
-    const struct waitersGranted granted = {(int64_t)locks->count,
-                                           inflightNew(&waiter->wants.session), holds->now_ms};
+    const struct waitersGranted granted = {
+        (int64_t)locks->count, inflightNew(&waiter->wants.session, holds->now_ms), holds->now_ms};
     multikeyTake(locks, &waiter->wants, granted.inflight);
     noteTaken(locks, holds, waiter);
     for (size_t i = 1; i < locks->count; i++) {

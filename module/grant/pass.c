@@ -37,7 +37,7 @@ enum passProgress {
 
 /* Gives the lock to the waiter, whom it fits. The waiter is gone. */
 static void take(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
-    struct waitersGranted granted = {.inflight = inflightNew(&waiter->wants.session),
+    struct waitersGranted granted = {.inflight = inflightNew(&waiter->wants.session, holds->now_ms),
                                      .now_ms = holds->now_ms};
     granted.answer = holdingTake(holds, &waiter->wants, verdict, granted.inflight);
     if (granted.answer == 0) {

@@ -26,6 +26,7 @@
 #include "waits/contended.h"
 #include "waits/inflight.h"
 #include "waits/latches.h"
+#include "waits/unheard.h"
 #include "waits/watches.h"
 
 /* ---- one lock ---- */
@@ -42,11 +43,16 @@ static int64_t lostCount(struct holds *holds, const struct release *release) {
     return own > 0 && own < release->count ? own : release->count;
 }
 
-/* The owner has released what it may not have been told of. */
+/* The owner has released what it may not have been told of, and follows up what it was told. A client
+ * that died has said nothing. */
 static void noteReleased(struct holds *holds, const struct release *release, enum lockMode mode) {
-    const struct inflightOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
-                                     release->owner, mode};
-    if (!release->is_lost) {
+    if (release->is_lost) {
+        return;
+    }
+    unheardFollowedUp(holds->ctx, holds->name, release->owner);
+    if (inflightCount() > 0) {
+        const struct inflightOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
+                                         release->owner, mode};
         inflightReleased(&of, release->count);
     }
 }
@@ -60,7 +66,7 @@ static enum result releaseIn(struct holds *holds, const struct release *release,
     }
     int64_t count = release->is_lost ? lostCount(holds, release) : release->count;
     outcome->count = holdingRelease(holds, release->owner, mode, count);
-    if (outcome->count >= 0 && inflightCount() > 0) {
+    if (outcome->count >= 0) {
         noteReleased(holds, release, mode);
     }
     if (holdingFrees(mode, outcome->count)) {
@@ -86,6 +92,7 @@ static enum result forceIn(struct holds *holds, struct outcome *outcome) {
     outcome->count = holdsForce(holds);
     if (outcome->count) {
         statsCount(STATS_FORCED);
+        unheardForced(holds->ctx, holds->name);
         watchesNoteAll(holds->ctx, holds->name);
         effectsEvent(holds->ctx, holds->name, "lock.forced");
         passHandOff(holds);
@@ -141,7 +148,7 @@ static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struc
     if (chosen == RESULT_DONE) {
         left = holdingRelease(&holds, release->owner, mode, release->count);
     }
-    if (left >= 0 && inflightCount() > 0) {
+    if (left >= 0) {
         noteReleased(&holds, release, mode);
     }
     holdsClose(&holds);
@@ -291,6 +298,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     if (holdsDrop(&holds, owner) > 0) {
         statsCount(STATS_SESSIONS_RELEASED);
+        unheardFollowedUp(ctx, name, owner);
         watchesNoteOwner(ctx, name, owner);
         effectsEvent(ctx, name, "lock.released");
         if (hand_off || !lock) {

@@ -10,6 +10,7 @@
 #include "waits/inflight.h"
 #include "waits/latches.h"
 #include "waits/sessions.h"
+#include "waits/unheard.h"
 #include "waits/watches.h"
 
 /* Its client relies on the holds from now on, whoever was to be told of them; or as soon as it is
@@ -90,7 +91,9 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
         return ready;
     }
     const struct acquisitionSession none = {0};
-    struct inflight *inflight = renewal->replicas.count > 0 ? inflightNew(&none) : NULL;
+    struct inflight *inflight =
+        renewal->replicas.count > 0 ? inflightNew(&none, INFLIGHT_RENEWAL) : NULL;
+    unheardFollowedUp(ctx, name, renewal->owner);
     holdsOpenToWrite(&holds, ctx, name, renewal->now_ms);
     enum result result = renewIn(&holds, renewal, inflight, outcome);
     holdsClose(&holds);
@@ -107,6 +110,7 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
 enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                        int64_t now_ms) {
     struct holds holds;
+    unheardFollowedUp(ctx, name, owner);
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     enum result result = holdingCheck(&holds);
     if (result == RESULT_DONE && !holdingIsHeld(&holds, owner)) {

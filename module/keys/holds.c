@@ -361,6 +361,15 @@ int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
     return leasesIsOver(end_ms, holds->now_ms) ? 0 : end_ms;
 }
 
+bool holdsAreThere(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {
+    struct holds holds;
+    RedisModule_SelectDb(ctx, of->db);
+    holdsOpenToRead(&holds, ctx, of->name, now_ms);
+    bool are_there = holdsEndOf(&holds, of->owner) > 0;
+    holdsClose(&holds);
+    return are_there;
+}
+
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context) {
     if (isLeased(holds)) {

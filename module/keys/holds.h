@@ -136,6 +136,15 @@ int64_t holdsNextEnd(struct holds *holds);
  * it holds nothing here by a lease that is not over. Of any shape. */
 int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner);
 
+/* Whose holds, of which lock. */
+struct holdsOwner {
+    int db;
+    RedisModuleString *name, *owner; /* the caller's */
+};
+
+/* Whether there are such holds, by a lease that is not over. Selects the database. */
+bool holdsAreThere(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms);
+
 /* One holder, as holdsEach tells it. */
 struct holder {
     RedisModuleString *owner; /* valid during the call */

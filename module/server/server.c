@@ -95,6 +95,43 @@ int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms) {
     return delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS;
 }
 
+/* ---- what a client has said ---- */
+
+/* The value of a field in a line of CLIENT LIST; `field` is written " name=". Nothing in front of
+ * `cmd` can hold a space but what the server has put there. */
+static struct serverText valueOf(const struct serverText *line, const char *field) {
+    struct serverText value = {NULL, 0};
+    size_t length = strlen(field);
+    for (size_t at = 0; !value.bytes && at + length <= line->length; at++) {
+        if (memcmp(line->bytes + at, field, length) == 0) {
+            value.bytes = line->bytes + at + length;
+        }
+    }
+    const char *end = line->bytes + line->length;
+    while (value.bytes && value.bytes + value.length < end && value.bytes[value.length] != ' ') {
+        value.length++;
+    }
+    return value;
+}
+
+bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
+                       void (*tell)(const struct serverText *name, void *data), void *data) {
+    RedisModuleCallReply *reply =
+        RedisModule_Call(ctx, "CLIENT", "ccl", "LIST", "ID", (long long)client_id);
+    if (!reply) {
+        return false;
+    }
+    struct serverText line = {NULL, 0};
+    line.bytes = RedisModule_CallReplyStringPtr(reply, &line.length);
+    const struct serverText name =
+        line.bytes ? valueOf(&line, " cmd=") : (struct serverText){NULL, 0};
+    if (name.bytes) {
+        tell(&name, data);
+    }
+    RedisModule_FreeCallReply(reply);
+    return line.bytes;
+}
+
 /* ---- questions: a command that would change nothing, as a client would send it ---- */
 
 /* `reply` is that of a question that asks for errors as replies ("E"), and is freed; errno has been

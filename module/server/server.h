@@ -7,6 +7,7 @@
 #define LOCK_SERVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "redismodule.h"
@@ -30,6 +31,18 @@ bool serverMayBlock(RedisModuleCtx *ctx);
 /* The id of the connection that sent this command; 0 where there is none that we would hear close:
  * in a script, in a call from a module; and on a replica, which renews and releases nothing. */
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx);
+
+/* Some bytes, lent. */
+struct serverText {
+    const char *bytes;
+    size_t length;
+};
+
+/* Tells the name of the last command that this client has sent, as CLIENT LIST has it; if there is no
+ * such client, nothing. Returns false if the server will not say. Costs some µs, and counts as a
+ * CLIENT LIST in commandstats. */
+bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
+                       void (*tell)(const struct serverText *name, void *data), void *data);
 
 /* Unix time in µs. RedisModule_Milliseconds is as exact as its unit, and older servers have no other
  * time of day. */

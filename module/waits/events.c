@@ -18,6 +18,7 @@
 #include "waits/contended.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
+#include "waits/unheard.h"
 
 static bool watches_keys, watches_clients, watches_delays, watches_flushes;
 static bool watches_strings, watches_overwrites, watches_clock, watches_replicas;
@@ -51,6 +52,7 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
         tallyForgetAll();
         queuesForgetAll(flush->dbnum);
+        unheardFlushed(flush->dbnum);
         waitedkeyNoteAll(ctx, flush->dbnum < 0 ? WAITEDKEY_EVERY_DB : flush->dbnum,
                          WAITEDKEY_FLUSHED);
     }
@@ -69,6 +71,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     queuesSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
     inflightSwapped(swap->dbnum_first, swap->dbnum_second);
+    unheardSwapped(swap->dbnum_first, swap->dbnum_second);
     waitedkeyNoteAll(ctx, swap->dbnum_first, WAITEDKEY_EDITED);
     waitedkeyNoteAll(ctx, swap->dbnum_second, WAITEDKEY_EDITED);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
@@ -103,6 +106,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)data;
     if (subevent == REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA) {
         sessionsForgetAll();
+        unheardFlushed(UNHEARD_EVERY_DB);
         blockedEndAll(ctx);
     }
     scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */

@@ -19,6 +19,7 @@
 #include "keys/holds.h"
 #include "server/server.h"
 #include "waits/sessions.h"
+#include "waits/unheard.h"
 
 /* One hold that an answer tells of. */
 struct share {
@@ -32,6 +33,7 @@ struct share {
 
 struct inflight {
     struct acquisitionSession session;
+    int64_t granted_ms; /* or INFLIGHT_RENEWAL */
     struct list shares;
     struct ack *ack;
 };
@@ -239,9 +241,10 @@ void inflightTold(const struct inflightTaken *taken) {
 
 /* ---- answers ---- */
 
-struct inflight *inflightNew(const struct acquisitionSession *session) {
+struct inflight *inflightNew(const struct acquisitionSession *session, int64_t granted_ms) {
     struct inflight *inflight = memAlloc(sizeof(*inflight));
     inflight->session = *session;
+    inflight->granted_ms = granted_ms;
     return inflight;
 }
 
@@ -301,22 +304,14 @@ struct ack *inflightAwaiting(int db, RedisModuleString *name, RedisModuleString 
     return ack;
 }
 
-static bool isHeld(RedisModuleCtx *ctx, const struct inflightHold *hold, int64_t now_ms) {
-    struct holds holds;
-    RedisModule_SelectDb(ctx, hold->db);
-    holdsOpenToRead(&holds, ctx, hold->name, now_ms);
-    bool is_held = holdsEndOf(&holds, hold->owner) > 0;
-    holdsClose(&holds);
-    return is_held;
-}
-
 bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight) {
     int64_t now_ms = RedisModule_Milliseconds();
     bool stands = true;
     struct share *share = ofAnswer(inflight->shares.first);
     for (; share && stands; share = ofAnswer(share->in_shares.next)) {
         const struct inflightHold *hold = share->hold;
-        stands = !share->is_own || (!hold->is_gone && isHeld(ctx, hold, now_ms));
+        const struct holdsOwner of = {hold->db, hold->name, hold->owner};
+        stands = !share->is_own || (!hold->is_gone && holdsAreThere(ctx, &of, now_ms));
     }
     return stands;
 }
@@ -328,6 +323,16 @@ static void bind(RedisModuleCtx *ctx, const struct inflightHold *of,
     const struct sessionsHold hold = {of->db, of->name, of->owner};
     if (!of->is_gone) {
         sessionsBind(ctx, &hold, session, RedisModule_Milliseconds());
+    }
+}
+
+/* The client knows, unless it has given up reading. */
+static void noteUnheard(const struct inflight *inflight, const struct inflightHold *of,
+                        unsigned long long client_id) {
+    const struct unheardGrant grant = {
+        {of->db, of->name, of->owner}, client_id, inflight->granted_ms};
+    if (!of->is_gone) {
+        unheardBegin(&grant);
     }
 }
 
@@ -344,9 +349,14 @@ static void endShare(struct inflight *inflight, struct share *share, bool delive
 void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     struct inflight *inflight = data;
     struct share *share;
-    bool binds =
-        delivered && inflight->session.client_id && serverWritableNow(ctx) != SERVER_IS_REPLICA;
+    bool counts = delivered && serverWritableNow(ctx) != SERVER_IS_REPLICA;
+    bool binds = counts && inflight->session.client_id;
+    unsigned long long told_client_id =
+        counts && inflight->granted_ms != INFLIGHT_RENEWAL ? RedisModule_GetClientId(ctx) : 0;
     while ((share = ofAnswer(inflight->shares.first))) {
+        if (told_client_id && share->is_own) {
+            noteUnheard(inflight, share->hold, told_client_id);
+        }
         if (binds && share->is_own) {
             bind(ctx, share->hold, &inflight->session);
         }

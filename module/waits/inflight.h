@@ -57,9 +57,10 @@ struct inflight;
 struct ack; /* of acks.c: a client that is told when replicas have acknowledged */
 
 /* A new answer, of nothing yet; `session`: the connection that its holds are bound to as soon as it
- * is told, or none. It belongs to this file until it has been told, or to the caller until
- * inflightDrop. */
-struct inflight *inflightNew(const struct acquisitionSession *session);
+ * is told, or none; `granted_ms`: when they were granted, unix time, or INFLIGHT_RENEWAL. It belongs
+ * to this file until it has been told, or to the caller until inflightDrop. */
+#define INFLIGHT_RENEWAL 0
+struct inflight *inflightNew(const struct acquisitionSession *session, int64_t granted_ms);
 
 /* The answer tells of this, too. */
 void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken);

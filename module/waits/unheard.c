@@ -1,0 +1,374 @@
+/* See unheard.h.
+ *
+ *   unheardBegin                              a grant has been told: inflight.c
+ *   unheardFollowedUp, unheardAsked           what the module hears
+ *   unheardForced, unheardFlushed, unheardSwapped
+ *                                             what happens to holds
+ *   unheardFor, unheardLook                   asking: LOCK.INFO, INFO
+ *
+ * Each hand-off makes a record, and the release that follows takes it away, so neither may cost
+ * much: no allocation, strings that are shared, and hashes of a few bytes. These are no secret, but
+ * who picks names that collide makes others look at UNHEARD_MOST records, no more.
+ */
+#include "waits/unheard.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/list.h"
+#include "server/server.h"
+
+#define BUCKETS 256 /* a power of two */
+
+enum found {
+    SILENT,
+    SPOKEN,   /* the connection has said something */
+    OVER,     /* so is the hold, or the connection has closed */
+    PASSED_BY /* it cannot be told now */
+};
+
+struct record {
+    struct link in_order; /* of granting, the first is the oldest; or among those that are unused */
+    struct record *next_of_hold, *next_of_client; /* in their buckets */
+    RedisModuleString *name, *owner;
+    unsigned long long client_id;
+    int64_t granted_ms;
+    unsigned hold_bucket;
+    int db;
+    enum found found; /* by the look that is under way */
+};
+
+static struct {
+    struct record records[UNHEARD_MOST];
+    size_t touched; /* so many have been used since the start; of these some are unused again */
+    struct list known, unused;
+    struct record *by_hold[BUCKETS], *by_client[BUCKETS];
+} state;
+
+static struct record *ofLink(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct record, in_order) : NULL;
+}
+
+static struct record *nextKnown(const struct record *record) {
+    return ofLink(record->in_order.next);
+}
+
+size_t unheardCount(void) {
+    return state.known.length;
+}
+
+/* ---- finding ---- */
+
+/* The last eight bytes: what tells names and owners apart is at their end more often than at their
+ * beginning. */
+static uint64_t tailOf(const RedisModuleString *string) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(string, &length);
+    uint64_t tail = length;
+    if (length >= sizeof(tail)) {
+        memcpy(&tail, bytes + length - sizeof(tail), sizeof(tail));
+    } else {
+        memcpy(&tail, bytes, length);
+    }
+    return tail;
+}
+
+/* Of the database it knows nothing, as SWAPDB changes it. */
+static unsigned bucketOf(const struct holdsOwner *of) {
+    uint64_t hash = tailOf(of->name) * UINT64_C(0x9e3779b97f4a7c15) + tailOf(of->owner);
+    hash *= UINT64_C(0xd6e8feb86659fd93);
+    return (unsigned)(hash >> 32) & (BUCKETS - 1);
+}
+
+static struct record **bucketOfClient(unsigned long long client_id) {
+    return &state.by_client[client_id & (BUCKETS - 1)];
+}
+
+static bool isSame(const RedisModuleString *a, const RedisModuleString *b) {
+    size_t a_length, b_length;
+    const char *a_bytes = RedisModule_StringPtrLen(a, &a_length);
+    const char *b_bytes = RedisModule_StringPtrLen(b, &b_length);
+    return a_length == b_length && memcmp(a_bytes, b_bytes, a_length) == 0;
+}
+
+/* From this one on, in its bucket: the first of these holds, or NULL. */
+static struct record *sameHold(struct record *record, const struct holdsOwner *of) {
+    while (record && !(record->db == of->db && isSame(record->owner, of->owner) &&
+                       isSame(record->name, of->name))) {
+        record = record->next_of_hold;
+    }
+    return record;
+}
+
+static struct record *firstOf(const struct holdsOwner *of) {
+    return state.known.length > 0 ? sameHold(state.by_hold[bucketOf(of)], of) : NULL;
+}
+
+/* What this connection was told last, or NULL. */
+static struct record *firstTold(unsigned long long client_id) {
+    struct record *record = *bucketOfClient(client_id);
+    while (record && record->client_id != client_id) {
+        record = record->next_of_client;
+    }
+    return record;
+}
+
+static struct holdsOwner holdOf(const struct record *record) {
+    return (struct holdsOwner){record->db, record->name, record->owner};
+}
+
+/* ---- records come and go ---- */
+
+static void leaveBuckets(struct record *record) {
+    struct record **at = &state.by_hold[record->hold_bucket];
+    while (*at != record) {
+        at = &(*at)->next_of_hold;
+    }
+    *at = record->next_of_hold;
+    at = bucketOfClient(record->client_id);
+    while (*at != record) {
+        at = &(*at)->next_of_client;
+    }
+    *at = record->next_of_client;
+}
+
+static void drop(struct record *record) {
+    leaveBuckets(record);
+    listRemove(&state.known, &record->in_order);
+    RedisModule_FreeString(NULL, record->name);
+    RedisModule_FreeString(NULL, record->owner);
+    listAddLast(&state.unused, &record->in_order);
+}
+
+/* One that is free; of the oldest it is the place that is taken. The last that was given back comes
+ * first: so only as many are ever touched as were known at a time. */
+static struct record *take(void) {
+    if (listIsEmpty(&state.unused) && state.touched < UNHEARD_MOST) {
+        return &state.records[state.touched++];
+    }
+    if (listIsEmpty(&state.unused)) {
+        drop(ofLink(state.known.first));
+    }
+    struct record *record = ofLink(state.unused.last);
+    listRemove(&state.unused, &record->in_order);
+    return record;
+}
+
+void unheardBegin(const struct unheardGrant *grant) {
+    struct record *record = take();
+    *record = (struct record){.name = grant->of.name,
+                              .owner = grant->of.owner,
+                              .client_id = grant->client_id,
+                              .granted_ms = grant->granted_ms,
+                              .hold_bucket = bucketOf(&grant->of),
+                              .db = grant->of.db};
+    RedisModule_RetainString(NULL, record->name);
+    RedisModule_RetainString(NULL, record->owner);
+    record->next_of_hold = state.by_hold[record->hold_bucket];
+    state.by_hold[record->hold_bucket] = record;
+    struct record **of_client = bucketOfClient(record->client_id);
+    record->next_of_client = *of_client;
+    *of_client = record;
+    listAddLast(&state.known, &record->in_order);
+}
+
+/* ---- what the module hears ---- */
+
+static void dropHold(const struct holdsOwner *of) {
+    struct record *next, *record = firstOf(of);
+    for (; record; record = next) {
+        next = sameHold(record->next_of_hold, of);
+        drop(record);
+    }
+}
+
+void unheardFollowedUp(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
+    if (unheardCount() > 0) {
+        const struct holdsOwner of = {RedisModule_GetSelectedDb(ctx), name, owner};
+        dropHold(&of);
+    }
+}
+
+/* Who speaks for a hold on any of the connections that were told of it speaks for all of them. */
+void unheardAsked(RedisModuleCtx *ctx) {
+    unsigned long long client_id = unheardCount() > 0 ? RedisModule_GetClientId(ctx) : 0;
+    struct record *record;
+    while (client_id && (record = firstTold(client_id))) {
+        const struct holdsOwner of = holdOf(record);
+        RedisModule_RetainString(NULL, of.name); /* outlive the record */
+        RedisModule_RetainString(NULL, of.owner);
+        dropHold(&of);
+        RedisModule_FreeString(NULL, of.name);
+        RedisModule_FreeString(NULL, of.owner);
+    }
+}
+
+/* ---- what happens to holds ---- */
+
+static void dropThoseOver(void) {
+    struct record *next;
+    for (struct record *record = ofLink(state.known.first); record; record = next) {
+        next = nextKnown(record);
+        if (record->found == OVER) {
+            drop(record);
+        }
+    }
+}
+
+void unheardForced(RedisModuleCtx *ctx, RedisModuleString *name) {
+    int db = RedisModule_GetSelectedDb(ctx);
+    struct record *record = ofLink(state.known.first);
+    for (; record; record = nextKnown(record)) {
+        record->found = record->db == db && isSame(record->name, name) ? OVER : SILENT;
+    }
+    dropThoseOver();
+}
+
+void unheardFlushed(int db) {
+    struct record *record = ofLink(state.known.first);
+    for (; record; record = nextKnown(record)) {
+        record->found = db == UNHEARD_EVERY_DB || record->db == db ? OVER : SILENT;
+    }
+    dropThoseOver();
+}
+
+void unheardSwapped(int first_db, int second_db) {
+    struct record *record = ofLink(state.known.first);
+    for (; record; record = nextKnown(record)) {
+        if (record->db == first_db) {
+            record->db = second_db;
+        } else if (record->db == second_db) {
+            record->db = first_db;
+        }
+    }
+}
+
+/* ---- asking the server ---- */
+
+/* The commands that are answered with a grant. As long as a connection's last command is one of
+ * them it is the one that was answered: of any later one unheardAsked has been told. */
+static bool isRequest(const struct serverText *command) {
+    static const char *const requests[] = {"LOCK.ACQUIRE", "LOCK.FAIR",      "LOCK.RWREAD",
+                                           "LOCK.RWWRITE", "LOCK.SEMAPHORE", "LOCK.MACQUIRE"};
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        if (strlen(requests[i]) == command->length &&
+            strncasecmp(requests[i], command->bytes, command->length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void hear(const struct serverText *last_command, void *found) {
+    *(enum found *)found = isRequest(last_command) ? SILENT : SPOKEN;
+}
+
+/* A connection that has closed keeps no grant to itself: that is no ghost. Where the server will not
+ * say (somebody has taken CLIENT away by rename-command) what the module hears has to do. */
+static enum found askServer(RedisModuleCtx *ctx, unsigned long long client_id) {
+    enum found found = OVER;
+    return serverLastCommand(ctx, client_id, hear, &found) ? found : SILENT;
+}
+
+/* One look. */
+struct look {
+    RedisModuleCtx *ctx;
+    int64_t now_ms;
+    unsigned long long client_id; /* who was asked about last: of several holds it is not again */
+    enum found found;
+};
+
+static enum found ask(struct look *look, unsigned long long client_id) {
+    if (look->client_id != client_id) {
+        look->client_id = client_id;
+        look->found = askServer(look->ctx, client_id);
+    }
+    return look->found;
+}
+
+/* Who has spoken on any of the connections that were told of a hold knows of it. */
+static void spread(struct record *spoken) {
+    const struct holdsOwner of = holdOf(spoken);
+    for (struct record *record = firstOf(&of); record;
+         record = sameHold(record->next_of_hold, &of)) {
+        record->found = OVER;
+    }
+}
+
+static int64_t ageOf(const struct record *record, int64_t now_ms) {
+    int64_t age_ms = now_ms - record->granted_ms;
+    return age_ms > 0 ? age_ms : 0; /* the clock may have stepped back */
+}
+
+int64_t unheardFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {
+    struct look look = {.ctx = ctx, .now_ms = now_ms};
+    struct record *spoken = NULL;
+    int64_t longest_ms = -1;
+    for (struct record *record = firstOf(of); record; record = sameHold(record->next_of_hold, of)) {
+        record->found = ask(&look, record->client_id);
+        spoken = record->found == SPOKEN ? record : spoken;
+    }
+    if (spoken) {
+        dropHold(of);
+        return -1;
+    }
+    for (struct record *next, *record = firstOf(of); record; record = next) {
+        next = sameHold(record->next_of_hold, of);
+        if (record->found == OVER) {
+            drop(record);
+        } else if (ageOf(record, now_ms) > longest_ms) {
+            longest_ms = ageOf(record, now_ms);
+        }
+    }
+    return longest_ms;
+}
+
+/* In a cluster a hold that is not found may be there: inside a transaction servers look for every
+ * key in the transaction's slot. */
+static enum found lookAt(struct look *look, const struct record *record) {
+    const struct holdsOwner of = holdOf(record);
+    if (!holdsAreThere(look->ctx, &of, look->now_ms)) {
+        return serverIsCluster() ? PASSED_BY : OVER;
+    }
+    return ask(look, record->client_id);
+}
+
+static void lookAtAll(struct look *look) {
+    struct record *record = ofLink(state.known.first);
+    for (; record; record = nextKnown(record)) {
+        record->found = lookAt(look, record);
+    }
+    for (record = ofLink(state.known.first); record; record = nextKnown(record)) {
+        if (record->found == SPOKEN) {
+            spread(record); /* all of the hold are over then: it is done once for each */
+        }
+    }
+    dropThoseOver();
+}
+
+/* What the look has left. */
+static struct unheardSummary sumUp(int64_t now_ms) {
+    struct unheardSummary summary = {0};
+    struct record *record = ofLink(state.known.first);
+    for (; record; record = nextKnown(record)) {
+        if (record->found == SILENT) {
+            int64_t age_ms = ageOf(record, now_ms);
+            summary.oldest_ms = age_ms > summary.oldest_ms ? age_ms : summary.oldest_ms;
+            summary.grants++;
+        }
+    }
+    return summary;
+}
+
+struct unheardSummary unheardLook(void) {
+    struct unheardSummary summary = {0};
+    if (unheardCount() > 0) {
+        struct look look = {.ctx = RedisModule_GetThreadSafeContext(NULL),
+                            .now_ms = RedisModule_Milliseconds()};
+        lookAtAll(&look);
+        summary = sumUp(look.now_ms);
+        RedisModule_FreeThreadSafeContext(look.ctx);
+    }
+    return summary;
+}

@@ -1,0 +1,63 @@
+"""Clients that wait for a lock and do not read the answer: what is granted to them is a ghost's."""
+
+import pytest
+
+from harness import wait_for
+from harness.schedule import as_map
+from model.waiting_scene import HOUR
+
+KINDS = {
+    "plain": ("LOCK.ACQUIRE", "k", "{}"),
+    "fair": ("LOCK.FAIR", "k", "{}"),
+    "reader": ("LOCK.RWREAD", "k", "{}"),
+    "writer": ("LOCK.RWWRITE", "k", "{}"),
+    "semaphore": ("LOCK.SEMAPHORE", "k", "{}", 1),
+    "several": ("LOCK.MACQUIRE", 1, "k", "{}"),
+}
+HOLDERS = {"reader": "writer", "writer": "writer", "semaphore": "semaphore"}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def request(kind, owner, *more):
+    return [str(word).format(owner) for word in KINDS[kind]] + ["PX", HOUR, *more]
+
+
+def make_ghost(server, kind="plain", *more, **options):
+    """A client to which `k` has been granted after a wait, as `w`, and that has read nothing."""
+    waiter = server.actor("ghost", **options)
+    holder = server.client(db=options.get("db", 0))
+    holder.execute_command(*request(HOLDERS.get(kind, "plain"), "h"))
+    waiter.send(*request(kind, "w", "BLOCK", 0, *more))
+    waiter.wait_blocked()
+    assert holder.execute_command("LOCK.RELEASE", "k", "h") == 0
+    wait_for(waiter.has_reply, what="the grant")
+    return waiter
+
+
+def holders_of(client, key="k"):
+    found = as_map(client.execute_command("LOCK.INFO", key))
+    return [as_map(one) for one in found.get("holders", [])]
+
+
+def unheard(server, key="k", db=0):
+    """What LOCK.INFO says of each holder."""
+    return {one["owner"]: one["unheard"] for one in holders_of(server.client(db=db), key)}
+
+
+def unheard_grants(server):
+    """What INFO says: how many, and the age of the oldest."""
+    info = server.info("lock")
+    return info["lock_unheard_grants"], info["lock_unheard_oldest_ms"]
+
+
+def assert_a_ghost(server, owner="w", db=0):
+    age = unheard(server, db=db)[owner]
+    assert age is not None
+    grants, oldest = unheard_grants(server)
+    assert grants == 1
+    assert oldest >= age
+
+
+def assert_none(server):
+    assert unheard_grants(server) == (0, 0)
+    assert set(unheard(server).values()) <= {None}

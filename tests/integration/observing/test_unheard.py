@@ -1,0 +1,246 @@
+"""Grants that nobody has followed up: a client that gives up reading while it waits leaves a hold of which nobody knows.
+LOCK.INFO and INFO show it, with its age, until its connection or somebody for its owner says anything."""
+
+import pytest
+
+from harness import wait_for
+from harness.schedule import as_map
+from model.unheard_scene import assert_a_ghost, assert_none, each_kind, holders_of, make_ghost, request
+from model.unheard_scene import unheard, unheard_grants
+from model.waiting_scene import HOUR, say
+
+
+@each_kind
+def test_is_seen_with_its_age(make_server, kind):
+    server = make_server()
+    began = server.now_ms()
+    make_ghost(server, kind)
+    assert_a_ghost(server)
+    shown, (_, oldest) = unheard(server)["w"], unheard_grants(server)
+    assert 0 <= shown <= server.now_ms() - began
+    wait_for(lambda: unheard(server)["w"] > shown + 50, what="the age to grow")
+    assert unheard_grants(server)[1] > oldest
+
+
+def test_is_the_last_field_of_a_holder(server, client):
+    make_ghost(server)
+    [holder] = holders_of(client)
+    assert list(holder) == ["owner", "mode", "holds", "pttl", "session", "unheard"]
+    assert isinstance(holder["unheard"], int)
+
+
+@each_kind
+def test_granted_at_once_is_none(server, kind):
+    server.control.execute_command(*request(kind, "w"))
+    assert unheard(server) == {"w": None}
+    assert_none(server)
+
+
+def test_of_several_holders_those_that_have_waited(server):
+    """One reader has waited, the other has not."""
+    make_ghost(server, "reader")
+    server.control.execute_command(*request("reader", "r"))
+    assert_a_ghost(server)
+    assert unheard(server)["r"] is None
+
+
+# ---- the connection says something ----
+
+ANYTHING = ["PING", "GET k", "LOCK.INFO k", "LOCK.TOP", "LOCK.RELEASE l o", "MULTI", "RESET", "NOSUCHCOMMAND"]
+# The server shows the name of a connection's last command, and these have the name of that which waited.
+REQUESTS = ["LOCK.ACQUIRE l o", "LOCK.ACQUIRE k o", "LOCK.ACQUIRE k w"]
+
+
+@pytest.mark.parametrize("says", ANYTHING + REQUESTS)
+def test_who_says_anything_is_none(server, says):
+    client = make_ghost(server)
+    assert_a_ghost(server)
+    assert client.reply() == 1
+    client.attempt(*says.split())
+    assert_none(server)
+
+
+@each_kind
+def test_who_asks_for_the_next_lock_is_none(server, kind):
+    """Also while it waits for that."""
+    client = make_ghost(server, kind)
+    say(server, "LOCK.ACQUIRE l o")
+    client.reply()
+    client.send("LOCK.ACQUIRE", "l", "w", "BLOCK", 0)
+    client.wait_blocked()
+    assert_none(server)
+
+
+def test_what_was_sent_before_the_grant_is_something_said(server):
+    """Commands behind a wait run when it ends: nobody can tell whether who sent them has read the answer."""
+    say(server, "LOCK.ACQUIRE k h")
+    client = server.actor()
+    client.send(*request("plain", "w", "BLOCK", 0))
+    client.send("PING")
+    client.wait_blocked()
+    say(server, "LOCK.RELEASE k h")
+    assert (client.reply(), client.reply()) == (1, "PONG")
+    assert_none(server)
+
+
+def test_another_connection_is_another(server, actor):
+    make_ghost(server)
+    for says in ANYTHING + REQUESTS[:2]:
+        actor().attempt(*says.split())
+    assert_a_ghost(server)
+
+
+# ---- somebody speaks for the owner ----
+
+FOLLOWS_UP = {
+    "renew": "LOCK.RENEW k w",
+    "release": "LOCK.RELEASE k w",
+    "several": "LOCK.MRELEASE 1 k w",
+    "gives up": "LOCK.CANCEL k w RELEASE",
+    "guard": "LOCK.GUARD k w PING",
+    "watch": "LOCK.WATCH k w",
+    "again": "LOCK.ACQUIRE k w",
+    "once": "LOCK.ACQUIRE k w ONCE",
+    "among several": "LOCK.MACQUIRE 2 j k w",
+    "script": "EVAL return(redis.call('LOCK.RENEW','k','w')) 1 k",
+}
+
+
+@pytest.mark.parametrize("what", FOLLOWS_UP)
+def test_who_speaks_for_the_owner_follows_it_up(server, actor, what):
+    make_ghost(server)
+    assert_a_ghost(server)
+    actor().call(*FOLLOWS_UP[what].split())
+    assert_none(server)
+
+
+@pytest.mark.parametrize("kind", ["reader", "writer", "semaphore"])
+@pytest.mark.parametrize("says", ["LOCK.RENEW k w", "LOCK.RELEASE k w", "LOCK.WATCH k w"])
+def test_of_every_kind(server, actor, kind, says):
+    make_ghost(server, kind)
+    actor().call(*says.split())
+    assert_none(server)
+
+
+def test_one_of_two_holds_released_is_followed_up(server, actor):
+    """Its owner was answered, and knows how many it has left."""
+    make_ghost(server, "semaphore")
+    assert actor().call("LOCK.SEMAPHORE", "k", "w", 2) == 2
+    assert actor().call("LOCK.RELEASE", "k", "w") == 1
+    assert_none(server)
+
+
+@pytest.mark.parametrize(
+    "says",
+    ["LOCK.RENEW k o", "LOCK.RELEASE k o", "LOCK.CANCEL k w", "LOCK.GUARD k o PING", "LOCK.WATCH k o", "PTTL k"]
+    + ["LOCK.RENEW l w", "LOCK.ACQUIRE l w", "LOCK.WATCH l w", "LOCK.ACQUIRE k o", "HGETALL k"],
+)
+def test_what_is_said_of_others_does_not(server, actor, says):
+    make_ghost(server)
+    actor().attempt(*says.split())
+    assert_a_ghost(server)
+
+
+def test_another_database_is_another(server, actor):
+    make_ghost(server)
+    other = actor()
+    other.call("SELECT", 1)
+    for says in ("LOCK.ACQUIRE k w", "LOCK.RENEW k w", "LOCK.RELEASE k w", "FLUSHDB"):
+        other.call(*says.split())
+    assert_a_ghost(server)
+
+
+# ---- several grants ----
+
+
+def told_together(server, *more):
+    """Two clients of one owner, to which one lock is granted by one release."""
+    say(server, f"LOCK.ACQUIRE k h PX {HOUR}")
+    both = server.actor("a"), server.actor("b")
+    for client in both:
+        client.send(*request("plain", "w", "BLOCK", 0, *more))
+        client.wait_blocked()
+    say(server, "LOCK.RELEASE k h")
+    for client in both:
+        wait_for(client.has_reply, what="the grant")
+    return both
+
+
+@pytest.mark.parametrize("more", [(), ("ONCE",)], ids=["again", "once"])
+@pytest.mark.parametrize("speaks", [0, 1])
+def test_one_of_two_that_were_told_follows_it_up(server, more, speaks):
+    client = told_together(server, *more)[speaks]
+    assert unheard_grants(server)[0] == 2
+    client.reply()
+    client.call("PING")
+    assert_none(server)
+
+
+@pytest.mark.parametrize("closes", [0, 1])
+def test_one_of_two_that_were_told_closes(server, closes):
+    clients = told_together(server)
+    clients[closes].kill_socket()
+    wait_for(lambda: not clients[closes].is_connected(), what="the connection to close")
+    assert_a_ghost(server)
+
+
+def test_each_of_several_locks_counts(server):
+    keys = [f"k{number}" for number in range(5)]
+    for key in keys:
+        say(server, f"LOCK.ACQUIRE {key} h")
+    client = server.actor()
+    client.send("LOCK.MACQUIRE", 5, *keys, "w", "BLOCK", 0)
+    client.wait_blocked()
+    server.control.execute_command("LOCK.MRELEASE", 5, *keys, "h")
+    wait_for(client.has_reply, what="the grant")
+    assert unheard_grants(server)[0] == 5
+    say(server, "LOCK.RENEW k3 w")
+    assert unheard_grants(server)[0] == 4
+    assert [unheard(server, key)["w"] is None for key in keys] == [False, False, False, True, False]
+    client.reply()
+    client.call("PING")
+    assert unheard(server, "k0") == {"w": None}
+    assert_none(server)
+
+
+def test_oldest_is_the_first_that_is_left(server):
+    first, ghosts = server.now_ms(), []
+    for key in "ab":
+        say(server, f"LOCK.ACQUIRE {key} h")
+        client = server.actor(key)
+        client.send("LOCK.ACQUIRE", key, key, "PX", HOUR, "BLOCK", 0)
+        client.wait_blocked()
+        say(server, f"LOCK.RELEASE {key} h")
+        wait_for(client.has_reply, what="the grant")
+        ghosts.append(client)
+        wait_for(lambda key=key: unheard(server, key)[key] > 20, what="time to pass")
+    between, (grants, oldest) = unheard(server, "b")["b"], unheard_grants(server)
+    assert grants == 2
+    assert between < oldest <= server.now_ms() - first
+    say(server, "LOCK.RENEW a a")
+    grants, oldest = unheard_grants(server)
+    assert grants == 1
+    assert oldest <= unheard(server, "b")["b"]
+
+
+# ---- who looks ----
+
+
+def test_is_seen_from_a_transaction_and_a_script(server, actor):
+    make_ghost(server)
+    client = actor()
+    for command in ("MULTI", "LOCK.INFO k", "INFO lock"):
+        client.call(*command.split())
+    info, section = client.call("EXEC")
+    assert as_map(as_map(info)["holders"][0])["unheard"] is not None
+    assert "lock_unheard_grants:1" in str(section)
+    info = client.call("EVAL", "return redis.call('LOCK.INFO', 'k')", 1, "k")
+    assert as_map(as_map(info)["holders"][0])["unheard"] is not None
+
+
+def test_who_looks_may_do_nothing_else(server):
+    make_ghost(server)
+    server.control.execute_command("ACL", "SETUSER", "eve", "on", "nopass", "~k", "-@all", "+lock.info", "+client|id")
+    client = server.client(username="eve", password="any")
+    [holder] = holders_of(client)
+    assert holder["unheard"] is not None
