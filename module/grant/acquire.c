@@ -253,7 +253,6 @@ static bool lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx, RedisM
 enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
                         const struct acquisition *wants, struct outcome *outcome) {
     unheardAsked(ctx);
-    unheardFollowedUp(ctx, name, wants->owner);
     enum result prepared = prepare(ctx, name, wants);
     if (prepared != RESULT_DONE) {
         return prepared;
@@ -346,9 +345,6 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct acquisition *wants, struct outcome *outcome) {
     unheardAsked(ctx);
-    for (size_t i = 0; i < names->count; i++) {
-        unheardFollowedUp(ctx, names->names[i], wants->owner);
-    }
     enum result ready = acksReady(ctx, &wants->replicas);
     if (ready != RESULT_DONE) {
         return ready;

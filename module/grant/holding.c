@@ -62,13 +62,12 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
 }
 
 /* A first hold inherits nothing from holds that went some other way: neither their binding, nor
- * that they are to be released, nor that nobody has followed them up. */
+ * that they are to be released. */
 static void beginAnew(struct holds *holds, const struct acquisition *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     if (inflightCount() > 0) {
         inflightForget(hold.db, holds->name, wants->owner);
     }
-    unheardFollowedUp(holds->ctx, holds->name, wants->owner);
     sessionsUnbind(&hold);
 }
 
@@ -116,6 +115,7 @@ static void noteTaken(struct holds *holds, const struct acquisition *wants,
                       struct inflight *inflight, struct inflightTaken *taken) {
     taken->of = (struct inflightOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
                                        wants->owner, wants->asks.mode};
+    taken->owner_is_kept = wants->owner_is_kept;
     taken->needs = wants->asks.once ? countOf(wants) : 0;
     inflightHas(&taken->of, taken->has - taken->added);
     if (inflight) {
@@ -141,6 +141,9 @@ int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum v
                                           : add(holds, wants, verdict, &request);
     if (has == 0) {
         return 0;
+    }
+    if (!inflight) {
+        unheardFollowedUp(holds->ctx, holds->name, wants->owner);
     }
     if (inflight || wants->session.client_id || inflightCount() > 0) {
         struct inflightTaken taken = {.added = request.count, .has = has};

@@ -36,6 +36,7 @@ struct acquisitionReplicas {
 
 struct acquisition {
     RedisModuleString *owner;
+    bool owner_is_kept;       /* it is a string of our own, and may be shared; not an argument */
     struct rulesRequest asks; /* the mode; of a semaphore PERMITS and the limit; ONCE */
     enum discipline discipline;
     int64_t now_ms;   /* when it was asked for, unix time: read once for each command */

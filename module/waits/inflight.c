@@ -86,14 +86,21 @@ static struct inflightHold *nextHold(const struct inflightHold *hold) {
     return inDb(ofEntry(mapFindNext(&hold->by_hold)), hold->db);
 }
 
+static RedisModuleString *shared(RedisModuleString *string) {
+    RedisModule_RetainString(NULL, string);
+    return string;
+}
+
 static struct inflightHold *newHold(const struct inflightTaken *taken) {
     struct inflightHold *hold = memAlloc(sizeof(*hold));
     size_t length;
     hold->db = taken->of.db;
     hold->mode = taken->of.mode;
     hold->name = RedisModule_CreateStringFromString(NULL, taken->of.name);
-    hold->owner = RedisModule_CreateStringFromString(NULL, taken->of.owner);
+    hold->owner = taken->owner_is_kept ? shared(taken->of.owner)
+                                       : RedisModule_CreateStringFromString(NULL, taken->of.owner);
     hold->count = taken->added;
+    hold->is_first = taken->added == taken->has;
     hold->hold_key = holdKey(taken->of.name, taken->of.owner, &length);
     mapAdd(&state.by_hold, &hold->by_hold, hold->hold_key, length);
     return hold;
@@ -327,10 +334,11 @@ static void bind(RedisModuleCtx *ctx, const struct inflightHold *of,
 }
 
 /* The client knows, unless it has given up reading. */
-static void noteUnheard(const struct inflight *inflight, const struct inflightHold *of,
-                        unsigned long long client_id) {
-    const struct unheardGrant grant = {
-        {of->db, of->name, of->owner}, client_id, inflight->granted_ms};
+static void noteUnheard(RedisModuleCtx *ctx, const struct inflightHold *of, int64_t granted_ms) {
+    const struct unheardGrant grant = {.of = {of->db, of->name, of->owner},
+                                       .client_id = RedisModule_GetClientId(ctx),
+                                       .granted_ms = granted_ms,
+                                       .is_first = of->is_first};
     if (!of->is_gone) {
         unheardBegin(&grant);
     }
@@ -349,13 +357,12 @@ static void endShare(struct inflight *inflight, struct share *share, bool delive
 void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     struct inflight *inflight = data;
     struct share *share;
-    bool counts = delivered && serverWritableNow(ctx) != SERVER_IS_REPLICA;
-    bool binds = counts && inflight->session.client_id;
-    unsigned long long told_client_id =
-        counts && inflight->granted_ms != INFLIGHT_RENEWAL ? RedisModule_GetClientId(ctx) : 0;
+    bool binds =
+        delivered && inflight->session.client_id && serverWritableNow(ctx) != SERVER_IS_REPLICA;
+    bool grants = delivered && inflight->granted_ms != INFLIGHT_RENEWAL;
     while ((share = ofAnswer(inflight->shares.first))) {
-        if (told_client_id && share->is_own) {
-            noteUnheard(inflight, share->hold, told_client_id);
+        if (grants && share->is_own) {
+            noteUnheard(ctx, share->hold, inflight->granted_ms);
         }
         if (binds && share->is_own) {
             bind(ctx, share->hold, &inflight->session);

@@ -33,17 +33,19 @@ struct inflightOwner {
 /* What a grant has done to one lock. */
 struct inflightTaken {
     struct inflightOwner of;
-    int64_t added; /* so many holds, or permits */
-    int64_t has;   /* so many the owner has now, in this mode */
-    int64_t needs; /* by ONCE: of so many it is told, whoever added them; else 0 */
+    int64_t added;      /* so many holds, or permits */
+    int64_t has;        /* so many the owner has now, in this mode */
+    bool owner_is_kept; /* and may be shared */
+    int64_t needs;      /* by ONCE: of so many it is told, whoever added them; else 0 */
 };
 
 /* A hold in flight; of none added, what a renewal tells of. */
 struct inflightHold {
     struct mapEntry by_hold; /* lock and owner */
     struct link in_lost;
-    bool is_lost; /* every client that was to be told is known to be dead */
-    bool is_gone; /* what the grant added went some other way, before anybody was told */
+    bool is_lost;  /* every client that was to be told is known to be dead */
+    bool is_first; /* the owner had none in this mode before */
+    bool is_gone;  /* what the grant added went some other way, before anybody was told */
     int db;
     enum lockMode mode;
     RedisModuleString *name, *owner;

@@ -28,21 +28,33 @@ enum found {
     PASSED_BY /* it cannot be told now */
 };
 
+struct text {
+    const char *bytes;
+    size_t length;
+};
+
+/* What tells a hold from others. */
+struct hold {
+    struct text name, owner;
+    unsigned bucket;
+    int db;
+};
+
 struct record {
-    struct link in_order; /* of granting, the first is the oldest; or among those that are unused */
+    struct link in_order;                         /* of granting: the first is the oldest */
     struct record *next_of_hold, *next_of_client; /* in their buckets */
     RedisModuleString *name, *owner;
+    struct hold hold; /* whose bytes are those of the two */
     unsigned long long client_id;
     int64_t granted_ms;
-    unsigned hold_bucket;
-    int db;
     enum found found; /* by the look that is under way */
 };
 
 static struct {
     struct record records[UNHEARD_MOST];
     size_t touched; /* so many have been used since the start; of these some are unused again */
-    struct list known, unused;
+    struct list known;
+    struct record *unused; /* and the next one of each is next_of_hold */
     struct record *by_hold[BUCKETS], *by_client[BUCKETS];
 } state;
 
@@ -60,49 +72,59 @@ size_t unheardCount(void) {
 
 /* ---- finding ---- */
 
+static struct text textOf(const RedisModuleString *string) {
+    struct text text;
+    text.bytes = RedisModule_StringPtrLen(string, &text.length);
+    return text;
+}
+
+static bool isSame(const struct text *a, const struct text *b) {
+    return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+}
+
 /* The last eight bytes: what tells names and owners apart is at their end more often than at their
  * beginning. */
-static uint64_t tailOf(const RedisModuleString *string) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(string, &length);
-    uint64_t tail = length;
-    if (length >= sizeof(tail)) {
-        memcpy(&tail, bytes + length - sizeof(tail), sizeof(tail));
+static uint64_t tailOf(const struct text *text) {
+    uint64_t tail = text->length;
+    if (text->length >= sizeof(tail)) {
+        memcpy(&tail, text->bytes + text->length - sizeof(tail), sizeof(tail));
     } else {
-        memcpy(&tail, bytes, length);
+        memcpy(&tail, text->bytes, text->length);
     }
     return tail;
 }
 
-/* Of the database it knows nothing, as SWAPDB changes it. */
-static unsigned bucketOf(const struct holdsOwner *of) {
-    uint64_t hash = tailOf(of->name) * UINT64_C(0x9e3779b97f4a7c15) + tailOf(of->owner);
-    hash *= UINT64_C(0xd6e8feb86659fd93);
-    return (unsigned)(hash >> 32) & (BUCKETS - 1);
+/* SWAPDB changes the database: the hash knows nothing of it. */
+static struct hold holdOf(const struct holdsOwner *of) {
+    struct hold hold = {textOf(of->name), textOf(of->owner), 0, of->db};
+    uint64_t hash = tailOf(&hold.name) * UINT64_C(0x9e3779b97f4a7c15) + tailOf(&hold.owner);
+    hold.bucket = (unsigned)((hash * UINT64_C(0xd6e8feb86659fd93)) >> 32) & (BUCKETS - 1);
+    return hold;
 }
 
 static struct record **bucketOfClient(unsigned long long client_id) {
     return &state.by_client[client_id & (BUCKETS - 1)];
 }
 
-static bool isSame(const RedisModuleString *a, const RedisModuleString *b) {
-    size_t a_length, b_length;
-    const char *a_bytes = RedisModule_StringPtrLen(a, &a_length);
-    const char *b_bytes = RedisModule_StringPtrLen(b, &b_length);
-    return a_length == b_length && memcmp(a_bytes, b_bytes, a_length) == 0;
-}
-
-/* From this one on, in its bucket: the first of these holds, or NULL. */
-static struct record *sameHold(struct record *record, const struct holdsOwner *of) {
-    while (record && !(record->db == of->db && isSame(record->owner, of->owner) &&
-                       isSame(record->name, of->name))) {
+/* From this one on, in its bucket: the first of this hold, or NULL. */
+static struct record *sameHold(struct record *record, const struct hold *hold) {
+    while (record && !(record->hold.db == hold->db && isSame(&record->hold.owner, &hold->owner) &&
+                       isSame(&record->hold.name, &hold->name))) {
         record = record->next_of_hold;
     }
     return record;
 }
 
-static struct record *firstOf(const struct holdsOwner *of) {
-    return state.known.length > 0 ? sameHold(state.by_hold[bucketOf(of)], of) : NULL;
+static struct record *firstOf(const struct hold *hold) {
+    return sameHold(state.by_hold[hold->bucket], hold);
+}
+
+static struct record *nextOf(const struct record *record) {
+    return sameHold(record->next_of_hold, &record->hold);
+}
+
+static struct holdsOwner ownerOf(const struct record *record) {
+    return (struct holdsOwner){record->hold.db, record->name, record->owner};
 }
 
 /* What this connection was told last, or NULL. */
@@ -114,14 +136,10 @@ static struct record *firstTold(unsigned long long client_id) {
     return record;
 }
 
-static struct holdsOwner holdOf(const struct record *record) {
-    return (struct holdsOwner){record->db, record->name, record->owner};
-}
-
 /* ---- records come and go ---- */
 
 static void leaveBuckets(struct record *record) {
-    struct record **at = &state.by_hold[record->hold_bucket];
+    struct record **at = &state.by_hold[record->hold.bucket];
     while (*at != record) {
         at = &(*at)->next_of_hold;
     }
@@ -138,55 +156,67 @@ static void drop(struct record *record) {
     listRemove(&state.known, &record->in_order);
     RedisModule_FreeString(NULL, record->name);
     RedisModule_FreeString(NULL, record->owner);
-    listAddLast(&state.unused, &record->in_order);
+    record->next_of_hold = state.unused;
+    state.unused = record;
 }
 
 /* One that is free; of the oldest it is the place that is taken. The last that was given back comes
  * first: so only as many are ever touched as were known at a time. */
 static struct record *take(void) {
-    if (listIsEmpty(&state.unused) && state.touched < UNHEARD_MOST) {
+    if (!state.unused && state.touched < UNHEARD_MOST) {
         return &state.records[state.touched++];
     }
-    if (listIsEmpty(&state.unused)) {
+    if (!state.unused) {
         drop(ofLink(state.known.first));
     }
-    struct record *record = ofLink(state.unused.last);
-    listRemove(&state.unused, &record->in_order);
+    struct record *record = state.unused;
+    state.unused = record->next_of_hold;
     return record;
 }
 
-void unheardBegin(const struct unheardGrant *grant) {
-    struct record *record = take();
-    *record = (struct record){.name = grant->of.name,
-                              .owner = grant->of.owner,
-                              .client_id = grant->client_id,
-                              .granted_ms = grant->granted_ms,
-                              .hold_bucket = bucketOf(&grant->of),
-                              .db = grant->of.db};
-    RedisModule_RetainString(NULL, record->name);
-    RedisModule_RetainString(NULL, record->owner);
-    record->next_of_hold = state.by_hold[record->hold_bucket];
-    state.by_hold[record->hold_bucket] = record;
+static void join(struct record *record) {
+    struct record **of_hold = &state.by_hold[record->hold.bucket];
     struct record **of_client = bucketOfClient(record->client_id);
+    record->next_of_hold = *of_hold;
+    *of_hold = record;
     record->next_of_client = *of_client;
     *of_client = record;
     listAddLast(&state.known, &record->in_order);
 }
 
-/* ---- what the module hears ---- */
-
-static void dropHold(const struct holdsOwner *of) {
-    struct record *next, *record = firstOf(of);
-    for (; record; record = next) {
-        next = sameHold(record->next_of_hold, of);
+/* `hold` may be that of a record that goes. */
+static void dropHold(const struct hold *hold) {
+    struct record *record = firstOf(hold);
+    while (record) {
+        struct record *next = nextOf(record);
         drop(record);
+        record = next;
     }
 }
+
+void unheardBegin(const struct unheardGrant *grant) {
+    const struct hold hold = holdOf(&grant->of);
+    if (grant->is_first) {
+        dropHold(&hold);
+    }
+    struct record *record = take();
+    record->name = grant->of.name;
+    record->owner = grant->of.owner;
+    record->hold = hold;
+    record->client_id = grant->client_id;
+    record->granted_ms = grant->granted_ms;
+    RedisModule_RetainString(NULL, record->name);
+    RedisModule_RetainString(NULL, record->owner);
+    join(record);
+}
+
+/* ---- what the module hears ---- */
 
 void unheardFollowedUp(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
     if (unheardCount() > 0) {
         const struct holdsOwner of = {RedisModule_GetSelectedDb(ctx), name, owner};
-        dropHold(&of);
+        const struct hold hold = holdOf(&of);
+        dropHold(&hold);
     }
 }
 
@@ -195,12 +225,7 @@ void unheardAsked(RedisModuleCtx *ctx) {
     unsigned long long client_id = unheardCount() > 0 ? RedisModule_GetClientId(ctx) : 0;
     struct record *record;
     while (client_id && (record = firstTold(client_id))) {
-        const struct holdsOwner of = holdOf(record);
-        RedisModule_RetainString(NULL, of.name); /* outlive the record */
-        RedisModule_RetainString(NULL, of.owner);
-        dropHold(&of);
-        RedisModule_FreeString(NULL, of.name);
-        RedisModule_FreeString(NULL, of.owner);
+        dropHold(&record->hold);
     }
 }
 
@@ -217,10 +242,12 @@ static void dropThoseOver(void) {
 }
 
 void unheardForced(RedisModuleCtx *ctx, RedisModuleString *name) {
+    const struct text bytes = textOf(name);
     int db = RedisModule_GetSelectedDb(ctx);
     struct record *record = ofLink(state.known.first);
     for (; record; record = nextKnown(record)) {
-        record->found = record->db == db && isSame(record->name, name) ? OVER : SILENT;
+        bool is_over = record->hold.db == db && isSame(&record->hold.name, &bytes);
+        record->found = is_over ? OVER : SILENT;
     }
     dropThoseOver();
 }
@@ -228,7 +255,7 @@ void unheardForced(RedisModuleCtx *ctx, RedisModuleString *name) {
 void unheardFlushed(int db) {
     struct record *record = ofLink(state.known.first);
     for (; record; record = nextKnown(record)) {
-        record->found = db == UNHEARD_EVERY_DB || record->db == db ? OVER : SILENT;
+        record->found = db == UNHEARD_EVERY_DB || record->hold.db == db ? OVER : SILENT;
     }
     dropThoseOver();
 }
@@ -236,10 +263,10 @@ void unheardFlushed(int db) {
 void unheardSwapped(int first_db, int second_db) {
     struct record *record = ofLink(state.known.first);
     for (; record; record = nextKnown(record)) {
-        if (record->db == first_db) {
-            record->db = second_db;
-        } else if (record->db == second_db) {
-            record->db = first_db;
+        if (record->hold.db == first_db) {
+            record->hold.db = second_db;
+        } else if (record->hold.db == second_db) {
+            record->hold.db = first_db;
         }
     }
 }
@@ -289,9 +316,7 @@ static enum found ask(struct look *look, unsigned long long client_id) {
 
 /* Who has spoken on any of the connections that were told of a hold knows of it. */
 static void spread(struct record *spoken) {
-    const struct holdsOwner of = holdOf(spoken);
-    for (struct record *record = firstOf(&of); record;
-         record = sameHold(record->next_of_hold, &of)) {
+    for (struct record *record = firstOf(&spoken->hold); record; record = nextOf(record)) {
         record->found = OVER;
     }
 }
@@ -301,33 +326,43 @@ static int64_t ageOf(const struct record *record, int64_t now_ms) {
     return age_ms > 0 ? age_ms : 0; /* the clock may have stepped back */
 }
 
-int64_t unheardFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {
-    struct look look = {.ctx = ctx, .now_ms = now_ms};
-    struct record *spoken = NULL;
+static bool isReplica(RedisModuleCtx *ctx) {
+    return !(RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER);
+}
+
+/* For how long nothing has been said after the first of them; -1: something has. */
+static int64_t lookAtHold(struct look *look, const struct hold *hold) {
     int64_t longest_ms = -1;
-    for (struct record *record = firstOf(of); record; record = sameHold(record->next_of_hold, of)) {
-        record->found = ask(&look, record->client_id);
-        spoken = record->found == SPOKEN ? record : spoken;
+    bool is_spoken = false;
+    struct record *next, *record = firstOf(hold);
+    for (; record; record = nextOf(record)) {
+        record->found = ask(look, record->client_id);
+        is_spoken = is_spoken || record->found == SPOKEN;
     }
-    if (spoken) {
-        dropHold(of);
-        return -1;
-    }
-    for (struct record *next, *record = firstOf(of); record; record = next) {
-        next = sameHold(record->next_of_hold, of);
-        if (record->found == OVER) {
+    for (record = firstOf(hold); record; record = next) {
+        next = nextOf(record);
+        if (is_spoken || record->found == OVER) {
             drop(record);
-        } else if (ageOf(record, now_ms) > longest_ms) {
-            longest_ms = ageOf(record, now_ms);
+        } else if (ageOf(record, look->now_ms) > longest_ms) {
+            longest_ms = ageOf(record, look->now_ms);
         }
     }
     return longest_ms;
 }
 
+int64_t unheardFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {
+    struct look look = {.ctx = ctx, .now_ms = now_ms};
+    if (unheardCount() == 0 || isReplica(ctx)) {
+        return -1;
+    }
+    const struct hold hold = holdOf(of);
+    return lookAtHold(&look, &hold);
+}
+
 /* In a cluster a hold that is not found may be there: inside a transaction servers look for every
  * key in the transaction's slot. */
 static enum found lookAt(struct look *look, const struct record *record) {
-    const struct holdsOwner of = holdOf(record);
+    const struct holdsOwner of = ownerOf(record);
     if (!holdsAreThere(look->ctx, &of, look->now_ms)) {
         return serverIsCluster() ? PASSED_BY : OVER;
     }

@@ -15,6 +15,7 @@
 #ifndef LOCK_UNHEARD_H
 #define LOCK_UNHEARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,7 @@ struct unheardGrant {
     struct holdsOwner of;
     unsigned long long client_id;
     int64_t granted_ms; /* unix time */
+    bool is_first;      /* what this owner was granted there before is over */
 };
 
 /* The connection has been told just now. */

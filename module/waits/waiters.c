@@ -201,6 +201,7 @@ static struct waiter *newWaiter(const struct acquisition *wants, size_t key_coun
     waiter->wants = *wants;
     /* A copy: the caller's may be a slice of a client's query buffer. */
     waiter->wants.owner = RedisModule_CreateStringFromString(NULL, wants->owner);
+    waiter->wants.owner_is_kept = true;
     waiter->request.owner =
         RedisModule_StringPtrLen(waiter->wants.owner, &waiter->request.owner_length);
     waiter->request.mode = wants->asks.mode;
