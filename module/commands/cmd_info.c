@@ -267,8 +267,10 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 
 /* A server that crashes is asked nothing. */
 static void addUnheard(RedisModuleInfoCtx *ctx, int for_crash_report) {
-    const struct unheardSummary summary =
-        for_crash_report ? (struct unheardSummary){0} : unheardLook();
+    struct unheardSummary summary = {0};
+    if (!for_crash_report) {
+        summary = unheardLook();
+    }
     RedisModule_InfoAddFieldULongLong(ctx, "unheard_grants", summary.grants);
     RedisModule_InfoAddFieldLongLong(ctx, "unheard_oldest_ms", summary.oldest_ms);
 }

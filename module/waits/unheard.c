@@ -123,10 +123,6 @@ static struct record *nextOf(const struct record *record) {
     return sameHold(record->next_of_hold, &record->hold);
 }
 
-static struct holdsOwner ownerOf(const struct record *record) {
-    return (struct holdsOwner){record->hold.db, record->name, record->owner};
-}
-
 /* What this connection was told last, or NULL. */
 static struct record *firstTold(unsigned long long client_id) {
     struct record *record = *bucketOfClient(client_id);
@@ -241,23 +237,23 @@ static void dropThoseOver(void) {
     }
 }
 
-void unheardForced(RedisModuleCtx *ctx, RedisModuleString *name) {
-    const struct text bytes = textOf(name);
-    int db = RedisModule_GetSelectedDb(ctx);
+/* Of this lock, or of all, in this database, or in all. */
+static void dropIn(int db, const struct text *name) {
     struct record *record = ofLink(state.known.first);
     for (; record; record = nextKnown(record)) {
-        bool is_over = record->hold.db == db && isSame(&record->hold.name, &bytes);
-        record->found = is_over ? OVER : SILENT;
+        bool is_there = db == UNHEARD_EVERY_DB || record->hold.db == db;
+        record->found = is_there && (!name || isSame(&record->hold.name, name)) ? OVER : SILENT;
     }
     dropThoseOver();
 }
 
+void unheardForced(RedisModuleCtx *ctx, RedisModuleString *name) {
+    const struct text bytes = textOf(name);
+    dropIn(RedisModule_GetSelectedDb(ctx), &bytes);
+}
+
 void unheardFlushed(int db) {
-    struct record *record = ofLink(state.known.first);
-    for (; record; record = nextKnown(record)) {
-        record->found = db == UNHEARD_EVERY_DB || record->hold.db == db ? OVER : SILENT;
-    }
-    dropThoseOver();
+    dropIn(db, NULL);
 }
 
 void unheardSwapped(int first_db, int second_db) {
@@ -326,10 +322,6 @@ static int64_t ageOf(const struct record *record, int64_t now_ms) {
     return age_ms > 0 ? age_ms : 0; /* the clock may have stepped back */
 }
 
-static bool isReplica(RedisModuleCtx *ctx) {
-    return !(RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER);
-}
-
 /* For how long nothing has been said after the first of them; -1: something has. */
 static int64_t lookAtHold(struct look *look, const struct hold *hold) {
     int64_t longest_ms = -1;
@@ -352,7 +344,7 @@ static int64_t lookAtHold(struct look *look, const struct hold *hold) {
 
 int64_t unheardFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {
     struct look look = {.ctx = ctx, .now_ms = now_ms};
-    if (unheardCount() == 0 || isReplica(ctx)) {
+    if (unheardCount() == 0) {
         return -1;
     }
     const struct hold hold = holdOf(of);
@@ -362,7 +354,7 @@ int64_t unheardFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now
 /* In a cluster a hold that is not found may be there: inside a transaction servers look for every
  * key in the transaction's slot. */
 static enum found lookAt(struct look *look, const struct record *record) {
-    const struct holdsOwner of = ownerOf(record);
+    const struct holdsOwner of = {record->hold.db, record->name, record->owner};
     if (!holdsAreThere(look->ctx, &of, look->now_ms)) {
         return serverIsCluster() ? PASSED_BY : OVER;
     }

@@ -1,5 +1,5 @@
-"""Grants that nobody has followed up: a client that gives up reading while it waits leaves a hold of which nobody knows.
-LOCK.INFO and INFO show it, with its age, until its connection or somebody for its owner says anything."""
+"""Grants that nobody has followed up: a client that gives up reading while it waits leaves a hold of which nobody
+knows. LOCK.INFO and INFO show it, with its age, until its connection or somebody for its owner says anything."""
 
 import pytest
 
@@ -236,6 +236,22 @@ def test_is_seen_from_a_transaction_and_a_script(server, actor):
     assert "lock_unheard_grants:1" in str(section)
     info = client.call("EVAL", "return redis.call('LOCK.INFO', 'k')", 1, "k")
     assert as_map(as_map(info)["holders"][0])["unheard"] is not None
+    section = client.call("EVAL", "#!lua flags=no-writes\nreturn redis.call('INFO', 'lock')", 0)
+    assert "lock_unheard_grants:1" in str(section)
+
+
+def test_is_found_again_after_a_transaction_on_another_slot(make_server):
+    """In a cluster; there a server looks for every key in the slot of the transaction."""
+    server = make_server(cluster_enabled="yes")
+    server.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    wait_for(lambda: "cluster_state:ok" in server.actor().call("CLUSTER", "INFO"), 20, "the cluster")
+    make_ghost(server)
+    client = server.actor()
+    for command in ("MULTI", "GET another", "INFO lock", "EXEC"):
+        client.call(*command.split())
+    assert_a_ghost(server)
+    say(server, "DEL k")
+    assert unheard_grants(server) == (0, 0)
 
 
 def test_who_looks_may_do_nothing_else(server):

@@ -1,5 +1,5 @@
-"""How it ends that a grant is one that nobody has followed up: with the hold, with the connection, and with whatever happens
-to the server; and how many are known."""
+"""How it ends that a grant is one that nobody has followed up: with the hold, with the connection, and with whatever
+happens to the server; and how many are known."""
 
 import pytest
 
