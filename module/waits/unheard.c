@@ -1,11 +1,5 @@
 /* See unheard.h.
  *
- *   unheardBegin                              a grant has been told: inflight.c
- *   unheardFollowedUp, unheardAsked           what the module hears
- *   unheardForced, unheardFlushed, unheardSwapped
- *                                             what happens to holds
- *   unheardFor, unheardLook                   asking: LOCK.INFO, INFO
- *
  * Each hand-off makes a record, and the release that follows takes it away, so neither may cost
  * much: no allocation, strings that are shared, and hashes of a few bytes. These are no secret, but
  * who picks names that collide makes others look at UNHEARD_MOST records, no more.
@@ -344,7 +338,7 @@ static int64_t lookAtHold(struct look *look, const struct hold *hold) {
 
 int64_t unheardFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {
     struct look look = {.ctx = ctx, .now_ms = now_ms};
-    if (unheardCount() == 0) {
+    if (unheardCount() == 0 || serverWritableNow(ctx) == SERVER_IS_REPLICA) {
         return -1;
     }
     const struct hold hold = holdOf(of);
