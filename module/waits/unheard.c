@@ -282,7 +282,8 @@ static void hear(const struct serverText *last_command, void *found) {
 }
 
 /* A connection that has closed keeps no grant to itself: that is no ghost. Where the server will not
- * say (somebody has taken CLIENT away by rename-command) what the module hears has to do. */
+ * say (somebody has taken CLIENT away by rename-command) what the module hears has to do. Unseen: the
+ * tests themselves need CLIENT. */
 static enum found askServer(RedisModuleCtx *ctx, unsigned long long client_id) {
     enum found found = OVER;
     return serverLastCommand(ctx, client_id, hear, &found) ? found : SILENT;
