@@ -101,13 +101,6 @@ def test_page_has_the_whole_header(name):
     assert list(header_of(name)) == HEADER
 
 
-@each_page
-def test_links_of_a_page_lead_somewhere(name):
-    targets = [part.partition(")")[0] for part in PAGES[name].read_text().split("](")[1:]]
-    assert targets
-    assert [target for target in targets if not (PAGES[name].parent / target.split("#")[0]).exists()] == []
-
-
 @pytest.mark.parametrize("page", [TOP / "README.md", *PAGES.values()], ids=lambda page: page.name)
 def test_no_list_is_split_by_a_blank_line(page):
     assert re.findall(r"^(?:\* |  \S).*\n\n\* .*", page.read_text(), re.M) == []

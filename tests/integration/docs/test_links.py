@@ -1,0 +1,37 @@
+"""Every link between the pages leads to a page that is there, and to a heading that is there."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[3]
+PAGES = sorted(page for page in TOP.rglob("*.md") if page.relative_to(TOP).parts[0] != "build")
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
+FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
+
+
+@cache
+def headings(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    found = []
+    for heading in re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.M):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found.append(f"{anchor}-{found.count(anchor)}" if anchor in found else anchor)
+    return found
+
+
+def faults(page):
+    for target, anchor in LINK.findall(FENCE.sub("", page.read_text())):
+        there = (page.parent / target).resolve() if target else page
+        if not there.exists():
+            yield f"no {target}"
+        elif anchor and there.suffix == ".md" and anchor not in headings(there):
+            yield f"no #{anchor} in {there.name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TOP)))
+def test_links_lead_somewhere(page):
+    assert list(faults(page)) == []
