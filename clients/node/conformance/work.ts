@@ -70,13 +70,18 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
   }
 }
 
+/** How many clients are blocked. It is asked before either, as what was asked last is what the server's caches have. */
+async function waiting(user: User, key: string): Promise<number> {
+  return Number(/blocked_clients:(\d+)/.exec(String(await user.command(key, 'INFO', 'clients')))?.[1]);
+}
+
 /** One hand-off of the lock, from just before A's release to B's grant, in µs. */
 async function handLock(a: User, b: User, words: LockWords): Promise<number> {
   const [key = ''] = words.keys;
   const held = await lockOf(a.locks, words).acquire();
   const waits = lockOf(b.locks, words).acquire();
   const granted = waits.then(() => process.hrtime.bigint());
-  await until(async () => String(await a.command(key, 'INFO', 'lock')).includes('lock_waiters:1'));
+  await until(async () => (await waiting(a, key)) === 1);
   const start = process.hrtime.bigint();
   const released = held.release();
   const us = Number((await granted) - start) / 1000;
@@ -88,7 +93,7 @@ async function handLock(a: User, b: User, words: LockWords): Promise<number> {
 /** One hand-off of an element of a list, likewise. */
 async function handElement(a: User, b: User, list: string): Promise<number> {
   const popped = b.command(list, 'BLPOP', list, '0').then(() => process.hrtime.bigint());
-  await until(async () => String(await a.command(list, 'INFO', 'clients')).includes('blocked_clients:1'));
+  await until(async () => (await waiting(a, list)) === 1);
   const start = process.hrtime.bigint();
   const pushed = a.command(list, 'RPUSH', list, 'x');
   const us = Number((await popped) - start) / 1000;

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { acquire, cancel, firstKey, release, type Spec } from './command.js';
 import { ANSWER_MS, REDIRECTIONS, type Connections, type Line } from './connections.js';
 import { isNotHeld, NotAcquired, passes, ServerError, typed } from './errors.js';
-import { after, atMost, now, Pauses, unless } from './time.js';
+import { after, atMost, Ending, now, Pauses } from './time.js';
 
 /** The longest that giving up keeps its caller, in ms; it goes on in the background. */
 const GIVING_UP_MS = 2_000;
@@ -32,8 +32,10 @@ export class Acquisition {
   readonly #key: string;
   readonly #owner = randomUUID();
   readonly #background: (work: Promise<void>) => void;
-  readonly #stop = new AbortController();
-  readonly signal: AbortSignal = this.#stop.signal;
+  /** Over when this request is given up. */
+  readonly stop = new Ending();
+  /** Ends the wait for an answer, with an error. */
+  #interrupt: (reason: unknown) => void = () => {};
   /** The last thing heard, if that was an error of a connection. */
   #last: unknown;
   /** The request that has not been answered. */
@@ -55,7 +57,8 @@ export class Acquisition {
 
   /** Gives up: run() rejects with this reason. */
   abort(reason: unknown): void {
-    this.#stop.abort(reason);
+    this.stop.end(reason);
+    this.#interrupt(reason);
   }
 
   /**
@@ -87,7 +90,7 @@ export class Acquisition {
   async #ask(waitMs: number, until: number): Promise<Grant> {
     const pauses = new Pauses();
     for (;;) {
-      this.signal.throwIfAborted();
+      this.stop.throwIfOver();
       const left = until - now();
       const grant = await this.#turn(waitMs === 0 ? null : Math.max(1, Math.ceil(left)), until);
       if (typeof grant === 'object') {
@@ -95,7 +98,7 @@ export class Acquisition {
       }
       if (grant === 'pause') {
         this.#hops = 0;
-        await pauses.wait(this.signal, Math.max(0, until - now()));
+        await pauses.wait(this.stop.signal, Math.max(0, until - now()));
       } else {
         pauses.reset();
       }
@@ -108,7 +111,7 @@ export class Acquisition {
     const over = { turn: false };
     const sent = now();
     try {
-      line = await this.#connections.take(this.#key, this.signal);
+      line = await this.#connections.take(this.#key, this.stop);
       const reply = await this.#send(line, left, over);
       this.#connections.heard(this.#key, line);
       if (reply !== null) {
@@ -134,17 +137,28 @@ export class Acquisition {
     const turn = keepsPlace ? after(this.#connections.turnMs, () => ((over.turn = true), line.close())) : undefined;
     try {
       this.#pending = line.send(acquire(this.#spec, this.#owner, block), answerMs);
-      const reply = await unless(this.signal, this.#pending);
+      const reply = await this.#answered(this.#pending);
       this.#pending = null;
       return reply;
     } catch (error) {
-      if (this.signal.aborted) {
+      if (this.stop.isOver) {
         this.#returnLater(line);
       }
       throw error;
     } finally {
       clearTimeout(turn);
     }
+  }
+
+  /** The answer, unless the request is given up first. */
+  #answered(pending: Promise<unknown>): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#interrupt = reject;
+      pending.then(resolve, reject);
+      if (this.stop.isOver) {
+        reject(this.stop.reason);
+      }
+    });
   }
 
   /** Nobody waits for the answer any more; its connection is good again when it has come. */
@@ -167,7 +181,7 @@ export class Acquisition {
 
   /** Decides whether an error ends the request: then it is thrown. */
   #failed(line: Line | undefined, error: unknown, turnOver: boolean, until: number): 'next' | 'pause' {
-    this.signal.throwIfAborted();
+    this.stop.throwIfOver();
     const answered = error instanceof ServerError;
     this.#last = answered ? undefined : error;
     if (this.#pending !== null) {

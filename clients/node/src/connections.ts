@@ -1,7 +1,7 @@
 import type { Address, Connection, Connector } from './connector.js';
 import { Closed, passes, ServerError } from './errors.js';
 import { nameOf, Routes } from './routes.js';
-import { after, now, Pauses } from './time.js';
+import { after, Ending, now, Pauses } from './time.js';
 
 /** How the locks of a client behave. */
 export interface Settings {
@@ -113,8 +113,8 @@ export class Connections {
     this.#routes = new Routes(connector);
   }
 
-  /** A connection for whoever waits for `key`, its own until it is given back or closed. */
-  async take(key: string, signal: AbortSignal): Promise<Line> {
+  /** A connection for whoever waits for `key`, its own until it is given back or closed. None is made when `stop` is over. */
+  async take(key: string, stop: Ending): Promise<Line> {
     const { node, ask } = this.#routes.find(key);
     for (const [line, timer] of this.#idle) {
       if (nameOf(line.node) === nameOf(node) && !ask) {
@@ -124,18 +124,25 @@ export class Connections {
         return line;
       }
     }
-    return this.#connect(key, node, ask, signal);
+    return this.#connect(key, node, ask, stop.signal);
   }
 
   /** Keeps a connection on which no answer is awaited for a later wait, or closes it. */
   giveBack(line: Line): void {
-    const same = [...this.#idle.keys()].filter((other) => nameOf(other.node) === nameOf(line.node));
-    if (line.closed || this.#closing.signal.aborted || same.length >= IDLE_MOST) {
+    if (line.closed || this.#closing.signal.aborted || this.#idleAt(line.node) >= IDLE_MOST) {
       line.close();
       return;
     }
     line.background = false;
     this.#idle.set(line, after(IDLE_MS, () => line.close()));
+  }
+
+  #idleAt(node: Address | null): number {
+    let count = 0;
+    for (const line of this.#idle.keys()) {
+      count += nameOf(line.node) === nameOf(node) ? 1 : 0;
+    }
+    return count;
   }
 
   /** To be told when a command for `key` has had a reply that is no error. */
@@ -206,7 +213,7 @@ export class Connections {
   /** Has a connection ready for the commands to come, so that a release need not wait for one. */
   prepare(key: string): void {
     const { node, ask } = this.#routes.find(key);
-    if (!ask) {
+    if (!ask && !this.#ready.has(nameOf(node))) {
       this.#control(key, node).catch(() => {});
     }
   }

@@ -181,7 +181,7 @@ export class Hold implements AsyncDisposable {
       await this.#connections.command(key, args);
       return;
     }
-    const line = await this.#connections.take(key, this.#end.signal);
+    const line = await this.#connections.take(key, this.#end);
     try {
       await line.send(args, this.#spec.replicas.ms + ANSWER_MS);
     } catch (error) {
@@ -227,7 +227,7 @@ export class Hold implements AsyncDisposable {
     for (const pauses = new Pauses(true); !this.#end.isOver; ) {
       let line: Line | undefined;
       try {
-        line = await this.#connections.take(firstKey(this.#spec), this.#end.signal);
+        line = await this.#connections.take(firstKey(this.#spec), this.#end);
         const sent = now();
         for (const key of this.keys) {
           await line.send(renew(this.#spec, key, this.owner), ANSWER_MS);
@@ -259,7 +259,7 @@ export class Hold implements AsyncDisposable {
     while (!this.#end.isOver) {
       let line: Line | undefined;
       try {
-        line = await this.#connections.take(key, this.#end.signal);
+        line = await this.#connections.take(key, this.#end);
         line.background = true;
         this.#watches.add(line);
         const { turnMs } = this.#connections;

@@ -176,9 +176,9 @@ export class Locks implements AsyncDisposable {
     const grant = await request.run(waitMs);
     const hold = new Hold(this.#connections, spec, grant, (ended) => this.#holds.delete(ended));
     this.#holds.add(hold);
-    if (request.signal.aborted) {
+    if (request.stop.isOver) {
       await hold.release().catch(() => {});
-      throw request.signal.reason;
+      throw request.stop.reason;
     }
     return hold;
   }

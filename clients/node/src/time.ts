@@ -50,6 +50,12 @@ export class Ending {
     return this.#controller.signal;
   }
 
+  throwIfOver(): void {
+    if (this.isOver) {
+      throw this.reason;
+    }
+  }
+
   end(reason: unknown): void {
     if (!this.isOver) {
       this.isOver = true;

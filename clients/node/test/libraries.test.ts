@@ -87,16 +87,17 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     const [one, other] = [library(server.port), library(server.port)];
     const hold = await one.lock('x').acquire();
     const connections = async () => Number(/connected_clients:(\d+)/.exec(await server.ask.info('clients'))![1]);
-    let most = 0;
+    const counted: number[] = [];
     for (let turn = 0; turn < 20; turn++) {
       const abort = new AbortController();
       const waits = other.lock('x').acquire({ signal: abort.signal });
       await server.waiting('x');
       abort.abort();
       await assert.rejects(waits, { name: 'AbortError' });
-      most = Math.max(most, await connections());
+      counted.push(await connections());
     }
-    assert.ok(most <= 8, `${most} connections`);
+    // The first may count connections of earlier tests, which are about to close.
+    assert.ok(counted.at(-1)! <= counted[0]! + 2, `${counted} connections`);
     await hold.release();
     assert.equal(await server.info('x'), null);
     await Promise.all([one.close(), other.close()]);
