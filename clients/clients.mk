@@ -20,7 +20,9 @@ test-clients: clients $(MODULE) ## run the tests of each client package, and the
 conformance: clients $(MODULE) ## run the suite only, also on another server (LANGUAGES=, FLAVOURS=, SERVER=, PYTEST_ARGS=)
 	$(CONFORM) -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
-handoff: clients $(MODULE) ## measure hand-offs by the client packages beside their libraries' BLPOP (LANGUAGES=, FLAVOURS=, HANDOFF_ROUNDS=400)
+# What users load: the checking build asserts its invariants in each hand-off.
+handoff: MODULE = lock.so
+handoff: clients lock.so ## measure hand-offs by the client packages beside their libraries' BLPOP (LANGUAGES=, FLAVOURS=, HANDOFF_ROUNDS=400)
 	$(CONFORM) -s --handoff $(HANDOFF_ROUNDS)
 
 include $(wildcard clients/*/client.mk)
