@@ -2,6 +2,7 @@
 
 import os
 import resource
+import zlib
 from pathlib import Path
 
 import pytest
