@@ -139,8 +139,13 @@ def test_a_future_given_up_is_a_ghost(server, pool):
         assert info(server, "k") is None
 
 
+# A shell has what it runs in the background ignore Ctrl-C; so does all that is started from there.
 PROGRAM = """
+import signal
+
 import redis
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 client = redis.Redis(port={port}, socket_timeout=60)
 try:
     client.execute_command("LOCK.ACQUIRE", "k", "o", "BLOCK", 0)
