@@ -163,7 +163,7 @@ def test_clock_that_steps_back_makes_them_wait_by_the_clock(clock, make_server):
 def test_push_after_a_step_back_goes_in_time(clock, make_server):
     server = make_server()
     client = server.client()
-    push(client, "a", 1000)
+    push(client, "a", HOUR)
     clock.step_for(server, -36000)
     for name in ("q", "other"):
         push(client, "b", 20, name=name)
