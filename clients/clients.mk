@@ -7,6 +7,8 @@ FLAVOURS  ?=
 HANDOFF_ROUNDS ?= 400
 CONFORM    = LANGUAGES='$(LANGUAGES)' FLAVOURS='$(FLAVOURS)' MODULE=$(MODULE) build/venv/bin/python -B -m pytest clients/conformance
 
+STEADY     = PYTHONPATH=tests/integration build/venv/bin/python -m harness.steady
+
 .PHONY: clients test-clients conformance handoff $(LANGUAGES:%=client-%) $(LANGUAGES:%=test-client-%)
 
 clients: ## build the client packages and their runners (LANGUAGES="python go")
@@ -14,7 +16,7 @@ clients: ## build the client packages and their runners (LANGUAGES="python go")
 	@$(MAKE) --no-print-directory $(LANGUAGES:%=client-%)
 
 test-clients: clients $(MODULE) ## run the tests of each client package, and the suite for all of them (LANGUAGES=, FLAVOURS=, PYTEST_ARGS=)
-	@set -e; for language in $(LANGUAGES); do $(MAKE) --no-print-directory test-client-$$language PYTEST_ARGS=; done
+	@set -e; for language in $(LANGUAGES); do $(STEADY) $(MAKE) --no-print-directory test-client-$$language PYTEST_ARGS=; done
 	@$(MAKE) --no-print-directory conformance
 
 conformance: clients $(MODULE) ## run the suite only, also on another server (LANGUAGES=, FLAVOURS=, SERVER=, PYTEST_ARGS=)

@@ -1,0 +1,23 @@
+"""`python -m harness.steady COMMAND …`: runs tests that are not pytest's, and runs them again if they failed while the
+machine stood still (standstill.py). Ends with the status of the last run."""
+
+import subprocess
+import sys
+import time
+
+from .standstill import TRIES, Watch
+
+
+def run(command):
+    watch = Watch()
+    for tries_left in reversed(range(TRIES)):
+        began = time.monotonic()
+        status = subprocess.run(command).returncode
+        if status == 0 or not tries_left or not watch.stood_still_since(began):
+            return status
+        # .ci/run shows these lines, as it does those of pytest.
+        print(f"RERUN {' '.join(command)}: the machine stood still", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
