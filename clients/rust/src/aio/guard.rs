@@ -29,6 +29,8 @@ pub struct Guard {
     lost: Arc<watch::Sender<bool>>,
     job: Id,
     is_watched: AtomicBool,
+    /// Whether it was lost before its release.
+    was_lost: bool,
     /// Whether a release may have been sent already.
     repeated: bool,
     is_released: bool,
@@ -47,8 +49,9 @@ impl Guard {
     ) -> Self {
         let lost = Arc::new(watch::Sender::new(false));
         let hold = Arc::new(Hold::new(spec, owner, granted, unsure, Some(telling(lost.clone(), on_lost))));
+        let is_watched = false.into();
         let mut guard =
-            Self { core, hold, lost, job: 0, is_watched: false.into(), repeated: false, is_released: false };
+            Self { core, hold, lost, job: 0, is_watched, was_lost: false, repeated: false, is_released: false };
         guard.begin(request);
         guard
     }
@@ -112,19 +115,20 @@ impl Guard {
     /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server was out
     /// of reach until the lease was over, [`Refused`](Error::Refused).
     pub async fn release(mut self) -> Result<()> {
-        let was_lost = self.stop();
-        let releasing = Releasing { core: self.core.clone(), hold: self.hold.clone(), repeated: false };
+        let releasing = self.stop();
         self.repeated = true;
         let result = releasing.run().await;
         self.is_released = true;
         // Who was told of the loss is not to be told that all was well, whatever the server still knew.
-        result.and(if was_lost { Err(Error::NotHeld) } else { Ok(()) })
+        result.and(if self.was_lost { Err(Error::NotHeld) } else { Ok(()) })
     }
 
-    /// From now on it is not renewed, and nobody is told of its loss. Returns whether it was lost already.
-    fn stop(&mut self) -> bool {
+    /// From now on it is not renewed, and nobody is told of its loss. Returns what releases it.
+    fn stop(&mut self) -> Releasing {
         self.core.keeper.leave(self.job);
-        self.hold.end()
+        self.was_lost |= self.hold.end();
+        let (core, hold) = (self.core.clone(), self.hold.clone());
+        Releasing { core, hold, was_lost: self.was_lost, repeated: self.repeated }
     }
 
     fn watch_all(&self) {
@@ -153,8 +157,7 @@ impl Drop for Guard {
         if self.is_released {
             return;
         }
-        self.stop();
-        let releasing = Releasing { core: self.core.clone(), hold: self.hold.clone(), repeated: self.repeated };
+        let releasing = self.stop();
         self.core.clearing(async move { drop(releasing.run().await) });
     }
 }
@@ -169,6 +172,8 @@ impl fmt::Debug for Guard {
 struct Releasing {
     core: Arc<Core>,
     hold: Arc<Hold>,
+    /// Whether it was lost before: then it was not an earlier one that released it.
+    was_lost: bool,
     /// Whether an earlier one may have got through.
     repeated: bool,
 }
@@ -193,7 +198,8 @@ impl Releasing {
         let (spec, owner, pool) = (&self.hold.spec, &self.hold.owner, &self.core.pool);
         let answer = pool.short(spec.key(), &spec.release(owner), SHORT).await;
         self.repeated |= answer.unsure;
-        let answered = judge_release(answer.said, self.repeated && !self.hold.is_expired())?;
+        let repeated = self.repeated && !self.was_lost && !self.hold.is_expired();
+        let answered = judge_release(answer.said, repeated)?;
         if matches!(answered, Err(Error::NotHeld)) {
             // One of several locks was lost; nothing of the others is to be left.
             for command in spec.release_each(owner) {

@@ -74,19 +74,19 @@ impl Guard {
     /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server was out
     /// of reach until the lease was over, [`Refused`](Error::Refused).
     pub fn release(mut self) -> Result<()> {
-        let was_lost = self.stop();
+        let mut releasing = self.stop();
         let end = Instant::now() + self.hold.left();
-        let mut releasing = Releasing { hold: self.hold.clone(), repeated: false, last: Err(Error::NotHeld) };
         super::request::repeat(&self.core, end, &mut |core| releasing.step(core));
         // Who was told of the loss is not to be told that all was well, whatever the server still knew.
-        releasing.last.and(if was_lost { Err(Error::NotHeld) } else { Ok(()) })
+        releasing.last.and(if releasing.was_lost { Err(Error::NotHeld) } else { Ok(()) })
     }
 
-    /// From now on it is not renewed, and nobody is told of its loss. Returns whether it was lost already.
-    fn stop(&mut self) -> bool {
+    /// From now on it is not renewed, and nobody is told of its loss. Returns what releases it.
+    fn stop(&mut self) -> Releasing {
         self.is_released = true;
         self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
-        self.hold.end()
+        let was_lost = self.hold.end();
+        Releasing { hold: self.hold.clone(), was_lost, repeated: false, last: Err(Error::NotHeld) }
     }
 }
 
@@ -95,8 +95,7 @@ impl Drop for Guard {
         if self.is_released {
             return;
         }
-        self.stop();
-        let mut releasing = Releasing { hold: self.hold.clone(), repeated: false, last: Err(Error::NotHeld) };
+        let mut releasing = self.stop();
         self.core.persist(Duration::ZERO, self.hold.left(), move |core| releasing.step(core));
     }
 }
@@ -110,6 +109,8 @@ impl fmt::Debug for Guard {
 /// A release that may have to be sent more than once.
 struct Releasing {
     hold: Arc<Hold>,
+    /// Whether it was lost before: then it was not an earlier one that released it.
+    was_lost: bool,
     /// Whether an earlier one may have got through.
     repeated: bool,
     last: Result<()>,
@@ -121,7 +122,8 @@ impl Releasing {
         let (spec, owner) = (&self.hold.spec, &self.hold.owner);
         let answer = core.pool.short(spec.key(), &spec.release(owner), SHORT);
         self.repeated |= answer.unsure;
-        match judge_release(answer.said, self.repeated && !self.hold.is_expired()) {
+        let repeated = self.repeated && !self.was_lost && !self.hold.is_expired();
+        match judge_release(answer.said, repeated) {
             Err(error) => {
                 self.last = Err(error.into());
                 false

@@ -3,6 +3,7 @@
 use std::env::var;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::{Client, Connection, FromRedisValue};
@@ -17,17 +18,23 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Self {
-        Self::with(&[])
+        Self::with(Vec::new)
     }
 
-    /// With more arguments for the server's program.
-    pub fn with(arguments: &[&str]) -> Self {
+    /// With more arguments for the server's program, which are asked for anew at each try.
+    pub fn with(arguments: impl Fn() -> Vec<String>) -> Self {
+        (0..10).find_map(|_| Self::on(free_port(), arguments())).expect("no server has started on ten ports")
+    }
+
+    /// `None` if its process has ended, as it does when somebody else has taken one of its ports meanwhile.
+    fn on(port: u16, arguments: Vec<String>) -> Option<Self> {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
         let module = var("MODULE").expect("MODULE has to name lock.so: say make test-client-rust");
         let program = var("SERVER").unwrap_or_else(|_| "redis-server".into());
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let folder = std::env::temp_dir().join(format!("lock-so-{}-{port}", std::process::id()));
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("lock-so-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let process = Command::new(program)
+        let mut process = Command::new(program)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--loadmodule", &module])
             .args(arguments)
             .current_dir(&folder)
@@ -35,8 +42,20 @@ impl Server {
             .spawn()
             .unwrap();
         let client = Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
-        let own = until("the server to listen", || client.get_connection().ok());
-        Self { process, folder, client, own }
+        let ours = format!("process_id:{}\r", process.id());
+        let own = until("the server to listen", || {
+            if process.try_wait().unwrap().is_some() {
+                return Some(None);
+            }
+            // What listens there may be somebody else's.
+            let mut own = client.get_connection_with_timeout(Duration::from_secs(1)).ok()?;
+            let info: String = redis::cmd("INFO").arg("server").query(&mut own).ok()?;
+            info.contains(&ours).then_some(Some(own))
+        });
+        if own.is_none() {
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
+        Some(Self { process, folder, client, own: own? })
     }
 
     pub fn say<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
@@ -46,8 +65,13 @@ impl Server {
 
     /// Until so many wait in the server.
     pub fn waiters(&mut self, count: usize) {
-        let wanted = format!("lock_waiters:{count}\r");
-        until("the waiters", || self.say::<String>(&["INFO", "lock"]).contains(&wanted).then_some(()));
+        self.shows(&format!("lock_waiters:{count}"));
+    }
+
+    /// Until `INFO lock` has this line.
+    pub fn shows(&mut self, line: &str) {
+        let wanted = format!("\n{line}\r");
+        until(line, || self.say::<String>(&["INFO", "lock"]).contains(&wanted).then_some(()));
     }
 
     /// Until nobody has the lock, or waits for it.
@@ -55,6 +79,16 @@ impl Server {
         until("the lock to be free", || {
             (self.say::<redis::Value>(&["LOCK.INFO", key]) == redis::Value::Nil).then_some(())
         });
+    }
+
+    /// Closes the connections that are idle, but for the test's own.
+    pub fn cut_idle(&mut self) {
+        for client in self.say::<String>(&["CLIENT", "LIST"]).lines() {
+            if client.contains(" flags=N ") && !client.contains(" cmd=client|list ") {
+                let id = client.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).unwrap();
+                self.say::<u32>(&["CLIENT", "KILL", "ID", id]);
+            }
+        }
     }
 
     pub fn is_held(&mut self, key: &str) -> bool {
@@ -68,6 +102,11 @@ impl Drop for Server {
         self.process.wait().unwrap();
         std::fs::remove_dir_all(&self.folder).unwrap();
     }
+}
+
+/// One that nobody listens on now.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// What `look` finds, as soon as it finds something.
