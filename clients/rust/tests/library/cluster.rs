@@ -1,20 +1,18 @@
 //! `redis::cluster::ClusterConnection`, and the asynchronous one.
 
-use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::{cmd, Cmd, ConnectionAddr, RedisResult, Value};
 
-use super::common::until;
+use super::common::{free_port, until};
 use super::page::routed::to_master_of;
-use super::tasks::stalls;
+use super::tasks::{answered, is_dropped, stalls, times_out};
 use super::{acquire, give_up, Server, SHORT};
 
 fn node() -> Server {
-    let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    Server::with(&["--cluster-enabled", "yes", "--cluster-port", &bus])
+    Server::with(|| ["--cluster-enabled", "yes", "--cluster-port", &free_port().to_string()].map(Into::into).into())
 }
 
 fn port(server: &Server) -> u16 {
@@ -155,11 +153,10 @@ fn after_a_time_out_the_wait_is_sent_again_and_each_is_a_hold() {
 async fn a_time_out_of_the_asynchronous_one_leaves_a_ghost() {
     let mut server = held();
     let client = builder(std::slice::from_ref(&server)).response_timeout(SHORT).build().unwrap();
-    let mut connection = client.get_async_connection().await.unwrap();
-    assert!(acquire("late", 0).query_async::<u32>(&mut connection).await.unwrap_err().is_timeout());
-    server.waiters(1);
+    let mut connection = answered(async || client.get_async_connection().await).await;
+    times_out(&mut server, &mut connection, SHORT).await;
     server.hand_on();
-    assert!(server.holds("late") >= 1, "nobody has read that");
+    assert_eq!(server.holds("late"), 1, "nobody has read that");
 }
 
 /// The connection of the one wait is closed while another waits behind it.
@@ -200,6 +197,7 @@ async fn so_does_the_asynchronous_one() {
 #[test]
 fn a_fair_wait_that_is_sent_again_keeps_its_place() {
     let mut server = held();
+    server.say::<()>(&["CONFIG", "SET", "lock.fair-reserve", "60000"]);
     let mut connection = client(&server).get_connection().unwrap();
     let mut wait = cmd("LOCK.FAIR");
     wait.arg("a").arg("late").arg("BLOCK").arg(0);
@@ -240,9 +238,7 @@ async fn clones_wait_behind_the_wait() {
     let mut server = held();
     let client = client(&server);
     let connection = client.get_async_connection().await.unwrap();
-    let mut clone = connection.clone();
-    assert!(stalls(acquire("late", 0).query_async::<u32>(&mut clone)).await);
-    server.waiters(1);
+    is_dropped(&mut server, connection.clone()).await;
     assert!(stalls(cmd("GET").arg("any").query_async::<Value>(&mut connection.clone())).await);
     // Another connection of the same client is none of those.
     let mut own = client.get_async_connection().await.unwrap();

@@ -3,8 +3,8 @@
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cmd;
 
-use super::tasks::stalls;
-use super::{acquire, Server};
+use super::tasks::{is_dropped, stalls, times_out};
+use super::{acquire, Server, DEFAULT};
 
 async fn waiting(server: &Server) -> ConnectionManager {
     let config = ConnectionManagerConfig::new().set_response_timeout(None);
@@ -15,8 +15,7 @@ async fn waiting(server: &Server) -> ConnectionManager {
 async fn the_default_time_out_leaves_a_ghost() {
     let mut server = Server::held();
     let mut manager = ConnectionManager::new(server.client.clone()).await.unwrap();
-    assert!(acquire("late", 10_000).query_async::<u32>(&mut manager).await.unwrap_err().is_timeout());
-    server.waiters(1);
+    times_out(&mut server, &mut manager, DEFAULT).await;
     server.hand_on();
     assert_eq!(server.holds("late"), 1, "nobody has read that");
 }
@@ -30,10 +29,10 @@ async fn without_it_the_wait_is_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clones_wait_behind_the_wait() {
-    let server = Server::held();
+    let mut server = Server::held();
     let mut manager = waiting(&server).await;
-    assert!(stalls(acquire("late", 0).query_async::<u32>(&mut manager)).await);
-    assert!(stalls(cmd("PING").query_async::<String>(&mut manager.clone())).await);
+    is_dropped(&mut server, manager.clone()).await;
+    assert!(stalls(cmd("PING").query_async::<String>(&mut manager)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,9 +56,8 @@ async fn a_session_ends_without_a_word() {
     let mut manager = waiting(&server).await;
     let mut session = cmd("LOCK.ACQUIRE");
     session.arg("a").arg("bound").arg("SESSION").exec_async(&mut manager).await.unwrap();
-    let id: u64 = cmd("CLIENT").arg("ID").query_async(&mut manager).await.unwrap();
     assert!(server.is_held("a"));
-    server.say::<u32>(&["CLIENT", "KILL", "ID", &id.to_string()]);
+    server.cut_idle();
     // The loss is noticed in the background, or by the next command.
     server.free("a");
     let mut said = cmd("PING").query_async::<String>(&mut manager).await;

@@ -27,6 +27,7 @@ fn a_time_out_leaves_a_ghost() {
     server.hand_on();
     assert_eq!(server.holds("late"), 1, "nobody has read that");
 
+    connection.set_read_timeout(None).unwrap();
     // The answer that came late is not taken for the next one.
     assert_eq!(cmd("PING").query(&mut connection), Ok("PONG".to_string()));
     assert_eq!(give_up("late").query(&mut connection), Ok(2));
@@ -39,6 +40,7 @@ fn after_a_time_out_nothing_else_gets_through() {
     let mut connection = server.client.get_connection().unwrap();
     connection.set_read_timeout(Some(SHORT)).unwrap();
     assert!(acquire("late", 0).query::<u32>(&mut connection).unwrap_err().is_timeout());
+    server.waiters(1);
     assert!(give_up("late").query::<u32>(&mut connection).unwrap_err().is_timeout());
     // On another connection it does.
     assert_eq!(give_up("late").query(&mut server.client.get_connection().unwrap()), Ok(1));
@@ -51,6 +53,7 @@ fn closing_it_ends_the_wait() {
     let mut connection = server.client.get_connection().unwrap();
     connection.set_read_timeout(Some(SHORT)).unwrap();
     assert!(acquire("late", 0).query::<u32>(&mut connection).unwrap_err().is_timeout());
+    server.waiters(1);
     drop(connection);
     server.waiters(0);
     server.hand_on();
