@@ -26,11 +26,16 @@ func TestTheUsersPoolAndRetriesAreNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	full := rdb.Conn()
+	var full *redis.Conn
+	servertest.Eventually(t, "the pool's only connection to be taken", func() bool { // in the user's read time-out
+		full = rdb.Conn()
+		if full.Ping(ctx).Err() == nil {
+			return true
+		}
+		full.Close()
+		return false
+	})
 	defer full.Close()
-	if err := full.Ping(ctx).Err(); err != nil { // the pool has no connection left
-		t.Fatal(err)
-	}
 	lock := client.Lock("pool", lockso.Wait(20*time.Second))
 	first, err := lock.Lock(ctx)
 	if err != nil {

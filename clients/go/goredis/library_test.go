@@ -71,20 +71,26 @@ func TestLibraryDefaults(t *testing.T) {
 
 func TestLibraryAsksFourTimes(t *testing.T) {
 	key, release := held(t)
-	err := raw(t, redis.Options{ReadTimeout: 100 * time.Millisecond}).Do(background, "LOCK.ACQUIRE", key, "me", "BLOCK", 0).Err()
-	if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
-		t.Errorf("%v", err)
-	}
-	if n := servertest.Waits(t, key, servertest.Server); n != 4 {
-		t.Errorf("asked %d times", n)
-	}
-	servertest.Waiting(t, key, 0) // it closes the connection each time
+	rdb := raw(t, redis.Options{ReadTimeout: 100 * time.Millisecond})
+	servertest.Eventually(t, "to be asked four times", func() bool { // fewer if a new connection was not ready in time
+		servertest.Say(t, "LOCK.TOP", "COUNT", 0, "RESET")
+		err := rdb.Do(background, "LOCK.ACQUIRE", key, "me", "BLOCK", 0).Err()
+		servertest.Waiting(t, key, 0) // it closes the connection each time
+		n := servertest.Waits(t, key, servertest.Server)
+		if n > 4 {
+			t.Fatalf("asked %d times", n)
+		}
+		if timeout, ok := errors.AsType[net.Error](err); n == 4 && (!ok || !timeout.Timeout()) {
+			t.Errorf("%v", err)
+		}
+		return n == 4
+	})
 	release()
 }
 
 func TestLibraryLosesItsPlace(t *testing.T) {
 	key, release := held(t)
-	impatient := raw(t, redis.Options{ReadTimeout: time.Second})
+	impatient := raw(t, redis.Options{ReadTimeout: time.Second, MaxRetries: 15})
 	first := wait(t, background, impatient, key, "first")
 	second := make(chan error, 1)
 	go func() { second <- raw(t, safe()).Do(background, "LOCK.ACQUIRE", key, "second", "BLOCK", 0).Err() }()
@@ -97,9 +103,8 @@ func TestLibraryLosesItsPlace(t *testing.T) {
 		t.Error(err)
 	}
 	servertest.Say(t, "LOCK.RELEASE", key, "second")
-	if got := <-first; got.err == nil {
-		servertest.Say(t, "LOCK.RELEASE", key, "first")
-	}
+	<-first
+	servertest.Say(t, "LOCK.FORCE", key) // it may hold it twice: a grant that came as it gave up is one too
 }
 
 func TestLibraryWaitsWithTheseSettings(t *testing.T) {
@@ -175,7 +180,7 @@ func TestLibraryIsNotCancelled(t *testing.T) {
 func TestLibraryAndDeadlines(t *testing.T) {
 	t.Run("not looked at", func(t *testing.T) {
 		key, release := held(t)
-		ctx, cancel := context.WithTimeout(background, time.Second)
+		ctx, cancel := context.WithTimeout(background, 3*time.Second)
 		defer cancel()
 		got := wait(t, ctx, raw(t, safe()), key, "me")
 		<-ctx.Done()
@@ -190,7 +195,7 @@ func TestLibraryAndDeadlines(t *testing.T) {
 		key, release := held(t)
 		options := safe()
 		options.ContextTimeoutEnabled = true
-		ctx, cancel := context.WithTimeout(background, time.Second)
+		ctx, cancel := context.WithTimeout(background, 3*time.Second)
 		defer cancel()
 		got := <-wait(t, ctx, raw(t, options), key, "me")
 		if timeout, ok := errors.AsType[net.Error](got.err); !ok || !timeout.Timeout() {
@@ -207,7 +212,7 @@ func TestLibraryLeavesAHold(t *testing.T) {
 	wire := servertest.NewWire(t)
 	options := safe()
 	options.Addr, options.ContextTimeoutEnabled = wire.Address, true
-	ctx, cancel := context.WithTimeout(background, 2*time.Second)
+	ctx, cancel := context.WithTimeout(background, 4*time.Second)
 	defer cancel()
 	got := wait(t, ctx, raw(t, options), key, "me")
 	wire.Silence()
@@ -240,7 +245,7 @@ func TestLibraryDeadlinesRaceGrants(t *testing.T) {
 		if rdb.Do(ctx, "LOCK.ACQUIRE", key, owner, "BLOCK", 0).Err() == nil {
 			granted++
 			servertest.Say(t, "LOCK.RELEASE", key, owner)
-		} else if servertest.Say(t, "LOCK.CANCEL", key, owner, "RELEASE") == int64(2) {
+		} else if servertest.Cancel(t, key, owner) {
 			left++
 		}
 		cancel()
@@ -367,12 +372,16 @@ func TestLibraryInACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := node.Do(background, "LOCK.ACQUIRE", key, "me", "BLOCK", 0).Err(); err == nil {
-			t.Error("granted")
-		}
-		if n := servertest.Waits(t, key, nodes...) - before; n != 1 {
-			t.Errorf("asked %d times", n)
-		}
+		servertest.Eventually(t, "to be asked once", func() bool { // not at all if a new connection was not ready in time
+			if err := node.Do(background, "LOCK.ACQUIRE", key, "me", "BLOCK", 0).Err(); err == nil {
+				t.Error("granted")
+			}
+			n := servertest.Waits(t, key, nodes...) - before
+			if n > 1 {
+				t.Fatalf("asked %d times", n)
+			}
+			return n == 1
+		})
 	})
 }
 

@@ -58,7 +58,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	_, err = client.Semaphore("refused", 1, lockso.Permits(2)).TryLock(context.Background())
+	_, err = client.Semaphore("refused", 1, lockso.Permits(2)).Lock(context.Background())
 	var typed *lockso.Error
 	if !errors.Is(err, lockso.ErrRefused) || !errors.As(err, &typed) || typed.Code != "ERR" {
 		t.Error(err)

@@ -1,7 +1,6 @@
 package servertest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -13,14 +12,11 @@ func Cluster(t *testing.T) []*redis.Client {
 	t.Helper()
 	nodes, buses := make([]*redis.Client, 3), make([]int, 3)
 	for i := range nodes {
-		var err error
-		if buses[i], err = freePort(); err != nil {
-			t.Fatal(err)
-		}
-		address, stop, err := start("--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(buses[i]), "--dir", t.TempDir())
+		address, bus, stop, err := start("--cluster-enabled", "yes", "--dir", t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
+		buses[i] = bus
 		t.Cleanup(stop)
 		nodes[i] = redis.NewClient(&redis.Options{Addr: address})
 		t.Cleanup(func() { nodes[i].Close() })

@@ -66,6 +66,17 @@ func Held(t *testing.T, key, owner string, holds int64) {
 	})
 }
 
+// Cancel cancels what nobody waits for any more until the key is free, and says whether the owner had a hold. Once is not
+// enough: the request may come after LOCK.CANCEL, as it is on another connection.
+func Cancel(t *testing.T, key, owner string) (hold bool) {
+	t.Helper()
+	Eventually(t, key+" to be free", func() bool {
+		hold = Say(t, "LOCK.CANCEL", key, owner, "RELEASE") == int64(2) || hold
+		return Info(t, key) == nil
+	})
+	return hold
+}
+
 // Count is a number in one line of INFO: Count(t, Server, "commandstats", "cmdstat_lock.acquire:calls").
 func Count(t *testing.T, server *redis.Client, section, field string) int {
 	t.Helper()

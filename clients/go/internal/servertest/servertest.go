@@ -27,7 +27,7 @@ func Run(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "MODULE is not set to the path of lock.so: no tests with a server")
 		os.Exit(0)
 	}
-	address, stop, err := start()
+	address, _, stop, err := start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -38,20 +38,34 @@ func Run(m *testing.M) {
 	os.Exit(code)
 }
 
-func start(settings ...string) (address string, stop func(), err error) {
-	port, err := freePort()
-	if err != nil {
-		return "", nil, err
+// start starts a server, and again on other ports if it ends: somebody else may have got one of them meanwhile.
+func start(settings ...string) (address string, bus int, stop func(), err error) {
+	for range 10 {
+		var port int
+		if port, err = freePort(); err != nil {
+			break
+		}
+		if bus, err = freePort(); err != nil {
+			break
+		}
+		if stop, err = startAt(port, bus, settings); err == nil {
+			return fmt.Sprintf("127.0.0.1:%d", port), bus, stop, nil
+		}
 	}
+	return "", 0, nil, err
+}
+
+// startAt waits until the server itself says that it listens, which it does not if another one has the port.
+func startAt(port, bus int, settings []string) (stop func(), err error) {
 	program := cmp.Or(os.Getenv("SERVER"), "redis-server")
-	server := exec.Command(program, append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "",
-		"--loadmodule", os.Getenv("MODULE")}, settings...)...)
+	server := exec.Command(program, append([]string{"--port", fmt.Sprint(port), "--cluster-port", fmt.Sprint(bus),
+		"--bind", "127.0.0.1", "--save", "", "--loadmodule", os.Getenv("MODULE")}, settings...)...)
 	said, err := server.StdoutPipe()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if err := server.Start(); err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	var log []string
 	lines := bufio.NewScanner(said)
@@ -61,12 +75,11 @@ func start(settings ...string) (address string, stop func(), err error) {
 				for lines.Scan() {
 				}
 			}()
-			stop := func() { server.Process.Kill(); server.Wait() }
-			return fmt.Sprintf("127.0.0.1:%d", port), stop, nil
+			return func() { server.Process.Kill(); server.Wait() }, nil
 		}
 	}
 	server.Wait()
-	return "", nil, fmt.Errorf("%s did not start:\n%s", program, strings.Join(log, "\n"))
+	return nil, fmt.Errorf("%s did not start:\n%s", program, strings.Join(log, "\n"))
 }
 
 // freePort is one that nobody listens at just now.
