@@ -83,7 +83,7 @@ final class PhpRedisClusterLibraryTest extends TestCase
     public function testAReadTimeOutLeavesAGhost(): void
     {
         $this->redis->rawCommand('LOCK.ACQUIRE', self::KEY, 'other');
-        $this->cluster = self::cluster(0.3);
+        $this->cluster = self::cluster(2.0);
         $this->cluster->set('{b}x', 'v');
         $this->assertFails(fn () => $this->ask('LOCK.ACQUIRE', self::KEY, 'me', 'PX', 20000, 'BLOCK', 60000), 'it takes too long');
         $this->redis->rawCommand('LOCK.RELEASE', self::KEY, 'other');
@@ -116,12 +116,12 @@ final class PhpRedisClusterLibraryTest extends TestCase
     public function testTheReadTimeOutIsPhpsIfNothingIsSaid(): void
     {
         $this->redis->rawCommand('LOCK.ACQUIRE', self::KEY, 'other');
-        $before = ini_set('default_socket_timeout', '1');
+        $before = ini_set('default_socket_timeout', '2');
         try {
             $this->cluster = new RedisCluster(null, [self::address(self::$one)], 2.0);
             $this->assertFails(fn () => $this->ask('LOCK.ACQUIRE', self::KEY, 'me', 'BLOCK', 60000), 'it takes too long');
             $this->cluster = self::cluster(20.0);
-            self::assertNull($this->ask('LOCK.ACQUIRE', self::KEY, 'me', 'BLOCK', 1500));
+            self::assertNull($this->ask('LOCK.ACQUIRE', self::KEY, 'me', 'BLOCK', 3000));
         } finally {
             ini_set('default_socket_timeout', $before);
         }

@@ -75,10 +75,12 @@ final class PhpRedisLibraryTest extends LocksTestCase
     /** The time is over for the client alone: it waits on, is granted the lock, and reads that as another answer. */
     public function testAReadTimeOutLeavesAGhost(): void
     {
+        $this->redis->set('x', 'v');
         $redis = $this->impatient();
-        $redis->set('x', 'v');
         $this->wait($redis, 'me', self::READ_ERROR);
+        $redis->setOption(Redis::OPT_READ_TIMEOUT, 20);
         self::assertTrue($redis->isConnected());
+        $this->waitFor(fn () => $this->waiters() === 1, 'the server to have it');
         self::assertSame('me', $this->info('k')['waiters'][0][1]);
         $this->other->rawCommand('LOCK.RELEASE', 'k', 'other');
         self::assertSame(['me'], $this->owners('k'));
@@ -96,6 +98,7 @@ final class PhpRedisLibraryTest extends LocksTestCase
     {
         $redis = $this->impatient();
         $this->wait($redis, 'me', self::READ_ERROR);
+        $this->waitFor(fn () => $this->waiters() === 1, 'the server to have it');
         $redis->close();
         $this->waitFor(fn () => $this->waiters() === 0, 'it to be gone');
         // Of its own commands that wait it closes the connection by itself.
@@ -111,6 +114,7 @@ final class PhpRedisLibraryTest extends LocksTestCase
     {
         foreach ([1 => false, 2 => true] as $answer => $granted) {
             $this->wait($redis = $this->impatient(), 'me', self::READ_ERROR);
+            $this->waitFor(fn () => $this->waiters() === 1, 'the server to have it');
             $granted && $this->other->rawCommand('LOCK.RELEASE', 'k', 'other');
             self::assertSame($answer, $this->redis->rawCommand('LOCK.CANCEL', 'k', 'me', 'RELEASE'));
             self::assertSame(0, $this->redis->rawCommand('LOCK.CANCEL', 'k', 'me', 'RELEASE'));

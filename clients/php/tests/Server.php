@@ -12,29 +12,37 @@ use RuntimeException;
 /** A real server with the module, in a folder of its own, on a free port. */
 final class Server
 {
-    public readonly int $port;
-    public readonly string $folder;
+    private const TRIES = 10;
+
+    public int $port;
+    public string $folder;
+    /** Where the other nodes of a cluster find it. */
+    private int $bus;
     /** @var resource */
     private mixed $process;
 
     /** `$options` are words of the server's command line. */
     public function __construct(string ...$options)
     {
-        $this->folder = sys_get_temp_dir() . '/lock-so-' . bin2hex(random_bytes(6));
-        mkdir($this->folder);
+        for ($tries = 1; ; $tries++) {
+            $this->start($options);
+            if ($this->listens($options)) {
+                return;
+            }
+            $log = file_get_contents("{$this->folder}/log");
+            $this->stop();
+            // Somebody else may have the port by now.
+            $tries < self::TRIES || throw new RuntimeException("the server has not started: $log");
+        }
+    }
+
+    /** A port that nobody has, for the moment. */
+    public static function freePort(): int
+    {
         $socket = stream_socket_server('tcp://127.0.0.1:0');
         $name = stream_socket_get_name($socket, false);
         fclose($socket);
-        $this->port = (int) substr($name, strrpos($name, ':') + 1);
-        $command = [
-            getenv('SERVER') ?: 'redis-server', '--port', (string) $this->port, '--save', '', '--dir', $this->folder,
-            '--loadmodule', getenv('MODULE'), ...$options,
-        ];
-        $log = ['file', "{$this->folder}/log", 'a'];
-        $this->process = proc_open($command, [['file', '/dev/null', 'r'], $log, $log], $pipes);
-        if (!in_array('--requirepass', $options, true) && !in_array('--tls-port', $options, true)) {
-            $this->client();
-        }
+        return (int) substr($name, strrpos($name, ':') + 1);
     }
 
     /**
@@ -48,7 +56,7 @@ final class Server
         [$one, $two] = array_map(fn (self $server) => $server->client(), $servers);
         $one->rawCommand('CLUSTER', 'ADDSLOTSRANGE', 0, 8191);
         $two->rawCommand('CLUSTER', 'ADDSLOTSRANGE', 8192, 16383);
-        $one->rawCommand('CLUSTER', 'MEET', '127.0.0.1', $servers[1]->port);
+        $one->rawCommand('CLUSTER', 'MEET', '127.0.0.1', $servers[1]->port, $servers[1]->bus);
         $until = microtime(true) + 20;
         foreach ([$one, $two] as $redis) {
             for (; !str_contains($redis->rawCommand('CLUSTER', 'INFO'), 'cluster_state:ok'); usleep(10000)) {
@@ -87,10 +95,11 @@ final class Server
         }
     }
 
-    /** Sends the server's process a signal. */
+    /** Sends the server's process a signal, unless it has ended: the number may be another's by then. */
     public function signal(int $signal): void
     {
-        posix_kill(proc_get_status($this->process)['pid'], $signal);
+        $status = proc_get_status($this->process);
+        $status['running'] && posix_kill($status['pid'], $signal);
     }
 
     /** Runs an example, with this server in place of the port 6379; what it writes, and its status. */
@@ -110,5 +119,41 @@ final class Server
         proc_close($this->process);
         array_map(unlink(...), glob("{$this->folder}/*") ?: []);
         rmdir($this->folder);
+    }
+
+    private function start(array $options): void
+    {
+        $this->folder = sys_get_temp_dir() . '/lock-so-' . bin2hex(random_bytes(6));
+        mkdir($this->folder);
+        [$this->port, $this->bus] = [self::freePort(), self::freePort()];
+        $command = [
+            getenv('SERVER') ?: 'redis-server', '--port', (string) $this->port, '--cluster-port', (string) $this->bus,
+            '--bind', '127.0.0.1', '--save', '', '--dir', $this->folder, '--loadmodule', getenv('MODULE'), ...$options,
+        ];
+        $log = ['file', "{$this->folder}/log", 'a'];
+        $this->process = proc_open($command, [['file', '/dev/null', 'r'], $log, $log], $pipes);
+    }
+
+    /** Whether it is this one that answers, and so has all that it listens on; it ends if somebody else has a port. */
+    private function listens(array $options): bool
+    {
+        $password = array_search('--requirepass', $options, true);
+        for ($until = microtime(true) + 20; microtime(true) < $until; usleep(10000)) {
+            $status = proc_get_status($this->process);
+            if (!$status['running']) {
+                return false;
+            }
+            try {
+                $redis = new Redis();
+                $redis->connect('127.0.0.1', $this->port, 2.0, null, 0, 2.0);
+                $password === false || $redis->auth($options[$password + 1]);
+                if ((int) (@$redis->info('server')['process_id'] ?? 0) === $status['pid']) {
+                    return true;
+                }
+            } catch (RedisException) {
+                // Not yet, or another one.
+            }
+        }
+        return false;
     }
 }
