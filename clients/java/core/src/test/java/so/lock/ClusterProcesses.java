@@ -1,7 +1,5 @@
 package so.lock;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -13,10 +11,8 @@ public final class ClusterProcesses implements AutoCloseable {
 
     /** @param options as of {@link ServerProcess} */
     public ClusterProcesses(int masters, String... options) {
-        List<Integer> buses = new ArrayList<>();
         for (int i = 0; i < masters; i++) {
-            buses.add(freePort());
-            List<String> all = new ArrayList<>(List.of("--cluster-enabled", "yes", "--cluster-port", "" + buses.get(i)));
+            List<String> all = new ArrayList<>(List.of("--cluster-enabled", "yes"));
             all.addAll(List.of(options));
             nodes.add(new ServerProcess(all.toArray(String[]::new)));
         }
@@ -24,7 +20,7 @@ public final class ClusterProcesses implements AutoCloseable {
             ServerProcess node = nodes.get(i);
             node.say("CLUSTER ADDSLOTSRANGE " + SLOTS * i / masters + " " + (SLOTS * (i + 1) / masters - 1));
             node.say("CLUSTER SET-CONFIG-EPOCH " + (i + 1));
-            node.say("CLUSTER MEET " + ServerProcess.HOST + " " + nodes.get(0).port() + " " + buses.get(0));
+            node.say("CLUSTER MEET " + ServerProcess.HOST + " " + nodes.get(0).port() + " " + nodes.get(0).bus());
         }
         nodes.forEach(node -> awaitWhole(node, masters));
     }
@@ -33,14 +29,6 @@ public final class ClusterProcesses implements AutoCloseable {
         String info = "";
         while (!info.contains("cluster_state:ok") || !info.contains("cluster_known_nodes:" + masters)) {
             info = node.say("CLUSTER INFO");
-        }
-    }
-
-    private static int freePort() {
-        try {
-            return ServerProcess.freePort();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
         }
     }
 

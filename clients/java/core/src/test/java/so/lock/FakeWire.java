@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import so.lock.wire.Line;
 import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
@@ -45,9 +46,15 @@ final class FakeWire implements Wire {
     static Object kindly(Asked asked) {
         return switch (asked.name()) {
             case "RELEASE", "CANCEL" -> 0L;
-            case "WATCH" -> null;
+            case "WATCH" -> turn();
             default -> 1L;
         };
+    }
+
+    /** A watch is answered in its time: else it would be asked all the time. */
+    private static Object turn() {
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
+        return null;
     }
 
     static LinkException lost() {

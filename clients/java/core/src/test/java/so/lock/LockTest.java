@@ -201,6 +201,7 @@ class LockTest {
         wire.await("ACQUIRE", 1);
         locks.close();
         waiter.join();
+        wire.await("CANCEL", 1);
         assertEquals(wire.named("ACQUIRE").get(0).owner(), wire.named("CANCEL").get(0).owner());
     }
 }

@@ -1,6 +1,7 @@
 package so.lock;
 
 import java.io.BufferedReader;
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
@@ -20,17 +21,35 @@ import java.util.regex.Pattern;
 public final class ServerProcess implements AutoCloseable {
     public static final String HOST = "127.0.0.1";
 
-    private final int port;
-    private final Process process;
+    private static final int TRIES = 10;
+
+    private final List<String> options;
+    private int port;
+    private int bus;
+    private Process process;
 
     /** @param options more of the server's, each beginning with two dashes, with their values */
     public ServerProcess(String... options) {
+        this.options = List.of(options);
+        for (int i = 0; i < TRIES; i++) {
+            start();
+            if (awaitListening()) {
+                return;
+            }
+            close(); // somebody else has the port by now
+        }
+        throw new IllegalStateException("the server has not started; does it find the module?");
+    }
+
+    private void start() {
         try {
             port = freePort();
+            bus = freePort();
             List<String> command = new ArrayList<>(List.of(
                     System.getProperty("lockso.server"), "--port", Integer.toString(port), "--bind", HOST, "--save", ""));
             command.addAll(List.of("--dir", folder(port)));
-            command.addAll(List.of(options));
+            command.addAll(List.of("--cluster-port", Integer.toString(bus)));
+            command.addAll(options);
             command.addAll(List.of("--loadmodule", System.getProperty("lockso.module")));
             process = new ProcessBuilder(command)
                     .redirectErrorStream(true)
@@ -39,11 +58,15 @@ public final class ServerProcess implements AutoCloseable {
         } catch (IOException e) {
             throw new UncheckedIOException("say -Dlockso.server=redis-server -Dlockso.module=lock.so", e);
         }
-        awaitListening();
     }
 
     public int port() {
         return port;
+    }
+
+    /** Where the other nodes of a cluster find it. */
+    public int bus() {
+        return bus;
     }
 
     /** The reply to a command by a connection of its own: a status, a number, an error or a text; null. */
@@ -53,6 +76,9 @@ public final class ServerProcess implements AutoCloseable {
             BufferedReader reader =
                     new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.ISO_8859_1));
             String first = reader.readLine();
+            if (first == null) {
+                throw new EOFException("the server has hung up");
+            }
             if (first.charAt(0) != '$') {
                 return first.substring(1);
             }
@@ -108,16 +134,19 @@ public final class ServerProcess implements AutoCloseable {
         }
     }
 
-    private void awaitListening() {
+    /** Whether it is this one that listens there. */
+    private boolean awaitListening() {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         while (process.isAlive() && System.nanoTime() - end < 0) {
-            try (Socket socket = new Socket(HOST, port)) {
-                return;
-            } catch (IOException e) {
-                Thread.onSpinWait();
+            try {
+                if (info("server", "process_id:") == process.pid()) {
+                    return true;
+                }
+            } catch (UncheckedIOException e) {
+                Thread.onSpinWait(); // nobody, or somebody who hangs up
             }
         }
-        throw new IllegalStateException("the server has not started; does it find the module?");
+        return false;
     }
 
     private static String folder(int port) throws IOException {

@@ -27,6 +27,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.Timeout;
 import redis.clients.jedis.CommandArguments;
+import redis.clients.jedis.Connection;
 import redis.clients.jedis.ConnectionPoolConfig;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
@@ -57,8 +58,7 @@ class JedisLibraryTest {
     private static final ProtocolCommand CANCEL = word("LOCK.CANCEL");
     private static final ProtocolCommand INFO = word("LOCK.INFO");
     private static final JedisClientConfig DEFAULT = DefaultJedisClientConfig.builder().build();
-    private static final JedisClientConfig IMPATIENT =
-            DefaultJedisClientConfig.builder().socketTimeoutMillis(50).build();
+    private static final int SHORT_MS = 50;
 
     private final ExecutorService threads = Executors.newCachedThreadPool();
     private ServerProcess server;
@@ -98,6 +98,21 @@ class JedisLibraryTest {
         return client(at, config, new ConnectionPoolConfig());
     }
 
+    /** Its connection has that time-out when it has been made, for which a busy machine needs longer. */
+    private RedisClient impatientClient() {
+        RedisClient client = client(DEFAULT);
+        try (Connection connection = client.getPool().getResource()) {
+            connection.setSoTimeout(SHORT_MS);
+        }
+        return client;
+    }
+
+    private Jedis impatientJedis() {
+        Jedis jedis = new Jedis(at, DEFAULT);
+        jedis.getConnection().setSoTimeout(SHORT_MS);
+        return jedis;
+    }
+
     private void held() {
         assertEquals("1", server.say("LOCK.ACQUIRE key other"));
     }
@@ -125,7 +140,7 @@ class JedisLibraryTest {
         assertEquals(2_000, DEFAULT.getSocketTimeoutMillis());
         assertEquals(0, DEFAULT.getBlockingSocketTimeoutMillis());
         held();
-        try (RedisClient client = client(IMPATIENT); Jedis jedis = new Jedis(at, IMPATIENT)) {
+        try (RedisClient client = impatientClient(); Jedis jedis = impatientJedis()) {
             assertNull(client.executeCommand(words(ACQUIRE, "key", "me", "BLOCK", "300").blocking()));
             assertNull(jedis.sendBlockingCommand(ACQUIRE, "key", "me", "BLOCK", "300"));
         }
@@ -140,6 +155,7 @@ class JedisLibraryTest {
             assertThrows(JedisConnectionException.class,
                     () -> client.executeCommand(words(ACQUIRE, "key", "me", "BLOCK", "0").blocking()));
         }
+        server.awaitWaiting(0);
         released();
     }
 
@@ -148,7 +164,7 @@ class JedisLibraryTest {
     @Test
     void anyOtherCallGivesUpAndThePoolClosesItsConnection() {
         held();
-        try (RedisClient client = client(IMPATIENT)) {
+        try (RedisClient client = impatientClient()) {
             assertThrows(JedisConnectionException.class, () -> client.executeCommand(words(ACQUIRE, "key", "me", "BLOCK", "0")));
             server.awaitWaiting(0);
         }
@@ -159,7 +175,7 @@ class JedisLibraryTest {
     @Test
     void aJedisThatHasGivenUpIsStillInTheQueue() {
         held();
-        try (Jedis jedis = new Jedis(at, IMPATIENT)) {
+        try (Jedis jedis = impatientJedis()) {
             assertThrows(JedisConnectionException.class, () -> jedis.sendCommand(ACQUIRE, "key", "me", "BLOCK", "0"));
             server.awaitWaiting(1);
             released();
@@ -210,7 +226,9 @@ class JedisLibraryTest {
         try (ClusterProcesses cluster = new ClusterProcesses(1)) {
             ServerProcess node = cluster.nodes().get(0);
             node.say("LOCK.ACQUIRE key other");
-            try (RedisClusterClient client = cluster(cluster, IMPATIENT, 5)) {
+            // Its attempts together have five times that, with the connections that they make.
+            JedisClientConfig impatient = DefaultJedisClientConfig.builder().socketTimeoutMillis(1_500).build();
+            try (RedisClusterClient client = cluster(cluster, impatient, 5)) {
                 assertThrows(RuntimeException.class, () -> client.executeCommand(words(ACQUIRE, "key", "me", "BLOCK", "0")));
             }
             node.awaitWaiting(0);

@@ -3,6 +3,7 @@ package so.lock.jedis;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.ConnectionPoolConfig;
@@ -35,11 +36,11 @@ class JedisTest extends AdapterContract {
     }
 
     @Test
-    void theUsersPoolIsLeftAlone() {
+    void theUsersPoolIsLeftAlone() throws Exception {
         RedisClient client = client(server.port(), DefaultJedisClientConfig.builder().build());
         try (client; Connection all = client.getPool().getResource(); Locks locks = JedisLocks.of(client)) {
             LockSoLock lock = locks.lock("a");
-            assertTrue(lock.tryLock());
+            assertTrue(lock.tryLock(30, TimeUnit.SECONDS));
             lock.unlock();
             assertEquals(1, client.getPool().getNumActive());
             assertTrue(all.isConnected());

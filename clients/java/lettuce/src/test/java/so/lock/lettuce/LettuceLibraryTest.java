@@ -53,6 +53,8 @@ import so.lock.ServerProcess;
 @Timeout(60)
 class LettuceLibraryTest {
     private static final Duration SHORT = Duration.ofMillis(50);
+    /** For what has to be sent before it times out. */
+    private static final Duration LONGER = Duration.ofSeconds(2);
 
     private final RedisClient client = RedisClient.create();
     private ServerProcess server;
@@ -181,7 +183,7 @@ class LettuceLibraryTest {
         try (StatefulRedisConnection<String, String> connection = connect()) {
             assertEquals(Duration.ofSeconds(60), connection.getTimeout());
         }
-        RedisURI impatient = RedisURI.builder(uri(server.port())).withTimeout(SHORT).build();
+        RedisURI impatient = RedisURI.builder(uri(server.port())).withTimeout(LONGER).build();
         try (StatefulRedisConnection<String, String> connection = client.connect(impatient)) {
             assertThrows(RedisCommandTimeoutException.class, () -> call(connection, ACQUIRE, "key", "me", "BLOCK", "0"));
             server.awaitWaiting(1);
@@ -194,7 +196,7 @@ class LettuceLibraryTest {
     void aFutureTimesOutToo() {
         held();
         try (StatefulRedisConnection<String, String> connection = connect()) {
-            connection.setTimeout(SHORT);
+            connection.setTimeout(LONGER);
             ExecutionException e = assertThrows(
                     ExecutionException.class, () -> send(connection, ACQUIRE, "key", "me", "BLOCK", "0").get());
             assertInstanceOf(RedisCommandTimeoutException.class, e.getCause());

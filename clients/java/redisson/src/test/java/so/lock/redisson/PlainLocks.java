@@ -127,7 +127,7 @@ abstract class PlainLocks extends Beside {
         RLock there = redisson.getLock(A);
         there.lock();
         String owner = jedis.hkeys(A).iterator().next();
-        assertEquals(2L, say("LOCK.ACQUIRE", owner, "PX", 1_500));
+        assertEquals(2L, say("LOCK.ACQUIRE", owner, "PX", WATCHDOG_MS));
         there.unlock();
         assertEquals(1, there.getHoldCount());
         assertEndsWithItsLease(there);
