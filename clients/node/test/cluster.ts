@@ -1,4 +1,4 @@
-import { freePort, TestServer } from './server.js';
+import { TestServer } from './server.js';
 
 const MASTERS = 3;
 
@@ -18,12 +18,11 @@ export class TestCluster {
   static async start(): Promise<TestCluster> {
     const servers: TestServer[] = [];
     for (let index = 0; index < MASTERS; index++) {
-      const bus = String(await freePort());
-      const server = await TestServer.start('--cluster-enabled', 'yes', '--cluster-port', bus);
+      const server = await TestServer.start('--cluster-enabled', 'yes');
       servers.push(server);
       await server.ask.call('CLUSTER', 'ADDSLOTSRANGE', slot(index), slot(index + 1) - 1);
       await server.ask.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1);
-      await servers[0]!.ask.call('CLUSTER', 'MEET', '127.0.0.1', server.port, bus);
+      await servers[0]!.ask.call('CLUSTER', 'MEET', '127.0.0.1', server.port, server.bus);
     }
     const cluster = new TestCluster(servers);
     await cluster.#together();

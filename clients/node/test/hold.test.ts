@@ -105,7 +105,7 @@ test('a renewal whose connection fails is repeated within the lease', async () =
     return 1;
   });
   const locks = new Locks(fake);
-  const hold = await locks.lock('k', { leaseMs: 300 }).acquire();
+  const hold = await locks.lock('k', { leaseMs: 3_000 }).acquire();
   await renewed.promise;
   assert.equal(hold.isLost, false);
   await hold.release();

@@ -27,7 +27,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
       [one.read('i'), other.write('i')] as const,
     ];
     for (const [mine, theirs] of pairs) {
-      const hold = await mine.acquire({ waitMs: 1_000 });
+      const hold = await mine.acquire({ waitMs: 30_000 });
       assert.equal(await theirs.tryAcquire(), null);
       await assert.rejects(theirs.acquire({ waitMs: 20 }), NotAcquired);
       const waits = theirs.acquire();

@@ -80,7 +80,7 @@ test('a wait stalls all that is sent behind it, and nothing on a duplicate', asy
 
 test('neither the 5 s of the library nor a shorter timeout ends what has been sent', async () => {
   await place.hold();
-  const [redis, hasty] = [await client(), await client({ commandOptions: { timeout: 50 } })];
+  const [redis, hasty] = [await client(), await client({ commandOptions: { timeout: 2_000 } })];
   const waits = [redis, hasty].map((one, index) => one.sendCommand(['LOCK.ACQUIRE', 'k', `me ${index}`, 'BLOCK', '0']));
   await place.server.until('k', (info) => info?.waiting === 2 && info.waiters.every(({ waited }) => waited > 5_500));
   assert.equal(await soFar(Promise.race(waits)), 'pending');
@@ -115,7 +115,7 @@ test('an abortSignal ends what has not been sent, and does nothing to a wait', a
 
 test('socketTimeout closes the client for good: the wait ends, and nothing is sent again', async () => {
   await place.hold();
-  const redis = await client({ socket: { ...socket(), socketTimeout: 300 } });
+  const redis = await client({ socket: { ...socket(), socketTimeout: 2_000 } });
   const waits = redis.sendCommand(['LOCK.ACQUIRE', 'k', 'me', 'BLOCK', '0']);
   await assert.rejects(waits, { message: /^Socket timeout/ });
   await place.server.until('k', (info) => info?.waiting === 0);

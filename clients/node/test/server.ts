@@ -25,13 +25,16 @@ export interface Info {
 /** A server of one's own with the module: those that MODULE and SERVER name. */
 export class TestServer {
   readonly port: number;
+  /** Where the other nodes of a cluster find it. */
+  readonly bus: number;
   /** To ask it with. */
   readonly ask: Redis;
   readonly #process: ChildProcess;
   readonly #folder: string;
 
-  private constructor(port: number, process: ChildProcess, folder: string) {
+  private constructor(port: number, bus: number, process: ChildProcess, folder: string) {
     this.port = port;
+    this.bus = bus;
     this.#process = process;
     this.#folder = folder;
     this.ask = new Redis(port, '127.0.0.1', {
@@ -48,11 +51,24 @@ export class TestServer {
     if (!MODULE) {
       throw new Error('MODULE=path/to/lock.so is needed');
     }
-    const [port, folder] = [await freePort(), await mkdtemp(join(tmpdir(), 'lock-so-'))];
-    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--loadmodule', MODULE, ...more];
-    const server = new TestServer(port, spawn(SERVER || 'redis-server', args, { stdio: 'ignore' }), folder);
-    await server.ask.ping();
-    return server;
+    for (let time = 0; time < 10; time++) {
+      const [port, bus, folder] = [await freePort(), await freePort(), await mkdtemp(join(tmpdir(), 'lock-so-'))];
+      const args = ['--port', String(port), '--cluster-port', String(bus), '--bind', '127.0.0.1', '--save', '', '--dir', folder];
+      const child = spawn(SERVER || 'redis-server', [...args, '--loadmodule', MODULE, ...more], { stdio: 'ignore' });
+      const server = new TestServer(port, bus, child, folder);
+      if (await server.#listens()) {
+        return server;
+      }
+      await server.stop();
+    }
+    throw new Error('the server has not started; does it find the module?');
+  }
+
+  /** Whether it is this one that answers; it ends if somebody else has got the port meanwhile. */
+  async #listens(): Promise<boolean> {
+    const ended = new Promise<string>((resolve) => this.#process.once('exit', () => resolve('')));
+    const said = await Promise.race([ended, this.ask.info('server').catch(() => '')]);
+    return said.includes(`process_id:${this.#process.pid}\r\n`);
   }
 
   /** What LOCK.INFO says of a key; null if nobody holds it, and nobody waits for it. */
@@ -74,9 +90,11 @@ export class TestServer {
 
   async stop(): Promise<void> {
     this.ask.disconnect();
-    const ended = new Promise((resolve) => this.#process.once('exit', resolve));
-    this.#process.kill('SIGKILL');
-    await ended;
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
+      const ended = new Promise((resolve) => this.#process.once('exit', resolve));
+      this.#process.kill('SIGKILL');
+      await ended;
+    }
     await rm(this.#folder, { recursive: true });
   }
 }
