@@ -3,7 +3,7 @@
 import os
 import signal
 
-from harness import scaled, wait_for, wait_for_sync
+from harness import scaled, scaled_ms, wait_for, wait_for_sync
 from harness.cluster import ClusterClient
 from harness.connect import HOST
 from harness.sentinel import NAME, SentinelGroup
@@ -103,7 +103,7 @@ class Cluster(Place):
 
     def __init__(self, make_server, launch, config):
         self.wire, self._stopped, self.node = None, set(), 0
-        self.servers = [make_server(cluster_enabled="yes", cluster_node_timeout=2000, **config) for _ in range(4)]
+        self.servers = [make_server(cluster_enabled="yes", cluster_node_timeout=scaled_ms(2000), **config) for _ in range(4)]
         self._ask_all("CONFIG", "SET", "cluster-allow-replica-migration", "no")
         self._begin()
         self._client = ClusterClient(self.servers[1].port)

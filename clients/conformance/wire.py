@@ -144,6 +144,8 @@ class Wire:
                 continue
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._connections.append(_Connection(self, client, server))
+            if self._refuses:  # since a moment ago, and this one was not among those that were closed then
+                self._connections[-1].cut()
 
     # What a connection asks
 

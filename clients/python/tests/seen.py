@@ -45,6 +45,16 @@ def calls(server, command):
     return stats.get("calls", 0)
 
 
+def wait_calls(server, command, count):
+    """Until it has been told so often; the last one may be on its way when who has sent it gives up."""
+    wait_for(lambda: calls(server, command) >= count, 20, f"{count} {command}")
+    assert calls(server, command) == count
+
+
+# A client that says nothing when it connects: so a server that is slow then has no part in what times out.
+SILENT = {"protocol": 2, "driver_info": None}
+
+
 @contextmanager
 def held(server, key):
     """Somebody else holds the lock; what is given back releases it."""

@@ -29,7 +29,7 @@ print("released", flush=True)
 
 
 def test_what_the_child_renews(server):
-    words = [sys.executable, "-B", "-c", PROGRAM.format(port=server.port, lease=scaled(1.5))]
+    words = [sys.executable, "-B", "-c", PROGRAM.format(port=server.port, lease=scaled(3))]
     where = {**os.environ, "PYTHONPATH": str(TOP / "clients" / "python")}
     with subprocess.Popen(words, env=where, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "both\n"
