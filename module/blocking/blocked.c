@@ -173,13 +173,10 @@ void blockedEnd(struct blocked *blocked) {
 
 /* ---- deadlines ---- */
 
-static void onTimer(RedisModuleCtx *ctx, void *data);
+static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
 
 void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
-    if (blocked->has_timer) {
-        RedisModule_StopTimer(ctx, blocked->timer, NULL);
-        blocked->has_timer = false;
-    }
+    timerStop(ctx, &blocked->timer);
 }
 
 int64_t blockedDeadline(int64_t block_ms, int64_t now_ms) {
@@ -192,15 +189,12 @@ void blockedSetDeadline(RedisModuleCtx *ctx, struct blocked *blocked, int64_t de
     blockedStopTimer(ctx, blocked);
     blocked->deadline_ms = deadline_ms;
     if (deadline_ms != BLOCKED_FOR_EVER) {
-        int64_t delay_ms = serverTimerDelay(deadline_ms, now_ms);
-        blocked->timer = RedisModule_CreateTimer(ctx, delay_ms, onTimer, blocked);
-        blocked->has_timer = true;
+        timerSet(ctx, &blocked->timer, deadline_ms, now_ms, onTimer);
     }
 }
 
-static void onTimer(RedisModuleCtx *ctx, void *data) {
-    struct blocked *blocked = data;
-    blocked->has_timer = false;
+static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
+    struct blocked *blocked = TIMER_OWNER(timer, struct blocked, timer);
     int64_t now_ms = RedisModule_Milliseconds();
     if (now_ms < blocked->deadline_ms) {
         blockedSetDeadline(ctx, blocked, blocked->deadline_ms, now_ms);

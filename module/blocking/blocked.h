@@ -18,6 +18,7 @@
 #include "core/hashmap.h"
 #include "redismodule.h"
 #include "server/reply.h"
+#include "server/timer.h"
 
 /* What the server spends on an answer, most of it to write it, after the turn that has made it
  * (turnCharge). */
@@ -32,8 +33,7 @@ struct blocked {
     struct mapEntry by_client;
     unsigned long long client_id; /* 0: likewise */
     int64_t deadline_ms;          /* unix time, or BLOCKED_FOR_EVER */
-    RedisModuleTimerID timer;
-    bool has_timer;
+    struct timer timer;
 };
 
 /* What a kind of waiter does when its wait ends otherwise than it has waited for. Each may free

@@ -15,6 +15,7 @@
 
 #include "server/failpoint.h"
 #include "server/server.h"
+#include "server/timer.h"
 #include "server/turn.h"
 
 /* By less the two clocks, one of ms and one of µs, differ from look to look. */
@@ -32,11 +33,10 @@ static struct {
 } work;
 
 static struct {
-    bool set;
     uint64_t at_us;  /* when it is to ring, monotonic */
     int64_t wall_us; /* how far the time of day was ahead of the monotonic clock when it was set */
     uint64_t rang_at_us; /* when the drain has run last */
-    RedisModuleTimerID timer;
+    struct timer timer;
     size_t wakings; /* those that the server has yet to call */
 } alarm;
 
@@ -109,9 +109,8 @@ void drainRunSoon(RedisModuleCtx *ctx) {
     }
 }
 
-static void ring(RedisModuleCtx *ctx, void *data) {
-    (void)data;
-    alarm.set = false;
+static void ring(RedisModuleCtx *ctx, struct timer *timer) {
+    (void)timer;
     drain(ctx, RedisModule_MonotonicMicroseconds());
 }
 
@@ -134,14 +133,11 @@ void drainWakeLoop(void) {
 }
 
 static void setTimer(RedisModuleCtx *ctx, uint64_t at_us, uint64_t now_us, int64_t wall_us) {
-    if (alarm.set) {
-        RedisModule_StopTimer(ctx, alarm.timer, NULL);
-    }
     int64_t delay_ms = at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0;
-    alarm.set = true;
+    int64_t now_ms = RedisModule_Milliseconds();
     alarm.at_us = at_us;
     alarm.wall_us = wall_us;
-    alarm.timer = RedisModule_CreateTimer(ctx, delay_ms, ring, NULL);
+    timerSet(ctx, &alarm.timer, now_ms + delay_ms, now_ms, ring);
     drainWakeLoop();
 }
 
@@ -151,7 +147,7 @@ void drainSetAlarm(RedisModuleCtx *ctx, int64_t delay_ms) {
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     uint64_t at_us = now_us + (uint64_t)delay_ms * 1000;
     int64_t wall_us = RedisModule_Milliseconds() * 1000 - (int64_t)now_us;
-    bool is_sooner = !alarm.set || at_us < alarm.at_us;
+    bool is_sooner = !alarm.timer.is_set || at_us < alarm.at_us;
     if (is_sooner) {
         setTimer(ctx, at_us, now_us, wall_us);
     } else if (alarm.wall_us - wall_us > STEP_US) {

@@ -35,8 +35,7 @@
 static struct {
     struct list tables; /* those that have entries */
     struct list due[2]; /* those to be looked at, by whether that only reads */
-    bool has_slot_timer;
-    RedisModuleTimerID slot_timer;
+    struct timer slot_timer;
 } live;
 
 static struct waitedkey *ofEntry(struct mapEntry *entry) {
@@ -93,13 +92,6 @@ struct waitedkey *waitedkeyFindOrMake(struct waitedkeyTable *table, int db,
     return key;
 }
 
-static void stopTimer(RedisModuleCtx *ctx, struct waitedkey *key) {
-    if (key->has_timer) {
-        RedisModule_StopTimer(ctx, key->timer, NULL);
-        key->has_timer = false;
-    }
-}
-
 /* Nobody waits there any more: no memory, and no timer that would keep the module from being
  * unloaded.
  */
@@ -108,9 +100,8 @@ static void forgetTable(RedisModuleCtx *ctx, struct waitedkeyTable *table) {
     table->by_db = NULL;
     table->db_count = 0;
     listRemove(&live.tables, &table->in_live);
-    if (listIsEmpty(&live.tables) && live.has_slot_timer) {
-        RedisModule_StopTimer(ctx, live.slot_timer, NULL);
-        live.has_slot_timer = false;
+    if (listIsEmpty(&live.tables)) {
+        timerStop(ctx, &live.slot_timer);
     }
 }
 
@@ -120,7 +111,7 @@ void waitedkeyDropIfIdle(RedisModuleCtx *ctx, struct waitedkey *key) {
         return;
     }
     waitedkeyClearDue(key);
-    stopTimer(ctx, key);
+    timerStop(ctx, &key->timer);
     mapRemove(&table->by_db[key->db], &key->by_name);
     table->kind->onDrop(key);
     RedisModule_FreeString(NULL, key->name);
@@ -229,35 +220,34 @@ void waitedkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
 
 /* ---- timers ---- */
 
-static void timeToLook(RedisModuleCtx *ctx, void *data) {
-    struct waitedkey *key = data;
-    key->has_timer = false;
+static void timeToLook(RedisModuleCtx *ctx, struct timer *timer) {
+    struct waitedkey *key = TIMER_OWNER(timer, struct waitedkey, timer);
     addToDue(key);
     drainRunSoon(ctx);
 }
 
 void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, int64_t now_ms) {
-    if (at_ms == INT64_MAX || (key->has_timer && key->timer_at_ms <= at_ms)) {
+    if (at_ms == INT64_MAX || waitedkeyWatchedAt(key) <= at_ms) {
         return;
     }
-    stopTimer(ctx, key);
-    int64_t delay_ms = serverTimerDelay(at_ms, now_ms);
-    key->timer = RedisModule_CreateTimer(ctx, delay_ms + AFTER_END_MS, timeToLook, key);
-    key->has_timer = true;
-    key->timer_at_ms = now_ms + delay_ms;
+    int64_t end_ms = at_ms > now_ms ? at_ms : now_ms;
+    timerSet(ctx, &key->timer, end_ms + AFTER_END_MS, now_ms, timeToLook);
 }
 
-static void lookAtSlots(RedisModuleCtx *ctx, void *data) {
-    (void)data;
-    live.has_slot_timer = false;
+int64_t waitedkeyWatchedAt(const struct waitedkey *key) {
+    return key->timer.is_set ? key->timer.at_ms - AFTER_END_MS : INT64_MAX;
+}
+
+static void lookAtSlots(RedisModuleCtx *ctx, struct timer *timer) {
+    (void)timer;
     waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_LOOK);
     waitedkeyWatchSlots(ctx);
 }
 
 void waitedkeyWatchSlots(RedisModuleCtx *ctx) {
-    if (serverIsCluster() && !live.has_slot_timer) {
-        live.slot_timer = RedisModule_CreateTimer(ctx, SLOT_LOOK_MS, lookAtSlots, NULL);
-        live.has_slot_timer = true;
+    if (serverIsCluster() && !live.slot_timer.is_set) {
+        int64_t now_ms = RedisModule_Milliseconds();
+        timerSet(ctx, &live.slot_timer, now_ms + SLOT_LOOK_MS, now_ms, lookAtSlots);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "core/hashmap.h"
 #include "core/list.h"
 #include "redismodule.h"
+#include "server/timer.h"
 
 /* Every database, where a function takes a number. */
 #define WAITEDKEY_EVERY_DB (-1)
@@ -35,10 +36,8 @@ struct waitedkey {
     int db;
     bool in_use; /* see waitedkeyUse */
     bool due;
-    bool has_timer;
     unsigned notes; /* of enum waitedkeyNote */
-    RedisModuleTimerID timer;
-    int64_t timer_at_ms;
+    struct timer timer;
     int64_t progress; /* how far the notes have been worked off; INT64_MIN with each new one */
 };
 
@@ -118,6 +117,9 @@ void waitedkeyClearDue(struct waitedkey *key);
 /* Makes sure that the entry becomes due just after `at_ms` (unix time; INT64_MAX = never). The
  * timer is kept when it fires earlier than that: the look that follows sets it again. */
 void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, int64_t now_ms);
+
+/* After which time (unix) it is due by its timer; INT64_MAX = never. */
+int64_t waitedkeyWatchedAt(const struct waitedkey *key);
 
 /* In a cluster, makes all entries due once a second as long as there are any: Redis 7.0 gives slots
  * away without any event for their keys. Does nothing elsewhere. */

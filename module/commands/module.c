@@ -23,6 +23,7 @@
 #include "server/config.h"
 #include "server/quarantine.h"
 #include "server/server.h"
+#include "server/timer.h"
 #include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/deadlock.h"
@@ -91,6 +92,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     }
     RedisModule_SetModuleOptions(ctx, module_options);
     serverLearn(ctx);
+    timerBegin(ctx);
     seedHashes();
     connect();
     fairqueueRestarted(RedisModule_Milliseconds());
@@ -128,7 +130,7 @@ static bool unloadIsAllowed(RedisModuleCtx *ctx) {
 }
 
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
-    if (!unloadIsAllowed(ctx) || !drainIsQuiet()) {
+    if (!unloadIsAllowed(ctx) || !drainIsQuiet() || !timerIsQuiet()) {
         return REDISMODULE_ERR;
     }
     tallyForgetAll();

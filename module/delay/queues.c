@@ -7,7 +7,7 @@
 #include "core/list.h"
 #include "core/mem.h"
 #include "keys/delaykeys.h"
-#include "server/server.h"
+#include "server/timer.h"
 
 /* A clock that is slewed, or read twice, may seem to go back by less. */
 #define STEP_MS 20
@@ -77,7 +77,7 @@ static struct delayedQueue *make(int db, RedisModuleString *name) {
 
 static void setAlarm(RedisModuleCtx *ctx, int64_t at_ms) {
     int64_t now_ms = RedisModule_Milliseconds();
-    drainSetAlarm(ctx, at_ms > now_ms ? serverTimerDelay(at_ms, now_ms) : 0);
+    drainSetAlarm(ctx, at_ms > now_ms ? timerDelay(at_ms, now_ms) : 0);
 }
 
 static struct delayedQueue *first(const struct heap *line) {

@@ -14,6 +14,7 @@
 #include "delay/scan.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/timer.h"
 
 /* Seldom, as MONITOR shows each look; and often enough for queues to be found within two
  * seconds. */
@@ -23,7 +24,7 @@
 #define MOST_SLOTS 64
 #define MOST_KEYS 1000
 
-static bool watches;
+static struct timer timer;
 static struct clusternodesSlots known; /* the slots that were ours at the last look */
 
 static void askSlots(RedisModuleCtx *ctx, struct clusternodesSlots *slots) {
@@ -82,18 +83,23 @@ static void lookAtSlots(RedisModuleCtx *ctx) {
 }
 
 /* A timer that never ends would keep the module from being unloaded where that is allowed. */
-static void look(RedisModuleCtx *ctx, void *data) {
-    (void)data;
+static void look(RedisModuleCtx *ctx, struct timer *timer_that_rang);
+
+static void lookLater(RedisModuleCtx *ctx) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    timerSet(ctx, &timer, now_ms + LOOK_MS, now_ms, look);
+}
+
+static void look(RedisModuleCtx *ctx, struct timer *timer_that_rang) {
+    (void)timer_that_rang;
     lookAtSlots(ctx);
-    watches = !configAllowUnload();
-    if (watches) {
-        RedisModule_CreateTimer(ctx, LOOK_MS, look, NULL);
+    if (!configAllowUnload()) {
+        lookLater(ctx);
     }
 }
 
 void slotwatchBegin(RedisModuleCtx *ctx) {
-    if (serverIsCluster() && !watches) {
-        watches = true;
-        RedisModule_CreateTimer(ctx, LOOK_MS, look, NULL);
+    if (serverIsCluster() && !timer.is_set) {
+        lookLater(ctx);
     }
 }

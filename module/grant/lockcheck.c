@@ -56,7 +56,7 @@ static void logLock(RedisModuleCtx *ctx, struct lock *lock) {
                     RedisModule_StringPtrLen(lock->key.name, NULL), lock->key.db,
                     lock->queue.positions.length, lock->key.notes, lock->key.due ? ", due" : "",
                     lock->is_cut ? ", cut" : "", lock->key.in_use ? ", in use" : "",
-                    lock->key.has_timer ? "set" : "not set", (long long)lock->key.timer_at_ms);
+                    lock->key.timer.is_set ? "set" : "not set", (long long)lock->key.timer.at_ms);
     const size_t most = 20;
     struct position *position = waitqueueFirst(&lock->queue);
     for (size_t i = 0; position && i < most; i++, position = waitqueueNext(position)) {
@@ -92,7 +92,7 @@ static const char *waiterFault(const struct waiter *waiter) {
     if (waiter->over) {
         return "a wait that is over stands in a queue";
     }
-    if (waiter->client.deadline_ms != BLOCKED_FOR_EVER && !waiter->client.has_timer) {
+    if (waiter->client.deadline_ms != BLOCKED_FOR_EVER && !waiter->client.timer.is_set) {
         return "a wait that is to end has no timer";
     }
     if (waiter->client.bc) {
@@ -185,8 +185,8 @@ void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms)
     if (!fault) {
         fault = positionsFault(holds, lock);
     }
-    bool late = !lock->key.has_timer ||
-                (lock->key.timer_at_ms > look_ms && lock->key.timer_at_ms > holds->now_ms);
+    int64_t watched_ms = waitedkeyWatchedAt(&lock->key);
+    bool late = watched_ms > look_ms && watched_ms > holds->now_ms;
     if (!fault && look_ms != INT64_MAX && late) {
         fault = "no look at the lock is set, or one that is too late";
     }

@@ -331,7 +331,7 @@ void passHandOff(struct holds *holds) {
 /* Whether what is over of a semaphore, or a lease that has just ended, or whatever else there was to
  * be looked at, may let somebody in though the owner has just taken the lock. */
 static bool mayFitNow(const struct holds *holds, const struct lock *lock) {
-    bool is_late = lock->key.has_timer && lock->key.timer_at_ms <= holds->now_ms;
+    bool is_late = waitedkeyWatchedAt(&lock->key) <= holds->now_ms;
     return lock->key.due || is_late || holds->shape == HOLDS_SEMAPHORE;
 }
 

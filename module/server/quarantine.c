@@ -3,7 +3,7 @@
 
 #include "core/standstill.h"
 #include "server/config.h"
-#include "server/server.h"
+#include "server/timer.h"
 
 /* A server that stood still has counted its replicas after so long, as a rule. */
 #define COUNTED_AFTER_MS 1000
@@ -14,8 +14,7 @@ static struct {
     bool on;
     bool is_counted;   /* it has begun at `since_us`, on a master */
     uint64_t since_us; /* monotonic */
-    bool has_timer;
-    RedisModuleTimerID timer;
+    struct timer timer;
 } state;
 
 void quarantineConnect(const struct quarantineCalls *calls) {
@@ -62,20 +61,11 @@ int64_t quarantineEndOr(int64_t since_ms) {
 
 /* ---- its timer ---- */
 
-static void onTimer(RedisModuleCtx *ctx, void *data);
-
-static void stopTimer(RedisModuleCtx *ctx) {
-    if (state.has_timer) {
-        RedisModule_StopTimer(ctx, state.timer, NULL);
-        state.has_timer = false;
-    }
-}
+static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
 
 static void setTimer(RedisModuleCtx *ctx) {
-    stopTimer(ctx);
-    state.timer =
-        RedisModule_CreateTimer(ctx, serverTimerDelay(quarantineLeftMs(), 0), onTimer, NULL);
-    state.has_timer = true;
+    int64_t now_ms = RedisModule_Milliseconds();
+    timerSet(ctx, &state.timer, now_ms + quarantineLeftMs(), now_ms, onTimer);
 }
 
 static void begin(RedisModuleCtx *ctx, const char *why) {
@@ -88,7 +78,7 @@ static void begin(RedisModuleCtx *ctx, const char *why) {
 
 static void end(RedisModuleCtx *ctx) {
     state.on = false;
-    stopTimer(ctx);
+    timerStop(ctx, &state.timer);
     RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE, "quarantine: is over");
     state.calls->over(ctx);
 }
@@ -99,9 +89,8 @@ static void look(RedisModuleCtx *ctx) {
     }
 }
 
-static void onTimer(RedisModuleCtx *ctx, void *data) {
-    (void)data;
-    state.has_timer = false;
+static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
+    (void)timer;
     look(ctx);
     if (state.on) {
         setTimer(ctx); /* it is longer than a timer can be; or the time of day has stepped ahead */
@@ -148,6 +137,6 @@ void quarantineBegin(RedisModuleCtx *ctx) {
         quarantineConfigured(ctx);
     } else {
         state.on = false; /* nobody waits on a replica */
-        stopTimer(ctx);
+        timerStop(ctx, &state.timer);
     }
 }

@@ -13,10 +13,6 @@
 #define VERSION_7_2 0x00070200
 #define VERSION_7_4 0x00070400
 
-/* Redis 7.0 counts the time to its next timer in an int of µs: past 35 minutes that overflows, and
- * the event loop does not sleep any more. */
-#define LONGEST_TIMER_MS (30LL * 60 * 1000)
-
 static struct {
     bool unblock_by_command;
     bool dry_run; /* RedisModule_Call knows the flag "D": it checks everything, and runs nothing */
@@ -85,14 +81,6 @@ int64_t serverMicroseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms) {
-    if (at_ms <= now_ms) {
-        return 0;
-    }
-    int64_t delay_ms = at_ms - now_ms;
-    return delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS;
 }
 
 /* ---- what a client has said ---- */

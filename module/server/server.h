@@ -48,10 +48,6 @@ bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
  * time of day. */
 int64_t serverMicroseconds(void);
 
-/* The period of a timer that is to fire at `at_ms` (unix time). Half an hour at most, for the server
- * cannot count further: whoever is called looks at the time and sets the timer again. */
-int64_t serverTimerDelay(int64_t at_ms, int64_t now_ms);
-
 enum serverWritable {
     SERVER_WRITABLE,
     SERVER_WRITABLE_LATER, /* loading, or clients are paused: nothing announces the end, ask again

@@ -18,6 +18,7 @@
 #include "server/failpoint.h"
 #include "server/quarantine.h"
 #include "server/server.h"
+#include "server/timer.h"
 #include "waits/latches.h"
 #include "waits/watches.h"
 
@@ -34,28 +35,21 @@
 
 static struct {
     sessionsRelease release;
-    bool set;
-    RedisModuleTimerID id;
-    int64_t at_ms;
-} timer;
+    struct timer timer;
+} sessions;
 
 void sessionsConnect(sessionsRelease release) {
-    timer.release = release;
+    sessions.release = release;
 }
 
-static void onTimer(RedisModuleCtx *ctx, void *data);
+static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
 
 /* Sees to it that the timer rings at `at_ms`, or earlier; INT64_MAX = never. */
 static void wakeAt(RedisModuleCtx *ctx, int64_t at_ms, int64_t now_ms) {
-    if (at_ms == INT64_MAX || (timer.set && timer.at_ms <= at_ms)) {
-        return;
+    struct timer *timer = &sessions.timer;
+    if (at_ms != INT64_MAX && !(timer->is_set && timer->at_ms <= at_ms)) {
+        timerSet(ctx, timer, at_ms, now_ms, onTimer);
     }
-    if (timer.set) {
-        RedisModule_StopTimer(ctx, timer.id, NULL);
-    }
-    timer.id = RedisModule_CreateTimer(ctx, serverTimerDelay(at_ms, now_ms), onTimer, NULL);
-    timer.set = true;
-    timer.at_ms = at_ms;
 }
 
 /* When the next binding is due; INT64_MAX = never. */
@@ -156,7 +150,7 @@ static bool releaseNext(RedisModuleCtx *ctx, int64_t now_ms) {
     /* First, because the same owner may wait there on another connection: then the lock is handed
      * to it, and its new hold may be bound anew. */
     bindingsForget(binding);
-    timer.release(ctx, name, owner, now_ms);
+    sessions.release(ctx, name, owner, now_ms);
     RedisModule_FreeString(NULL, name);
     RedisModule_FreeString(NULL, owner);
     return true;
@@ -216,9 +210,8 @@ static void work(RedisModuleCtx *ctx, int64_t now_ms) {
     wakeAt(ctx, due_ms <= now_ms ? now_ms + PAUSE_MS : due_ms, now_ms);
 }
 
-static void onTimer(RedisModuleCtx *ctx, void *data) {
-    (void)data;
-    timer.set = false;
+static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
+    (void)timer;
     int64_t now_ms = RedisModule_Milliseconds();
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:

@@ -2,8 +2,8 @@
 
 Module timers go by both: the server looks at them when the first should be due by the monotonic clock, and then it
 calls all that are due by the time of day, which it has read before: one that is made meanwhile, by a clock that steps
-back just then, is due at once, again and again, until that time has come again. So the clock steps between two rounds
-of the event loop.
+back just then, is due at once (module/server/timer.h). So that a test knows what it tests, the clock steps between two
+rounds of the event loop, unless it is told where in one.
 """
 
 import ctypes
@@ -23,29 +23,50 @@ SHIM = r"""
 #include <time.h>
 #include <unistd.h>
 
-/* Microseconds to add to the time of day: those that the test asks for, and those of this round of the event loop. */
-static volatile long long *asked, shift;
+/* Microseconds to add to the time of day. */
+static volatile long long shift;
+
+/* What the test asks for: so many microseconds from the next round of the event loop on; or from where the time is read
+   for the `reads`th time in a round, if it is not 0. And whether that has been done. */
+static volatile struct asked {
+    long long shift, reads, done;
+} *asked;
+
+/* How often it has been read in this round. */
+static long long reads;
 
 static void step(void) {
-    if (asked) shift = *asked;
+    if (!asked) return;
+    shift = asked->shift;
+    asked->done = 1;
+}
+
+static void begin_round(void) {
+    reads = 0;
+    if (asked && asked->reads == 0) step();
+}
+
+static void read_again(void) {
+    if (asked && ++reads == asked->reads) step();
 }
 
 __attribute__((constructor)) static void begin(void) {
-    int fd = open(getenv("CLOCK_SHIFT"), O_RDONLY);
-    void *at = mmap(NULL, sizeof(*asked), PROT_READ, MAP_SHARED, fd, 0);
+    int fd = open(getenv("CLOCK_ASKED"), O_RDWR);
+    void *at = mmap(NULL, sizeof(*asked), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     asked = at == MAP_FAILED ? NULL : at;
     step();
 }
 
 int epoll_wait(int fd, struct epoll_event *events, int most, int timeout) {
     int result = (int)syscall(SYS_epoll_pwait, fd, events, most, timeout, NULL, 0);
-    step();
+    begin_round();
     return result;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
     int result = (int)syscall(SYS_clock_gettime, clock, time);
     if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+        read_again();
         long long micros = time->tv_sec * 1000000LL + time->tv_nsec / 1000 + shift;
         time->tv_sec = micros / 1000000;
         time->tv_nsec = micros % 1000000 * 1000;
@@ -71,24 +92,34 @@ time_t time(time_t *into) {
 """
 
 
+Asked = ctypes.c_longlong * 3  # struct asked
+
+
 class Clock:
     """The time of day of the servers that are started under it."""
 
     def __init__(self, folder, monkeypatch):
         (folder / "clock.c").write_text(SHIM)
-        library, self._file = folder / "clock.so", folder / "shift"
+        library, shared = folder / "clock.so", folder / "asked"
         command = ["cc", "-O1", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, folder / "clock.c"]
         subprocess.run(command, check=True)
-        self._file.write_bytes(bytes(8))
+        shared.write_bytes(bytes(ctypes.sizeof(Asked)))
+        with open(shared, "r+b") as file:
+            self._asked = Asked.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(Asked)))
         self._seconds = 0
         monkeypatch.setenv("LD_PRELOAD", str(library))
-        monkeypatch.setenv("CLOCK_SHIFT", str(self._file))
+        monkeypatch.setenv("CLOCK_ASKED", str(shared))
 
-    def step(self, seconds):
-        """So many seconds away from the true time, from now on."""
+    def step(self, seconds, reads=0):
+        """So many seconds away from the true time, from now on; with `reads`, from where the server reads the time of
+        day for the given time in a round of its event loop."""
         self._seconds = seconds
-        with open(self._file, "r+b") as file, mmap.mmap(file.fileno(), 8) as shared:
-            ctypes.c_longlong.from_buffer(shared).value = round(seconds * 1_000_000)
+        self._asked[1:] = reads, 0
+        self._asked[0] = round(seconds * 1_000_000)
+
+    def has_stepped(self):
+        """Whether a server has come to where step() was to be seen."""
+        return self._asked[2] == 1
 
     def step_for(self, server, seconds):
         """step(), and the server has seen it: Valkey 9 looks at the time of day once in a millisecond."""

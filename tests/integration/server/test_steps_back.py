@@ -1,0 +1,49 @@
+"""The time of day steps back while the server calls timers: it answers all the same (module/server/timer.h)."""
+
+from contextlib import suppress
+
+import pytest
+
+from harness import wait_for
+
+HOUR_S = 3600
+# More often than the server and the module read the time of day for all that rings here in one round.
+MOST_READS = 30
+
+
+
+@pytest.fixture
+def ticking(clock, make_server):
+    """A server in which timers of the module ring all the time: a session's, and those of a queue that is stuck."""
+    server = make_server(lock_default_lease=60)
+    client = server.client()
+    client.set("stuck", "x")
+    client.execute_command("DELAY.PUSH", "stuck", "a", 0, "va")
+    assert client.execute_command("LOCK.ACQUIRE", "held", "o", "SESSION") == 1
+    return server
+
+
+def has_stepped(clock, client):
+    """In a round that has nothing but timers; if none of those reads the time so often, in one with many commands."""
+    with suppress(AssertionError):
+        wait_for(clock.has_stepped, 0.2)
+    many = client.pipeline(transaction=False)
+    for _ in range(2 * MOST_READS):
+        many.ping()
+    return many.execute() and clock.has_stepped()
+
+
+@pytest.mark.parametrize("reads", range(1, MOST_READS + 1))
+def test_server_answers_when_the_clock_steps_back_between_timers(clock, ticking, reads):
+    client, waiter = ticking.client(), ticking.actor("waiter")
+    # A lease ends, and a wait; an element is due.
+    client.execute_command("LOCK.ACQUIRE", "k", "holder", "PX", 20)
+    client.execute_command("DELAY.PUSH", "q", "*", 25, "v")
+    waiter.send("LOCK.ACQUIRE", "k", "waiter", "BLOCK", 30)
+    clock.step(-HOUR_S, reads)
+    wait_for(lambda: has_stepped(clock, client), what="the step")
+    assert client.ping()
+    # What was put off comes when the clock is right again.
+    clock.step_for(ticking, 0)
+    assert waiter.reply() in (1, None)
+    wait_for(lambda: client.lrange("q", 0, -1) == ["v"], what="the element")
