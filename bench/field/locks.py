@@ -20,6 +20,7 @@ MODULE = contestants.TOP / "lock.so"
 def options():
     parser = argparse.ArgumentParser(prog="locks.py", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--go-on", action="store_true", help="what the last run, which was ended, has not measured")
     parser.add_argument("--quick", action="store_true", help="see that all of it runs; not for quoting")
     parser.add_argument("--measures", nargs="+", metavar="NAME", help="as in the tables, such as pair, or handoff-16")
     parser.add_argument("--contestants", nargs="+", metavar="NAME", choices=[c.name for c in LOCKERS])
@@ -62,12 +63,9 @@ def attempt(function, *arguments):
         return {"failed": str(failed)}
 
 
-def measure(ground, present, sizes, chosen):
-    """The raw figures. In each round the contestants take turns, and each round begins with another."""
-    raw = {"anatomy": {}, "rounds": [], "once": {}}
-    for locker in present:
-        note(f"what {locker.label} sends")
-        raw["anatomy"][locker.name] = attempt(locks.anatomy, ground, locker, sizes)
+def measure(ground, present, sizes, chosen, raw, keep):
+    """Adds to the raw figures what is not there, and keeps them after each row. In each round the contestants take
+    turns, and each round begins with another."""
 
     def row(name, kind, function, turn):
         found = {}
@@ -78,17 +76,28 @@ def measure(ground, present, sizes, chosen):
                 found[locker.name] = attempt(function, ground, locker, sizes, shares)
         return found
 
+    def rows(kept, wanted_rows, turn):
+        for name, kind, function, _ in wanted_rows:
+            if name not in kept:
+                kept[name] = row(name, kind, function, turn)
+                keep()
+
+    for locker in present:
+        if locker.name not in raw["anatomy"]:
+            note(f"what {locker.label} sends")
+            raw["anatomy"][locker.name] = attempt(locks.anatomy, ground, locker, sizes)
     chosen_measures = [m for m in measures(sizes) if wanted(chosen.measures, m[0])]
     for number in range(chosen.rounds):
         note(f"round {number + 1} of {chosen.rounds}")
         first = number * 5 % len(present)
-        turn = present[first:] + present[:first]
-        raw["rounds"].append({m[0]: row(*m[:3], turn) for m in chosen_measures if not m[3]})
-    raw["once"] = {m[0]: row(*m[:3], present) for m in chosen_measures if m[3]}
-    if wanted(chosen.measures, "killed"):
+        if number == len(raw["rounds"]):
+            raw["rounds"].append({})
+        rows(raw["rounds"][number], [m for m in chosen_measures if not m[3]], present[first:] + present[:first])
+    rows(raw["once"], [m for m in chosen_measures if m[3]], present)
+    if wanted(chosen.measures, "killed") and "killed" not in raw["once"]:
         note("killed, all contestants")
         raw["once"]["killed"] = killed(ground, [c for c in present if not offered(c, "killed")], sizes)
-    return raw
+    keep()
 
 
 def killed(ground, lockers, sizes):
@@ -136,10 +145,17 @@ def main():
 
     program = server_program()
     about = describe(program, present, left_out, chosen)
-    raw = measure(locks.Ground(program, MODULE, data.RESULTS / "servers"), present, sizes, chosen)
-    about["ended"] = data.now()
+    raw = {"anatomy": {}, "rounds": [], "once": {}}
+    if chosen.go_on:
+        before = data.load()["locks"]
+        about["began"], raw = before["about"]["began"], before["raw"]
+
+    def keep():
+        about["ended"] = data.now()
+        data.store("locks", {"about": about, "summary": summarize(raw, asked), "raw": raw})
+
+    measure(locks.Ground(program, MODULE, data.RESULTS / "servers"), present, sizes, chosen, raw, keep)
     summary = summarize(raw, asked)
-    data.store("locks", {"about": about, "summary": summary, "raw": raw})
     print_locks(asked, left_out, summary)
     note(f"raw figures: {data.FILE}")
     for name, why in left_out.items():

@@ -1,9 +1,11 @@
 """What processes have used, as the kernel counts it: the same for all servers, whatever they say of themselves."""
 
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
+
 
 def family(pid):
     """The process, and all that it has started: PostgreSQL has one for each connection."""
@@ -15,15 +17,16 @@ def family(pid):
 
 
 def cpu_seconds(pid):
-    """Of all threads of the process, and of those that it has started; what those used that are gone is not in it."""
-    ns = 0
+    """Of the process and all that it has started, threads and processes that are gone among them. In steps of 10 ms."""
+    ticks = 0
     for member in family(pid):
-        for thread in Path(f"/proc/{member}/task").glob("*/schedstat"):
-            try:
-                ns += int(thread.read_text().split()[0])
-            except OSError:
-                continue  # it has just ended
-    return ns / 1e9
+        try:
+            text = Path(f"/proc/{member}/stat").read_text()
+        except OSError:
+            continue  # it has just ended, and its parent counts it from now on
+        # What follows the name, which may hold spaces: utime, stime, and those of children that have been waited for.
+        ticks += sum(int(number) for number in text.rpartition(")")[2].split()[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def memory_bytes(pid):
