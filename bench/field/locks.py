@@ -16,6 +16,9 @@ from runner.summary import summarize
 
 MODULE = contestants.TOP / "lock.so"
 
+# Those that only wait for a minute do so side by side.
+AT_ONCE = {"crowd": 3}
+
 
 def options():
     parser = argparse.ArgumentParser(prog="locks.py", description=__doc__)
@@ -67,20 +70,19 @@ def measure(ground, present, sizes, chosen, raw, keep):
     """Adds to the raw figures what is not there, and keeps them after each row. In each round the contestants take
     turns, and each round begins with another."""
 
-    def row(name, kind, function, turn):
-        found = {}
-        for locker in turn:
-            if not offered(locker, kind):
-                note(f"{name}, {locker.label}")
-                shares = (raw["anatomy"][locker.name] or {}).get("shares")
-                found[locker.name] = attempt(function, ground, locker, sizes, shares)
-        return found
-
     def rows(kept, wanted_rows, turn):
         for name, kind, function, _ in wanted_rows:
-            if name not in kept:
-                kept[name] = row(name, kind, function, turn)
-                keep()
+            row = kept.setdefault(name, {})
+            missing = [locker for locker in turn if locker.name not in row and not offered(locker, kind)]
+
+            def one(locker):
+                note(f"{name}, {locker.label}")
+                shares = (raw["anatomy"][locker.name] or {}).get("shares")
+                return attempt(function, ground, locker, sizes, shares)
+
+            with ThreadPoolExecutor(AT_ONCE.get(kind, 1)) as pool:
+                row.update(zip([locker.name for locker in missing], pool.map(one, missing)))
+            keep()
 
     for locker in present:
         if locker.name not in raw["anatomy"]:

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+TICKS = os.sysconf("SC_CLK_TCK")
+
 
 def family(pid):
     """The process, and all that it has started: PostgreSQL has one for each connection."""
@@ -16,17 +18,26 @@ def family(pid):
     return found
 
 
+def threads_seconds(pid):
+    """Of the threads that there are, to the nanosecond: /proc/PID/stat has steps of 10 ms, more than a server of many
+    processes uses for some hundred locks."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
 def cpu_seconds(pid):
-    """Of the process and all that it has started, threads and processes that are gone among them. In steps of 10 ms."""
-    ticks = 0
+    """Of the process and all that it has started, threads and processes that are gone among them."""
+    seconds = 0.0
     for member in family(pid):
         try:
             text = Path(f"/proc/{member}/stat").read_text()
+            living = threads_seconds(member)
         except OSError:
             continue  # it has just ended, and its parent counts it from now on
         # What follows the name, which may hold spaces: utime, stime, and those of children that have been waited for.
-        ticks += sum(int(number) for number in text.rpartition(")")[2].split()[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        own, system, *children = [int(ticks) / TICKS for ticks in text.rpartition(")")[2].split()[11:15]]
+        seconds += max(living, own + system) + sum(children)
+    return seconds
 
 
 def memory_bytes(pid):
