@@ -40,6 +40,7 @@ def note(text):
 def measures(sizes):
     """In this order: name, what it asks of a contestant, the function, whether once is enough."""
     rows = [(f"pair-{n}", "pair", partial(locks.pair, clients=n), False) for n in sizes.clients]
+    rows += [(f"turns-{n}", "turns", partial(locks.turns, clients=n), False) for n in sizes.clients]
     rows += [(f"handoff-{n}", "handoff", partial(locks.handoff, waiters=n), False) for n in sizes.waiters]
     rows += [(f"hot-{n}", "hot", partial(locks.hot, locks=n), False) for n in (1, 1000)]
     rows += [

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from runner import contestants, data, markdown, plots, scalepage
+from runner import contestants, data, markdown, plots, scalepage, simulation
 from runner.lockers import LOCKERS, offered
 
 METHOD = contestants.HERE / "method.md"
@@ -69,6 +69,9 @@ def main():
     found = data.load(chosen.data)
     if "locks" not in found:
         raise SystemExit(f"bench-field: no figures of locks in {chosen.data}: make bench-field")
+    costs = scalepage.costs_from(found["locks"]["summary"])
+    if costs:
+        found["simulation"] = data.rounded(simulation.simulate_all(costs))
     folder = chosen.docs / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "data.json").write_text(data.as_text(found))
@@ -77,7 +80,7 @@ def main():
     page = markdown.page(found, LOCKERS, METHOD.read_text(), offered)
     (chosen.docs / "benchmarks.md").write_text(page)
     written = "benchmarks.md"
-    if costs := scalepage.costs_from(found["locks"]["summary"]):
+    if costs:
         (chosen.docs / "scale.md").write_text(scalepage.page(found, costs))
         written += " and scale.md"
     print(f"bench-field: {written} written into {chosen.docs}", file=sys.stderr)

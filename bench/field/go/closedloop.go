@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -59,10 +60,10 @@ func together(loops []loop) []int64 {
 	return all
 }
 
-// pair CLIENTS WARM_MS MS
-func pair(newWorker maker, kind string, numbers []int) {
+// pairs is a step for each client: it takes and releases a lock of its own.
+func pairs(newWorker maker, kind string, clients int) []step {
 	steps := []step{}
-	for i := range numbers[0] {
+	for i := range clients {
 		w, name := newWorker(kind), fmt.Sprint(lockName, "-", i)
 		steps = append(steps, func() int64 {
 			start := nanos()
@@ -71,8 +72,33 @@ func pair(newWorker maker, kind string, numbers []int) {
 			return nanos() - start
 		})
 	}
-	results := measured(steps, numbers[1], numbers[2])
+	return steps
+}
+
+// pair CLIENTS WARM_MS MS
+func pair(newWorker maker, kind string, numbers []int) {
+	results := measured(pairs(newWorker, kind, numbers[0]), numbers[1], numbers[2])
 	say("done", map[string]any{"pairs": counts(results), "us": micros(together(results))})
+	awaitLine()
+}
+
+// turns CLIENTS WARM_MS MS TURNS PORT: pairs, and the same by SET NX and DEL on the server at that port, by turns.
+func turns(newWorker maker, kind string, numbers []int) {
+	sides := [2][]step{
+		pairs(newWorker, kind, numbers[0]),
+		pairs(setdel(strconv.Itoa(numbers[4]), numbers[0]+1), kind, numbers[0]),
+	}
+	for _, side := range sides {
+		inLoops(side, milliseconds(numbers[1]))
+	}
+	say("ready", nil)
+	awaitLine()
+	us := [2][][]float64{}
+	for i := range 2 * numbers[3] {
+		side := (i + 1) / 2 % 2 // 0 1 1 0
+		us[side] = append(us[side], micros(together(inLoops(sides[side], milliseconds(numbers[2])))))
+	}
+	say("done", map[string]any{"us": us[0], "other_us": us[1]})
 	awaitLine()
 }
 

@@ -14,6 +14,9 @@ type handoffs struct {
 	us         []int64
 	counting   bool
 	warm       int
+	warmFor    int64
+	warmUntil  int64
+	isWarm     bool
 	ready      chan struct{}
 	gate       chan struct{}
 	rounds     int
@@ -28,7 +31,11 @@ func (h *handoffs) granted(now int64) {
 	if h.counting {
 		h.us = append(h.us, now-h.releasedAt)
 	}
-	shut := h.generation == h.warm
+	if h.generation == 1 {
+		h.warmUntil = now + h.warmFor
+	}
+	shut := !h.isWarm && h.generation >= h.warm && now >= h.warmUntil
+	h.isWarm = h.isWarm || shut
 	over := len(h.us) == h.rounds
 	h.mu.Unlock()
 	if shut {
@@ -69,16 +76,17 @@ func (h *handoffs) work(w worker, hold time.Duration) {
 	}
 }
 
-// handoff WAITERS WARM ROUNDS MS HOLD_MS
+// handoff WAITERS WARM WARM_MS ROUNDS MS HOLD_MS: so many to warm up, and for so long.
 func handoff(newWorker maker, kind string, numbers []int) {
-	h := &handoffs{warm: numbers[1], rounds: numbers[2], ready: make(chan struct{}), gate: make(chan struct{}), over: make(chan struct{})}
+	h := &handoffs{warm: numbers[1], warmFor: milliseconds(numbers[2]).Nanoseconds(), rounds: numbers[3],
+		ready: make(chan struct{}), gate: make(chan struct{}), over: make(chan struct{})}
 	h.changed = sync.NewCond(&h.mu)
 	workers := []worker{}
 	for range numbers[0] + 1 {
 		workers = append(workers, newWorker(kind))
 	}
 	for _, w := range workers {
-		go h.work(w, time.Duration(numbers[4])*time.Millisecond)
+		go h.work(w, milliseconds(numbers[5]))
 	}
 	<-h.ready
 	say("ready", nil)
@@ -90,7 +98,7 @@ func handoff(newWorker maker, kind string, numbers []int) {
 	close(h.gate)
 	select {
 	case <-h.over:
-	case <-time.After(milliseconds(numbers[3])):
+	case <-time.After(milliseconds(numbers[4])):
 	}
 	h.mu.Lock()
 	say("done", map[string]any{"us": micros(h.us), "gave_up": gaveUp.Load()})

@@ -41,6 +41,7 @@ var contestants = map[string]func(port string, workers int) maker{
 
 var commands = map[string]func(newWorker maker, kind string, numbers []int){
 	"pair":      pair,
+	"turns":     turns,
 	"handoff":   handoff,
 	"hot":       hot,
 	"hold":      hold,

@@ -17,20 +17,22 @@ const COMPARE_AND_DELETE =
 // How often a library has given up by its defaults, and was asked again.
 const gaveUp = { times: 0 };
 
-// lock.so: a connection for each that waits; all release by the one that they share.
+// lock.so: a connection for each that waits; all release by the one that they share. Who only tries, takes by that one too,
+// as SET NX does.
 function ioredis(port, kind) {
     const client = new Redis({ host: HOST, port });
     const words = kind === 'session' ? ['SESSION'] : ['PX', lease.ms];
+    const wait = kind === 'try' ? [] : ['BLOCK', 0];
     return {
         ready: () => client.ping(),
         worker: async () => {
-            const own = client.duplicate();
+            const own = kind === 'try' ? client : client.duplicate();
             await own.ping();
             let owner;
             return {
                 acquire: (name) => {
                     owner = randomUUID();
-                    return own.call('LOCK.ACQUIRE', name, owner, ...words, 'BLOCK', 0);
+                    return own.call('LOCK.ACQUIRE', name, owner, ...words, ...wait);
                 },
                 release: (name) => client.call('LOCK.RELEASE', name, owner),
             };

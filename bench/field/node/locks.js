@@ -49,15 +49,37 @@ async function measured(steps, warmMs, ms) {
     await awaitLine();
 }
 
-async function pair(library, clients, warmMs, ms) {
+// A step for each client: it takes and releases a lock of its own.
+async function pairs(library, clients) {
     const workers = await Promise.all(times(clients, library.worker));
-    const step = (worker, i) => async () => {
+    return workers.map((worker, i) => async () => {
         const start = nanos();
         await worker.acquire(`${LOCK}-${i}`);
         await worker.release(`${LOCK}-${i}`);
         return sinceUs(start);
-    };
-    await measured(workers.map(step), warmMs, ms);
+    });
+}
+
+async function pair(library, clients, warmMs, ms) {
+    await measured(await pairs(library, clients), warmMs, ms);
+}
+
+// Pairs, and the same by SET NX and DEL on the server at that port, by turns.
+async function turns(library, clients, warmMs, ms, count, port) {
+    const sides = [await pairs(library, clients), await pairs(libraries.setdel(port), clients)];
+    for (const side of sides) {
+        await inLoops(side, warmMs);
+    }
+    say('ready');
+    await awaitLine();
+    const us = [[], []];
+    for (let i = 0; i < 2 * count; i += 1) {
+        const which = Math.floor((i + 1) / 2) % 2; // 0 1 1 0
+        const results = await inLoops(sides[which], ms);
+        us[which].push(results.flatMap((result) => result.us));
+    }
+    say('done', { us: us[0], other_us: us[1] });
+    await awaitLine();
 }
 
 async function hot(library, clients, locks, warmMs, ms) {
@@ -77,10 +99,12 @@ async function hot(library, clients, locks, warmMs, ms) {
     await measured(workers.map(step), warmMs, ms);
 }
 
-// From a release to the next grant, while so many wait. While the gate is shut the holder keeps the lock.
-async function handoff(library, waiters, warm, rounds, limitMs, holdMs) {
+// From a release to the next grant, while so many wait; so many to warm up, and for so long. While the gate is shut the holder
+// keeps the lock.
+async function handoff(library, waiters, warm, warmMs, rounds, limitMs, holdMs) {
     const us = [];
     let [generation, releasedAt, counting] = [0, 0n, false];
+    let [warmUntil, isWarm] = [0n, false];
     let next = []; // who has released waits until somebody else was granted
     let [ready, open, over] = [];
     const isReady = new Promise((resolve) => (ready = resolve));
@@ -93,7 +117,11 @@ async function handoff(library, waiters, warm, rounds, limitMs, holdMs) {
         if (counting) {
             us.push(Math.round(Number(now - releasedAt) / 100) / 10);
         }
-        if (generation === warm) {
+        if (generation === 1) {
+            warmUntil = now + BigInt(warmMs) * 1000000n;
+        }
+        if (!isWarm && generation >= warm && now >= warmUntil) {
+            isWarm = true;
             ready();
             await gate;
         } else if (us.length === rounds) {
@@ -165,7 +193,7 @@ async function crowd(library, count) {
     await awaitLine();
 }
 
-const commands = { pair, hot, handoff, hold, await: awaitOne, crowd };
+const commands = { pair, turns, hot, handoff, hold, await: awaitOne, crowd };
 
 async function main() {
     const [who, command, port, ...numbers] = process.argv.slice(2);

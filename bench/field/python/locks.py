@@ -155,7 +155,9 @@ def measured(steps, warm_ms, ms):
     sys.stdin.readline()
 
 
-def pair(library, clients, warm_ms, ms):
+def pairs(library, clients):
+    """A step for each client: it takes and releases a lock of its own."""
+
     def step(worker, name):
         def run():
             began = time.monotonic_ns()
@@ -165,7 +167,27 @@ def pair(library, clients, warm_ms, ms):
 
         return run
 
-    measured([step(library.worker(), f"{LOCK}-{i}") for i in range(clients)], warm_ms, ms)
+    return [step(library.worker(), f"{LOCK}-{i}") for i in range(clients)]
+
+
+def pair(library, clients, warm_ms, ms):
+    measured(pairs(library, clients), warm_ms, ms)
+
+
+def turns(library, clients, warm_ms, ms, count, port):
+    """Pairs, and the same by SET NX and DEL on the server at that port, by turns."""
+    sides = pairs(library, clients), pairs(Bare(port, clients, ""), clients)
+    for side in sides:
+        in_loops(side, warm_ms)
+    say("ready")
+    sys.stdin.readline()
+    us = [], []
+    for i in range(2 * count):
+        which = (i + 1) // 2 % 2  # 0 1 1 0
+        results, _ = in_loops(sides[which], ms)
+        us[which].append(micros([ns for result in results for ns in result]))
+    say("done", us=us[0], other_us=us[1])
+    sys.stdin.readline()
 
 
 def hot(library, workers, locks, warm_ms, ms):
@@ -188,8 +210,9 @@ def hot(library, workers, locks, warm_ms, ms):
 class Handoffs:
     """What all workers share. While the gate is shut the holder keeps the lock."""
 
-    def __init__(self, warm, rounds, hold_ms):
-        self.warm, self.rounds, self.hold_s = warm, rounds, hold_ms / 1000
+    def __init__(self, warm, warm_ms, rounds, hold_ms):
+        self.warm, self.warm_ns, self.warm_until, self.is_warm = warm, warm_ms * 1_000_000, 0, False
+        self.rounds, self.hold_s = rounds, hold_ms / 1000
         self.times, self.generation, self.released_at, self.counting = [], 0, 0, False
         self.changed = threading.Condition()
         self.ready, self.gate, self.over = threading.Event(), threading.Event(), threading.Event()
@@ -201,7 +224,11 @@ class Handoffs:
             self.changed.notify_all()
             if self.counting:
                 self.times.append(now - self.released_at)
-            shut, last = self.generation == self.warm, len(self.times) == self.rounds
+            if self.generation == 1:
+                self.warm_until = now + self.warm_ns
+            shut = not self.is_warm and self.generation >= self.warm and now >= self.warm_until
+            self.is_warm = self.is_warm or shut
+            last = len(self.times) == self.rounds
         if shut:
             self.ready.set()
             self.gate.wait()
@@ -230,8 +257,9 @@ class Handoffs:
             self.await_next(mine)
 
 
-def handoff(library, waiters, warm, rounds, limit_ms, hold_ms):
-    shared = Handoffs(warm, rounds, hold_ms)
+def handoff(library, waiters, warm, warm_ms, rounds, limit_ms, hold_ms):
+    """So many to warm up, and for so long."""
+    shared = Handoffs(warm, warm_ms, rounds, hold_ms)
     for _ in range(waiters + 1):
         start(shared.work, library.worker())
     shared.ready.wait()
@@ -281,7 +309,15 @@ def crowd(library, count):
     sys.stdin.readline()
 
 
-COMMANDS = {"pair": pair, "hot": hot, "handoff": handoff, "hold": hold, "await": await_one, "crowd": crowd}
+COMMANDS = {
+    "pair": pair,
+    "turns": turns,
+    "hot": hot,
+    "handoff": handoff,
+    "hold": hold,
+    "await": await_one,
+    "crowd": crowd,
+}
 
 
 def main():

@@ -74,6 +74,17 @@ def latencies(us):
     return {"p50": percentile(us, 50), "p99": percentile(us, 99)}
 
 
+def by_turns(turns, other_turns):
+    """Of two that took turns, each turn's latencies: the median turn's, and the median ratio of neighbours."""
+    mine, other = [latencies(us) for us in turns], [latencies(us) for us in other_turns]
+    row = {}
+    for field in ("p50", "p99"):
+        row[field] = statistics.median(turn[field] for turn in mine)
+        row[f"other_{field}"] = statistics.median(turn[field] for turn in other)
+        row[f"{field}_ratio"] = statistics.median(a[field] / b[field] for a, b in zip(mine, other))
+    return row
+
+
 def fairness(pairs, waits_us):
     """How even the workers' shares are, and how much longer the longest wait was than the mean."""
     mean = statistics.fmean(waits_us)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .contestants import BUILT, HERE, missing_tool
 from .otherservers import OTHERS
 
+TURNS = frozenset({"turns"})
 ALL = frozenset({"pair", "handoff", "hot", "killed", "held", "crowd"})
 QUEUED = ALL | {"drain"}
 SESSION = frozenset({"killed"})
@@ -64,7 +65,7 @@ DELETES = "SET NX PX + DEL"
 NO_CHECK = "deletes also what is another's by now; " + LEASE
 
 LOCKERS = [
-    ours("jedis", "LOCK.ACQUIRE, Jedis", "java", "jedis", ALL | {"rw", "semaphore", "latch"}),
+    ours("jedis", "LOCK.ACQUIRE, Jedis", "java", "jedis", ALL | TURNS | {"rw", "semaphore", "latch"}),
     ours("jedis-fair", "LOCK.FAIR, Jedis", "java", "jedis:fair", QUEUED, "jedis", QUEUE_KEPT),
     ours("jedis-session", "LOCK.ACQUIRE … SESSION, Jedis", "java", "jedis:session", SESSION, "jedis", SESSION_PROMISE),
     on_redis("redisson", "RLock, Redisson", "java", "redisson", ALL | {"rw", "semaphore", "latch"}, "jedis",
@@ -75,7 +76,7 @@ LOCKERS = [
     on_redis("setdel-jedis", f"{DELETES}, Jedis", "java", "setdel", frozenset({"pair"}), "jedis", NO_CHECK),
     Locker("curator", "ZooKeeper, Curator", "java", "curator", "zookeeper", QUEUED | {"rw", "semaphore"}, "jedis",
            "on disk before it is told (fsync), and on a majority (consensus) with more than one server; ordered"),
-    ours("goredis", "LOCK.ACQUIRE, go-redis", "go", "goredis", ALL | {"rw", "semaphore"}),
+    ours("goredis", "LOCK.ACQUIRE, go-redis", "go", "goredis", ALL | TURNS | {"rw", "semaphore"}),
     ours("goredis-fair", "LOCK.FAIR, go-redis", "go", "goredis:fair", QUEUED, "goredis", QUEUE_KEPT),
     on_redis("redsync", "redsync, go-redis", "go", "redsync", ALL, "goredis",
              "RedLock if given several servers; " + POLLS + LEASE),
@@ -86,12 +87,14 @@ LOCKERS = [
            "a revision to fence with"),
     Locker("postgres", "PostgreSQL advisory, pgx", "go", "postgres", "postgres", QUEUED | {"rw"}, "goredis",
            "bound to the connection, in memory only: no fsync, no replica knows it; finds deadlocks"),
-    ours("ioredis", "LOCK.ACQUIRE, ioredis", "node", "ioredis"),
+    ours("ioredis", "LOCK.ACQUIRE, ioredis", "node", "ioredis", ALL | TURNS),
+    ours("ioredis-try", "LOCK.ACQUIRE without BLOCK, ioredis", "node", "ioredis:try", TURNS, "ioredis",
+         "takes it or not, on the connection that all share, as SET NX does"),
     on_redis("redlock", "node-redlock, ioredis", "node", "redlock", ALL, "ioredis",
              "RedLock if given several servers; " + POLLS + LEASE),
     on_redis("setnx-node", f"{SCRIPT}, ioredis", "node", "setnx", ALL, "ioredis", POLLS + LEASE),
     on_redis("setdel-node", f"{DELETES}, ioredis", "node", "setdel", frozenset({"pair"}), "ioredis", NO_CHECK),
-    ours("redis-py-ours", "LOCK.ACQUIRE, redis-py", "python", "ours"),
+    ours("redis-py-ours", "LOCK.ACQUIRE, redis-py", "python", "ours", ALL | TURNS),
     on_redis("redis-py", "Lock, redis-py", "python", "redis-py", ALL, "redis-py-ours",
              POLLS + "by default without a lease: a holder that dies keeps it for ever; no fsync, no consensus"),
     on_redis("setnx-py", f"{SCRIPT}, redis-py", "python", "setnx", ALL, "redis-py-ours", POLLS + LEASE),

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from .delay import without_own
-from .figures import client_shares, difference, fairness, latencies, quantiles, queue_order, split_calls
+from .figures import by_turns, client_shares, difference, fairness, latencies, quantiles, queue_order, split_calls
 from .otherservers import OTHERS
 from .program import Program, ProgramFailed
 from .server import Monitor, Server
@@ -20,6 +20,8 @@ class Sizes:
     warm: int = 2000
     run: int = 3000
     clients: tuple = (1, 16)
+    turns: int = 20
+    turn: int = 250
     waiters: tuple = (2, 16, 128, 1000)
     handoffs: int = 300
     handoff_limit: int = 10_000
@@ -35,7 +37,7 @@ class Sizes:
 
 
 QUICK = Sizes(
-    warm=150, run=150, waiters=(2, 16), handoffs=10, handoff_limit=1000, killed_limit=2000, queue=50, readers=10,
+    warm=150, run=150, turns=2, turn=50, waiters=(2, 16), handoffs=10, handoff_limit=1000, killed_limit=2000, queue=50, readers=10,
     semaphore=(10, 3), held=320, crowd=30, idle_s=1, begin_s=0.1,
 )  # fmt: skip
 
@@ -51,6 +53,10 @@ class Ground:
         if locker.server in OTHERS:
             return OTHERS[locker.server](folder)
         return Server(self.program, folder, self.module if locker.ours else None)
+
+    def bare(self, locker, what):
+        """Without the module, whoever uses it."""
+        return Server(self.program, self.folder / f"{locker.name}-{what}", None)
 
     def start(self, locker, server, what, *arguments):
         return Program(locker.command(what, server.port, *arguments), server.folder / "program.log")
@@ -92,7 +98,7 @@ def anatomy(ground, locker, sizes):
     """Of each command, the share that clients send; MONITOR costs, so that nothing else is measured meanwhile."""
     if locker.server in OTHERS or "handoff" not in locker.offers:
         return None
-    words = ["handoff", sizes.waiters[0], 20, 20, sizes.handoff_limit, HOLD_MS]
+    words = ["handoff", sizes.waiters[0], 20, 0, 20, sizes.handoff_limit, HOLD_MS]
     with ground.server(locker, "anatomy") as server, ground.start(locker, server, *words) as program:
         program.expect("ready", START_S)
         monitor = Monitor(server.port)
@@ -116,8 +122,20 @@ def pair(ground, locker, sizes, shares, clients):
     }
 
 
+def turns(ground, locker, sizes, _, clients):
+    """Ours, and SET NX and DEL by the same client on a server without the module, by turns in one process: a ratio of
+    some percent is lost in what two processes, or two minutes, differ by."""
+    with ground.server(locker, "turns") as server, ground.bare(locker, "turns-bare") as bare:
+        words = [clients, sizes.warm, sizes.turn, sizes.turns, bare.port]
+        with ground.start(locker, server, "turns", *words) as program:
+            program.expect("ready", START_S)
+            program.go_on()
+            done = program.expect("done", ANSWER_S)
+    return by_turns(done["us"], done["other_us"])
+
+
 def handoff(ground, locker, sizes, shares, waiters):
-    words = [waiters, 20, sizes.handoffs, sizes.handoff_limit, HOLD_MS]
+    words = [waiters, 20, sizes.warm, sizes.handoffs, sizes.handoff_limit, HOLD_MS]
     done, usage = run(ground, locker, sizes, "handoff", *words)
     count = len(done["us"])
     if not count:

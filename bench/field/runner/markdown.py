@@ -4,6 +4,7 @@ from .report import COLUMNS, kind_of, number, with_spread
 
 TITLES = {
     "pair": "Uncontended acquire and release, clients: {n}",
+    "turns": "The same and SET NX + DEL by the same client, by turns, clients: {n}",
     "handoff": "From a release to the next grant, waiting: {n}",
     "hot": "16 workers without a pause, locks: {n}",
     "drain": "A fair queue of {n}, every tenth of which gives up",
@@ -17,6 +18,7 @@ TITLES = {
 # By which field a table's first is found, and whether less is better.
 JUDGED_BY = {
     "pair": ("p50", True),
+    "turns": ("p50", True),
     "handoff": ("p50", True),
     "hot": ("a_second", False),
     "drain": ("p50", True),
@@ -129,9 +131,10 @@ def goals(summary):
             goal(text, limit, median(measure, "jedis", field), best_of(measure, rivals, field))
         text = f"hand-off p50, {waiters:,} waiting, LOCK.ACQUIRE by go-redis / etcd"
         goal(text, 0.02, median(measure, "goredis"), median(measure, "etcd"))
-    for name, other in zip(mine, ("setdel-jedis", "setdel-go", "setdel-node", "setdel-py")):
-        text = f"uncontended p50, {name} / SET NX + DEL by the same client"
-        goal(text, 1.05, median("pair-1", name), median("pair-1", other))
+    for clients in (1, 16):
+        for name in [*mine, "ioredis-try"]:
+            text = f"uncontended p50, clients: {clients}, {name} / SET NX + DEL by the same client, by turns"
+            goal(text, 1.05, median(f"turns-{clients}", name, "p50_ratio"), 1)
     for name in mine:
         goal(f"commands for a hand-off, 16 waiting, {name}", 2.0, median("handoff-16", name, "commands"), 1)
         goal(f"commands a minute of those that wait, {name}", 0.0, median("crowd", name, "commands_a_minute"), 1)

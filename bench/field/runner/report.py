@@ -92,8 +92,11 @@ HANDOFF = [("p50", "p50 µs"), ("p99", "p99 µs"), ("cpu_us", "CPU µs"), ("comm
            ("bytes", "bytes"), ("gave_up", "gave up")]
 HOT = [("a_second", "pairs/s"), ("jain", "Jain"), ("longest_to_mean", "longest/mean wait"), ("longest_us", "longest µs"),
        ("cpu_us", "CPU µs"), ("gave_up", "gave up")]
+TURNS = [("p50", "p50 µs"), ("other_p50", "SET + DEL"), ("p50_ratio", "ratio"), ("p99", "p99 µs"),
+         ("other_p99", "SET + DEL"), ("p99_ratio", "ratio")]
 COLUMNS = {
     "pair": PAIR,
+    "turns": TURNS,
     "handoff": HANDOFF,
     "hot": HOT,
     "drain": [("p50", "p50 µs"), ("p99", "p99 µs"), ("all_ms", "all, ms"), ("overtaken", "overtaken"),

@@ -102,6 +102,37 @@ def single_lines(costs, summary):
     return ["## One hot lock", "", text, "", *table(["each holds it for", "holders a second"], rows)]
 
 
+def simulation_lines(rows):
+    """What was simulated (simulation.py): with an even load the event loop, with an uneven one the hottest lock."""
+    if not rows:
+        return []
+    first = rows[0]
+    cells = [
+        [
+            str(row["nodes"]),
+            f"1 / n^{row['skew']:g}" if row["skew"] else "all alike",
+            count(row["asks_a_second"]),
+            f"{row['loop']:.0%}",
+            f"{row['busiest']:.0%}",
+            f"{row['contended']:.1%}",
+            number(row["p50"]),
+            number(row["p99"]),
+        ]
+        for row in rows
+    ]
+    text = (
+        f"{first['asks']:,} requests that arrive at random, {first['locks']:,} locks for each node; each holds its lock "
+        f"for {first['hold_us'] / 1000:g} ms and is {first['trip_us']:g} µs from its node and back. "
+        "Waits are from asking to having the lock, of which the way is a part."
+    )
+    more = (
+        "With even keys a node of many is as one alone, and up to the 70 % that are counted on above it is the way that "
+        "takes long. With uneven keys it is not the nodes that give in first: it is those who want the lock that all want."
+    )
+    head = ["nodes", "the n-th lock is asked for", "asks a second", "event loops", "the busiest", "had to wait", "p50 µs", "p99 µs"]
+    return ["## By simulation", "", text, "", *table(head, cells), more, ""]
+
+
 def check_lines(scale):
     if not scale:
         return []
@@ -131,7 +162,7 @@ def page(data, costs):
         found += ["**From a quick run: not for quoting.**", ""]
     found += ["What one core, one node and a cluster can hold and hand on, computed from [what was measured](benchmarks.md).", ""]
     found += costs_lines(costs) + capacity_lines(costs) + wall_lines(costs)
-    found += single_lines(costs, summary) + check_lines(data.get("scale"))
+    found += single_lines(costs, summary) + simulation_lines(data.get("simulation")) + check_lines(data.get("scale"))
     return "\n".join(found).rstrip() + "\n"
 
 

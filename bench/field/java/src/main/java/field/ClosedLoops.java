@@ -2,6 +2,7 @@ package field;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.StringJoiner;
 
 /** Each worker does the same over and over: it asks again when it has released. */
 final class ClosedLoops {
@@ -21,19 +22,19 @@ final class ClosedLoops {
         private int inTime;
     }
 
-    private final List<Loop> results = new ArrayList<>();
+    private final List<Loop> results;
 
-    /** Runs them twice: first to warm up, in the same threads. */
+    /** Runs them twice: first to warm up. */
     ClosedLoops(List<Step> steps, int warmMs, int lengthMs) throws Exception {
         run(steps, warmMs);
-        results.clear();
         Talk.say("ready", "");
         Talk.awaitLine();
-        run(steps, lengthMs);
+        results = run(steps, lengthMs);
     }
 
-    private void run(List<Step> steps, int lengthMs) throws InterruptedException {
+    private static List<Loop> run(List<Step> steps, int lengthMs) throws InterruptedException {
         long end = System.nanoTime() + lengthMs * 1_000_000L;
+        List<Loop> results = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
         for (Step step : steps) {
             Loop mine = new Loop();
@@ -45,6 +46,13 @@ final class ClosedLoops {
         for (Thread thread : threads) {
             thread.join();
         }
+        return results;
+    }
+
+    private static List<Long> together(List<Loop> loops) {
+        List<Long> all = new ArrayList<>();
+        loops.forEach(loop -> all.addAll(loop.nanos));
+        return all;
     }
 
     private static void repeat(Step step, long end, Loop mine) {
@@ -62,13 +70,9 @@ final class ClosedLoops {
 
     /** The fields about the workers from one to before another. */
     String fields(String counts, String times, int from, int to) {
-        List<Long> all = new ArrayList<>();
-        List<Integer> each = new ArrayList<>();
-        for (Loop result : results.subList(from, to)) {
-            all.addAll(result.nanos);
-            each.add(result.inTime);
-        }
-        return "\"" + counts + "\":" + Talk.counts(each) + ",\"" + times + "\":" + Talk.micros(all);
+        List<Loop> some = results.subList(from, to);
+        List<Integer> each = some.stream().map(loop -> loop.inTime).toList();
+        return "\"" + counts + "\":" + Talk.counts(each) + ",\"" + times + "\":" + Talk.micros(together(some));
     }
 
     void done(String fields) throws Exception {
@@ -76,7 +80,8 @@ final class ClosedLoops {
         Talk.awaitLine();
     }
 
-    static void pair(Library library, String kind, int clients, int warmMs, int lengthMs) throws Exception {
+    /** A step for each client: it takes and releases a lock of its own. */
+    private static List<Step> pairs(Library library, String kind, int clients) throws Exception {
         List<Step> steps = new ArrayList<>();
         for (int i = 0; i < clients; i++) {
             Worker worker = library.worker(kind, 0);
@@ -88,8 +93,30 @@ final class ClosedLoops {
                 return System.nanoTime() - start;
             });
         }
-        ClosedLoops loops = new ClosedLoops(steps, warmMs, lengthMs);
+        return steps;
+    }
+
+    static void pair(Library library, String kind, int clients, int warmMs, int lengthMs) throws Exception {
+        ClosedLoops loops = new ClosedLoops(pairs(library, kind, clients), warmMs, lengthMs);
         loops.done(loops.fields("pairs", "us", 0, clients));
+    }
+
+    /** Pairs, and the same by another library, by turns. */
+    static void turns(Library library, Library other, String kind, int clients, int warmMs, int lengthMs, int count)
+            throws Exception {
+        List<List<Step>> sides = List.of(pairs(library, kind, clients), pairs(other, kind, clients));
+        for (List<Step> side : sides) {
+            run(side, warmMs);
+        }
+        Talk.say("ready", "");
+        Talk.awaitLine();
+        List<StringJoiner> us = List.of(new StringJoiner(",", "[", "]"), new StringJoiner(",", "[", "]"));
+        for (int i = 0; i < 2 * count; i++) {
+            int which = (i + 1) / 2 % 2; // 0 1 1 0
+            us.get(which).add(Talk.micros(together(run(sides.get(which), lengthMs))));
+        }
+        Talk.say("done", "\"us\":%s,\"other_us\":%s", us.get(0), us.get(1));
+        Talk.awaitLine();
     }
 
     static void hot(Library library, String kind, int workers, int locks, int warmMs, int lengthMs) throws Exception {

@@ -12,14 +12,18 @@ final class Handoff {
     private final CountDownLatch gate = new CountDownLatch(1);
     private final CountDownLatch over = new CountDownLatch(1);
     private final int warm;
+    private final long warmNanos;
     private final int rounds;
     private final int holdMs;
     private int generation;
+    private long warmUntil;
+    private boolean isWarm;
     private long releasedAt;
     private boolean counting;
 
-    private Handoff(int warm, int rounds, int holdMs) {
+    private Handoff(int warm, int warmMs, int rounds, int holdMs) {
         this.warm = warm;
+        this.warmNanos = warmMs * 1_000_000L;
         this.rounds = rounds;
         this.holdMs = holdMs;
     }
@@ -34,7 +38,11 @@ final class Handoff {
             if (counting) {
                 nanos.add(now - releasedAt);
             }
-            shut = generation == warm;
+            if (generation == 1) {
+                warmUntil = now + warmNanos;
+            }
+            shut = !isWarm && generation >= warm && now >= warmUntil;
+            isWarm |= shut;
             last = nanos.size() == rounds;
         }
         if (shut) {
@@ -75,9 +83,10 @@ final class Handoff {
         }
     }
 
-    static void run(Library library, String kind, int waiters, int warm, int rounds, int limitMs, int holdMs)
+    /** So many to warm up, and for so long. */
+    static void run(Library library, String kind, int waiters, int warm, int warmMs, int rounds, int limitMs, int holdMs)
             throws Exception {
-        Handoff shared = new Handoff(warm, rounds, holdMs);
+        Handoff shared = new Handoff(warm, warmMs, rounds, holdMs);
         for (int i = 0; i < waiters + 1; i++) {
             Worker worker = library.worker(kind, 0);
             new Thread(() -> shared.work(worker)).start();

@@ -49,10 +49,11 @@ public final class Locks {
     private static void run(Library library, String kind, String command, int[] n) throws Exception {
         switch (command) {
             case "pair" -> ClosedLoops.pair(library, kind, n[0], n[1], n[2]);
+            case "turns" -> ClosedLoops.turns(library, library("setdel", n[4], n[0] + 1), kind, n[0], n[1], n[2], n[3]);
             case "hot" -> ClosedLoops.hot(library, kind, n[0], n[1], n[2], n[3]);
             case "rw" -> ClosedLoops.readersAndWriters(library, n[0], n[1], n[2], n[3]);
             case "semaphore" -> ClosedLoops.semaphore(library, n[0], n[1], n[2], n[3]);
-            case "handoff" -> Handoff.run(library, kind, n[0], n[1], n[2], n[3], n[4]);
+            case "handoff" -> Handoff.run(library, kind, n[0], n[1], n[2], n[3], n[4], n[5]);
             case "hold" -> Standing.hold(library, kind, n[0], n[1]);
             case "await" -> Standing.await(library, kind);
             case "crowd" -> Standing.crowd(library, kind, n[0]);
