@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from runner import contestants, data, locks
+from runner import contestants, data, locks, rounds
 from runner.lockers import LOCKERS, NOTICED_AT_ONCE, offered, why_not
 from runner.otherservers import OTHERS
 from runner.program import ProgramFailed
@@ -74,7 +74,7 @@ def measure(ground, present, sizes, chosen, raw, keep):
     def rows(kept, wanted_rows, turn):
         for name, kind, function, _ in wanted_rows:
             row = kept.setdefault(name, {})
-            missing = [locker for locker in turn if locker.name not in row and not offered(locker, kind)]
+            missing = rounds.missing(row, turn, kind)
 
             def one(locker):
                 note(f"{name}, {locker.label}")
@@ -92,10 +92,9 @@ def measure(ground, present, sizes, chosen, raw, keep):
     chosen_measures = [m for m in measures(sizes) if wanted(chosen.measures, m[0])]
     for number in range(chosen.rounds):
         note(f"round {number + 1} of {chosen.rounds}")
-        first = number * 5 % len(present)
         if number == len(raw["rounds"]):
             raw["rounds"].append({})
-        rows(raw["rounds"][number], [m for m in chosen_measures if not m[3]], present[first:] + present[:first])
+        rows(raw["rounds"][number], [m for m in chosen_measures if not m[3]], rounds.turn(present, number))
     rows(raw["once"], [m for m in chosen_measures if m[3]], present)
     if wanted(chosen.measures, "killed") and "killed" not in raw["once"]:
         note("killed, all contestants")
@@ -131,6 +130,7 @@ def describe(program, present, left_out, chosen):
         "options": {"rounds": chosen.rounds, "quick": chosen.quick},
         "left_out": left_out,
         "began": data.now(),
+        "sittings": 1,
     }
 
 
@@ -151,7 +151,8 @@ def main():
     raw = {"anatomy": {}, "rounds": [], "once": {}}
     if chosen.go_on:
         before = data.load()["locks"]
-        about["began"], raw = before["about"]["began"], before["raw"]
+        raw = before["raw"]
+        about.update(began=before["about"]["began"], sittings=before["about"]["sittings"] + 1)
 
     def keep():
         about["ended"] = data.now()

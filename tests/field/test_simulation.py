@@ -1,4 +1,4 @@
-"""The simulated cluster: it agrees with what is known of queues, and the same seed makes the same figures."""
+"""The simulated cluster: it does what can be computed without it, and the same seed makes the same figures."""
 
 import sys
 from dataclasses import replace

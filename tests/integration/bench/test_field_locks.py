@@ -1,5 +1,9 @@
 """What `make bench-field` computes of locks: fairness, queues, ratios, the summary. No server."""
 
+import os
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -47,6 +51,14 @@ def test_ratios_are_of_the_same_round():
     assert figures.ratio_rows(rows, [{"p50": 0}, {}], ["p50"]) == [{}]
 
 
+def test_of_turns_neighbours_are_compared():
+    """In the second turn the machine was ten times as slow for both."""
+    row = figures.by_turns([[1, 2, 3], [20, 20, 20]], [[4, 4, 4], [20, 20, 40]])
+    assert row["p50"] == 11 and row["other_p50"] == 12
+    assert row["p50_ratio"] == 0.75
+    assert row["p99"] == 11.5 and row["other_p99"] == 22 and row["p99_ratio"] == 0.625
+
+
 def test_spreads_leave_out_what_was_not_measured():
     rows = [{"a": 1, "b": None, "c": [1]}, {"a": 3, "b": 2}]
     assert figures.common_spreads(rows) == {
@@ -78,6 +90,37 @@ def test_a_summary_has_figures_and_ratios_to_ours_in_each_round():
 def test_who_failed_in_one_round_has_failed():
     raw = {"rounds": [{"pair-1": {"ours": {"p50": 1}}}, {"pair-1": {"ours": {"failed": "no memory"}}}], "once": {}}
     assert summary.summarize(raw, LOCKERS)["pair-1"]["ours"] == {"failed": "no memory"}
+
+
+def test_each_round_begins_with_another_and_has_all():
+    rounds = part("rounds")
+    turns = [rounds.turn(list("abcdefg"), number) for number in range(7)]
+    assert {turn[0] for turn in turns} == set("abcdefg")
+    assert all(sorted(turn) == list("abcdefg") for turn in turns)
+
+
+def test_an_ended_run_lacks_who_has_no_figures():
+    able = [SimpleNamespace(name=name, offers={"drain"}) for name in "abc"]
+    unable = SimpleNamespace(name="d", offers=set())
+    row = {"a": {"p50": 1}, "b": {"failed": "no memory"}}
+    assert part("rounds").missing(row, [*able, unable], "drain") == [able[2]]
+
+
+def test_cpu_is_counted_finer_than_the_clocks_ticks():
+    processes = part("processes")
+    before, began = processes.cpu_seconds(os.getpid()), time.process_time()
+    while time.process_time() - began < 0.0005:
+        pass
+    grown = processes.cpu_seconds(os.getpid()) - before
+    assert 0.0004 < grown, "steps of 10 ms would show nothing, mostly"
+    assert grown < 0.5
+
+
+def test_cpu_of_a_process_that_has_ended_stays_its_parents():
+    processes = part("processes")
+    before = processes.cpu_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.1: pass"], check=True)
+    assert processes.cpu_seconds(os.getpid()) - before > 0.08
 
 
 def test_each_contestant_names_one_of_ours_by_the_same_language():
