@@ -51,6 +51,9 @@ func (w *etcdWorker) release(string) { check(w.mutex.Unlock(ctx)) }
 
 // ---- PostgreSQL: advisory locks of a session ----
 
+// A connection that nothing refers to any more is closed, and what it has carried is no longer counted.
+var connections []*pgx.Conn
+
 type postgresWorker struct {
 	connection *pgx.Conn
 	suffix     string
@@ -60,6 +63,7 @@ func postgres(port string, _ int) maker {
 	return func(kind string) worker {
 		connection, err := pgx.Connect(ctx, "host=127.0.0.1 port="+port+" user=field dbname=postgres sslmode=disable")
 		check(err)
+		connections = append(connections, connection)
 		suffix := ""
 		if kind == "read" {
 			suffix = "_shared"

@@ -29,6 +29,12 @@ JUDGED_BY = {
     "held": ("process_bytes", True),
     "crowd": ("process_bytes", True),
 }
+# What a contestant's label says in the tables of other locks than the plain one.
+CALLED = {
+    "rw": {"LOCK.ACQUIRE": "LOCK.RWREAD, LOCK.RWWRITE", "RLock": "RReadWriteLock"},
+    "semaphore": {"LOCK.ACQUIRE": "LOCK.SEMAPHORE", "RLock": "RSemaphore"},
+    "latch": {"LOCK.ACQUIRE": "LATCH.WAIT", "RLock": "RCountDownLatch"},
+}
 # Beside the first within this counts as first.
 AS_GOOD = 1.05
 SIZES = {"drain": ("queue", "1,000")}
@@ -57,14 +63,34 @@ def cell(found, field):
     return f"{text} **×{number(ratio['median'])}**" if ratio and not found.get("base") else text
 
 
-def why_none(found, locker, left_out, measure, offered):
+def place(measure):
+    """By which tables are ordered, in whatever order they were measured."""
+    kind, _, n = measure.partition("-")
+    return list(TITLES).index(kind), int(n or 0)
+
+
+def label_of(locker, measure):
+    label = locker.label
+    for word, called in CALLED.get(kind_of(measure), {}).items():
+        label = label.replace(word, called)
+    return label + (" ᶠ" if locker.durable else "")
+
+
+def why_none(found, locker, left_out):
     """In words, why a contestant has no figures in a table; None if it is not meant to be there."""
     if locker.name in left_out:
         return f"not run: {left_out[locker.name]}"
-    if found and "failed" in found:
-        return f"failed: {found['failed']}"
-    reason = offered(locker, kind_of(measure))
-    return f"not offered: {reason}" if reason and reason != "not measured" else None
+    return f"failed: {found['failed']}" if found and "failed" in found else None
+
+
+def not_offered(measure, found, lockers, left_out, offered):
+    """One line for those that have no such lock. Ours have it by another command."""
+    reasons = {}
+    for locker in lockers:
+        reason = offered(locker, kind_of(measure))
+        if reason and reason != "not measured" and locker.name not in found and locker.name not in left_out and not locker.ours:
+            reasons.setdefault(reason, []).append(locker.label)
+    return [f"{reason.capitalize()}: {'; '.join(labels)}." for reason, labels in reasons.items()]
 
 
 def measure_lines(measure, found, lockers, left_out, offered):
@@ -74,13 +100,20 @@ def measure_lines(measure, found, lockers, left_out, offered):
         mine = found.get(locker.name)
         if mine and JUDGED_BY[kind_of(measure)][0] in mine.get("figures", {}):
             mine = {**mine, "base": locker.beside == locker.name}
-            label = locker.label + (" ᶠ" if locker.durable else "")
+            label = label_of(locker, measure)
             rows.append([f"**{label}**" if locker.ours else label, *(cell(mine, field) for field, _ in columns)])
         elif mine and "failed" not in mine:
             rows.append([locker.label, "never, while it was watched", *[""] * (len(columns) - 1)])
-        elif reason := why_none(mine, locker, left_out, measure, offered):
+        elif reason := why_none(mine, locker, left_out):
             rows.append([locker.label, reason, *[""] * (len(columns) - 1)])
-    return [f"### {title(measure)}", "", *table(["", *(head for _, head in columns)], rows), *verdict(measure, found, lockers)]
+    absent = not_offered(measure, found, lockers, left_out, offered)
+    return [
+        f"### {title(measure)}",
+        "",
+        *table(["", *(head for _, head in columns)], rows),
+        *([*absent, ""] if absent else []),
+        *verdict(measure, found, lockers),
+    ]
 
 
 def verdict(measure, found, lockers):
@@ -94,7 +127,7 @@ def verdict(measure, found, lockers):
     ours = {locker.name for locker in lockers if locker.ours} & medians.keys()
     if not ours or len(medians) == len(ours):
         return []
-    labels = {locker.name: locker.label for locker in lockers}
+    labels = {locker.name: label_of(locker, measure) for locker in lockers}
     best = (min if less else max)(medians, key=medians.get)
     mine = (min if less else max)(ours, key=medians.get)
     factor = medians[mine] / medians[best] if less else medians[best] / medians[mine]
@@ -124,7 +157,7 @@ def goals(summary, lockers):
             ratio = measured / base
             rows.append([text, f"at most {number(limit)}", f"{ratio:.3g}", "met" if ratio <= limit else "**missed**"])
 
-    for measure in [name for name in summary if name.startswith("handoff-")]:
+    for measure in sorted((name for name in summary if kind_of(name) == "handoff"), key=place):
         waiting = f"{int(measure.partition('-')[2]):,} waiting"
         for field, limit in (("p50", 0.2), ("p99", 0.1)):
             known = {name: median(measure, name, field) for name in by_name if name in RIVALS}
@@ -135,7 +168,7 @@ def goals(summary, lockers):
                 goal(text, limit, median(measure, best.beside, field), known[best.name])
         text = f"hand-off p50, {waiting}: LOCK.ACQUIRE, go-redis / etcd"
         goal(text, 0.02, median(measure, "goredis"), median(measure, "etcd"))
-    for measure in [name for name in summary if name.startswith("turns-")]:
+    for measure in sorted((name for name in summary if kind_of(name) == "turns"), key=place):
         clients = measure.partition("-")[2]
         for locker in [locker for locker in lockers if locker.ours]:
             text = f"uncontended p50, clients: {clients}: {locker.label} / SET NX + DEL by the same client"
@@ -195,8 +228,8 @@ def page(data, lockers, method, offered):
     lines += ["## The goals", "", *table(["", "goal", "measured", ""], goals(locks["summary"], lockers))]
     lines += [method.strip(), ""]
     lines += ["## Locks", "", "![uncontended](benchmarks/latency.svg)", "", "![hand-off](benchmarks/handoff.svg)", ""]
-    for measure, found in locks["summary"].items():
-        lines += measure_lines(measure, found, lockers, left_out, offered)
+    for measure in sorted(locks["summary"], key=place):
+        lines += measure_lines(measure, locks["summary"][measure], lockers, left_out, offered)
     lines += promises(lockers)
     lines += delay_lines(data.get("delay"))
     return "\n".join(lines).rstrip() + "\n"

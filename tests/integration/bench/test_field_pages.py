@@ -51,6 +51,12 @@ def test_a_row_that_we_lose_is_told(ours, rival, said):
     assert said in lines({"ours": row(ours), "rival": row(rival)})
 
 
+def test_labels_name_the_lock_that_is_measured():
+    plain = SimpleNamespace(name="ours", label="LOCK.ACQUIRE, Jedis", ours=True, durable=False)
+    assert markdown.label_of(plain, "semaphore") == "LOCK.SEMAPHORE, Jedis"
+    assert markdown.label_of(plain, "pair-16") == "LOCK.ACQUIRE, Jedis"
+
+
 def test_more_is_better_where_it_is_throughput():
     found = {
         "ours": {"figures": {"a_second": figure(100)}, "ratios": {}},
@@ -61,9 +67,9 @@ def test_more_is_better_where_it_is_throughput():
 
 def test_what_is_not_offered_is_said_and_what_never_came_too():
     found = {"ours": {"figures": {"ms": figure(5)}, "ratios": {}}, "rival": {"figures": {}, "ratios": {}}}
-    text = "\n".join(markdown.measure_lines("killed", found, LOCKERS, {}, lambda *_: "no queue"))
+    text = "\n".join(markdown.measure_lines("killed", found, LOCKERS, {"gone": "no java"}, lambda *_: "no queue"))
     assert "| Rival | never, while it was watched |" in text
-    assert "| Disk | not offered: no queue |" in text
+    assert "\nNo queue: Disk; Bare.\n" in text
 
 
 def test_goals_are_met_or_missed_against_the_best_rival_by_the_same_client():
