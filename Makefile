@@ -2,7 +2,7 @@
 # `make` needs a C compiler and nothing else. Every other target first installs what it lacks: tools/setup.
 
 PORT        ?= 6379
-TEST_JOBS   ?= 4
+TEST_JOBS   ?= 8
 FUZZ_STEPS  ?= 1000000
 MINUTES     ?= 2
 SETTING     ?= all
