@@ -7,7 +7,7 @@ from pathlib import Path
 from runner import contestants, data, markdown, plots, scalepage, simulation
 from runner.lockers import LOCKERS, offered
 
-METHOD = contestants.HERE / "method.md"
+METHOD, READINGS = contestants.HERE / "method.md", contestants.HERE / "readings.md"
 LANGUAGES = {"java": "Java", "go": "Go", "node": "Node", "python": "Python"}
 
 
@@ -77,7 +77,7 @@ def main():
     (folder / "data.json").write_text(data.as_text(found))
     for name, text in pictures(found).items():
         (folder / name).write_text(text)
-    page = markdown.page(found, LOCKERS, METHOD.read_text(), offered)
+    page = markdown.page(found, LOCKERS, contestants.DELAYED, [READINGS.read_text(), METHOD.read_text()], offered)
     (chosen.docs / "benchmarks.md").write_text(page)
     written = "benchmarks.md"
     if costs:

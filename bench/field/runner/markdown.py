@@ -1,6 +1,9 @@
 """docs/benchmarks.md, from the data file. Pure: text from data."""
 
-from .report import COLUMNS, kind_of, number, with_spread
+import posixpath
+import re
+
+from .report import COLUMNS, death_cells, idle_cells, kind_of, late_cells, number, with_spread
 
 TITLES = {
     "pair": "Uncontended acquire and release, clients: {n}",
@@ -203,33 +206,58 @@ def promises(lockers):
     return ["## What each promises", "", *table(["", ""], rows)]
 
 
-def delay_lines(delay):
-    """Of the delayed queue, what the run's printed tables show of lateness and cost."""
+def delay_lines(delay, delayed):
+    """Of the delayed queue, what the run's printed tables show; contestants are by name there."""
     if not delay:
         return []
+    labels = {one.name: f"**{one.label}**" if one.ours else one.label for one in delayed}
+    summary = delay["summary"]
+
+    def dashed(cells):
+        return [text.replace("-", "–") for text in cells]
+
     lines = ["## The delayed queue", "", "![lateness](benchmarks/lateness.svg)", ""]
-    for rate, figures in delay["summary"]["flow"].items():
+    for rate, figures in summary["flow"].items():
         rows = [
-            [name, *(with_spread(row[part]).replace("-", "–") for part in ("p50", "p99", "max", "clients", "bytes", "cpu_us"))]
+            [labels[name], *dashed(with_spread(row[part]) for part in ("p50", "p99", "max", "clients", "nested", "bytes", "cpu_us"))]
             for name, row in figures.items()
         ]
+        rows.append(["a process that sleeps until then", *dashed(late_cells(summary["sleeper"][rate])), *[""] * 4])
         lines += [f"### Later than due, {int(rate):,} elements a second", ""]
-        lines += table(["", "p50 ms", "p99 ms", "max ms", "commands sent", "bytes", "CPU µs"], rows)
-    return lines
+        lines += table(["", "p50 ms", "p99 ms", "max ms", "sent", "inside", "bytes", "CPU µs"], rows)
+    lines += ["### The only client is killed once it has pushed 100 elements", ""]
+    head = ["", "there 5 s after they were due", "all there after, ms", "a plain consumer gets", "the library's own gets", "after, ms"]
+    lines += table(head, [[labels[name], *dashed(death_cells(row))] for name, row in summary["death"].items()])
+    lines += ["### A consumer waits for a minute while nothing is due", ""]
+    return lines + table(["", "commands", ""], [[labels[name], *idle_cells(row)] for name, row in summary["idle"].items()])
 
 
-def page(data, lockers, method, offered):
-    """The whole page. `method` is prose, kept in a file of its own."""
+# Where the prose is, and where the page is.
+FROM, TO = "bench/field", "docs"
+
+
+def moved(text):
+    """The text with links that lead to the same places from the page."""
+
+    def link(found):
+        return f"]({posixpath.relpath(posixpath.join(FROM, found[1]), TO)})"
+
+    return re.sub(r"\]\((?!\w+:|#)([^)]+)\)", link, text)
+
+
+def page(data, lockers, delayed, prose, offered):
+    """The whole page. `prose` are texts that are kept in files of their own."""
     locks = data["locks"]
     left_out = locks["about"]["left_out"]
     lines = ["# Beside the field", "", "<!-- made by bench/field/report.py from benchmarks/data.json -->", ""]
     lines += ["`make bench-field` measures all of this, on one machine; [the raw figures](benchmarks/data.json).", ""]
     lines += machine_lines(locks["about"])
     lines += ["## The goals", "", *table(["", "goal", "measured", ""], goals(locks["summary"], lockers))]
-    lines += [method.strip(), ""]
+    for text in prose:
+        lines += [moved(text.strip()), ""]
     lines += ["## Locks", "", "![uncontended](benchmarks/latency.svg)", "", "![hand-off](benchmarks/handoff.svg)", ""]
     for measure in sorted(locks["summary"], key=place):
         lines += measure_lines(measure, locks["summary"][measure], lockers, left_out, offered)
     lines += promises(lockers)
-    lines += delay_lines(data.get("delay"))
+    lines += delay_lines(data.get("delay"), delayed)
     return "\n".join(lines).rstrip() + "\n"

@@ -127,7 +127,8 @@ def simulation_lines(rows):
     )
     more = (
         "With even keys a node of many is as one alone, and up to the 70 % that are counted on above it is the way that "
-        "takes long. With uneven keys it is not the nodes that give in first: it is those who want the lock that all want."
+        "takes long. With uneven keys it is the hottest lock that gives in, and then its node, as a hand-off costs more "
+        "than an uncontended pair: more than 100 % is work that was left when the last had asked. No other node helps."
     )
     head = ["nodes", "the n-th lock is asked for", "asks a second", "event loops", "the busiest", "had to wait", "p50 µs", "p99 µs"]
     return ["## By simulation", "", text, "", *table(head, cells), more, ""]
@@ -148,7 +149,9 @@ def check_lines(scale):
     machine = scale["about"]["machine"]
     text = (
         f"The model says that a pair costs as much on a node of many as on one alone. Measured on {machine['cpus']} CPUs, "
-        "which the load shares with the nodes, so that the rates of several nodes say little; the cost is what is checked."
+        "which the load shares with the nodes, so that the rates of several nodes say little; the cost is what is checked. "
+        "It grows where the same clients are spread over more nodes: each turn of an event loop then serves fewer at a time, "
+        "and a turn for one alone costs three times as much ([pairs of one client and of 16](benchmarks.md))."
     )
     head = ["", "nodes", "CPU µs, all nodes together", "of one node's", "pairs a second"]
     return ["## The check", "", text, "", *table(head, rows)]

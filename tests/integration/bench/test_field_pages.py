@@ -57,6 +57,12 @@ def test_labels_name_the_lock_that_is_measured():
     assert markdown.label_of(plain, "pair-16") == "LOCK.ACQUIRE, Jedis"
 
 
+def test_links_of_the_prose_lead_to_the_same_places_from_the_page():
+    text = "[costs](../../docs/costs.md) [bench](../README.md#files) [web](https://example.org) [here](#goals)"
+    moved = "[costs](costs.md) [bench](../bench/README.md#files) [web](https://example.org) [here](#goals)"
+    assert markdown.moved(text) == moved
+
+
 def test_more_is_better_where_it_is_throughput():
     found = {
         "ours": {"figures": {"a_second": figure(100)}, "ratios": {}},
