@@ -48,7 +48,12 @@ def plain(axis):
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def panels(groups, height=3.2):
+def legend_below(panel):
+    """Where it hides no line."""
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=2)
+
+
+def panels(groups, height=4):
     """A panel for each group, two beside each other."""
     rows = (len(groups) + 1) // 2
     figure, axes = plt.subplots(rows, 2, figsize=(9, height * rows), layout="constrained", squeeze=False)
@@ -71,7 +76,7 @@ def latency(groups):
             curve(panel, numbers, label=label, linewidth=2.2 if ours else 1.2)
         panel.set(title=title, xscale="log", xlabel="µs for an uncontended acquire and release", ylabel="% of pairs")
         plain(panel.xaxis)
-        panel.legend(loc="lower right")
+        legend_below(panel)
     return figure
 
 
@@ -89,7 +94,7 @@ def handoffs(groups):
         panel.set_xticks(asked, [f"{n:,}" for n in asked])
         panel.minorticks_off()
         plain(panel.yaxis)
-        panel.legend(loc="best")
+        legend_below(panel)
     return figure
 
 
