@@ -11,7 +11,6 @@ HOUR_S = 3600
 MOST_READS = 30
 
 
-
 @pytest.fixture
 def ticking(clock, make_server):
     """A server in which timers of the module ring all the time: a session's, and those of a queue that is stuck."""
@@ -43,7 +42,8 @@ def test_server_answers_when_the_clock_steps_back_between_timers(clock, ticking,
     clock.step(-HOUR_S, reads)
     wait_for(lambda: has_stepped(clock, client), what="the step")
     assert client.ping()
-    # What was put off comes when the clock is right again.
-    clock.step_for(ticking, 0)
+    # What was put off comes when the clock is right again, and the server has looked: Redis 7.2 and later may sleep for
+    # the hour that the first timer seemed to be away, until an earlier one is set.
+    clock.step_and_ring(ticking, 0)
     assert waiter.reply() in (1, None)
     wait_for(lambda: client.lrange("q", 0, -1) == ["v"], what="the element")

@@ -55,10 +55,11 @@ class Machine(RuleBasedStateMachine):
             return "LOST"
         return "WANTED" if wanted and waiters - {owner} else None
 
-    def settle(self):
-        """Each watch is told what is so once the server has looked; nobody else is told anything."""
+    def settle(self, loses=False):
+        """Each watch is told what is so once the server has looked; nobody else is told anything. loses: the step may
+        have taken holds away, and an owner that waited for a mode that it did not have may hold the lock again by now."""
         self.server.let_pass(3)
-        refused = self.waiters_hear()
+        refused, granted = self.waiters_hear()
         for entry in list(self.watching):
             actor, *watch = entry
             expected = self.told(*watch)
@@ -67,24 +68,30 @@ class Machine(RuleBasedStateMachine):
                 self.watching.remove(entry)
                 self.idle.append(actor)
             elif actor.has_reply():
-                # Who is refused as a deadlock has waited for some milliseconds, and a watch may have been told so.
-                key, _, wanted = watch
-                assert (actor.outcome(), wanted, key in refused) == ("WANTED", True, True), f"{watch}"
+                key, owner, wanted = watch
+                if loses and (key, owner) in granted:
+                    assert actor.outcome() == "LOST", f"{watch}"
+                else:
+                    # Who is refused as a deadlock has waited for some milliseconds, and a watch may have been told so.
+                    assert (actor.outcome(), wanted, key in refused) == ("WANTED", True, True), f"{watch}"
                 self.watching.remove(entry)
                 self.idle.append(actor)
         assert watchers(self.server) == len(self.watching)
 
     def waiters_hear(self):
-        """Returns the keys for which a wait was refused as a deadlock."""
-        refused = set()
+        """Returns the keys for which a wait was refused as a deadlock, and (key, owner) of those that were granted."""
+        refused, granted = set(), set()
         for entry in list(self.waiting):
-            actor, key = entry
+            actor, key, owner = entry
             if actor.has_reply():
-                if str(actor.outcome()).startswith("DEADLOCK"):
+                outcome = actor.outcome()
+                if str(outcome).startswith("DEADLOCK"):
                     refused.add(key)
+                elif isinstance(outcome, int):
+                    granted.add((key, owner))
                 self.waiting.remove(entry)
                 self.idle.append(actor)
-        return refused
+        return refused, granted
 
     @rule(command=commands, key=keys, owner=owners)
     def takes(self, command, key, owner):
@@ -97,7 +104,7 @@ class Machine(RuleBasedStateMachine):
         actor = self.idle.pop()
         actor.send(*command.format(key, owner).split(), "PX", HOUR, "BLOCK", 0)
         wait_for(lambda: actor.is_blocked() or actor.has_reply(), what="the request to be read")
-        self.waiting.append((actor, key))
+        self.waiting.append((actor, key, owner))
         self.settle()
 
     @precondition(lambda self: self.idle)
@@ -121,7 +128,7 @@ class Machine(RuleBasedStateMachine):
     @rule(key=keys, owner=owners, ms=st.sampled_from((1, 2, HOUR)))
     def renews(self, key, owner, ms):
         self.other.attempt("LOCK.RENEW", key, owner, "PX", ms)
-        self.settle()
+        self.settle(loses=True)
 
     @rule(key=keys, owner=owners)
     def cancels(self, key, owner):
@@ -131,18 +138,18 @@ class Machine(RuleBasedStateMachine):
     @rule(key=keys, owner=owners)
     def taken_out_by_hand(self, key, owner):
         self.other.attempt("HDEL", key, owner)
-        self.settle()
+        self.settle(loses=True)
 
     @rule(key=keys, how=st.sampled_from(GOES))
     def goes(self, key, how):
         self.other.attempt(*how.format(key).split())
-        self.settle()
+        self.settle(loses=True)
 
     @rule(how=st.sampled_from((("FLUSHDB",), ("SWAPDB", 0, 1))))
     def all_go(self, how):
         self.other.call(*how)
         self.other.call("SADD", "set", "x")
-        self.settle()
+        self.settle(loses=True)
 
     @precondition(lambda self: self.watching)
     @rule(n=some, how=st.sampled_from(("kill_socket", "close")))
