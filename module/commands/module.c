@@ -92,7 +92,6 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     }
     RedisModule_SetModuleOptions(ctx, module_options);
     serverLearn(ctx);
-    timerBegin(ctx);
     seedHashes();
     connect();
     fairqueueRestarted(RedisModule_Milliseconds());

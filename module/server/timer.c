@@ -10,14 +10,9 @@
 #define LOOK_MS 1000
 
 static struct {
-    RedisModuleCtx *ctx; /* for the next round, which gives none */
+    RedisModuleCtx *ctx; /* for the next round, which gives none; NULL if it is not asked to call */
     struct list timers;
-    bool is_asked; /* the next round has yet to call */
 } put_off;
-
-void timerBegin(RedisModuleCtx *ctx) {
-    put_off.ctx = RedisModule_GetDetachedThreadSafeContext(ctx);
-}
 
 int64_t timerDelay(int64_t at_ms, int64_t now_ms) {
     if (at_ms <= now_ms) {
@@ -38,7 +33,6 @@ static void takeBack(struct timer *timer) {
 
 static void onNextRound(void *data) {
     (void)data;
-    put_off.is_asked = false;
     int64_t now_ms = RedisModule_Milliseconds();
     while (!listIsEmpty(&put_off.timers)) {
         struct timer *timer = LIST_ELEMENT(put_off.timers.first, struct timer, in_put_off);
@@ -47,19 +41,21 @@ static void onNextRound(void *data) {
         timer->id = RedisModule_CreateTimer(put_off.ctx, delay_ms < LOOK_MS ? delay_ms : LOOK_MS,
                                             onTimer, timer);
     }
+    RedisModule_FreeThreadSafeContext(put_off.ctx);
+    put_off.ctx = NULL;
 }
 
-static void putOff(struct timer *timer) {
+static void putOff(RedisModuleCtx *ctx, struct timer *timer) {
     listAddLast(&put_off.timers, &timer->in_put_off);
     timer->is_put_off = true;
-    if (!put_off.is_asked) {
-        put_off.is_asked = true;
+    if (!put_off.ctx) {
+        put_off.ctx = RedisModule_GetDetachedThreadSafeContext(ctx);
         RedisModule_EventLoopAddOneShot(onNextRound, NULL);
     }
 }
 
 bool timerIsQuiet(void) {
-    return !put_off.is_asked;
+    return !put_off.ctx;
 }
 
 /* ---- setting, stopping, ringing ---- */
@@ -67,7 +63,7 @@ bool timerIsQuiet(void) {
 static void onTimer(RedisModuleCtx *ctx, void *data) {
     struct timer *timer = data;
     if (RedisModule_Milliseconds() < timer->at_ms) {
-        putOff(timer);
+        putOff(ctx, timer);
         return;
     }
     timer->is_set = false;

@@ -29,9 +29,6 @@ struct timer {
 /* The timer that is this member of something. */
 #define TIMER_OWNER(timer_pointer, type, member) LIST_ELEMENT(timer_pointer, type, member)
 
-/* To be called once, at load. */
-void timerBegin(RedisModuleCtx *ctx);
-
 /* Has `ring` called at `at_ms`, or at once if that is over, and not when it was to be called before. Half an hour from
  * now at the latest, for the server cannot count further: whoever is called looks at the time and sets it again. It is
  * not set any more when it is called. */
