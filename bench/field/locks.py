@@ -150,7 +150,9 @@ def main():
     about = describe(program, present, left_out, chosen)
     raw = {"anatomy": {}, "rounds": [], "once": {}}
     if chosen.go_on:
-        before = data.load()["locks"]
+        before = data.load().get("locks")
+        if not before:
+            raise SystemExit(f"bench-field: no run to go on with in {data.FILE}")
         raw = before["raw"]
         about.update(began=before["about"]["began"], sittings=before["about"]["sittings"] + 1)
 

@@ -40,7 +40,6 @@ CALLED = {
 }
 # Beside the first within this counts as first.
 AS_GOOD = 1.05
-SIZES = {"drain": ("queue", "1,000")}
 
 
 def row(cells):

@@ -21,8 +21,13 @@ def family(pid):
 def threads_seconds(pid):
     """Of the threads that there are, to the nanosecond: /proc/PID/stat has steps of 10 ms, more than a server of many
     processes uses for some hundred locks."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    nanoseconds = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            nanoseconds += int((task / "schedstat").read_text().split()[0])
+        except OSError:
+            continue  # a thread that has just ended; the others count
+    return nanoseconds / 1e9
 
 
 def cpu_seconds(pid):

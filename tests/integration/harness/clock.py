@@ -93,6 +93,7 @@ time_t time(time_t *into) {
 
 
 Asked = ctypes.c_longlong * 3  # struct asked
+NOWHERE = -1  # for `reads`: no round has such a read
 
 
 class Clock:
@@ -114,8 +115,9 @@ class Clock:
         """So many seconds away from the true time, from now on; with `reads`, from where the server reads the time of
         day for the given time in a round of its event loop."""
         self._seconds = seconds
-        self._asked[1:] = reads, 0
-        self._asked[0] = round(seconds * 1_000_000)
+        self._asked[1] = NOWHERE  # until the rest is there, as a server may look meanwhile
+        self._asked[0], self._asked[2] = round(seconds * 1_000_000), 0
+        self._asked[1] = reads
 
     def has_stepped(self):
         """Whether a server has come to where step() was to be seen."""
