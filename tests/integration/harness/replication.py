@@ -4,7 +4,11 @@ from .waiting import wait_for
 
 
 def wait_for_sync(master, replica, timeout=20.0):
-    """Until the replica has applied all that the master has sent."""
+    """Until the replica has applied all that the master has sent, and the master counts it among its own.
+
+    A replica that has its data is in step a moment before its master, which waits for its next word, says so.
+    """
+    port = int(replica.config.get("replica-announce-port", replica.port))
 
     def in_step():
         theirs = replica.control.info("replication")
@@ -14,6 +18,8 @@ def wait_for_sync(master, replica, timeout=20.0):
         assert theirs["master_sync_in_progress"] == 0, "the first sync is running"
         sent, applied = ours["master_repl_offset"], theirs["slave_repl_offset"]
         assert sent == applied, f"the master is at {sent}, the replica at {applied}"
+        states = [ours[f"slave{i}"]["state"] for i in range(ours["connected_slaves"]) if ours[f"slave{i}"]["port"] == port]
+        assert states and set(states) == {"online"}, f"the master says of it {states}"
         return True
 
     wait_for(in_step, timeout, f"replica :{replica.port} to catch up with :{master.port}")

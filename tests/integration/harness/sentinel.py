@@ -18,6 +18,7 @@ from .connect import HOST, new_client
 from .ports import free_port
 from .process import PORT_TAKEN, Process
 from .proxy import Proxy
+from .replication import wait_for_sync
 from .server import ServerDied
 from .waiting import scaled, scaled_ms, wait_for
 
@@ -102,7 +103,7 @@ class SentinelGroup:
 
     def _follow(self, replica, master):
         replica.control.execute_command("REPLICAOF", HOST, self.port_of(master))
-        wait_for(lambda: replica.info("replication")["master_link_status"] == "up", 20, "the replica to be in step")
+        wait_for_sync(master, replica)
 
     def _all_know_all(self):
         for sentinel in self.sentinels:
