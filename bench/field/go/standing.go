@@ -64,18 +64,29 @@ type place struct {
 	Released int64 `json:"released"`
 }
 
-// drain WAITERS EVERY LIMIT_MS SPACING_US: every so manieth gives up after the limit. When all have, the lock is released,
-// and each of the others takes it once.
+// drain WAITERS EVERY LIMIT_MS SPACING_US: a queue whose every so manieth gives up after the limit, drained twice: the
+// first time connections are opened, which some take longer for than the time between two that ask.
 func drain(newWorker maker, kind string, numbers []int) {
-	waiters, every := numbers[0], numbers[1]
-	limit, spacing := milliseconds(numbers[2]), time.Duration(numbers[3])*time.Microsecond
+	every, limit, spacing := numbers[1], milliseconds(numbers[2]), time.Duration(numbers[3])*time.Microsecond
+	holder := newWorker(kind)
 	workers := []worker{}
-	for range waiters {
+	for range numbers[0] {
 		workers = append(workers, newWorker(kind))
 	}
-	holder := newWorker(kind)
+	queue(holder, workers, every, limit, spacing, func() {})
+	places, released := queue(holder, workers, every, limit, spacing, func() {
+		say("ready", nil)
+		awaitLine()
+	})
+	say("done", map[string]any{"released": released, "places": places})
+	awaitLine()
+}
+
+// queue: all ask, so far apart; when those who give up have, ready is called, and each of the others takes the lock once.
+// It returns also when the one before them released it.
+func queue(holder worker, workers []worker, every int, limit, spacing time.Duration, ready func()) ([]place, int64) {
 	holder.acquire(lockName)
-	places := make([]place, waiters)
+	places := make([]place, len(workers))
 	var all, leaving sync.WaitGroup
 	for i, w := range workers {
 		impatient := i%every == every-1
@@ -103,11 +114,9 @@ func drain(newWorker maker, kind string, numbers []int) {
 		time.Sleep(spacing)
 	}
 	leaving.Wait()
-	say("ready", nil)
-	awaitLine()
+	ready()
 	released := nanos()
 	holder.release(lockName)
 	all.Wait()
-	say("done", map[string]any{"released": released, "places": places})
-	awaitLine()
+	return places, released
 }

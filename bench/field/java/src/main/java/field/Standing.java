@@ -87,19 +87,43 @@ final class Standing {
         }
     }
 
-    /** Each so manieth gives up after the limit; then the lock is released, and each of the others takes it once. */
+    /** Those that stood in a queue, and when the one before all of them released. */
+    private record Queue(List<Place> places, long released) {
+    }
+
+    /**
+     * A queue whose every so manieth gives up after the limit, drained twice: the first time connections are opened,
+     * which some take longer for than the time between two that ask.
+     */
     static void drain(Library library, String kind, int waiters, int every, int limitMs, int spacingUs)
             throws Exception {
         Worker holder = library.worker(kind, 0);
+        List<Worker> workers = new ArrayList<>();
+        for (int i = 0; i < waiters; i++) {
+            workers.add(library.worker(kind, 0));
+        }
+        queue(holder, workers, every, limitMs, spacingUs, () -> { });
+        Queue queue = queue(holder, workers, every, limitMs, spacingUs, () -> {
+            Talk.say("ready", "");
+            Talk.awaitLine();
+        });
+        StringJoiner text = new StringJoiner(",", "[", "]");
+        queue.places().forEach(place -> text.add(place.toString()));
+        Talk.say("done", "\"released\":%d,\"places\":%s", queue.released(), text);
+        Talk.awaitLine();
+    }
+
+    /** All ask, so far apart; when those who give up have, `ready` is done, and each of the others takes it once. */
+    private static Queue queue(Worker holder, List<Worker> workers, int every, int limitMs, int spacingUs, Task ready)
+            throws Exception {
         holder.acquire(ClosedLoops.LOCK);
         List<Place> places = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
-        CountDownLatch leaving = new CountDownLatch(waiters / every);
-        for (int i = 0; i < waiters; i++) {
+        CountDownLatch leaving = new CountDownLatch(workers.size() / every);
+        for (Worker worker : workers) {
             Place place = new Place();
             places.add(place);
-            boolean impatient = i % every == every - 1;
-            Worker worker = library.worker(kind, 0);
+            boolean impatient = places.size() % every == 0;
             CountDownLatch asking = new CountDownLatch(1);
             threads.add(start(() -> {
                 place.asked = System.nanoTime();
@@ -110,17 +134,13 @@ final class Standing {
             LockSupport.parkNanos(spacingUs * 1000L);
         }
         leaving.await();
-        Talk.say("ready", "");
-        Talk.awaitLine();
+        ready.run();
         long released = System.nanoTime();
         holder.release(ClosedLoops.LOCK);
         for (Thread thread : threads) {
             thread.join();
         }
-        StringJoiner text = new StringJoiner(",", "[", "]");
-        places.forEach(place -> text.add(place.toString()));
-        Talk.say("done", "\"released\":%d,\"places\":%s", released, text);
-        Talk.awaitLine();
+        return new Queue(places, released);
     }
 
     private static void stand(Worker worker, Place place, int limitMs, CountDownLatch leaving) throws Exception {
