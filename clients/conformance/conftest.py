@@ -11,9 +11,8 @@ from places import PLACES
 from play import Play
 from runner import Runner
 
-from harness import Launch, Server, Servers
+from harness import Launch, Server, Servers, reruns, scaled_ms
 from harness.share import add_share_option, keep_share, leave_out
-from harness.standstill import TRIES, Excuse
 from harness.waiting import set_scale
 
 HERE = Path(__file__).resolve().parent
@@ -85,24 +84,16 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("flavour, scenario, kind", cases)
 
 
-# Tests during which the machine stood still: harness/standstill.py
-
-_EXCUSE = pytest.StashKey()
-
-
 def pytest_collection_modifyitems(config, items):
     is_benchmark = config.getoption("--handoff") is not None
     leave_out(config, items, lambda item: ("rounds" in item.fixturenames) != is_benchmark)
     keep_share(config, items)
-    excuse = config.stash[_EXCUSE] = Excuse()
-    for item in items:
-        if item.path.parent == HERE:
-            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
+    reruns.allow(config, [item for item in items if item.path.parent == HERE])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    item.config.stash[_EXCUSE].begin()
+    reruns.begin(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -169,7 +160,9 @@ def play(launch, make_place):
     """play(command, scenario, kind): with runners that the command starts."""
 
     def play(command, scenario, kind):
-        place = make_place(scenario["place"], scenario.get("config", {}))
+        config = scenario.get("config", {})
+        config = {name: scaled_ms(value) if name.startswith("lock_") else value for name, value in config.items()}
+        place = make_place(scenario["place"], config)
         folder = Path(tempfile.mkdtemp(dir=launch.root, prefix="runners-"))
         for node in scenario.get("nodes", [0]):
             place.node = node

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from harness import Server, Servers, failpoint, launching, valgrind
+from harness import Server, Servers, failpoint, launching, reruns, valgrind
 from harness.clock import Clock
 from harness.reset import Baseline
 from harness.share import add_share_option, keep_share, leave_out
-from harness.standstill import TRIES, Excuse
 from harness.waiting import set_scale
 
 # What the tests share explains itself as they do.
@@ -68,23 +67,16 @@ def _allow_many_sockets():
 
 
 def pytest_collection_modifyitems(config, items):
-    excuse = config.stash[_EXCUSE] = Excuse()
-    for item in items:
-        item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
+    reruns.allow(config, items)
     if config.getoption("--valgrind"):
         # Times mean nothing under it.
         leave_out(config, items, lambda item: item.get_closest_marker("timing"))
     keep_share(config, items)
 
 
-# Tests during which the machine stood still: harness/standstill.py
-
-_EXCUSE = pytest.StashKey()
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    item.config.stash[_EXCUSE].begin()
+    reruns.begin(item)
 
 
 # Failure reports

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import runs
-from harness import Server, Servers, launching
-from harness.standstill import TRIES, Excuse
+from harness import Server, Servers, launching, reruns
 from harness.waiting import set_scale
 from wire import Wire
 from witness import Witness
@@ -33,24 +32,17 @@ def pytest_configure(config):
         config.option.timeout = 120 * scale
 
 
-# Tests during which the machine stood still: harness/standstill.py
-
-_EXCUSE = pytest.StashKey()
-
-
 def pytest_collection_modifyitems(config, items):
-    excuse = config.stash[_EXCUSE] = Excuse()
     if config.getoption("--valgrind"):
         others = [item for item in items if item.get_closest_marker("as_it_is")]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
-    for item in items:
-        item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
+    reruns.allow(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    item.config.stash[_EXCUSE].begin()
+    reruns.begin(item)
 
 
 @pytest.hookimpl(wrapper=True)

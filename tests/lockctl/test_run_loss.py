@@ -95,8 +95,8 @@ def test_a_deaf_one_is_killed_with_its_descendants(server, run, witness):
     held = run(server, "--grace", grace, "k", *command.words)
     command.wait_begun()
     wait_watched(server, "k")
-    server.control.execute_command("LOCK.FORCE", "k")
     began = time.time() * 1000
+    server.control.execute_command("LOCK.FORCE", "k")
     assert held.wait() == LOST
     assert command.heard() == [SIGTERM]
     assert not any(map(lives, command.pids))

@@ -65,9 +65,10 @@ def test_an_owner_in_one_word_with_its_option(server, run, witness):
 
 def test_an_owner_re_enters(server, run, witness):
     first, second = witness(), witness()
-    runs = [run(server, "--owner", "me", "k", *command.words) for command in (first, second)]
-    first.wait_begun()
-    second.wait_begun()
+    runs = []
+    for command in (first, second):  # whoever renews last has the session, and that is to outlive the other
+        runs.append(run(server, "--owner", "me", "k", *command.words))
+        command.wait_begun()
     [holder] = holders(server, "k")
     assert (holder["owner"], holder["holds"]) == (b"me", 2)
     first.finish()

@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from harness import wait_for
-from harness.ports import free_port
+from harness import scaled, wait_for
 from runs import NOT_HAD, UNAVAILABLE, USAGE, holders, info, is_free, wait_free, wait_waiting
 
 URL = "redis://127.0.0.1:1"
@@ -93,21 +92,21 @@ def test_an_empty_file_of_urls_is_no_default(run, tmp_path):
 
 
 def test_nobody_listens(run, touch):
-    refused = run(f"redis://127.0.0.1:{free_port()}", "--timeout", "0.5", "k", *touch.words)
+    refused = run(URL, "--timeout", scaled(0.5), "k", *touch.words)
     assert refused.wait() == UNAVAILABLE
     assert "Connection refused" in refused.stderr
     assert not touch.was_started()
 
 
 def test_nobody_of_that_name(run, touch):
-    refused = run("redis://no-such-host.invalid:6379", "--timeout", "0.5", "k", *touch.words)
+    refused = run("redis://no-such-host.invalid:6379", "--timeout", scaled(0.5), "k", *touch.words)
     assert refused.wait() == UNAVAILABLE
     assert refused.stderr.startswith("lockctl: k: no-such-host.invalid:6379: ")
     assert not touch.was_started()
 
 
 def test_no_such_socket(run, touch, tmp_path):
-    refused = run(f"unix://{tmp_path}/none", "--timeout", "0.5", "k", *touch.words)
+    refused = run(f"unix://{tmp_path}/none", "--timeout", scaled(0.5), "k", *touch.words)
     assert refused.wait() == UNAVAILABLE
     assert "No such file or directory" in refused.stderr
     assert not touch.was_started()
@@ -164,7 +163,7 @@ def test_a_lease_that_is_too_long(make_server, run, touch):
 @pytest.mark.parametrize("command", ["lock.acquire", "lock.renew"])
 def test_who_may_not(server, run, touch, command, hold):
     server.control.execute_command("ACL", "SETUSER", "some", "on", "nopass", "~*", "+@all", f"-{command}")
-    refused = run(f"redis://some:any@127.0.0.1:{server.port}", *hold, "--timeout", 1, "k", *touch.words)
+    refused = run(f"redis://some:any@127.0.0.1:{server.port}", *hold, "--timeout", scaled(2), "k", *touch.words)
     assert refused.wait(10) == UNAVAILABLE
     assert "NOPERM" in refused.stderr
     assert not touch.was_started()

@@ -51,7 +51,7 @@ def ends_well(server, waits, command):
 @pytest.mark.parametrize("kind", [[], ["--fair"], ["--wait", 600], ["--lease", 60]], ids=words_of)
 def test_the_server_starts_again(make_server, waiter, kind):
     server = make_server(appendonly="yes", appendfsync="always")
-    waits, command = waiter(server, *kind)
+    waits, command = waiter(server, "--timeout", scaled(20), *kind)
     server.kill()
     server.start()
     wait_waiting(server, "k")
@@ -59,7 +59,7 @@ def test_the_server_starts_again(make_server, waiter, kind):
 
 
 def test_the_server_starts_again_and_has_forgotten(server, waiter):
-    waits, command = waiter(server)
+    waits, command = waiter(server, "--timeout", scaled(20))
     server.kill()
     server.start()
     ends_well(server, waits, command)
@@ -155,11 +155,11 @@ def test_it_becomes_a_replica_while_it_is_held(make_server, run, witness):
 
 @pytest.mark.parametrize("wait", [[], ["--wait", 600], ["--fair"]], ids=words_of)
 def test_it_hangs_too_long(server, waiter, wait):
+    began = time.monotonic()
     waits, command = waiter(server, *wait, "--timeout", scaled(2))
     with stopped(server):
-        began = time.monotonic()
         assert waits.wait() == UNAVAILABLE
-        assert time.monotonic() - began > scaled(2) - 1.1, "its last sign of life is a second old at most"
+    assert time.monotonic() - began >= scaled(2), "it has waited for a sign of life"
     assert not command.has_begun()
     wait_waiting(server, "k", 0)
 
@@ -199,7 +199,7 @@ def test_it_speaks_another_language(run, answer):
     assert refused.wait() == UNAVAILABLE
 
 
-@pytest.mark.parametrize("timeout", [0.3, 1])
+@pytest.mark.parametrize("timeout", [1, 2])
 def test_a_short_timeout_is_no_limit_of_the_wait(server, waiter, timeout):
     # The server is well, and answers whatever it is asked.
     waits, command = waiter(server, "--timeout", scaled(timeout))

@@ -64,7 +64,7 @@ def test_many_at_once(server, run, witness):
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_the_status_of_who_ends_by_it(server, run, tmp_path, number):
-    held = run(server, "k", "sh", "-c", f"touch {tmp_path}/begun; exec sleep 600", before=no_core)
+    held = run(server, "k", "sh", "-c", f": > {tmp_path}/begun; exec sleep 600", before=no_core)
     wait_for((tmp_path / "begun").exists, 20, "the command to run")
     held.tell(number)
     assert held.wait() == 128 + number

@@ -55,7 +55,7 @@ def outlives_nothing(server, held, command, end):
     assert max(command.beats()) < end
 
 
-@pytest.mark.parametrize("grace", [600, 0.05], ids=["long grace", "short grace"])
+@pytest.mark.parametrize("grace", [600, 0.5], ids=["long grace", "short grace"])
 def test_a_server_that_hangs(server, run, witness, grace):
     command = witness("beat", hear=DEAF, depth=2)
     held = begin(run, server, command, "--lease", LEASE, "--grace", scaled(grace))
@@ -290,13 +290,13 @@ def test_a_session_that_is_cut_off_for_a_moment(make_server, run, witness):
         held = begin(run, wire, command)
         before = session_of(server)
         wire.refuse()
-        server.let_pass(300)
+        wait_for(lambda: wire.refused > 0, what="lockctl to be refused")
         wire.heal()
         wait_for(lambda: session_of(server) not in (None, before), what="another session")
         goes_on(server, held, command)
 
 
-@pytest.mark.parametrize("grace", [0.1, 600], ids=["short grace", "long grace"])
+@pytest.mark.parametrize("grace", [0.3, 600], ids=["short grace", "long grace"])
 def test_a_session_that_is_cut_off(make_server, run, witness, grace):
     # lockctl goes by a second, whatever it is: the rest is for a machine on which it comes late.
     server = make_server(lock_session_grace=scaled_ms(1000))

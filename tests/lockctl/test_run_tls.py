@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from harness import scaled
+from harness import ServerDied, scaled
 from harness.ports import free_port
 from runs import LOST, UNAVAILABLE, USAGE, wait_watched
 
@@ -60,15 +60,19 @@ def serve(make_server, authority):
     """serve("here"): a server with that certificate, and its TLS port."""
 
     def start(name, clients="no"):
-        port = free_port()
-        server = make_server(
-            tls_port=port,
+        options = dict(
             tls_cert_file=authority.folder / f"{name}.crt",
             tls_key_file=authority.folder / f"{name}.key",
             tls_ca_cert_file=authority.folder / "ca.crt",
             tls_auth_clients=clients,
         )
-        return server, port
+        for tries_left in reversed(range(5)):
+            port = free_port()
+            try:
+                return make_server(tls_port=port, **options), port
+            except ServerDied:
+                if not tries_left:
+                    raise  # else somebody may have taken the port
 
     return start
 

@@ -137,7 +137,7 @@ class Wire:
         self._target, self._rules, self._connections = port, {}, []
         self._lock, self._passes, self._over = threading.Lock(), threading.Event(), threading.Event()
         self._passes.set()
-        self._refuses = False
+        self._refuses, self.refused = False, 0  # connections that were closed at once
         self.said = []  # all commands that clients have said, in capital letters
         self._listener = socket.create_server((HOST, 0))
         self.port = self._listener.getsockname()[1]
@@ -153,6 +153,7 @@ class Wire:
                 except OSError:
                     server = None
                 if server is None:
+                    self.refused += 1
                     client.close()
                 else:
                     self._connections.append(_Connection(self, client, server))

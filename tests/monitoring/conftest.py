@@ -1,12 +1,33 @@
 """A server, an exporter and a Prometheus, with contention that has been played before the tests begin."""
 
+import os
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import scene as scene_module
-from harness import Server, Servers, launching, wait_for
+from harness import Server, Servers, launching, reruns, wait_for
+from harness.waiting import set_scale
 from programs import BIN, DOCS, Exporter, Prometheus, let_in
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    scale = float(os.environ.get("SLOWNESS", 1))
+    set_scale(scale)
+    if config.getoption("timeout", None) is None:
+        config.option.timeout = 120 * scale
+
+
+def pytest_collection_modifyitems(config, items):
+    reruns.allow(config, items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    reruns.begin(item)
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +85,11 @@ class Scene:
         found = self.prometheus.query(f'redis_script_values{{instance="127.0.0.1:{exporter.port}"}}')
         return {labels["key"]: value for labels, value in found}
 
+    def note_alerts(self):
+        """Of a quiet server; false if none is pending, as behind a scrape that has taken too long."""
+        self.alerts_before = {state: self.prometheus.alerts(state) for state in ("firing", "pending")}
+        return self.alerts_before["pending"]
+
     def up_to_date(self):
         """Prometheus has seen what the server counts now."""
         info = self.server.info("lock")
@@ -93,7 +119,8 @@ def scene(launch, make_server, make_exporter, naming_script):
     # Prometheus sees that a number grows, not that it is there: a first one has to be there before.
     scene_module.come_too_late(server)
     exporters = [make_exporter(server), make_exporter(server, naming_script, "naming"), make_exporter(server, script=None)]
-    prometheus = Prometheus(launch.root / "prometheus", exporters)
+    # In a new folder: the scene may be played again.
+    prometheus = Prometheus(Path(tempfile.mkdtemp(dir=launch.root, prefix="prometheus-")), exporters)
     try:
         made = Scene(server, *exporters, prometheus, {})
         wait_for(made.up_to_date, 30, "Prometheus to see the server before the scene")
@@ -101,7 +128,7 @@ def scene(launch, make_server, make_exporter, naming_script):
         # An evaluation that is under way may have seen less.
         for _ in range(2):
             next_evaluation(prometheus)
-        made.alerts_before = {state: prometheus.alerts(state) for state in ("firing", "pending")}
+        wait_for(made.note_alerts, 30, "an alert")
         scene_module.play(server)
         wait_for(made.up_to_date, 30, "Prometheus to see the scene")
         yield made

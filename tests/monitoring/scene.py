@@ -87,8 +87,10 @@ def _leases(server, holder):
     """Leases end while others wait, whose owners release in time; the first ones come too late."""
     waiters = [server.actor() for _ in range(LEASES)]
     for i, waiter in enumerate(waiters):
-        assert holder.call("LOCK.ACQUIRE", f"lease:{i}", "alice", "PX", scaled_ms(500)) == 1
+        assert holder.call("LOCK.ACQUIRE", f"lease:{i}", "alice", "PX", HOUR) == 1
         waiter.send("LOCK.ACQUIRE", f"lease:{i}", "bob", "PX", HOUR, "BLOCK", 0)
+        waiter.wait_blocked()
+        assert holder.call("PEXPIRE", f"lease:{i}", scaled_ms(500)) == 1
     for i, waiter in enumerate(waiters):
         assert waiter.reply() == 1
         come_too_late(server)

@@ -62,5 +62,8 @@ def test_what_happened_is_told(scene):
 
 
 def test_the_exporter_without_a_script_is_told_of(scene):
-    waiting = [rule for rule in scene.prometheus.rules() if rule["name"] == "LockMetricsMissing"]
-    assert [alert["labels"]["instance"] for alert in waiting[0]["alerts"]] == [f"127.0.0.1:{scene.bare.port}"]
+    def missing():
+        [rule] = [rule for rule in scene.prometheus.rules() if rule["name"] == "LockMetricsMissing"]
+        return [alert["labels"].get("instance") for alert in rule["alerts"]]
+
+    wait_for(lambda: missing() == [f"127.0.0.1:{scene.bare.port}"], what="the exporter to be missed")

@@ -33,13 +33,18 @@ def filled_in(expression):
 def answers(scene, expression):
     """It is PromQL, it names nothing that is not there, and it answers with numbers."""
     expression = filled_in(expression)
-    keys = {key.partition(":")[0] for key in scene.values(scene.naming)}
-    misspelt = set(re.findall(r"\b(?:lock_[a-z0-9_]+|maxclients)\b", expression)) - keys
-    assert not misspelt, f"there is no {misspelt}"
-    found = scene.prometheus.query(expression)
-    assert found, f"no data: {expression}"
-    assert not any(math.isnan(value) for _, value in found), found
-    return found
+
+    def answer():
+        # A scrape that has taken too long leaves nothing of its exporter until the next one.
+        keys = {key.partition(":")[0] for key in scene.values(scene.naming)}
+        misspelt = set(re.findall(r"\b(?:lock_[a-z0-9_]+|maxclients)\b", expression)) - keys
+        assert not misspelt, f"there is no {misspelt}"
+        found = scene.prometheus.query(expression)
+        assert found, f"no data: {expression}"
+        assert not any(math.isnan(value) for _, value in found), found
+        return found
+
+    return wait_for(answer, 10, expression)
 
 
 @pytest.mark.parametrize("expression", TARGETS)
@@ -62,7 +67,7 @@ def test_instances_are_found(scene):
     query = variable["query"]["query"]
     assert query == variable["definition"]
     selector = re.fullmatch(r"label_values\((.*), instance\)", query)[1]
-    assert len(answers(scene, selector)) == 2
+    wait_for(lambda: len(answers(scene, selector)) == 2, what="both instances")
 
 
 def test_panels_are_whole():

@@ -26,9 +26,8 @@ class Runner:
     def acquire(self, request):
         name, wanted = request["as"], request["lock"]
         tell = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
-        cancellation = self.waits[name] = Cancellation()
         lock = make_lock(self._on(request)[0], wanted, on_lost=tell)
-        hold = self.holds[name] = lock.acquire(wait=wait_of(request), cancel=cancellation)
+        hold = self.holds[name] = lock.acquire(wait=wait_of(request), cancel=self.waits[name])
         return {"owner": hold.owner, "token": hold.token}
 
     def release(self, request):
@@ -158,6 +157,8 @@ def main():
             break
         if request["do"] == "within":
             runner.bodies[request["id"]] = threading.Event()
+        if request["do"] == "acquire":
+            runner.waits[request["as"]] = Cancellation()  # here: a request to cancel may come next
         threading.Thread(target=_play, args=(runner, request), daemon=True).start()
     for locks in runner.locks.values():
         locks.close()

@@ -6,8 +6,8 @@ from model.cluster_scene import LONG
 
 def give(slot, source, target):
     """With no key of it: what the one that had it still has, it deletes."""
+    target.cluster("BUMPEPOCH")  # first: whose epoch is the higher one takes it back
     target.cluster("SETSLOT", slot, "NODE", target.id)
-    target.cluster("BUMPEPOCH")
     wait_for(lambda: source.port_of(slot) == target.server.port, 20, "the slot to go over")
 
 

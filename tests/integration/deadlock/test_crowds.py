@@ -164,7 +164,7 @@ def test_work_for_the_drain_makes_no_search_come_earlier(server, actor):
     seen = []
     for _ in range(30):
         control.execute_command("LOCK.ACQUIRE", "m", "a")
-        d.send("LOCK.ACQUIRE", "m", "d", "BLOCK", 0)
+        d.send_together(("LOCK.ACQUIRE", "m", "d", "BLOCK", 0), ("INFO", "lock"))
         d.wait_blocked()
         server.all_searched()
         control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
@@ -174,7 +174,7 @@ def test_work_for_the_drain_makes_no_search_come_earlier(server, actor):
         c.wait_blocked()
         control.execute_command("CLIENT", "UNPAUSE")
         assert (d.reply(), c.reply()) == (1, 1)
-        seen.append(server.info("lock")["lock_waiters_unsearched"])
+        seen.append(int(d.reply().split("lock_waiters_unsearched:")[1].split()[0]))
         control.execute_command("LOCK.CANCEL", "k", "b")
         assert b.reply() is None
         control.execute_command("LOCK.RELEASE", "m", "d")

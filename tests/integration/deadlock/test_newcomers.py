@@ -108,7 +108,7 @@ def test_no_cycle_when_the_later_client_has_died_before_the_search(server, refus
 
 
 def test_no_cycle_when_a_wait_has_timed_out_before_the_search(server, refusals):
-    paused = Paused(server, f"LOCK.ACQUIRE k b BLOCK {scaled_ms(30)}")
+    paused = Paused(server, f"LOCK.ACQUIRE k b BLOCK {scaled_ms(500)}")
     assert paused.b.reply() is None
     paused.goes_on()
     server.settle()

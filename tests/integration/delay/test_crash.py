@@ -92,9 +92,15 @@ def test_killed_within_a_delivery(make_server, point, count):
         push(pipeline, id_, scaled_ms(1), id_)
     pipeline.execute()
     wait_for(lambda: server.info("lock")["lock_delay_stuck"] == 100, what="the stuck ones")
-    wait_for_sync(server, replica)  # a death cuts off what is on its way
-    say = server.raw_connection()  # in one packet: what is tried in vain comes by the point too
-    say.sendall(f'DEL q\r\nCONFIG SET {failpoint.CONFIG} "{point} kill {count}"\r\n'.encode())
+    # A death takes along what its turn has written, so DEL has gone out, and on the way nothing is delivered.
+    pipeline = client.pipeline(transaction=False)
+    pipeline.delete("q")
+    pipeline.config_set("min-replicas-to-write", 2)
+    pipeline.execute()
+    wait_for_sync(server, replica)
+    # In one packet: what is tried in vain comes by the point too.
+    arm = f'CONFIG SET {failpoint.CONFIG} "{point} kill {count}"'
+    server.raw_connection().sendall(f"{arm}\r\nCONFIG SET min-replicas-to-write 0\r\n".encode())
     failpoint.wait_dead(server)
     server.has_died()
     wait_for(lambda: replica.info("replication")["master_link_status"] == "down", what="the link to be down")

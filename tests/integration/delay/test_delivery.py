@@ -127,8 +127,11 @@ def test_queues_in_arrears_take_turns(server, some_client):
     pipeline.execute()
     consumer = server.raw_connection()
     consumer.sendall(b"BLPOP short 0\r\nLLEN long\r\n")
-    fall_due(some_client, *map(str, range(count)), name="long")
-    push(some_client, "a", 0, name="short")
+    # Together: the long queue is not worked off before the short one has anything.
+    pipeline = some_client.pipeline(transaction=False)
+    fall_due(pipeline, *map(str, range(count)), name="long")
+    push(pipeline, "a", 0, name="short")
+    pipeline.execute()
     answers = consumer.makefile("rb")
     assert [answers.readline() for _ in range(5)][-1] == b"va\r\n"
     assert int(answers.readline()[1:]) < count

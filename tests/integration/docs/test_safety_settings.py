@@ -10,6 +10,7 @@ import pytest
 from harness import scaled, wait_for
 from harness.connect import HOST, new_client
 from harness.ports import free_port
+from harness.process import PORT_TAKEN
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "safety.md").read_text()
 BLOCKS = dict(re.findall(r"```conf\n# (.*)\n([^`]*)```", PAGE))
@@ -40,15 +41,27 @@ def test_quarantine_is_as_long_as_the_formula_says(name):
     assert number["lock.default-lease"] <= number["lock.max-lease"]
 
 
+def start_sentinel(program, folder, lines):
+    """Returns the process, which watches its master by then, and its port."""
+    log, conf = folder / "log", folder / "sentinel.conf"
+    for _ in range(10):
+        port = free_port()
+        conf.write_text(f"port {port}\nbind {HOST}\ndir {folder}\n{lines}")
+        with open(log, "wb") as output:
+            sentinel = subprocess.Popen([program, str(conf), "--sentinel"], stdout=output, stderr=output)
+        wait_for(lambda: "+monitor" in log.read_text() or sentinel.poll() is not None, scaled(20), "Sentinel to watch")  # noqa: B023
+        if sentinel.poll() is None:
+            return sentinel, port
+        assert PORT_TAKEN in log.read_text()
+    raise AssertionError("found no free port")
+
+
 def test_sentinel_takes_its_lines(make_server, tmp_path):
-    master, port, conf = make_server(), free_port(), tmp_path / "sentinel.conf"
+    master = make_server()
     lines = BLOCKS["sentinel.conf"].replace("10.0.0.1 6379", f"{HOST} {master.port}")
     assert str(master.port) in lines
-    conf.write_text(f"port {port}\nbind {HOST}\ndir {tmp_path}\n{lines}")
-    with open(tmp_path / "log", "wb") as log:
-        sentinel = subprocess.Popen([master.launch.server, str(conf), "--sentinel"], stdout=log, stderr=log)
+    sentinel, port = start_sentinel(master.launch.server, tmp_path, lines)
     try:
-        wait_for(lambda: "+monitor" in (tmp_path / "log").read_text(), scaled(20), "Sentinel to watch the master")
         with closing(new_client(port)) as client:
             told = client.sentinel_master("locks")
         said = (told["quorum"], told["down-after-milliseconds"], told["failover-timeout"], told["parallel-syncs"])

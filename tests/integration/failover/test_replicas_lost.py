@@ -170,9 +170,12 @@ def test_what_the_same_owner_took_anew_stays(server, actor, goes):
 
 @each_kind
 def test_lease_that_ends_first_is_no_grant(server, actor, kind):
+    lease = scaled_ms(100)
     with silent(*server.replicas):
-        a = begin(server, actor("a"), *asks(kind, "PX", scaled_ms(100), "REPLICAS", 2, LONG))
+        a, before = actor("a"), server.now_ms()
+        a.send(*asks(kind, "PX", lease, "REPLICAS", 2, LONG))
         assert no_replicas(a.outcome())
+        assert server.now_ms() - before >= lease
         server.settle()
         assert actor("x").call("LOCK.MACQUIRE", 2, "k", "l", "x") == 2
 
@@ -223,7 +226,7 @@ def test_two_by_once_that_are_not_acknowledged_release_once(server, actor, soone
 
 def test_repeat_that_was_told_keeps_the_hold(server, actor):
     with silent(*server.replicas):
-        a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "ONCE", "REPLICAS", 2, scaled_ms(200))
+        a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "ONCE", "REPLICAS", 2, scaled_ms(1000))
         assert actor("b").call("LOCK.ACQUIRE", "k", "o", "ONCE") == 1
         assert no_replicas(a.outcome())
         server.settle()
@@ -232,7 +235,7 @@ def test_repeat_that_was_told_keeps_the_hold(server, actor):
 
 def test_renewal_meanwhile_keeps_the_hold(server, actor):
     with silent(*server.replicas):
-        a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(200))
+        a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(1000))
         assert actor("b").call("LOCK.RENEW", "k", "o", "PX", LONG) == 1
         assert no_replicas(a.outcome())
         server.settle()
@@ -254,7 +257,7 @@ def test_session_is_bound_when_its_client_is_told(server, actor):
 
 def test_pause_holds_the_release_but_not_the_answer(server, actor):
     with silent(*server.replicas):
-        a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(300))
+        a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(1000))
         server.control.client_pause(LONG, all=False)
         assert no_replicas(a.outcome())
         assert server.control.hgetall("k") == {"o": "1"}
@@ -281,7 +284,7 @@ def test_answer_that_waits_outlives_a_pause_of_all_clients(server, actor):
 def test_where_the_server_refuses_writes_the_answer_comes_and_the_release_later(server, actor):
     first, second = server.replicas
     with silent(first, second):
-        a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(300))
+        a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(1000))
         server.control.config_set("min-replicas-to-write", 3)
         assert no_replicas(a.outcome())
         server.settle()

@@ -88,7 +88,7 @@ def test_what_is_not_acknowledged_in_time_is_released_and_handed_off(server, act
     before = server.info("lock")["lock_not_acknowledged"]
     waits = actor("w")
     with silent(server.replicas[0]):
-        a = begin(server, actor("a"), *asks(kind, "REPLICAS", 2, scaled_ms(400)))
+        a = begin(server, actor("a"), *asks(kind, "REPLICAS", 2, scaled_ms(1000)))
         waits.send(*KEEPS_OUT.get(kind, "LOCK.ACQUIRE k x").split(), "BLOCK", 0)
         waits.wait_blocked()
         assert no_replicas(a.outcome())
@@ -135,12 +135,12 @@ def test_time_counts_from_the_grant_and_block_until_it(server, actor):
         assert not a.has_reply()
         b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 20, "REPLICAS", 1, LONG)
         assert b.reply() is None
-        b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", scaled_ms(300), "REPLICAS", 1, LONG)
+        b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", scaled_ms(1000), "REPLICAS", 1, LONG)
         b.wait_blocked()
         server.control.execute_command("LOCK.RELEASE", "k", "x")
         assert no_replicas(a.outcome())
         wait_awaiting(server, 1)
-        server.let_pass(scaled_ms(400))
+        server.let_pass(scaled_ms(1100))
         assert not b.has_reply()
     assert b.reply() == 1
 
@@ -160,7 +160,7 @@ def test_where_a_command_may_not_block_it_is_an_error(server, words):
 
 
 def test_renewal_is_on_the_replicas_when_its_client_is_told(server):
-    server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", 1000)
+    server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LONG // 2)
     assert server.control.execute_command("LOCK.RENEW", "k", "o", "PX", LONG, "REPLICAS", 2, LONG) == 1
     for replica in server.replicas:
         assert replica.control.pexpiretime("k") == server.control.pexpiretime("k")

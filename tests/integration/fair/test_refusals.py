@@ -181,7 +181,7 @@ def test_position_is_written_down_when_the_refusal_is_over(make_server):
     """A waiter dies and a wait times out where no write is allowed: the keys follow as soon as they may."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     hold(server)
-    dead, short, _ = ask(server, "ob"), ask(server, "oc", "BLOCK", scaled_ms(200)), ask(server, "od")
+    dead, short, _ = ask(server, "ob"), ask(server, "oc", "BLOCK", scaled_ms(900)), ask(server, "od")
     before = server.dump()
     no_replicas(server)
     dead.kill_socket()

@@ -82,10 +82,10 @@ IN_ORDER = dict(
     after_DEL=[A_HOLDS, waits("b"), waits("c"), ("z", "DEL k", 1), ("b", granted(1)), ("c", STILL_BLOCKED)],
     after_RENAME=[A_HOLDS, waits("b"), waits("c"), ("z", "RENAME k l", "OK"), ("b", granted(1)), ("c", STILL_BLOCKED)],
     after_the_lease=[
-        ("a", f"LOCK.FAIR k oa PX {scaled_ms(150)}", 1),
+        A_HOLDS,
         waits("b"),
         waits("c"),
-        ("lease ends", "k"),
+        ("a", f"LOCK.RENEW k oa PX {scaled_ms(150)}", 1),
         ("b", granted(1)),
         ("c", STILL_BLOCKED),
     ],

@@ -95,8 +95,10 @@ def test_waiters_are_answered_with_growing_tokens(client, server, actor, command
 
 @each_command
 def test_waiter_granted_by_the_lease_timer_gets_a_token(client, actor, command):
-    first = take(client, "o", "PX", LEASE, command=command)
-    assert begin_to_wait(actor, "w", "FENCED", command=command).reply() > first
+    first = take(client, "o", command=command)
+    waiter = begin_to_wait(actor, "w", "FENCED", command=command)
+    client.execute_command("LOCK.RENEW", "k", "o", "PX", LEASE)
+    assert waiter.reply() > first
 
 
 def test_waiter_without_the_option_gets_the_count(client, actor):

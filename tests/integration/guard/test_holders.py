@@ -64,9 +64,10 @@ def test_runs_nothing_for_whoever_holds_nothing(some_client, server, commands):
 def test_runs_nothing_when_the_lease_has_ended(server, client):
     # Nobody has deleted the key yet: the command itself has to look at the clock.
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    client.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LEASE)
-    end = client.execute_command("PEXPIRETIME", "k")
+    client.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     assert guard(client, "SET", "x", "1")
+    client.execute_command("LOCK.RENEW", "k", "o", "PX", LEASE)
+    end = client.execute_command("PEXPIRETIME", "k")
     wait_for(lambda: server.now_ms() > end, what="the lease to end")
     with pytest.raises(ResponseError, match="^NOTHELD "):
         guard(client, "SET", "x", "2")
@@ -78,8 +79,9 @@ def test_runs_nothing_when_the_lease_has_ended(server, client):
 def test_runs_nothing_when_its_own_lease_has_ended_and_the_key_lives_on(server, client, mode):
     """A reader's lease is not the key's; a write's own ends, its owner's read stays."""
     client.execute_command("LOCK.RWREAD", "k", "p", "PX", HOUR)
-    client.execute_command("LOCK.RWREAD", "k", "o", "PX", LEASE)
+    client.execute_command("LOCK.RWREAD", "k", "o", "PX", HOUR)
     guard(client, "SET", "x", "1")
+    client.execute_command("LOCK.RENEW", "k", "o", "PX", LEASE)
     end = server.now_ms() + LEASE
     wait_for(lambda: server.now_ms() > end, what="the lease to end")
     with pytest.raises(ResponseError, match="^NOTHELD "):

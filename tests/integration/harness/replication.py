@@ -1,5 +1,7 @@
 """Master and replica."""
 
+import re
+
 from .waiting import wait_for
 
 
@@ -18,8 +20,9 @@ def wait_for_sync(master, replica, timeout=20.0):
         assert theirs["master_sync_in_progress"] == 0, "the first sync is running"
         sent, applied = ours["master_repl_offset"], theirs["slave_repl_offset"]
         assert sent == applied, f"the master is at {sent}, the replica at {applied}"
-        states = [ours[f"slave{i}"]["state"] for i in range(ours["connected_slaves"]) if ours[f"slave{i}"]["port"] == port]
-        assert states and set(states) == {"online"}, f"the master says of it {states}"
+        replicas = [said for field, said in ours.items() if re.fullmatch(r"slave\d+", field)]
+        states = {said["state"] for said in replicas if said["port"] == port}
+        assert states == {"online"}, f"the master says of it {states}"
         return True
 
     wait_for(in_step, timeout, f"replica :{replica.port} to catch up with :{master.port}")

@@ -99,11 +99,10 @@ def test_client_that_becomes_a_replicas_is_unblocked(make_server):
 
 
 @pytest.mark.parametrize("opening", ["LATCH.SET l 1 PX {}", "PEXPIRE l {}"])
-def test_latch_that_ends_during_a_pause_is_told_after_it(server, opening):
+def test_latch_that_ends_during_a_pause_is_told_after_it(server, opening, at_once):
     scene = Scene(server)
-    scene.do(opening.format(scaled_ms(30)))
-    end = server.control.execute_command("PEXPIRETIME", "l")
-    server.control.execute_command("CLIENT", "PAUSE", LONG, "WRITE")
+    # In one packet: the key does not end before the pause.
+    _, end, _ = at_once(opening.format(scaled_ms(30)), "PEXPIRETIME l", f"CLIENT PAUSE {LONG} WRITE")
     wait_for(lambda: server.now_ms() > end, what="the key to end")
     server.settle(50)
     assert not any(waiter.has_reply() for waiter in scene.waiters)
@@ -119,14 +118,16 @@ def test_opening_is_told_where_writes_are_refused(server):
     server.control.config_set("min-replicas-to-write", 0)
 
 
-def test_lock_that_may_not_be_handed_off_does_not_delay_a_latch(server, actor):
+def test_lock_that_may_not_be_handed_off_does_not_delay_a_latch(server, actor, at_once):
     """Both are due; the server refuses the write of one, and goes on with the other."""
     waiter = actor()
-    server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", scaled_ms(600))
+    server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LONG)
     waiter.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0)
     waiter.wait_blocked()
-    scene = Scene(server, px=scaled_ms(700))
-    server.control.config_set("min-replicas-to-write", 1)
+    scene = Scene(server)
+    # In one packet: neither ends before writes are refused.
+    ends = f"LOCK.RENEW k o PX {scaled_ms(60)}", f"PEXPIRE l {scaled_ms(70)}"
+    at_once(*ends, "CONFIG SET min-replicas-to-write 1")
     scene.both_are_told()
     assert not waiter.has_reply()
     server.control.config_set("min-replicas-to-write", 0)

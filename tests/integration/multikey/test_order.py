@@ -11,7 +11,7 @@ from model.gone_scene import kills
 from model.multikey_scene import free, gives, held, knows_of, one, queue, releases, takes, waits
 
 # A lease, or a deadline, that is waited out.
-SHORT = scaled_ms(300)
+SHORT = scaled_ms(600)
 
 ORDER = dict(
     waits_in_all_queues=[

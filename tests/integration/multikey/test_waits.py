@@ -16,7 +16,7 @@ from harness.schedule import run_schedule, schedules
 from model.gone_scene import can_unblock, kills, memory, memory_after_as_many_idle_connections
 from model.multikey_scene import free, gives, held, knows_of, one, queue, releases, takes, waits
 
-SHORT, LONG = scaled_ms(300), 600_000
+SHORT, LONG = scaled_ms(600), 600_000
 
 # Each ends b's wait for j, k and l; a holds k.
 ENDS = dict(

@@ -51,9 +51,10 @@ def test_events_of_a_transaction_keep_their_order(server, actor):
 
 
 def test_events_of_a_lease_end_that_somebody_waits_for(server, wait_as):
-    say(server, f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
+    say(server, TAKE)
     waiter = wait_as()
     events = listen_for_events(server, "EA")
+    say(server, f"LOCK.RENEW k o PX {scaled_ms(300)}")
     assert waiter.reply() == 1
     names = ["__keyevent@0__:expired", "__keyevent@0__:lock.expired", "__keyevent@0__:lock.granted"]
     assert events.heard() == [(name, "k") for name in names]

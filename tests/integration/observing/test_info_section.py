@@ -93,9 +93,10 @@ def test_lost_client_is_counted(server, wait_as):
 
 
 def test_lease_end_is_counted(server, wait_as):
-    say(server, f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
+    say(server, f"LOCK.ACQUIRE k o PX {HOUR}")
     waiter = wait_as()
     with counts(server, lease_ends=1, granted_after_wait=1):
+        say(server, f"LOCK.RENEW k o PX {scaled_ms(300)}")
         assert waiter.reply() == 1
 
 
@@ -116,9 +117,8 @@ def test_waiters_and_contended_locks_of_the_moment(server, wait_as):
 
 def test_percentiles_of_the_wait(make_server):
     server = make_server()
-    start = server.now_ms()
+    start, waiter = server.now_ms(), server.actor()
     say(server, f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
-    waiter = server.actor()
     waiter.send(*WAIT.split())
     assert waiter.reply() == 1
     longest = server.now_ms() - start

@@ -46,7 +46,7 @@ def test_next_hold_after_a_wait_is_another(server):
 
 def test_lease_is_over(server):
     make_ghost(server)
-    say(server, f"PEXPIRE k {scaled_ms(100)}")
+    say(server, f"PEXPIRE k {scaled_ms(1000)}")
     assert_a_ghost(server)
     wait_for(lambda: unheard_grants(server) == (0, 0), what="the lease to end")
 

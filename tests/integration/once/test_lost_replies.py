@@ -4,7 +4,7 @@ from itertools import permutations, product
 
 import pytest
 
-from harness import scaled_ms, wait_for
+from harness import scaled, scaled_ms, wait_for
 from model.once_scene import (
     LONG,
     answer,
@@ -215,7 +215,7 @@ def test_what_relies_on_a_lost_hold_has_it_still(server, actor, at_once, then, l
     lives = waits(actor(), *"LOCK.SEMAPHORE k o 3 PERMITS 2 ONCE".split()) if left == 2 else None
     server.control.execute_command("LOCK.RENEW", "k", "x", "PX", LONG)
     first, second = server.raw_connection(), server.raw_connection()
-    first.sendall(f"DEBUG SLEEP 0.2\r\nLOCK.RELEASE k x\r\n{kill(dies)}\r\n".encode())
+    first.sendall(f"DEBUG SLEEP {scaled(0.5)}\r\nLOCK.RELEASE k x\r\n{kill(dies)}\r\n".encode())
     wait_until_asleep(server)
     second.sendall(f"{then}\r\n".encode())
     assert second.recv(100) == b":1\r\n"

@@ -96,7 +96,7 @@ def test_first_replica_gets_all(make_server, how):
     traffic = Traffic(master)
     traffic.go_on(100)
     attach(replica, master)
-    traffic.go_on_until(lambda: master.info("persistence")["rdb_bgsave_in_progress"])
+    traffic.go_on_until(lambda: master.info("persistence")["rdb_bgsave_in_progress"] or is_attached(replica))
     traffic.go_on_until(lambda: is_attached(replica))
     assert_same(master, replica)
 

@@ -53,15 +53,14 @@ def test_replicas_hold_the_same_after_multi_and_lua(chain, server, actor, say, m
 @pytest.mark.parametrize("cause", ["lease end", "DEL k", "FLUSHDB", "EXPIRE k 0", "RENAME k l"])
 def test_replicas_hold_the_same_after_a_grant_by_the_drain(chain, server, actor, cause):
     client = server.client(db=DB)
-    client.execute_command("LOCK.ACQUIRE", "k", "o", "PX", scaled_ms(300) if cause == "lease end" else HOUR)
+    client.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     dead, waiter = actor("dead", db=DB), actor("waiter", db=DB)
     dead.send(*WAIT.replace("w", "dead").split())
     dead.wait_blocked()
     waiter.send(*WAIT.split())
     waiter.wait_blocked()
     dead.kill_socket()
-    if cause != "lease end":
-        client.execute_command(*cause.split())
+    client.execute_command(*(f"PEXPIRE k {scaled_ms(300)}" if cause == "lease end" else cause).split())
     assert waiter.reply() == 1
     assert_in_step(chain)
     assert server.client(db=DB).hgetall("k") == {"w": "1"}

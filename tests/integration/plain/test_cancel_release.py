@@ -229,9 +229,10 @@ WHICH = dict(
         ("z", "HLEN k", 2),
     ],
     what_is_left_of_the_dead_is_no_hold=[
-        ("o", f"LOCK.RWREAD k o PX {scaled_ms(30)}", 1),
+        ("o", "LOCK.RWREAD k o", 1),
         ("h", "LOCK.RWREAD k h", 1),
         ("h", "LOCK.RWWRITE k h BLOCK 0", BLOCKS),
+        ("o", f"LOCK.RENEW k o PX {scaled_ms(30)}", 1),
         ("h", granted(1)),
         gives_up(" READ", 0),
         gives_up(" WRITE", 2, "h"),

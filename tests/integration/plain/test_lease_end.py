@@ -276,7 +276,6 @@ SHORTENED = dict(
     RESTORE_over=[lambda scene: scene.restore_over(SHORT)],
     SWAPDB=["SELECT {other_db}", "LOCK.ACQUIRE k ox PX {SHORT}", "SELECT {db}", "SWAPDB {db} {other_db}"],
     script=["EVAL return(redis.call('PEXPIRE',KEYS[1],{SHORT})) 1 k"],
-    DEBUG_RELOAD=["PEXPIRE k {SHORT}", "DEBUG RELOAD"],
 )
 
 
@@ -284,6 +283,13 @@ SHORTENED = dict(
 def test_lease_that_was_made_shorter_hands_off_at_its_new_end(scene, commands):
     scene.do(*commands)
     scene.is_handed_off_after(scene.do("PEXPIRETIME k"))
+
+
+def test_lease_that_was_made_shorter_ends_at_its_new_end_whatever_a_reload_takes(scene):
+    scene.do("PEXPIRE k {SHORT}")
+    end = scene.do("PEXPIRETIME k")
+    scene.do("DEBUG RELOAD")
+    scene.is_handed_off_after(end)
 
 
 LENGTHENED = dict(

@@ -95,13 +95,13 @@ def test_nobody_holds_a_foreign_hash(server, client, content):
 # While somebody waits
 
 
-def test_waiter_waits_for_the_new_longer_lease(server, actor):
-    acquire(server.control, "k", "o", "PX", scaled_ms(300))
-    first_end = end_of(server.control)
+def test_waiter_waits_for_the_new_longer_lease(server, actor, at_once):
+    acquire(server.control, "k", "o", "PX", HOUR)
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "w", "BLOCK", 0)
     waiter.wait_blocked()
-    renew(server.control, "k", "o", "PX", HOUR)
+    renewals = [f"LOCK.RENEW k o PX {ms}" for ms in (scaled_ms(300), HOUR)]
+    _, first_end, _ = at_once(renewals[0], "PEXPIRETIME k", renewals[1])
     wait_for(lambda: server.now_ms() > first_end, what="the first lease to end")
     server.settle()
     assert waiter.is_blocked()
@@ -113,7 +113,7 @@ def test_waiter_is_granted_at_the_end_of_the_new_shorter_lease(server, actor):
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "w", "BLOCK", 0)
     waiter.wait_blocked()
+    end = server.now_ms() + scaled_ms(100)
     renew(server.control, "k", "o", "PX", scaled_ms(100))
-    end = end_of(server.control)
     assert waiter.reply() == 1
     assert server.now_ms() >= end

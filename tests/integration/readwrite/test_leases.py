@@ -56,8 +56,8 @@ def test_another_readers_lease_is_nobody_elses(server, say):
     say(f"LOCK.RWREAD k a PX {LONG}")
     a = leases(server)["a"]
     say("LOCK.RWREAD k b PX 50000")
-    with takes(server, "b", 1000):
-        assert say("LOCK.RENEW k b PX 1000") == 1
+    with takes(server, "b", 20000):
+        assert say("LOCK.RENEW k b PX 20000") == 1
     with takes(server, "b", LONGER):
         assert say(f"LOCK.RENEW k b PX {LONGER}") == 1
     assert leases(server)["a"] == a
@@ -192,39 +192,40 @@ def test_writer_waits_only_for_readers_that_still_live(server, say, wait):
 
 def test_upgrade_is_let_in_when_the_other_readers_lease_ends(server, say, wait):
     say(f"LOCK.RWREAD k a PX {LONG}")
-    say(f"LOCK.RWREAD k b PX {SHORT}")
-    end = leases(server)["b"]
+    say(f"LOCK.RWREAD k b PX {LONG}")
     upgrade = wait("a", "RWWRITE")
+    end = server.now_ms() + SHORT
+    say(f"LOCK.RENEW k b PX {SHORT}")
     assert_granted_after(server, upgrade, "a:write", end)
     assert holders(server) == {"a read": 1, "a write": 1}
 
 
-def test_renewal_by_a_reader_keeps_the_writer_waiting(server, say, wait):
-    say(f"LOCK.RWREAD k a PX {LESS_SHORT}")
-    old_end = end_of(server)
+def test_renewal_by_a_reader_keeps_the_writer_waiting(server, say, wait, at_once):
+    say(f"LOCK.RWREAD k a PX {LONG}")
     writer = wait("w", "RWWRITE")
-    say(f"LOCK.RENEW k a PX {LONG}")
+    _, old_end, _ = at_once(f"LOCK.RENEW k a PX {LESS_SHORT}", "PEXPIRETIME k", f"LOCK.RENEW k a PX {LONG}")
     until(server, old_end)
     server.settle(20)
     assert not writer.has_reply() and writer.is_blocked()
     # And a shorter one again lets it in sooner.
-    say(f"LOCK.RENEW k a PX {SHORT}")
-    assert_granted_after(server, writer, "w:write", end_of(server))
+    _, end = at_once(f"LOCK.RENEW k a PX {SHORT}", "PEXPIRETIME k")
+    assert_granted_after(server, writer, "w:write", end)
 
 
-def test_reader_that_reenters_keeps_the_writer_waiting_no_longer_than_its_lease(server, say, wait):
-    say(f"LOCK.RWREAD k a PX {SHORT}")
-    writer = wait("w", "RWWRITE")
-    say(f"LOCK.RWREAD k a PX {LESS_SHORT}")
-    assert_granted_after(server, writer, "w:write", end_of(server))
-
-
-def test_writers_lease_ends_while_it_reads_and_readers_come_in(server, say, wait):
-    say(f"LOCK.RWWRITE k a PX {SHORT}")
+def test_reader_that_reenters_keeps_the_writer_waiting_no_longer_than_its_lease(server, say, wait, at_once):
     say(f"LOCK.RWREAD k a PX {LONG}")
-    end = leases(server)["a:write"]
+    writer = wait("w", "RWWRITE")
+    end = server.now_ms() + LESS_SHORT
+    at_once(f"LOCK.RENEW k a PX {SHORT}", f"LOCK.RWREAD k a PX {LESS_SHORT}")
+    assert_granted_after(server, writer, "w:write", end)
+
+
+def test_writers_lease_ends_while_it_reads_and_readers_come_in(server, say, wait, at_once):
+    say(f"LOCK.RWWRITE k a PX {LONG}")
     readers = [wait("b", "RWREAD"), wait("c", "RWREAD")]
     writer = wait("w", "RWWRITE")
+    end = server.now_ms() + SHORT
+    at_once(f"LOCK.RENEW k a PX {SHORT}", f"LOCK.RWREAD k a PX {LONG}")
     for owner, reader in zip("bc", readers, strict=True):
         assert_granted_after(server, reader, owner, end)
     assert holders(server) == {"a read": 1, "b read": 1, "c read": 1}

@@ -145,7 +145,7 @@ LEAVING = dict(
     closed_writer_lets_the_readers_behind_it_in=writer_leaves(("b", CLOSES)),
     writer_whose_time_is_up_lets_the_readers_behind_it_in=[
         reads("a"),
-        ("b", f"LOCK.RWWRITE k ob BLOCK {scaled_ms(300)}", BLOCKS),
+        ("b", f"LOCK.RWWRITE k ob BLOCK {scaled_ms(900)}", BLOCKS),
         waits("c", "RWREAD"),
         ("b", answered(None)),
         ("c", granted(1)),

@@ -9,7 +9,7 @@ from harness import scaled_ms, wait_for, wait_for_sync
 from harness.aof import aof_of, commands_in
 from model.semaphore_scene import LEASES, LONG, permits_of
 
-SHORT = scaled_ms(150)
+SHORT = scaled_ms(600)
 LEASE_OVER = "(the first lease ends)"
 # A client waits: its name, which is its owner, and what it waits for.
 WAIT = re.compile(r"(\w+) waits for (.+)$")
@@ -114,7 +114,7 @@ def play_all(server):
 
 
 def test_aof_brings_all_back_and_has_no_command_of_ours(make_server):
-    server = make_server(databases=len(STATES), appendonly="yes", aof_use_rdb_preamble="no")
+    server = make_server(databases=len(STATES), appendonly="yes", aof_use_rdb_preamble="no", lock_default_lease=LONG)
     before = play_all(server)
     said = commands_in(aof_of(server))
     assert said and not [words for words in said if words[0].upper().startswith("LOCK.")]
@@ -129,7 +129,7 @@ def test_aof_brings_all_back_and_has_no_command_of_ours(make_server):
 
 
 def test_rdb_brings_all_back(make_server):
-    server = make_server(databases=len(STATES))
+    server = make_server(databases=len(STATES), lock_default_lease=LONG)
     before = play_all(server)
     server.control.execute_command("DEBUG", "RELOAD")
     assert server.dump() == before

@@ -97,8 +97,16 @@ class Lost:
         return type_(self._scene.terms, kind, name, f"lost-{KINDS[kind][0]}", connect)
 
     def isolate(self, master):
+        # Just after an acknowledgement: it may then write for a second at least.
+        wait_for(lambda: self._is_heard(master), 20, "a replica that has just acknowledged")
         self._scene.group.isolate(master)
         self._scene.add(*self._late)
+
+    @staticmethod
+    def _is_heard(master):
+        told = master.info("replication")
+        lags = [told[f"slave{number}"]["lag"] for number in range(told["connected_slaves"])]
+        return told.get("min_slaves_good_slaves", 1) > 0 and 0 in lags
 
     def ask_new_master(self):
         granted = {client.key for client in self._late if client.told}

@@ -185,12 +185,13 @@ def test_wait_for_several_keys_goes_on_when_the_position_before_it_ends(server, 
 
 
 def test_session_goes_on_over_a_load(make_server):
-    server = make_server(lock_default_lease=LEASE, lock_session_grace=GRACE)
+    lease = scaled_ms(2000)  # longer than a reload takes
+    server = make_server(lock_default_lease=lease, lock_session_grace=GRACE)
     first = takes(server.actor(), "LOCK.RWREAD", "k", "o", "SESSION")
     server.control.execute_command("LOCK.RWREAD", "k", "p", "PX", LONG)
     waiter = begin_to_wait(server.actor, "w", command="LOCK.RWWRITE")
     server.control.execute_command("DEBUG", "RELOAD")
-    server.let_pass(3 * LEASE)
+    server.let_pass(lease + LEASE)
     assert holders(server) == {("o", "read"): (1, first.client_id), ("p", "read"): (1, None)}
     assert server.control.execute_command("LOCK.RELEASE", "k", "p") == 0
     first.kill_socket()

@@ -18,12 +18,13 @@ from harness.schedule import BLOCKS, error, granted, matches, run_schedule
 HOST = "127.0.0.1"
 LONG = 600_000
 LEASE = scaled_ms(250)
+PAUSE = f"CLIENT PAUSE {LONG} WRITE"
 
 
 class Scene:
-    """oa holds k; the actors of these names wait for it."""
+    """oa holds k; the actors of these names wait for it. `then`: lines said in one packet with what sets the lease."""
 
-    def __init__(self, server, *names, lease_ms=LEASE, block_ms=0):
+    def __init__(self, server, *names, lease_ms=LEASE, block_ms=0, then=()):
         self.server = server
         self.a, self.writer = server.actor("a"), server.raw_connection()
         assert self.a.call("LOCK.ACQUIRE", "k", "oa", "PX", LONG) == 1
@@ -31,8 +32,10 @@ class Scene:
         for waiter in self.waiters:
             waiter.send("LOCK.ACQUIRE", "k", "o" + waiter.name, "PX", LONG, "BLOCK", block_ms)
             waiter.wait_blocked()
-        assert self.a.call("PEXPIRE", "k", lease_ms) == 1
-        self.end = self.a.call("PEXPIRETIME", "k")
+        lines = self.writer.makefile("rb")
+        self.say_at_once(f"PEXPIRE k {lease_ms}", "PEXPIRETIME k", *then)
+        assert lines.readline() == b":1\r\n"
+        self.end = int(lines.readline()[1:])
 
     def say_at_once(self, *lines):
         self.writer.sendall("".join(line + "\r\n" for line in lines).encode())
@@ -69,8 +72,7 @@ def unpause(server):
 
 
 def test_lease_that_ends_during_a_pause_is_handed_off_after_it(logged):
-    scene = Scene(logged, "b", "c")
-    pause(logged)
+    scene = Scene(logged, "b", "c", then=[PAUSE])
     scene.lease_ends()
     scene.nobody_is_answered()
     unpause(logged)
@@ -80,18 +82,15 @@ def test_lease_that_ends_during_a_pause_is_handed_off_after_it(logged):
 
 
 def test_pause_of_everything_ends_by_itself_and_grants_follow(logged):
-    scene = Scene(logged, "b", "c")
-    before = logged.now_ms()
-    pause(logged, "ALL", scaled_ms(600))
+    scene = Scene(logged, "b", "c", then=[f"CLIENT PAUSE {scaled_ms(600)} ALL"])
     b, c = scene.waiters
     b.kill_socket()
     assert c.reply(timeout=10) == 1
-    assert logged.control.execute_command("PEXPIRETIME", "k") - LONG >= before + scaled_ms(600)
+    assert logged.control.execute_command("PEXPIRETIME", "k") - LONG >= scene.end - LEASE + scaled_ms(600)
 
 
 def test_waiter_that_dies_during_a_pause_is_passed_over_after_it(logged):
-    scene = Scene(logged, "b", "c")
-    pause(logged)
+    scene = Scene(logged, "b", "c", then=[PAUSE])
     scene.lease_ends()
     b, c = scene.waiters
     b.kill_socket()
@@ -124,8 +123,7 @@ def test_hold_of_a_client_that_died_before_its_answer_is_released_after_the_paus
 
 
 def test_what_happens_in_a_pause_is_in_the_log_in_the_right_order(logged):
-    scene = Scene(logged, "b", "c")
-    pause(logged)
+    scene = Scene(logged, "b", "c", then=[PAUSE])
     scene.lease_ends()
     unpause(logged)
     assert scene.waiters[0].reply() == 1
@@ -175,8 +173,7 @@ def leases_end_and_waiters_die(scene):
 def test_failover_ends_waits_and_the_new_master_goes_on(pair):
     master, replica = pair
     with lagging(master, replica):
-        scene = Scene(master, "b", "c", "d")
-        master.control.execute_command("FAILOVER", "TIMEOUT", 600_000)
+        scene = Scene(master, "b", "c", "d", then=["FAILOVER TIMEOUT 600000"])
         leases_end_and_waiters_die(scene)
     wait_for(lambda: role(replica) == "master" and role(master) == "slave", 20, "the failover")
     for waiter in scene.waiters[1:]:
@@ -191,8 +188,7 @@ def test_failover_ends_waits_and_the_new_master_goes_on(pair):
 def test_failover_that_is_called_off_leaves_the_waits_and_grants_follow(pair):
     master, replica = pair
     with lagging(master, replica):
-        scene = Scene(master, "b", "c", "d")
-        master.control.execute_command("FAILOVER", "TIMEOUT", 600_000)
+        scene = Scene(master, "b", "c", "d", then=["FAILOVER TIMEOUT 600000"])
         leases_end_and_waiters_die(scene)
         master.control.execute_command("FAILOVER", "ABORT")
         assert scene.waiters[1].reply() == 1
@@ -209,8 +205,7 @@ def test_shutdown_that_waits_for_a_replica_and_is_called_off(pair):
     master, replica = pair
     master.control.config_set("shutdown-timeout", 600)
     with lagging(master, replica):
-        scene = Scene(master, "b", "c", "d")
-        scene.a.send("SHUTDOWN")
+        scene = Scene(master, "b", "c", "d", then=["SHUTDOWN"])
         wait_for(lambda: shutdown_waits(master), what="the shutdown to begin")
         leases_end_and_waiters_die(scene)
         master.control.execute_command("SHUTDOWN", "ABORT")
@@ -223,8 +218,7 @@ def test_shutdown_that_waits_for_a_replica_ends_in_good_order(pair):
     master, replica = pair
     master.control.config_set("shutdown-timeout", 600)
     with lagging(master, replica):
-        scene = Scene(master, "b", "c", "d")
-        scene.a.send("SHUTDOWN")
+        scene = Scene(master, "b", "c", "d", then=["SHUTDOWN"])
         wait_for(lambda: shutdown_waits(master), what="the shutdown to begin")
         leases_end_and_waiters_die(scene)
     wait_for(lambda: not master.is_running(), 20, "the shutdown")
@@ -322,8 +316,7 @@ def test_promoted_replica_goes_on_with_the_holds_that_survived(pair, how):
 
 
 def test_lock_that_ends_while_writes_are_refused_is_handed_off_when_they_are_not(logged):
-    scene = Scene(logged, "b", "c")
-    logged.control.config_set("min-replicas-to-write", 1)
+    scene = Scene(logged, "b", "c", then=["CONFIG SET min-replicas-to-write 1"])
     scene.lease_ends()
     scene.nobody_is_answered()
     assert matches(error("NOREPLICAS"), scene.a.attempt("LOCK.ACQUIRE", "l", "oa"))

@@ -48,7 +48,7 @@ def test_what_others_made_of_it_is_left_alone(server, actor, short_leases, loss)
 
 @each_loss
 def test_what_others_made_of_it_in_the_grace_is_left_alone(server, actor, loss):
-    server.control.config_set("lock.session-grace", 3 * GRACE)
+    server.control.config_set("lock.session-grace", 15 * GRACE)
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     a.kill_socket()
@@ -56,7 +56,7 @@ def test_what_others_made_of_it_in_the_grace_is_left_alone(server, actor, loss):
     b.call(*loss.split())
     b.call("DEL", "k")
     b.call("LOCK.ACQUIRE", "k", "p", "PX", LONG)
-    server.let_pass(5 * GRACE)
+    server.let_pass(17 * GRACE)
     assert holders(server) == {("p", "exclusive"): (1, None)}
 
 

@@ -136,7 +136,7 @@ def test_sleeping_process_keeps_a_session_hold_and_loses_a_leased_one(server, ac
     server.control.config_set("lock.default-lease", LEASE)
     client, other = process(), actor()
     assert client.say("LOCK.ACQUIRE bound o SESSION") == ":1"
-    token = int(client.say(f"LOCK.ACQUIRE leased o PX {LEASE} FENCED")[1:])
+    token = int(client.say(f"LOCK.ACQUIRE leased o PX {3 * LEASE} FENCED")[1:])
     assert client.say("LOCK.GUARD leased o SET x before") == "+OK"
     client.signal(signal.SIGSTOP)
     other.send("LOCK.ACQUIRE", "leased", "p", "PX", LONG, "FENCED", "BLOCK", 0)

@@ -90,10 +90,10 @@ def test_renew_with_a_lease_unbinds(server, actor, short_leases, option):
 
 def test_renew_with_a_lease_unbinds_in_the_grace(server, actor, long_grace):
     a, b = actor(), actor()
-    server.control.config_set("lock.session-grace", 5 * GRACE)
+    server.control.config_set("lock.session-grace", 15 * GRACE)
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     a.kill_socket()
     wait_noticed(server)
     assert b.call("LOCK.RENEW", "k", "o", "PX", LONG) == 1
-    server.let_pass(7 * GRACE)
+    server.let_pass(17 * GRACE)
     assert holders(server) == {("o", "exclusive"): (1, None)}

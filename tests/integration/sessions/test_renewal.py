@@ -28,14 +28,15 @@ def test_renewed_when_a_third_of_the_lease_is_over(server, actor):
     lease = scaled_ms(1500)
     server.control.config_set("lock.default-lease", lease)
     actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
-    left = [server.control.pttl("k")]
+    ends = [server.control.pexpiretime("k")]
 
     def is_renewed():
-        left.append(server.control.pttl("k"))
-        return left[-1] > left[-2]
+        ends.append(server.control.pexpiretime("k"))
+        return ends[-1] > ends[-2]
 
     wait_for(is_renewed, what="the renewal")
-    assert lease / 2 < left[-2] < lease * 3 / 4
+    left = ends[-2] - (ends[-1] - lease)
+    assert lease / 2 < left < lease * 3 / 4
 
 
 def test_renewed_though_nobody_looks(server, actor, short_leases):

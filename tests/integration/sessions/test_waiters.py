@@ -33,8 +33,10 @@ def test_waiter_is_bound_to_its_own_connection(server, actor, short_leases, comm
 
 
 def test_waiter_granted_by_the_lease_timer_is_bound(server, actor, short_leases):
-    actor().call("LOCK.ACQUIRE", "k", "o", "PX", LEASE // 3)
+    a = actor()
+    a.call("LOCK.ACQUIRE", "k", "o", "PX", LONG)
     b = begin_to_wait(actor, "w", "SESSION")
+    a.call("LOCK.RENEW", "k", "o", "PX", LEASE // 3)
     assert b.reply() == 1
     leases_pass(server, 2)
     assert session(server) == b.client_id

@@ -387,7 +387,7 @@ class Crowd:
 
 @pytest.mark.parametrize("size, keys", [(3000, 1), (500, 500)], ids=["3000_on_one_lock", "500_on_500_locks"])
 def test_crowd_that_goes_at_once_leaves_nothing(make_server, size, keys):
-    server = make_server(latency_tracking="no")  # a table for each command once said
+    server = make_server(latency_tracking="no", lock_default_lease=3_600_000)  # a table for each command once said
     before = memory_after_as_many_idle_connections(server, size)
     ways = (Crowd.reset_all, Crowd.close_all, Crowd.kill_all, Crowd.cancel_all)
     for leave in ways:

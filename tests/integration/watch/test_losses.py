@@ -194,7 +194,7 @@ def test_writer_that_reads_on_has_lost_nothing(server, actor):
 
 
 def test_lease_end_while_others_wait_is_told_and_handed_off(server, actor):
-    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
+    scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(1500)}")
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "p", "PX", HOUR, "BLOCK", 0)
     waiter.wait_blocked()
@@ -221,19 +221,22 @@ def test_lease_ends_count_only_what_others_wait_for(server):
 
 # ---- sessions ----
 
+LEASE = scaled_ms(1500)
+
 
 @pytest.fixture
 def session(server):
     server.control.config_set("lock.session-grace", 1)
-    server.control.config_set("lock.default-lease", scaled_ms(300))
+    server.control.config_set("lock.default-lease", LEASE)
     return server.actor("session")
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.RWREAD", "LOCK.FAIR"])
 def test_session_that_ends(server, session, command):
     assert session.call(command, "k", "o", "SESSION") == 1
+    end = server.control.execute_command("PEXPIRETIME", "k")
     watcher = watches(server)
-    server.let_pass(scaled_ms(400))  # it has been renewed
+    wait_for(lambda: server.control.execute_command("PEXPIRETIME", "k") > end, 10, "a renewal")
     assert not watcher.has_reply()
     session.kill_socket()
     assert watcher.reply() == "LOST"
@@ -254,7 +257,7 @@ def test_session_that_is_renewed_no_more(server, session):
     session.call("LOCK.RENEW", "k", "o", "SESSION")
     session.call("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     watcher = watches(server)
-    wait_for(lambda: 0 < server.control.pttl("k") <= scaled_ms(300), 10, "a renewal")
+    wait_for(lambda: 0 < server.control.pttl("k") <= LEASE, 10, "a renewal")
     server.control.config_set("lock.session-grace", HOUR)
     session.kill_socket()
     assert watcher.reply(timeout=10) == "LOST"

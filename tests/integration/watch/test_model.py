@@ -59,6 +59,7 @@ class Machine(RuleBasedStateMachine):
         """Each watch is told what is so once the server has looked; nobody else is told anything. loses: the step may
         have taken holds away, and an owner that waited for a mode that it did not have may hold the lock again by now."""
         self.server.let_pass(3)
+        self.server.all_searched()  # a question more: what the last turn has answered is written by then
         refused, granted = self.waiters_hear()
         for entry in list(self.watching):
             actor, *watch = entry

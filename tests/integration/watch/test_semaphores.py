@@ -223,7 +223,7 @@ def test_lease_that_was_made_longer(server, no_expiry_by_the_server):
 
 
 def test_end_is_told_and_handed_off(server, actor, no_expiry_by_the_server):
-    take(server, "o", 5, scaled_ms(600))
+    take(server, "o", 5, scaled_ms(1500))
     take(server, "p", 4)
     watcher, other, waiter = watches(server, "o", "WANTED"), watches(server, "p"), actor()
     waiter.send("LOCK.SEMAPHORE", "k", "q", 9, "PERMITS", 5, "PX", HOUR, "BLOCK", 0)
