@@ -120,7 +120,7 @@ def scene(launch, make_server, make_exporter, naming_script):
     scene_module.come_too_late(server)
     exporters = [make_exporter(server), make_exporter(server, naming_script, "naming"), make_exporter(server, script=None)]
     # In a new folder: the scene may be played again.
-    prometheus = Prometheus(Path(tempfile.mkdtemp(dir=launch.root, prefix="prometheus-")), exporters)
+    prometheus = Prometheus(Path(tempfile.mkdtemp(dir=launch.root)) / "prometheus", exporters)
     try:
         made = Scene(server, *exporters, prometheus, {})
         wait_for(made.up_to_date, 30, "Prometheus to see the server before the scene")
