@@ -192,7 +192,7 @@ def machine_lines(about):
     return [
         *quick,
         f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['memory_gib']:g} GiB; {machine['system']}; "
-        f"load before the run {machine['load_before'][0]:.1f}.",
+        f"load before the {'last sitting' if sittings else 'run'} {machine['load_before'][0]:.1f}.",
         f"{about['server']}.",
         f"{versions}.",
         f"From {about['began']} to {about['ended']}, {about['options']['rounds']} rounds{sittings}.",
