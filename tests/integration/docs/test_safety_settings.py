@@ -1,16 +1,15 @@
 """The settings of docs/safety.md that are there to be pasted."""
 
 import re
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from harness import scaled, wait_for
 from harness.connect import HOST, new_client
 from harness.ports import free_port
 from harness.process import PORT_TAKEN
+from harness.sentinel import SentinelProcess
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "safety.md").read_text()
 BLOCKS = dict(re.findall(r"```conf\n# (.*)\n([^`]*)```", PAGE))
@@ -41,18 +40,16 @@ def test_quarantine_is_as_long_as_the_formula_says(name):
     assert number["lock.default-lease"] <= number["lock.max-lease"]
 
 
-def start_sentinel(program, folder, lines):
+def start_sentinel(launch, folder, lines):
     """Returns the process, which watches its master by then, and its port."""
-    log, conf = folder / "log", folder / "sentinel.conf"
+    conf = folder / "sentinel.conf"
     for _ in range(10):
         port = free_port()
         conf.write_text(f"port {port}\nbind {HOST}\ndir {folder}\n{lines}")
-        with open(log, "wb") as output:
-            sentinel = subprocess.Popen([program, str(conf), "--sentinel"], stdout=output, stderr=output)
-        wait_for(lambda: "+monitor" in log.read_text() or sentinel.poll() is not None, scaled(20), "Sentinel to watch")  # noqa: B023
-        if sentinel.poll() is None:
+        sentinel = SentinelProcess(launch, conf, folder / "log", "sentinel")
+        if sentinel.wait_ready():
             return sentinel, port
-        assert PORT_TAKEN in log.read_text()
+        assert PORT_TAKEN in sentinel.log(), sentinel.last_words()
     raise AssertionError("found no free port")
 
 
@@ -60,7 +57,7 @@ def test_sentinel_takes_its_lines(make_server, tmp_path):
     master = make_server()
     lines = BLOCKS["sentinel.conf"].replace("10.0.0.1 6379", f"{HOST} {master.port}")
     assert str(master.port) in lines
-    sentinel, port = start_sentinel(master.launch.server, tmp_path, lines)
+    sentinel, port = start_sentinel(master.launch, tmp_path, lines)
     try:
         with closing(new_client(port)) as client:
             told = client.sentinel_master("locks")
@@ -68,4 +65,3 @@ def test_sentinel_takes_its_lines(make_server, tmp_path):
         assert said == (2, 5000, 30000, 2)
     finally:
         sentinel.kill()
-        sentinel.wait()

@@ -55,11 +55,13 @@ def test_owner_that_took_it_anew_meanwhile_is_not_told_of_the_old_one(server, re
 
 @each_kind
 def test_hold_of_which_neither_is_told_is_released(server, replica, actor, kind):
-    acquirer, renewer = actor("a"), actor("b")
+    acquirer, renewer, within = actor("a"), actor("b"), scaled_ms(50)
     with silent(replica):
         begin(server, acquirer, *asks(kind, "PX", LONG, "REPLICAS", 1, LONG))
-        renewer.send(*RENEWS[:-1], scaled_ms(50))
+        before = server.now_ms()
+        renewer.send(*RENEWS[:-1], within)
         assert code_of(renewer.outcome()) == "NOREPLICAS"
+        assert server.now_ms() - before >= within
         assert server.control.hgetall("k") == hash_of(kind)  # the first may be told yet
         acquirer.kill_socket()
         wait_for(lambda: not server.control.exists("k"), what="the hold to be released")

@@ -5,6 +5,12 @@ import re
 from .waiting import wait_for
 
 
+def listed(server):
+    """What INFO says of each replica that the server lists; not all that are connected are."""
+    told = server.control.info("replication")
+    return [replica for field, replica in told.items() if re.fullmatch(r"slave\d+", field)]
+
+
 def wait_for_sync(master, replica, timeout=20.0):
     """Until the replica has applied all that the master has sent, and the master counts it among its own.
 
@@ -20,8 +26,7 @@ def wait_for_sync(master, replica, timeout=20.0):
         assert theirs["master_sync_in_progress"] == 0, "the first sync is running"
         sent, applied = ours["master_repl_offset"], theirs["slave_repl_offset"]
         assert sent == applied, f"the master is at {sent}, the replica at {applied}"
-        replicas = [said for field, said in ours.items() if re.fullmatch(r"slave\d+", field)]
-        states = {said["state"] for said in replicas if said["port"] == port}
+        states = {told["state"] for told in listed(master) if told["port"] == port}
         assert states == {"online"}, f"the master says of it {states}"
         return True
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from harness import wait_for
+from harness.replication import listed
 
 LONG = 600_000
 
@@ -40,13 +41,8 @@ def hash_of(kind):
 
 
 def online(server):
-    """How many replicas the master can ask. Not all that are connected are listed."""
-    told = server.control.info("replication")
-    return sum(is_slave(name) and told[name]["state"] == "online" for name in told)
-
-
-def is_slave(name):
-    return name.startswith("slave") and name[len("slave") :].isdigit()
+    """How many replicas the master can ask."""
+    return sum(replica["state"] == "online" for replica in listed(server))
 
 
 def add_replica(server):
