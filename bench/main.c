@@ -45,6 +45,7 @@ static const Measurement measurements[] = {
     {"latch", "telling those who wait for a latch that it is open", latchMeasure},
     {"watch", "how soon an owner knows that it has lost a lock", watchMeasure},
     {"replicas", "a grant that a replica has to acknowledge", replicasMeasure},
+    {"iothreads", "what the server's I/O threads change", iothreadsMeasure},
     {"delay", "the delayed queue: pushing, delivering, how late, memory", delayMeasure},
 };
 

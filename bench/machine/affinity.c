@@ -7,14 +7,16 @@
 
 #include "machine/affinity.h"
 
-static cpu_set_t others; /* those that we may use, without our own */
+static cpu_set_t all;    /* those that we may use */
+static cpu_set_t others; /* without our own */
 
 void affinityTogether(void) {
     cpu_set_t own;
     int cpu = sched_getcpu();
-    if (cpu < 0 || sched_getaffinity(0, sizeof(others), &others) == -1) {
+    if (cpu < 0 || sched_getaffinity(0, sizeof(all), &all) == -1) {
         return;
     }
+    others = all;
     CPU_CLR((size_t)cpu, &others);
     CPU_ZERO(&own);
     CPU_SET((size_t)cpu, &own);
@@ -23,6 +25,10 @@ void affinityTogether(void) {
 
 void affinityApart(void) {
     sched_setaffinity(0, sizeof(others), &others);
+}
+
+void affinityAnywhere(void) {
+    sched_setaffinity(0, sizeof(all), &all);
 }
 
 bool affinityHasAnother(void) {

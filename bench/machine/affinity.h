@@ -18,6 +18,9 @@ void affinityTogether(void);
 /* Moves the calling process, a server to be, to another CPU. */
 void affinityApart(void);
 
+/* Lets the calling process, a server to be, run on every CPU that this one was started with. */
+void affinityAnywhere(void);
+
 /* True if there is another CPU. */
 bool affinityHasAnother(void);
 

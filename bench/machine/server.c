@@ -136,6 +136,9 @@ static void buildCommandLine(CommandLine *line, const Server *server, const Opti
     if (wanted->clients > 0) {
         addNumber(line, "maxclients", wanted->clients);
     }
+    if (wanted->io_threads > 0) {
+        addNumber(line, "io-threads", wanted->io_threads);
+    }
     if (wanted->module) {
         addModule(line, options);
     }
@@ -151,10 +154,13 @@ static void freeCommandLine(CommandLine *line) {
 
 /* The kernel ends the server when the worker ends. Without address randomisation two servers
  * differ in what they were told to do, not in where their memory happens to lie. */
-static _Noreturn void becomeServer(char *const *args, const char *log, bool apart) {
+static _Noreturn void becomeServer(char *const *args, const char *log,
+                                   const ServerOptions *wanted) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (apart) {
+    if (wanted->apart) {
         affinityApart();
+    } else if (wanted->anywhere) {
+        affinityAnywhere();
     }
     personality(ADDR_NO_RANDOMIZE);
     int in = open("/dev/null", O_RDONLY);
@@ -205,7 +211,7 @@ static bool tryStart(Server *server, const Options *options, const ServerOptions
         die("fork: %s", strerror(errno));
     }
     if (server->pid == 0) {
-        becomeServer(line.args, log, wanted->apart);
+        becomeServer(line.args, log, wanted);
     }
     freeCommandLine(&line);
     return waitUntilReady(server);

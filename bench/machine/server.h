@@ -13,11 +13,13 @@
 #include "base/base.h"
 
 typedef struct ServerOptions {
-    bool module;      /* load the module */
-    bool aof;         /* append-only file, synced every second */
-    bool callgrind;   /* run under valgrind: fifty times slower, every instruction counted */
-    bool apart;       /* on another CPU than this process: see affinity.h */
-    unsigned clients; /* the most connections it must take; 0 = the server's own default */
+    bool module;         /* load the module */
+    bool aof;            /* append-only file, synced every second */
+    bool callgrind;      /* run under valgrind: fifty times slower, every instruction counted */
+    bool apart;          /* on another CPU than this process: see affinity.h */
+    bool anywhere;       /* on all CPUs, this process's too */
+    unsigned io_threads; /* the server's `io-threads`; 0 = its default, none */
+    unsigned clients;    /* the most connections it must take; 0 = the server's own default */
 } ServerOptions;
 
 typedef struct Server {

@@ -17,6 +17,7 @@ void delayMeasure(const Options *options);
 void fairMeasure(const Options *options);
 void handoffMeasure(const Options *options);
 void idleMeasure(const Options *options);
+void iothreadsMeasure(const Options *options);
 void latchMeasure(const Options *options);
 void memoryMeasure(const Options *options);
 void multikeyMeasure(const Options *options);
