@@ -37,9 +37,10 @@ static enum latchkeyState stateOf(struct latchkey *latch) {
     }
 }
 
-/* A key that is only read is NULL when there is none, and has the type EMPTY. */
+/* Only a key that exists may be asked for its expiry: Redis 8.6 crashes on any other. */
 static int64_t endOf(RedisModuleKey *key) {
-    mstime_t end_ms = key ? RedisModule_GetAbsExpire(key) : REDISMODULE_NO_EXPIRE;
+    bool exists = RedisModule_KeyType(key) != REDISMODULE_KEYTYPE_EMPTY;
+    mstime_t end_ms = exists ? RedisModule_GetAbsExpire(key) : REDISMODULE_NO_EXPIRE;
     return end_ms == REDISMODULE_NO_EXPIRE ? LATCHKEY_NO_END : end_ms;
 }
 
