@@ -19,8 +19,9 @@ SANITIZE    = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-f
 UNIT_SOURCES = $(wildcard module/core/*.c) $(wildcard tests/unit/support/*.c)
 UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test_*.c))
 SOURCES      = $(wildcard module/*/*.c)
-# What the checking build adds: the invariants, asserted after every use of a lock, and failpoints.
-CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/server/failpoint.c
+# What the checking build adds: the invariants, asserted after every use of a lock, the rules for handles of keys, and
+# failpoints.
+CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/server/failpoint.c module/server/keycheck.c
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
 CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
 BENCH        = build/bench/lockbench

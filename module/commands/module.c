@@ -21,6 +21,7 @@
 #include "keys/fence.h"
 #include "keys/tally.h"
 #include "server/config.h"
+#include "server/keycheck.h"
 #include "server/quarantine.h"
 #include "server/server.h"
 #include "server/timer.h"
@@ -90,6 +91,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
                         "takes no arguments: set lock.* in redis.conf or by MODULE LOADEX CONFIG");
         return REDISMODULE_ERR;
     }
+    keycheckBegin();
     RedisModule_SetModuleOptions(ctx, module_options);
     serverLearn(ctx);
     seedHashes();
