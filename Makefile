@@ -1,5 +1,6 @@
 # lock.so and all that is done with it; `make help` lists the targets.
-# `make` needs a C compiler and nothing else. Every other target first installs what it lacks: tools/setup.
+# `make` needs a C compiler and nothing else, and installs nothing. Every other target first installs what it lacks:
+# tools/setup.
 
 PORT        ?= 6379
 TEST_JOBS   ?= 8
@@ -39,7 +40,7 @@ PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS)
 # Where tools/setup and tools/servers put servers of our own.
 export PATH := $(PATH):$(CURDIR)/build/servers
 
-.PHONY: all lockctl install uninstall test-lockctl picture run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
+.PHONY: all compiler lockctl install uninstall test-lockctl picture run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -51,6 +52,10 @@ lock.so: $(OBJECTS)
 build/checked/lock.so: $(CHECKED_OBJECTS)
 	$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(CHECKED_OBJECTS)
 
+# All that is compiled needs it. Where only files of the build are wanted it is not installed: then it is said what to do.
+compiler:
+	@tools/setup $(if $(filter-out all lock.so build/%,$(or $(MAKECMDGOALS),all)),,--look) compiler
+
 build/obj/%.o: module/%.c build/obj/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
@@ -60,7 +65,7 @@ build/checked/%.o: module/%.c build/checked/flags
 	$(COMPILE) -DCHECKED -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
 
 # Changes when the compiler or a flag does, or a file comes or goes, and so makes all be built again.
-build/obj/flags build/checked/flags build/unit/flags build/bench/flags build/lockctl/flags: FORCE
+build/obj/flags build/checked/flags build/unit/flags build/bench/flags build/lockctl/flags: FORCE compiler
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' > $@
 
@@ -89,7 +94,6 @@ uninstall: ## remove what make install has installed
 	    $(DESTDIR)$(PREFIX)/share/man/man1/lockctl.1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions/lockctl
 
 run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
-	@tools/setup run
 	@tools/run-server $(PORT)
 
 test: unit integration ## run all tests
@@ -196,7 +200,6 @@ header-check: ## compare redismodule.h with the official header of Redis 7.0
 	@tools/check-header
 
 model: ## check the claims of docs/safety.md with a model checker, spin (CLAIMS="4 6"; THOROUGH=1: two failovers)
-	@tools/setup model
 	@CC='$(CC)' THOROUGH='$(THOROUGH)' tools/check-model $(CLAIMS)
 
 monitoring: $(MODULE) ## run docs/monitoring with a real Prometheus and redis_exporter (SUITE= of Debian, SERVER=redis-server, PYTEST_ARGS=)
@@ -215,7 +218,7 @@ build/bench/%.o: bench/%.c build/bench/flags | build/bench/ready
 	$(COMPILE) -Ibench -c -o $@ $<
 
 # Once, before anything is compiled.
-build/bench/ready:
+build/bench/ready: | compiler
 	@tools/setup bench
 	@mkdir -p $(@D)
 	@touch $@
