@@ -12,38 +12,13 @@
 
 #include "commands/args.h"
 #include "commands/commands.h"
+#include "commands/slots.h"
 #include "grant/renew.h"
 #include "server/reply.h"
 
 #define FIRST_INNER 3
 
 static bool running;
-
-static void tellInnerKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    int count = 0, *flags = NULL;
-    int *positions = RedisModule_GetCommandKeysWithFlags(ctx, argv + FIRST_INNER,
-                                                         argc - FIRST_INNER, &count, &flags);
-    for (int i = 0; i < count; i++) {
-        RedisModule_KeyAtPosWithFlags(ctx, positions[i] + FIRST_INNER, flags[i]);
-    }
-    RedisModule_Free(positions);
-    RedisModule_Free(flags);
-}
-
-/* Tells the server which of the arguments are keys: the lock, and those of the inner command. The
- * server asks before it looks at the arity, and for a guard inside a guard by way of the outer one:
- * such a command is refused when it runs, and a thousand of them must not use up the stack. */
-static void tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    static bool telling;
-    if (argc > 1) {
-        RedisModule_KeyAtPosWithFlags(ctx, 1, REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS);
-    }
-    if (argc > FIRST_INNER && !telling) {
-        telling = true;
-        tellInnerKeys(ctx, argv, argc);
-        telling = false;
-    }
-}
 
 /* Whether the reply is an error whose text begins and ends like this. */
 static bool isError(RedisModuleCallReply *reply, const char *begin, const char *end) {
@@ -122,26 +97,26 @@ static bool replyNoPermission(RedisModuleCtx *ctx, RedisModuleCallReply *reply,
     return is_refusal;
 }
 
-static int runInner(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+static void runInnerOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+    if (slotsCheckInnerOrReply(ctx, argv[1], argv + FIRST_INNER, argc - FIRST_INNER) !=
+        REDISMODULE_OK) {
+        return;
+    }
     running = true;
     RedisModuleCallReply *reply = call(ctx, argv, argc);
     running = false;
     if (!reply) {
-        return replyError(ctx, REPLY_NOT_RUN);
+        replyError(ctx, REPLY_NOT_RUN);
+        return;
     }
     if (!replyNoPermission(ctx, reply, argv[FIRST_INNER])) {
         RedisModule_ReplyWithCallReply(ctx, reply);
     }
     RedisModule_FreeCallReply(reply);
-    return REDISMODULE_OK;
 }
 
 /* LOCK.GUARD key owner command [arg …] */
 int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    if (RedisModule_IsKeysPositionRequest(ctx)) {
-        tellKeys(ctx, argv, argc);
-        return REDISMODULE_OK;
-    }
     if (argc <= FIRST_INNER) {
         return RedisModule_WrongArity(ctx);
     }
@@ -154,7 +129,7 @@ int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     }
     switch (renewCheck(ctx, argv[1], argv[2], RedisModule_Milliseconds())) {
     case RESULT_DONE:
-        runInner(ctx, argv, argc);
+        runInnerOrReply(ctx, argv, argc);
         break;
     case RESULT_WRONG_TYPE:
         replyError(ctx, REPLY_WRONG_TYPE);

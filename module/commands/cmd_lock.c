@@ -13,6 +13,7 @@
 
 #include "commands/args.h"
 #include "commands/commands.h"
+#include "commands/slots.h"
 #include "grant/acquire.h"
 #include "grant/cancel.h"
 #include "grant/release.h"
@@ -216,31 +217,15 @@ static int keysAndOwnerOrReply(const struct args *args, unsigned allowed,
     }
     given->names = (struct multikeyNames){&args->argv[2], (size_t)keys};
     given->owner = args->argv[2 + keys];
-    return argsOptionsOrReply(args, 3 + keys, allowed, &given->options);
-}
-
-/* Tells the server which of the arguments are keys. The key spec says it too, but to find out whose
- * slot a command is for no server looks at a spec of this kind. */
-static int tellKeys(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int flags) {
-    long long count;
-    if (argc < 4 || RedisModule_StringToLongLong(argv[1], &count) != REDISMODULE_OK ||
-        count > argc - 2) {
-        count = 0;
+    if (argsOptionsOrReply(args, 3 + keys, allowed, &given->options) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
     }
-    for (int i = 0; i < count; i++) {
-        RedisModule_KeyAtPosWithFlags(ctx, 2 + i, flags);
-    }
-    return REDISMODULE_OK;
+    return slotsCheckOrReply(args->ctx, given->names.names, given->names.count);
 }
 
 /* LOCK.MACQUIRE numkeys key [key ...] owner [PX ms | EX s | SESSION] [BLOCK ms] [ONCE]
  *     [REPLICAS n ms] */
 int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    if (RedisModule_IsKeysPositionRequest(ctx)) {
-        return tellKeys(ctx, argv, argc,
-                        REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS |
-                            REDISMODULE_CMD_KEY_UPDATE);
-    }
     const struct args args = argsOf(ctx, argv, argc);
     struct keysAndOwner given;
     if (keysAndOwnerOrReply(&args, ARGS_ACQUIRE, &given) != REDISMODULE_OK) {
@@ -256,11 +241,6 @@ int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 
 /* LOCK.MRELEASE numkeys key [key ...] owner */
 int mreleaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
-    if (RedisModule_IsKeysPositionRequest(ctx)) {
-        return tellKeys(ctx, argv, argc,
-                        REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS |
-                            REDISMODULE_CMD_KEY_DELETE);
-    }
     const struct args args = argsOf(ctx, argv, argc);
     struct keysAndOwner given;
     if (keysAndOwnerOrReply(&args, 0, &given) != REDISMODULE_OK) {

@@ -227,9 +227,6 @@ static RedisModuleCommandKeySpec acquires_key[] = FIRST_ARG_IS_KEY(
     REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_UPDATE);
 static RedisModuleCommandKeySpec frees_key[] = FIRST_ARG_IS_KEY(
     REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_DELETE);
-/* The inner command's keys are found by the handler itself ("getkeys-api"). */
-static RedisModuleCommandKeySpec guards_key[] = FIRST_ARG_IS_KEY(
-    REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS | REDISMODULE_CMD_KEY_INCOMPLETE);
 static RedisModuleCommandKeySpec reads_key[] =
     FIRST_ARG_IS_KEY(REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS);
 
@@ -281,15 +278,15 @@ static const struct commandRow command_rows[] = {
     {"lock.force", forceCommand, WRITES, "write fast dangerous", 2,
      "O(log N), N being the number of waiters",
      "Frees a lock, whoever holds it, and hands it to the next waiter.", frees_key, key_args},
-    {"lock.macquire", macquireCommand, "write deny-oom blocking getkeys-api", "write slow blocking",
-     -4, "O(K*log(N)), K being the number of keys and N the number of waiters",
+    {"lock.macquire", macquireCommand, "write deny-oom blocking", "write slow blocking", -4,
+     "O(K*log(N)), K being the number of keys and N the number of waiters",
      "Takes several locks, all or none, or waits until all are the owner's.", acquires_keys,
      macquire_args},
-    {"lock.mrelease", mreleaseCommand, "write getkeys-api", "write slow", -4,
+    {"lock.mrelease", mreleaseCommand, "write", "write slow", -4,
      "O(log N) for each hold released or granted, N being the number of holders and waiters",
      "Releases one hold of each of several locks.", frees_keys, mrelease_args},
-    {"lock.guard", guardCommand, "write getkeys-api", "write", -4, "That of the command",
-     "Runs a command if the owner holds the lock at that moment.", guards_key, guard_args},
+    {"lock.guard", guardCommand, "write", "write", -4, "That of the command",
+     "Runs a command if the owner holds the lock at that moment.", reads_key, guard_args},
     {"lock.info", infoCommand, "readonly", "read slow", -2,
      "O(H+N), H being the number of holders and N the number of waiters shown",
      "Shows who holds a lock and who waits for it.", reads_key, info_args},

@@ -4,23 +4,13 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/keyslot.h"
 #include "core/mem.h"
 #include "server/server.h"
 
 RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access) {
     int mode = REDISMODULE_READ | (access == KEY_TO_WRITE ? REDISMODULE_WRITE : 0);
     return RedisModule_OpenKey(ctx, name, mode);
-}
-
-/* Whether the name has a hash tag: something between its first `{` and the first `}` behind that.
- */
-static bool hasTag(const char *bytes, size_t length) {
-    const char *open = memchr(bytes, '{', length);
-    if (!open) {
-        return false;
-    }
-    const char *close = memchr(open + 1, '}', (size_t)(bytes + length - open - 1));
-    return close && close > open + 1;
 }
 
 static char *append(char *at, const char *bytes, size_t length) {
@@ -31,7 +21,7 @@ static char *append(char *at, const char *bytes, size_t length) {
 RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisModuleString *name) {
     size_t length, prefix_length = strlen(prefix);
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    size_t brace = hasTag(bytes, length) ? 0 : 1;
+    size_t brace = keyslotHasTag(bytes, length) ? 0 : 1;
     size_t size = prefix_length + length + 2 * brace;
     char small[256], *large = size > sizeof(small) ? memAlloc(size) : NULL;
     char *buffer = large ? large : small;
@@ -47,7 +37,7 @@ RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisMo
 bool keynamesServeCluster(RedisModuleString *name) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    return hasTag(bytes, length) || (length > 0 && !memchr(bytes, '}', length));
+    return keyslotHasTag(bytes, length) || (length > 0 && !memchr(bytes, '}', length));
 }
 
 RedisModuleKey *keynamesOpenSide(RedisModuleCtx *ctx, RedisModuleString *name,

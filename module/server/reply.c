@@ -61,6 +61,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
         "NOREPLICAS the server stood still and has not counted its replicas since: try again",
     [REPLY_UNBLOCKED] = unblocked_text,
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this key is being moved",
+    [REPLY_CROSS_SLOT] = "CROSSSLOT Keys in request don't hash to the same slot",
 };
 
 int replyError(RedisModuleCtx *ctx, enum replyError error) {

@@ -150,11 +150,16 @@ enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name)
     return error == EPERM ? SERVER_NOT_OURS : SERVER_REFUSES;
 }
 
+bool serverHasKeys(RedisModuleCtx *ctx, RedisModuleString **names, size_t count) {
+    errno = 0;
+    return refusal(RedisModule_Call(ctx, "EXISTS", server.dry_run ? "DEv" : "Ev", names, count)) !=
+           EPERM;
+}
+
 bool serverSlotIsStable(RedisModuleCtx *ctx, RedisModuleString *nothing,
                         RedisModuleString *nobody) {
     /* Two keys, because a client that has said ASKING may ask the importing node for one that is not
      * there. Read, because replicas are asked too. */
-    errno = 0;
-    return refusal(RedisModule_Call(ctx, "EXISTS", server.dry_run ? "DEss" : "Ess", nothing,
-                                    nobody)) != EPERM;
+    RedisModuleString *names[] = {nothing, nobody};
+    return serverHasKeys(ctx, names, 2);
 }

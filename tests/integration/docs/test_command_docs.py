@@ -256,8 +256,7 @@ def test_keys_of_a_call(ask, name):
     assert ask("GETKEYS", *call) == keys
     found = ask("GETKEYSANDFLAGS", *call)
     assert [key for key, _ in found] == keys
-    # `incomplete` says that the handler knows more than the table; it is no flag of a key.
-    expected = sorted({*header_of(name)["Keys"].split()[1:]} - {"incomplete"})
+    expected = sorted(header_of(name)["Keys"].split()[1:])
     assert [sorted(flags) for _, flags in found] == [expected] * len(keys)
 
 

@@ -1,0 +1,18 @@
+/* The slot of a cluster that a key's name hashes to.
+ *
+ * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model
+ */
+#ifndef LOCK_KEYSLOT_H
+#define LOCK_KEYSLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether the name has a hash tag: something between its first `{` and the first `}` behind that. */
+bool keyslotHasTag(const char *name, size_t length);
+
+/* The slot, 0 to 16383: the hash of the name's tag, or of the whole name if it has none. Reads each
+ * byte once. */
+int keyslotOf(const char *name, size_t length);
+
+#endif

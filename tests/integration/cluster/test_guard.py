@@ -1,0 +1,187 @@
+"""LOCK.GUARD in a cluster: the lock's key says which node it is for; the keys of the inner command are of the same slot.
+
+A server looks at the lock's key only. Those of the inner command are looked at when it is about to run: on a node that would
+refuse one command with all these keys, LOCK.GUARD refuses too, and nothing has been run.
+"""
+
+from itertools import product
+
+import pytest
+
+from harness import code_of, wait_for
+from model.cluster_scene import HALF, LONG, begin_move, migrate
+from model.moving_scene import call_off, contents, ends_of, names_of
+
+# Commands with keys in all the ways that servers know. {a} and {b} are their keys; all of them change something.
+INNER = {
+    "one key": "SET {a} 1",
+    "each second argument": "MSET {a} 1 {b} 1",
+    "more than six arguments": "MSET {a} 1 {a}1 1 {a}2 1 {a}3 1 {b} 1",
+    "all arguments": "PFMERGE {a} {b}",
+    "key and number of keys": "ZUNIONSTORE {a} 2 {b} {b}",
+    "number of keys": "LMPOP 2 {a} {b} LEFT",
+    "keyword": "XREAD STREAMS {a} {b} 0 0",
+    "last key": "SORT {a} STORE {b}",
+    "subcommand": "XGROUP CREATE {a} g 0 MKSTREAM",
+    "not for scripts of Redis 7.0": "BLMOVE {a} {b} LEFT LEFT 0",
+    "of a lock": "LOCK.ACQUIRE {a} o",
+    "of several locks": "LOCK.MACQUIRE 2 {a} {b} o",
+}  # fmt: skip
+TWO_KEYS = {name: words for name, words in INNER.items() if "{b}" in words}
+
+
+def words_of(inner, a, b):
+    return inner.format(a=a, b=b).split()
+
+
+class Slots:
+    """Names of the lock's slot, of another one of its node's, and of one of the other node's."""
+
+    def __init__(self, one):
+        slot_of = {name: one.cluster("KEYSLOT", name) for name in map(str, range(100))}
+        self.lock, near = [name for name, slot in slot_of.items() if slot <= HALF][:2]
+        far = next(name for name, slot in slot_of.items() if slot > HALF)
+        self.slot = slot_of[self.lock]
+        self.same, self.near, self.far = (f"{{{name}}}x" for name in (self.lock, near, far))
+
+
+@pytest.fixture
+def slots(nodes):
+    slots = Slots(nodes[0])
+    assert nodes[0].actor.call("LOCK.ACQUIRE", slots.lock, "o", "PX", LONG) == 1
+    return slots
+
+
+def dumps(nodes):
+    return [node.server.dump() for node in nodes]
+
+
+# ---- ways to send it ----
+
+
+def alone(actor, *words):
+    return actor.attempt(*words)
+
+
+def in_transaction(actor, *words):
+    assert actor.call("MULTI") == "OK"
+    assert actor.call(*words) == "QUEUED"
+    [heard] = actor.call("EXEC")
+    return heard
+
+
+def in_script(actor, *words):
+    return actor.attempt("EVAL", "return redis.call(unpack(ARGV))", 1, words[1], *words)
+
+
+def in_function(actor, *words):
+    code = "#!lua name=calls\nredis.register_function('calls', function(keys, args) return redis.call(unpack(args)) end)"
+    actor.call("FUNCTION", "LOAD", "REPLACE", code)
+    return actor.attempt("FCALL", "calls", 1, words[1], *words)
+
+
+WAYS = (alone, in_transaction, in_script, in_function)
+each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+
+
+# ---- nothing moves ----
+
+
+@each_way
+def test_key_of_another_slot_is_refused_and_nothing_is_run(nodes, slots, way):
+    actor, before = nodes[0].actor, dumps(nodes)
+    for inner, a, b in product(INNER.values(), *2 * [(slots.same, slots.near, slots.far)]):
+        if a != slots.same or (b != slots.same and inner in TWO_KEYS.values()):
+            heard = way(actor, "LOCK.GUARD", slots.lock, "o", *words_of(inner, a, b))
+            assert code_of(heard) == "CROSSSLOT", (inner, a, b, heard)
+    assert dumps(nodes) == before
+
+
+@each_way
+@pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
+def test_keys_of_the_locks_slot_are_served(nodes, slots, way, inner):
+    heard = way(nodes[0].actor, "LOCK.GUARD", slots.lock, "o", *words_of(inner, slots.same, slots.same + "y"))
+    assert not isinstance(heard, Exception), heard
+
+
+@each_way
+@pytest.mark.parametrize("inner", ["PING", "ECHO hello", "TIME", "PUBLISH c m", "GET", "NO.SUCH x y", "CLIENT ID"])
+def test_command_without_keys_is_as_on_one_server(nodes, slots, make_server, way, inner):
+    """What is no command, or is none for scripts, is refused as elsewhere, and not for its slot."""
+    single = make_server().actor()
+    single.call("LOCK.ACQUIRE", slots.lock, "o", "PX", LONG)
+    heard, expected = (way(actor, "LOCK.GUARD", slots.lock, "o", *inner.split()) for actor in (nodes[0].actor, single))
+    if inner != "TIME":
+        assert str(heard) == str(expected)
+    assert isinstance(heard, Exception) == isinstance(expected, Exception)
+
+
+def test_another_nodes_lock_is_redirected_by_its_key(nodes, slots):
+    one, two = nodes
+    actor = two.server.actor()
+    for key in (slots.same, slots.near, slots.far):
+        heard = actor.attempt("LOCK.GUARD", slots.lock, "o", "SET", key, 1)
+        assert str(heard) == f"MOVED {slots.slot} 127.0.0.1:{one.server.port}"
+
+
+def test_slot_that_nobody_serves_is_down(nodes, slots):
+    one, _ = nodes
+    one.server.control.config_set("cluster-require-full-coverage", "no")
+    one.cluster("DELSLOTS", slots.slot)
+    wait_for(one.is_up, 20, "the cluster to be up")
+    for inner in ("PING", f"SET {slots.same} 1"):
+        assert code_of(one.actor.attempt("LOCK.GUARD", slots.lock, "o", *inner.split())) == "CLUSTERDOWN"
+
+
+# ---- the slot moves, key by key ----
+
+PLACES = ("source", "target", "nowhere")
+REFUSALS = ("ASK", "TRYAGAIN", "MOVED", "CROSSSLOT", "CLUSTERDOWN", "NOTHELD")
+
+
+def refusal(heard):
+    """Its code; None for a reply that is no refusal."""
+    code = str(heard).split(" ", 1)[0]
+    return code if code in REFUSALS else None
+
+
+def begin_move_of(nodes, slot, places):
+    """Begins to move the slot; what is to be at the target by now has been migrated."""
+    begin_move(slot, *nodes)
+    for name, place in places.items():
+        if place == "target":
+            migrate(name, *nodes)
+
+
+def expected_of(end, lock_at, judged):
+    """The lock is looked at first, and by the server; what it would say of all keys together comes second."""
+    if lock_at == "target" and not end.asks:
+        return "ASK"
+    return judged if (lock_at == "target") == end.asks else "NOTHELD"
+
+
+@pytest.mark.parametrize("lock_at", ["source", "target"])
+def test_while_the_slot_moves_it_is_as_one_command_with_all_keys(nodes, lock_at):
+    """Either end answers as it answers EXISTS of the lock and the keys, wherever these are."""
+    for lock, (a_at, b_at) in zip(names_of(nodes[0]), product(PLACES, PLACES), strict=False):
+        a, b = (f"{{{lock}}}{name}" for name in "ab")
+        slot = nodes[0].cluster("KEYSLOT", lock)
+        ends = ends_of(nodes)
+        nodes[0].actor.call("LOCK.ACQUIRE", lock, "o", "PX", LONG)
+        for name in [name for name, place in ((a, a_at), (b, b_at)) if place != "nowhere"]:
+            nodes[0].actor.call("RPUSH", name, "0")
+        begin_move_of(nodes, slot, {lock: lock_at, a: a_at, b: b_at})
+        for end in ends:
+            before = [contents([each], slot) for each in ends]
+            for inner in INNER.values():
+                keys = (a, b) if inner in TWO_KEYS.values() else (a,)
+                expected = expected_of(end, lock_at, refusal(end.attempt("EXISTS", lock, *keys)))
+                if expected:
+                    heard = end.attempt("LOCK.GUARD", lock, "o", *words_of(inner, a, b))
+                    assert refusal(heard) == expected, (inner, a_at, b_at, end.asks, heard)
+            assert [contents([each], slot) for each in ends] == before
+            expected = expected_of(end, lock_at, refusal(end.attempt("EXISTS", lock, a, b)))
+            heard = end.attempt("LOCK.GUARD", lock, "o", "EXISTS", a, b)
+            assert refusal(heard) == expected if expected else heard == 2
+            assert refusal(end.attempt("LOCK.GUARD", lock, "o", "PING")) == expected_of(end, lock_at, None)
+        call_off(nodes, slot)
