@@ -9,7 +9,8 @@ from itertools import product
 import pytest
 
 from harness import code_of, wait_for
-from model.cluster_scene import HALF, LONG, begin_move, migrate
+from model.cluster_scene import HALF, LONG
+from model.keys_scene import PLACES, begin_move_of, each_way, refusal
 from model.moving_scene import call_off, contents, ends_of, names_of
 
 # Commands with keys in all the ways that servers know. {a} and {b} are their keys; all of them change something.
@@ -56,34 +57,6 @@ def dumps(nodes):
     return [node.server.dump() for node in nodes]
 
 
-# ---- ways to send it ----
-
-
-def alone(actor, *words):
-    return actor.attempt(*words)
-
-
-def in_transaction(actor, *words):
-    assert actor.call("MULTI") == "OK"
-    assert actor.call(*words) == "QUEUED"
-    [heard] = actor.call("EXEC")
-    return heard
-
-
-def in_script(actor, *words):
-    return actor.attempt("EVAL", "return redis.call(unpack(ARGV))", 1, words[1], *words)
-
-
-def in_function(actor, *words):
-    code = "#!lua name=calls\nredis.register_function('calls', function(keys, args) return redis.call(unpack(args)) end)"
-    actor.call("FUNCTION", "LOAD", "REPLACE", code)
-    return actor.attempt("FCALL", "calls", 1, words[1], *words)
-
-
-WAYS = (alone, in_transaction, in_script, in_function)
-each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-
-
 # ---- nothing moves ----
 
 
@@ -92,7 +65,7 @@ def test_key_of_another_slot_is_refused_and_nothing_is_run(nodes, slots, way):
     actor, before = nodes[0].actor, dumps(nodes)
     for inner, a, b in product(INNER.values(), *2 * [(slots.same, slots.near, slots.far)]):
         if a != slots.same or (b != slots.same and inner in TWO_KEYS.values()):
-            heard = way(actor, "LOCK.GUARD", slots.lock, "o", *words_of(inner, a, b))
+            heard = way(actor, slots.lock, "LOCK.GUARD", slots.lock, "o", *words_of(inner, a, b))
             assert code_of(heard) == "CROSSSLOT", (inner, a, b, heard)
     assert dumps(nodes) == before
 
@@ -100,7 +73,7 @@ def test_key_of_another_slot_is_refused_and_nothing_is_run(nodes, slots, way):
 @each_way
 @pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
 def test_keys_of_the_locks_slot_are_served(nodes, slots, way, inner):
-    heard = way(nodes[0].actor, "LOCK.GUARD", slots.lock, "o", *words_of(inner, slots.same, slots.same + "y"))
+    heard = way(nodes[0].actor, slots.lock, "LOCK.GUARD", slots.lock, "o", *words_of(inner, slots.same, slots.same + "y"))
     assert not isinstance(heard, Exception), heard
 
 
@@ -110,7 +83,9 @@ def test_command_without_keys_is_as_on_one_server(nodes, slots, make_server, way
     """What is no command, or is none for scripts, is refused as elsewhere, and not for its slot."""
     single = make_server().actor()
     single.call("LOCK.ACQUIRE", slots.lock, "o", "PX", LONG)
-    heard, expected = (way(actor, "LOCK.GUARD", slots.lock, "o", *inner.split()) for actor in (nodes[0].actor, single))
+    heard, expected = (
+        way(actor, slots.lock, "LOCK.GUARD", slots.lock, "o", *inner.split()) for actor in (nodes[0].actor, single)
+    )
     if inner != "TIME":
         assert str(heard) == str(expected)
     assert isinstance(heard, Exception) == isinstance(expected, Exception)
@@ -134,24 +109,6 @@ def test_slot_that_nobody_serves_is_down(nodes, slots):
 
 
 # ---- the slot moves, key by key ----
-
-PLACES = ("source", "target", "nowhere")
-REFUSALS = ("ASK", "TRYAGAIN", "MOVED", "CROSSSLOT", "CLUSTERDOWN", "NOTHELD")
-
-
-def refusal(heard):
-    """Its code; None for a reply that is no refusal."""
-    code = str(heard).split(" ", 1)[0]
-    return code if code in REFUSALS else None
-
-
-def begin_move_of(nodes, slot, places):
-    """Begins to move the slot; what is to be at the target by now has been migrated."""
-    begin_move(slot, *nodes)
-    for name, place in places.items():
-        if place == "target":
-            migrate(name, *nodes)
-
 
 def expected_of(end, lock_at, judged):
     """The lock is looked at first, and by the server; what it would say of all keys together comes second."""

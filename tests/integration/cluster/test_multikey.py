@@ -1,12 +1,15 @@
 """Several keys at once in a cluster: they are of one slot, and who waits for them goes where it goes."""
 
 import random
+from itertools import product
 
 import pytest
 
 from harness import code_of, wait_for
 from harness.schedule import as_map
 from model.cluster_scene import LONG, begin_move, is_redirection, migrate, says_moved
+from model.keys_scene import PLACES, begin_move_of, each_way, refusal
+from model.moving_scene import call_off, contents, ends_of, names_of
 from model.server_scene import says_nothing_of_its_own
 
 
@@ -42,6 +45,41 @@ def test_keys_of_several_slots_are_refused(nodes, names):
         assert code_of(one.actor.attempt(*words)) == "CROSSSLOT"
     assert code_of(one.actor.attempt("LOCK.MRELEASE", 2, *others, "o")) == "CROSSSLOT"
     assert one.actor.call("DBSIZE") == 0
+
+
+@each_way
+@pytest.mark.parametrize("command", ["LOCK.MACQUIRE", "LOCK.MRELEASE"])
+def test_keys_of_several_slots_are_refused_however_they_are_sent(nodes, names, way, command):
+    """A server may look at the first key only: Redis 8.6 looks at all."""
+    one, _ = nodes
+    one.actor.call("LOCK.MACQUIRE", 3, *names, "o", "PX", LONG)
+    before = one.server.dump()
+    for other in ("{other}", "{one}", "{more}"):
+        for words in ([*names, other], [names[0], other, *names[1:]]):
+            assert code_of(way(one.actor, names[0], command, len(words), *words, "o")) == "CROSSSLOT"
+    assert one.server.dump() == before
+    assert way(one.actor, names[0], command, 3, *names, "o") == 3
+
+
+@pytest.mark.parametrize("command", ["LOCK.MACQUIRE", "LOCK.MRELEASE"])
+def test_while_the_slot_moves_all_keys_have_to_be_at_one_end(nodes, command):
+    """Either end answers as it answers EXISTS of all keys; a server that looks at the first only may send it to that one."""
+    for tag, places in zip(names_of(nodes[0]), product(PLACES, repeat=2), strict=False):
+        locks = [f"{{{tag}}}{name}" for name in "ab"]
+        slot, ends = nodes[0].cluster("KEYSLOT", tag), ends_of(nodes)
+        for name in [name for name, place in zip(locks, places, strict=True) if place != "nowhere"]:
+            assert nodes[0].actor.call("LOCK.ACQUIRE", name, "o", "PX", LONG) == 1
+        begin_move_of(nodes, slot, dict(zip(locks, places, strict=True)))
+        for end in ends:
+            before, expected = contents(ends, slot), refusal(end.attempt("EXISTS", *locks))
+            heard = end.attempt(command, 3, *locks, locks[0], "o")
+            if places[0] != "source" and not end.asks:
+                assert refusal(heard) in (expected, "ASK"), (places, heard)
+            else:
+                assert refusal(heard) == expected, (places, end.asks, heard)
+                assert expected or heard == 2
+            assert not expected or contents(ends, slot) == before
+        call_off(nodes, slot)
 
 
 def test_keys_of_another_node_are_moved(nodes, key, names):
