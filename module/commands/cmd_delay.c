@@ -2,6 +2,7 @@
  * deliver.c. */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "commands/args.h"
 #include "commands/commands.h"
@@ -10,6 +11,9 @@
 #include "keys/keynames.h"
 #include "server/reply.h"
 #include "server/server.h"
+
+/* Of an id that the server makes: some 18 minutes. */
+#define LONGEST_STEP_US (INT64_C(1) << 30)
 
 /* What every command of a queue needs of its name. From the first of them on the module hears what
  * others do to the keys of queues, and looks for those that were there before. */
@@ -43,20 +47,38 @@ static bool isStar(RedisModuleString *id) {
     return length == 1 && bytes[0] == '*';
 }
 
-/* A new id, larger than all that this process has made: the time in µs, in as many digits for
- * centuries, so that ids stand in order as text too. Never one that is pending, also when a clock
- * has stepped back. */
-static RedisModuleString *makeId(struct delaykeys *keys) {
-    static int64_t last;
-    for (;;) {
-        int64_t now_us = serverMicroseconds();
-        last = now_us > last ? now_us : last + 1;
-        RedisModuleString *id = RedisModule_CreateStringFromLongLong(keys->ctx, last);
-        if (!delaykeysHas(keys, id)) {
-            return id;
-        }
-        RedisModule_FreeString(keys->ctx, id);
+static int64_t randomBelow(int64_t bound) {
+    uint64_t bits;
+    RedisModule_GetRandomBytes((unsigned char *)&bits, sizeof(bits));
+    return (int64_t)(bits % (uint64_t)bound);
+}
+
+/* Larger than all that this process has made: the time in µs, in as many digits for centuries, so
+ * that ids are in order as text too. */
+static int64_t last_id;
+
+static RedisModuleString *idIfFree(struct delaykeys *keys) {
+    RedisModuleString *id = RedisModule_CreateStringFromLongLong(keys->ctx, last_id);
+    if (!delaykeysHas(keys, id)) {
+        return id;
     }
+    RedisModule_FreeString(keys->ctx, id);
+    return NULL;
+}
+
+/* A new id, never one that is pending: a client may have pushed such ids itself, or the clock has
+ * stepped back. Where the next ones are taken, the steps are random, and each may be twice as long
+ * as the one before: n ids in a row take some log n steps, and no client can foresee which ids are
+ * tried. */
+static RedisModuleString *makeId(struct delaykeys *keys) {
+    int64_t now_us = serverMicroseconds(), reach = 1;
+    last_id = now_us > last_id ? now_us : last_id + 1;
+    RedisModuleString *id;
+    while (!(id = idIfFree(keys))) {
+        last_id += 1 + randomBelow(reach);
+        reach = reach < LONGEST_STEP_US ? 2 * reach : reach;
+    }
+    return id;
 }
 
 /* Returns whether the element is a new one. */

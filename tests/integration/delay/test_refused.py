@@ -216,4 +216,4 @@ def test_star_never_takes_a_pending_id(clock, make_server):
     clock.step_for(server, 0)
     # From here on the next larger ones are made, and two of them are there already.
     client.zadd(due_of(), {str(last + 1): 2**52, str(last + 2): 2**52})
-    assert int(push(client, "*", HOUR)) == last + 3
+    assert int(push(client, "*", HOUR)) > last + 2
