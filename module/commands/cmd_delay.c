@@ -162,11 +162,9 @@ int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     if (delaykeysIsWrongType(&keys)) {
         replyError(ctx, REPLY_WRONG_TYPE);
     } else {
-        int64_t cancelled = 0;
-        for (int i = 2; i < argc && !delaykeysAreOfAnother(&keys); i++) {
-            cancelled += delaykeysRemove(&keys, argv[i]);
-        }
-        replyInteger(ctx, cancelled);
+        bool are_ours = !delaykeysAreOfAnother(&keys);
+        size_t cancelled = are_ours ? delaykeysRemove(&keys, argv + 2, (size_t)argc - 2) : 0;
+        replyInteger(ctx, (int64_t)cancelled);
         if (cancelled > 0) {
             noteGone(ctx, argv[1], delaykeysLength(&keys));
         }

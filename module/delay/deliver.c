@@ -156,9 +156,7 @@ static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *ke
 static void removeSurely(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
     delaykeysOpen(&keys, ctx, batch->list, KEY_TO_WRITE);
-    for (size_t i = 0; i < batch->count; i++) {
-        delaykeysRemove(&keys, batch->ids[i]);
-    }
+    delaykeysRemove(&keys, batch->ids, batch->count);
     delaykeysClose(&keys);
 }
 

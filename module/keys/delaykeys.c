@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/mem.h"
 #include "server/effects.h"
 
 #define DUE "delay:due:"
@@ -301,20 +302,49 @@ static void clear(struct delaykeys *keys) {
     }
 }
 
-bool delaykeysRemove(struct delaykeys *keys, RedisModuleString *id) {
-    int removed = 0;
-    if (is(keys->due, REDISMODULE_KEYTYPE_ZSET)) {
-        RedisModule_ZsetRem(keys->due, id, &removed);
+/* Those whose time was removed. */
+struct removed {
+    RedisModuleString **ids;
+    size_t count;
+};
+
+static void removeTimes(struct delaykeys *keys, RedisModuleString *const *ids, size_t count,
+                        struct removed *removed) {
+    for (size_t i = 0; i < count && is(keys->due, REDISMODULE_KEYTYPE_ZSET); i++) {
+        int is_removed = 0;
+        RedisModule_ZsetRem(keys->due, ids[i], &is_removed);
+        if (is_removed) {
+            removed->ids[removed->count++] = ids[i];
+        }
     }
-    if (!removed) {
-        return false;
+}
+
+static void removeValues(struct delaykeys *keys, const struct removed *removed) {
+    for (size_t i = 0; i < removed->count && is(keys->value, REDISMODULE_KEYTYPE_HASH); i++) {
+        RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, removed->ids[i],
+                            REDISMODULE_HASH_DELETE, NULL);
     }
-    effectsUnscored(keys->ctx, keys->due_name, id);
+}
+
+/* Announced once for all: a change of its own for each would cost more than to make it. */
+static void removeTogether(struct delaykeys *keys, RedisModuleString *const *ids, size_t count,
+                           struct removed *removed) {
+    removeTimes(keys, ids, count, removed);
+    if (removed->count == 0) {
+        return;
+    }
+    effectsUnscoredMany(keys->ctx, keys->due_name, removed->ids, removed->count);
     if (delaykeysLength(keys) == 0) {
         clear(keys);
     } else if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
-        RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, id, REDISMODULE_HASH_DELETE, NULL);
-        effectsFieldGone(keys->ctx, keys->value_name, id);
+        removeValues(keys, removed);
+        effectsFieldsGone(keys->ctx, keys->value_name, removed->ids, removed->count);
     }
-    return true;
+}
+
+size_t delaykeysRemove(struct delaykeys *keys, RedisModuleString *const *ids, size_t count) {
+    struct removed removed = {memAlloc(count * sizeof(*ids)), 0};
+    removeTogether(keys, ids, count, &removed);
+    memFree(removed.ids);
+    return removed.count;
 }

@@ -60,8 +60,9 @@ bool delaykeysHas(const struct delaykeys *keys, RedisModuleString *id);
 bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms);
 
-/* Takes the element away; the last one takes the keys with it. Returns whether there was one. */
-bool delaykeysRemove(struct delaykeys *keys, RedisModuleString *id);
+/* Removes those of `count` elements that are pending, as one change; the last of all takes the keys
+ * with it. Returns how many they were. */
+size_t delaykeysRemove(struct delaykeys *keys, RedisModuleString *const *ids, size_t count);
 
 /* One pending element. */
 struct delaykeysElement {

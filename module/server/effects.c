@@ -93,6 +93,16 @@ void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleS
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
+void effectsFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
+                       RedisModuleString *const *fields, size_t count) {
+    if (somebodyListens(ctx)) {
+        RedisModule_Replicate(ctx, "HDEL", "sv", name, fields, count);
+    } else {
+        countChange(ctx);
+    }
+    RedisModule_SignalModifiedKey(ctx, name);
+}
+
 void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms) {
     if (!somebodyListens(ctx)) {
         countChange(ctx);
@@ -152,6 +162,16 @@ void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
 void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "ZREM", "ss", name, member);
+    } else {
+        countChange(ctx);
+    }
+    RedisModule_SignalModifiedKey(ctx, name);
+}
+
+void effectsUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
+                         RedisModuleString *const *members, size_t count) {
+    if (somebodyListens(ctx)) {
+        RedisModule_Replicate(ctx, "ZREM", "sv", name, members, count);
     } else {
         countChange(ctx);
     }

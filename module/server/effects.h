@@ -10,6 +10,7 @@
 #ifndef LOCK_EFFECTS_H
 #define LOCK_EFFECTS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "redismodule.h"
@@ -32,6 +33,10 @@ void effectsMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode)
 
 /* The hash `name` does not have `field` any more. */
 void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field);
+
+/* Likewise, of many at once. */
+void effectsFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
+                       RedisModuleString *const *fields, size_t count);
 
 /* The key now ends at `lease_end_ms` (unix time); INT64_MAX: never. */
 void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms);
@@ -59,6 +64,10 @@ void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
 
 /* The sorted set `name` does not have `member` any more. */
 void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
+
+/* Likewise, of many at once. */
+void effectsUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
+                         RedisModuleString *const *members, size_t count);
 
 struct effectsNumber {
     int64_t number;
