@@ -30,8 +30,13 @@
 #include "server/stats.h"
 #include "server/turn.h"
 
-/* So many elements go in one command. */
+/* So many elements go in one command; of long ids and values fewer, so that those before the last
+ * have no more bytes than this. */
 #define BATCH 32
+#define BATCH_BYTES 65536
+
+/* Where elements without a value have been passed by, ids are read before their length is known. */
+#define BATCH_BEHIND_SKIPPED 8
 
 /* Nothing announces that there is memory again, or that the list is one: the queue is tried again
  * after the first, and then after twice as long each time, up to the second. */
@@ -78,6 +83,8 @@ static bool isOutOfMemory(RedisModuleCtx *ctx) {
 struct batch {
     struct delayedQueue *queue;
     RedisModuleString *list, *due_name, *value_name;
+    size_t most;    /* elements that it has room for */
+    size_t bytes;   /* of their ids and values */
     size_t skipped; /* elements without a value; the others are these */
     size_t count;
     RedisModuleString *ids[BATCH], *values[BATCH];
@@ -104,47 +111,79 @@ static void endBatch(struct batch *batch) {
     RedisModule_FreeString(NULL, batch->value_name);
 }
 
-/* Of the ids that are asked for, keeps those that have a value. Returns false when the server does
- * not say. */
-static bool keepWithValues(RedisModuleCtx *ctx, struct batch *batch, size_t asked) {
+static size_t lengthOf(RedisModuleString *string) {
+    size_t length;
+    RedisModule_StringPtrLen(string, &length);
+    return length;
+}
+
+/* Takes both references. Returns whether the batch has room for more. */
+static bool addToBatch(struct batch *batch, RedisModuleString *id, RedisModuleString *value) {
+    batch->bytes += lengthOf(id) + (value ? lengthOf(value) : 0);
+    if (value) {
+        batch->ids[batch->count] = id;
+        batch->values[batch->count++] = value;
+    } else {
+        RedisModule_FreeString(NULL, id);
+        batch->skipped++;
+    }
+    return batch->count + batch->skipped < batch->most && batch->bytes < BATCH_BYTES;
+}
+
+static bool addElement(const struct delaykeysElement *element, void *batch) {
+    RedisModule_RetainString(NULL, element->id);
+    if (element->value) {
+        RedisModule_RetainString(NULL, element->value);
+    }
+    return addToBatch(batch, element->id, element->value);
+}
+
+static void addFirst(RedisModuleCtx *ctx, struct batch *batch) {
+    struct delaykeys keys;
+    delaykeysOpenQueue(&keys, ctx, batch->queue->name);
+    delaykeysEach(&keys, addElement, batch);
+    delaykeysClose(&keys);
+}
+
+/* `ids` is the reply of ZRANGE, or NULL. */
+static void addEach(RedisModuleCtx *ctx, struct batch *batch, RedisModuleCallReply *ids) {
+    bool is_array = ids && RedisModule_CallReplyType(ids) == REDISMODULE_REPLY_ARRAY;
+    size_t count = is_array ? RedisModule_CallReplyLength(ids) : 0;
+    struct delaykeys keys;
+    bool has_room = true;
+    delaykeysOpenQueue(&keys, ctx, batch->queue->name);
+    for (size_t i = 0; i < count && has_room; i++) {
+        RedisModuleString *id =
+            RedisModule_CreateStringFromCallReply(RedisModule_CallReplyArrayElement(ids, i));
+        has_room = addToBatch(batch, id, delaykeysValue(&keys, id));
+    }
+    delaykeysClose(&keys);
+}
+
+/* By rank, which only a command knows. */
+static void addBehindSkipped(RedisModuleCtx *ctx, struct batch *batch) {
+    size_t from = batch->queue->skipped;
     RedisModuleCallReply *reply =
-        RedisModule_Call(ctx, "HMGET", "Esv", batch->value_name, batch->ids, asked);
-    for (size_t i = 0; i < asked; i++) {
-        RedisModuleString *id = batch->ids[i], *value = NULL;
-        if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_ARRAY) {
-            value =
-                RedisModule_CreateStringFromCallReply(RedisModule_CallReplyArrayElement(reply, i));
-        }
-        if (value) {
-            batch->ids[batch->count] = id;
-            batch->values[batch->count++] = value;
-        } else {
-            RedisModule_FreeString(NULL, id);
-            batch->skipped++;
-        }
-    }
-    bool said = reply;
+        RedisModule_Call(ctx, "ZRANGE", "Esll", batch->due_name, (long long)from,
+                         (long long)(from + batch->most) - 1);
+    addEach(ctx, batch, reply);
     freeReply(reply);
-    return said;
 }
 
-/* Collects the next of `due` elements. Returns false when the server refuses to tell. */
+/* Collects the next of `due` elements. Returns false when there is none to be had. */
 static bool collect(RedisModuleCtx *ctx, struct batch *batch, size_t due) {
-    size_t from = batch->queue->skipped, end = from + BATCH < due ? from + BATCH : due;
-    RedisModuleCallReply *reply = RedisModule_Call(ctx, "ZRANGE", "Esll", batch->due_name,
-                                                   (long long)from, (long long)end - 1);
-    size_t asked = 0;
-    if (reply && RedisModule_CallReplyType(reply) == REDISMODULE_REPLY_ARRAY) {
-        for (; asked < RedisModule_CallReplyLength(reply) && asked < BATCH; asked++) {
-            batch->ids[asked] = RedisModule_CreateStringFromCallReply(
-                RedisModule_CallReplyArrayElement(reply, asked));
-        }
+    size_t left = due - batch->queue->skipped;
+    size_t most = batch->queue->skipped > 0 ? BATCH_BEHIND_SKIPPED : BATCH;
+    batch->most = left < most ? left : most;
+    if (batch->queue->skipped > 0) {
+        addBehindSkipped(ctx, batch);
+    } else {
+        addFirst(ctx, batch);
     }
-    freeReply(reply);
-    return asked > 0 && keepWithValues(ctx, batch, asked);
+    return batch->count + batch->skipped > 0;
 }
 
-/* Likewise for a command on a key and many arguments. */
+/* A command on a key and many arguments. Returns whether the server has done it. */
 static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
                  const struct batch *batch, RedisModuleString *const *arguments) {
     const char *format = evicts(ctx) ? "!EMsv" : "!Esv";

@@ -170,7 +170,7 @@ int64_t delaykeysNext(const struct delaykeys *keys, int64_t after_ms) {
     return msOf(score);
 }
 
-static RedisModuleString *valueOf(const struct delaykeys *keys, RedisModuleString *id) {
+RedisModuleString *delaykeysValue(const struct delaykeys *keys, RedisModuleString *id) {
     RedisModuleString *value = NULL;
     if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_HashGet(keys->value, REDISMODULE_HASH_NONE, id, &value, NULL);
@@ -192,7 +192,7 @@ void delaykeysEach(struct delaykeys *keys,
         struct delaykeysElement element;
         element.id = RedisModule_ZsetRangeCurrentElement(keys->due, &score);
         element.due_ms = msOf(score);
-        element.value = valueOf(keys, element.id);
+        element.value = delaykeysValue(keys, element.id);
         goes_on = visit(&element, context);
         if (element.value) {
             RedisModule_FreeString(keys->ctx, element.value);

@@ -71,6 +71,9 @@ struct delaykeysElement {
     int64_t due_ms;
 };
 
+/* The value of this id, a new reference; NULL where the hash has none. */
+RedisModuleString *delaykeysValue(const struct delaykeys *keys, RedisModuleString *id);
+
 /* Visits the elements in order of time, until `visit` returns false. It changes nothing of the
  * keys. */
 void delaykeysEach(struct delaykeys *keys,
