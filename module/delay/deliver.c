@@ -267,6 +267,7 @@ static bool deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue, size_t 
 static void beginAgain(struct delayedQueue *queue, int64_t now_ms) {
     if (now_ms >= queue->again_ms) {
         queue->again_ms = now_ms + SKIPPED_RETRY_MS;
+        queue->walked_ms = now_ms;
         queue->skipped = 0;
     }
 }
@@ -293,7 +294,7 @@ static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t
 static void refuse(struct delayedQueue *queue, size_t due, int64_t now_ms) {
     int64_t retry_ms = queue->retry_ms > 0 ? 2 * queue->retry_ms : FIRST_RETRY_MS;
     queue->retry_ms = retry_ms < LAST_RETRY_MS ? retry_ms : LAST_RETRY_MS;
-    queue->again_ms = 0;
+    queuesWalkAgain(queue);
     queuesSetStuck(queue, due);
     queuesPutBehind(queue, now_ms + queue->retry_ms);
 }
@@ -314,7 +315,7 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now
         return;
     }
     queue->retry_ms = 0;
-    queuesSetStuck(queue, queue->skipped);
+    queuesSetStuck(queue, queue->skipped < due ? queue->skipped : due);
     if (due > queue->skipped) {
         queuesPutOff(queue, now_ms);
     } else {
@@ -337,7 +338,7 @@ static void putOffUntilMoved(RedisModuleCtx *ctx, struct delayedQueue *queue, in
 }
 
 static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
-    RedisModule_SelectDb(ctx, queue->db);
+    RedisModule_SelectDb(ctx, queuesDbOf(queue));
     switch (serverConsentTo(ctx, queue->name)) {
     case SERVER_ACCEPTS:
         if (keynamesSidesAreHere(ctx, queue->name)) {
@@ -362,14 +363,15 @@ void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
         lookAt(ctx, queue, now_ms);
         queue = turnIsOverByClock() ? NULL : queuesDue(now_ms);
     }
+    queuesFreeForgotten(ctx);
     queuesSetAlarm(ctx);
 }
 
 void deliverHold(RedisModuleCtx *ctx, int64_t now_ms) {
     struct delayedQueue *queue;
     while ((queue = queuesDue(now_ms)) && !turnIsOverByClock()) {
-        RedisModule_SelectDb(ctx, queue->db);
-        queue->again_ms = 0;
+        RedisModule_SelectDb(ctx, queuesDbOf(queue));
+        queuesWalkAgain(queue);
         queuesSetStuck(queue, countDue(ctx, queue, now_ms));
         queuesPutOff(queue, now_ms + HELD_RETRY_MS);
     }

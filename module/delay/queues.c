@@ -8,14 +8,29 @@
 #include "core/mem.h"
 #include "keys/delaykeys.h"
 #include "server/timer.h"
+#include "server/turn.h"
 
 /* A clock that is slewed, or read twice, may seem to go back by less. */
 #define STEP_MS 20
 
-static struct {
-    struct map by_list;
+/* So many elements without a value are looked at again in a ms at most, on average: a client that
+ * writes to a queue of 500,000 of them has them walked only every eight seconds. */
+#define WALKED_AGAIN_A_MS 64
+
+/* The queues of a database. SWAPDB gives two of these each other's number, and a flush puts one
+ * aside, however many queues it has. */
+struct queuesDb {
+    int number;
+    struct link in_list; /* of those that have queues, or of those put aside */
+    struct map by_name;
     struct heap going, refused; /* each queue is in one of the two */
     size_t stuck;
+};
+
+static struct {
+    struct list dbs;     /* those that have queues */
+    struct list aside;   /* whose queues are to be freed, bit by bit */
+    size_t count, stuck; /* of the first */
     bool own_change;
     void (*listen)(RedisModuleCtx *ctx);
     int64_t clock_ms; /* when it was looked at last */
@@ -32,48 +47,70 @@ void queuesListen(RedisModuleCtx *ctx) {
     queues.listen(ctx);
 }
 
-static struct delayedQueue *ofEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct delayedQueue, by_list) : NULL;
+/* ---- databases ---- */
+
+static struct queuesDb *ofLink(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct queuesDb, in_list) : NULL;
 }
 
-/* The bytes that tell a queue from all others; free them with memFree. */
-static char *keyOf(int db, RedisModuleString *name, size_t *length) {
-    size_t name_length;
-    const char *bytes = RedisModule_StringPtrLen(name, &name_length);
-    *length = sizeof(db) + name_length;
-    char *key = memAlloc(*length);
-    memcpy(key, &db, sizeof(db));
-    memcpy(key + sizeof(db), bytes, name_length);
-    return key;
+static struct queuesDb *firstDb(void) {
+    return ofLink(queues.dbs.first);
+}
+
+static struct queuesDb *nextDb(const struct queuesDb *db) {
+    return ofLink(db->in_list.next);
+}
+
+/* Those that have queues are not more than `databases`, mostly one. NULL: it has none. */
+static struct queuesDb *findDb(int number) {
+    struct queuesDb *db = firstDb();
+    while (db && db->number != number) {
+        db = nextDb(db);
+    }
+    return db;
+}
+
+static struct queuesDb *findOrMakeDb(int number) {
+    struct queuesDb *db = findDb(number);
+    if (!db) {
+        db = memAlloc(sizeof(*db));
+        db->number = number;
+        listAddLast(&queues.dbs, &db->in_list);
+    }
+    return db;
+}
+
+int queuesDbOf(const struct delayedQueue *queue) {
+    return queue->of->number;
+}
+
+/* ---- finding and making ---- */
+
+static struct delayedQueue *ofEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct delayedQueue, by_name) : NULL;
 }
 
 struct delayedQueue *queuesFind(int db, RedisModuleString *name) {
-    if (queues.by_list.used == 0) {
-        return NULL;
-    }
+    const struct queuesDb *of = findDb(db);
     size_t length;
-    char *key = keyOf(db, name, &length);
-    struct delayedQueue *queue = ofEntry(mapFind(&queues.by_list, key, length));
-    memFree(key);
-    return queue;
-}
-
-static void addToMap(struct delayedQueue *queue, int db) {
-    size_t length;
-    memFree(queue->key);
-    queue->db = db;
-    queue->key = keyOf(db, queue->name, &length);
-    mapAdd(&queues.by_list, &queue->by_list, queue->key, length);
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    return of ? ofEntry(mapFind(&of->by_name, bytes, length)) : NULL;
 }
 
 static struct delayedQueue *make(int db, RedisModuleString *name) {
     struct delayedQueue *queue = memAlloc(sizeof(*queue));
+    queue->of = findOrMakeDb(db);
     /* A copy: the caller's may be a slice of a client's query buffer. */
     queue->name = RedisModule_CreateStringFromString(NULL, name);
-    queue->line = &queues.going;
-    addToMap(queue, db);
+    queue->line = &queue->of->going;
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(queue->name, &length);
+    mapAdd(&queue->of->by_name, &queue->by_name, bytes, length);
+    queues.count++;
     return queue;
 }
+
+/* ---- when to look ---- */
 
 static void setAlarm(RedisModuleCtx *ctx, int64_t at_ms) {
     int64_t now_ms = RedisModule_Milliseconds();
@@ -85,17 +122,35 @@ static struct delayedQueue *first(const struct heap *line) {
     return node ? LIST_ELEMENT(node, struct delayedQueue, look) : NULL;
 }
 
+static struct delayedQueue *earlier(struct delayedQueue *a, struct delayedQueue *b) {
+    return !b || (a && a->look.at <= b->look.at) ? a : b;
+}
+
+static struct delayedQueue *firstGoing(void) {
+    struct delayedQueue *found = NULL;
+    for (const struct queuesDb *db = firstDb(); db; db = nextDb(db)) {
+        found = earlier(found, first(&db->going));
+    }
+    return found;
+}
+
+static struct delayedQueue *firstRefused(void) {
+    struct delayedQueue *found = NULL;
+    for (const struct queuesDb *db = firstDb(); db; db = nextDb(db)) {
+        found = earlier(found, first(&db->refused));
+    }
+    return found;
+}
+
 void queuesSetAlarm(RedisModuleCtx *ctx) {
-    const struct delayedQueue *going = first(&queues.going), *refused = first(&queues.refused);
-    if (going && (!refused || going->look.at <= refused->look.at)) {
-        setAlarm(ctx, going->look.at);
-    } else if (refused) {
-        setAlarm(ctx, refused->look.at);
+    const struct delayedQueue *next = earlier(firstGoing(), firstRefused());
+    if (next) {
+        setAlarm(ctx, next->look.at);
     }
 }
 
 struct delayedQueue *queuesDue(int64_t now_ms) {
-    struct delayedQueue *going = first(&queues.going), *refused = first(&queues.refused);
+    struct delayedQueue *going = firstGoing(), *refused = firstRefused();
     if (going && going->look.at <= now_ms) {
         return going;
     }
@@ -111,15 +166,16 @@ static void putInto(struct heap *line, struct delayedQueue *queue, int64_t at_ms
 }
 
 void queuesPutOff(struct delayedQueue *queue, int64_t at_ms) {
-    putInto(&queues.going, queue, at_ms);
+    putInto(&queue->of->going, queue, at_ms);
 }
 
 void queuesPutBehind(struct delayedQueue *queue, int64_t at_ms) {
-    putInto(&queues.refused, queue, at_ms);
+    putInto(&queue->of->refused, queue, at_ms);
 }
 
 void queuesSetStuck(struct delayedQueue *queue, size_t count) {
     queues.stuck += count - queue->stuck;
+    queue->of->stuck += count - queue->stuck;
     queue->stuck = count;
 }
 
@@ -131,15 +187,21 @@ void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t 
         queuesListen(ctx);
         queue = make(db, name);
         queuesPutOff(queue, at_ms);
-    } else if (queue->line == &queues.going && queue->look.at > at_ms) {
+    } else if (queue->line == &queue->of->going && queue->look.at > at_ms) {
         queuesPutOff(queue, at_ms);
     }
     queuesSetAlarm(ctx);
 }
 
+void queuesWalkAgain(struct delayedQueue *queue) {
+    queue->again_ms = queue->walked_ms + (int64_t)(queue->skipped / WALKED_AGAIN_A_MS);
+}
+
 void queuesLookAnew(RedisModuleCtx *ctx, struct delayedQueue *queue) {
-    queue->again_ms = 0;
-    queuesPutOff(queue, 0);
+    queuesWalkAgain(queue);
+    if (queue->line != &queue->of->going || queue->look.at > queue->again_ms) {
+        queuesPutOff(queue, queue->again_ms);
+    }
     queuesSetAlarm(ctx);
 }
 
@@ -172,60 +234,99 @@ void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key) {
     RedisModule_FreeString(ctx, name);
 }
 
-void queuesForget(struct delayedQueue *queue) {
-    queuesSetStuck(queue, 0);
+/* ---- forgetting ---- */
+
+static void freeQueue(struct delayedQueue *queue) {
     heapRemove(queue->line, &queue->look);
-    mapRemove(&queues.by_list, &queue->by_list);
+    mapRemove(&queue->of->by_name, &queue->by_name);
     RedisModule_FreeString(NULL, queue->name);
-    memFree(queue->key);
     memFree(queue);
 }
 
-static void forgetIfIn(struct mapEntry *entry, void *data) {
-    const int *db = data;
-    struct delayedQueue *queue = ofEntry(entry);
-    if (*db < 0 || queue->db == *db) {
-        queuesForget(queue);
+static void freeDbIfEmpty(struct queuesDb *db, struct list *list) {
+    if (db->by_name.used == 0) {
+        listRemove(list, &db->in_list);
+        memFree(db);
     }
 }
 
-void queuesForgetAll(int db) {
-    mapEach(&queues.by_list, forgetIfIn, &db);
+void queuesForget(struct delayedQueue *queue) {
+    struct queuesDb *db = queue->of;
+    queuesSetStuck(queue, 0);
+    freeQueue(queue);
+    queues.count--;
+    freeDbIfEmpty(db, &queues.dbs);
+}
+
+static void putAside(struct queuesDb *db) {
+    queues.count -= db->by_name.used;
+    queues.stuck -= db->stuck;
+    listRemove(&queues.dbs, &db->in_list);
+    listAddLast(&queues.aside, &db->in_list);
+}
+
+void queuesForgetAll(RedisModuleCtx *ctx, int number) {
+    struct queuesDb *next;
+    for (struct queuesDb *db = firstDb(); db; db = next) {
+        next = nextDb(db);
+        if (number < 0 || db->number == number) {
+            putAside(db);
+        }
+    }
+    if (!listIsEmpty(&queues.aside)) {
+        drainSetAlarm(ctx, 0);
+    }
 }
 
 static struct delayedQueue *at(const struct heap *line, size_t index) {
     return LIST_ELEMENT(line->nodes[index], struct delayedQueue, look);
 }
 
-static void moveTo(struct delayedQueue *queue, int db) {
-    mapRemove(&queues.by_list, &queue->by_list);
-    addToMap(queue, db);
+/* The last of a heap: no other moves when it is removed. */
+static struct delayedQueue *lastOf(const struct queuesDb *db) {
+    const struct heap *line = db->going.count > 0 ? &db->going : &db->refused;
+    return at(line, line->count - 1);
 }
 
-static void swap(const struct heap *line, int first_db, int second_db) {
-    for (size_t i = 0; i < line->count; i++) {
-        if (at(line, i)->db == first_db) {
-            moveTo(at(line, i), second_db);
-        } else if (at(line, i)->db == second_db) {
-            moveTo(at(line, i), first_db);
-        }
+void queuesFreeForgotten(RedisModuleCtx *ctx) {
+    struct queuesDb *db;
+    bool is_over = false;
+    while (!is_over && (db = ofLink(queues.aside.first))) {
+        freeQueue(lastOf(db));
+        freeDbIfEmpty(db, &queues.aside);
+        is_over = turnIsOver();
+    }
+    if (!listIsEmpty(&queues.aside)) {
+        drainSetAlarm(ctx, 0);
     }
 }
+
+/* ---- what happens to all ---- */
 
 void queuesSwapped(int first_db, int second_db) {
-    if (first_db != second_db) {
-        swap(&queues.going, first_db, second_db);
-        swap(&queues.refused, first_db, second_db);
+    struct queuesDb *one = findDb(first_db), *other = findDb(second_db);
+    if (one) {
+        one->number = second_db;
+    }
+    if (other) {
+        other->number = first_db;
     }
 }
 
-static void lookAtAll(RedisModuleCtx *ctx) {
-    while (first(&queues.refused)) {
-        queuesPutOff(first(&queues.refused), 0);
+static void lookAtAllOf(struct queuesDb *db) {
+    while (first(&db->refused)) {
+        queuesPutOff(first(&db->refused), 0);
     }
-    for (size_t i = 0; i < queues.going.count; i++) {
-        at(&queues.going, i)->again_ms = 0;
-        queuesPutOff(at(&queues.going, i), 0); /* it stays there: those before it are at 0 */
+    for (size_t i = 0; i < db->going.count; i++) {
+        at(&db->going, i)->again_ms = 0;
+        queuesPutOff(at(&db->going, i), 0); /* it stays there: those before it are at 0 */
+    }
+}
+
+/* One step for all: it is the clock that makes it, and no client. */
+static void lookAtAll(RedisModuleCtx *ctx) {
+    for (struct queuesDb *db = firstDb(); db; db = nextDb(db)) {
+        lookAtAllOf(db);
     }
     queuesSetAlarm(ctx);
 }
@@ -244,5 +345,9 @@ size_t queuesStuck(void) {
 }
 
 size_t queuesCount(void) {
-    return queues.by_list.used;
+    return queues.count;
+}
+
+bool queuesKeepMemory(void) {
+    return queues.count > 0 || !listIsEmpty(&queues.aside);
 }

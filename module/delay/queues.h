@@ -15,17 +15,19 @@
 #include "core/heap.h"
 #include "redismodule.h"
 
+struct queuesDb;
+
 struct delayedQueue {
-    struct mapEntry by_list;
+    struct queuesDb *of; /* the queues of its database */
+    struct mapEntry by_name;
     struct heap *line;       /* `look` is in it: queues that go on, or those that were refused */
     struct heapNode look;    /* when to look at it next, unix ms */
     RedisModuleString *name; /* delaykeysQueueOf its list */
-    char *key;               /* of the map: the database, then the list's name */
-    int db;
-    size_t skipped;   /* so many of the first elements are due, and have no value to deliver */
-    int64_t again_ms; /* when these are looked at again */
-    int64_t retry_ms; /* how long it waits to be tried again; 0: it was not refused */
-    size_t stuck;     /* how many are due and could not be delivered; by queuesSetStuck */
+    size_t skipped;    /* so many of the first elements are due, and have no value to deliver */
+    int64_t again_ms;  /* when these are looked at again */
+    int64_t walked_ms; /* when that was begun last; 0: never */
+    int64_t retry_ms;  /* how long it waits to be tried again; 0: it was not refused */
+    size_t stuck;      /* how many are due and could not be delivered; by queuesSetStuck */
 };
 
 /* Says, once at load, what queuesListen is to call. */
@@ -35,6 +37,9 @@ void queuesConnect(void (*listen)(RedisModuleCtx *ctx));
  * clock. Called before there is a first queue, and by each command; all but the first call do
  * nothing. */
 void queuesListen(RedisModuleCtx *ctx);
+
+/* The number of the queue's database. */
+int queuesDbOf(const struct delayedQueue *queue);
 
 /* The queue of this name, or NULL. One comparison when there is none anywhere. */
 struct delayedQueue *queuesFind(int db, RedisModuleString *name);
@@ -50,8 +55,12 @@ void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key);
 /* While true, events of keys are our own, and are not listened to. */
 void queuesOwnChange(bool is_own);
 
-/* Elements have changed places, or all have gone: looks at the queue as soon as possible, and at
- * all of it. */
+/* What was passed by is to be looked at again, as soon as it is its time: of a few at once, of many
+ * not again and again. */
+void queuesWalkAgain(struct delayedQueue *queue);
+
+/* Elements have changed places, or all have gone: looks at all of the queue as soon as it may be
+ * walked again, which is at once unless many elements have been passed by. */
 void queuesLookAnew(RedisModuleCtx *ctx, struct delayedQueue *queue);
 
 /* The queue is to be looked at next at `at_ms`, and not before. */
@@ -72,8 +81,12 @@ struct delayedQueue *queuesDue(int64_t now_ms);
 
 void queuesForget(struct delayedQueue *queue);
 
-/* Forgets those of this database, or with -1 all: a flush; a replica's are the master's. */
-void queuesForgetAll(int db);
+/* Forgets those of the database of this number, or with -1 all: a flush; a replica's are the master's. In one step,
+ * and the drain frees them. Allowed in every callback. */
+void queuesForgetAll(RedisModuleCtx *ctx, int number);
+
+/* The drain's part of it, as much as the time slice has time for. */
+void queuesFreeForgotten(RedisModuleCtx *ctx);
 
 /* Looks at the clock, some times a second. When it has stepped back, what was put off to a time of
  * day would come as much too late: then all queues are looked at. */
@@ -85,5 +98,8 @@ void queuesSwapped(int first_db, int second_db);
 /* How many queues have elements; how many elements were due and could not be delivered. */
 size_t queuesCount(void);
 size_t queuesStuck(void);
+
+/* Whether there is memory of any, also of forgotten ones that are still to be freed. */
+bool queuesKeepMemory(void);
 
 #endif

@@ -52,9 +52,9 @@ void scanOnceMore(RedisModuleCtx *ctx) {
 }
 
 void scanForget(RedisModuleCtx *ctx) {
-    (void)ctx;
     scan.is_running = scan.once_more = false;
-    queuesForgetAll(-1);
+    queuesForgetAll(ctx, -1);
+    queuesFreeForgotten(ctx);
 }
 
 static void meetKey(RedisModuleCtx *ctx, int db, RedisModuleString *name) {

@@ -229,6 +229,7 @@ void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
 
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
-                inflightCount() > 0 || sessionsCount() > 0 || queuesCount() > 0 || tallyCount() > 0;
+                inflightCount() > 0 || sessionsCount() > 0 || queuesKeepMemory() ||
+                tallyCount() > 0;
     RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0) + toplocksMemory());
 }

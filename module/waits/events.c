@@ -51,7 +51,7 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     const RedisModuleFlushInfo *flush = data;
     if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
         tallyForgetAll();
-        queuesForgetAll(flush->dbnum);
+        queuesForgetAll(ctx, flush->dbnum);
         unheardFlushed(flush->dbnum);
         waitedkeyNoteAll(ctx, flush->dbnum < 0 ? WAITEDKEY_EVERY_DB : flush->dbnum,
                          WAITEDKEY_FLUSHED);
@@ -91,7 +91,7 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)subevent;
     (void)data;
     beginAnew(ctx);
-    queuesForgetAll(-1);
+    queuesForgetAll(ctx, -1);
     scanBegin(ctx);
     waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
     contendedLoaded(ctx);
