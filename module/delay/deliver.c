@@ -43,6 +43,9 @@
 #define FIRST_RETRY_MS 100
 #define LAST_RETRY_MS 1000
 
+/* Where a look takes long, as by a name of 10 MB, so many times as long lies between two. */
+#define RETRY_SHARE 200
+
 /* While clients are paused, all queues are looked at as often as this. */
 #define HELD_RETRY_MS 20
 
@@ -233,6 +236,11 @@ static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
 
 /* ---- a queue ---- */
 
+struct look {
+    int64_t now_ms;
+    uint64_t began_us;
+};
+
 /* How many elements are due; 0 too when the server does not say. */
 static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct batch names;
@@ -290,17 +298,25 @@ static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t
     queuesPutOff(queue, next_ms);
 }
 
+/* How long a queue is put off that was refused so often, by a look that has begun then. */
+static int64_t retryAfter(const struct delayedQueue *queue, uint64_t began_us) {
+    uint64_t took_us = RedisModule_MonotonicMicroseconds() - began_us;
+    int64_t longer_ms = (int64_t)(took_us * RETRY_SHARE / 1000);
+    return longer_ms > queue->retry_ms ? longer_ms : queue->retry_ms;
+}
+
 /* All that is due stays for now. */
-static void refuse(struct delayedQueue *queue, size_t due, int64_t now_ms) {
+static void refuse(struct delayedQueue *queue, size_t due, const struct look *look) {
     int64_t retry_ms = queue->retry_ms > 0 ? 2 * queue->retry_ms : FIRST_RETRY_MS;
     queue->retry_ms = retry_ms < LAST_RETRY_MS ? retry_ms : LAST_RETRY_MS;
     queuesWalkAgain(queue);
     queuesSetStuck(queue, due);
-    queuesPutBehind(queue, now_ms + queue->retry_ms);
+    queuesPutBehind(queue, look->now_ms + retryAfter(queue, look->began_us));
 }
 
 /* A batch at least, and what else the turn has time for. Queues that have more take turns. */
-static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, const struct look *look) {
+    int64_t now_ms = look->now_ms;
     size_t due = countDue(ctx, queue, now_ms);
     bool taken = true;
     beginAgain(queue, now_ms);
@@ -311,7 +327,7 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now
         }
     }
     if (!taken) {
-        refuse(queue, due, now_ms);
+        refuse(queue, due, look);
         return;
     }
     queue->retry_ms = 0;
@@ -338,11 +354,12 @@ static void putOffUntilMoved(RedisModuleCtx *ctx, struct delayedQueue *queue, in
 }
 
 static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+    const struct look look = {now_ms, RedisModule_MonotonicMicroseconds()};
     RedisModule_SelectDb(ctx, queuesDbOf(queue));
     switch (serverConsentTo(ctx, queue->name)) {
     case SERVER_ACCEPTS:
         if (keynamesSidesAreHere(ctx, queue->name)) {
-            deliver(ctx, queue, now_ms);
+            deliver(ctx, queue, &look);
         } else {
             putOffUntilMoved(ctx, queue, now_ms);
         }
@@ -351,7 +368,7 @@ static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
         putOffUntilMoved(ctx, queue, now_ms);
         break;
     case SERVER_REFUSES:
-        refuse(queue, countDue(ctx, queue, now_ms), now_ms);
+        refuse(queue, countDue(ctx, queue, now_ms), &look);
         break;
     }
 }
