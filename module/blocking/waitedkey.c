@@ -143,11 +143,20 @@ static void addToDue(struct waitedkey *key) {
     }
 }
 
-void waitedkeyMarkDue(RedisModuleCtx *ctx, struct waitedkey *key) {
-    addToDue(key);
+static struct waitedkey *firstDue(bool reads_only) {
+    struct link *first = live.due[reads_only].first;
+    return first ? LIST_ELEMENT(first, struct waitedkey, in_due) : NULL;
+}
+
+static void setAlarmUnlessUsed(RedisModuleCtx *ctx, const struct waitedkey *key) {
     if (!key->in_use) {
         drainSetAlarm(ctx, 0);
     }
+}
+
+void waitedkeyMarkDue(RedisModuleCtx *ctx, struct waitedkey *key) {
+    addToDue(key);
+    setAlarmUnlessUsed(ctx, key);
 }
 
 void waitedkeyClearDue(struct waitedkey *key) {
@@ -157,10 +166,15 @@ void waitedkeyClearDue(struct waitedkey *key) {
     }
 }
 
-void waitedkeyNote(RedisModuleCtx *ctx, struct waitedkey *key, unsigned notes) {
+static void addNotes(struct waitedkey *key, unsigned notes) {
     key->notes |= notes;
     key->progress = INT64_MIN;
-    waitedkeyMarkDue(ctx, key);
+    addToDue(key);
+}
+
+void waitedkeyNote(RedisModuleCtx *ctx, struct waitedkey *key, unsigned notes) {
+    addNotes(key, notes);
+    setAlarmUnlessUsed(ctx, key);
 }
 
 bool waitedkeyTakeNote(struct waitedkey *key, unsigned note) {
@@ -199,22 +213,18 @@ void waitedkeyEach(const struct waitedkeyTable *table, int db,
     }
 }
 
-/* The same thing happens to many keys. */
-struct event {
-    RedisModuleCtx *ctx;
-    unsigned notes;
-};
-
-static void noteEvent(struct waitedkey *key, void *data) {
-    const struct event *event = data;
-    waitedkeyNote(event->ctx, key, event->notes);
+static void noteEvent(struct waitedkey *key, void *notes) {
+    addNotes(key, *(unsigned *)notes);
 }
 
+/* With one alarm for all: setting it costs more than the notes of a key. */
 void waitedkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
-    struct event event = {ctx, notes};
     struct waitedkeyTable *table = ofLink(live.tables.first);
     for (; table; table = ofLink(table->in_live.next)) {
-        waitedkeyEach(table, db, noteEvent, &event);
+        waitedkeyEach(table, db, noteEvent, &notes);
+    }
+    if (firstDue(false) || firstDue(true)) {
+        drainSetAlarm(ctx, 0);
     }
 }
 
@@ -252,11 +262,6 @@ void waitedkeyWatchSlots(RedisModuleCtx *ctx) {
 }
 
 /* ---- the drain's job ---- */
-
-static struct waitedkey *firstDue(bool reads_only) {
-    struct link *first = live.due[reads_only].first;
-    return first ? LIST_ELEMENT(first, struct waitedkey, in_due) : NULL;
-}
 
 bool waitedkeyAreDue(void) {
     return firstDue(false);
