@@ -81,9 +81,7 @@ void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsVi
 static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     int64_t reads = holdsCount(holds, owner);
     int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), owner);
-    for (size_t dead = leasedholdsCount(holds) - (reads > 0); dead > 0; dead--) {
-        statsCount(STATS_LEASE_ENDS);
-    }
+    statsCountMany(STATS_LEASE_ENDS, leasedholdsCount(holds) - (reads > 0));
     effectsEvent(holds->ctx, holds->name, "lock.expired");
     leasedholdsClear(holds);
     if (reads > 0) {
