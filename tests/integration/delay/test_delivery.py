@@ -260,3 +260,47 @@ def test_delivery_is_one_transaction(make_server):
     written = commands_in(aof_of(server)[start:])
     rest = [["ZREM", due_of(), "a", "b"], ["HDEL", value_of(), "a", "b"]]
     assert written == [["DEL", "q"], ["MULTI"], ["RPUSH", "q", "va", "vb"], *rest, ["EXEC"]]
+
+
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_long_values_are_delivered_one_by_one(make_server, skipped):
+    """Behind an element without a value too, where the next ones are found in another way."""
+    server = make_server(appendonly="yes")
+    client = server.client()
+    client.set("q", "x")
+    values = [id_ * 100_000 for id_ in "abc"]
+    for value in values:
+        push(client, value[0], HOUR, value)
+    fall_due(client, *"abc")
+    client.zadd(due_of(), {f"nothing{number}": 0 for number in range(skipped)} or {"z": 2**50})
+    wait_for(lambda: stuck(server) == 3 + skipped, what="the stuck ones")
+    start = len(aof_of(server))
+    client.delete("q")
+    wait_delivered(client, *values)
+    pushed = [command[2:] for command in commands_in(aof_of(server)[start:]) if command[0] == "RPUSH"]
+    assert pushed == [[value] for value in values]
+
+
+def test_cancel_of_many_is_replicated_as_one_change(make_server):
+    server = make_server(appendonly="yes")
+    client = server.client()
+    for id_ in "abc":
+        push(client, id_, HOUR)
+    start = len(aof_of(server))
+    assert client.execute_command("DELAY.CANCEL", "q", "a", "nothing", "b", "a") == 2
+    changes = [["ZREM", due_of(), "a", "b"], ["HDEL", value_of(), "a", "b"]]
+    assert commands_in(aof_of(server)[start:]) == [["MULTI"], *changes, ["EXEC"]]
+    assert client.execute_command("DELAY.CANCEL", "q", "c", "b") == 1
+    assert server.dump() == {}
+
+
+@pytest.mark.parametrize("command", ["FLUSHDB", "FLUSHALL"])
+def test_queues_are_pushed_anew_while_flushed_ones_are_freed(server, some_client, at_once, command):
+    pipeline = some_client.pipeline(transaction=False)
+    for number in range(fewer(5000)):
+        push(pipeline, "a", HOUR, name=f"q{number}")
+    pipeline.execute()
+    at_once("MULTI", command, f"DELAY.PUSH q1 b {HOUR} v", "DELAY.PUSH q2 c 0 vc", "EXEC")
+    wait_delivered(some_client, "vc", name="q2")
+    wait_for(lambda: queues(server) == 1, what="one queue to be left")
+    assert pending(some_client, "q1") == ["b"]
