@@ -4,17 +4,18 @@ from harness import scaled, wait_for
 
 
 class Crowd:
-    """Connections of which each has said one command and waits; `ahead` wait already."""
+    """Connections of which each has said one command and waits; `ahead` wait already. `field` of INFO lock counts
+    those that do."""
 
-    def __init__(self, server, *commands, ahead=0):
-        self.server = server
+    def __init__(self, server, *commands, ahead=0, field="lock_waiters"):
+        self.server, self.field = server, field
         self.sockets = [server.raw_connection() for _ in commands]
         for sock, command in zip(self.sockets, commands, strict=True):
             sock.sendall(command.encode() + b"\r\n")
         self.expect_waiting(ahead + len(commands))
 
     def expect_waiting(self, count):
-        wait_for(lambda: self.server.info("lock")["lock_waiters"] == count, 60, f"{count} clients to wait")
+        wait_for(lambda: self.server.info("lock")[self.field] == count, 60, f"{count} clients to wait")
 
     def answers(self):
         for sock in self.sockets:

@@ -1,0 +1,56 @@
+"""How much a server works until it answers: the CPU time of its main thread, which other processes do not add to."""
+
+import time
+from pathlib import Path
+
+# A slice is below a ms; what it has answered and replicated is sent after it, and a PING may come at its beginning, so
+# that the next one counts too. The checking build takes several times as long for the same.
+_LIMIT_MS = 6
+_CHECKING = 3
+
+# What a server of today's machines needs for the yardstick.
+_USUAL_MS = 0.5
+_ELEMENTS = 10_000
+
+
+class MainThread:
+    """The main thread of a server. `limit_ms` is what one step may take, on this machine and of this build."""
+
+    def __init__(self, server):
+        self._server = server
+        self._schedstat = Path(f"/proc/{server.pid}/task/{server.pid}/schedstat")
+        self._sock = server.raw_connection()
+        checking = "checked" in str(server.launch.module)
+        self.limit_ms = _LIMIT_MS * (_CHECKING if checking else 1) * max(1, self._yardstick_ms() / _USUAL_MS)
+
+    def _now_ms(self):
+        return int(self._schedstat.read_text().split()[0]) / 1e6
+
+    def _yardstick_ms(self):
+        """What the server's own LRANGE of a long list takes here."""
+        with self._server.client(db=9) as client:
+            client.rpush("yardstick", *range(_ELEMENTS))
+            took = [self.of(lambda: client.lrange("yardstick", 0, -1)) for _ in range(5)]
+            client.delete("yardstick")
+        return min(took)
+
+    def of(self, call):
+        """What it works until `call` is answered."""
+        began = self._now_ms()
+        call()
+        return self._now_ms() - began
+
+    def _ping(self):
+        self._sock.sendall(b"PING\r\n")
+        assert self._sock.recv(100) == b"+PONG\r\n"
+
+    def longest(self, condition, timeout=60):
+        """The most that it works before it answers one PING of many, which another client sends until `condition` is
+        true."""
+        end, longest, looks = time.monotonic() + timeout, 0, 0
+        while True:
+            longest = max(longest, self.of(self._ping))
+            looks += 1
+            if looks % 20 == 0 and condition():
+                return longest
+            assert time.monotonic() < end, "it takes too long"
