@@ -1,5 +1,6 @@
 /* See hashmap.h. Chained buckets; the array doubles when it has fewer than two buckets for an
- * entry, because each step along a chain is a cache miss. */
+ * entry, because each step along a chain is a cache miss. It shrinks when an entry is added to an
+ * array of which hardly anything is used: not when one is removed, as mapEach may be walking it. */
 #include "core/hashmap.h"
 
 #include <assert.h>
@@ -8,6 +9,7 @@
 #include "core/mem.h"
 
 #define INITIAL_BUCKETS 8
+#define HARDLY_USED 16 /* so many buckets for an entry */
 
 static uint64_t hash_seed[2];
 
@@ -115,11 +117,17 @@ static void resize(struct map *map, size_t bucket_count) {
     *map = larger;
 }
 
-/* The entry has its key and hash. */
-static void addHashed(struct map *map, struct mapEntry *entry) {
+static void makeRoom(struct map *map) {
     if (map->used >= map->bucket_count / 2) {
         resize(map, map->bucket_count ? map->bucket_count * 2 : INITIAL_BUCKETS);
+    } else if (map->bucket_count > INITIAL_BUCKETS && map->used < map->bucket_count / HARDLY_USED) {
+        resize(map, map->bucket_count / 2);
     }
+}
+
+/* The entry has its key and hash. */
+static void addHashed(struct map *map, struct mapEntry *entry) {
+    makeRoom(map);
     struct mapEntry *first = scan(map, entry->key, entry->key_length, entry->hash);
     if (first) {
         entry->older = first->youngest;

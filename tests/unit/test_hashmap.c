@@ -222,6 +222,26 @@ static void there_are_two_buckets_for_an_entry_or_more(void **state) {
     }
 }
 
+static void a_map_that_was_large_shrinks_when_an_entry_is_added(void **state) {
+    (void)state;
+    struct map map = {0};
+    static struct item items[MANY];
+    for (int i = 0; i < MANY; i++) {
+        itemAddNumbered(&map, &items[i], i);
+    }
+    for (int i = 2; i < MANY; i++) {
+        itemRemove(&map, &items[i]);
+    }
+    for (int i = 2; i < 12; i++) {
+        itemAddNumbered(&map, &items[2], i);
+        assert_ptr_equal(mapFind(&map, items[1].bytes, items[1].length), &items[1].entry);
+        itemRemove(&map, &items[2]);
+    }
+    assert_true(map.bucket_count <= 64);
+    itemRemove(&map, &items[0]);
+    itemRemove(&map, &items[1]);
+}
+
 static void an_emptied_map_owns_no_memory_and_works_again(void **state) {
     (void)state;
     size_t before = memLive();
@@ -340,6 +360,7 @@ int main(void) {
         UNIT(keys_with_equal_hashes_are_told_apart),
         UNIT(remove_takes_that_entry_of_several_with_its_key),
         UNIT(there_are_two_buckets_for_an_entry_or_more),
+        UNIT(a_map_that_was_large_shrinks_when_an_entry_is_added),
         UNIT(an_emptied_map_owns_no_memory_and_works_again),
         UNIT(keys_that_differ_in_one_byte_spread_over_the_buckets),
         UNIT(the_seed_decides_where_a_key_goes),
