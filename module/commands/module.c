@@ -60,6 +60,7 @@ static const struct drainJob drain_jobs[] = {
     {deliverDue, NULL, deliverHold},
     {scanGoOn, scanForget, NULL},
     {acksRest, acksForget, NULL},
+    {unheardLookAtDue, NULL, NULL},
 };
 
 static void onQuarantineOver(RedisModuleCtx *ctx) {

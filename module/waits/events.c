@@ -28,6 +28,7 @@ static bool watches_strings, watches_overwrites, watches_clock, watches_replicas
 static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     (void)event;
     tallyForget(RedisModule_GetSelectedDb(ctx), key);
+    unheardKeyChanged(ctx, RedisModule_GetSelectedDb(ctx), key);
     unsigned expired = type == REDISMODULE_NOTIFY_EXPIRED ? WAITEDKEY_EXPIRED : 0U;
     waitedkeyNoteKey(ctx, RedisModule_GetSelectedDb(ctx), key, WAITEDKEY_EDITED | expired);
     return REDISMODULE_OK;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "blocking/drain.h"
 #include "core/list.h"
 #include "server/server.h"
 
@@ -30,18 +31,20 @@ struct text {
 /* What tells a hold from others. */
 struct hold {
     struct text name, owner;
-    unsigned bucket;
+    unsigned bucket, name_bucket;
     int db;
 };
 
 struct record {
     struct link in_order;                         /* of granting: the first is the oldest */
+    struct link of_name;                          /* in the bucket of the name */
     struct record *next_of_hold, *next_of_client; /* in their buckets */
     RedisModuleString *name, *owner;
     struct hold hold; /* whose bytes are those of the two */
     unsigned long long client_id;
     int64_t granted_ms;
     enum found found; /* by the look that is under way */
+    bool is_due;      /* its key has changed: the drain looks whether the hold is there */
 };
 
 static struct {
@@ -50,6 +53,8 @@ static struct {
     struct list known;
     struct record *unused; /* and the next one of each is next_of_hold */
     struct record *by_hold[BUCKETS], *by_client[BUCKETS];
+    struct list by_name[BUCKETS];
+    size_t due; /* so many of the known */
 } state;
 
 static struct record *ofLink(struct link *link) {
@@ -88,11 +93,16 @@ static uint64_t tailOf(const struct text *text) {
     return tail;
 }
 
+static unsigned bucketOf(uint64_t hash) {
+    return (unsigned)((hash * UINT64_C(0xd6e8feb86659fd93)) >> 32) & (BUCKETS - 1);
+}
+
 /* SWAPDB changes the database: the hash knows nothing of it. */
 static struct hold holdOf(const struct holdsOwner *of) {
-    struct hold hold = {textOf(of->name), textOf(of->owner), 0, of->db};
-    uint64_t hash = tailOf(&hold.name) * UINT64_C(0x9e3779b97f4a7c15) + tailOf(&hold.owner);
-    hold.bucket = (unsigned)((hash * UINT64_C(0xd6e8feb86659fd93)) >> 32) & (BUCKETS - 1);
+    struct hold hold = {textOf(of->name), textOf(of->owner), 0, 0, of->db};
+    uint64_t name_hash = tailOf(&hold.name) * UINT64_C(0x9e3779b97f4a7c15);
+    hold.name_bucket = bucketOf(name_hash);
+    hold.bucket = bucketOf(name_hash + tailOf(&hold.owner));
     return hold;
 }
 
@@ -143,7 +153,9 @@ static void leaveBuckets(struct record *record) {
 
 static void drop(struct record *record) {
     leaveBuckets(record);
+    listRemove(&state.by_name[record->hold.name_bucket], &record->of_name);
     listRemove(&state.known, &record->in_order);
+    state.due -= record->is_due;
     RedisModule_FreeString(NULL, record->name);
     RedisModule_FreeString(NULL, record->owner);
     record->next_of_hold = state.unused;
@@ -171,6 +183,7 @@ static void join(struct record *record) {
     *of_hold = record;
     record->next_of_client = *of_client;
     *of_client = record;
+    listAddLast(&state.by_name[record->hold.name_bucket], &record->of_name);
     listAddLast(&state.known, &record->in_order);
 }
 
@@ -189,12 +202,16 @@ void unheardBegin(const struct unheardGrant *grant) {
     if (grant->is_first) {
         dropHold(&hold);
     }
+    if (hold.name.length + hold.owner.length > UNHEARD_LONGEST) {
+        return;
+    }
     struct record *record = take();
     record->name = grant->of.name;
     record->owner = grant->of.owner;
     record->hold = hold;
     record->client_id = grant->client_id;
     record->granted_ms = grant->granted_ms;
+    record->is_due = false;
     RedisModule_RetainString(NULL, record->name);
     RedisModule_RetainString(NULL, record->owner);
     join(record);
@@ -257,6 +274,50 @@ void unheardSwapped(int first_db, int second_db) {
             record->hold.db = second_db;
         } else if (record->hold.db == second_db) {
             record->hold.db = first_db;
+        }
+    }
+}
+
+static struct record *ofName(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct record, of_name) : NULL;
+}
+
+static void noteDue(struct record *record) {
+    state.due += !record->is_due;
+    record->is_due = true;
+}
+
+void unheardKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name) {
+    if (unheardCount() == 0) {
+        return;
+    }
+    const struct holdsOwner of = {db, name,
+                                  name}; /* the bucket of a name does not know the owner */
+    const struct hold hold = holdOf(&of);
+    size_t due = state.due;
+    struct record *record = ofName(state.by_name[hold.name_bucket].first);
+    for (; record; record = ofName(record->of_name.next)) {
+        if (record->hold.db == db && isSame(&record->hold.name, &hold.name)) {
+            noteDue(record);
+        }
+    }
+    if (state.due > due) {
+        drainSetAlarm(ctx, 0);
+    }
+}
+
+void unheardLookAtDue(RedisModuleCtx *ctx, int64_t now_ms) {
+    struct record *next;
+    for (struct record *record = ofLink(state.known.first); record && state.due > 0;
+         record = next) {
+        next = nextKnown(record);
+        if (record->is_due) {
+            const struct holdsOwner of = {record->hold.db, record->name, record->owner};
+            record->is_due = false;
+            state.due--;
+            if (!holdsAreThere(ctx, &of, now_ms)) {
+                drop(record);
+            }
         }
     }
 }

@@ -9,8 +9,10 @@
  * the owner.
  *
  * At most UNHEARD_MOST are known, the latest. They stand in memory that is not allocated; of the
- * server's there are their names and owners. What has ended unheard of, by a DEL or with its lease,
- * goes when somebody looks.
+ * server's there are their names and owners, at most UNHEARD_LONGEST bytes for each: what is longer
+ * is not recorded, so that all together take 1 MiB. A record is dropped with its hold. When another
+ * client or the server has changed the key, the drain looks whether the hold is still there. What
+ * ends without an event, as one reader's lease does among others, goes when a client asks.
  */
 #ifndef LOCK_UNHEARD_H
 #define LOCK_UNHEARD_H
@@ -23,6 +25,7 @@
 #include "redismodule.h"
 
 #define UNHEARD_MOST 256
+#define UNHEARD_LONGEST 4096 /* the name and the owner together */
 
 /* How a hold came about: this connection was told of it. */
 struct unheardGrant {
@@ -49,6 +52,13 @@ void unheardForced(RedisModuleCtx *ctx, RedisModuleString *name);
 /* All in this database are, or in all. */
 #define UNHEARD_EVERY_DB (-1)
 void unheardFlushed(int db);
+
+/* Another client or the server has changed this key, or removed it. Only notes it: allowed in every
+ * callback. */
+void unheardKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name);
+
+/* The drain's job: drops those of which the key has changed and that are not there any more. */
+void unheardLookAtDue(RedisModuleCtx *ctx, int64_t now_ms);
 
 /* SWAPDB has taken the holds to the other database. */
 void unheardSwapped(int first_db, int second_db);
