@@ -69,13 +69,16 @@ static void onQuarantineOver(RedisModuleCtx *ctx) {
     contendedQuarantineOver(ctx);
 }
 
+static const struct configCalls config_calls = {quarantineConfigured, sessionsConfigured,
+                                                contendedReservesConfigured};
+
 static const struct quarantineCalls quarantine_calls = {eventsWatchClock, onQuarantineOver};
 
 static void connect(void) {
     drainConnect(drain_jobs, sizeof(drain_jobs) / sizeof(drain_jobs[0]), lockcheckAfterDrain);
     contendedConnect(&pass_work);
     sessionsConnect(releaseSession);
-    configConnect(quarantineConfigured);
+    configConnect(&config_calls);
     quarantineConnect(&quarantine_calls);
     queuesConnect(eventsWatchDelays);
     tallyConnect(eventsWatchKeys);

@@ -282,11 +282,11 @@ static bool passOver(struct holds *holds, struct lock *lock) {
     if (quarantineKeeps(holds->ctx, holds->now_ms)) {
         return true; /* who could be let in is noted when it is over */
     }
-    if ((lock->key.notes & CONTENDED_RESERVES_BEGIN) &&
+    if ((lock->key.notes & (CONTENDED_RESERVES_BEGIN | CONTENDED_RESERVES_CONFIGURED)) &&
         !fairnessCountReserves(holds->ctx, lock, holds->now_ms)) {
         return false;
     }
-    waitedkeyTakeNote(&lock->key, CONTENDED_RESERVES_BEGIN);
+    waitedkeyTakeNote(&lock->key, CONTENDED_RESERVES_BEGIN | CONTENDED_RESERVES_CONFIGURED);
     if ((lock->key.notes & WAITEDKEY_EDITED) && !grantToHolders(holds, lock)) {
         return false;
     }

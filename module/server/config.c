@@ -31,9 +31,9 @@ static struct numericRow {
     long long value;
 } numeric[NUMERIC_COUNT] = {
     [DEFAULT_LEASE] = {"default-lease", 30000, 1, LONGEST_MS, apply, 0},
-    [FAIR_RESERVE] = {"fair-reserve", 5000, 0, LONGEST_MS, NULL, 0},
+    [FAIR_RESERVE] = {"fair-reserve", 5000, 0, LONGEST_MS, apply, 0},
     [TOKEN_RETENTION] = {"token-retention", 86400000, 1, LONGEST_MS, NULL, 0},
-    [SESSION_GRACE] = {"session-grace", 1000, 0, LONGEST_MS, NULL, 0},
+    [SESSION_GRACE] = {"session-grace", 1000, 0, LONGEST_MS, apply, 0},
     [MAX_WAITERS] = {"max-waiters", 0, 0, LONGEST_MS, NULL, 0},
     [QUARANTINE] = {"quarantine", 0, 0, LONGEST_MS, apply, 0},
     [MAX_LEASE] = {"max-lease", 0, 0, LONGEST_MS, apply, 0},
@@ -75,10 +75,10 @@ static int setBool(const char *name, int value, void *row, RedisModuleString **e
 
 /* ---- what several say together ---- */
 
-static void (*onQuarantine)(RedisModuleCtx *ctx);
+static const struct configCalls *calls;
 
-void configConnect(void (*quarantine_changed)(RedisModuleCtx *ctx)) {
-    onQuarantine = quarantine_changed;
+void configConnect(const struct configCalls *config_calls) {
+    calls = config_calls;
 }
 
 static bool leasesContradict(void) {
@@ -105,17 +105,25 @@ static void warnOfQuarantine(RedisModuleCtx *ctx) {
     }
 }
 
+static void callFor(RedisModuleCtx *ctx, const struct numericRow *row) {
+    if (row == &numeric[QUARANTINE]) {
+        calls->quarantine(ctx);
+    } else if (row == &numeric[DEFAULT_LEASE] || row == &numeric[SESSION_GRACE]) {
+        calls->sessions(ctx);
+    } else if (row == &numeric[FAIR_RESERVE]) {
+        calls->reserves(ctx);
+    }
+}
+
 static int apply(RedisModuleCtx *ctx, void *row, RedisModuleString **error) {
     if (leasesContradict()) {
         *error = RedisModule_CreateString(NULL, leases_contradict, sizeof(leases_contradict) - 1);
         return REDISMODULE_ERR;
     }
-    if (row != &numeric[DEFAULT_LEASE]) {
+    if (row == &numeric[QUARANTINE] || row == &numeric[MAX_LEASE]) {
         warnOfQuarantine(ctx);
     }
-    if (row == &numeric[QUARANTINE]) {
-        onQuarantine(ctx);
-    }
+    callFor(ctx, row);
     return REDISMODULE_OK;
 }
 

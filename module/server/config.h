@@ -6,9 +6,16 @@
 
 #include "redismodule.h"
 
-/* Says, once before configLoad, what is called when lock.quarantine has been changed, but not for
- * what it is at load. */
-void configConnect(void (*quarantine_changed)(RedisModuleCtx *ctx));
+/* What is called when a config has been changed that running times depend on; not for what it is at
+ * load. */
+struct configCalls {
+    void (*quarantine)(RedisModuleCtx *ctx); /* lock.quarantine */
+    void (*sessions)(RedisModuleCtx *ctx);   /* lock.default-lease, lock.session-grace */
+    void (*reserves)(RedisModuleCtx *ctx);   /* lock.fair-reserve */
+};
+
+/* Says so, once before configLoad. */
+void configConnect(const struct configCalls *calls);
 
 /* Registers them and reads what redis.conf or the loadmodule line says. Returns REDISMODULE_OK, or
  * REDISMODULE_ERR when a value is refused; the log says why. */

@@ -1,9 +1,9 @@
 /* See bindings.h.
  *
  * All leases are renewed after the same time, so the line of those that live is in the order in
- * which they are due: who has just been renewed goes to the end. Likewise the line of those whose
- * connection has closed. Where the time was made shorter, joinAlive and positionAmongClosed mend
- * it.
+ * which they are due: one that has just been renewed goes to the end. The line of those whose
+ * connection has closed is in the order of closing, and so in that of release, whatever
+ * lock.session-grace is.
  */
 #include "waits/bindings.h"
 
@@ -12,8 +12,8 @@
 #include "core/mem.h"
 #include "server/config.h"
 
-/* What cannot be released now is tried again after this long, or after lock.session-grace. Unseen:
- * sooner is only dearer. */
+/* What cannot be released now is tried again after this long, or after lock.session-grace.
+ * Equivalent: sooner only costs more. */
 #define RELEASE_RETRY_MS 100
 
 static struct {
@@ -21,6 +21,7 @@ static struct {
     struct map by_client;
     struct list alive;
     struct list closed;
+    struct link *walk; /* the next that the walk comes to, in the line of the living or the other */
 } bindings;
 
 static struct binding *ofHold(struct mapEntry *entry) {
@@ -64,7 +65,39 @@ static struct list *lineOf(const struct binding *binding) {
     return binding->client_id ? &bindings.alive : &bindings.closed;
 }
 
+/* ---- the walk through both lines ---- */
+
+static struct link *afterInLines(const struct binding *binding) {
+    struct link *next = binding->in_line.next;
+    return next || !binding->client_id ? next : bindings.closed.first;
+}
+
+void bindingsWalkBegin(void) {
+    bindings.walk = bindings.alive.first ? bindings.alive.first : bindings.closed.first;
+}
+
+bool bindingsWalks(void) {
+    return bindings.walk;
+}
+
+struct binding *bindingsWalkOn(void) {
+    struct binding *binding = ofLine(bindings.walk);
+    bindings.walk = binding ? afterInLines(binding) : NULL;
+    return binding;
+}
+
+static void leaveLine(struct binding *binding) {
+    if (bindings.walk == &binding->in_line) {
+        bindings.walk = afterInLines(binding);
+    }
+    listRemove(lineOf(binding), &binding->in_line);
+}
+
 /* ---- the lines ---- */
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 int64_t bindingsRenewEvery(void) {
     int64_t third = configDefaultLeaseMs() / 3;
@@ -74,63 +107,60 @@ int64_t bindingsRenewEvery(void) {
 /* Puts the binding, renewed just now, at the end of the line. When lock.default-lease has been made
  * lower, or the clock set back, it is due before some in front of it: these are renewed early. */
 static void joinAlive(struct binding *binding, int64_t now_ms) {
-    binding->due_ms = now_ms + bindingsRenewEvery();
+    binding->since_ms = now_ms;
+    binding->limit_ms = now_ms + bindingsRenewEvery();
     struct binding *ahead = ofLine(bindings.alive.last);
-    for (; ahead && ahead->due_ms > binding->due_ms; ahead = ofLine(ahead->in_line.prev)) {
-        ahead->due_ms = binding->due_ms;
+    for (; ahead && (ahead->since_ms > now_ms || ahead->limit_ms > binding->limit_ms);
+         ahead = ofLine(ahead->in_line.prev)) {
+        ahead->since_ms = smaller(ahead->since_ms, now_ms);
+        ahead->limit_ms = smaller(ahead->limit_ms, binding->limit_ms);
     }
     listAddLast(&bindings.alive, &binding->in_line);
 }
 
-/* Whom those that are to be released at `due_ms` stand before, or NULL: who has been given a
- * longer grace, before lock.session-grace was made lower, keeps it. */
-static struct link *positionAmongClosed(int64_t due_ms) {
-    struct link *position = NULL;
-    struct link *last = bindings.closed.last;
-    for (; last && ofLine(last)->due_ms > due_ms; last = last->prev) {
-        position = last;
-    }
-    return position;
+/* When the lease was given, a third of it was this long; lock.default-lease may be lower by now. */
+static int64_t renewalOf(const struct binding *alive) {
+    return smaller(alive->limit_ms, alive->since_ms + bindingsRenewEvery());
 }
 
-/* When this one, the first of its line, is due. */
-static int64_t dueOf(const struct binding *first) {
-    return first ? first->due_ms : INT64_MAX;
+static int64_t releaseOf(const struct binding *closed) {
+    int64_t grace_ms = closed->since_ms + configSessionGraceMs();
+    return grace_ms > closed->limit_ms ? grace_ms : closed->limit_ms;
 }
 
 int64_t bindingsNextRenewal(void) {
-    return dueOf(ofLine(bindings.alive.first));
+    const struct binding *first = ofLine(bindings.alive.first);
+    return first ? renewalOf(first) : INT64_MAX;
 }
 
 int64_t bindingsNextRelease(void) {
-    return dueOf(ofLine(bindings.closed.first));
-}
-
-static struct binding *firstDue(const struct list *line, int64_t now_ms) {
-    struct binding *first = ofLine(line->first);
-    return first && first->due_ms <= now_ms ? first : NULL;
+    const struct binding *first = ofLine(bindings.closed.first);
+    return first ? releaseOf(first) : INT64_MAX;
 }
 
 struct binding *bindingsToRenew(int64_t now_ms) {
-    return firstDue(&bindings.alive, now_ms);
+    return bindingsNextRenewal() <= now_ms ? ofLine(bindings.alive.first) : NULL;
 }
 
 struct binding *bindingsToRelease(int64_t now_ms) {
-    return firstDue(&bindings.closed, now_ms);
+    return bindingsNextRelease() <= now_ms ? ofLine(bindings.closed.first) : NULL;
 }
 
 void bindingsRenewed(struct binding *binding, int64_t now_ms) {
-    listRemove(&bindings.alive, &binding->in_line);
+    leaveLine(binding);
     joinAlive(binding, now_ms);
 }
 
-/* Not before all others, who may have a longer grace than this retry: nobody is to walk past
- * them. */
+/* As if its connection had closed just now. */
+static void joinClosed(struct binding *binding, int64_t now_ms, int64_t limit_ms) {
+    binding->since_ms = now_ms;
+    binding->limit_ms = limit_ms;
+    listAddLast(&bindings.closed, &binding->in_line);
+}
+
 void bindingsPutOff(struct binding *binding, int64_t now_ms) {
-    int64_t grace_ms = configSessionGraceMs();
-    binding->due_ms = now_ms + (grace_ms > RELEASE_RETRY_MS ? grace_ms : RELEASE_RETRY_MS);
-    listRemove(&bindings.closed, &binding->in_line);
-    listInsertBefore(&bindings.closed, positionAmongClosed(binding->due_ms), &binding->in_line);
+    leaveLine(binding);
+    joinClosed(binding, now_ms, now_ms + RELEASE_RETRY_MS);
 }
 
 /* ---- how a binding begins, and ends ---- */
@@ -144,7 +174,7 @@ static void attach(struct binding *binding, unsigned long long client_id, int64_
 
 /* Takes the binding away from its connection, if it has one, and out of its line. */
 static void detach(struct binding *binding) {
-    listRemove(lineOf(binding), &binding->in_line);
+    leaveLine(binding);
     if (binding->client_id) {
         mapRemove(&bindings.by_client, &binding->by_client);
         binding->client_id = 0;
@@ -201,14 +231,11 @@ static struct binding *boundTo(unsigned long long client_id) {
 bool bindingsClientGone(unsigned long long client_id, int64_t now_ms) {
     struct binding *binding = boundTo(client_id);
     if (!binding) {
-        return false; /* as most: the line of the closed, which may be long, is not for them to walk */
+        return false;
     }
-    int64_t due_ms = now_ms + configSessionGraceMs();
-    struct link *position = positionAmongClosed(due_ms);
     for (; binding; binding = boundTo(client_id)) {
         detach(binding);
-        binding->due_ms = due_ms;
-        listInsertBefore(&bindings.closed, position, &binding->in_line);
+        joinClosed(binding, now_ms, now_ms);
     }
     return true;
 }

@@ -1,7 +1,7 @@
 /* The bindings of holds to connections, and the two lines in which they stand: those whose
  * connection lives, in the order in which they are to be renewed, and those whose connection has
  * closed, in the order in which they are to be released. What is done when their time has come is
- * sessions.c's.
+ * sessions.c's. The times follow lock.default-lease and lock.session-grace as they are now.
  *
  * While there is no binding this file has no memory.
  */
@@ -31,7 +31,8 @@ struct binding {
     unsigned long long client_id; /* 0: the connection has closed */
     uint64_t order;               /* when it asked: see bindingsBind */
     int db;
-    int64_t due_ms; /* when to renew; of a closed one, when to release */
+    int64_t since_ms; /* when it was renewed; of a closed one, when its connection closed */
+    int64_t limit_ms; /* to be renewed by then; of a closed one, not to be released before */
     char *hold_key;
 };
 
@@ -47,8 +48,8 @@ void bindingsBind(const struct sessionsHold *hold, const struct acquisitionSessi
 void bindingsForget(struct binding *binding);
 void bindingsForgetAll(void);
 
-/* The connection has closed: what is bound to it is to be released at lock.session-grace from now.
- * Returns whether anything was. */
+/* The connection has closed: what is bound to it is to be released when lock.session-grace has
+ * passed. Returns whether anything was. */
 bool bindingsClientGone(unsigned long long client_id, int64_t now_ms);
 
 /* Two databases have changed places, and the holds in them. */
@@ -73,5 +74,13 @@ void bindingsPutOff(struct binding *binding, int64_t now_ms);
 
 /* How many there are. */
 size_t bindingsCount(void);
+
+/* All are to be looked at, whether their holds are there: a walk through both lines, from the
+ * beginning. */
+void bindingsWalkBegin(void);
+bool bindingsWalks(void);
+
+/* The next one in the walk; NULL: that was all. */
+struct binding *bindingsWalkOn(void);
 
 #endif

@@ -110,3 +110,13 @@ static void noteQuarantineOver(struct waitedkey *key, void *ctx) {
 void contendedQuarantineOver(RedisModuleCtx *ctx) {
     waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteQuarantineOver, ctx);
 }
+
+static void noteReserves(struct waitedkey *key, void *ctx) {
+    if (contendedOfKey(key)->fair.loaded) {
+        waitedkeyNote(ctx, key, CONTENDED_RESERVES_CONFIGURED);
+    }
+}
+
+void contendedReservesConfigured(RedisModuleCtx *ctx) {
+    waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteReserves, ctx);
+}

@@ -23,7 +23,9 @@ enum contendedNote {
     /* The fair queue's keys may not be what memory wrote. */
     CONTENDED_OTHER_POSITIONS = WAITEDKEY_KINDS_OWN,
     /* A quarantine is over: reserved positions count from now. */
-    CONTENDED_RESERVES_BEGIN = WAITEDKEY_KINDS_OWN << 1
+    CONTENDED_RESERVES_BEGIN = WAITEDKEY_KINDS_OWN << 1,
+    /* lock.fair-reserve may be lower than it was: no position is reserved for longer from now. */
+    CONTENDED_RESERVES_CONFIGURED = WAITEDKEY_KINDS_OWN << 2
 };
 
 /* What fairness.c keeps of a lock's fair queue. */
@@ -83,5 +85,8 @@ void contendedLoaded(RedisModuleCtx *ctx);
 /* A quarantine is over: whoever waits may fit, also a holder in the middle of a queue; and reserved
  * positions count from now. */
 void contendedQuarantineOver(RedisModuleCtx *ctx);
+
+/* lock.fair-reserve has been changed. */
+void contendedReservesConfigured(RedisModuleCtx *ctx);
 
 #endif

@@ -54,6 +54,7 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
         tallyForgetAll();
         queuesForgetAll(ctx, flush->dbnum);
         unheardFlushed(flush->dbnum);
+        sessionsLookAnew(ctx);
         waitedkeyNoteAll(ctx, flush->dbnum < 0 ? WAITEDKEY_EVERY_DB : flush->dbnum,
                          WAITEDKEY_FLUSHED);
     }
@@ -93,6 +94,7 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)data;
     beginAnew(ctx);
     queuesForgetAll(ctx, -1);
+    sessionsLookAnew(ctx);
     scanBegin(ctx);
     waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
     contendedLoaded(ctx);
@@ -156,10 +158,20 @@ static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t
     }
 }
 
+/* For all kinds of keys that are watched, and for sessions. */
+static void watchFlushes(RedisModuleCtx *ctx) {
+    const struct subscription flushes[] = {{RedisModuleEvent_FlushDB, onFlush}};
+    if (!watches_flushes) {
+        subscribeSurely(ctx, flushes, 1);
+        watches_flushes = true;
+    }
+}
+
 void eventsWatchClients(RedisModuleCtx *ctx) {
     const struct subscription clients[] = {{RedisModuleEvent_ClientChange, onClientChange}};
     if (!watches_clients) {
         subscribeSurely(ctx, clients, 1);
+        watchFlushes(ctx);
         watches_clients = true;
     }
 }
@@ -197,15 +209,6 @@ void eventsWatchReplicas(RedisModuleCtx *ctx) {
     if (!watches_replicas) {
         subscribeSurely(ctx, replicas, 1);
         watches_replicas = true;
-    }
-}
-
-/* For both kinds of keys that are watched. */
-static void watchFlushes(RedisModuleCtx *ctx) {
-    const struct subscription flushes[] = {{RedisModuleEvent_FlushDB, onFlush}};
-    if (!watches_flushes) {
-        subscribeSurely(ctx, flushes, 1);
-        watches_flushes = true;
     }
 }
 

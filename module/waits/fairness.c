@@ -278,9 +278,10 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
     return true;
 }
 
-static bool isForeseen(const struct waiter *waiter, int64_t now_ms) {
+static bool isForeseen(const struct lock *lock, const struct waiter *waiter, int64_t now_ms) {
     int64_t early_ms = now_ms + configFairReserveMs() - waiter->client.deadline_ms;
-    return early_ms >= -SAME_MS && early_ms <= SAME_MS;
+    bool may_end_early = !(lock->key.notes & CONTENDED_RESERVES_BEGIN);
+    return early_ms >= -SAME_MS && (may_end_early || early_ms <= SAME_MS);
 }
 
 /* Goes on where the last turn ended. */
@@ -292,7 +293,7 @@ bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_m
             continue;
         }
         lock->key.progress = position->order + 1;
-        if (!waiter->client.bc && !isForeseen(waiter, now_ms)) {
+        if (!waiter->client.bc && !isForeseen(lock, waiter, now_ms)) {
             waitersReserve(ctx, waiter);
         }
         if (turnIsOver()) {

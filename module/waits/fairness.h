@@ -52,8 +52,9 @@ bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
 
 /* A quarantine is over: reserved positions end lock.fair-reserve from now. As a rule that was
- * foreseen, and there is nothing to do. The lock must be in use. Returns false if the turn was over
- * first: then it is to be called again. */
+ * foreseen, and there is nothing to do. Or that config has been changed: those that would end later
+ * than that end then. The lock must be in use, and have the note that says which. Returns false if
+ * the turn was over first: then it is to be called again. */
 bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
 /* When fairnessWriteDown will have something to do even if nobody comes or goes; INT64_MAX = never.

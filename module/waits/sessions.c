@@ -4,7 +4,8 @@
  *   sessionsBind, sessionsUnbind    holds are bound to a connection, or live by their leases
  *   sessionsClientGone              the connection has closed: events.c
  *   sessionsClientOf                for LOCK.INFO
- *   sessionsForgetAll, sessionsSwapped   what happens to all of them
+ *   sessionsForgetAll, sessionsSwapped, sessionsLookAnew, sessionsConfigured
+ *                                   what happens to all of them
  *
  * What is bound to which connection, and who is due when, is in bindings.c.
  *
@@ -33,9 +34,14 @@
 /* Nothing announces the end of a pause, of a load or of a refusal. */
 #define RETRY_MS 20
 
+/* Where leases or the grace are longer, each binding is looked at so often: its hold may have gone
+ * without an event that says whose it was. */
+#define LOOK_ANEW_MS 300000
+
 static struct {
     sessionsRelease release;
     struct timer timer;
+    int64_t walk_at_ms; /* when to look at all again, if nothing else would */
 } sessions;
 
 void sessionsConnect(sessionsRelease release) {
@@ -52,10 +58,28 @@ static void wakeAt(RedisModuleCtx *ctx, int64_t at_ms, int64_t now_ms) {
     }
 }
 
+static int64_t earlier(int64_t a_ms, int64_t b_ms) {
+    return a_ms < b_ms ? a_ms : b_ms;
+}
+
+/* When the walk goes on, or begins again; INT64_MAX = never. */
+static int64_t nextWalk(void) {
+    if (bindingsWalks()) {
+        return 0;
+    }
+    bool looks_otherwise =
+        bindingsRenewEvery() <= LOOK_ANEW_MS && configSessionGraceMs() <= LOOK_ANEW_MS;
+    return looks_otherwise || bindingsCount() == 0 ? INT64_MAX : sessions.walk_at_ms;
+}
+
+/* When a binding is due to be released or looked at; INT64_MAX = never. */
+static int64_t nextDueButRenewals(void) {
+    return earlier(bindingsNextRelease(), nextWalk());
+}
+
 /* When the next binding is due; INT64_MAX = never. */
 static int64_t nextDue(void) {
-    int64_t renew_ms = bindingsNextRenewal(), release_ms = bindingsNextRelease();
-    return renew_ms < release_ms ? renew_ms : release_ms;
+    return earlier(bindingsNextRenewal(), nextDueButRenewals());
 }
 
 struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx) {
@@ -65,6 +89,9 @@ struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx) {
 
 void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
                   const struct acquisitionSession *session, int64_t now_ms) {
+    if (bindingsCount() == 0) {
+        sessions.walk_at_ms = now_ms + LOOK_ANEW_MS;
+    }
     bindingsBind(hold, session, now_ms);
     wakeAt(ctx, nextDue(), now_ms);
 }
@@ -87,6 +114,25 @@ void sessionsForgetAll(void) {
 
 void sessionsSwapped(int first_db, int second_db) {
     bindingsSwapped(first_db, second_db);
+}
+
+static void wakeSoon(RedisModuleCtx *ctx) {
+    int64_t now_ms = RedisModule_Milliseconds();
+    wakeAt(ctx, nextDue(), now_ms);
+    drainWakeLoop();
+}
+
+void sessionsLookAnew(RedisModuleCtx *ctx) {
+    if (bindingsCount() > 0) {
+        bindingsWalkBegin();
+        wakeSoon(ctx);
+    }
+}
+
+void sessionsConfigured(RedisModuleCtx *ctx) {
+    if (bindingsCount() > 0) {
+        wakeSoon(ctx);
+    }
 }
 
 unsigned long long sessionsClientOf(const struct sessionsHold *hold) {
@@ -169,6 +215,24 @@ static bool renewNext(RedisModuleCtx *ctx, int64_t now_ms) {
     return true;
 }
 
+/* Looks whether the holds of the next binding in the walk are there. */
+static bool lookAtNext(RedisModuleCtx *ctx, int64_t now_ms) {
+    if (!bindingsWalks() && now_ms >= nextWalk()) {
+        bindingsWalkBegin();
+    }
+    struct binding *binding = bindingsWalkOn();
+    if (!binding) {
+        return false;
+    }
+    sessions.walk_at_ms = now_ms + LOOK_ANEW_MS;
+    const struct holdsOwner of = {binding->db, binding->name, binding->owner};
+    RedisModule_SelectDb(ctx, binding->db);
+    if (!hasToWait(ctx, binding, now_ms) && !holdsAreThere(ctx, &of, now_ms)) {
+        bindingsForget(binding);
+    }
+    return true;
+}
+
 /* A master that would refuse a client's write, or does not know because it stood still, may be one
  * of two: what it renews nobody else knows of. Then its holds end with their leases. Asked once for all, as the server refuses all or none;
  * of a key whose slot is another node's nothing is left to renew. */
@@ -184,17 +248,19 @@ static bool mayRenew(RedisModuleCtx *ctx, int64_t now_ms) {
     return serverConsentTo(ctx, binding->name) != SERVER_REFUSES;
 }
 
-/* Takes from both lines in turn: neither makes the other late. */
+/* Takes from both lines, and from the walk, alternately: none makes the others late. */
 static bool workOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
     bool renewed = may_renew && renewNext(ctx, now_ms);
     bool has_released = releaseNext(ctx, now_ms);
-    return renewed || has_released;
+    bool has_looked = lookAtNext(ctx, now_ms);
+    return renewed || has_released || has_looked;
 }
 
 /* A lease is due when a third of it is over. When the second third is over too, a lease that ends
  * while its holder lives is the greater evil. */
 static void workForAWhile(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
-    bool late = now_ms - bindingsRenewEvery() > nextDue();
+    int64_t due_ms = earlier(bindingsNextRenewal(), bindingsNextRelease());
+    bool late = now_ms - bindingsRenewEvery() > due_ms;
     uint64_t end_us = RedisModule_MonotonicMicroseconds() + (late ? LATE_WORK_US : WORK_US);
     while (workOn(ctx, now_ms, may_renew) && RedisModule_MonotonicMicroseconds() < end_us) {
     }
@@ -203,7 +269,7 @@ static void workForAWhile(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
 static void work(RedisModuleCtx *ctx, int64_t now_ms) {
     bool may_renew = mayRenew(ctx, now_ms);
     workForAWhile(ctx, now_ms, may_renew);
-    int64_t due_ms = may_renew ? nextDue() : bindingsNextRelease();
+    int64_t due_ms = may_renew ? nextDue() : nextDueButRenewals();
     if (!may_renew && due_ms > now_ms + RETRY_MS) {
         due_ms = now_ms + RETRY_MS;
     }

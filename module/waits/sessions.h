@@ -42,6 +42,14 @@ void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64
 /* Forgets them all: on a replica the holds are the master's. */
 void sessionsForgetAll(void);
 
+/* Many keys have gone, or come, without an event for each: a flush, a load. The bindings whose holds
+ * are not there any more are forgotten soon. Allowed in every callback. */
+void sessionsLookAnew(RedisModuleCtx *ctx);
+
+/* lock.default-lease or lock.session-grace has been changed: it goes for those that are bound, or in
+ * their grace, as if it had been so from the beginning. */
+void sessionsConfigured(RedisModuleCtx *ctx);
+
 /* Two databases have changed places: the holds are in the other one now, and so are the
  * bindings. */
 void sessionsSwapped(int first_db, int second_db);
