@@ -178,6 +178,12 @@ static int64_t endOf(struct fairqueue *fq, RedisModuleString *owner) {
     return fromScore(score);
 }
 
+/* At least 1: a waiter whose ticket is 0 has none yet. */
+static int64_t ticketOf(double score) {
+    int64_t ticket = fromScore(score);
+    return ticket > 1 ? ticket : 1;
+}
+
 size_t fairqueueLength(struct fairqueue *fq) {
     bool is_zset = typeOf(fq->queue) == REDISMODULE_KEYTYPE_ZSET;
     return is_zset ? RedisModule_ValueLength(fq->queue) : 0;
@@ -209,7 +215,7 @@ void fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk) {
     for (int64_t i = 0; i < walk->most && !RedisModule_ZsetRangeEndReached(fq->queue); i++) {
         double score;
         RedisModuleString *owner = RedisModule_ZsetRangeCurrentElement(fq->queue, &score);
-        struct fairposition position = {owner, fromScore(score), endOf(fq, owner)};
+        struct fairposition position = {owner, ticketOf(score), endOf(fq, owner)};
         walk->visit(&position, walk->context);
         RedisModule_FreeString(fq->ctx, owner);
         rangeGoOn(fq->queue, walk->order);

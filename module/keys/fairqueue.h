@@ -51,7 +51,7 @@ bool fairqueueIsWrongType(const struct fairqueue *fq);
 /* One position as it is written down. */
 struct fairposition {
     RedisModuleString *owner; /* the caller's, or valid during the call */
-    int64_t ticket;
+    int64_t ticket; /* 1 or more, whatever the key says */
     int64_t end_ms; /* or FAIRQUEUE_NO_END */
 };
 

@@ -26,7 +26,7 @@ struct waiter {
     int64_t since_ms;
     int64_t began_us;      /* monotonic, for toplocks.c; 0 while there is no client */
     uint64_t search_at_us; /* of a newcomer, monotonic */
-    int64_t ticket;        /* FAIR only */
+    int64_t ticket;        /* FAIR only; 0: none yet */
     struct link note;      /* in the lock's `fair.unwritten` */
     int db;
     bool over;         /* out of its queue; only its position in the keys is left to be removed */

@@ -215,6 +215,21 @@ def test_order_survives_a_restart_whatever_ticket_a_stranger_has(make_server, sc
     assert [owner for owner, _, _ in written(server) if owner != "stranger"] == owners
 
 
+@pytest.mark.parametrize("score", ["-inf", "-5", "0", "0.5"])
+def test_owner_keeps_its_place_by_a_ticket_below_one(make_server, score):
+    """Its position is read from the keys, its owner returns, and the place is the same after another restart."""
+    server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
+    hold(server)
+    server.control.zadd(QUEUE, {"ob": score})
+    server.control.zadd(ENDS, {"ob": "inf"})
+    server.restart()
+    ask_all(server, "oc", "ob", "od")
+    assert order(server) == ["ob", "oc", "od"]
+    assert [owner for owner, _, _ in written(server)] == ["ob", "oc", "od"]
+    server.restart()
+    assert order(server) == ["ob", "oc", "od"]
+
+
 def test_newcomers_stand_behind_positions_of_a_clock_that_was_ahead(make_server):
     """The clock has stepped back by an hour since: tickets grow all the same, in memory and in the keys."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
