@@ -3,8 +3,9 @@
 import pytest
 from redis.exceptions import ResponseError
 
-from harness import wait_for
+from harness import code_of, wait_for
 from model.guard_scene import guard, hold
+from model.keys_scene import alone, in_script, in_transaction
 
 
 def test_oom_is_passed_on(client, server):
@@ -28,6 +29,26 @@ def test_oom_is_passed_on_of_a_command_that_would_block(client, server, inner):
         guard(client, *inner.split())
     assert client.lrange("l", 0, -1) == ["a", "b"] and not client.exists("x")
     assert guard(client, "BLPOP", "l", 0) == ["l", "a"]
+
+
+OF_MEMORY = ("SET x 2", "MSET x 2 y 2", "INCR n", "LPUSH l a", "GET x", "DEL x", "EXPIRE x 100", "LOCK.ACQUIRE y o", "LOCK.RELEASE k o")
+
+
+@pytest.mark.parametrize("way", [alone, in_transaction, in_script])
+@pytest.mark.parametrize("inner", OF_MEMORY)
+def test_without_memory_it_runs_what_runs_without_the_lock(server, actor, way, inner):
+    hold(server)
+    client, oracle = actor(), actor()
+    client.call("SET", "x", "1")
+    before = server.dump()
+    server.control.config_set("maxmemory", 1)
+    heard = way(client, "k", "LOCK.GUARD", "k", "o", *inner.split())
+    after = server.dump()
+    oracle.call("SELECT", 1)  # the same, where it does not matter
+    refused = way(oracle, "k", *inner.split())
+    is_oom = isinstance(refused, ResponseError) and code_of(refused) == "OOM"
+    assert (isinstance(heard, ResponseError) and code_of(heard) == "OOM") == is_oom, heard
+    assert not is_oom or after == before
 
 
 def test_readonly_on_a_replica(server, resp):
