@@ -5,6 +5,7 @@
 PORT        ?= 6379
 TEST_JOBS   ?= 8
 FUZZ_STEPS  ?= 1000000
+COMMANDS    ?= 1000000
 MINUTES     ?= 2
 SETTING     ?= all
 MUTATE_JOBS ?= 1
@@ -25,11 +26,12 @@ SOURCES      = $(wildcard module/*/*.c)
 CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/server/failpoint.c module/server/keycheck.c
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
 CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
+ASAN_OBJECTS = $(patsubst module/%.c,build/asan/%.o,$(SOURCES))
 BENCH        = build/bench/lockbench
 BENCH_SOURCES = $(wildcard bench/*.c bench/*/*.c)
 BENCH_OBJECTS = $(BENCH_SOURCES:bench/%.c=build/bench/%.o)
 # Not redismodule.h, which is a list: one item a line, however long.
-C_FILES      = $(wildcard module/*/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch] \
+C_FILES      = $(wildcard module/*/*.[ch] tests/fuzz/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch] \
                           lockctl/*.[ch] lockctl/*/*.[ch])
 LOCKCTL      = build/lockctl/lockctl
 LOCKCTL_SOURCES = $(wildcard lockctl/*.c lockctl/*/*.c)
@@ -40,7 +42,7 @@ PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS)
 # Where tools/setup and tools/servers put servers of our own.
 export PATH := $(PATH):$(CURDIR)/build/servers
 
-.PHONY: all compiler lockctl install uninstall test-lockctl picture run test unit integration fuzz valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
+.PHONY: all compiler lockctl install uninstall test-lockctl picture run test unit integration fuzz fuzz-commands valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -51,6 +53,9 @@ lock.so: $(OBJECTS)
 
 build/checked/lock.so: $(CHECKED_OBJECTS)
 	$(CC) -shared $(CFLAGS) $(LDFLAGS) -o $@ $(CHECKED_OBJECTS)
+
+build/asan/lock.so: $(ASAN_OBJECTS)
+	$(CC) -shared $(CFLAGS) $(LDFLAGS) $(SANITIZE) -o $@ $(ASAN_OBJECTS)
 
 # All that is compiled needs it. Where only files of the build are wanted it is not installed: then it is said what to do.
 compiler:
@@ -64,8 +69,12 @@ build/checked/%.o: module/%.c build/checked/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -DCHECKED -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
 
+build/asan/%.o: module/%.c build/asan/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(SANITIZE) -DCHECKED -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
+
 # Changes when the compiler or a flag does, or a file comes or goes, and so makes all be built again.
-build/obj/flags build/checked/flags build/unit/flags build/bench/flags build/lockctl/flags: FORCE compiler
+build/obj/flags build/checked/flags build/asan/flags build/unit/flags build/bench/flags build/lockctl/flags: FORCE compiler
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' > $@
 
@@ -107,6 +116,19 @@ fuzz: ## run the fuzz tests among the unit tests for longer (FUZZ_STEPS=1000000,
 	@tools/setup test
 	@$(MAKE) --no-print-directory $(filter build/unit/test_fuzz%,$(UNIT_TESTS))
 	@set -e; for test in $(filter build/unit/test_fuzz%,$(UNIT_TESTS)); do FUZZ_STEPS=$(FUZZ_STEPS) $$test; done
+
+# With ASan's library in front of the server's allocator: tests/fuzz/README.md.
+fuzz-commands: $(if $(filter build/asan/lock.so,$(MODULE)),build/asan/preload.so)
+fuzz-commands: $(MODULE) ## send random commands of all kinds to a server (COMMANDS=1000000, SEED=, SERVER=, MODULE=build/asan/lock.so, CLUSTER=1, IO_THREADS=3, REPLAY=file)
+	@tools/setup test
+	@COMMANDS='$(COMMANDS)' SEED='$(SEED)' CLUSTER='$(CLUSTER)' IO_THREADS='$(IO_THREADS)' REPLAY='$(REPLAY)' MODULE=$(MODULE) \
+	    PRELOAD='$(if $(filter build/asan/lock.so,$(MODULE)),$(ASAN_PRELOAD))' build/venv/bin/python -B tests/fuzz/fuzz.py
+
+ASAN_PRELOAD = $(CURDIR)/build/asan/preload.so $(foreach name,asan ubsan,$(shell $(CC) -print-file-name=lib$(name).so))
+
+build/asan/preload.so: tests/fuzz/preload.c build/asan/flags
+	@mkdir -p $(@D)
+	$(COMPILE) -fPIC -shared -o $@ $<
 
 build/unit/%: tests/unit/%.c $(UNIT_SOURCES) build/unit/flags
 	$(COMPILE) $(SANITIZE) -Imodule -Itests/unit -o $@ $< $(UNIT_SOURCES) -lcmocka
@@ -240,7 +262,7 @@ test-bench-field: ## test what draws the plots, which make test does not have
 	@$(FIELD_PYTHON) -m pytest -q -p no:cacheprovider tests/field
 
 clean: ## remove what was built
-	rm -rf lock.so build/obj build/checked build/unit build/bench build/bench-field build/lockctl build/run build/tests \
+	rm -rf lock.so build/obj build/checked build/asan build/fuzz-commands build/unit build/bench build/bench-field build/lockctl build/run build/tests \
 	    build/model build/torture
 
 distclean: clean ## remove everything that is not in the repository, the Python environment and the servers too
@@ -252,4 +274,4 @@ help: ## list the targets
 
 include clients/clients.mk
 
--include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH_OBJECTS:.o=.d) $(LOCKCTL_OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(ASAN_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH_OBJECTS:.o=.d) $(LOCKCTL_OBJECTS:.o=.d)

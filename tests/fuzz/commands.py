@@ -1,0 +1,78 @@
+"""All commands that are sent: the module's and the server's, as this server describes them, and neighbours.py's."""
+
+from grammar import Reader, bent, weighted
+from neighbours import GROUPS, left_out, neighbours
+from words import keys_of
+
+# Of a hundred commands so many are the module's own, and so many from neighbours.py; the rest are the server's others.
+OWN, NEIGHBOURS = 70, 24
+BENT = 0.07
+
+# How often one of the module's commands is drawn, if not 10.
+WEIGHTS = {
+    "lock.acquire": 25,
+    "lock.fair": 20,
+    "lock.release": 30,
+    "lock.semaphore": 15,
+    "lock.macquire": 15,
+    "lock.force": 3,
+    "lock.top": 1,
+    "lock.info": 4,
+    "delay.push": 6,
+    "delay.cancel": 4,
+    "delay.list": 2,
+}
+
+# The module's settings that are there for tests.
+NOT_SET = {"lock.failpoint", "lock.allow-unload"}
+
+# A key of each kind that locks have, and of each that they have not.
+DUMPED = [
+    "LOCK.ACQUIRE x o1 PX 1000000",
+    "LOCK.RWREAD x o1 PX 1000000",
+    "LOCK.SEMAPHORE x o1 3 PERMITS 2 PX 1000000",
+    "HSET x mode semaphore o1 -1 o2 9223372036854775807",
+    "HSET x mode read o1 1 o2:write 1",
+    "ZADD x inf o1 -inf o2 1 mode 1 o1:write",
+    "SET x 3",
+    "RPUSH x a b",
+    "SADD x a b",
+    "XADD x 1-1 a b",
+]
+
+
+def learn(server):
+    """The part that draws a command: one of all that this server has."""
+    ask = server.actor(protocol=3).call
+    docs = ask("COMMAND", "DOCS")
+    own = set(ask("COMMAND", "LIST", "FILTERBY", "MODULE", "lock"))
+    others = {name for name, entry in docs.items() if entry["group"] in GROUPS and not entry.get("subcommands")}
+
+    def inner(draw, words):
+        """A command as arguments of another: of LOCK.GUARD, EVAL, ..."""
+        if len(words) < 20:  # not in one another without end
+            nested(draw, words)
+
+    def drawn(names, weights):
+        read = {name: Reader(keys_of(name), inner).command(name, docs[name]) for name in sorted(names)}
+        return bent(weighted([(weights.get(name, 10), part) for name, part in read.items()]), BENT)
+
+    mine, theirs = drawn(own, WEIGHTS), drawn(others - own - left_out(server), {})
+    hostile = weighted(neighbours(server, _dumps(server), _configs(server), inner))
+    nested = weighted([(3, mine), (2, theirs)])
+    return weighted([(OWN, mine), (NEIGHBOURS, hostile), (100 - OWN - NEIGHBOURS, theirs)])
+
+
+def _configs(server):
+    return sorted(name.encode() for name in server.control.config_get("lock.*") if name not in NOT_SET)
+
+
+def _dumps(server):
+    """What DUMP says of them, whole and cut."""
+    client, dumps = server.client(decode_responses=False), []
+    for words in DUMPED:
+        client.flushall()
+        client.execute_command(*words.split())
+        dumps.append(client.dump("x"))
+    client.flushall()
+    return dumps * 3 + [dump[: len(dump) // 2] for dump in dumps]

@@ -1,0 +1,154 @@
+"""Commands as a server's COMMAND DOCS describes them, drawn at random.
+
+A part of a command is a function: `part(draw, words)` appends its words, as `draw` draws them.
+"""
+
+from bisect import bisect
+from itertools import accumulate
+from random import Random
+
+import words as pools
+
+
+class Draw:
+    """What is random in one connection's commands."""
+
+    def __init__(self, seed):
+        random = Random(seed)
+        self.fraction, self.shuffle = random.random, random.shuffle
+
+    def chance(self, probability):
+        return self.fraction() < probability
+
+    def below(self, number):
+        return int(self.fraction() * number)
+
+    def one_of(self, pool):
+        return pool[int(self.fraction() * len(pool))]
+
+
+def token(text):
+    word = text.encode()
+    return lambda draw, words: words.append(word)
+
+
+def word(pool):
+    return lambda draw, words: words.append(draw.one_of(pool))
+
+
+def sequence(parts):
+    def add(draw, words):
+        for part in parts:
+            part(draw, words)
+
+    return add
+
+
+def one_of(parts):
+    return lambda draw, words: draw.one_of(parts)(draw, words)
+
+
+def weighted(pairs):
+    """One of several parts, each as often as its weight says: [(weight, part)]."""
+    sums = list(accumulate(weight for weight, _ in pairs))
+    return lambda draw, words: pairs[bisect(sums, draw.fraction() * sums[-1])][1](draw, words)
+
+
+def several(part):
+    return lambda draw, words: sequence([part] * (1 + draw.below(3)))(draw, words)
+
+
+def counted(part):
+    """A number of keys, and then the keys; sometimes of another number."""
+
+    def add(draw, words):
+        number = 1 + draw.below(4)
+        words.append(b"%d" % number if draw.chance(0.95) else draw.one_of(pools.INTEGERS))
+        sequence([part] * number)(draw, words)
+
+    return add
+
+
+class Optional:
+    def __init__(self, part):
+        self._part = part
+
+    def __call__(self, draw, words):
+        if draw.chance(0.4):
+            self._part(draw, words)
+
+
+def command(name, parts):
+    """Its name, what it must have, and its options: sometimes in another order, or one of them twice."""
+    last = max((at for at, part in enumerate(parts) if not isinstance(part, Optional)), default=-1)
+    start, options = sequence([token(name.upper()), *parts[: last + 1]]), parts[last + 1 :]
+
+    def add(draw, words):
+        start(draw, words)
+        chosen = options
+        if options and draw.chance(0.2):
+            chosen = [*options, draw.one_of(options)]
+            draw.shuffle(chosen)
+        sequence(chosen)(draw, words)
+
+    return add
+
+
+def bent(part, often):
+    """A command that now and then is nearly valid: a word is missing, doubled, another one, or too many."""
+
+    def add(draw, words):
+        made = []
+        part(draw, made)
+        while draw.chance(often):
+            at, how = 1 + draw.below(len(made)), draw.below(4)
+            if how == 0:
+                del made[at : at + 1]
+            elif how == 1:
+                made.insert(at, draw.one_of(made))
+            else:
+                made[at : at + how - 2] = [draw.one_of(pools.ANY_WORDS)]
+        words += made
+
+    return add
+
+
+class Reader:
+    """Makes a command of what COMMAND DOCS says; `keys` is the pool of its keys, `inner` draws a command where it takes one."""
+
+    def __init__(self, keys, inner):
+        self._key, self._inner = word(keys), inner
+
+    def command(self, name, docs):
+        return command(name, self._parts(docs.get("arguments", ())))
+
+    def _parts(self, arguments):
+        parts, rest = [], list(arguments)
+        while rest:
+            argument = rest.pop(0)
+            if argument["name"] == "numkeys" and rest and rest[0]["type"] == "key":
+                rest.pop(0)
+                parts.append(counted(self._key))
+            elif argument["name"] == "command" and argument["type"] == "string":
+                return [*parts, self._inner]
+            else:
+                parts.append(self._part(argument))
+        return parts
+
+    def _part(self, argument):
+        flags, part = argument.get("flags", ()), self._value(argument)
+        if "multiple" in flags:
+            part = several(part)
+        if "token" in argument:
+            part = sequence([token(argument["token"]), part])
+        return Optional(part) if "optional" in flags else part
+
+    def _value(self, argument):
+        kind = argument["type"]
+        if kind == "key":
+            return self._key
+        if kind == "oneof":
+            return one_of(self._parts(argument["arguments"]))
+        if kind in ("block", "pure-token"):
+            return sequence(self._parts(argument.get("arguments", ())))
+        return word(pools.pool_of(argument))
