@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from harness import wait_for
+from harness import fewer, wait_for
+from harness.cputime import MainThread
 from model.delay_scene import (
     HOUR,
     LONG_AGO,
@@ -217,3 +218,20 @@ def test_star_never_takes_a_pending_id(clock, make_server):
     # From here on the next larger ones are made, and two of them are there already.
     client.zadd(due_of(), {str(last + 1): 2**52, str(last + 2): 2**52})
     assert int(push(client, "*", HOUR)) > last + 2
+
+
+@pytest.mark.timing
+def test_star_passes_a_hundred_thousand_pending_ids_in_some_steps(clock, make_server):
+    server = make_server()
+    module_sees(clock, server)
+    client, many = server.client(), fewer(100_000)
+    clock.step_for(server, 3600)
+    last = int(push(client, "*", 9 * HOUR))
+    for _ in range(3):
+        client.ping()  # as above
+    clock.step_for(server, 0)
+    client.zadd(due_of(), {str(last + number): 2**52 for number in range(1, many + 1)})
+    thread, ids = MainThread(server), []
+    took = thread.of(lambda: ids.append(int(push(client, "*", HOUR))))
+    assert ids[0] > last + many
+    assert took < thread.limit_ms
