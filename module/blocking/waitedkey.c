@@ -32,6 +32,8 @@
 
 #define SLOT_LOOK_MS 1000
 
+#define IN_USE_RETRY_MS 20
+
 static struct {
     struct list tables; /* those that have entries */
     struct list due[2]; /* those to be looked at, by whether that only reads */
@@ -242,6 +244,12 @@ void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, i
     }
     int64_t end_ms = at_ms > now_ms ? at_ms : now_ms;
     timerSet(ctx, &key->timer, end_ms + AFTER_END_MS, now_ms, timeToLook);
+}
+
+void waitedkeyWatchInUse(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
+    key->notes |= WAITEDKEY_EDITED;
+    key->progress = INT64_MIN;
+    waitedkeyWatch(ctx, key, now_ms + IN_USE_RETRY_MS, now_ms);
 }
 
 int64_t waitedkeyWatchedAt(const struct waitedkey *key) {

@@ -96,10 +96,18 @@ static bool push(const struct args *args, struct delaykeys *keys, int64_t due_ms
     return is_new;
 }
 
+/* Whether the keys, opened to be written to, can be. */
+static int writableOrReply(const struct delaykeys *keys) {
+    if (delaykeysAreInUse(keys)) {
+        return replyError(keys->ctx, REPLY_KEY_IN_USE);
+    }
+    return delaykeysIsWrongType(keys) ? replyError(keys->ctx, REPLY_WRONG_TYPE) : REDISMODULE_OK;
+}
+
 /* Whether the element can be put there. */
 static int queueOrReply(const struct delaykeys *keys) {
-    if (delaykeysIsWrongType(keys)) {
-        return replyError(keys->ctx, REPLY_WRONG_TYPE);
+    if (writableOrReply(keys) != REDISMODULE_OK) {
+        return REDISMODULE_ERR;
     }
     return delaykeysAreOfAnother(keys) ? replyError(keys->ctx, REPLY_ANOTHER_LIST) : REDISMODULE_OK;
 }
@@ -159,9 +167,7 @@ int delayCancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     }
     struct delaykeys keys;
     delaykeysOpen(&keys, ctx, argv[1], KEY_TO_WRITE);
-    if (delaykeysIsWrongType(&keys)) {
-        replyError(ctx, REPLY_WRONG_TYPE);
-    } else {
+    if (writableOrReply(&keys) == REDISMODULE_OK) {
         bool are_ours = !delaykeysAreOfAnother(&keys);
         size_t cancelled = are_ours ? delaykeysRemove(&keys, argv + 2, (size_t)argc - 2) : 0;
         replyInteger(ctx, (int64_t)cancelled);

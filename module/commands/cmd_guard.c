@@ -137,6 +137,9 @@ int guardCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     case RESULT_TRY_AGAIN:
         replyError(ctx, REPLY_TRY_AGAIN);
         break;
+    case RESULT_KEY_IN_USE:
+        replyError(ctx, REPLY_KEY_IN_USE);
+        break;
     default:
         replyError(ctx, REPLY_NOT_HELD);
         break;

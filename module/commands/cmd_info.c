@@ -204,6 +204,7 @@ static const char *shapeName(struct holds *holds) {
     case HOLDS_FOREIGN:
     case HOLDS_WRONG_TYPE:
     case HOLDS_MOVING:
+    case HOLDS_IN_USE:
         break;
     }
     return "exclusive";

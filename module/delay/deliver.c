@@ -10,11 +10,11 @@
  * As commands, and not by low-level calls: RPUSH wakes who blocks on the list, asks for memory, and
  * tells keyspace listeners, as it does when a client says it. They are replicated as what they are.
  *
- * An element that cannot be delivered stays: while the server refuses writes, while `list` is no
- * list, and while there is no value for it, as between two commands of somebody who restores the
- * keys by hand. The first two hold up the queue, which is tried again after a while. The last is
- * passed by alone: elements without a value gather at the front of the sorted set, and the next
- * batch begins behind them, by rank.
+ * An element that cannot be delivered stays: while the server refuses writes, or uses the queue's
+ * keys, while `list` is no list, and while there is no value for it, as between two commands of
+ * another client that restores the keys. The first three hold up the queue, which is tried again
+ * after a while. The last is passed by alone: elements without a value gather at the front of the
+ * sorted set, and the next batch begins behind them, by rank.
  */
 #include "delay/deliver.h"
 
@@ -218,6 +218,15 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     }
 }
 
+/* Whether what is pushed could be removed: neither key is in use. */
+static bool canRemove(RedisModuleCtx *ctx, const struct batch *batch) {
+    struct delaykeys keys;
+    delaykeysOpen(&keys, ctx, batch->list, KEY_TO_WRITE);
+    bool in_use = delaykeysAreInUse(&keys);
+    delaykeysClose(&keys);
+    return !in_use;
+}
+
 /* Returns false when the list would not take it. Our own changes need not be heard: no test would
  * see it if they were, but there would be more looks at the queue, and at its elements without a
  * value. */
@@ -262,7 +271,8 @@ static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t 
 static bool deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue, size_t *due) {
     struct batch batch;
     beginBatch(ctx, queue, &batch);
-    bool done = collect(ctx, &batch, *due) && (batch.count == 0 || push(ctx, &batch));
+    bool done = collect(ctx, &batch, *due) &&
+                (batch.count == 0 || (canRemove(ctx, &batch) && push(ctx, &batch)));
     if (done) {
         *due -= batch.count;
         queue->skipped += batch.skipped;

@@ -16,7 +16,6 @@
 #include "grant/holding.h"
 #include "grant/pass.h"
 #include "keys/fairqueue.h"
-#include "keys/fence.h"
 #include "keys/holds.h"
 #include "keys/keynames.h"
 #include "server/server.h"
@@ -176,11 +175,11 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
     const struct acquisition *wants = acquiring->wants;
     struct holds *holds = &acquiring->holds;
     enum result checked = holdingCheck(holds);
+    if (checked == RESULT_DONE) {
+        checked = holdingCheckSides(holds, wants);
+    }
     if (checked != RESULT_DONE) {
         return checked;
-    }
-    if (wants->asks.mode != MODE_EXCLUSIVE && !holdsCanLease(holds)) {
-        return RESULT_WRONG_TYPE;
     }
     enum verdict verdict = holdingDecide(holds, wants);
     switch (verdict) {
@@ -222,32 +221,40 @@ static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
             return RESULT_TRY_AGAIN;
         }
     }
-    if (wants->fenced && fenceIsWrongType(ctx, name)) {
-        return RESULT_WRONG_TYPE;
-    }
     return RESULT_DONE;
 }
 
-/* Finds out who waits. Returns whether the keys of the fair queue, if the request needs them, are
- * of the right type. */
-static bool lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx, RedisModuleString *name) {
+/* Makes sure that memory knows who waits in the fair queue. RESULT_DONE, or what fairnessOpen
+ * says. */
+static enum result loadQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
+                             RedisModuleString *name) {
     const struct acquisition *wants = acquiring->wants;
+    enum result loaded = RESULT_DONE;
     if (wants->discipline == FAIR) {
-        acquiring->fq_is_open = fairnessOpen(&acquiring->fq, ctx, name, wants->now_ms);
-        if (!acquiring->fq_is_open) {
-            return false;
-        }
+        loaded = fairnessOpen(&acquiring->fq, ctx, name, wants->now_ms);
+        acquiring->fq_is_open = loaded == RESULT_DONE;
     } else if (wants->now_ms < fairqueueRestoredEnd()) {
         /* Positions from an earlier life stand before whoever comes now, and one may be this
          * owner's.
          */
-        fairnessLoad(ctx, name, wants->now_ms);
+        loaded = fairnessLoad(ctx, name, wants->now_ms);
+    }
+    return loaded;
+}
+
+/* Finds out who waits. */
+static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
+                               RedisModuleString *name) {
+    const struct acquisition *wants = acquiring->wants;
+    enum result loaded = loadQueue(acquiring, ctx, name);
+    if (loaded != RESULT_DONE) {
+        return loaded;
     }
     acquiring->lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     if (acquiring->lock && wants->discipline == FAIR) {
         acquiring->own = fairnessFind(acquiring->lock, wants->owner);
     }
-    return true;
+    return RESULT_DONE;
 }
 
 enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
@@ -258,8 +265,9 @@ enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
         return prepared;
     }
     struct acquiring acquiring = {.wants = wants};
-    if (!lookAtQueue(&acquiring, ctx, name)) {
-        return RESULT_WRONG_TYPE;
+    enum result looked = lookAtQueue(&acquiring, ctx, name);
+    if (looked != RESULT_DONE) {
+        return looked;
     }
     holdsOpenToWrite(&acquiring.holds, ctx, name, wants->now_ms);
     enum result result = acquireIn(&acquiring, outcome);
@@ -342,6 +350,29 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
     }
 }
 
+/* RESULT_DONE, or what fairnessLoad says of one of them. */
+static enum result loadQueues(const struct acquiringAll *acquiring) {
+    int64_t now_ms = acquiring->wants->now_ms;
+    size_t count = now_ms < fairqueueRestoredEnd() ? acquiring->names.count : 0;
+    enum result loaded = RESULT_DONE;
+    for (size_t i = 0; loaded == RESULT_DONE && i < count; i++) {
+        loaded = fairnessLoad(acquiring->ctx, acquiring->names.names[i], now_ms);
+    }
+    return loaded;
+}
+
+static enum result openAndAcquireAll(struct acquiringAll *acquiring, struct outcome *outcome) {
+    openAll(acquiring);
+    enum result result = acquireAll(acquiring, outcome);
+    multikeyClose(acquiring->locks);
+    if (result == RESULT_DONE) {
+        passAfterTakeOfAll(acquiring);
+        result =
+            answerOrAwait(acquiring->ctx, acquiring->wants, outcome->count, acquiring->inflight);
+    }
+    return result;
+}
+
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct acquisition *wants, struct outcome *outcome) {
     unheardAsked(ctx);
@@ -353,16 +384,9 @@ enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
     if (wants->session.client_id) {
         eventsWatchClients(ctx);
     }
-    size_t count = wants->now_ms < fairqueueRestoredEnd() ? acquiring.names.count : 0;
-    for (size_t i = 0; i < count; i++) {
-        fairnessLoad(ctx, acquiring.names.names[i], wants->now_ms);
-    }
-    openAll(&acquiring);
-    enum result result = acquireAll(&acquiring, outcome);
-    multikeyClose(acquiring.locks);
+    enum result result = loadQueues(&acquiring);
     if (result == RESULT_DONE) {
-        passAfterTakeOfAll(&acquiring);
-        result = answerOrAwait(ctx, wants, outcome->count, acquiring.inflight);
+        result = openAndAcquireAll(&acquiring, outcome);
     }
     memFree(acquiring.names.names);
     return result;

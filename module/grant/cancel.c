@@ -93,7 +93,11 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
     RedisModuleString *owner = gives_up->owner;
     int64_t now_ms = gives_up->now_ms;
     if (keynamesSidesAreHere(ctx, name)) {
-        fairnessLoad(ctx, name, now_ms); /* the position may be one from an earlier life */
+        /* The position may be one from an earlier life. */
+        enum result loaded = fairnessLoad(ctx, name, now_ms);
+        if (loaded != RESULT_DONE) {
+            return loaded;
+        }
     } else if (!areInMemoryOnly(findPosition(ctx, name, owner))) {
         return RESULT_TRY_AGAIN;
     }

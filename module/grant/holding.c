@@ -20,6 +20,8 @@ enum result holdingCheck(const struct holds *holds) {
         return RESULT_WRONG_TYPE;
     case HOLDS_MOVING:
         return RESULT_TRY_AGAIN;
+    case HOLDS_IN_USE:
+        return RESULT_KEY_IN_USE;
     case HOLDS_FREE:
     case HOLDS_PLAIN:
     case HOLDS_READ_WRITE:
@@ -28,6 +30,12 @@ enum result holdingCheck(const struct holds *holds) {
         break;
     }
     return RESULT_DONE;
+}
+
+enum result holdingCheckSides(struct holds *holds, const struct acquisition *wants) {
+    bool is_leased = wants->asks.mode != MODE_EXCLUSIVE;
+    enum result result = is_leased ? holdsCanLease(holds) : RESULT_DONE;
+    return result == RESULT_DONE && wants->fenced ? fenceCheck(holds->ctx, holds->name) : result;
 }
 
 bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {

@@ -20,8 +20,13 @@
 bool holdingHasSides(const struct acquisition *wants);
 
 /* Whether the lock can be looked at and changed: RESULT_DONE; RESULT_WRONG_TYPE; RESULT_TRY_AGAIN
- * for a read-write lock whose slot moves. */
+ * for a read-write lock whose slot moves; RESULT_KEY_IN_USE. */
 enum result holdingCheck(const struct holds *holds);
+
+/* Whether what the request writes to side keys when it takes the lock can be written there: leases
+ * and token. RESULT_DONE, RESULT_WRONG_TYPE or RESULT_KEY_IN_USE. Not of a lock that holdingCheck
+ * refuses. */
+enum result holdingCheckSides(struct holds *holds, const struct acquisition *wants);
 
 /* Whether the owner has a hold, in whatever mode. Not of a lock that holdingCheck refuses. */
 bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
@@ -45,7 +50,7 @@ enum statsCounter holdingCountedAs(enum verdict verdict);
 enum holdingWhich { HOLDING_ONLY_MODE, HOLDING_READ, HOLDING_WRITE, HOLDING_PERMITS };
 
 /* Which mode that is for this lock. RESULT_DONE (`*mode`; whether the owner has a hold in it is not
- * said), RESULT_BOTH_MODES, RESULT_WRONG_TYPE or RESULT_TRY_AGAIN. */
+ * said), RESULT_BOTH_MODES, or what holdingCheck says. */
 enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum holdingWhich which,
                           enum lockMode *mode);
 

@@ -145,7 +145,8 @@ static const char *ticketFault(const struct waiter *waiter, const struct waiter 
 
 /* Whether the key can be asked who holds it. */
 static bool isReadable(const struct holds *holds) {
-    return holds->shape != HOLDS_WRONG_TYPE && holds->shape != HOLDS_MOVING;
+    return holds->shape != HOLDS_WRONG_TYPE && holds->shape != HOLDS_MOVING &&
+           holds->shape != HOLDS_IN_USE;
 }
 
 static const char *positionsFault(struct holds *holds, struct lock *lock) {

@@ -99,8 +99,9 @@ static enum result judgeHolds(struct multikeyKey *key, const struct acquisition 
  * be later. */
 static bool outweighs(enum result one, enum result other) {
     static const int weights[] = {
-        [RESULT_DONE] = 0,     [RESULT_BUSY] = 1,           [RESULT_TRY_AGAIN] = 2,
-        [RESULT_DEADLOCK] = 3, [RESULT_TOO_MANY_HOLDS] = 4, [RESULT_WRONG_TYPE] = 5};
+        [RESULT_DONE] = 0,       [RESULT_BUSY] = 1,     [RESULT_TRY_AGAIN] = 2,
+        [RESULT_KEY_IN_USE] = 2, [RESULT_DEADLOCK] = 3, [RESULT_TOO_MANY_HOLDS] = 4,
+        [RESULT_WRONG_TYPE] = 5};
     return weights[one] > weights[other];
 }
 
@@ -169,7 +170,7 @@ static bool isOpen(const struct holds *holds, const struct waiterKey *wanted) {
  * is a write by another way, which on Redis 7.0 may find the key expired, and free it under a
  * handle. */
 static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
-                             const struct waiterKey *wanted) {
+                             struct waiterKey *wanted) {
     struct multikeyKey key = {.holds = holds};
     if (isOpen(holds, wanted)) {
         return judgeWanted(&key, waiter, wanted);
@@ -181,6 +182,10 @@ static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
     holdsOpenToWrite(&key.opened, holds->ctx, wanted->name, holds->now_ms);
     enum result result = judgeWanted(&key, waiter, wanted);
     holdsClose(&key.opened);
+    if (result == RESULT_KEY_IN_USE) {
+        struct lock *lock = contendedOfPosition(&wanted->position);
+        waitedkeyWatchInUse(holds->ctx, &lock->key, holds->now_ms);
+    }
     return result;
 }
 

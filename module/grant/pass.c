@@ -6,9 +6,8 @@
  *   passRun          something outside may have changed it
  *   pass_work        the drain's way to the last one
  *
- * To let another kind of waiter in: grantIfFits. Rule numbers are those of docs/design.md.
- *
- * Contracts are in pass.h.
+ * To let another kind of waiter in: grantIfFits. Rule numbers are those of docs/design.md. Contracts
+ * are in pass.h.
  */
 #include "grant/pass.h"
 
@@ -63,6 +62,10 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (holdingHasSides(&waiter->wants) && !holdsSidesAreHere(holds)) {
         waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
         return true;
+    }
+    if (holdingCheckSides(holds, &waiter->wants) == RESULT_KEY_IN_USE) {
+        contendedOfPosition(&waiter->keys[0].position)->is_put_off = true;
+        return false;
     }
     take(holds, waiter, verdict);
     return true;
@@ -156,8 +159,7 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
         case PASS_IS_DONE:
             return true;
         case PASS_IS_CUT:
-            lock->key.notes |=
-                WAITEDKEY_EDITED; /* the owner's other waits are to be looked at still */
+            lock->key.notes |= WAITEDKEY_EDITED; /* the owner's other waits are left */
             return false;
         case PASS_GOES_ON:
             break;
@@ -173,28 +175,30 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
     return true;
 }
 
-static int64_t earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* What every use of a lock in memory ends with: the keys are as memory is, and the next look is
- * set. What the turn was too short for, the drain goes on with. */
+ * set. What the turn was too short for, the drain goes on with; what a key in use is in the way of
+ * is tried again after a while. */
 static void settle(struct holds *holds, struct lock *lock, bool done) {
     /* What a flush took away is not written again position by position before it is known who is
      * over. */
     bool flush_goes_on = !done && (lock->key.notes & WAITEDKEY_FLUSHED);
     bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
+    bool is_put_off = lock->is_put_off || holds->shape == HOLDS_IN_USE;
     waitedkeyClearDue(&lock->key);
-    lock->is_cut = !done || !written;
-    int64_t look_ms = earlier(holdsNextEnd(holds), fairnessNextLook(lock));
+    lock->is_put_off = false;
+    lock->is_cut = !done || !written || is_put_off;
+    int64_t end_ms = holdsNextEnd(holds), fair_ms = fairnessNextLook(lock);
+    int64_t look_ms = end_ms < fair_ms ? end_ms : fair_ms;
     waitedkeyWatch(holds->ctx, &lock->key, look_ms, holds->now_ms);
     lockcheckAfterPass(holds, lock, look_ms);
-    if (lock->is_cut) {
+    if (is_put_off) {
+        waitedkeyWatchInUse(holds->ctx, &lock->key, holds->now_ms);
+    } else if (lock->is_cut) {
         lock->key.in_use = false;
         waitedkeyMarkDue(holds->ctx, &lock->key);
-    } else {
-        waitedkeyEndUse(holds->ctx, &lock->key);
+        return;
     }
+    waitedkeyEndUse(holds->ctx, &lock->key);
 }
 
 /* ---- a holder who waits ---- */
@@ -265,11 +269,11 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
 
 /* The pass itself, with what has happened to the lock since the last one. Works all notes off, but
  * those that it says are to be worked on still; in a quarantine those that let nobody in. Returns
- * false if the turn was over first. */
+ * false if the turn was over first, or the lock is in use. */
 static bool passOver(struct holds *holds, struct lock *lock) {
     holdsPrune(holds);
-    if (holds->shape == HOLDS_MOVING) {
-        return true; /* the notes are for when it is ours again; or its waiters are sent on */
+    if (holds->shape == HOLDS_MOVING || holds->shape == HOLDS_IN_USE) {
+        return holds->shape == HOLDS_MOVING; /* then the notes are for when it is ours again */
     }
     if ((lock->key.notes & WAITEDKEY_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
         return false;

@@ -227,11 +227,23 @@ static void releaseHold(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t 
     RedisModule_FreeString(NULL, owner);
 }
 
-/* Returns false if the server would refuse the write now. */
+static bool isInUse(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
+    struct holds holds;
+    bool in_use = holdsOpenToWrite(&holds, ctx, name, now_ms) == HOLDS_IN_USE;
+    holdsClose(&holds);
+    return in_use;
+}
+
+/* Returns false if the server would refuse the write now, or uses the key. In the latter case the
+ * others are first the next time. */
 static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lost->db);
     switch (serverConsentTo(ctx, lost->name)) {
     case SERVER_ACCEPTS:
+        if (isInUse(ctx, lost->name, now_ms)) {
+            inflightPutLast(lost);
+            return false;
+        }
         releaseHold(ctx, lost, now_ms);
         return true;
     case SERVER_NOT_OURS:

@@ -24,7 +24,7 @@ struct release {
 };
 
 /* Releases one hold and hands the lock off. RESULT_DONE (`count`: holds left in its mode),
- * RESULT_NOT_HELD, RESULT_BOTH_MODES, RESULT_TRY_AGAIN or RESULT_WRONG_TYPE. */
+ * RESULT_NOT_HELD, RESULT_BOTH_MODES, or what holdingCheck says. */
 enum result releaseLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
                         struct outcome *outcome);
 
@@ -35,7 +35,7 @@ enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct release *release, struct outcome *outcome);
 
 /* Frees the lock whoever holds it and hands it off. RESULT_DONE (`count`: 1, or 0 if it was free),
- * RESULT_TRY_AGAIN or RESULT_WRONG_TYPE. */
+ * or what holdingCheck says. */
 enum result releaseForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms,
                          struct outcome *outcome);
 

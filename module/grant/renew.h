@@ -21,14 +21,14 @@ struct renewal {
 };
 
 /* Gives the owner's holds of the lock, in the selected database, a new lease, and binds them anew
- * or not any more. RESULT_DONE (`count`: its holds), RESULT_NOT_HELD, RESULT_TRY_AGAIN or
- * RESULT_WRONG_TYPE. With `replicas` RESULT_WAITING instead of RESULT_DONE, or what acksReady says,
+ * or not any more. RESULT_DONE (`count`: its holds), RESULT_NOT_HELD, or what
+ * holdingCheck says. With `replicas` RESULT_WAITING instead of RESULT_DONE, or what acksReady says,
  * and nothing has happened. */
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome);
 
 /* Whether the owner holds the lock, in whatever mode: RESULT_DONE, RESULT_NOT_HELD,
- * RESULT_TRY_AGAIN or RESULT_WRONG_TYPE. Takes nothing away but what is over. */
+ * or what holdingCheck says. Takes nothing away but what is over. */
 enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                        int64_t now_ms);
 

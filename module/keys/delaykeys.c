@@ -134,6 +134,11 @@ bool delaykeysIsWrongType(const struct delaykeys *keys) {
            !(isEmpty(keys->value) || is(keys->value, REDISMODULE_KEYTYPE_HASH));
 }
 
+bool delaykeysAreInUse(const struct delaykeys *keys) {
+    return keynamesSideIsInUse(keys->queue, keys->due, KEY_TO_WRITE) ||
+           keynamesSideIsInUse(keys->queue, keys->value, KEY_TO_WRITE);
+}
+
 /* ---- looking ---- */
 
 size_t delaykeysLength(const struct delaykeys *keys) {

@@ -44,6 +44,9 @@ void delaykeysOpenQueue(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModule
 /* Whether somebody has put something of another type under one of the names. */
 bool delaykeysIsWrongType(const struct delaykeys *keys);
 
+/* Whether one of the keys, opened to be written to, is in use: keynamesIsInUse. */
+bool delaykeysAreInUse(const struct delaykeys *keys);
+
 /* Whether what is pending here is for another list than the one that the keys were opened for: `x`
  * and `{x}` have the same keys, which are one list's at a time. */
 bool delaykeysAreOfAnother(const struct delaykeys *keys);

@@ -46,6 +46,8 @@ void fairqueueForgetNames(struct fairqueueNames *names) {
 static void openKeys(struct fairqueue *fq, RedisModuleString *name, enum keyAccess access) {
     fq->queue = keynamesOpenSide(fq->ctx, name, fq->names.queue, access);
     fq->timeout = keynamesOpenSide(fq->ctx, name, fq->names.timeout, access);
+    fq->in_use = keynamesSideIsInUse(name, fq->queue, access) ||
+                 keynamesSideIsInUse(name, fq->timeout, access);
 }
 
 void fairqueueOpenToWrite(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
@@ -77,8 +79,11 @@ static bool isUsable(RedisModuleKey *key) {
     return type == REDISMODULE_KEYTYPE_EMPTY || type == REDISMODULE_KEYTYPE_ZSET;
 }
 
-bool fairqueueIsWrongType(const struct fairqueue *fq) {
-    return !isUsable(fq->queue) || !isUsable(fq->timeout);
+enum result fairqueueCheck(const struct fairqueue *fq) {
+    if (fq->in_use) {
+        return RESULT_KEY_IN_USE;
+    }
+    return isUsable(fq->queue) && isUsable(fq->timeout) ? RESULT_DONE : RESULT_WRONG_TYPE;
 }
 
 static void expireAt(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,

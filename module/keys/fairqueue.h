@@ -19,6 +19,7 @@
 
 #include "keys/keynames.h"
 #include "redismodule.h"
+#include "server/reply.h"
 
 /* The end of a wait that never ends. */
 #define FAIRQUEUE_NO_END INT64_MAX
@@ -35,6 +36,7 @@ struct fairqueue {
     RedisModuleCtx *ctx;
     struct fairqueueNames names;
     RedisModuleKey *queue, *timeout;
+    bool in_use; /* one of the keys is: keynamesSideIsInUse */
 };
 
 /* Opens the queue of the lock `name` in the selected database. Always to be closed. `kept` is where
@@ -45,8 +47,9 @@ void fairqueueOpenToRead(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleS
 
 void fairqueueClose(struct fairqueue *fq);
 
-/* Whether somebody has put something else under one of the two names. */
-bool fairqueueIsWrongType(const struct fairqueue *fq);
+/* Whether it can be used: RESULT_DONE; RESULT_WRONG_TYPE while another client has put something else
+ * under one of the two names; RESULT_KEY_IN_USE, of one that was opened to be written to. */
+enum result fairqueueCheck(const struct fairqueue *fq);
 
 /* One position as it is written down. */
 struct fairposition {

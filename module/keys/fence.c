@@ -161,12 +161,17 @@ int64_t fenceLast(RedisModuleCtx *ctx, RedisModuleString *name) {
     return token;
 }
 
-bool fenceIsWrongType(RedisModuleCtx *ctx, RedisModuleString *name) {
+enum result fenceCheck(RedisModuleCtx *ctx, RedisModuleString *name) {
     struct fence fence;
-    fenceOpen(&fence, ctx, name, KEY_TO_READ);
+    fenceOpen(&fence, ctx, name, KEY_TO_WRITE);
+    bool in_use = keynamesSideIsInUse(name, fence.key, KEY_TO_WRITE);
     int type = typeOf(&fence);
     fenceClose(&fence);
-    return type != REDISMODULE_KEYTYPE_HASH && type != REDISMODULE_KEYTYPE_EMPTY;
+    if (in_use) {
+        return RESULT_KEY_IN_USE;
+    }
+    bool usable = type == REDISMODULE_KEYTYPE_HASH || type == REDISMODULE_KEYTYPE_EMPTY;
+    return usable ? RESULT_DONE : RESULT_WRONG_TYPE;
 }
 
 bool fenceKeepsMemory(void) {

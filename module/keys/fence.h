@@ -21,9 +21,12 @@
 
 #include "keys/holds.h"
 #include "redismodule.h"
+#include "server/reply.h"
 
-/* Whether somebody has put something else under the name of this lock's tokens. */
-bool fenceIsWrongType(RedisModuleCtx *ctx, RedisModuleString *name);
+/* Whether a token of this lock can be written down: RESULT_DONE; RESULT_WRONG_TYPE while another client
+ * has put something else under the name of its tokens; RESULT_KEY_IN_USE. Asked before the lock is
+ * taken. */
+enum result fenceCheck(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* The token of an acquisition by `owner` of this lock, which it has just taken: the last one if this is
  * a re-entry and the last one is the owner's and of this life, else a new one. Written down, unless the

@@ -83,8 +83,8 @@ static enum holdsShape shapeOf(struct holds *holds) {
 }
 
 int64_t holdsKeyEnd(const struct holds *holds) {
-    mstime_t end =
-        holds->shape == HOLDS_FREE ? REDISMODULE_NO_EXPIRE : RedisModule_GetAbsExpire(holds->key);
+    bool is_there = holds->shape != HOLDS_FREE && holds->shape != HOLDS_IN_USE;
+    mstime_t end = is_there ? RedisModule_GetAbsExpire(holds->key) : REDISMODULE_NO_EXPIRE;
     return end == REDISMODULE_NO_EXPIRE ? LEASES_NO_END : end;
 }
 
@@ -157,11 +157,23 @@ bool holdsLeasesAreHere(struct holds *holds) {
     return !isLeased(holds) || holdsSidesAreHere(holds);
 }
 
+/* Of a handle that may write: the shape, unless nothing can be written. */
+static enum holdsShape shapeToWrite(struct holds *holds) {
+    if (keynamesIsInUse(holds->key, KEY_TO_WRITE)) {
+        return HOLDS_IN_USE;
+    }
+    if (!holdsLeasesAreHere(holds)) {
+        return HOLDS_MOVING;
+    }
+    bool in_use = isLeased(holds) && leasedholdsLeases(holds)->in_use;
+    return in_use ? HOLDS_IN_USE : holds->shape;
+}
+
 static enum holdsShape open(struct holds *holds) {
     holds->key = keynamesOpen(holds->ctx, holds->name, holds->access);
-    holds->shape = holds->key ? shapeOf(holds) : HOLDS_FREE;
-    if (holds->access == KEY_TO_WRITE && !holdsLeasesAreHere(holds)) {
-        holds->shape = HOLDS_MOVING;
+    holds->shape = shapeOf(holds);
+    if (holds->access == KEY_TO_WRITE) {
+        holds->shape = shapeToWrite(holds);
     }
     if (holds->shape == HOLDS_READ_WRITE) {
         rwholdsOpen(holds);
@@ -216,8 +228,9 @@ bool holdsIsFree(struct holds *holds) {
 
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
     RedisModule_Assert(holds->shape != HOLDS_WRONG_TYPE);
-    *view = (struct holdsView){.foreign =
-                                   holds->shape == HOLDS_FOREIGN || holds->shape == HOLDS_MOVING};
+    *view =
+        (struct holdsView){.foreign = holds->shape == HOLDS_FOREIGN ||
+                                      holds->shape == HOLDS_MOVING || holds->shape == HOLDS_IN_USE};
     if (holds->shape == HOLDS_READ_WRITE) {
         rwholdsSeenBy(holds, owner, view);
     } else if (holds->shape == HOLDS_SEMAPHORE) {
@@ -250,8 +263,12 @@ void holdsPrune(struct holds *holds) {
     }
 }
 
-bool holdsCanLease(struct holds *holds) {
-    return !leasesIsWrongType(leasedholdsLeases(holds));
+enum result holdsCanLease(struct holds *holds) {
+    const struct leases *leases = leasedholdsLeases(holds);
+    if (leases->in_use) {
+        return RESULT_KEY_IN_USE;
+    }
+    return leasesIsWrongType(leases) ? RESULT_WRONG_TYPE : RESULT_DONE;
 }
 
 int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
@@ -300,6 +317,7 @@ int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_
     case HOLDS_FOREIGN:
     case HOLDS_WRONG_TYPE:
     case HOLDS_MOVING:
+    case HOLDS_IN_USE:
         break;
     }
     return 0;
@@ -321,7 +339,7 @@ int64_t holdsDrop(struct holds *holds, RedisModuleString *owner) {
 }
 
 bool holdsForce(struct holds *holds) {
-    RedisModule_Assert(holds->shape != HOLDS_MOVING);
+    RedisModule_Assert(holds->shape != HOLDS_MOVING && holds->shape != HOLDS_IN_USE);
     if (holdsIsFree(holds)) {
         return false;
     }

@@ -21,6 +21,7 @@
 #include "keys/keynames.h"
 #include "keys/leases.h"
 #include "redismodule.h"
+#include "server/reply.h"
 
 /* The end of a lease that never ends: the key has no TTL. */
 #define HOLDS_NO_END LEASES_NO_END
@@ -32,7 +33,8 @@ enum holdsShape {
     HOLDS_SEMAPHORE,
     HOLDS_FOREIGN, /* a hash that the module did not write: held by somebody that we cannot name */
     HOLDS_WRONG_TYPE, /* no hash at all */
-    HOLDS_MOVING      /* one of the two whose leases may be on another node: see holdsOpenToWrite */
+    HOLDS_MOVING,     /* one of the two whose leases may be on another node: see holdsOpenToWrite */
+    HOLDS_IN_USE      /* the key, or its leases, cannot be written to now: keynamesIsInUse */
 };
 
 struct holds {
@@ -50,7 +52,7 @@ struct holds {
 
 /* Opens the lock `name` in the selected database of `ctx`. To write: holds of a read-write lock
  * whose leases are over are taken away; but while its slot moves to another node the shape is
- * HOLDS_MOVING, and nothing here touches it. Always to be closed with holdsClose, whatever the
+ * HOLDS_MOVING, and nothing here touches it; likewise while it is HOLDS_IN_USE. Always to be closed with holdsClose, whatever the
  * shape. Returns the shape, which it also keeps. */
 enum holdsShape holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                  int64_t now_ms);
@@ -69,16 +71,16 @@ bool holdsLeasesAreHere(struct holds *holds);
 /* Closes the side key only; what asks for a lease opens it again. */
 void holdsCloseLeases(struct holds *holds);
 
-/* Whether what has leases of its own can be held here: not while somebody has put something of
- * another type under the name of the leases. */
-bool holdsCanLease(struct holds *holds);
+/* Whether what has leases of its own can be held here: RESULT_DONE; RESULT_WRONG_TYPE while another
+ * client has put something of another type under the name of the leases; RESULT_KEY_IN_USE. */
+enum result holdsCanLease(struct holds *holds);
 
 /* Whether there is no lock. What is left of one out of which somebody has taken the last living
  * owner by hand is none: it is taken away, if the handle may write, and the shape is HOLDS_FREE
  * from then on. O(n) of a semaphore that is only read. */
 bool holdsIsFree(struct holds *holds);
 
-/* The holds as `owner` sees them: of HOLDS_MOVING, foreign ones. The shape must not be
+/* The holds as `owner` sees them: of HOLDS_MOVING and HOLDS_IN_USE, foreign ones. The shape must not be
  * HOLDS_WRONG_TYPE; and of a semaphore the handle must be one that may write, as what the owner has
  * by a lease that is over goes. */
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
@@ -125,7 +127,7 @@ int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_
 int64_t holdsDrop(struct holds *holds, RedisModuleString *owner);
 
 /* Deletes the key, whoever holds the lock. Returns whether there was one. The shape must not be
- * HOLDS_MOVING. */
+ * HOLDS_MOVING or HOLDS_IN_USE. */
 bool holdsForce(struct holds *holds);
 
 /* When the next lease here ends, unix ms; HOLDS_NO_END for a free lock or a key without TTL. Of a
@@ -156,7 +158,7 @@ struct holder {
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder);
 
 /* Calls `visit` for each owner and mode that holds the lock by a lease that is not over, in no
- * order. Nobody for a free lock, a foreign hash or HOLDS_MOVING. */
+ * order. Nobody for a free lock, a foreign hash, HOLDS_MOVING or HOLDS_IN_USE. */
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context);
 

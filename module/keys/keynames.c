@@ -6,11 +6,21 @@
 
 #include "core/keyslot.h"
 #include "core/mem.h"
+#include "server/failpoint.h"
 #include "server/server.h"
 
 RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access) {
-    int mode = REDISMODULE_READ | (access == KEY_TO_WRITE ? REDISMODULE_WRITE : 0);
-    return RedisModule_OpenKey(ctx, name, mode);
+    if (access == KEY_TO_READ) {
+        return RedisModule_OpenKey(ctx, name, REDISMODULE_READ);
+    }
+    if (failpointKeyIsInUse(ctx, name)) {
+        return NULL;
+    }
+    return RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
+}
+
+bool keynamesIsInUse(const RedisModuleKey *key, enum keyAccess access) {
+    return !key && access == KEY_TO_WRITE;
 }
 
 static char *append(char *at, const char *bytes, size_t length) {
@@ -40,10 +50,18 @@ bool keynamesServeCluster(RedisModuleString *name) {
     return keyslotHasTag(bytes, length) || (length > 0 && !memchr(bytes, '}', length));
 }
 
+static bool isElsewhere(RedisModuleString *name) {
+    return serverIsCluster() && !keynamesServeCluster(name);
+}
+
 RedisModuleKey *keynamesOpenSide(RedisModuleCtx *ctx, RedisModuleString *name,
                                  RedisModuleString *side, enum keyAccess access) {
-    bool is_elsewhere = serverIsCluster() && !keynamesServeCluster(name);
-    return is_elsewhere ? NULL : keynamesOpen(ctx, side, access);
+    return isElsewhere(name) ? NULL : keynamesOpen(ctx, side, access);
+}
+
+bool keynamesSideIsInUse(RedisModuleString *name, const RedisModuleKey *side,
+                         enum keyAccess access) {
+    return keynamesIsInUse(side, access) && !isElsewhere(name);
 }
 
 bool keynamesSidesAreHere(RedisModuleCtx *ctx, RedisModuleString *name) {

@@ -13,14 +13,28 @@
 /* With KEY_TO_READ nothing is ever changed, so it serves on replicas too. */
 enum keyAccess { KEY_TO_READ, KEY_TO_WRITE };
 
-/* Opens the key in the selected database. NULL when it is to be read and does not exist. To be
- * closed with RedisModule_CloseKey, which takes NULL too. */
+/* Opens the key in the selected database. NULL when it is to be read and does not exist, or when it
+ * is to be written to and is in use: see keynamesIsInUse. To be closed with RedisModule_CloseKey, which
+ * takes NULL too. */
 RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum keyAccess access);
+
+/* Whether a key that keynamesOpen has opened for `access` is in use: the server writes it to a
+ * snapshot in the background (Valkey 9.2, without a fork), and lets nobody write to it meanwhile.
+ * What is in it is not known then: it must not be taken for a key that does not exist.
+ *
+ * A step (a command, a grant pass, a release) first opens all keys that it writes to, and changes
+ * nothing if one is in use. A key that could be opened can be opened until the step ends, as the
+ * server begins to use keys on the thread on which the module runs, and not while it runs. */
+bool keynamesIsInUse(const RedisModuleKey *key, enum keyAccess access);
 
 /* Likewise a side key of the lock `name`. NULL also, whatever it is opened for, when the side keys of
  * this lock cannot live in its slot: another slot's key must not be opened within a command. */
 RedisModuleKey *keynamesOpenSide(RedisModuleCtx *ctx, RedisModuleString *name,
                                  RedisModuleString *side, enum keyAccess access);
+
+/* keynamesIsInUse for what keynamesOpenSide has opened. */
+bool keynamesSideIsInUse(RedisModuleString *name, const RedisModuleKey *side,
+                         enum keyAccess access);
 
 /* `prefix` and the lock's name, as a new string: free it with RedisModule_FreeString. */
 RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisModuleString *name);

@@ -48,7 +48,7 @@ void latchkeyOpen(struct latchkey *latch, RedisModuleCtx *ctx, RedisModuleString
                   enum keyAccess access) {
     *latch = (struct latchkey){.ctx = ctx, .name = name};
     latch->key = keynamesOpen(ctx, name, access);
-    latch->state = stateOf(latch);
+    latch->state = keynamesIsInUse(latch->key, access) ? LATCHKEY_IN_USE : stateOf(latch);
     latch->end_ms = endOf(latch->key);
 }
 
@@ -63,6 +63,8 @@ enum result latchkeyCheck(const struct latchkey *latch) {
         return RESULT_DONE;
     case LATCHKEY_WRONG_TYPE:
         return RESULT_WRONG_TYPE;
+    case LATCHKEY_IN_USE:
+        return RESULT_KEY_IN_USE;
     case LATCHKEY_NO_NUMBER:
         break;
     }

@@ -19,7 +19,8 @@ enum latchkeyState {
     LATCHKEY_OPEN,
     LATCHKEY_SHUT,
     LATCHKEY_WRONG_TYPE, /* no string */
-    LATCHKEY_NO_NUMBER   /* a string that INCR would refuse */
+    LATCHKEY_NO_NUMBER,  /* a string that INCR would refuse */
+    LATCHKEY_IN_USE      /* it cannot be written to now: keynamesIsInUse */
 };
 
 struct latchkey {

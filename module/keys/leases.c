@@ -53,6 +53,7 @@ void leasesOpen(struct leases *leases, const struct leasesLock *lock, enum keyAc
     leases->ctx = lock->ctx;
     leases->name = keynamesSide(lock->ctx, "lock:lease:", lock->name);
     leases->key = keynamesOpenSide(lock->ctx, lock->name, leases->name, access);
+    leases->in_use = keynamesSideIsInUse(lock->name, leases->key, access);
     leases->key_end_ms = lock->key_end_ms;
     leases->freshness = LEASES_UNKNOWN;
 }

@@ -26,6 +26,7 @@ struct leases {
     RedisModuleCtx *ctx;
     RedisModuleString *name; /* NULL: not open */
     RedisModuleKey *key;
+    bool in_use; /* keynamesSideIsInUse: nothing here is asked of the set, or written to it */
     int64_t key_end_ms;                                            /* when the lock's key expires */
     enum { LEASES_UNKNOWN, LEASES_FRESH, LEASES_STALE } freshness; /* found out when it matters */
 };

@@ -28,6 +28,7 @@ static const char *const names[FAILPOINT_COUNT] = {
     [FAILPOINT_DELIVER_PUSHED] = "deliver.pushed",
     [FAILPOINT_CONSENT] = "consent",
     [FAILPOINT_BLOCK] = "block",
+    [FAILPOINT_OPEN] = "open",
 };
 
 enum action { KILL, STOP, FAIL, ACTION_COUNT };
@@ -42,17 +43,33 @@ static struct {
     unsigned long countdown; /* it happens when this many times have come */
 } armed;
 
+/* The keys that have been opened to be written to since FAILPOINT_OPEN was set, in this order. The
+ * last one is in use once the countdown has come to 0. */
+#define MOST_OPENED 64
+static struct {
+    struct openedKey {
+        int db;
+        RedisModuleString *name;
+    } keys[MOST_OPENED];
+    size_t count;
+} opened;
+
+static void forgetOpened(void) {
+    while (opened.count > 0) {
+        RedisModule_FreeString(NULL, opened.keys[--opened.count].name);
+    }
+}
+
 static void disarm(void) {
     if (armed.text) {
         RedisModule_FreeString(NULL, armed.text);
         armed.text = NULL;
     }
+    forgetOpened();
 }
 
-bool failpoint(enum failpoint point) {
-    if (!armed.text || armed.point != point || --armed.countdown > 0) {
-        return false;
-    }
+/* Does what is to be done. Returns whether what the point stands for is to fail. */
+static bool happen(void) {
     enum action action = armed.action;
     disarm();
     switch (action) {
@@ -67,6 +84,54 @@ bool failpoint(enum failpoint point) {
         break;
     }
     return action == FAIL;
+}
+
+bool failpoint(enum failpoint point) {
+    if (!armed.text || armed.point != point || --armed.countdown > 0) {
+        return false;
+    }
+    return happen();
+}
+
+/* ---- keys in use ---- */
+
+/* Its number in the order of opening; as many as there are when it is none of them. */
+static size_t findOpened(const struct openedKey *key) {
+    size_t i = 0;
+    while (i < opened.count && (opened.keys[i].db != key->db ||
+                                RedisModule_StringCompare(opened.keys[i].name, key->name) != 0)) {
+        i++;
+    }
+    return i;
+}
+
+/* The key is in use from now on. */
+static void holdKey(void) {
+    static const char text[] = "open in-use";
+    RedisModule_FreeString(NULL, armed.text);
+    armed.text = RedisModule_CreateString(NULL, text, sizeof(text) - 1);
+}
+
+bool failpointKeyIsInUse(RedisModuleCtx *ctx, RedisModuleString *name) {
+    struct openedKey key = {RedisModule_GetSelectedDb(ctx), name};
+    if (!armed.text || armed.point != FAILPOINT_OPEN) {
+        return false;
+    }
+    size_t number = findOpened(&key);
+    if (number < opened.count || armed.countdown == 0) {
+        return armed.countdown == 0 && number == opened.count - 1;
+    }
+    RedisModule_Assert(opened.count < MOST_OPENED);
+    key.name = RedisModule_CreateStringFromString(NULL, name);
+    opened.keys[opened.count++] = key;
+    if (--armed.countdown > 0) {
+        return false;
+    }
+    if (armed.action != FAIL) {
+        return happen();
+    }
+    holdKey();
+    return true;
 }
 
 /* ---- the config ---- */

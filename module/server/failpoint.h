@@ -5,8 +5,9 @@
  *                                                      until it gets SIGCONT
  *   CONFIG SET lock.failpoint "consent fail"           what is done there fails
  *
- * One is set at a time, and what happens there happens once: then the config is empty again. In any
- * other build there are neither points nor the config.
+ * One is set at a time, and what happens there happens once: then the config is empty again. But a
+ * key at which `open fail` has happened is in use until the config is set anew; `open in-use` is
+ * what can be read there meanwhile. In any other build there are neither points nor the config.
  *
  * A new point is a call of failpoint() and its name in the table of failpoint.c.
  */
@@ -35,6 +36,7 @@ enum failpoint {
     FAILPOINT_DELIVER_PUSHED,   /* they have been; they are still in the keys of the queue */
     FAILPOINT_CONSENT,          /* can fail: the server is asked whether it would take a write */
     FAILPOINT_BLOCK,            /* can fail: the client is about to be blocked */
+    FAILPOINT_OPEN, /* can fail: a key that was not opened to be written to since it was set is */
     FAILPOINT_COUNT
 };
 
@@ -43,6 +45,10 @@ enum failpoint {
 /* Does what a test wants here, if anything. Returns whether what the point stands for is to fail. */
 bool failpoint(enum failpoint point);
 
+/* FAILPOINT_OPEN, of the key `name` in the selected database. Counts keys, each once: what a server
+ * uses in the background it uses all the time, not each second time. */
+bool failpointKeyIsInUse(RedisModuleCtx *ctx, RedisModuleString *name);
+
 /* Registers the config. Returns REDISMODULE_OK or REDISMODULE_ERR. */
 int failpointRegister(RedisModuleCtx *ctx);
 
@@ -50,6 +56,11 @@ int failpointRegister(RedisModuleCtx *ctx);
 
 static inline bool failpoint(enum failpoint point) {
     (void)point;
+    return false;
+}
+
+static inline bool failpointKeyIsInUse(RedisModuleCtx *ctx, RedisModuleString *name) {
+    (void)ctx, (void)name;
     return false;
 }
 

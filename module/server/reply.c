@@ -62,6 +62,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_UNBLOCKED] = unblocked_text,
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this key is being moved",
     [REPLY_CROSS_SLOT] = "CROSSSLOT Keys in request don't hash to the same slot",
+    [REPLY_KEY_IN_USE] = "TRYAGAIN the key is being written to a snapshot",
 };
 
 int replyError(RedisModuleCtx *ctx, enum replyError error) {
@@ -154,6 +155,9 @@ int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcom
         break;
     case RESULT_TRY_AGAIN:
         replyError(ctx, REPLY_TRY_AGAIN);
+        break;
+    case RESULT_KEY_IN_USE:
+        replyError(ctx, REPLY_KEY_IN_USE);
         break;
     case RESULT_BOTH_MODES:
         replyError(ctx, REPLY_BOTH_MODES);

@@ -31,6 +31,7 @@ enum replyError {
     REPLY_NOT_RUN,
     REPLY_TRY_AGAIN,
     REPLY_CROSS_SLOT,
+    REPLY_KEY_IN_USE,
     REPLY_BAD_DELAY,
     REPLY_EMPTY_ID,
     REPLY_ANOTHER_LIST,
@@ -64,6 +65,7 @@ enum result {
     RESULT_NO_SIDE_KEYS, /* in a cluster: this name can have none in its slot */
     RESULT_DEADLOCK,     /* the wait would never end; the outcome's `cycle` tells why */
     RESULT_TRY_AGAIN,    /* in a cluster: the slot moves, and side keys with it, one by one */
+    RESULT_KEY_IN_USE,   /* the server writes one of the keys to a snapshot: keynamesIsInUse */
     RESULT_BOTH_MODES,   /* the owner holds reads and writes, and has to say which to release */
     RESULT_NO_LATCH,     /* the key is a string, and no number */
     RESULT_FEW_REPLICAS, /* fewer are connected than are to acknowledge it */

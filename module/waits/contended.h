@@ -47,6 +47,7 @@ struct lock {
     size_t waiting;               /* how many of its positions have a client */
     bool read_last; /* the last hand-off was to a reader: those that follow at once share it */
     bool is_cut; /* the time slice was over before the last pass was: the drain goes on with it */
+    bool is_put_off; /* a key that this pass would write to is in use: it is made again soon */
 };
 
 /* Says, once at load, what is done with a lock that is due. */

@@ -177,9 +177,9 @@ static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     return contendedIsWritten(lock);
 }
 
-/* The slot is on the move, and with it the keys, one by one. What is not written down stays noted:
- * the look at the slots has it written once the slot is ours again, or forgotten once it is another
- * node's. */
+/* The slot is on the move, and with it the keys, one by one; or a snapshot uses them. What is not written
+ * down stays noted: the look at the slots has it written once the slot is ours again, or forgotten once
+ * it is another node's. */
 static void putOff(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (needsRefresh(lock, now_ms)) {
         lock->fair.refresh_ms = now_ms + RETRY_MS; /* not at once: nothing announces the end */
@@ -196,21 +196,28 @@ bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
         return true;
     }
     struct fairqueue fq;
+    bool written = false;
     fairqueueOpenToWrite(&fq, ctx, lock->key.name, &lock->fair.names);
-    bool written = writeDown(&fq, lock, now_ms);
+    if (fq.in_use) {
+        lock->is_put_off = true;
+        putOff(ctx, lock, now_ms);
+    } else {
+        written = writeDown(&fq, lock, now_ms);
+    }
     fairqueueClose(&fq);
     return written;
 }
 
 /* ---- requests ---- */
 
-bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
-                  int64_t now_ms) {
+enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                         int64_t now_ms) {
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     fairqueueOpenToWrite(fq, ctx, name, lock ? &lock->fair.names : NULL);
-    if (fairqueueIsWrongType(fq)) {
+    enum result usable = fairqueueCheck(fq);
+    if (usable != RESULT_DONE) {
         fairqueueClose(fq);
-        return false;
+        return usable;
     }
     if (!lock || !lock->fair.loaded) {
         lock = loadPositions(fq, name, lock, now_ms);
@@ -221,17 +228,21 @@ bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *
         writeDown(fq, lock, now_ms); /* as far as it gets: then the lock is due, and stays so */
         turnEnd();
     }
-    return true;
+    return RESULT_DONE;
 }
 
-void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
+enum result fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
-    struct fairqueue fq;
     /* Once more would change nothing, and cost two keys to open. */
-    if ((!lock || !lock->fair.loaded) && keynamesSidesAreHere(ctx, name) &&
-        fairnessOpen(&fq, ctx, name, now_ms)) {
+    if ((lock && lock->fair.loaded) || !keynamesSidesAreHere(ctx, name)) {
+        return RESULT_DONE;
+    }
+    struct fairqueue fq;
+    enum result opened = fairnessOpen(&fq, ctx, name, now_ms);
+    if (opened == RESULT_DONE) {
         fairqueueClose(&fq);
     }
+    return opened == RESULT_KEY_IN_USE ? RESULT_KEY_IN_USE : RESULT_DONE;
 }
 
 struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner) {

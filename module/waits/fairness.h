@@ -22,17 +22,18 @@
 
 /* Opens the keys of the lock `name` in the selected database, and makes sure that memory knows all
  * their positions, and they all that memory knows. Every fair request begins with this, after it has asked
- * keynamesSidesAreHere. Returns false
- * if somebody has put something of another type under one of the keys: then nothing is changed, and
- * there is nothing to close.
+ * keynamesSidesAreHere. RESULT_DONE; RESULT_WRONG_TYPE
+ * if another client has put something of another type under one of the keys; RESULT_KEY_IN_USE. Unless it
+ * is RESULT_DONE nothing is changed, and there is nothing to close.
  *
  * While `fq` is open nobody else may write the keys: it is closed before a grant pass. */
-bool fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
-                  int64_t now_ms);
+enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name,
+                         int64_t now_ms);
 
 /* For other requests, which only have to know: takes positions of an earlier life into memory, if that
- * has not been done, the keys are of the right type, and their slot is not on the move. */
-void fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
+ * has not been done, the keys are of the right type, and their slot is not on the move. RESULT_DONE, or
+ * RESULT_KEY_IN_USE: who waits is not known yet. */
+enum result fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms);
 
 /* The fair waiter of this owner, attached or not, or NULL. */
 struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
@@ -42,8 +43,9 @@ struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner);
 void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waiter, int64_t now_ms);
 
 /* Brings the keys up to date, and puts off their expiry if it is time to. Cheap when there is
- * nothing to do. While the slot of the lock moves to another node, leaves them alone: what is to be
- * done stays noted. Returns false if the turn was over first: then some is still to be written down. */
+ * nothing to do. While the slot of the lock moves to another node, or the keys are in use, leaves
+ * them alone: what is to be done stays noted. Returns false if the turn was over first, or the keys
+ * are in use (then the lock is put off): some is still to be written down. */
 bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
 /* The keys have been flushed: reserved positions are gone with them, and fairnessWriteDown will write

@@ -215,6 +215,11 @@ void inflightFreeLost(struct inflightHold *hold) {
     freeHold(hold);
 }
 
+void inflightPutLast(struct inflightHold *lost) {
+    setLost(lost, false);
+    setLost(lost, true);
+}
+
 /* ---- what a grant relies on ---- */
 
 /* How many of those that the owner is told of are in flight by other grants: what it needs, without

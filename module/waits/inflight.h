@@ -110,4 +110,7 @@ struct inflightHold *inflightFirstLost(void);
 
 void inflightFreeLost(struct inflightHold *hold);
 
+/* It cannot be released yet: all others that are lost come before it. */
+void inflightPutLast(struct inflightHold *lost);
+
 #endif

@@ -153,13 +153,19 @@ size_t sessionsCount(void) {
 
 /* ---- the timer's work ---- */
 
-/* Returns whether the owner still holds the lock, or may: while the slot of a read-write lock is on
- * the move its leases are left alone, and one renewal of three may well be missed. */
+/* Whether nothing can be written to the lock now: its leases may be on another node, to which its
+ * slot moves, or a key is in use. */
+static bool isOutOfReach(enum holdsShape shape) {
+    return shape == HOLDS_MOVING || shape == HOLDS_IN_USE;
+}
+
+/* Returns whether the owner still holds the lock, or may: one that is out of reach is left alone, and
+ * one renewal of three may well be missed. */
 static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
     struct holds holds;
     RedisModule_SelectDb(ctx, binding->db);
     (void)failpoint(FAILPOINT_RENEW_BEGUN);
-    bool holds_it = holdsOpenToWrite(&holds, ctx, binding->name, now_ms) == HOLDS_MOVING ||
+    bool holds_it = isOutOfReach(holdsOpenToWrite(&holds, ctx, binding->name, now_ms)) ||
                     holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
     holdsClose(&holds);
     watchesNoteOwner(ctx, binding->name, binding->owner);
@@ -168,16 +174,11 @@ static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t no
     return holds_it;
 }
 
-/* Whether these are holds of a read-write lock whose slot is on the move: its leases may be on the
- * other node. */
 static bool hasToWait(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
-    if (!serverIsCluster()) {
-        return false;
-    }
     struct holds holds;
     enum holdsShape shape = holdsOpenToWrite(&holds, ctx, binding->name, now_ms);
     holdsClose(&holds);
-    return shape == HOLDS_MOVING;
+    return isOutOfReach(shape);
 }
 
 static bool releaseNext(RedisModuleCtx *ctx, int64_t now_ms) {

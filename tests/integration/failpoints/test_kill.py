@@ -72,7 +72,7 @@ CASES = [(scene, point, count) for scene, deaths in DIES.items() for point, coun
 def test_every_point_has_its_death():
     assert DIES.keys() <= SCENES.keys()
     assert {point for _, point, _ in CASES} == points_of_locks()
-    assert failpoint.points_that_fail() == {"consent", "block"}
+    assert failpoint.points_that_fail() == {"consent", "block", "open"}
 
 
 def last_of(replica):

@@ -31,6 +31,7 @@ class Party:
         self.holds = []  # the commands by which it was told that it holds something
         self.lives = True
         self.answers = []
+        self.refused = None  # a list of what was answered TRYAGAIN, where that may be
 
     def say(self, line, lease=("PX", LONG)):
         words = line.split()
@@ -59,13 +60,24 @@ class Party:
 
     def _take_in(self, words, heard):
         self.answers.append((words, heard))
-        if isinstance(heard, ResponseError):
+        if self.refused is not None and isinstance(heard, ResponseError) and code_of(heard) == "TRYAGAIN":
+            self.refused.append(words)
+        elif isinstance(heard, ResponseError):
             may_be = {"LOCK.RELEASE": "NOTHELD"}.get(words[0], "NOREPLICAS" if "REPLICAS" in words else None)
             assert code_of(heard) == may_be, f"{self.actor}: {words}: {heard}"
         elif words[0] in TAKES and heard is not None:
             self.holds.append(words)
         elif words[0] in ("LOCK.RELEASE", "LOCK.MRELEASE"):
             self.holds = self.holds[:heard] if words[0] == "LOCK.RELEASE" else []
+
+    def says_again(self):
+        """What was refused, and waits for the answers to what does not wait."""
+        again, self.refused = self.refused, None
+        for words in again:
+            self.actor.send(*words)
+            self.unanswered.append(words)
+            if "BLOCK" not in words:
+                wait_for(lambda: self.hear() or not self.unanswered, what=f"the answer to {words}")
 
     def told(self):
         return {(key, self.owner) for words in self.holds for key in keys_of(words)}

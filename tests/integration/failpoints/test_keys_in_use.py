@@ -1,0 +1,354 @@
+"""A key that is opened to be written to is in use by the server, as by a snapshot without a fork: whoever asks is refused
+and nothing is changed; whatever happens by itself happens later.
+"""
+
+import pytest
+from redis.exceptions import ResponseError
+
+from harness import failpoint, scaled_ms, wait_for
+from model.failpoint_judge import locks_in, torn
+from model.failpoint_play import Play
+from model.failpoint_scene import CONFIG, LONG, SCENES, Scene
+
+pytestmark = pytest.mark.usefixtures("checking_build")
+
+IN_USE = "TRYAGAIN the key is being written to a snapshot"
+
+
+@pytest.fixture(scope="module")
+def new_server():
+    return lambda make: make(**CONFIG)
+
+
+# ---- commands that nobody waits for ----
+
+COMMANDS = dict(
+    acquire=((), "LOCK.ACQUIRE k a", 1),
+    acquire_again=(("LOCK.ACQUIRE k a",), "LOCK.ACQUIRE k a", 1),
+    acquire_once=(("LOCK.ACQUIRE k a",), "LOCK.ACQUIRE k a ONCE", 1),
+    acquire_with_token=((), "LOCK.ACQUIRE k a FENCED", 2),
+    acquire_again_with_token=(("LOCK.ACQUIRE k a FENCED",), "LOCK.ACQUIRE k a FENCED", 2),
+    fair=((), "LOCK.FAIR k a", 3),
+    fair_with_token=((), "LOCK.FAIR k a FENCED", 4),
+    read=((), "LOCK.RWREAD k a", 2),
+    read_too=(("LOCK.RWREAD k b",), "LOCK.RWREAD k a", 2),
+    write=((), "LOCK.RWWRITE k a", 2),
+    write_with_token=((), "LOCK.RWWRITE k a FENCED", 3),
+    write_while_reading=(("LOCK.RWREAD k a",), "LOCK.RWWRITE k a", 2),
+    permits=((), "LOCK.SEMAPHORE k a 3 PERMITS 2", 2),
+    permits_too=(("LOCK.SEMAPHORE k b 3",), "LOCK.SEMAPHORE k a 3 PERMITS 2", 2),
+    several=((), "LOCK.MACQUIRE 3 k l m a", 3),
+    several_again=(("LOCK.ACQUIRE l a",), "LOCK.MACQUIRE 3 k l m a", 3),
+    busy=(("LOCK.ACQUIRE k b",), "LOCK.ACQUIRE k a", 1),
+    release=(("LOCK.ACQUIRE k a",), "LOCK.RELEASE k a", 1),
+    release_read=(("LOCK.RWREAD k a", "LOCK.RWREAD k b"), "LOCK.RELEASE k a", 2),
+    release_last_read=(("LOCK.RWREAD k a",), "LOCK.RELEASE k a", 2),
+    release_write=(("LOCK.RWREAD k a", "LOCK.RWWRITE k a"), "LOCK.RELEASE k a WRITE", 2),
+    release_permits=(("LOCK.SEMAPHORE k a 3 PERMITS 2", "LOCK.SEMAPHORE k b 3"), "LOCK.RELEASE k a PERMITS 1", 2),
+    release_several=(("LOCK.MACQUIRE 2 k l a", "LOCK.RWREAD m a"), "LOCK.MRELEASE 3 k l m a", 4),
+    renew=(("LOCK.ACQUIRE k a",), f"LOCK.RENEW k a PX {2 * LONG}", 1),
+    renew_write=(("LOCK.RWWRITE k a",), f"LOCK.RENEW k a PX {2 * LONG}", 2),
+    renew_permits=(("LOCK.SEMAPHORE k a 3", "LOCK.SEMAPHORE k b 3"), f"LOCK.RENEW k a PX {2 * LONG}", 2),
+    force=(("LOCK.ACQUIRE k a",), "LOCK.FORCE k", 1),
+    force_readers=(("LOCK.RWREAD k a", "LOCK.RWREAD k b"), "LOCK.FORCE k", 2),
+    cancel_or_release=(("LOCK.ACQUIRE k a",), "LOCK.CANCEL k a RELEASE", 3),
+    guard=(("LOCK.ACQUIRE k a",), "LOCK.GUARD k a SET other 1", 1),
+    guard_by_read=(("LOCK.RWREAD k a", "LOCK.RWREAD k b"), "LOCK.GUARD k a SET other 1", 2),
+    latch_set=((), "LATCH.SET l 3", 1),
+    latch_set_again=(("LATCH.SET l 2",), "LATCH.SET l 3", 1),
+    latch_open=(("LATCH.SET l 2",), "LATCH.SET l 0", 1),
+    latch_down=(("LATCH.SET l 2",), "LATCH.DOWN l", 1),
+    latch_down_to_0=(("LATCH.SET l 1",), "LATCH.DOWN l", 1),
+    delay_push=((), f"DELAY.PUSH q id {LONG} value", 2),
+    delay_push_again=((f"DELAY.PUSH q id {LONG} value",), f"DELAY.PUSH q id {LONG} other", 2),
+    delay_cancel=((f"DELAY.PUSH q id {LONG} value",), "DELAY.CANCEL q id", 2),
+)  # fmt: skip
+"""What is said first, the command, and how many keys it opens to write to them."""
+
+
+@pytest.fixture
+def later(server):
+    """The server, once positions of an earlier life are not looked for any more."""
+
+    client = server.actor()
+
+    def opens_one_key():
+        with failpoint.key_in_use(server, 2) as is_in_use:
+            client.attempt("LOCK.ACQUIRE", "k", "a")
+            return not is_in_use()
+
+    wait_for(opens_one_key, what="the reserves of an earlier life to end")
+    server.control.flushall()
+    return server
+
+
+def state_of(server):
+    info = server.info("lock")
+    counts = [info[field] for field in ("lock_waiters", "lock_contended_locks", "lock_sessions")]
+    return server.dump(), counts, server.blocked_clients()
+
+
+def is_about(server, before, command, keys):
+    """With each of the keys in use in its turn."""
+    client = server.actor()
+    for line in before:
+        assert not isinstance(client.attempt(*line.split()), ResponseError)
+    state = state_of(server)
+    for count in range(1, keys + 1):
+        with failpoint.key_in_use(server, count) as is_in_use:
+            heard = client.attempt(*command.split())
+            assert is_in_use(), f"it opens {count - 1} keys"
+            assert str(heard) == IN_USE, f"key {count}: {heard}"
+            assert state_of(server) == state, f"key {count}"
+    return client
+
+
+@pytest.mark.parametrize("before, command, keys", COMMANDS.values(), ids=COMMANDS)
+def test_command_on_a_key_in_use_is_refused_and_changes_nothing(later, before, command, keys):
+    server = later
+    client = is_about(server, before, command, keys)
+    # No other key, and then it does what it does without.
+    with failpoint.key_in_use(server, keys + 1) as is_in_use:
+        heard = client.attempt(*command.split())
+        assert not is_in_use(), f"it opens more than {keys} keys"
+    assert not isinstance(heard, ResponseError), heard
+    server.control.flushall()
+    for line in before:
+        client.call(*line.split())
+    again = client.attempt(*command.split())
+    assert heard == again or "FENCED" in command
+
+
+@pytest.mark.parametrize("command", ["LOCK.ACQUIRE k b", "LOCK.RWREAD k b", "LOCK.SEMAPHORE k b 1", "LOCK.FAIR k b"])
+def test_request_that_would_wait_is_refused_too(later, command):
+    server = later
+    client = server.actor()
+    client.call("LOCK.ACQUIRE", "k", "a")
+    state = state_of(server)
+    with failpoint.key_in_use(server, 1):
+        assert str(client.attempt(*command.split(), "BLOCK", 0)) == IN_USE
+        assert state_of(server) == state
+
+
+@pytest.mark.parametrize("command", ["LOCK.INFO k", "LATCH.WAIT k", "DELAY.LIST k", "LOCK.WATCH k a"])
+def test_who_only_reads_opens_no_key_to_write(server, command):
+    with failpoint.key_in_use(server, 1) as is_in_use:
+        assert not isinstance(server.actor().attempt(*command.split()), ResponseError)
+        assert not is_in_use()
+
+
+# ---- waiters, the drain, sessions ----
+
+
+def play_with(server, scene, count):
+    """Returns whether so many keys were opened."""
+    play = Play(server, scene).begin()
+    with failpoint.key_in_use(server, count) as is_in_use:
+        play.invite(*(line.split()[0] for line in scene.then if not line.startswith("at_once ")))
+        for party in play.parties.values():
+            party.refused = []
+        play.go()
+        if any(line.endswith(" DIES") for line in scene.then):
+            gone = lambda: is_in_use() or server.info("lock")["lock_sessions"] == 0
+            wait_for(gone, what="the session to end")
+        server.settle()
+        play.hear()
+        reached = is_in_use()
+        assert not torn(server.dump(), play.multikey, play.fenced)
+    for party in play.parties.values():
+        party.says_again()
+    play.is_over()
+    for key in locks_in(server.dump()) if "PERMITS" in str(scene) else ():
+        server.control.execute_command("LOCK.FORCE", key)  # a release is of one permit
+    play.nothing_is_left()
+    server.control.flushall()
+    return reached
+
+
+PLAYED = {name: scene for name, scene in SCENES.items() if "REPLICAS" not in str(scene) and "at_once" not in str(scene)}
+
+
+@pytest.mark.parametrize("scene", PLAYED.values(), ids=PLAYED)
+def test_key_in_use_delays_a_scene_and_loses_nothing(server, scene):
+    count = 1
+    while play_with(server, scene, count):
+        count += 1
+    assert count > 1
+
+
+def lost(name, count):
+    """The client of a grant dies, and so many other keys are opened before one that is in use is."""
+    scene, arms = SCENES[name], f'at_once CONFIG SET lock.failpoint "open fail {count}"'
+    first, *others = scene.then
+    return Scene(scene.before, (first, arms, *others), moved=scene.moved)
+
+
+LOST = [("loses_a_grant", 1)]
+LOST += [(name, count) for name in ("loses_a_grant_of_several", "loses_two_waits_for_several") for count in (1, 2)]
+LOST += [("loses_a_grant_of_several", count) for count in (3, 4, 5)]
+
+
+@pytest.mark.parametrize("name, count", LOST)
+def test_grant_of_a_dead_client_is_released_later(server, name, count):
+    play = Play(server, lost(name, count)).begin()
+    play.go()
+    wait_for(lambda: failpoint.armed(server) == "open in-use", what="the key to be in use")
+    server.settle()
+    server.control.config_set(failpoint.CONFIG, "")
+    play.is_over()
+    play.nothing_is_left()
+
+
+def test_lost_grant_in_use_keeps_no_other_from_being_released(server):
+    """Two clients die with what they have just been granted; the first of the keys is in use."""
+    scene = Scene(
+        ("a LOCK.MACQUIRE 2 k l a", *(f"{name} LOCK.ACQUIRE {key} {name} BLOCK 0" for name, key in ("bk", "cl", "dk", "el"))),
+        (
+            "at_once LOCK.MRELEASE 2 k l a",
+            'at_once CONFIG SET lock.failpoint "open fail 1"',
+            "at_once CLIENT KILL ID {b}",
+            "at_once CLIENT KILL ID {c}",
+        ),
+    )
+    play = Play(server, scene).begin()
+    play.go()
+    wait_for(lambda: failpoint.armed(server) == "open in-use", what="the key to be in use")
+    play.parties["e"].actor.reply()
+    assert not play.parties["d"].actor.has_reply()
+    server.control.config_set(failpoint.CONFIG, "")
+    play.parties["d"].actor.reply()
+
+
+def test_end_of_a_lease_hands_off_once_the_key_is_not_in_use(server):
+    a, b = server.actor("a"), server.actor("b")
+    a.call("LOCK.ACQUIRE", "k", "a", "PX", scaled_ms(50))
+    b.send("LOCK.ACQUIRE", "k", "b", "BLOCK", 0)
+    b.wait_blocked()
+    with failpoint.key_in_use(server, 1) as is_in_use:
+        wait_for(is_in_use, what="the drain to look at the key")
+        server.settle()
+        assert not b.has_reply()
+    assert b.reply() == 1
+
+
+def test_fair_positions_are_written_down_once_the_keys_are_not_in_use(server):
+    """Nothing else happens to the lock that would have its keys looked at."""
+    a = server.actor("a")
+    a.call("LOCK.FAIR", "k", "a", "PX", LONG)
+    waiting = {name: server.actor(name) for name in "bcd"}
+    for name, actor in waiting.items():
+        actor.send("LOCK.FAIR", "k", name, "BLOCK", 0)
+        actor.wait_blocked()
+
+    def positions():
+        return [set(server.control.zrange(f"lock:{which}:{{k}}", 0, -1)) for which in ("queue", "timeout")]
+
+    for count, name in enumerate("bcd", 1):  # the lock itself, the queue, the ends
+        before = positions()
+        with failpoint.key_in_use(server, count) as is_in_use:
+            assert a.call("LOCK.CANCEL", "k", name) == 1
+            assert waiting[name].reply() is None
+            assert is_in_use()
+            server.settle()
+            assert positions() == before or count == 1
+        wait_for(lambda: positions() == [before[0] - {name}] * 2, what=f"the position of {name} to go")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_delivery_waits_until_the_keys_are_not_in_use(server, count):
+    client = server.actor()
+    client.call("DELAY.PUSH", "q", "id", scaled_ms(50), "value")
+    with failpoint.key_in_use(server, count) as is_in_use:
+        wait_for(is_in_use, what="the queue to be looked at")
+        server.settle()
+        assert not server.control.exists("q")
+    wait_for(lambda: server.control.lrange("q", 0, -1) == ["value"], what="the delivery")
+    assert not server.control.exists("delay:due:{q}", "delay:value:{q}")
+    server.settle()
+    assert server.control.llen("q") == 1
+
+
+def test_session_of_a_closed_connection_ends_once_the_keys_are_not_in_use(server):
+    a, b = server.actor("a"), server.actor("b")
+    for count, command in ((1, "LOCK.ACQUIRE"), (1, "LOCK.RWWRITE"), (2, "LOCK.RWWRITE")):
+        a = server.actor("a")
+        a.call(command, "k", "a", "SESSION")
+        b.send(command, "k", "b", "BLOCK", 0)
+        b.wait_blocked()
+        with failpoint.key_in_use(server, count) as is_in_use:
+            a.kill_socket()
+            wait_for(is_in_use, what="the session to end")
+            server.settle()
+            assert not b.has_reply()
+        assert b.reply() == 1
+        assert b.call("LOCK.RELEASE", "k", "b") == 0
+
+
+@pytest.mark.parametrize("command, count", [("LOCK.ACQUIRE", 1), ("LOCK.RWWRITE", 1), ("LOCK.RWWRITE", 2)])
+def test_renewal_is_left_out_while_the_keys_are_in_use_and_comes_again(server, command, count):
+    server.control.config_set("lock.default-lease", scaled_ms(600))
+    a = server.actor("a")
+    a.call(command, "k", "a", "SESSION")
+    end_ms = server.control.pexpiretime("k")
+    with failpoint.key_in_use(server, count) as is_in_use:
+        wait_for(is_in_use, what="the renewal")
+    assert server.control.pexpiretime("k") == end_ms
+    wait_for(lambda: server.control.pexpiretime("k") > end_ms, what="the next renewal")
+    assert not torn(server.dump())
+
+
+def test_wait_for_several_is_granted_once_another_of_its_keys_is_not_in_use(server):
+    """The last lock is released while another one that nobody holds is in use: no pass of that one is due."""
+    a, b = server.actor("a"), server.actor("b")
+    a.call("LOCK.ACQUIRE", "l", "a")
+    b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "b", "BLOCK", 0)
+    b.wait_blocked()
+    for count in (2, 3):
+        with failpoint.key_in_use(server, count) as is_in_use:
+            assert a.call("LOCK.RELEASE", "l", "a") == 0
+            assert is_in_use()
+            server.settle()
+            assert not b.has_reply()
+            assert not server.control.exists("k", "l", "m")
+        assert b.reply() == 3
+        assert b.call("LOCK.MRELEASE", 3, "k", "l", "m", "b") == 3
+        a.call("LOCK.ACQUIRE", "l", "a")
+        b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "b", "BLOCK", 0)
+        b.wait_blocked()
+
+
+@pytest.mark.parametrize("line", ["LOCK.ACQUIRE k b FENCED", "LOCK.RWWRITE k b", "LOCK.SEMAPHORE k b 2", "LOCK.FAIR k b FENCED"])
+def test_waiter_is_granted_once_its_side_keys_are_not_in_use(server, line):
+    """Its leases or its token are the second key that the release opens."""
+    a, b = server.actor("a"), server.actor("b")
+    a.call("LOCK.ACQUIRE", "k", "a")
+    b.send(*line.split(), "BLOCK", 0)
+    b.wait_blocked()
+    with failpoint.key_in_use(server, 2) as is_in_use:
+        assert a.call("LOCK.RELEASE", "k", "a") == 0
+        assert is_in_use()
+        server.settle()
+        assert not b.has_reply()
+        assert not server.control.exists("k")
+    assert b.reply() > 0
+    assert not torn(server.dump(), fenced=[("b", "k")] if "FENCED" in line else [])
+
+
+def test_holder_in_the_middle_of_the_queue_is_granted_later(server):
+    """It has taken the lock on another connection, and its token cannot be written while it is looked at."""
+    a, b, c = (server.actor(name) for name in "abc")
+    a.call("LOCK.ACQUIRE", "k", "a")
+    for who in (c, b):
+        who.send("LOCK.ACQUIRE", "k", who.name, "FENCED", "BLOCK", 0)
+        who.wait_blocked()
+    other = server.actor("b2")
+    with failpoint.key_in_use(server, 2) as is_in_use:
+        server.control.hset("k", "b", 1)
+        server.control.hdel("k", "a")
+        wait_for(is_in_use, what="the drain to look")
+        server.settle()
+        assert not b.has_reply() and not c.has_reply()
+    assert b.reply() > 0
+    assert other.call("LOCK.RELEASE", "k", "b") == 1
+    assert other.call("LOCK.RELEASE", "k", "b") == 0
+    assert c.reply() > 0
