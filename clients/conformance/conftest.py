@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from places import PLACES
 from play import Play
 from runner import Runner
 
-from harness import Launch, Server, Servers, reruns, scaled_ms
+from harness import Server, Servers, launching, reruns, scaled_ms
 from harness.share import add_share_option, keep_share, leave_out
 from harness.waiting import set_scale
 
@@ -117,19 +116,8 @@ MEASURED = pytest.StashKey()
 
 @pytest.fixture(scope="session")
 def launch():
-    wanted = os.environ.get("SERVER")
-    program = next(filter(None, map(shutil.which, [wanted] if wanted else ["redis-server", "valkey-server"])), None)
-    module = Path(os.environ.get("MODULE") or TOP / "lock.so").resolve()
-    for there, what in (
-        (program, "no server program; tools/setup test installs one"),
-        (module.exists(), f"{module} does not exist: build it with make"),
-    ):
-        if not there:
-            pytest.exit(what, 2)
-    (BUILD / "tests").mkdir(parents=True, exist_ok=True)
-    root = Path(tempfile.mkdtemp(dir=BUILD / "tests", prefix="clients-"))
-    yield Launch(os.path.abspath(program), module, root)
-    shutil.rmtree(root)
+    with launching("clients") as run:
+        yield run
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from harness import Server, Servers, failpoint, launching, reruns, valgrind
 from harness.clock import Clock
+from harness.iothreads import add_io_threads_option
 from harness.reset import Baseline
 from harness.share import add_share_option, keep_share, leave_out
 from harness.waiting import set_scale
@@ -45,6 +46,13 @@ def pytest_addoption(parser):
         help="all random schedules, not one of four, and `some_resp` by both protocols (default: $THOROUGH)",
     )
     group.addoption("--valgrind", action="store_true", help="run every server under Valgrind")
+    add_io_threads_option(group)
+    group.addoption(
+        "--load-minutes",
+        type=float,
+        default=os.environ.get("LOAD_MINUTES", 0),
+        help="how long server/test_io_threads.py loads each server, at least (default: $LOAD_MINUTES, 0: seconds)",
+    )
     add_share_option(group)
     group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
 
@@ -56,7 +64,7 @@ def pytest_configure(config):
     scale = config.getoption("--slowness") * fewer
     set_scale(scale, fewer, config.getoption("--thorough"))
     if config.getoption("timeout", None) is None:
-        config.option.timeout = 120 * scale
+        config.option.timeout = 120 * scale + 60 * config.getoption("--load-minutes")
 
 
 def _allow_many_sockets():
@@ -117,6 +125,7 @@ def launch(request):
         option("--server"),
         option("--module"),
         valgrind=option("--valgrind"),
+        io_threads=option("--io-threads"),
         keeps=lambda: option("--keep-files") and bool(fails),
     ) as run:
         yield run

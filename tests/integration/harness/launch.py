@@ -4,10 +4,12 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+
+from .iothreads import io_threads_options, io_threads_wanted
 
 TOP = Path(__file__).resolve().parents[3]
 RUNS = TOP / "build" / "tests"
@@ -24,14 +26,16 @@ class Launch:
     """Where the servers' folders go."""
     valgrind: bool = False
     suppressions: Path | None = None
+    options: dict = field(default_factory=dict)
+    """What the configuration file of each server has, unless a test says otherwise."""
 
 
 @contextmanager
-def launching(name, server=None, module=None, valgrind=False, others=(), keeps=lambda: False):
+def launching(name, server=None, module=None, valgrind=False, others=(), io_threads=None, keeps=lambda: False):
     """The Launch of one test run. Its folder, build/tests/NAME-…, goes with it unless `keeps()` says that it stays.
 
-    `server`, `module`: instead of $SERVER and $MODULE, or else what is there. `others`: what has to be there besides,
-    as pairs of a path and what puts it there. Without any of them the run ends with status 2.
+    `server`, `module`, `io_threads`: instead of $SERVER, $MODULE and $IO_THREADS, or else what is there. `others`: what
+    has to be there besides, as pairs of a path and what puts it there. Without any of them the run ends with status 2.
     """
     wanted = server or os.environ.get("SERVER")
     candidates = [wanted] if wanted else ["redis-server", "valkey-server"]
@@ -44,7 +48,9 @@ def launching(name, server=None, module=None, valgrind=False, others=(), keeps=l
             pytest.exit(f"{path} does not exist: {how}", 2)
     RUNS.mkdir(parents=True, exist_ok=True)
     root = Path(tempfile.mkdtemp(dir=RUNS, prefix=f"{name}-"))
-    yield Launch(os.path.abspath(program), module, root, valgrind, SUPPRESSIONS)
+    launch = Launch(os.path.abspath(program), module, root)
+    options = io_threads_options(io_threads_wanted(io_threads), launch)
+    yield replace(launch, valgrind=valgrind, suppressions=SUPPRESSIONS, options=options)
     if keeps():
         print(f"\nserver folders kept in {root}")
     else:

@@ -72,7 +72,7 @@ class Server:
 
     def _launch(self):
         conf = self.folder / "redis.conf"
-        options = dict(self.config)
+        options = {**self.launch.options, **self.config}
         if options.get("cluster-enabled") == "yes":
             # By default port + 10000, which may be taken.
             options.setdefault("cluster-port", free_port())

@@ -1,0 +1,32 @@
+"""--io-threads N, or IO_THREADS=N: all servers of a run have N I/O threads, the main thread among them, and use them."""
+
+import os
+
+from .servers import Servers
+
+# What makes the threads read for few clients too, each on the servers that have it: Redis before 8, Valkey 8, Valkey 9.
+# Redis before 8 waits all the same until there is more to do; Redis 8 needs none of it.
+ALWAYS = {"io-threads-do-reads": "yes", "events-per-io-thread": "0", "io-threads-always-active": "yes"}
+
+# In INFO stats: what the threads have read.
+READS = "io_threaded_reads_processed"
+
+
+def add_io_threads_option(group):
+    group.addoption("--io-threads", type=int, help="I/O threads of every server (default: $IO_THREADS, 1: the main thread only)")
+
+
+def io_threads_wanted(option=None):
+    return int(option or os.environ.get("IO_THREADS") or 1)
+
+
+def io_threads_options(number, launch):
+    """The server options for so many; `launch` starts one without them, which says what it has."""
+    if number == 1:
+        return {}
+    servers = Servers(launch)
+    # By name: CONFIG GET * leaves some of them out.
+    known = servers.make(load_module=False).control.config_get(*ALWAYS)
+    problems = servers.end()
+    assert not problems, problems
+    return {"io-threads": number, **{name: value for name, value in ALWAYS.items() if name in known}}
