@@ -13,7 +13,7 @@ from harness import Server, Servers, failpoint, launching, reruns, valgrind
 from harness.clock import Clock
 from harness.iothreads import add_io_threads_option
 from harness.reset import Baseline
-from harness.share import add_share_option, keep_share, leave_out
+from harness.share import add_covering_option, add_share_option, keep_share, leave_out
 from harness.waiting import set_scale
 
 # What the tests share explains itself as they do.
@@ -54,6 +54,7 @@ def pytest_addoption(parser):
         help="how long server/test_io_threads.py loads each server, at least (default: $LOAD_MINUTES, 0: seconds)",
     )
     add_share_option(group)
+    add_covering_option(group)
     group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
 
 

@@ -13,6 +13,7 @@ from model.delay_scene import HOUR, delivered, fall_due, pending, push, queues, 
 from model.resharding import SLOTS, Workers
 from model.whole_slots import begin_move, can_move_slots, move
 
+pytestmark = pytest.mark.newest
 SHORT = scaled_ms(900)
 
 

@@ -1,11 +1,31 @@
 """--share K/N: one of N parts of a suite's tests, for a run that has no time for all. By their names, so that a part stays
-what it is."""
+what it is.
 
+--covering: the part gets what is marked `newest`, and a test of each folder and of each command of which it has none.
+Which one depends on K too."""
+
+import inspect
+import re
 import zlib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PAGES = Path(__file__).resolve().parents[3] / "docs" / "commands"
+_COMMAND = re.compile(r"\b[A-Z]+\.[A-Z]+\b")
 
 
 def add_share_option(group):
     group.addoption("--share", type=_part, help="only the K-th of N parts of the tests, K/N, K from 0 on")
+
+
+def add_covering_option(group):
+    group.addoption(
+        "--covering",
+        action="store_true",
+        help="with --share: also what is marked newest, and of each folder and each command at least one test",
+    )
 
 
 def _part(text):
@@ -16,10 +36,55 @@ def _part(text):
 
 
 def keep_share(config, items):
-    """Takes out of `items` what the option leaves out."""
-    if config.getoption("--share"):
-        part, of = config.getoption("--share")
-        leave_out(config, items, lambda item: zlib.crc32(item.nodeid.encode()) % of != part)
+    """Takes out of `items` what the options leave out."""
+    share = config.getoption("--share")
+    covering = config.getoption("--covering", False)
+    if covering and not share:
+        raise pytest.UsageError("--covering is for a run with --share")
+    if share:
+        kept = in_part([item.nodeid for item in items], *share)
+        if covering:
+            kept |= {item.nodeid for item in items if item.get_closest_marker("newest")}
+            kept |= lacking({item.nodeid: _covers(item) for item in items}, kept, _all_commands(), share[0])
+        leave_out(config, items, lambda item: item.nodeid not in kept)
+
+
+def in_part(names, part, of):
+    return {name for name in names if zlib.crc32(name.encode()) % of == part}
+
+
+def lacking(covers, kept, wanted, draw):
+    """The names to add to `kept` so that they cover what any name covers, and what is `wanted` in any case.
+
+    `covers`: what each name covers, a set. `draw`: a number; which of several names is taken depends on it.
+    """
+    covered = set().union(*(covers[name] for name in kept))
+    added = set()
+    for thing in sorted(set(wanted).union(*covers.values())):
+        if thing not in covered:
+            candidates = [name for name, things in covers.items() if thing in things]
+            if not candidates:
+                raise pytest.UsageError(f"--covering: no test has {thing}")
+            name = min(candidates, key=lambda name: zlib.crc32(f"{draw} {name}".encode()))
+            added.add(name)
+            covered |= covers[name]
+    return added
+
+
+def _covers(item):
+    """Its folder, and the commands that the test itself names: it sends them, as far as can be read."""
+    return {f"the folder {item.path.parent.name}"} | _commands_named(item.function)
+
+
+@cache
+def _commands_named(function):
+    return _all_commands() & set(_COMMAND.findall(inspect.getsource(function)))
+
+
+@cache
+def _all_commands():
+    """Each has its page: docs/test_command_docs.py compares them with the server's list."""
+    return frozenset(page.stem.upper() for page in PAGES.glob("*.md"))
 
 
 def leave_out(config, items, unwanted):

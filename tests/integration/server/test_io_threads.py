@@ -6,6 +6,7 @@ from harness import wait_for
 from harness.iothreads import READS, io_threads_options
 from model.pipelines import Pipeline, run_pipelines
 
+pytestmark = pytest.mark.newest
 THREADS = 3
 CONNECTIONS = 40
 COMMANDS = 40_000
