@@ -1,7 +1,7 @@
 /* A blocked client, whatever it waits for: blocking it, its deadline, its going away, its answer.
  *
  *   blockedBegin         blocks the client of the running command
- *   blockedSetDeadline   when its wait is to end by itself
+ *   blockedEndAfter      when its wait is to end by itself
  *   blockedAnswer…       ends the block: the client is told, before the server sleeps
  *   blockedEnd           ends the block of one that is gone, or has been told by the server
  *   blockedEndAll        the server is a replica now
@@ -179,28 +179,29 @@ void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
     timerStop(ctx, &blocked->timer);
 }
 
-int64_t blockedDeadline(int64_t block_ms, int64_t now_ms) {
-    bool is_for_ever = block_ms == 0 || block_ms > BLOCKED_FOR_EVER - now_ms;
-    return is_for_ever ? BLOCKED_FOR_EVER : now_ms + block_ms;
+void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block_ms) {
+    int64_t at_us = block_ms == 0 ? INT64_MAX : timerAfter(block_ms);
+    blockedStopTimer(ctx, blocked);
+    if (at_us != INT64_MAX) {
+        timerSet(ctx, &blocked->timer, at_us, onTimer);
+    }
 }
 
-void blockedSetDeadline(RedisModuleCtx *ctx, struct blocked *blocked, int64_t deadline_ms,
-                        int64_t now_ms) {
-    blockedStopTimer(ctx, blocked);
-    blocked->deadline_ms = deadline_ms;
-    if (deadline_ms != BLOCKED_FOR_EVER) {
-        timerSet(ctx, &blocked->timer, deadline_ms, now_ms, onTimer);
+void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms) {
+    timerSetWall(ctx, &blocked->timer, at_ms, onTimer);
+}
+
+int64_t blockedEndMs(const struct blocked *blocked, int64_t now_ms) {
+    if (!blocked->timer.is_set) {
+        return BLOCKED_FOR_EVER;
     }
+    return blocked->timer.clock == TIMER_WALL ? blocked->timer.place.at
+                                              : now_ms + timerLeftMs(&blocked->timer);
 }
 
 static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
     struct blocked *blocked = TIMER_OWNER(timer, struct blocked, timer);
-    int64_t now_ms = RedisModule_Milliseconds();
-    if (now_ms < blocked->deadline_ms) {
-        blockedSetDeadline(ctx, blocked, blocked->deadline_ms, now_ms);
-    } else {
-        blocked->kind->onDeadline(ctx, blocked);
-    }
+    blocked->kind->onDeadline(ctx, blocked);
 }
 
 /* ---- what the server tells ---- */
@@ -251,7 +252,6 @@ static void takeClient(struct blocked *blocked, RedisModuleBlockedClient *bc,
                        unsigned long long client_id) {
     blocked->bc = bc;
     blocked->client_id = client_id;
-    blocked->deadline_ms = BLOCKED_FOR_EVER;
     mapAdd(&by_client, &blocked->by_client, (const char *)&blocked->bc, sizeof(blocked->bc));
 }
 

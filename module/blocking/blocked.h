@@ -32,8 +32,7 @@ struct blocked {
     RedisModuleBlockedClient *bc; /* NULL: there is no client, or none any more */
     struct mapEntry by_client;
     unsigned long long client_id; /* 0: likewise */
-    int64_t deadline_ms;          /* unix time, or BLOCKED_FOR_EVER */
-    struct timer timer;
+    struct timer timer;           /* for the deadline; not set: BLOCKED_FOR_EVER */
 };
 
 /* What a kind of waiter does when its wait ends otherwise than it has waited for. Each may free
@@ -52,9 +51,16 @@ struct blockedKind {
  * then nothing has happened. */
 bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blockedKind *kind);
 
-/* The wait ends by itself at `deadline_ms`, and not earlier or later as it was to. */
-void blockedSetDeadline(RedisModuleCtx *ctx, struct blocked *blocked, int64_t deadline_ms,
-                        int64_t now_ms);
+/* The wait ends by itself after `block_ms` from now, and not earlier or later as it was to; 0 = never.
+ * The time is measured by the monotonic clock: setting the wall clock makes no wait longer or shorter. */
+void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block_ms);
+
+/* What is kept without its client ends at this unix time. */
+void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms);
+
+/* At which unix time it ends, by the clocks as they are now; or BLOCKED_FOR_EVER. */
+int64_t blockedEndMs(const struct blocked *blocked, int64_t now_ms);
+
 void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked);
 
 /* The client of `from` waits for something else from now on: `to`, which has none, has it,
@@ -67,9 +73,6 @@ bool blockedIsFound(const struct blocked *blocked);
 /* How many clients are blocked, and whether one more may be (lock.max-waiters). */
 size_t blockedCount(void);
 bool blockedHaveRoom(void);
-
-/* When a wait ends that begins now and may last `block_ms`; 0 = BLOCKED_FOR_EVER. */
-int64_t blockedDeadline(int64_t block_ms, int64_t now_ms);
 
 /* How many answers the server has not yet written, or found to have no reader. */
 size_t blockedAnswersInFlight(void);

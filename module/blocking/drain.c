@@ -18,9 +18,6 @@
 #include "server/timer.h"
 #include "server/turn.h"
 
-/* By less the two clocks, one of ms and one of µs, differ from look to look. */
-#define STEP_US 2000
-
 /* So much time lies between two drains that timers of others ring for. */
 #define APART_US 1000
 
@@ -33,9 +30,7 @@ static struct {
 } work;
 
 static struct {
-    uint64_t at_us;  /* when it is to ring, monotonic */
-    int64_t wall_us; /* how far the time of day was ahead of the monotonic clock when it was set */
-    uint64_t rang_at_us; /* when the drain has run last */
+    uint64_t rang_at_us; /* when the drain has run last, monotonic */
     struct timer timer;
     size_t wakings; /* those that the server has yet to call */
 } alarm;
@@ -132,26 +127,11 @@ void drainWakeLoop(void) {
     }
 }
 
-static void setTimer(RedisModuleCtx *ctx, uint64_t at_us, uint64_t now_us, int64_t wall_us) {
-    int64_t delay_ms = at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0;
-    int64_t now_ms = RedisModule_Milliseconds();
-    alarm.at_us = at_us;
-    alarm.wall_us = wall_us;
-    timerSet(ctx, &alarm.timer, now_ms + delay_ms, now_ms, ring);
-    drainWakeLoop();
-}
-
-/* The server's timers ring by the time of day. When that has stepped back, the one that is set
- * rings as much later: then it is set anew. */
 void drainSetAlarm(RedisModuleCtx *ctx, int64_t delay_ms) {
-    uint64_t now_us = RedisModule_MonotonicMicroseconds();
-    uint64_t at_us = now_us + (uint64_t)delay_ms * 1000;
-    int64_t wall_us = RedisModule_Milliseconds() * 1000 - (int64_t)now_us;
-    bool is_sooner = !alarm.timer.is_set || at_us < alarm.at_us;
-    if (is_sooner) {
-        setTimer(ctx, at_us, now_us, wall_us);
-    } else if (alarm.wall_us - wall_us > STEP_US) {
-        setTimer(ctx, alarm.at_us, now_us, wall_us);
+    int64_t at_us = timerAfter(delay_ms);
+    if (!alarm.timer.is_set || at_us < alarm.timer.place.at) {
+        timerSet(ctx, &alarm.timer, at_us, ring);
+        drainWakeLoop();
     }
 }
 

@@ -95,8 +95,7 @@ enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
     listAddLast(&new->of->waits, &new->in_waits);
     (*new->kind->count)++;
     waitedkeyWatchSlots(ctx);
-    int64_t deadline_ms = blockedDeadline(start->block_ms, start->now_ms);
-    blockedSetDeadline(ctx, &new->client, deadline_ms, start->now_ms);
+    blockedEndAfter(ctx, &new->client, start->block_ms);
     *wait = new;
     return RESULT_WAITING;
 }

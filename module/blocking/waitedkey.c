@@ -243,7 +243,7 @@ void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, i
         return;
     }
     int64_t end_ms = at_ms > now_ms ? at_ms : now_ms;
-    timerSet(ctx, &key->timer, end_ms + AFTER_END_MS, now_ms, timeToLook);
+    timerSetWall(ctx, &key->timer, end_ms + AFTER_END_MS, timeToLook);
 }
 
 void waitedkeyWatchInUse(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
@@ -253,7 +253,7 @@ void waitedkeyWatchInUse(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now
 }
 
 int64_t waitedkeyWatchedAt(const struct waitedkey *key) {
-    return key->timer.is_set ? key->timer.at_ms - AFTER_END_MS : INT64_MAX;
+    return key->timer.is_set ? key->timer.place.at - AFTER_END_MS : INT64_MAX;
 }
 
 static void lookAtSlots(RedisModuleCtx *ctx, struct timer *timer) {
@@ -264,8 +264,7 @@ static void lookAtSlots(RedisModuleCtx *ctx, struct timer *timer) {
 
 void waitedkeyWatchSlots(RedisModuleCtx *ctx) {
     if (serverIsCluster() && !live.slot_timer.is_set) {
-        int64_t now_ms = RedisModule_Milliseconds();
-        timerSet(ctx, &live.slot_timer, now_ms + SLOT_LOOK_MS, now_ms, lookAtSlots);
+        timerSet(ctx, &live.slot_timer, timerAfter(SLOT_LOOK_MS), lookAtSlots);
     }
 }
 

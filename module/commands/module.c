@@ -82,6 +82,7 @@ static void connect(void) {
     quarantineConnect(&quarantine_calls);
     queuesConnect(eventsWatchDelays);
     tallyConnect(eventsWatchKeys);
+    timerConnect(eventsWatchClock);
 }
 
 int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {

@@ -7,11 +7,7 @@
 #include "core/list.h"
 #include "core/mem.h"
 #include "keys/delaykeys.h"
-#include "server/timer.h"
 #include "server/turn.h"
-
-/* A clock that is slewed, or read twice, may seem to go back by less. */
-#define STEP_MS 20
 
 /* So many elements without a value are looked at again in a ms at most, on average: a client that
  * writes to a queue of 500,000 of them has them walked only every eight seconds. */
@@ -33,7 +29,6 @@ static struct {
     size_t count, stuck; /* of the first */
     bool own_change;
     void (*listen)(RedisModuleCtx *ctx);
-    int64_t clock_ms; /* when it was looked at last */
 } queues;
 
 void queuesConnect(void (*listen)(RedisModuleCtx *ctx)) {
@@ -41,9 +36,6 @@ void queuesConnect(void (*listen)(RedisModuleCtx *ctx)) {
 }
 
 void queuesListen(RedisModuleCtx *ctx) {
-    if (queues.clock_ms == 0) {
-        queues.clock_ms = RedisModule_Milliseconds();
-    }
     queues.listen(ctx);
 }
 
@@ -114,7 +106,7 @@ static struct delayedQueue *make(int db, RedisModuleString *name) {
 
 static void setAlarm(RedisModuleCtx *ctx, int64_t at_ms) {
     int64_t now_ms = RedisModule_Milliseconds();
-    drainSetAlarm(ctx, at_ms > now_ms ? timerDelay(at_ms, now_ms) : 0);
+    drainSetAlarm(ctx, at_ms > now_ms ? at_ms - now_ms : 0);
 }
 
 static struct delayedQueue *first(const struct heap *line) {
@@ -179,8 +171,7 @@ void queuesSetStuck(struct delayedQueue *queue, size_t count) {
     queue->stuck = count;
 }
 
-/* The alarm is set anew also where nothing is to be earlier: when the clock has stepped back, the
- * one that is set would ring as much later. A queue that was refused is tried again in its time. */
+/* A queue that was refused is tried again in its time. */
 void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms) {
     struct delayedQueue *queue = queuesFind(db, name);
     if (!queue) {
@@ -324,20 +315,11 @@ static void lookAtAllOf(struct queuesDb *db) {
 }
 
 /* One step for all: it is the clock that makes it, and no client. */
-static void lookAtAll(RedisModuleCtx *ctx) {
+void queuesClockStepped(RedisModuleCtx *ctx) {
     for (struct queuesDb *db = firstDb(); db; db = nextDb(db)) {
         lookAtAllOf(db);
     }
     queuesSetAlarm(ctx);
-}
-
-void queuesWatchClock(RedisModuleCtx *ctx) {
-    int64_t now_ms = RedisModule_Milliseconds();
-    bool has_stepped_back = now_ms < queues.clock_ms - STEP_MS;
-    queues.clock_ms = now_ms;
-    if (has_stepped_back) {
-        lookAtAll(ctx);
-    }
 }
 
 size_t queuesStuck(void) {

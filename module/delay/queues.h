@@ -88,9 +88,9 @@ void queuesForgetAll(RedisModuleCtx *ctx, int number);
 /* The drain's part of it, as much as the time slice has time for. */
 void queuesFreeForgotten(RedisModuleCtx *ctx);
 
-/* Looks at the clock, some times a second. When it has stepped back, what was put off to a time of
- * day would come as much too late: then all queues are looked at. */
-void queuesWatchClock(RedisModuleCtx *ctx);
+/* The wall clock has been set. What was put off to a unix time may be due, or would come too late: all
+ * queues are looked at. */
+void queuesClockStepped(RedisModuleCtx *ctx);
 
 /* Two databases have changed places, and their keys with them. */
 void queuesSwapped(int first_db, int second_db);

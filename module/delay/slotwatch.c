@@ -86,8 +86,7 @@ static void lookAtSlots(RedisModuleCtx *ctx) {
 static void look(RedisModuleCtx *ctx, struct timer *timer_that_rang);
 
 static void lookLater(RedisModuleCtx *ctx) {
-    int64_t now_ms = RedisModule_Milliseconds();
-    timerSet(ctx, &timer, now_ms + LOOK_MS, now_ms, look);
+    timerSet(ctx, &timer, timerAfter(LOOK_MS), look);
 }
 
 static void look(RedisModuleCtx *ctx, struct timer *timer_that_rang) {

@@ -45,18 +45,18 @@ static void logPosition(RedisModuleCtx *ctx, struct position *position) {
                     (long long)position->order, (int)request->owner_length, request->owner,
                     nameOfMode(request->mode), (int)request->discipline, waiter->client.client_id,
                     waiter->client.bc ? "" : " (gone)", (long long)waiter->ticket,
-                    (long long)waiter->client.deadline_ms, position->is_tie ? ", tie" : "",
-                    request->is_newcomer ? ", newcomer" : "", waiter->noted ? ", noted" : "",
-                    waiter->over ? ", over" : "");
+                    (long long)blockedEndMs(&waiter->client, RedisModule_Milliseconds()),
+                    position->is_tie ? ", tie" : "", request->is_newcomer ? ", newcomer" : "",
+                    waiter->noted ? ", noted" : "", waiter->over ? ", over" : "");
 }
 
 static void logLock(RedisModuleCtx *ctx, struct lock *lock) {
-    RedisModule_Log(ctx, "warning",
-                    "lock %s in database %d: %zu positions, notes %u%s%s%s, timer %s at %lld",
-                    RedisModule_StringPtrLen(lock->key.name, NULL), lock->key.db,
-                    lock->queue.positions.length, lock->key.notes, lock->key.due ? ", due" : "",
-                    lock->is_cut ? ", cut" : "", lock->key.in_use ? ", in use" : "",
-                    lock->key.timer.is_set ? "set" : "not set", (long long)lock->key.timer.at_ms);
+    RedisModule_Log(
+        ctx, "warning", "lock %s in database %d: %zu positions, notes %u%s%s%s, timer %s at %lld",
+        RedisModule_StringPtrLen(lock->key.name, NULL), lock->key.db, lock->queue.positions.length,
+        lock->key.notes, lock->key.due ? ", due" : "", lock->is_cut ? ", cut" : "",
+        lock->key.in_use ? ", in use" : "", lock->key.timer.is_set ? "set" : "not set",
+        (long long)lock->key.timer.place.at);
     const size_t most = 20;
     struct position *position = waitqueueFirst(&lock->queue);
     for (size_t i = 0; position && i < most; i++, position = waitqueueNext(position)) {
@@ -86,13 +86,18 @@ static void fail(struct holds *holds, struct lock *lock, const char *fault) {
 
 /* ---- memory ---- */
 
+static bool isToEnd(const struct waiter *waiter) {
+    int64_t block_ms = waiter->wants.block_ms;
+    return !waiter->client.bc || (block_ms > 0 && timerAfter(block_ms) != INT64_MAX);
+}
+
 /* Invariants 3 and 4 of one waiter. */
 static const char *waiterFault(const struct waiter *waiter) {
     bool searched = waitgraphHas(&waiter->request);
     if (waiter->over) {
         return "a wait that is over stands in a queue";
     }
-    if (waiter->client.deadline_ms != BLOCKED_FOR_EVER && !waiter->client.timer.is_set) {
+    if (!waiter->client.timer.is_set && isToEnd(waiter)) {
         return "a wait that is to end has no timer";
     }
     if (waiter->client.bc) {
@@ -103,8 +108,8 @@ static const char *waiterFault(const struct waiter *waiter) {
                    ? NULL
                    : "a waiter that no search sees, nor is to be made from";
     }
-    if (waiter->request.discipline != FAIR || waiter->client.deadline_ms == BLOCKED_FOR_EVER) {
-        return "a position that is kept though it is not fair, or for ever";
+    if (waiter->request.discipline != FAIR) {
+        return "a position that is kept though it is not fair";
     }
     return searched || waiter->request.is_newcomer ? "a kept position that waits" : NULL;
 }
@@ -232,5 +237,6 @@ void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
                 inflightCount() > 0 || sessionsCount() > 0 || queuesKeepMemory() ||
                 tallyCount() > 0;
-    RedisModule_Assert(used || memLive() == (fenceKeepsMemory() ? 1 : 0) + toplocksMemory());
+    size_t kept = (fenceKeepsMemory() ? 1 : 0) + toplocksMemory() + timerMemory();
+    RedisModule_Assert(used || memLive() == kept);
 }

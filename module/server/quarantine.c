@@ -64,8 +64,7 @@ int64_t quarantineEndOr(int64_t since_ms) {
 static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
 
 static void setTimer(RedisModuleCtx *ctx) {
-    int64_t now_ms = RedisModule_Milliseconds();
-    timerSet(ctx, &state.timer, now_ms + quarantineLeftMs(), now_ms, onTimer);
+    timerSet(ctx, &state.timer, timerAfter(quarantineLeftMs()), onTimer);
 }
 
 static void begin(RedisModuleCtx *ctx, const char *why) {
@@ -93,7 +92,7 @@ static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
     (void)timer;
     look(ctx);
     if (state.on) {
-        setTimer(ctx); /* it is longer than a timer can be; or the time of day has stepped ahead */
+        setTimer(ctx); /* it has been made longer, or the server stands still */
     }
 }
 

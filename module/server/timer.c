@@ -2,89 +2,256 @@
 #include "server/timer.h"
 
 /* Redis 7.0 counts the time to its next timer in an int of µs: past 35 minutes that overflows, and
- * the event loop does not sleep any more. */
+ * the event loop does not sleep any more. The server's timer calls after so long, and is made anew. */
 #define LONGEST_TIMER_MS (30LL * 60 * 1000)
 
-/* One that is put off looks again so often: the time of day may step forth again, and the server would
- * not notice. */
-#define LOOK_MS 1000
+/* By less the two clocks, one of ms and one of µs, differ from look to look. */
+#define JITTER_US 2000
+
+/* A clock that is slewed moves by less between two calls of the cron. */
+#define STEP_US 20000
+
+/* However many are due at once, others are served after so long. */
+#define SLICE_US 600
 
 static struct {
-    RedisModuleCtx *ctx; /* for the next round, which gives none; NULL if it is not asked to call */
-    struct list timers;
-} put_off;
+    struct heap by_clock[TIMER_CLOCKS];
+    struct list due;
+    void (*watch)(RedisModuleCtx *ctx);
+    bool calls; /* those that are due are being called */
+    RedisModuleCtx
+        *next_round;       /* for the next iteration, which gives none; NULL: it is not asked for */
+    int64_t cron_ahead_us; /* see struct now; when the cron looked last */
+    bool cron_looked;
+} timers;
 
-int64_t timerDelay(int64_t at_ms, int64_t now_ms) {
-    if (at_ms <= now_ms) {
-        return 0;
-    }
-    int64_t delay_ms = at_ms - now_ms;
-    return delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS;
+/* The server's own timer, for the first of all. */
+static struct {
+    bool is_set;
+    RedisModuleTimerID id;
+    int64_t at_us;    /* when it should call, monotonic */
+    int64_t ahead_us; /* when it was made: see struct now */
+} alarm;
+
+struct now {
+    int64_t us;       /* monotonic */
+    int64_t ms;       /* unix time */
+    int64_t ahead_us; /* how far the wall clock is ahead of the monotonic one */
+};
+
+static struct now look(void) {
+    struct now now = {.us = timerNow(), .ms = RedisModule_Milliseconds()};
+    now.ahead_us = now.ms * 1000 - now.us;
+    return now;
 }
 
-static void onTimer(RedisModuleCtx *ctx, void *data);
+static bool differ(int64_t a_us, int64_t b_us, int64_t by_us) {
+    return a_us - b_us > by_us || b_us - a_us > by_us;
+}
 
-/* ---- to the next round ---- */
+void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx)) {
+    timers.watch = watch_clock;
+}
 
-static void takeBack(struct timer *timer) {
-    listRemove(&put_off.timers, &timer->in_put_off);
-    timer->is_put_off = false;
+int64_t timerNow(void) {
+    return (int64_t)RedisModule_MonotonicMicroseconds();
+}
+
+int64_t timerAfter(int64_t ms) {
+    int64_t now_us = timerNow();
+    return ms > (INT64_MAX - now_us) / 1000 ? INT64_MAX : now_us + ms * 1000;
+}
+
+/* ---- the server's timer ---- */
+
+static int64_t wallDelayUs(int64_t at_ms, int64_t now_ms) {
+    int64_t delay_ms = at_ms > now_ms ? at_ms - now_ms : 0;
+    return (delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS) * 1000;
+}
+
+static int64_t delayUs(const struct heapNode *first, enum timerClock clock, const struct now *now) {
+    if (clock == TIMER_WALL) {
+        return wallDelayUs(first->at, now->ms);
+    }
+    return first->at > now->us ? first->at - now->us : 0;
+}
+
+/* Until the first of all rings; INT64_MAX: none is set. */
+static int64_t firstDelayUs(const struct now *now) {
+    int64_t least_us = listIsEmpty(&timers.due) ? INT64_MAX : 0;
+    for (int clock = 0; clock < TIMER_CLOCKS; clock++) {
+        const struct heapNode *first = heapFirst(&timers.by_clock[clock]);
+        int64_t delay_us = first ? delayUs(first, (enum timerClock)clock, now) : INT64_MAX;
+        least_us = delay_us < least_us ? delay_us : least_us;
+    }
+    return least_us;
+}
+
+static void onAlarm(RedisModuleCtx *ctx, void *data);
+
+static void stopAlarm(RedisModuleCtx *ctx) {
+    if (alarm.is_set) {
+        RedisModule_StopTimer(ctx, alarm.id, NULL);
+        alarm.is_set = false;
+    }
+}
+
+/* One that calls too early is left: it is made anew then. */
+static void setAlarm(RedisModuleCtx *ctx) {
+    if (timers.calls || timers.next_round) {
+        return; /* it is set afterwards */
+    }
+    const struct now now = look();
+    int64_t delay_us = firstDelayUs(&now);
+    if (delay_us == INT64_MAX) {
+        stopAlarm(ctx);
+        return;
+    }
+    int64_t delay_ms = delay_us / 1000 + (delay_us % 1000 > 0);
+    delay_ms = delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS;
+    int64_t at_us = now.us + delay_ms * 1000;
+    bool has_stepped = differ(now.ahead_us, alarm.ahead_us, JITTER_US);
+    if (!alarm.is_set || has_stepped || at_us < alarm.at_us) {
+        stopAlarm(ctx);
+        alarm.id = RedisModule_CreateTimer(ctx, delay_ms, onAlarm, NULL);
+        alarm.is_set = true;
+        alarm.at_us = at_us;
+        alarm.ahead_us = now.ahead_us;
+    }
 }
 
 static void onNextRound(void *data) {
     (void)data;
-    int64_t now_ms = RedisModule_Milliseconds();
-    while (!listIsEmpty(&put_off.timers)) {
-        struct timer *timer = LIST_ELEMENT(put_off.timers.first, struct timer, in_put_off);
-        takeBack(timer);
-        int64_t delay_ms = timerDelay(timer->at_ms, now_ms);
-        timer->id = RedisModule_CreateTimer(put_off.ctx, delay_ms < LOOK_MS ? delay_ms : LOOK_MS,
-                                            onTimer, timer);
-    }
-    RedisModule_FreeThreadSafeContext(put_off.ctx);
-    put_off.ctx = NULL;
+    RedisModuleCtx *ctx = timers.next_round;
+    timers.next_round = NULL;
+    setAlarm(ctx);
+    RedisModule_FreeThreadSafeContext(ctx);
 }
 
-static void putOff(RedisModuleCtx *ctx, struct timer *timer) {
-    listAddLast(&put_off.timers, &timer->in_put_off);
-    timer->is_put_off = true;
-    if (!put_off.ctx) {
-        put_off.ctx = RedisModule_GetDetachedThreadSafeContext(ctx);
+static void setAlarmInNextRound(RedisModuleCtx *ctx) {
+    if (!timers.next_round) {
+        timers.next_round = RedisModule_GetDetachedThreadSafeContext(ctx);
         RedisModule_EventLoopAddOneShot(onNextRound, NULL);
     }
 }
 
 bool timerIsQuiet(void) {
-    return !put_off.ctx;
+    return !timers.next_round;
 }
 
-/* ---- setting, stopping, ringing ---- */
-
-static void onTimer(RedisModuleCtx *ctx, void *data) {
-    struct timer *timer = data;
-    if (RedisModule_Milliseconds() < timer->at_ms) {
-        putOff(ctx, timer);
-        return;
+bool timerCron(RedisModuleCtx *ctx) {
+    const struct now now = look();
+    bool has_stepped = timers.cron_looked && differ(now.ahead_us, timers.cron_ahead_us, STEP_US);
+    timers.cron_looked = true;
+    timers.cron_ahead_us = now.ahead_us;
+    if (alarm.is_set && differ(now.ahead_us, alarm.ahead_us, JITTER_US)) {
+        setAlarm(ctx);
     }
-    timer->is_set = false;
-    timer->ring(ctx, timer);
+    return has_stepped;
 }
 
-void timerSet(RedisModuleCtx *ctx, struct timer *timer, int64_t at_ms, int64_t now_ms,
-              void (*ring)(RedisModuleCtx *ctx, struct timer *timer)) {
-    timerStop(ctx, timer);
-    int64_t delay_ms = timerDelay(at_ms, now_ms);
-    timer->ring = ring;
+/* ---- ringing ---- */
+
+static struct timer *ofHeap(struct heapNode *node) {
+    return node ? LIST_ELEMENT(node, struct timer, place) : NULL;
+}
+
+static void collectDueOf(enum timerClock clock, int64_t now) {
+    struct heap *heap = &timers.by_clock[clock];
+    struct timer *timer;
+    while ((timer = ofHeap(heapFirst(heap))) && timer->place.at <= now) {
+        heapRemove(heap, &timer->place);
+        timer->is_due = true;
+        listAddLast(&timers.due, &timer->in_due);
+    }
+}
+
+static void takeOut(struct timer *timer) {
+    if (timer->is_due) {
+        listRemove(&timers.due, &timer->in_due);
+    } else {
+        heapRemove(&timers.by_clock[timer->clock], &timer->place);
+    }
+    timer->is_due = timer->is_set = false;
+}
+
+/* Those that are set meanwhile ring later, whatever the clocks do. */
+static void ringDue(RedisModuleCtx *ctx, const struct now *now) {
+    collectDueOf(TIMER_MONOTONIC, now->us);
+    collectDueOf(TIMER_WALL, now->ms);
+    timers.calls = true;
+    while (!listIsEmpty(&timers.due)) {
+        struct timer *timer = LIST_ELEMENT(timers.due.first, struct timer, in_due);
+        takeOut(timer);
+        timer->ring(ctx, timer);
+        if (timerNow() - now->us > SLICE_US) {
+            break;
+        }
+    }
+    timers.calls = false;
+}
+
+/* Called early, the wall clock has stepped since the server read it: it would call a new timer at
+ * once. */
+static void onAlarm(RedisModuleCtx *ctx, void *data) {
+    (void)data;
+    const struct now now = look();
+    bool is_early = now.us < alarm.at_us - JITTER_US;
+    alarm.is_set = false;
+    ringDue(ctx, &now);
+    if (is_early) {
+        setAlarmInNextRound(ctx);
+    } else {
+        setAlarm(ctx);
+    }
+}
+
+/* ---- setting and stopping ---- */
+
+static void setBy(RedisModuleCtx *ctx, struct timer *timer, enum timerClock clock, int64_t at) {
+    if (timer->is_set) {
+        takeOut(timer);
+    }
+    if (timerMemory() == 0) {
+        timers.watch(ctx);
+    }
+    timer->clock = clock;
     timer->is_set = true;
-    timer->at_ms = now_ms + delay_ms;
-    timer->id = RedisModule_CreateTimer(ctx, delay_ms, onTimer, timer);
+    heapPut(&timers.by_clock[clock], &timer->place, at);
+    setAlarm(ctx);
+}
+
+void timerSet(RedisModuleCtx *ctx, struct timer *timer, int64_t at_us,
+              void (*ring)(RedisModuleCtx *ctx, struct timer *timer)) {
+    timer->ring = ring;
+    setBy(ctx, timer, TIMER_MONOTONIC, at_us);
+}
+
+void timerSetWall(RedisModuleCtx *ctx, struct timer *timer, int64_t at_ms,
+                  void (*ring)(RedisModuleCtx *ctx, struct timer *timer)) {
+    timer->ring = ring;
+    setBy(ctx, timer, TIMER_WALL, at_ms);
 }
 
 void timerStop(RedisModuleCtx *ctx, struct timer *timer) {
-    if (timer->is_put_off) {
-        takeBack(timer);
-    } else if (timer->is_set) {
-        RedisModule_StopTimer(ctx, timer->id, NULL);
+    if (timer->is_set) {
+        takeOut(timer);
+        if (timerMemory() == 0 && listIsEmpty(&timers.due)) {
+            stopAlarm(ctx);
+        }
     }
-    timer->is_set = false;
+}
+
+int64_t timerLeftMs(const struct timer *timer) {
+    int64_t now = timer->clock == TIMER_WALL ? RedisModule_Milliseconds() : timerNow();
+    int64_t left = timer->place.at > now ? timer->place.at - now : 0;
+    return timer->clock == TIMER_WALL ? left : left / 1000 + (left % 1000 > 0);
+}
+
+size_t timerMemory(void) {
+    size_t count = 0;
+    for (int clock = 0; clock < TIMER_CLOCKS; clock++) {
+        count += timers.by_clock[clock].count > 0;
+    }
+    return count;
 }

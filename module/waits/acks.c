@@ -27,7 +27,7 @@
 #define LONGEST_PAUSE_US 1000
 
 /* A deadline is so much behind the server's time when the server was busy. */
-#define LATE_MS 3
+#define LATE_US 3000
 
 /* The first look after a busy time comes before the sockets are read, the second one after it. */
 #define GRACE_LOOKS 2
@@ -133,14 +133,14 @@ size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisMod
  * an acknowledgement that was in time may lie there unread. Looks are counted, not time: a server
  * may be slow in making them, too. */
 static bool isGivenGrace(RedisModuleCtx *ctx, struct ack *ack) {
-    int64_t now_ms = RedisModule_Milliseconds();
-    if (ack->grace_until_look == 0 && now_ms - ack->client.deadline_ms >= LATE_MS) {
+    int64_t late_us = timerNow() - ack->client.timer.place.at;
+    if (ack->grace_until_look == 0 && late_us >= LATE_US) {
         ack->grace_until_look = acks.looks + GRACE_LOOKS;
     }
     if (acks.looks >= ack->grace_until_look) {
         return false;
     }
-    blockedSetDeadline(ctx, &ack->client, now_ms + 1, now_ms);
+    blockedEndAfter(ctx, &ack->client, 1);
     return true;
 }
 
@@ -274,8 +274,7 @@ static void begin(RedisModuleCtx *ctx, struct ack *ack, const struct acksAnswer 
         inflightAwaits(answer->inflight, ack);
     }
     acklinesEnter(&ack->place, (size_t)answer->replicas.count);
-    blockedSetDeadline(ctx, &ack->client, blockedDeadline(within_ms, answer->now_ms),
-                       answer->now_ms);
+    blockedEndAfter(ctx, &ack->client, within_ms);
     watchTurns(ctx);
 }
 

@@ -14,7 +14,7 @@
 
 /* What cannot be released now is tried again after this long, or after lock.session-grace.
  * Equivalent: sooner only costs more. */
-#define RELEASE_RETRY_MS 100
+#define RELEASE_RETRY_US 100000
 
 static struct {
     struct map by_hold;
@@ -107,25 +107,25 @@ int64_t bindingsRenewEvery(void) {
 /* Puts the binding, renewed just now, at the end of the line. When lock.default-lease has been made
  * lower, or the clock set back, it is due before some in front of it: these are renewed early. */
 static void joinAlive(struct binding *binding, int64_t now_ms) {
-    binding->since_ms = now_ms;
-    binding->limit_ms = now_ms + bindingsRenewEvery();
+    binding->since = now_ms;
+    binding->limit = now_ms + bindingsRenewEvery();
     struct binding *ahead = ofLine(bindings.alive.last);
-    for (; ahead && (ahead->since_ms > now_ms || ahead->limit_ms > binding->limit_ms);
+    for (; ahead && (ahead->since > now_ms || ahead->limit > binding->limit);
          ahead = ofLine(ahead->in_line.prev)) {
-        ahead->since_ms = smaller(ahead->since_ms, now_ms);
-        ahead->limit_ms = smaller(ahead->limit_ms, binding->limit_ms);
+        ahead->since = smaller(ahead->since, now_ms);
+        ahead->limit = smaller(ahead->limit, binding->limit);
     }
     listAddLast(&bindings.alive, &binding->in_line);
 }
 
 /* When the lease was given, a third of it was this long; lock.default-lease may be lower by now. */
 static int64_t renewalOf(const struct binding *alive) {
-    return smaller(alive->limit_ms, alive->since_ms + bindingsRenewEvery());
+    return smaller(alive->limit, alive->since + bindingsRenewEvery());
 }
 
 static int64_t releaseOf(const struct binding *closed) {
-    int64_t grace_ms = closed->since_ms + configSessionGraceMs();
-    return grace_ms > closed->limit_ms ? grace_ms : closed->limit_ms;
+    int64_t end_us = closed->since + configSessionGraceMs() * 1000;
+    return end_us > closed->limit ? end_us : closed->limit;
 }
 
 int64_t bindingsNextRenewal(void) {
@@ -142,8 +142,8 @@ struct binding *bindingsToRenew(int64_t now_ms) {
     return bindingsNextRenewal() <= now_ms ? ofLine(bindings.alive.first) : NULL;
 }
 
-struct binding *bindingsToRelease(int64_t now_ms) {
-    return bindingsNextRelease() <= now_ms ? ofLine(bindings.closed.first) : NULL;
+struct binding *bindingsToRelease(int64_t now_us) {
+    return bindingsNextRelease() <= now_us ? ofLine(bindings.closed.first) : NULL;
 }
 
 void bindingsRenewed(struct binding *binding, int64_t now_ms) {
@@ -152,15 +152,15 @@ void bindingsRenewed(struct binding *binding, int64_t now_ms) {
 }
 
 /* As if its connection had closed just now. */
-static void joinClosed(struct binding *binding, int64_t now_ms, int64_t limit_ms) {
-    binding->since_ms = now_ms;
-    binding->limit_ms = limit_ms;
+static void joinClosed(struct binding *binding, int64_t now_us, int64_t limit_us) {
+    binding->since = now_us;
+    binding->limit = limit_us;
     listAddLast(&bindings.closed, &binding->in_line);
 }
 
-void bindingsPutOff(struct binding *binding, int64_t now_ms) {
+void bindingsPutOff(struct binding *binding, int64_t now_us) {
     leaveLine(binding);
-    joinClosed(binding, now_ms, now_ms + RELEASE_RETRY_MS);
+    joinClosed(binding, now_us, now_us + RELEASE_RETRY_US);
 }
 
 /* ---- how a binding begins, and ends ---- */
@@ -228,14 +228,14 @@ static struct binding *boundTo(unsigned long long client_id) {
     return ofClient(mapFind(&bindings.by_client, (const char *)&client_id, sizeof(client_id)));
 }
 
-bool bindingsClientGone(unsigned long long client_id, int64_t now_ms) {
+bool bindingsClientGone(unsigned long long client_id, int64_t now_us) {
     struct binding *binding = boundTo(client_id);
     if (!binding) {
         return false;
     }
     for (; binding; binding = boundTo(client_id)) {
         detach(binding);
-        joinClosed(binding, now_ms, now_ms);
+        joinClosed(binding, now_us, now_us);
     }
     return true;
 }

@@ -31,8 +31,10 @@ struct binding {
     unsigned long long client_id; /* 0: the connection has closed */
     uint64_t order;               /* when it asked: see bindingsBind */
     int db;
-    int64_t since_ms; /* when it was renewed; of a closed one, when its connection closed */
-    int64_t limit_ms; /* to be renewed by then; of a closed one, not to be released before */
+    /* While the connection lives, unix ms, as the lease is: when it was renewed, and when it is to be
+     * renewed at the latest. Of a closed one, monotonic µs: when its connection closed, and before
+     * when it is not to be released. */
+    int64_t since, limit;
     char *hold_key;
 };
 
@@ -50,16 +52,16 @@ void bindingsForgetAll(void);
 
 /* The connection has closed: what is bound to it is to be released when lock.session-grace has
  * passed. Returns whether anything was. */
-bool bindingsClientGone(unsigned long long client_id, int64_t now_ms);
+bool bindingsClientGone(unsigned long long client_id, int64_t now_us);
 
 /* Two databases have changed places, and the holds in them. */
 void bindingsSwapped(int first_db, int second_db);
 
 /* The first in its line, if it is due; or NULL. */
 struct binding *bindingsToRenew(int64_t now_ms);
-struct binding *bindingsToRelease(int64_t now_ms);
+struct binding *bindingsToRelease(int64_t now_us);
 
-/* When the first in the line is due; INT64_MAX = there is none. */
+/* When the first in the line is due, unix ms; monotonic µs. INT64_MAX = there is none. */
 int64_t bindingsNextRenewal(void);
 int64_t bindingsNextRelease(void);
 
@@ -70,7 +72,7 @@ int64_t bindingsRenewEvery(void);
 void bindingsRenewed(struct binding *binding, int64_t now_ms);
 
 /* It cannot be released now: is due again after a while. */
-void bindingsPutOff(struct binding *binding, int64_t now_ms);
+void bindingsPutOff(struct binding *binding, int64_t now_us);
 
 /* How many there are. */
 size_t bindingsCount(void);

@@ -111,6 +111,16 @@ void contendedQuarantineOver(RedisModuleCtx *ctx) {
     waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteQuarantineOver, ctx);
 }
 
+static void noteClock(struct waitedkey *key, void *ctx) {
+    if (contendedOfKey(key)->fair.loaded) {
+        waitedkeyNote(ctx, key, CONTENDED_OTHER_POSITIONS);
+    }
+}
+
+void contendedClockStepped(RedisModuleCtx *ctx) {
+    waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteClock, ctx);
+}
+
 static void noteReserves(struct waitedkey *key, void *ctx) {
     if (contendedOfKey(key)->fair.loaded) {
         waitedkeyNote(ctx, key, CONTENDED_RESERVES_CONFIGURED);

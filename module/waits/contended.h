@@ -90,4 +90,8 @@ void contendedQuarantineOver(RedisModuleCtx *ctx);
 /* lock.fair-reserve has been changed. */
 void contendedReservesConfigured(RedisModuleCtx *ctx);
 
+/* The wall clock has been set: when waits end is another unix time now, and the keys of fair queues
+ * may have expired. */
+void contendedClockStepped(RedisModuleCtx *ctx);
+
 #endif

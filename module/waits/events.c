@@ -15,6 +15,7 @@
 #include "server/effects.h"
 #include "server/quarantine.h"
 #include "server/replicas.h"
+#include "server/timer.h"
 #include "waits/contended.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
@@ -43,7 +44,10 @@ static int onDelayEvent(RedisModuleCtx *ctx, int type, const char *event, RedisM
 static void onCron(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event, (void)subevent;
     const RedisModuleCronLoop *cron = data;
-    queuesWatchClock(ctx);
+    if (timerCron(ctx)) {
+        queuesClockStepped(ctx);
+        contendedClockStepped(ctx);
+    }
     quarantineCron(ctx, cron->hz);
 }
 
@@ -154,7 +158,7 @@ static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t
     (void)event;
     const RedisModuleClientInfo *client = data;
     if (subevent == REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED) {
-        sessionsClientGone(ctx, client->id, RedisModule_Milliseconds());
+        sessionsClientGone(ctx, client->id);
     }
 }
 

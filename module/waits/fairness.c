@@ -103,9 +103,9 @@ static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *
                         int64_t now_ms) {
     bool extend;
     growTrees(fq, lock);
-    int64_t expire_ms = expiryFor(lock, waiter->client.deadline_ms, now_ms, &extend);
-    const struct fairposition position = {waiter->wants.owner, waiter->ticket,
-                                          waiter->client.deadline_ms};
+    int64_t end_ms = blockedEndMs(&waiter->client, now_ms);
+    int64_t expire_ms = expiryFor(lock, end_ms, now_ms, &extend);
+    const struct fairposition position = {waiter->wants.owner, waiter->ticket, end_ms};
     fairqueuePut(fq, &position, expire_ms);
     waiter->placed = true;
     if (extend) {
@@ -126,8 +126,9 @@ static void writePosition(struct fairqueue *fq, struct lock *lock, struct waiter
         return;
     }
     bool extend;
-    int64_t expire_ms = expiryFor(lock, waiter->client.deadline_ms, now_ms, &extend);
-    fairqueueSetEnd(fq, waiter->wants.owner, waiter->client.deadline_ms, expire_ms);
+    int64_t end_ms = blockedEndMs(&waiter->client, now_ms);
+    int64_t expire_ms = expiryFor(lock, end_ms, now_ms, &extend);
+    fairqueueSetEnd(fq, waiter->wants.owner, end_ms, expire_ms);
     if (extend) {
         fairqueueExpireAt(fq, expire_ms);
     }
@@ -290,7 +291,7 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
 }
 
 static bool isForeseen(const struct lock *lock, const struct waiter *waiter, int64_t now_ms) {
-    int64_t early_ms = now_ms + configFairReserveMs() - waiter->client.deadline_ms;
+    int64_t early_ms = now_ms + configFairReserveMs() - blockedEndMs(&waiter->client, now_ms);
     bool may_end_early = !(lock->key.notes & CONTENDED_RESERVES_BEGIN);
     return early_ms >= -SAME_MS && (may_end_early || early_ms <= SAME_MS);
 }

@@ -29,19 +29,21 @@
 #define WORK_US 300
 #define LATE_WORK_US 3000
 
-#define PAUSE_MS 1 /* the shortest that a timer can do from inside a timer */
+#define PAUSE_US 1000 /* the shortest that a timer can do from inside a timer */
 
 /* Nothing announces the end of a pause, of a load or of a refusal. */
-#define RETRY_MS 20
+#define RETRY_US 20000
 
 /* Where leases or the grace are longer, each binding is looked at so often: its hold may have gone
  * without an event that says whose it was. */
 #define LOOK_ANEW_MS 300000
+#define LOOK_ANEW_US (LOOK_ANEW_MS * 1000LL)
 
 static struct {
     sessionsRelease release;
-    struct timer timer;
-    int64_t walk_at_ms; /* when to look at all again, if nothing else would */
+    struct timer renewals; /* by the wall clock, as leases end by it */
+    struct timer others;   /* graces, the walk and what is tried again, by the monotonic clock */
+    int64_t walk_at_us;    /* when to look at all again, if nothing else would */
 } sessions;
 
 void sessionsConnect(sessionsRelease release) {
@@ -50,16 +52,20 @@ void sessionsConnect(sessionsRelease release) {
 
 static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
 
-/* Sees to it that the timer rings at `at_ms`, or earlier; INT64_MAX = never. */
-static void wakeAt(RedisModuleCtx *ctx, int64_t at_ms, int64_t now_ms) {
-    struct timer *timer = &sessions.timer;
-    if (at_ms != INT64_MAX && !(timer->is_set && timer->at_ms <= at_ms)) {
-        timerSet(ctx, timer, at_ms, now_ms, onTimer);
+/* Sees to it that the timer rings at `at_ms`, unix time, or earlier; INT64_MAX = never. */
+static void renewAt(RedisModuleCtx *ctx, int64_t at_ms) {
+    struct timer *timer = &sessions.renewals;
+    if (at_ms != INT64_MAX && !(timer->is_set && timer->place.at <= at_ms)) {
+        timerSetWall(ctx, timer, at_ms, onTimer);
     }
 }
 
-static int64_t earlier(int64_t a_ms, int64_t b_ms) {
-    return a_ms < b_ms ? a_ms : b_ms;
+/* The same by the monotonic clock. */
+static void wakeAt(RedisModuleCtx *ctx, int64_t at_us) {
+    struct timer *timer = &sessions.others;
+    if (at_us != INT64_MAX && !(timer->is_set && timer->place.at <= at_us)) {
+        timerSet(ctx, timer, at_us, onTimer);
+    }
 }
 
 /* When the walk goes on, or begins again; INT64_MAX = never. */
@@ -69,17 +75,23 @@ static int64_t nextWalk(void) {
     }
     bool looks_otherwise =
         bindingsRenewEvery() <= LOOK_ANEW_MS && configSessionGraceMs() <= LOOK_ANEW_MS;
-    return looks_otherwise || bindingsCount() == 0 ? INT64_MAX : sessions.walk_at_ms;
+    return looks_otherwise || bindingsCount() == 0 ? INT64_MAX : sessions.walk_at_us;
 }
 
 /* When a binding is due to be released or looked at; INT64_MAX = never. */
-static int64_t nextDueButRenewals(void) {
-    return earlier(bindingsNextRelease(), nextWalk());
+static int64_t nextRelease(void) {
+    int64_t release_us = bindingsNextRelease(), walk_us = nextWalk();
+    return release_us < walk_us ? release_us : walk_us;
 }
 
-/* When the next binding is due; INT64_MAX = never. */
-static int64_t nextDue(void) {
-    return earlier(bindingsNextRenewal(), nextDueButRenewals());
+static void setTimers(RedisModuleCtx *ctx) {
+    renewAt(ctx, bindingsNextRenewal());
+    wakeAt(ctx, nextRelease());
+}
+
+static void wakeSoon(RedisModuleCtx *ctx) {
+    setTimers(ctx);
+    drainWakeLoop();
 }
 
 struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx) {
@@ -90,10 +102,10 @@ struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx) {
 void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
                   const struct acquisitionSession *session, int64_t now_ms) {
     if (bindingsCount() == 0) {
-        sessions.walk_at_ms = now_ms + LOOK_ANEW_MS;
+        sessions.walk_at_us = timerNow() + LOOK_ANEW_US;
     }
     bindingsBind(hold, session, now_ms);
-    wakeAt(ctx, nextDue(), now_ms);
+    setTimers(ctx);
 }
 
 /* Asked by every first hold. */
@@ -116,12 +128,6 @@ void sessionsSwapped(int first_db, int second_db) {
     bindingsSwapped(first_db, second_db);
 }
 
-static void wakeSoon(RedisModuleCtx *ctx) {
-    int64_t now_ms = RedisModule_Milliseconds();
-    wakeAt(ctx, nextDue(), now_ms);
-    drainWakeLoop();
-}
-
 void sessionsLookAnew(RedisModuleCtx *ctx) {
     if (bindingsCount() > 0) {
         bindingsWalkBegin();
@@ -140,10 +146,9 @@ unsigned long long sessionsClientOf(const struct sessionsHold *hold) {
     return binding ? binding->client_id : 0;
 }
 
-void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64_t now_ms) {
-    if (bindingsClientGone(client_id, now_ms)) {
-        wakeAt(ctx, nextDue(), now_ms);
-        drainWakeLoop(); /* who has said QUIT is closed when the answer has been written */
+void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id) {
+    if (bindingsClientGone(client_id, timerNow())) {
+        wakeSoon(ctx); /* who has said QUIT is closed when the answer has been written */
     }
 }
 
@@ -182,13 +187,13 @@ static bool hasToWait(RedisModuleCtx *ctx, const struct binding *binding, int64_
 }
 
 static bool releaseNext(RedisModuleCtx *ctx, int64_t now_ms) {
-    struct binding *binding = bindingsToRelease(now_ms);
+    struct binding *binding = bindingsToRelease(timerNow());
     if (!binding) {
         return false;
     }
     RedisModule_SelectDb(ctx, binding->db);
     if (hasToWait(ctx, binding, now_ms)) {
-        bindingsPutOff(binding, now_ms);
+        bindingsPutOff(binding, timerNow());
         return true;
     }
     RedisModuleString *name = binding->name, *owner = binding->owner;
@@ -218,14 +223,14 @@ static bool renewNext(RedisModuleCtx *ctx, int64_t now_ms) {
 
 /* Looks whether the holds of the next binding in the walk are there. */
 static bool lookAtNext(RedisModuleCtx *ctx, int64_t now_ms) {
-    if (!bindingsWalks() && now_ms >= nextWalk()) {
+    if (!bindingsWalks() && timerNow() >= nextWalk()) {
         bindingsWalkBegin();
     }
     struct binding *binding = bindingsWalkOn();
     if (!binding) {
         return false;
     }
-    sessions.walk_at_ms = now_ms + LOOK_ANEW_MS;
+    sessions.walk_at_us = timerNow() + LOOK_ANEW_US;
     const struct holdsOwner of = {binding->db, binding->name, binding->owner};
     RedisModule_SelectDb(ctx, binding->db);
     if (!hasToWait(ctx, binding, now_ms) && !holdsAreThere(ctx, &of, now_ms)) {
@@ -260,32 +265,35 @@ static bool workOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
 /* A lease is due when a third of it is over. When the second third is over too, a lease that ends
  * while its holder lives is the greater evil. */
 static void workForAWhile(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
-    int64_t due_ms = earlier(bindingsNextRenewal(), bindingsNextRelease());
-    bool late = now_ms - bindingsRenewEvery() > due_ms;
+    bool late = now_ms - bindingsRenewEvery() > bindingsNextRenewal();
     uint64_t end_us = RedisModule_MonotonicMicroseconds() + (late ? LATE_WORK_US : WORK_US);
     while (workOn(ctx, now_ms, may_renew) && RedisModule_MonotonicMicroseconds() < end_us) {
     }
 }
 
+/* What is still due comes after a pause. */
 static void work(RedisModuleCtx *ctx, int64_t now_ms) {
     bool may_renew = mayRenew(ctx, now_ms);
     workForAWhile(ctx, now_ms, may_renew);
-    int64_t due_ms = may_renew ? nextDue() : nextDueButRenewals();
-    if (!may_renew && due_ms > now_ms + RETRY_MS) {
-        due_ms = now_ms + RETRY_MS;
+    int64_t now_us = timerNow(), release_us = nextRelease();
+    wakeAt(ctx, release_us > now_us ? release_us : now_us + PAUSE_US);
+    if (!may_renew) {
+        wakeAt(ctx, now_us + RETRY_US);
+    } else if (bindingsNextRenewal() <= now_ms) {
+        wakeAt(ctx, now_us + PAUSE_US);
+    } else {
+        renewAt(ctx, bindingsNextRenewal());
     }
-    wakeAt(ctx, due_ms <= now_ms ? now_ms + PAUSE_MS : due_ms, now_ms);
 }
 
 static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
     (void)timer;
-    int64_t now_ms = RedisModule_Milliseconds();
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:
-        work(ctx, now_ms);
+        work(ctx, RedisModule_Milliseconds());
         break;
     case SERVER_WRITABLE_LATER:
-        wakeAt(ctx, now_ms + RETRY_MS, now_ms);
+        wakeAt(ctx, timerNow() + RETRY_US);
         break;
     case SERVER_IS_REPLICA:
         sessionsForgetAll();

@@ -37,7 +37,7 @@ unsigned long long sessionsClientOf(const struct sessionsHold *hold);
 
 /* The connection has closed: the grace of all that is bound to it begins. Allowed in every
  * callback. */
-void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id, int64_t now_ms);
+void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id);
 
 /* Forgets them all: on a replica the holds are the master's. */
 void sessionsForgetAll(void);

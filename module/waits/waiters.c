@@ -153,8 +153,7 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
 void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter) {
     struct lock *lock = contendedOfPosition(&waiter->keys[0].position);
     int64_t now_ms = RedisModule_Milliseconds();
-    int64_t deadline_ms = quarantineEndOr(now_ms) + configFairReserveMs();
-    blockedSetDeadline(ctx, &waiter->client, deadline_ms, now_ms);
+    blockedEndAt(ctx, &waiter->client, quarantineEndOr(now_ms) + configFairReserveMs());
     unwrittenNote(lock, waiter);
     waitedkeyMarkDue(ctx, &lock->key);
 }
@@ -292,8 +291,7 @@ static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *star
     waiter->began_us = (int64_t)now_us;
     /* Not counted from `began_us`, which one that takes a position over has from the other. */
     waiter->search_at_us = now_us + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
-    int64_t deadline_ms = blockedDeadline(wants->block_ms, wants->now_ms);
-    blockedSetDeadline(ctx, &waiter->client, deadline_ms, wants->now_ms);
+    blockedEndAfter(ctx, &waiter->client, wants->block_ms);
     return waiter;
 }
 
@@ -330,7 +328,7 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairpos
     waiter->since_ms = fairqueueArrival(position->ticket, life.now_ms);
     standInLine(waiter, 0, lock, true);
     watchesNoteWaiter(ctx, lock->key.name);
-    blockedSetDeadline(ctx, &waiter->client, life.end_ms, life.now_ms);
+    blockedEndAt(ctx, &waiter->client, life.end_ms);
 }
 
 /* ---- for the search ---- */

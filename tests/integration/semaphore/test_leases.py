@@ -16,7 +16,7 @@ def server(clock, make_server):
 @pytest.fixture
 def now_it_is(clock, server):
     """So many ms after the test has begun; what is due then has happened."""
-    return lambda ms: clock.step_and_ring(server, ms / 1000)
+    return lambda ms: clock.pass_on(server, ms / 1000)
 
 
 def take(server, owner, limit, permits=1, lease=LONG):

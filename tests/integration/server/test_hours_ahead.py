@@ -1,4 +1,4 @@
-"""What is to happen minutes or hours from now, on servers whose time of day is moved on."""
+"""What is to happen minutes or hours from now, on servers whose clocks are moved on."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ def server(clock, make_server):
 @pytest.fixture
 def now_it_is(clock, server):
     """now_it_is(6 * MINUTE): so long after the test has begun, and all that is due then has happened."""
-    return lambda ms: clock.step_and_ring(server, ms / 1000)
+    return lambda ms: clock.pass_on(server, ms / 1000)
 
 
 def changes(server):
@@ -54,7 +54,7 @@ def test_positions_stay_written_down_while_somebody_waits_for_ever(server, now_i
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR"])
 def test_wait_of_more_than_a_day_ends_when_it_should(server, now_it_is, command):
-    """No timer of the module's is that long: it is set again and again."""
+    """No timer of the server's is that long: it is made again and again."""
     waiter = begin_to_wait(server, command, 26 * HOUR)
     for hours in (0.7, 1.4, 25):
         now_it_is(hours * HOUR)
@@ -117,6 +117,25 @@ def test_session_with_a_grace_of_hours_ends_when_it_is_over(server, now_it_is):
         assert waiter.is_blocked()
     now_it_is(2.1 * HOUR)
     assert waiter.reply() == 1
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_sessions_whose_locks_were_deleted_are_forgotten(server, now_it_is, is_closed):
+    """With leases and a grace of hours nothing else would look at them."""
+    server.control.config_set("lock.default-lease", 100 * HOUR, "lock.session-grace", 100 * HOUR)
+    holders = [server.actor() for _ in range(2)]
+    for number, holder in enumerate(holders):
+        assert holder.call("LOCK.ACQUIRE", f"l{number}", "o", "SESSION") == 1
+        if is_closed:
+            holder.kill_socket()
+    server.control.delete("l0")
+    for minutes in (1, 4):
+        now_it_is(minutes * MINUTE)
+    assert server.info("lock")["lock_sessions"] == 2
+    now_it_is(6 * MINUTE)
+    wait_for(lambda: server.info("lock")["lock_sessions"] == 1, what="the deleted one to be forgotten")
+    now_it_is(12 * MINUTE)
+    assert server.info("lock")["lock_sessions"] == 1
 
 
 @pytest.mark.timing
