@@ -78,6 +78,10 @@ static uint64_t hashBytes(const char *bytes, size_t length) {
     return v.a ^ v.b ^ v.c ^ v.d;
 }
 
+uint64_t mapHash(const char *bytes, size_t length) {
+    return hashBytes(bytes, length);
+}
+
 /* ---- the map ---- */
 
 static struct mapEntry **bucketOf(const struct map *map, uint64_t hash) {

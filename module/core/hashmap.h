@@ -37,6 +37,9 @@ struct map {
  * used. */
 void mapSeed(const uint64_t seed[2]);
 
+/* The hash of some bytes by this seed, for who keeps no map. */
+uint64_t mapHash(const char *bytes, size_t length);
+
 /* Adds `entry` under the key's bytes. The bytes stay the caller's. */
 void mapAdd(struct map *map, struct mapEntry *entry, const char *key, size_t key_length);
 

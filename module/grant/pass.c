@@ -63,9 +63,14 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
         waitersEnd(holds->ctx, waiter, WAITERS_TRY_AGAIN);
         return true;
     }
-    if (holdingCheckSides(holds, &waiter->wants) == RESULT_KEY_IN_USE) {
+    enum result sides = holdingCheckSides(holds, &waiter->wants);
+    if (sides == RESULT_KEY_IN_USE) {
         contendedOfPosition(&waiter->keys[0].position)->is_put_off = true;
         return false;
+    }
+    if (sides == RESULT_NO_TOKEN) {
+        waitersEnd(holds->ctx, waiter, WAITERS_NO_TOKEN);
+        return true;
     }
     take(holds, waiter, verdict);
     return true;

@@ -4,29 +4,39 @@
 #include <stddef.h>
 
 #include "core/mem.h"
+#include "keys/given.h"
 #include "keys/keynames.h"
 #include "server/config.h"
 #include "server/effects.h"
 #include "server/server.h"
 
-/* A token is about the time in µs. What is far beyond, somebody else has written. */
-#define LARGEST_BELIEVED (INT64_MAX / 2)
+/* The largest token that is given. What is larger, or is no number, another client has written: it
+ * says nothing. */
+#define LARGEST (INT64_MAX - 1)
 
-/* Every token that this process has given is at most this; it only grows. */
-static int64_t largest;
+/* Every token that this process has taken from its clock is at most this; it only grows, and by the
+ * clock alone. */
+static int64_t by_clock;
 
-/* What `largest` was when this life of the data began: a token given since is larger. */
-static int64_t life_began;
+/* One life of the data. */
+struct life {
+    int64_t began; /* what `by_clock` was then: a token taken from the clock since is larger */
+    uint32_t number;
+};
+
+static struct life life;
+static uint32_t lives; /* that have begun */
 
 /* Likewise for single databases that have begun a life later, by number; 0 for those that have
  * not. */
 static struct {
-    int64_t *began;
+    struct life *lives;
     int count;
 } swapped;
 
 struct fence {
     RedisModuleCtx *ctx;
+    RedisModuleString *lock; /* the caller's */
     RedisModuleString *name;
     RedisModuleKey *key;
 };
@@ -34,6 +44,7 @@ struct fence {
 static void fenceOpen(struct fence *fence, RedisModuleCtx *ctx, RedisModuleString *lock_name,
                       enum keyAccess access) {
     fence->ctx = ctx;
+    fence->lock = lock_name;
     fence->name = keynamesSide(ctx, "lock:token:", lock_name);
     fence->key = keynamesOpenSide(ctx, lock_name, fence->name, access);
 }
@@ -55,7 +66,7 @@ static int64_t readToken(struct fence *fence) {
     }
     if (value) {
         if (RedisModule_StringToLongLong(value, &token) != REDISMODULE_OK || token < 0 ||
-            token > LARGEST_BELIEVED) {
+            token > LARGEST) {
             token = 0; /* no token of ours */
         }
         RedisModule_FreeString(fence->ctx, value);
@@ -75,29 +86,38 @@ static bool lastIsOf(struct fence *fence, RedisModuleString *owner) {
     return same;
 }
 
-static int64_t beganIn(int db) {
-    bool later = db < swapped.count && swapped.began[db] > 0;
-    return later ? swapped.began[db] : life_began;
+static struct life lifeOf(int db) {
+    bool later = db < swapped.count && swapped.lives[db].number > 0;
+    return later ? swapped.lives[db] : life;
 }
 
-/* Whether this process can have given the token in this life of the database. If it has not, the
- * record may be older than a token that was given since and is lost, and is not to be given again.
- */
+static struct life lifeOfSelected(const struct fence *fence) {
+    return lifeOf(RedisModule_GetSelectedDb(fence->ctx));
+}
+
+/* Whether this process has given the token in this life of the database, or, where it is not
+ * remembered, can have. If it has not, the record may be older than a token that was given since and
+ * is lost, and is not to be given again. */
 static bool isOfThisLife(const struct fence *fence, int64_t token) {
-    return token > beganIn(RedisModule_GetSelectedDb(fence->ctx)) && token <= largest;
+    const struct given *given = givenFind(fence->ctx, fence->lock);
+    struct life now = lifeOfSelected(fence);
+    if (given) {
+        return given->life == now.number && given->token == token;
+    }
+    return token > now.began && token <= by_clock;
 }
 
-/* No token of an earlier life is beyond what this returns, as long as the clocks agree. */
-static int64_t newLife(void) {
+/* No token of an earlier life is beyond its beginning, as long as the clocks agree. */
+static struct life newLife(void) {
     int64_t now = serverMicroseconds();
-    largest = now > largest ? now : largest;
-    return largest;
+    by_clock = now > by_clock ? now : by_clock;
+    return (struct life){by_clock, ++lives};
 }
 
 void fenceRestarted(void) {
-    life_began = newLife();
-    memFree(swapped.began);
-    swapped.began = NULL;
+    life = newLife();
+    memFree(swapped.lives);
+    swapped.lives = NULL;
     swapped.count = 0;
 }
 
@@ -105,27 +125,36 @@ static void makeRoomFor(int db) {
     if (db < swapped.count) {
         return;
     }
-    int64_t *grown = memAlloc(((size_t)db + 1) * sizeof(*grown));
+    struct life *grown = memAlloc(((size_t)db + 1) * sizeof(*grown));
     for (int i = 0; i < swapped.count; i++) {
-        grown[i] = swapped.began[i];
+        grown[i] = swapped.lives[i];
     }
-    memFree(swapped.began);
-    swapped.began = grown;
+    memFree(swapped.lives);
+    swapped.lives = grown;
     swapped.count = db + 1;
 }
 
 void fenceSwapped(int first_db, int second_db) {
     makeRoomFor(first_db > second_db ? first_db : second_db);
-    swapped.began[first_db] = swapped.began[second_db] = newLife();
+    swapped.lives[first_db] = swapped.lives[second_db] = newLife();
+}
+
+/* The larger one of the token that was read and of the one that this process has given last. */
+static int64_t lastOf(const struct fence *fence, int64_t read) {
+    const struct given *given = givenFind(fence->ctx, fence->lock);
+    return given && given->token > read ? given->token : read;
 }
 
 /* In µs, not ms: a replica that is promoted within the millisecond of tokens that it has missed is
- * to give larger ones. */
+ * to give larger ones. What is ahead of the clock is this lock's alone. */
 static int64_t newToken(int64_t last) {
-    int64_t token = serverMicroseconds();
-    token = token > last ? token : last + 1;
-    largest = token > largest ? token : largest + 1;
-    return largest;
+    int64_t now = serverMicroseconds();
+    int64_t token = now > by_clock ? now : by_clock + 1;
+    if (token <= last) {
+        return last < LARGEST ? last + 1 : LARGEST;
+    }
+    by_clock = token;
+    return token;
 }
 
 static void writeDown(struct fence *fence, int64_t token, RedisModuleString *owner,
@@ -147,7 +176,8 @@ int64_t fenceIssue(const struct holds *holds, RedisModuleString *owner, bool is_
     fenceOpen(&fence, holds->ctx, holds->name, KEY_TO_WRITE);
     int64_t last = readToken(&fence);
     bool keeps = is_reentry && isOfThisLife(&fence, last) && lastIsOf(&fence, owner);
-    int64_t token = keeps ? last : newToken(last);
+    int64_t token = keeps ? last : newToken(lastOf(&fence, last));
+    givenNote(fence.ctx, fence.lock, token, lifeOfSelected(&fence).number);
     writeDown(&fence, token, owner, holds->now_ms);
     fenceClose(&fence);
     return token;
@@ -166,14 +196,17 @@ enum result fenceCheck(RedisModuleCtx *ctx, RedisModuleString *name) {
     fenceOpen(&fence, ctx, name, KEY_TO_WRITE);
     bool in_use = keynamesSideIsInUse(name, fence.key, KEY_TO_WRITE);
     int type = typeOf(&fence);
+    int64_t last = lastOf(&fence, readToken(&fence));
     fenceClose(&fence);
     if (in_use) {
         return RESULT_KEY_IN_USE;
     }
-    bool usable = type == REDISMODULE_KEYTYPE_HASH || type == REDISMODULE_KEYTYPE_EMPTY;
-    return usable ? RESULT_DONE : RESULT_WRONG_TYPE;
+    if (type != REDISMODULE_KEYTYPE_HASH && type != REDISMODULE_KEYTYPE_EMPTY) {
+        return RESULT_WRONG_TYPE;
+    }
+    return last < LARGEST ? RESULT_DONE : RESULT_NO_TOKEN;
 }
 
 bool fenceKeepsMemory(void) {
-    return swapped.began;
+    return swapped.lives;
 }

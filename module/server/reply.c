@@ -32,6 +32,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_WRONG_TYPE] = "WRONGTYPE Operation against a key holding the wrong kind of value",
     [REPLY_NOT_HELD] = "NOTHELD the owner holds no such lock",
     [REPLY_TOO_MANY_HOLDS] = "ERR hold count would overflow",
+    [REPLY_NO_TOKEN] = "ERR no larger fencing token is left for this lock",
     [REPLY_TOO_MANY_WAITERS] = "ERR too many waiters, see lock.max-waiters",
     [REPLY_NO_SIDE_KEYS] = "ERR in a cluster this needs a name with a hash tag, or without '}'",
     [REPLY_BOTH_MODES] = "ERR the owner holds reads and writes: say READ or WRITE",
@@ -143,6 +144,9 @@ int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcom
         break;
     case RESULT_WRONG_TYPE:
         replyError(ctx, REPLY_WRONG_TYPE);
+        break;
+    case RESULT_NO_TOKEN:
+        replyError(ctx, REPLY_NO_TOKEN);
         break;
     case RESULT_TOO_MANY_HOLDS:
         replyError(ctx, REPLY_TOO_MANY_HOLDS);

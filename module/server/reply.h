@@ -21,6 +21,7 @@ enum replyError {
     REPLY_WRONG_TYPE,
     REPLY_NOT_HELD,
     REPLY_TOO_MANY_HOLDS,
+    REPLY_NO_TOKEN,
     REPLY_TOO_MANY_WAITERS,
     REPLY_NO_SIDE_KEYS,
     REPLY_BOTH_MODES,
@@ -60,6 +61,7 @@ enum result {
     RESULT_WAITING,  /* the client is blocked: no reply is to be made now */
     RESULT_NOT_HELD, /* the owner holds no such lock */
     RESULT_WRONG_TYPE,
+    RESULT_NO_TOKEN, /* FENCED: no larger one is left */
     RESULT_TOO_MANY_HOLDS,
     RESULT_TOO_MANY_WAITERS,
     RESULT_NO_SIDE_KEYS, /* in a cluster: this name can have none in its slot */

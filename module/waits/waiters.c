@@ -87,6 +87,9 @@ void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding h
     case WAITERS_CANCELLED:
         blockedAnswerNull(&waiter->client);
         break;
+    case WAITERS_NO_TOKEN:
+        blockedAnswerError(&waiter->client, REPLY_NO_TOKEN);
+        break;
     case WAITERS_TOO_MANY_HOLDS:
         blockedAnswerError(&waiter->client, REPLY_TOO_MANY_HOLDS);
         break;

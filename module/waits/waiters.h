@@ -32,6 +32,7 @@
 enum waitersEnding {
     WAITERS_TIMED_OUT,      /* null */
     WAITERS_CANCELLED,      /* null */
+    WAITERS_NO_TOKEN,       /* an error: no larger fencing token is left */
     WAITERS_TOO_MANY_HOLDS, /* an error: the hold count would exceed its limit */
     WAITERS_TRY_AGAIN       /* an error: the slot is being moved */
 };

@@ -1,0 +1,54 @@
+/* See given.h. */
+#include "keys/given.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "core/hashmap.h"
+
+/* A lock can be in one of so many places. */
+#define WAYS 4
+#define SETS (GIVEN_MOST / WAYS)
+
+static struct given table[SETS][WAYS];
+
+static uint64_t hashOf(RedisModuleCtx *ctx, RedisModuleString *name) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    uint64_t words[2] = {mapHash(bytes, length), (uint64_t)RedisModule_GetSelectedDb(ctx)};
+    char both[sizeof(words)];
+    memcpy(both, words, sizeof(words));
+    uint64_t hash = mapHash(both, sizeof(both));
+    return hash > 0 ? hash : 1;
+}
+
+static struct given *find(uint64_t lock) {
+    struct given *set = table[lock % SETS];
+    for (int i = 0; i < WAYS; i++) {
+        if (set[i].lock == lock) {
+            return &set[i];
+        }
+    }
+    return NULL;
+}
+
+static struct given *smallest(uint64_t lock) {
+    struct given *set = table[lock % SETS], *found = &set[0];
+    for (int i = 1; i < WAYS; i++) {
+        found = set[i].token < found->token ? &set[i] : found;
+    }
+    return found;
+}
+
+const struct given *givenFind(RedisModuleCtx *ctx, RedisModuleString *name) {
+    return find(hashOf(ctx, name));
+}
+
+void givenNote(RedisModuleCtx *ctx, RedisModuleString *name, int64_t token, uint32_t life) {
+    uint64_t lock = hashOf(ctx, name);
+    struct given *given = find(lock);
+    if (!given) {
+        given = smallest(lock);
+    }
+    *given = (struct given){lock, token, life};
+}
