@@ -657,7 +657,10 @@ typedef RedisModuleSwapDbInfoV1 RedisModuleSwapDbInfo;
     \
     /* Since Redis 7.4. */ \
     X(int, AddACLCategory, (RedisModuleCtx *ctx, const char *name)) \
-    X(unsigned int, ClusterKeySlot, (RedisModuleString *key))
+    X(unsigned int, ClusterKeySlot, (RedisModuleString *key)) \
+    \
+    /* Since Redis 8.0. */ \
+    X(mstime_t, HashFieldMinExpire, (RedisModuleKey *key))
 
 /* ============================== 6. The pointers, and RedisModule_Init ============================== */
 

@@ -3,9 +3,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 #include <strings.h>
 
+#include "keys/ownerfield.h"
 #include "server/config.h"
 #include "server/reply.h"
 #include "server/server.h"
@@ -204,20 +204,14 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
     return sessionOrReply(args, options);
 }
 
-static bool endsWith(const char *bytes, size_t length, const char *end) {
-    size_t end_length = strlen(end);
-    return length >= end_length && memcmp(bytes + length - end_length, end, end_length) == 0;
-}
-
 int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    if (length < 1 || length > ARGS_LONGEST_OWNER) {
+    switch (ownerfieldJudge(owner)) {
+    case OWNERFIELD_BAD_LENGTH:
         return replyError(ctx, REPLY_OWNER_LENGTH);
-    }
-    bool is_mode = length == 4 && memcmp(bytes, "mode", 4) == 0;
-    if (is_mode || endsWith(bytes, length, ":write")) {
+    case OWNERFIELD_RESERVED:
         return replyError(ctx, REPLY_OWNER_RESERVED);
+    case OWNERFIELD_OWNER:
+        break;
     }
     return REDISMODULE_OK;
 }

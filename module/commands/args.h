@@ -16,7 +16,6 @@
 #include "server/reply.h"
 #include "waits/acquisition.h"
 
-#define ARGS_LONGEST_OWNER 512
 #define ARGS_MOST_KEYS 1024
 
 /* Which options a command takes; see argsOptionsOrReply. */
@@ -60,8 +59,7 @@ struct argsOptions {
     int64_t count; /* COUNT; default: 10 */
 };
 
-/* Checks an owner: 1 to 512 bytes, not `mode`, not ending in `:write`, because those are fields of
- * the lock's own hash. */
+/* Checks an owner, by ownerfieldJudge. */
 int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
 
 /* Reads argv[first] and what follows as options out of `allowed`, a set of enum argsOption. No

@@ -26,9 +26,7 @@ static int keysOrReply(RedisModuleCtx *ctx, RedisModuleString *list) {
 }
 
 static int idOrReply(RedisModuleCtx *ctx, RedisModuleString *id) {
-    size_t length;
-    RedisModule_StringPtrLen(id, &length);
-    return length > 0 ? REDISMODULE_OK : replyError(ctx, REPLY_EMPTY_ID);
+    return delaykeysIsId(id) ? REDISMODULE_OK : replyError(ctx, REPLY_EMPTY_ID);
 }
 
 static int delayOrReply(const struct args *args, RedisModuleString *value, int64_t *due_ms) {

@@ -133,6 +133,7 @@ struct positionList {
     int64_t now_ms;
     int64_t in_keys; /* how many positions only the keys know */
     bool is_master;
+    long shown;
 };
 
 /* A position that only the keys know: on a replica the master's, on a master one from an earlier
@@ -148,6 +149,7 @@ static void replyPosition(const struct fairposition *position, void *data) {
                           list->is_master ? fairqueueRestoredEnd() : position->end_ms,
                           {0, 0}};
     replyShown(list->ctx, &shown, list->now_ms);
+    list->shown++;
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -166,14 +168,16 @@ static void replyWaiters(struct positionList *list, int64_t most) {
     int64_t shown = smaller(most, list->in_keys + in_memory);
     replyFieldInteger(list->ctx, "waiting", list->in_keys + in_memory);
     replyFieldName(list->ctx, "waiters");
-    replyList(list->ctx, (long)shown);
+    replyListStart(list->ctx);
     const struct fairqueueWalk walk = {FAIRQUEUE_FROM_FIRST, smaller(shown, list->in_keys),
                                        replyPosition, list};
     fairqueueEach(list->fq, &walk);
     struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
     for (int64_t i = list->in_keys; i < shown; i++, position = waitqueueNext(position)) {
         replyWaiter(list->ctx, waiterOfPosition(position), list->now_ms);
+        list->shown++;
     }
+    replyListEnd(list->ctx, list->shown);
 }
 
 static void noteWriter(const struct holder *holder, void *is_written) {

@@ -41,7 +41,7 @@ enum result holdingCheckSides(struct holds *holds, const struct acquisition *wan
 bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
-    return !view.foreign && rulesOwnsAny(&view);
+    return rulesOwnsAny(&view);
 }
 
 /* ---- taking ---- */

@@ -175,9 +175,15 @@ int64_t delaykeysNext(const struct delaykeys *keys, int64_t after_ms) {
     return msOf(score);
 }
 
+bool delaykeysIsId(RedisModuleString *id) {
+    size_t length;
+    RedisModule_StringPtrLen(id, &length);
+    return length > 0;
+}
+
 RedisModuleString *delaykeysValue(const struct delaykeys *keys, RedisModuleString *id) {
     RedisModuleString *value = NULL;
-    if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
+    if (delaykeysIsId(id) && is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_HashGet(keys->value, REDISMODULE_HASH_NONE, id, &value, NULL);
     }
     return value;

@@ -51,6 +51,10 @@ bool delaykeysAreInUse(const struct delaykeys *keys);
  * and `{x}` have the same keys, which are one list's at a time. */
 bool delaykeysAreOfAnother(const struct delaykeys *keys);
 
+/* Whether this can be an id: the empty one cannot, as the hash has the list's name there. What another
+ * client has written under it has no value, and so is never delivered. */
+bool delaykeysIsId(RedisModuleString *id);
+
 /* How many elements are pending. */
 size_t delaykeysLength(const struct delaykeys *keys);
 

@@ -1,6 +1,7 @@
 /* See fairqueue.h. */
 #include "keys/fairqueue.h"
 
+#include "keys/ownerfield.h"
 #include "keys/trees.h"
 #include "server/config.h"
 #include "server/effects.h"
@@ -212,20 +213,26 @@ static void rangeGoOn(RedisModuleKey *key, enum fairqueueOrder order) {
     }
 }
 
-void fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk) {
+size_t fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk) {
+    size_t foreign = 0;
     if (typeOf(fq->queue) != REDISMODULE_KEYTYPE_ZSET) {
-        return;
+        return 0;
     }
     rangeStart(fq->queue, walk->order);
     for (int64_t i = 0; i < walk->most && !RedisModule_ZsetRangeEndReached(fq->queue); i++) {
         double score;
         RedisModuleString *owner = RedisModule_ZsetRangeCurrentElement(fq->queue, &score);
         struct fairposition position = {owner, ticketOf(score), endOf(fq, owner)};
-        walk->visit(&position, walk->context);
+        if (ownerfieldIsOwner(owner)) {
+            walk->visit(&position, walk->context);
+        } else {
+            foreign++;
+        }
         RedisModule_FreeString(fq->ctx, owner);
         rangeGoOn(fq->queue, walk->order);
     }
     RedisModule_ZsetRangeStop(fq->queue);
+    return foreign;
 }
 
 void fairqueueRestarted(int64_t now_ms) {

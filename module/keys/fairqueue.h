@@ -88,8 +88,9 @@ struct fairqueueWalk {
     void *context;
 };
 
-/* Calls `visit` for at most `most` positions, in this order. It changes nothing of the queue. */
-void fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk);
+/* Calls `visit` for at most `most` positions, in this order. It changes nothing of the queue. Passes
+ * by what is no owner's (ownerfield.h), which counts among the `most`. Returns how many that were. */
+size_t fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk);
 
 /* How many positions are written down. */
 size_t fairqueueLength(struct fairqueue *fq);

@@ -132,8 +132,13 @@ void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count) {
     RedisModule_FreeString(holds->ctx, value);
 }
 
+/* Whether each hold has a lease of its own. */
+static bool isLeased(const struct holds *holds) {
+    return holds->shape == HOLDS_READ_WRITE || holds->shape == HOLDS_SEMAPHORE;
+}
+
 void holdsDelete(struct holds *holds) {
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (isLeased(holds)) {
         tallyForget(RedisModule_GetSelectedDb(holds->ctx), holds->name);
     }
     if (holds->shape == HOLDS_PLAIN) {
@@ -147,11 +152,6 @@ void holdsDelete(struct holds *holds) {
 }
 
 /* ---- the handle ---- */
-
-/* Whether each hold has a lease of its own. */
-static bool isLeased(const struct holds *holds) {
-    return holds->shape == HOLDS_READ_WRITE || holds->shape == HOLDS_SEMAPHORE;
-}
 
 bool holdsLeasesAreHere(struct holds *holds) {
     return !isLeased(holds) || holdsSidesAreHere(holds);
@@ -356,25 +356,14 @@ int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
                            : holdsKeyEnd(holds);
 }
 
-/* In whatever mode. */
-static int64_t lastEndOf(struct holds *holds, RedisModuleString *owner) {
-    struct holdsView view;
-    holdsSeenBy(holds, owner, &view);
-    int64_t last_ms = 0;
-    for (int mode = 0; mode < MODE_COUNT && !view.foreign; mode++) {
-        const struct holder holder = {owner, (enum lockMode)mode, view.own[mode]};
-        int64_t end_ms = holder.count > 0 ? holdsLeaseEnd(holds, &holder) : 0;
-        last_ms = end_ms > last_ms ? end_ms : last_ms;
-    }
-    return last_ms;
-}
-
 int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
     int64_t end_ms = 0;
     if (holds->shape == HOLDS_SEMAPHORE) {
         end_ms = semholdsEndOf(holds, owner);
-    } else if (holds->shape != HOLDS_WRONG_TYPE) {
-        end_ms = lastEndOf(holds, owner);
+    } else if (holds->shape == HOLDS_READ_WRITE) {
+        end_ms = rwholdsEndOf(holds, owner);
+    } else if (holds->shape == HOLDS_PLAIN && holdsCount(holds, owner) > 0) {
+        end_ms = holdsKeyEnd(holds);
     }
     return leasesIsOver(end_ms, holds->now_ms) ? 0 : end_ms;
 }

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
+#include "keys/holdcount.h"
+#include "keys/ownerfield.h"
+#include "keys/tally.h"
 #include "server/effects.h"
 #include "server/stats.h"
-
-#define WRITE_SUFFIX ":write"
-#define WRITE_SUFFIX_LENGTH (sizeof(WRITE_SUFFIX) - 1)
 
 /* ---- fields ---- */
 
@@ -18,19 +18,8 @@ RedisModuleString *leasedholdsFieldOf(struct holds *holds, RedisModuleString *ow
         return owner;
     }
     RedisModuleString *field = RedisModule_CreateStringFromString(holds->ctx, owner);
-    RedisModule_StringAppendBuffer(holds->ctx, field, WRITE_SUFFIX, WRITE_SUFFIX_LENGTH);
+    RedisModule_StringAppendBuffer(holds->ctx, field, OWNERFIELD_WRITE, OWNERFIELD_WRITE_LENGTH);
     return field;
-}
-
-static bool isWriteField(const char *bytes, size_t length) {
-    return length > WRITE_SUFFIX_LENGTH &&
-           memcmp(bytes + length - WRITE_SUFFIX_LENGTH, WRITE_SUFFIX, WRITE_SUFFIX_LENGTH) == 0;
-}
-
-bool leasedholdsIsMode(RedisModuleString *field) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(field, &length);
-    return length == 4 && memcmp(bytes, "mode", 4) == 0;
 }
 
 void leasedholdsSetMode(struct holds *holds, enum lockMode mode) {
@@ -78,7 +67,7 @@ static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleSt
     (void)key;
     (void)value;
     struct holds *holds = data;
-    if (!leasedholdsIsMode(field)) {
+    if (holdcountIsHold(holds, field)) {
         leasesSet(leasedholdsLeases(holds), field, holdsKeyEnd(holds));
     }
 }
@@ -143,6 +132,8 @@ void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString
     struct leases *leases = leasedholdsLeases(holds);
     RedisModuleCtx *ctx = holds->ctx;
     const char *text = holdsModeText(mode);
+    /* Of an earlier one that has gone without an event. */
+    tallyForget(RedisModule_GetSelectedDb(ctx), holds->name);
     leasesClear(leases);
     leases->key_end_ms = 0;
     RedisModuleString *mode_field = RedisModule_CreateString(ctx, "mode", strlen("mode"));
@@ -167,11 +158,13 @@ void leasedholdsClear(struct holds *holds) {
 
 /* The last hold in this field is gone, others are left. Without a writer the lock goes on as a read
  * lock. */
-static void removeField(struct holds *holds, RedisModuleString *field, enum lockMode mode) {
-    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, field, REDISMODULE_HASH_DELETE, NULL);
-    effectsFieldGone(holds->ctx, holds->name, field);
-    leasesRemove(leasedholdsLeases(holds), field);
-    if (mode == MODE_WRITE) {
+static void removeField(struct holds *holds, const struct leasedholdsHold *hold) {
+    RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, hold->field, REDISMODULE_HASH_DELETE,
+                        NULL);
+    effectsFieldGone(holds->ctx, holds->name, hold->field);
+    holdcountNote(holds, hold->field, hold->count, 0);
+    leasesRemove(leasedholdsLeases(holds), hold->field);
+    if (hold->mode == MODE_WRITE) {
         leasedholdsSetMode(holds, MODE_READ);
     }
 }
@@ -182,33 +175,32 @@ static bool onlyDeadAreLeft(struct holds *holds) {
     return holds->has_dead && leasesIsOver(leasesLastEnd(leasedholdsLeases(holds)), holds->now_ms);
 }
 
-void leasedholdsRemove(struct holds *holds, RedisModuleString *field, enum lockMode mode) {
+void leasedholdsRemove(struct holds *holds, const struct leasedholdsHold *hold) {
     if (leasedholdsCount(holds) == 1) {
         leasedholdsClear(holds);
         return;
     }
     leasedholdsRefresh(holds);
-    removeField(holds, field, mode);
+    removeField(holds, hold);
     if (onlyDeadAreLeft(holds)) {
         leasedholdsClear(holds);
     }
 }
 
-void leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
-    size_t length;
-    const char *bytes = RedisModule_StringPtrLen(field, &length);
-    if (holdsCount(holds, field) == 0) {
-        leasesRemove(leasedholdsLeases(holds),
-                     field); /* somebody has taken the hold away by hand */
-        return;
+int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
+    int64_t count = holdcountIsHold(holds, field) ? holdsCount(holds, field) : 0;
+    if (count == 0) {
+        leasesRemove(leasedholdsLeases(holds), field); /* somebody else has written it */
+        return 0;
     }
-    enum lockMode mode = holds->mode;
-    if (mode == MODE_WRITE && !isWriteField(bytes, length)) {
-        mode = MODE_READ; /* of its writer */
+    struct leasedholdsHold hold = {field, holds->mode, count};
+    if (ownerfieldKindOf(field) == OWNERFIELD_OF_OWNER && holds->mode == MODE_WRITE) {
+        hold.mode = MODE_READ; /* of its writer */
     }
-    leasedholdsRemove(holds, field, mode);
+    leasedholdsRemove(holds, &hold);
     statsCount(STATS_LEASE_ENDS);
     effectsEvent(holds->ctx, holds->name, "lock.expired");
+    return count;
 }
 
 struct visitor {
@@ -226,18 +218,18 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     if (holds->mode == MODE_SEMAPHORE) {
         holder.mode = MODE_SEMAPHORE;
     }
-    if (!holdsParseCount(value, &holder.count) ||
+    if (!holdcountIsHold(holds, field) || !holdsParseCount(value, &holder.count) ||
         leasesIsOver(leasesEndOf(leasedholdsLeases(holds), field), holds->now_ms)) {
+        return;
+    }
+    if (ownerfieldKindOf(field) == OWNERFIELD_OF_OWNER) {
+        visitor->visit(&holder, visitor->context);
         return;
     }
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(field, &length);
-    if (holder.mode == MODE_SEMAPHORE || !isWriteField(bytes, length)) {
-        visitor->visit(&holder, visitor->context);
-        return;
-    }
     holder.mode = MODE_WRITE;
-    holder.owner = RedisModule_CreateString(holds->ctx, bytes, length - WRITE_SUFFIX_LENGTH);
+    holder.owner = RedisModule_CreateString(holds->ctx, bytes, length - OWNERFIELD_WRITE_LENGTH);
     visitor->visit(&holder, visitor->context);
     RedisModule_FreeString(holds->ctx, holder.owner);
 }
@@ -257,4 +249,43 @@ void leasedholdsEach(struct holds *holds, void (*visit)(const struct holder *hol
     while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
     }
     RedisModule_ScanCursorDestroy(cursor);
+}
+
+struct others {
+    struct holds *holds;
+    RedisModuleString *owner;
+    bool live;
+};
+
+static void lookForOther(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+                         void *data) {
+    (void)key, (void)value;
+    struct others *others = data;
+    struct holds *holds = others->holds;
+    if (ownerfieldKindOf(field) != OWNERFIELD_MODE &&
+        RedisModule_StringCompare(field, others->owner) != 0) {
+        int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), field);
+        others->live = others->live || !leasesIsOver(end_ms, holds->now_ms);
+    }
+}
+
+/* Whether the last lease of somebody else that lives has a hold. */
+static bool otherHasLease(struct holds *holds, RedisModuleString *owner) {
+    RedisModuleString *field = leasesOtherThatLives(leasedholdsLeases(holds), owner, holds->now_ms);
+    if (!field) {
+        return false;
+    }
+    bool has_hold = holdcountIsHold(holds, field) && holdsCount(holds, field) != 0;
+    RedisModule_FreeString(holds->ctx, field);
+    return has_hold;
+}
+
+/* The leases alone do not tell that there is nobody. */
+bool leasedholdsOthersLive(struct holds *holds, RedisModuleString *owner) {
+    struct others others = {holds, owner, otherHasLease(holds, owner)};
+    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
+    while (!others.live && RedisModule_ScanKey(holds->key, cursor, lookForOther, &others)) {
+    }
+    RedisModule_ScanCursorDestroy(cursor);
+    return others.live;
 }

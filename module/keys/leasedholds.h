@@ -23,10 +23,8 @@ struct leases *leasedholdsLeases(struct holds *holds);
 RedisModuleString *leasedholdsFieldOf(struct holds *holds, RedisModuleString *owner,
                                       enum lockMode mode);
 
-/* Whether this is the field `mode`, and no hold. */
-bool leasedholdsIsMode(RedisModuleString *field);
-
-/* How many fields are holds. */
+/* How many fields there are but `mode`: no fewer than there are holds, and just as many where nobody
+ * else has written. */
 size_t leasedholdsCount(struct holds *holds);
 
 /* Whether the only hold there is ends with the key: then it is not over while there is one, and no
@@ -60,11 +58,25 @@ int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsRequest *
  * gone. */
 void leasedholdsSettle(struct holds *holds);
 
-/* The last hold in this field, of this mode, is gone; without any the lock is free. */
-void leasedholdsRemove(struct holds *holds, RedisModuleString *field, enum lockMode mode);
+/* What is taken away. */
+struct leasedholdsHold {
+    RedisModuleString *field;
+    enum lockMode mode;
+    int64_t count; /* what is in the field, as holdsCount says it */
+};
 
-/* Takes away the hold in this field, whose lease is over, and says so. */
-void leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field);
+/* The last hold in this field is gone; without any the lock is free. */
+void leasedholdsRemove(struct holds *holds, const struct leasedholdsHold *hold);
+
+/* Takes away the hold in this field, whose lease is over, and says so. Where the field is no hold
+ * goes only the lease that another client has written down. Returns what was in the field, as
+ * holdsCount says it; 0 of what is no hold. */
+int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field);
+
+/* Whether anybody else than this owner stands in the hash, but for those whose leases are over. The
+ * set of leases must not be stale. O(log n), where another client has written leases without holds,
+ * or holds without leases, O(n). */
+bool leasedholdsOthersLive(struct holds *holds, RedisModuleString *owner);
 
 /* Frees the lock. Also what is left of one, of the shape HOLDS_PLAIN: see holdsIsFree. */
 void leasedholdsClear(struct holds *holds);

@@ -11,8 +11,13 @@ static bool isType(const struct leases *leases, int type) {
                        : type == REDISMODULE_KEYTYPE_EMPTY;
 }
 
+/* Whether a score can be the end of a lease: what another client has written may be any. */
+static bool isEnd(double score) {
+    return score >= 1;
+}
+
 static int64_t fromScore(double score) {
-    if (!(score > 0)) {
+    if (!isEnd(score)) {
         return 0;
     }
     return score < 0x1p63 ? (int64_t)score : LEASES_NO_END;
@@ -95,7 +100,7 @@ int64_t leasesEndOf(struct leases *leases, RedisModuleString *field) {
     if (!knows(leases) || RedisModule_ZsetScore(leases->key, field, &score) != REDISMODULE_OK) {
         return leases->key_end_ms;
     }
-    return fromScore(score);
+    return isEnd(score) ? fromScore(score) : leases->key_end_ms;
 }
 
 void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms) {
@@ -137,8 +142,30 @@ int64_t leasesLastEnd(struct leases *leases) {
     return knows(leases) ? endAt(leases, true, NULL) : leases->key_end_ms;
 }
 
+/* Of those that another client has written, so many are taken away at once. */
+#define TIMELESS_AT_ONCE 64
+
+/* Whether a score at the front of the set is no time. */
+static bool beginsTimeless(struct leases *leases) {
+    return isType(leases, REDISMODULE_KEYTYPE_ZSET) && endAt(leases, false, NULL) == 0;
+}
+
+/* A hold whose score is no time ends with the key, as one without a score does. */
+static void dropTimeless(struct leases *leases) {
+    for (int i = 0; i < TIMELESS_AT_ONCE && beginsTimeless(leases); i++) {
+        RedisModuleString *field = NULL;
+        endAt(leases, false, &field);
+        leasesRemove(leases, field);
+        RedisModule_FreeString(leases->ctx, field);
+    }
+}
+
 RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms) {
     if (!knows(leases)) {
+        return NULL;
+    }
+    dropTimeless(leases);
+    if (!knows(leases) || beginsTimeless(leases)) {
         return NULL;
     }
     RedisModuleString *field = NULL;
@@ -161,14 +188,17 @@ RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms) {
     return field;
 }
 
-bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms) {
-    bool found = false;
+RedisModuleString *leasesOtherThatLives(struct leases *leases, RedisModuleString *field,
+                                        int64_t now_ms) {
+    RedisModuleString *found = NULL;
     RedisModule_ZsetLastInScoreRange(leases->key, (double)now_ms, REDISMODULE_POSITIVE_INFINITE, 0,
                                      0);
     while (!found && !RedisModule_ZsetRangeEndReached(leases->key)) { /* twice at the most */
-        RedisModuleString *living = RedisModule_ZsetRangeCurrentElement(leases->key, NULL);
-        found = RedisModule_StringCompare(living, field) != 0;
-        RedisModule_FreeString(leases->ctx, living);
+        found = RedisModule_ZsetRangeCurrentElement(leases->key, NULL);
+        if (RedisModule_StringCompare(found, field) == 0) {
+            RedisModule_FreeString(leases->ctx, found);
+            found = NULL;
+        }
         RedisModule_ZsetRangePrev(leases->key);
     }
     RedisModule_ZsetRangeStop(leases->key);

@@ -5,7 +5,8 @@
  *
  * The lock's key expires when the last of them ends. That is also how we know that the set speaks
  * of this lock, and not of one that went by DEL or RENAME, or whose TTL somebody has changed by
- * hand: if its last end is not the key's, it is *stale*, and every lease ends with the key.
+ * hand: if its last end is not the key's, it is *stale*, and every lease ends with the key. A score
+ * that is no time (0, less, -inf) is no end either: such a lease, too, ends with the key.
  *
  * The only file that reads and writes this key. Each write announces itself (effects.h).
  */
@@ -84,11 +85,13 @@ int64_t leasesLastEnd(struct leases *leases);
  * not know, NULL. */
 RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms);
 
-/* Whether a lease of another field than this one lives at `now_ms`. The set must not be stale.
- * O(log n). */
-bool leasesOthersLive(struct leases *leases, RedisModuleString *field, int64_t now_ms);
+/* The field of another lease than this one's that lives at `now_ms`, as a new string: that which ends
+ * last; or NULL. The set must not be stale. O(log n). */
+RedisModuleString *leasesOtherThatLives(struct leases *leases, RedisModuleString *field,
+                                        int64_t now_ms);
 
-/* The field whose lease ends first, as a new string, if that is over; else NULL. */
+/* The field whose lease ends first, as a new string, if that is over; else NULL. Scores that are no
+ * time are taken away first, some at a time. */
 RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms);
 
 /* Lets the key expire with the lock's, which now does at `key_end_ms`. */

@@ -1,6 +1,7 @@
 /* See plainholds.h. */
 #include "keys/plainholds.h"
 
+#include "keys/ownerfield.h"
 #include "server/effects.h"
 
 int64_t plainholdsTake(struct holds *holds, const struct holdsRequest *request) {
@@ -67,7 +68,7 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
     (void)key;
     struct visitor *visitor = data;
     struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};
-    if (holdsParseCount(value, &holder.count)) {
+    if (ownerfieldIsOwner(field) && holdsParseCount(value, &holder.count)) {
         visitor->visit(&holder, visitor->context);
     }
 }

@@ -1,6 +1,7 @@
 /* See rwholds.h. */
 #include "keys/rwholds.h"
 
+#include "keys/holdcount.h"
 #include "keys/leasedholds.h"
 #include "server/effects.h"
 #include "server/stats.h"
@@ -12,22 +13,21 @@ static int64_t countOf(struct holds *holds, RedisModuleString *owner, enum lockM
     return count;
 }
 
-/* Takes away what is over; of readers not more than LEASEDHOLDS_PRUNED_AT_ONCE. A dead writer
- * always goes, because the lock's mode tells of him. */
+/* Takes away what is over, not more than LEASEDHOLDS_PRUNED_AT_ONCE. Beside a writer there is no
+ * more than that, unless another client has written it; then what is left counts as it stands. */
 static void prune(struct holds *holds) {
     RedisModuleString *field;
     int pruned = 0;
-    while (holds->shape == HOLDS_READ_WRITE &&
+    bool is_enough = false;
+    while (!is_enough && holds->shape == HOLDS_READ_WRITE &&
            (field = leasesFirstOver(leasedholdsLeases(holds), holds->now_ms))) {
-        holds->has_dead = holds->mode == MODE_READ && pruned == LEASEDHOLDS_PRUNED_AT_ONCE;
-        if (!holds->has_dead) {
+        is_enough = pruned == LEASEDHOLDS_PRUNED_AT_ONCE;
+        holds->has_dead = is_enough && holds->mode == MODE_READ;
+        if (!is_enough) {
             leasedholdsRemoveDead(holds, field);
             pruned++;
         }
         RedisModule_FreeString(holds->ctx, field);
-        if (holds->has_dead) {
-            break;
-        }
     }
     if (pruned > 0 && holds->shape == HOLDS_READ_WRITE) {
         leasedholdsSettle(holds);
@@ -48,36 +48,8 @@ void rwholdsOpen(struct holds *holds) {
     }
 }
 
-/* ---- what holds.h promises ---- */
-
-/* Whether anybody else than this owner, who has so many fields, holds the lock. */
-static bool othersHold(struct holds *holds, RedisModuleString *owner, size_t own_fields) {
-    struct leases *leases = leasedholdsLeases(holds);
-    /* A hold that somebody has written by hand has no lease, and lives as long as the key. */
-    if (!holds->has_dead || leasedholdsCount(holds) > leasesLength(leases)) {
-        return leasedholdsCount(holds) > own_fields;
-    }
-    return leasesOthersLive(leases, owner, holds->now_ms);
-}
-
-void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
-    pruneOwn(holds, owner);
-    if (holds->shape != HOLDS_READ_WRITE) {
-        return; /* nobody is left */
-    }
-    int64_t reads = countOf(holds, owner, MODE_READ);
-    int64_t writes = holds->mode == MODE_WRITE ? countOf(holds, owner, MODE_WRITE) : 0;
-    bool written = holds->mode == MODE_WRITE;
-    view->foreign = reads < 0 || writes < 0;
-    view->own[MODE_READ] = reads;
-    view->own[MODE_WRITE] = writes;
-    size_t own_fields = (reads > 0) + (size_t)(writes > 0);
-    bool others = othersHold(holds, owner, own_fields);
-    view->others[MODE_WRITE] = others && written && writes == 0;
-    view->others[MODE_READ] = others && !view->others[MODE_WRITE];
-}
-
-/* Nobody lives but this owner, who goes on as the only one: what the dead have left goes. */
+/* Nobody lives but this owner, who goes on as the only one, if it holds anything: what the dead have
+ * left goes. */
 static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     int64_t reads = holdsCount(holds, owner);
     int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), owner);
@@ -87,6 +59,67 @@ static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     if (reads > 0) {
         leasedholdsBegin(holds, MODE_READ, owner, reads);
         leasedholdsSetLease(holds, owner, end_ms);
+    }
+}
+
+/* ---- what holds.h promises ---- */
+
+/* What one owner has. */
+struct own {
+    RedisModuleString *owner;
+    int64_t reads, writes; /* as holdsCount says it */
+};
+
+static size_t ownFields(const struct own *own) {
+    return (size_t)(own->reads > 0) + (size_t)(own->writes > 0);
+}
+
+/* Whether anybody else reads: of so many fields of readers, the owner's included. What the dead have
+ * left counts for nobody. */
+static bool othersRead(struct holds *holds, const struct own *own, int64_t readers) {
+    return readers > (own->reads > 0 ? 1 : 0) &&
+           (!holds->has_dead || leasedholdsOthersLive(holds, own->owner));
+}
+
+/* Of a lock in which not only the owner stands. The field `mode` is not believed where it says
+ * `read`: another client may have written it, or a writer. */
+static void seeOthers(struct holds *holds, struct own *own, struct holdsView *view) {
+    struct tallySum sum;
+    holdcountGet(holds, &sum);
+    if (sum.writers > 0 && holds->mode == MODE_READ) {
+        own->writes = countOf(holds, own->owner, MODE_WRITE);
+    }
+    view->foreign |= sum.foreign > 0;
+    view->own[MODE_WRITE] = own->writes;
+    view->others[MODE_WRITE] = sum.writers > (own->writes > 0 ? 1 : 0);
+    view->others[MODE_READ] = othersRead(holds, own, sum.owners);
+    bool is_held =
+        view->foreign || view->others[MODE_WRITE] || view->others[MODE_READ] || ownFields(own) > 0;
+    /* What is left has a lease that is over, or a TTL of its own that has passed. */
+    if (!is_held && holds->access == KEY_TO_WRITE) {
+        keepOnly(holds, own->owner);
+    }
+}
+
+void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
+    pruneOwn(holds, owner);
+    if (holds->shape != HOLDS_READ_WRITE) {
+        return; /* nobody is left */
+    }
+    struct own own = {owner, countOf(holds, owner, MODE_READ), 0};
+    if (holds->mode == MODE_WRITE) {
+        own.writes = countOf(holds, owner, MODE_WRITE);
+    }
+    view->foreign = own.reads < 0 || own.writes < 0;
+    view->own[MODE_READ] = own.reads;
+    view->own[MODE_WRITE] = own.writes;
+    if (leasedholdsCount(holds) == ownFields(&own)) {
+        return;
+    }
+    if (holds->mode == MODE_WRITE && own.writes <= 0) {
+        view->others[MODE_WRITE] = true; /* nobody comes in, whoever else is there */
+    } else {
+        seeOthers(holds, &own, view);
     }
 }
 
@@ -111,6 +144,7 @@ int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request) {
         }
         holdsPut(holds, field, count + 1);
         effectsCount(holds->ctx, holds->name, field, count + 1);
+        holdcountNote(holds, field, count, count + 1);
     }
     leasedholdsLengthen(holds, field, request->lease_ms, count == 0);
     RedisModule_FreeString(holds->ctx, field);
@@ -128,7 +162,7 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
         holdsPut(holds, field, count - 1);
         effectsCount(holds->ctx, holds->name, field, count - 1);
     } else if (count == 1) {
-        leasedholdsRemove(holds, field, mode);
+        leasedholdsRemove(holds, &(struct leasedholdsHold){field, mode, count});
         if (holds->shape == HOLDS_READ_WRITE) {
             leasedholdsSettle(holds);
         }
@@ -160,7 +194,7 @@ int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
         RedisModuleString *field = leasedholdsFieldOf(holds, owner, (enum lockMode)mode);
         int64_t count = holdsCount(holds, field);
         if (count > 0) {
-            leasedholdsRemove(holds, field, (enum lockMode)mode);
+            leasedholdsRemove(holds, &(struct leasedholdsHold){field, (enum lockMode)mode, count});
             total += count;
         }
         RedisModule_FreeString(holds->ctx, field);
@@ -169,4 +203,17 @@ int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
         leasedholdsSettle(holds);
     }
     return total;
+}
+
+int64_t rwholdsEndOf(struct holds *holds, RedisModuleString *owner) {
+    int64_t last_ms = 0;
+    for (int mode = MODE_READ; mode <= MODE_WRITE; mode++) {
+        RedisModuleString *field = leasedholdsFieldOf(holds, owner, (enum lockMode)mode);
+        if (holdsCount(holds, field) > 0) {
+            int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), field);
+            last_ms = end_ms > last_ms ? end_ms : last_ms;
+        }
+        RedisModule_FreeString(holds->ctx, field);
+    }
+    return last_ms;
 }

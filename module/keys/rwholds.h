@@ -18,4 +18,7 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);
 
+/* When the last lease of the owner's holds ends, or has ended; 0 without any. Changes nothing. */
+int64_t rwholdsEndOf(struct holds *holds, RedisModuleString *owner);
+
 #endif

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "keys/holdcount.h"
 #include "keys/leasedholds.h"
-#include "keys/tally.h"
 #include "keys/trees.h"
 #include "server/effects.h"
 #include "server/turn.h"
@@ -17,27 +17,9 @@
 
 /* ---- how many are taken ---- */
 
-/* What a field holds that says nothing that we can read is everything. */
-static int64_t permitsIn(RedisModuleString *value) {
-    int64_t count;
-    return holdsParseCount(value, &count) ? count : RULES_MAX_HOLDS;
-}
-
-static void addField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
-                     void *sum) {
-    (void)key;
-    if (!leasedholdsIsMode(field)) {
-        *(int64_t *)sum += permitsIn(value);
-    }
-}
-
-static int64_t addUp(struct holds *holds) {
-    int64_t sum = 0;
-    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
-    while (RedisModule_ScanKey(holds->key, cursor, addField, &sum)) {
-    }
-    RedisModule_ScanCursorDestroy(cursor);
-    return sum;
+/* What is nobody's, or says nothing that we can read, is everything. */
+static int64_t takenOf(const struct tallySum *sum) {
+    return sum->permits + (sum->foreign > 0 ? RULES_MAX_HOLDS : 0);
 }
 
 /* With several holders the keys are kept as a table and a tree from the first time on that they are
@@ -47,43 +29,18 @@ static void grow(struct holds *holds) {
     leasesGrowTree(leasedholdsLeases(holds));
 }
 
-#ifdef CHECKED
-
-/* Of more holders not each time. */
-#define MOST_CHECKED 64
-
-static void checkSum(struct holds *holds, const struct tallySum *sum) {
-    RedisModule_Assert(sum->fields > MOST_CHECKED || sum->taken == addUp(holds));
-}
-
-#else
-
-static inline void checkSum(struct holds *holds, const struct tallySum *sum) {
-    (void)holds, (void)sum;
-}
-
-#endif
-
-/* The permits of all owners, of whom this one has `own`. */
-static int64_t takenBesides(struct holds *holds, int64_t own) {
-    size_t holders = leasedholdsCount(holds);
-    if (holders == (own > 0)) {
-        return own;
-    }
-    struct tallySum sum = {.fields = holdsFieldCount(holds)};
-    if (!tallyFind(holds->ctx, holds->name, sum.fields, &sum.taken)) {
-        sum.taken = addUp(holds);
-        tallyKeep(holds->ctx, holds->name, &sum);
+static struct tallySum sumOf(struct holds *holds) {
+    struct tallySum sum;
+    if (holdcountGet(holds, &sum)) {
         grow(holds);
     }
-    checkSum(holds, &sum);
-    return sum.taken;
+    return sum;
 }
 
-static void noteChange(struct holds *holds, struct tallyChange change) {
-    if (holds->shape == HOLDS_SEMAPHORE) {
-        tallyChange(holds->ctx, holds->name, holdsFieldCount(holds), &change);
-    }
+/* The permits of all owners. */
+static int64_t taken(struct holds *holds) {
+    struct tallySum sum = sumOf(holds);
+    return takenOf(&sum);
 }
 
 /* ---- what is over ---- */
@@ -102,47 +59,42 @@ static void settle(struct holds *holds) {
     }
 }
 
-/* The permits in this field; 0 when there is no such field. */
-static int64_t permitsOf(struct holds *holds, RedisModuleString *field) {
-    int64_t count = holdsCount(holds, field);
-    return count < 0 ? RULES_MAX_HOLDS : count;
-}
-
-static void removeDead(struct holds *holds, RedisModuleString *field) {
-    int64_t permits = permitsOf(holds, field);
-    leasedholdsRemoveDead(holds, field);
-    noteChange(holds, (struct tallyChange){-(permits > 0), -permits});
-}
-
-/* Takes away the hold whose lease ended first. Returns whether there was one that is over. */
-static bool pruneFirst(struct holds *holds) {
+/* Takes away the hold whose lease ended first. Returns whether there was one that is over; stores
+ * what was in its field, as leasedholdsRemoveDead says it. */
+static bool pruneFirst(struct holds *holds, int64_t *count) {
     RedisModuleString *field = leasesFirstOver(leasedholdsLeases(holds), holds->now_ms);
     if (!field) {
         return false;
     }
-    removeDead(holds, field);
+    *count = leasedholdsRemoveDead(holds, field);
     RedisModule_FreeString(holds->ctx, field);
     return true;
 }
 
 void semholdsPrune(struct holds *holds) {
     int pruned = 0;
+    int64_t count;
     while (holds->shape == HOLDS_SEMAPHORE && pruned < LEASEDHOLDS_PRUNED_AT_ONCE &&
-           pruneFirst(holds)) {
+           pruneFirst(holds, &count)) {
         pruned++;
     }
 }
 
-/* Whether the hold whose lease ends last lives; but not where somebody has taken it away by
- * hand. */
+/* Whether the hold whose lease ends last lives; but not where another client has taken it away, or
+ * has written a lease that is nobody's. */
 static bool lastLives(struct holds *holds) {
     RedisModuleString *field = leasesLastField(leasedholdsLeases(holds), holds->now_ms);
     if (!field) {
         return false;
     }
-    bool lives = holdsCount(holds, field) != 0;
+    bool lives = holdcountIsHold(holds, field) && holdsCount(holds, field) != 0;
     RedisModule_FreeString(holds->ctx, field);
     return lives;
+}
+
+/* What is taken, of which a field with this count has gone. */
+static int64_t takenWithout(struct holds *holds, int64_t taken_before, int64_t count) {
+    return count >= 0 ? taken_before - count : taken(holds);
 }
 
 /* In a pass not for longer than its turn: the next one, which is at once, as there are leases that
@@ -152,9 +104,10 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
     if (most < 0 && lastLives(holds)) {
         return false;
     }
-    while (holds->shape == HOLDS_SEMAPHORE && takenBesides(holds, 0) > most &&
-           !(turnHasBegun() && turnIsOver()) && pruneFirst(holds)) {
+    int64_t left = taken(holds), count;
+    while (left > most && !(turnHasBegun() && turnIsOver()) && pruneFirst(holds, &count)) {
         made = true;
+        left = holds->shape == HOLDS_SEMAPHORE ? takenWithout(holds, left, count) : most;
     }
     return made;
 }
@@ -168,13 +121,22 @@ static bool isOver(struct holds *holds, RedisModuleString *owner) {
 static int64_t ownPermits(struct holds *holds, RedisModuleString *owner) {
     int64_t own = holdsCount(holds, owner);
     if (own > 0 && isOver(holds, owner)) {
-        removeDead(holds, owner);
+        leasedholdsRemoveDead(holds, owner);
         own = 0;
     }
     return own;
 }
 
 /* ---- what holds.h promises ---- */
+
+/* Nobody stands in the hash, as fields that have ended by a TTL of their own are still there. */
+static bool clearIfNobodys(struct holds *holds, const struct tallySum *sum) {
+    bool is_held = sum->owners + sum->foreign > 0;
+    if (!is_held) {
+        leasedholdsClear(holds);
+    }
+    return !is_held;
+}
 
 void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
     RedisModule_Assert(holds->access == KEY_TO_WRITE);
@@ -184,14 +146,23 @@ void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsV
     }
     view->foreign = own < 0;
     view->own[MODE_SEMAPHORE] = own;
-    view->others[MODE_SEMAPHORE] = leasedholdsCount(holds) > (own > 0);
-    view->permits_taken = takenBesides(holds, own);
+    view->permits_taken = own;
+    if (leasedholdsCount(holds) == (own > 0)) {
+        return;
+    }
+    struct tallySum sum = sumOf(holds);
+    if (!clearIfNobodys(holds, &sum)) {
+        view->others[MODE_SEMAPHORE] = sum.owners + sum.foreign > (own > 0 ? 1 : 0);
+        view->permits_taken = takenOf(&sum);
+    }
 }
 
 /* Leaves all but one at least, so the lock is not free after that. */
 static void pruneCrowd(struct holds *holds) {
     int pruned = 0;
-    while (pruned < PRUNED_BY_THE_WAY && leasedholdsCount(holds) >= CROWD && pruneFirst(holds)) {
+    int64_t count;
+    while (pruned < PRUNED_BY_THE_WAY && leasedholdsCount(holds) >= CROWD &&
+           pruneFirst(holds, &count)) {
         pruned++;
     }
 }
@@ -202,15 +173,13 @@ int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request) {
         return 0;
     }
     if (holds->shape == HOLDS_FREE) {
-        /* Of an earlier one that has gone without an event. */
-        tallyForget(RedisModule_GetSelectedDb(holds->ctx), holds->name);
         leasedholdsBegin(holds, MODE_SEMAPHORE, request->owner, request->count);
     } else {
         leasedholdsRefresh(holds);
         pruneCrowd(holds);
         holdsPut(holds, request->owner, own + request->count);
         effectsCount(holds->ctx, holds->name, request->owner, own + request->count);
-        noteChange(holds, (struct tallyChange){own == 0, request->count});
+        holdcountNote(holds, request->owner, own, own + request->count);
     }
     leasedholdsLengthen(holds, request->owner, request->lease_ms, own == 0);
     return own + request->count;
@@ -221,8 +190,7 @@ static void removeAll(struct holds *holds, RedisModuleString *owner, int64_t own
     struct leases *leases = leasedholdsLeases(holds);
     bool is_only = leasedholdsCount(holds) == 1;
     bool was_last = !is_only && leasesEndOf(leases, owner) >= leases->key_end_ms;
-    leasedholdsRemove(holds, owner, MODE_SEMAPHORE);
-    noteChange(holds, (struct tallyChange){-1, -own});
+    leasedholdsRemove(holds, &(struct leasedholdsHold){owner, MODE_SEMAPHORE, own});
     if (was_last) {
         settle(holds);
     }
@@ -238,7 +206,7 @@ int64_t semholdsRelease(struct holds *holds, RedisModuleString *owner, int64_t c
     } else {
         holdsPut(holds, owner, own - count);
         effectsCount(holds->ctx, holds->name, owner, own - count);
-        noteChange(holds, (struct tallyChange){0, -count});
+        holdcountNote(holds, owner, own, own - count);
     }
     return own - count;
 }
@@ -270,8 +238,10 @@ static void noteHolder(const struct holder *holder, void *is_held) {
 bool semholdsIsFree(struct holds *holds) {
     bool is_held = false;
     if (holds->access == KEY_TO_READ) {
+        struct tallySum sum;
+        holdcountGet(holds, &sum);
         holdsEach(holds, noteHolder, &is_held);
-        return !is_held;
+        return !is_held && sum.foreign == 0;
     }
     semholdsPrune(holds);
     return holds->shape == HOLDS_FREE;

@@ -10,6 +10,9 @@ struct tally {
     struct link in_recent;
     RedisModuleString *name;
     int db;
+    size_t fields;
+    bool of_permits;
+    int64_t until_ms;
     struct tallySum sum;
 };
 
@@ -56,22 +59,26 @@ static void use(struct tally *tally) {
     listAddLast(&tallies.recent, &tally->in_recent);
 }
 
-/* NULL where the hash has not as many fields as it should. What has changed it then was no event: a
- * slot that was away, another module. */
-static struct tally *findOf(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields) {
-    struct tally *tally = find(RedisModule_GetSelectedDb(ctx), name);
-    if (tally && tally->sum.fields != fields) {
+/* NULL where the hash has not as many fields as it should, or is of another kind. What has changed
+ * it then was no event: a slot that was away, another module. */
+static struct tally *findOf(const struct tallyHash *hash, size_t fields) {
+    struct tally *tally = find(RedisModule_GetSelectedDb(hash->ctx), hash->name);
+    if (tally && (tally->fields != fields || tally->of_permits != hash->of_permits)) {
         drop(tally);
         tally = NULL;
     }
     return tally;
 }
 
-bool tallyFind(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields, int64_t *taken) {
-    struct tally *tally = findOf(ctx, name, fields);
+bool tallyFind(const struct tallyHash *hash, int64_t now_ms, struct tallySum *sum) {
+    struct tally *tally = findOf(hash, hash->fields);
+    if (tally && now_ms >= tally->until_ms) {
+        drop(tally);
+        tally = NULL;
+    }
     if (tally) {
         use(tally);
-        *taken = tally->sum.taken;
+        *sum = tally->sum;
     }
     return tally;
 }
@@ -91,22 +98,28 @@ static struct tally *make(int db, RedisModuleString *name) {
     return tally;
 }
 
-void tallyKeep(RedisModuleCtx *ctx, RedisModuleString *name, const struct tallySum *sum) {
-    tallies.watch(ctx);
-    int db = RedisModule_GetSelectedDb(ctx);
-    struct tally *tally = find(db, name);
+void tallyKeep(const struct tallyHash *hash, const struct tallySum *sum, int64_t until_ms) {
+    tallies.watch(hash->ctx);
+    int db = RedisModule_GetSelectedDb(hash->ctx);
+    struct tally *tally = find(db, hash->name);
     if (!tally) {
-        tally = make(db, name);
+        tally = make(db, hash->name);
     }
+    tally->fields = hash->fields;
+    tally->of_permits = hash->of_permits;
+    tally->until_ms = until_ms;
     tally->sum = *sum;
 }
 
-void tallyChange(RedisModuleCtx *ctx, RedisModuleString *name, size_t fields,
-                 const struct tallyChange *change) {
-    struct tally *tally = findOf(ctx, name, fields - (size_t)change->holders);
+void tallyChange(const struct tallyHash *hash, const struct tallySum *change) {
+    int64_t more = change->owners + change->writers + change->foreign;
+    struct tally *tally = findOf(hash, (size_t)((int64_t)hash->fields - more));
     if (tally) {
-        tally->sum.fields = fields;
-        tally->sum.taken += change->permits;
+        tally->fields = hash->fields;
+        tally->sum.owners += change->owners;
+        tally->sum.permits += change->permits;
+        tally->sum.writers += change->writers;
+        tally->sum.foreign += change->foreign;
     }
 }
 

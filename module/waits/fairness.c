@@ -53,12 +53,16 @@ static int64_t expiryFor(struct lock *lock, int64_t end_ms, int64_t now_ms, bool
 
 struct loading {
     RedisModuleCtx *ctx;
-    struct lock *lock;
+    RedisModuleString *name;
+    struct lock *lock; /* NULL: not contended yet */
     struct waitersLife life;
 };
 
 static void restore(const struct fairposition *position, void *data) {
     struct loading *loading = data;
+    if (!loading->lock) {
+        loading->lock = contendedFindOrMake(RedisModule_GetSelectedDb(loading->ctx), loading->name);
+    }
     struct fairState *fair = &loading->lock->fair;
     if (position->ticket > fair->last_ticket && position->ticket < LARGEST_TICKET) {
         fair->last_ticket = position->ticket;
@@ -77,11 +81,15 @@ static struct lock *loadPositions(struct fairqueue *fq, RedisModuleString *name,
         fairqueueClear(fq);
         return lock;
     }
-    lock = contendedFindOrMake(RedisModule_GetSelectedDb(fq->ctx), name);
-    struct loading loading = {fq->ctx, lock, {fairqueueRestoredEnd(), now_ms}};
+    struct loading loading = {fq->ctx, name, lock, {fairqueueRestoredEnd(), now_ms}};
     const struct fairqueueWalk walk = {FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading};
-    fairqueueEach(fq, &walk);
-    return lock;
+    size_t foreign = fairqueueEach(fq, &walk);
+    if (!loading.lock) {
+        fairqueueClear(fq); /* nobody's */
+    } else if (foreign > 0) {
+        loading.lock->key.notes |= CONTENDED_OTHER_POSITIONS;
+    }
+    return loading.lock;
 }
 
 /* ---- writing down ---- */

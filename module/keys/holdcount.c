@@ -1,0 +1,117 @@
+/* See holdcount.h. */
+#include "keys/holdcount.h"
+
+#include <stddef.h>
+
+#include "keys/ownerfield.h"
+#include "server/fieldttl.h"
+
+static bool isSemaphore(const struct holds *holds) {
+    return holds->shape == HOLDS_SEMAPHORE;
+}
+
+static bool isHoldOf(const struct holds *holds, enum ownerfieldKind kind) {
+    return kind == OWNERFIELD_OF_OWNER || (kind == OWNERFIELD_OF_WRITES && !isSemaphore(holds));
+}
+
+bool holdcountIsHold(const struct holds *holds, RedisModuleString *field) {
+    return isHoldOf(holds, ownerfieldKindOf(field));
+}
+
+/* Adds a field with this count to the sum, or takes it off. */
+static void add(const struct holds *holds, struct tallySum *sum, enum ownerfieldKind kind,
+                int64_t count, int sign) {
+    if (count == 0 || kind == OWNERFIELD_MODE) {
+        return;
+    }
+    if (count < 0 || !isHoldOf(holds, kind)) {
+        sum->foreign += sign;
+    } else if (kind == OWNERFIELD_OF_WRITES) {
+        sum->writers += sign;
+    } else {
+        sum->owners += sign;
+        sum->permits += isSemaphore(holds) ? sign * count : 0;
+    }
+}
+
+struct counting {
+    const struct holds *holds;
+    struct tallySum sum;
+};
+
+static void addField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+                     void *data) {
+    (void)key;
+    struct counting *counting = data;
+    int64_t count;
+    if (!holdsParseCount(value, &count)) {
+        count = -1;
+    }
+    add(counting->holds, &counting->sum, ownerfieldKindOf(field), count, 1);
+}
+
+static struct tallySum countAll(const struct holds *holds) {
+    struct counting counting = {.holds = holds};
+    RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
+    while (RedisModule_ScanKey(holds->key, cursor, addField, &counting)) {
+    }
+    RedisModule_ScanCursorDestroy(cursor);
+    return counting.sum;
+}
+
+#ifdef CHECKED
+
+/* Of more holders not each time. */
+#define MOST_CHECKED 64
+
+static void check(const struct holds *holds, const struct tallySum *sum) {
+    if (holdsFieldCount(holds) <= MOST_CHECKED) {
+        struct tallySum true_sum = countAll(holds);
+        RedisModule_Assert(sum->owners == true_sum.owners && sum->permits == true_sum.permits &&
+                           sum->writers == true_sum.writers && sum->foreign == true_sum.foreign);
+    }
+}
+
+#else
+
+static inline void check(const struct holds *holds, const struct tallySum *sum) {
+    (void)holds, (void)sum;
+}
+
+#endif
+
+static struct tallyHash hashOf(const struct holds *holds) {
+    return (struct tallyHash){holds->ctx, holds->name, holdsFieldCount(holds), isSemaphore(holds)};
+}
+
+/* The server's time in this command may be one ms ahead of ours. */
+static void keep(const struct holds *holds, const struct tallyHash *hash,
+                 const struct tallySum *sum) {
+    int64_t end_ms = fieldttlFirstEnd(holds->ctx, holds->name, holds->key);
+    tallyKeep(hash, sum, end_ms == INT64_MAX ? end_ms : end_ms - 1);
+}
+
+/* Who only reads remembers nothing: it may be a replica. */
+bool holdcountGet(struct holds *holds, struct tallySum *sum) {
+    const struct tallyHash hash = hashOf(holds);
+    if (tallyFind(&hash, holds->now_ms, sum)) {
+        check(holds, sum);
+        return false;
+    }
+    *sum = countAll(holds);
+    if (holds->access == KEY_TO_WRITE) {
+        keep(holds, &hash, sum);
+    }
+    return true;
+}
+
+void holdcountNote(struct holds *holds, RedisModuleString *field, int64_t before, int64_t now) {
+    if (tallyCount() > 0) {
+        const struct tallyHash hash = hashOf(holds);
+        enum ownerfieldKind kind = ownerfieldKindOf(field);
+        struct tallySum change = {0};
+        add(holds, &change, kind, before, -1);
+        add(holds, &change, kind, now, 1);
+        tallyChange(&hash, &change);
+    }
+}

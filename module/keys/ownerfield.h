@@ -1,0 +1,43 @@
+/* What a name in the keys of a lock says: the one rule about who can be an owner.
+ *
+ * The fields of a lock's hash, the members of its leases and of its fair queue, and the owners that
+ * commands name are all judged here. What is no owner's name is nobody's, wherever it is read from:
+ * another client has written it (docs/keys.md, "What other clients write").
+ */
+#ifndef LOCK_OWNERFIELD_H
+#define LOCK_OWNERFIELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "redismodule.h"
+
+/* An owner has at most so many bytes. */
+#define OWNERFIELD_LONGEST 512
+
+/* What the field of an owner's write holds has behind the owner. */
+#define OWNERFIELD_WRITE ":write"
+#define OWNERFIELD_WRITE_LENGTH (sizeof(OWNERFIELD_WRITE) - 1)
+
+enum ownerfieldKind {
+    OWNERFIELD_MODE,      /* `mode` */
+    OWNERFIELD_OF_OWNER,  /* an owner: its holds, reads or permits */
+    OWNERFIELD_OF_WRITES, /* an owner and `:write`: its write holds */
+    OWNERFIELD_FOREIGN    /* nothing that the module writes */
+};
+
+enum ownerfieldKind ownerfieldKindOf(RedisModuleString *field);
+
+enum ownerfieldOwner {
+    OWNERFIELD_OWNER,
+    OWNERFIELD_BAD_LENGTH, /* no owner: empty, or too long */
+    OWNERFIELD_RESERVED    /* no owner: `mode`, or what ends in `:write` */
+};
+
+/* Whether this can be an owner. */
+enum ownerfieldOwner ownerfieldJudge(RedisModuleString *name);
+
+/* Likewise, for who need not know why it cannot. */
+bool ownerfieldIsOwner(RedisModuleString *name);
+
+#endif
