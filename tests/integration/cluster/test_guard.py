@@ -108,6 +108,23 @@ def test_slot_that_nobody_serves_is_down(nodes, slots):
         assert code_of(one.actor.attempt("LOCK.GUARD", slots.lock, "o", *inner.split())) == "CLUSTERDOWN"
 
 
+def test_command_of_many_keys_leaks_nothing(nodes, slots):
+    """Servers that are asked for its keys by a module leak some bytes for each; as does a limited user's permission, then."""
+    one, _ = nodes
+    one.actor.call("ACL", "SETUSER", "u", "on", "nopass", "+@all", f"~{slots.same}*", f"~{slots.lock}")
+    client = one.server.actor()
+    client.call("AUTH", "u", "any")
+    words = ["LOCK.GUARD", slots.lock, "o", "MSET", *(word for n in range(200) for word in (f"{slots.same}{n}", 1))]
+
+    def used_after(times):
+        for _ in range(times):
+            assert client.call(*words) == "OK"
+        return one.server.info("memory")["used_memory"]
+
+    before = used_after(50)
+    assert used_after(300) < before + 300_000  # 7,000 bytes each time, when it leaks
+
+
 # ---- the slot moves, key by key ----
 
 def expected_of(end, lock_at, judged):
