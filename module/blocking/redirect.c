@@ -10,16 +10,13 @@
 #include <string.h>
 
 #include "core/clusternodes.h"
+#include "core/keyslot.h"
 #include "server/reply.h"
 
-static int slotOf(RedisModuleCtx *ctx, RedisModuleString *name) {
-    RedisModuleCallReply *reply = RedisModule_Call(ctx, "CLUSTER", "cs", "KEYSLOT", name);
-    if (!reply) {
-        return -1;
-    }
-    long long slot = RedisModule_CallReplyInteger(reply);
-    RedisModule_FreeCallReply(reply);
-    return (int)slot;
+static int slotOf(RedisModuleString *name) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(name, &length);
+    return keyslotOf(bytes, length);
 }
 
 static bool isText(RedisModuleCallReply *reply, const char *text) {
@@ -108,6 +105,6 @@ static void findRoute(RedisModuleCtx *ctx, int slot) {
 }
 
 RedisModuleString *redirectFind(RedisModuleCtx *ctx, RedisModuleString *name) {
-    findRoute(ctx, slotOf(ctx, name));
+    findRoute(ctx, slotOf(name));
     return found.error;
 }
