@@ -23,17 +23,7 @@
 
 #include "keys/holds.h"
 #include "redismodule.h"
-
-#define UNHEARD_MOST 256
-#define UNHEARD_LONGEST 4096 /* the name and the owner together */
-
-/* How a hold came about: this connection was told of it. */
-struct unheardGrant {
-    struct holdsOwner of;
-    unsigned long long client_id;
-    int64_t granted_ms; /* unix time */
-    bool is_first;      /* what this owner was granted there before is over */
-};
+#include "waits/unheardrecords.h"
 
 /* The connection has been told just now. */
 void unheardBegin(const struct unheardGrant *grant);
