@@ -23,6 +23,7 @@
 #include "server/reply.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "server/turn.h"
 #include "waits/acks.h"
 #include "waits/events.h"
 #include "waits/toplocks.h"
@@ -97,6 +98,7 @@ void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding h
         blockedAnswerError(&waiter->client, REPLY_TRY_AGAIN);
         break;
     }
+    turnCharge(BLOCKED_REPLY_US);
     leave(ctx, waiter, false);
 }
 
@@ -107,6 +109,7 @@ void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleS
 
 void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *error) {
     blockedAnswerText(&waiter->client, error);
+    turnCharge(BLOCKED_REPLY_US);
     leave(ctx, waiter, false);
 }
 
@@ -147,6 +150,7 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
     } else {
         blockedAnswerNumber(&waiter->client, granted->answer,
                             (struct blockedReceipt){inflightEnd, granted->inflight});
+        turnCharge(BLOCKED_REPLY_US);
     }
     leave(ctx, waiter, true);
 }

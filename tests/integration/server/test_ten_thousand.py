@@ -297,13 +297,8 @@ def holds_of_one_session(server, many):
     return f"CLIENT KILL ID {pipeline.execute()[-1]}", none(server, "lock_sessions")
 
 
-# What is one step, as docs/loops.md says; and slices of grants, whose replies are sent after them and take many times as
-# long. So many times the limit of a slice.
+# What is one step, as docs/loops.md says: so many times the limit of a slice.
 MORE = {
-    waits_of_one_owner: 3,
-    waits_of_as_many_owners: 3,
-    waits_that_are_flushed: 3,
-    waits_behind_one_mrelease: 8,
     waits_to_cancel: 60,
     waits_that_time_out_together: 60,
 }
