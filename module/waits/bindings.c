@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "core/swappeddbs.h"
 #include "server/config.h"
 
 /* What cannot be released now is tried again after this long, or after lock.session-grace.
@@ -21,6 +22,7 @@ static struct {
     struct map by_client;
     struct list alive;
     struct list closed;
+    struct swappeddbs dbs;
     struct link *walk; /* the next that the walk comes to, in the line of the living or the other */
 } bindings;
 
@@ -36,16 +38,17 @@ static struct binding *ofLine(struct link *link) {
     return link ? LIST_ELEMENT(link, struct binding, in_line) : NULL;
 }
 
-/* The bytes that tell a hold from all others: the database, the length of the lock's name, the
- * name, the owner. Free them with memFree. */
+/* The bytes that tell a hold from all others: the number that stays with the database's data, the
+ * length of the lock's name, the name, the owner. Free them with memFree. */
 static char *holdKey(const struct sessionsHold *hold, size_t *length) {
+    int db = swappeddbsStaying(&bindings.dbs, hold->db);
     size_t name_length, owner_length;
     const char *name_bytes = RedisModule_StringPtrLen(hold->name, &name_length);
     const char *owner_bytes = RedisModule_StringPtrLen(hold->owner, &owner_length);
-    *length = sizeof(hold->db) + sizeof(name_length) + name_length + owner_length;
+    *length = sizeof(db) + sizeof(name_length) + name_length + owner_length;
     char *key = memAlloc(*length), *at = key;
-    memcpy(at, &hold->db, sizeof(hold->db));
-    at += sizeof(hold->db);
+    memcpy(at, &db, sizeof(db));
+    at += sizeof(db);
     memcpy(at, &name_length, sizeof(name_length));
     at += sizeof(name_length);
     memcpy(at, name_bytes, name_length);
@@ -184,7 +187,7 @@ static void detach(struct binding *binding) {
 static struct binding *make(const struct sessionsHold *hold) {
     struct binding *binding = memAlloc(sizeof(*binding));
     size_t length;
-    binding->db = hold->db;
+    binding->db = swappeddbsStaying(&bindings.dbs, hold->db);
     binding->name = RedisModule_CreateStringFromString(NULL, hold->name);
     binding->owner = RedisModule_CreateStringFromString(NULL, hold->owner);
     binding->hold_key = holdKey(hold, &length);
@@ -214,6 +217,9 @@ void bindingsForget(struct binding *binding) {
     RedisModule_FreeString(NULL, binding->owner);
     memFree(binding->hold_key);
     memFree(binding);
+    if (bindings.by_hold.used == 0) {
+        swappeddbsReset(&bindings.dbs);
+    }
 }
 
 void bindingsForgetAll(void) {
@@ -240,29 +246,13 @@ bool bindingsClientGone(unsigned long long client_id, int64_t now_us) {
     return true;
 }
 
-static void moveToDb(struct binding *binding, int db) {
-    size_t length = binding->by_hold.key_length;
-    mapRemove(&bindings.by_hold, &binding->by_hold);
-    binding->db = db;
-    memcpy(binding->hold_key, &db, sizeof(db)); /* which begins with it: holdKey */
-    mapAdd(&bindings.by_hold, &binding->by_hold, binding->hold_key, length);
-}
-
-static void swapIn(const struct list *line, int first_db, int second_db) {
-    for (struct binding *binding = ofLine(line->first); binding;
-         binding = ofLine(binding->in_line.next)) {
-        if (binding->db == first_db) {
-            moveToDb(binding, second_db);
-        } else if (binding->db == second_db) {
-            moveToDb(binding, first_db);
-        }
-    }
+int bindingsDb(const struct binding *binding) {
+    return swappeddbsCurrent(&bindings.dbs, binding->db);
 }
 
 void bindingsSwapped(int first_db, int second_db) {
-    if (first_db != second_db) {
-        swapIn(&bindings.alive, first_db, second_db);
-        swapIn(&bindings.closed, first_db, second_db);
+    if (bindings.by_hold.used > 0) {
+        swappeddbsSwap(&bindings.dbs, first_db, second_db);
     }
 }
 

@@ -30,7 +30,7 @@ struct binding {
     RedisModuleString *name, *owner;
     unsigned long long client_id; /* 0: the connection has closed */
     uint64_t order;               /* when it asked: see bindingsBind */
-    int db;
+    int db;                       /* the number that stays with its data: see bindingsDb */
     /* While the connection lives, unix ms, as the lease is: when it was renewed, and when it is to be
      * renewed at the latest. Of a closed one, monotonic µs: when its connection closed, and before
      * when it is not to be released. */
@@ -53,6 +53,9 @@ void bindingsForgetAll(void);
 /* The connection has closed: what is bound to it is to be released when lock.session-grace has
  * passed. Returns whether anything was. */
 bool bindingsClientGone(unsigned long long client_id, int64_t now_us);
+
+/* In which database the hold is now. */
+int bindingsDb(const struct binding *binding);
 
 /* Two databases have changed places, and the holds in them. */
 void bindingsSwapped(int first_db, int second_db);

@@ -168,7 +168,7 @@ static bool isOutOfReach(enum holdsShape shape) {
  * one renewal of three may well be missed. */
 static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
     struct holds holds;
-    RedisModule_SelectDb(ctx, binding->db);
+    RedisModule_SelectDb(ctx, bindingsDb(binding));
     (void)failpoint(FAILPOINT_RENEW_BEGUN);
     bool holds_it = isOutOfReach(holdsOpenToWrite(&holds, ctx, binding->name, now_ms)) ||
                     holdsRenew(&holds, binding->owner, configDefaultLeaseMs()) > 0;
@@ -191,7 +191,7 @@ static bool releaseNext(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!binding) {
         return false;
     }
-    RedisModule_SelectDb(ctx, binding->db);
+    RedisModule_SelectDb(ctx, bindingsDb(binding));
     if (hasToWait(ctx, binding, now_ms)) {
         bindingsPutOff(binding, timerNow());
         return true;
@@ -231,8 +231,8 @@ static bool lookAtNext(RedisModuleCtx *ctx, int64_t now_ms) {
         return false;
     }
     sessions.walk_at_us = timerNow() + LOOK_ANEW_US;
-    const struct holdsOwner of = {binding->db, binding->name, binding->owner};
-    RedisModule_SelectDb(ctx, binding->db);
+    const struct holdsOwner of = {bindingsDb(binding), binding->name, binding->owner};
+    RedisModule_SelectDb(ctx, bindingsDb(binding));
     if (!hasToWait(ctx, binding, now_ms) && !holdsAreThere(ctx, &of, now_ms)) {
         bindingsForget(binding);
     }
@@ -250,7 +250,7 @@ static bool mayRenew(RedisModuleCtx *ctx, int64_t now_ms) {
     if (quarantineKeepsRenewal(now_ms)) {
         return false;
     }
-    RedisModule_SelectDb(ctx, binding->db);
+    RedisModule_SelectDb(ctx, bindingsDb(binding));
     return serverConsentTo(ctx, binding->name) != SERVER_REFUSES;
 }
 

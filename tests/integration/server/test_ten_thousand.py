@@ -297,6 +297,12 @@ def holds_of_one_session(server, many):
     return f"CLIENT KILL ID {pipeline.execute()[-1]}", none(server, "lock_sessions")
 
 
+@case
+def sessions_of_databases_that_are_swapped(server, many):
+    say(server, numbered("LOCK.ACQUIRE k# o SESSION", 10 * many))
+    return "SWAPDB 0 1", None
+
+
 # What is one step, as docs/loops.md says: so many times the limit of a slice.
 MORE = {
     waits_to_cancel: 60,

@@ -1,0 +1,53 @@
+/* See swappeddbs.h. */
+#include "core/swappeddbs.h"
+
+#include <string.h>
+
+#include "core/mem.h"
+
+int swappeddbsStaying(const struct swappeddbs *dbs, int db) {
+    return (size_t)db < dbs->count ? dbs->staying[db] : db;
+}
+
+int swappeddbsCurrent(const struct swappeddbs *dbs, int staying) {
+    return (size_t)staying < dbs->count ? dbs->current[staying] : staying;
+}
+
+/* `numbers` with those up to `count`, each its own. */
+static int *grown(int *numbers, size_t from, size_t count) {
+    int *all = memAlloc(count * sizeof(all[0]));
+    if (from > 0) {
+        memcpy(all, numbers, from * sizeof(all[0]));
+        memFree(numbers);
+    }
+    for (size_t i = from; i < count; i++) {
+        all[i] = (int)i;
+    }
+    return all;
+}
+
+static void makeRoom(struct swappeddbs *dbs, int last_db) {
+    size_t count = (size_t)last_db + 1;
+    if (count > dbs->count) {
+        dbs->staying = grown(dbs->staying, dbs->count, count);
+        dbs->current = grown(dbs->current, dbs->count, count);
+        dbs->count = count;
+    }
+}
+
+void swappeddbsSwap(struct swappeddbs *dbs, int first_db, int second_db) {
+    makeRoom(dbs, first_db > second_db ? first_db : second_db);
+    int first = dbs->staying[first_db], second = dbs->staying[second_db];
+    dbs->staying[first_db] = second;
+    dbs->staying[second_db] = first;
+    dbs->current[first] = second_db;
+    dbs->current[second] = first_db;
+}
+
+void swappeddbsReset(struct swappeddbs *dbs) {
+    if (dbs->count > 0) {
+        memFree(dbs->staying);
+        memFree(dbs->current);
+    }
+    *dbs = (struct swappeddbs){0};
+}
