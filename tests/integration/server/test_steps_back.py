@@ -13,8 +13,11 @@ MOST_READS = 30
 
 @pytest.fixture
 def ticking(clock, make_server):
-    """A server in which timers of the module ring all the time: a session's, and those of a queue that is stuck."""
-    server = make_server(lock_default_lease=60)
+    """A server in which timers of the module ring all the time: a session's, and those of a queue that is stuck.
+
+    Without I/O threads, also in a run that has them: the clock counts the main thread's reads, round by round.
+    """
+    server = make_server(lock_default_lease=60, io_threads=1)
     client = server.client()
     client.set("stuck", "x")
     client.execute_command("DELAY.PUSH", "stuck", "a", 0, "va")
@@ -40,7 +43,12 @@ def test_server_answers_when_the_clock_steps_back_between_timers(clock, ticking,
     client.execute_command("DELAY.PUSH", "q", "*", 25, "v")
     waiter.send("LOCK.ACQUIRE", "k", "waiter", "BLOCK", 30)
     clock.step(-HOUR_S, reads)
-    wait_for(lambda: has_stepped(clock, client), what="the step")
+    try:
+        wait_for(lambda: has_stepped(clock, client), 2, what="the step")
+    except AssertionError:
+        # Valkey 9 reads it once in a millisecond, not for each command: no round has so many reads.
+        assert ticking.is_valkey and ticking.version >= (9,)
+        clock.step(-HOUR_S)
     assert client.ping()
     # What was put off comes when the clock is right again, and the server has looked: Redis 7.2 and later may sleep for
     # the hour that the first timer seemed to be away, until an earlier one is set.
