@@ -14,6 +14,7 @@
  */
 #include "blocking/keywait.h"
 
+#include "blocking/nullreplies.h"
 #include "blocking/redirect.h"
 #include "core/mem.h"
 #include "server/server.h"
@@ -64,7 +65,7 @@ static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     if (wait->kind->onDeadline) {
         wait->kind->onDeadline(wait);
     }
-    blockedAnswerNull(client); /* unless it has been told */
+    nullrepliesSend(ctx, client); /* unless it has been told */
     leave(ctx, wait);
 }
 

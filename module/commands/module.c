@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "blocking/drain.h"
+#include "blocking/nullreplies.h"
 #include "blocking/waitedkey.h"
 #include "commands/commands.h"
 #include "core/hashmap.h"
@@ -61,6 +62,7 @@ static const struct drainJob drain_jobs[] = {
     {scanGoOn, scanForget, NULL},
     {acksRest, acksForget, NULL},
     {unheardLookAtDue, NULL, NULL},
+    {nullrepliesGoOn, NULL, nullrepliesGoOn},
 };
 
 static void onQuarantineOver(RedisModuleCtx *ctx) {

@@ -20,6 +20,7 @@
 #include "keys/keynames.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "server/turn.h"
 #include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/deadlock.h"
@@ -336,18 +337,29 @@ static enum result acquireAll(struct acquiringAll *acquiring, struct outcome *ou
     return result;
 }
 
+static void passAfterTakeOf(const struct acquiringAll *acquiring, struct lock *lock,
+                            RedisModuleString *name) {
+    struct holds holds;
+    if (turnIsOver()) {
+        waitedkeyNote(acquiring->ctx, &lock->key, WAITEDKEY_EDITED);
+        return;
+    }
+    holdsOpenToWrite(&holds, acquiring->ctx, name, acquiring->wants->now_ms);
+    passAfterTake(&holds, acquiring->wants->owner);
+    holdsClose(&holds);
+}
+
 /* Lets in what else the owner waits for there, on other connections (rule 2). */
 static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
     int db = RedisModule_GetSelectedDb(acquiring->ctx);
+    turnBegin(); /* one for all */
     for (size_t i = 0; contendedCount() > 0 && i < acquiring->names.count; i++) {
-        RedisModuleString *name = acquiring->names.names[i];
-        struct holds holds;
-        if (contendedFind(db, name)) {
-            holdsOpenToWrite(&holds, acquiring->ctx, name, acquiring->wants->now_ms);
-            passAfterTake(&holds, acquiring->wants->owner);
-            holdsClose(&holds);
+        struct lock *lock = contendedFind(db, acquiring->names.names[i]);
+        if (lock) {
+            passAfterTakeOf(acquiring, lock, acquiring->names.names[i]);
         }
     }
+    turnEnd();
 }
 
 /* RESULT_DONE, or what fairnessLoad says of one of them. */

@@ -10,6 +10,7 @@
 #include "keys/keynames.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "server/turn.h"
 #include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/fairness.h"
@@ -41,12 +42,15 @@ static void endAll(RedisModuleCtx *ctx, struct position *first) {
     }
 }
 
-/* Ends the use of the lock, and hands it off if it has become due. In a cluster another lock than the
- * command's may have gone ahead to another node, or be taken there: then the drain sends its waiters
- * on. */
+/* Ends the use of the lock, and hands it off if it has become due. The drain does so when the time
+ * slice is over; and in a cluster another lock than the command's may have gone ahead to another node,
+ * or be taken there: then the drain sends its waiters on. */
 static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (!lock->key.due) {
         waitedkeyEndUse(ctx, &lock->key);
+    } else if (turnIsOver()) {
+        waitedkeyEndUse(ctx, &lock->key);
+        drainSetAlarm(ctx, 0);
     } else if (!serverIsCluster() || serverConsentTo(ctx, lock->key.name) == SERVER_ACCEPTS) {
         passRun(ctx, lock, now_ms);
     } else {
@@ -65,9 +69,11 @@ static void cancel(RedisModuleCtx *ctx, struct position *first, int64_t now_ms) 
     struct lock **locks = room > 1 ? memAlloc(room * sizeof(struct lock *)) : &one;
     size_t count = useLocksOf(first, locks);
     endAll(ctx, first);
+    turnBegin(); /* one for all */
     for (size_t i = 0; i < count; i++) {
         lookAgain(ctx, locks[i], now_ms);
     }
+    turnEnd();
     if (room > 1) {
         memFree(locks);
     }

@@ -15,6 +15,7 @@
 #include "waits/waiters.h"
 
 #include "blocking/drain.h"
+#include "blocking/nullreplies.h"
 #include "core/mem.h"
 #include "keys/fairqueue.h"
 #include "server/config.h"
@@ -82,23 +83,27 @@ static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     }
 }
 
+static void answerError(struct waiter *waiter, enum replyError error) {
+    blockedAnswerError(&waiter->client, error);
+    turnCharge(BLOCKED_REPLY_US);
+}
+
 void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding how) {
     switch (how) {
     case WAITERS_TIMED_OUT:
     case WAITERS_CANCELLED:
-        blockedAnswerNull(&waiter->client);
+        nullrepliesSend(ctx, &waiter->client);
         break;
     case WAITERS_NO_TOKEN:
-        blockedAnswerError(&waiter->client, REPLY_NO_TOKEN);
+        answerError(waiter, REPLY_NO_TOKEN);
         break;
     case WAITERS_TOO_MANY_HOLDS:
-        blockedAnswerError(&waiter->client, REPLY_TOO_MANY_HOLDS);
+        answerError(waiter, REPLY_TOO_MANY_HOLDS);
         break;
     case WAITERS_TRY_AGAIN:
-        blockedAnswerError(&waiter->client, REPLY_TRY_AGAIN);
+        answerError(waiter, REPLY_TRY_AGAIN);
         break;
     }
-    turnCharge(BLOCKED_REPLY_US);
     leave(ctx, waiter, false);
 }
 

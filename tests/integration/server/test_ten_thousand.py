@@ -305,8 +305,8 @@ def sessions_of_databases_that_are_swapped(server, many):
 
 # What is one step, as docs/loops.md says: so many times the limit of a slice.
 MORE = {
-    waits_to_cancel: 60,
-    waits_that_time_out_together: 60,
+    waits_to_cancel: 2,
+    waits_that_time_out_together: 5,
 }
 
 ATTEMPTS = 3  # the machine only adds

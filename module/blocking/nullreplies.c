@@ -1,0 +1,79 @@
+/* See nullreplies.h. */
+#include "blocking/nullreplies.h"
+
+#include "blocking/drain.h"
+#include "core/list.h"
+#include "core/mem.h"
+#include "server/turn.h"
+
+/* So many are sent at once, about half a ms of the server's work, and then none for a ms. */
+#define MOST_AT_ONCE 64
+#define WINDOW_US 1000
+
+/* A client whose reply the drain sends. */
+struct pending {
+    struct blocked client;
+    struct link in_list;
+};
+
+static struct {
+    struct list pending;
+    uint64_t window_us; /* when the first of those was sent that count now */
+    unsigned sent;      /* since then */
+} replies;
+
+static struct pending *ofBlocked(struct blocked *client) {
+    return LIST_ELEMENT(client, struct pending, client);
+}
+
+static void leave(struct pending *pending) {
+    listRemove(&replies.pending, &pending->in_list);
+    memFree(pending);
+}
+
+/* The connection has closed, or the server has replied. It has no deadline. */
+static void onOver(RedisModuleCtx *ctx, struct blocked *client) {
+    (void)ctx;
+    leave(ofBlocked(client));
+}
+
+static const struct blockedKind kind = {onOver, onOver, onOver};
+
+/* Those that are pending come first. */
+static bool maySendNow(void) {
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    if (now_us - replies.window_us >= WINDOW_US) {
+        replies.window_us = now_us;
+        replies.sent = 0;
+    }
+    return listIsEmpty(&replies.pending) && replies.sent++ < MOST_AT_ONCE;
+}
+
+void nullrepliesSend(RedisModuleCtx *ctx, struct blocked *client) {
+    if (!client->bc) {
+        return;
+    }
+    if (maySendNow()) {
+        blockedAnswerNull(client);
+        turnCharge(BLOCKED_REPLY_US);
+        return;
+    }
+    struct pending *pending = memAlloc(sizeof(*pending));
+    blockedMove(client, &pending->client, &kind);
+    listAddLast(&replies.pending, &pending->in_list);
+    drainSetAlarm(ctx, 0);
+}
+
+void nullrepliesGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
+    (void)now_ms;
+    struct link *first;
+    while ((first = replies.pending.first) && !turnIsOver()) {
+        struct pending *pending = LIST_ELEMENT(first, struct pending, in_list);
+        blockedAnswerNull(&pending->client);
+        turnCharge(BLOCKED_REPLY_US);
+        leave(pending);
+    }
+    if (first) {
+        drainSetAlarm(ctx, 0);
+    }
+}
