@@ -255,13 +255,18 @@ static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, in
     return false;
 }
 
-void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
+/* Releases what is lost, until the turn is over. Returns false if the server refuses some of it now. */
+static bool releaseSome(RedisModuleCtx *ctx, int64_t now_ms) {
     bool refused = false;
     struct inflightHold *lost;
     while (!refused && (lost = inflightFirstLost()) && !turnIsOver()) {
         refused = !releaseOrPostpone(ctx, lost, now_ms);
     }
-    if (refused) {
+    return !refused;
+}
+
+void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
+    if (!releaseSome(ctx, now_ms)) {
         drainRetry(ctx);
     } else if (inflightFirstLost()) {
         drainSetAlarm(ctx, 0);
@@ -272,14 +277,16 @@ void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
  * nor anybody else to find it busy. What the server would refuse to release now stays lost. */
 void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
     struct ack *ack;
+    bool accepted = true;
     while ((ack = acksFirstRefused()) && !turnIsOver()) {
-        struct inflightHold *lost;
         acksLose(ctx, ack);
-        while ((lost = inflightFirstLost()) && releaseOrPostpone(ctx, lost, now_ms)) {
+        accepted = releaseSome(ctx, now_ms);
+        if (accepted && inflightFirstLost()) {
+            break; /* the turn is over before all is released */
         }
         acksTellRefused(ctx, ack);
     }
-    if (inflightFirstLost()) {
+    if (!accepted) {
         drainRetry(ctx);
     }
     if (ack) {

@@ -40,6 +40,7 @@ struct ack {
     struct ackplace place;  /* until it is told or refused */
     struct link in_refused; /* from then on until the drain has told it */
     bool is_refused;
+    bool is_cancelled; /* too: its client gets null */
     int64_t number;
     struct inflight *inflight; /* NULL: that is lost already */
     uint64_t grace_until_look; /* 0: it needed none so far */
@@ -97,13 +98,17 @@ static void tell(RedisModuleCtx *ctx, struct ack *ack) {
 }
 
 void acksTellRefused(RedisModuleCtx *ctx, struct ack *ack) {
-    blockedAnswerError(&ack->client, REPLY_NOT_ACKNOWLEDGED);
+    if (ack->is_cancelled) {
+        blockedAnswerNull(&ack->client);
+    } else {
+        blockedAnswerError(&ack->client, REPLY_NOT_ACKNOWLEDGED);
+    }
     turnCharge(BLOCKED_REPLY_US);
     leave(ctx, ack);
 }
 
-static void refuse(RedisModuleCtx *ctx, struct ack *ack) {
-    statsCount(STATS_NOT_ACKNOWLEDGED);
+static void refuse(RedisModuleCtx *ctx, struct ack *ack, enum statsCounter reason) {
+    statsCount(reason);
     blockedStopTimer(ctx, &ack->client);
     acklinesLeave(&ack->place);
     ack->is_refused = true;
@@ -115,16 +120,33 @@ struct ack *acksFirstRefused(void) {
     return first ? LIST_ELEMENT(first, struct ack, in_refused) : NULL;
 }
 
-size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner) {
-    size_t count = 0;
-    struct ack *ack;
-    for (; (ack = inflightAwaiting(db, name, owner)); count++) {
-        statsCount(STATS_CANCELLED);
-        acksLose(ctx, ack);
-        blockedAnswerNull(&ack->client);
-        leave(ctx, ack);
+struct cancelling {
+    RedisModuleCtx *ctx;
+    size_t count;
+};
+
+static void cancel(struct ack *ack, void *data) {
+    struct cancelling *cancelling = data;
+    if (ack->is_cancelled) {
+        return;
     }
-    return count;
+    ack->is_cancelled = true;
+    cancelling->count++;
+    if (ack->is_refused) {
+        statsCount(STATS_CANCELLED);
+    } else {
+        refuse(cancelling->ctx, ack, STATS_CANCELLED);
+    }
+}
+
+/* However many they are: the drain does the rest, in time slices. */
+size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner) {
+    struct cancelling cancelling = {ctx, 0};
+    inflightEachAwaiting(db, name, owner, cancel, &cancelling);
+    if (cancelling.count > 0) {
+        drainSetAlarm(ctx, 0);
+    }
+    return cancelling.count;
 }
 
 /* ---- what the server tells ---- */
@@ -147,7 +169,7 @@ static bool isGivenGrace(RedisModuleCtx *ctx, struct ack *ack) {
 static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     struct ack *ack = ofBlocked(client);
     if (!isGivenGrace(ctx, ack)) {
-        refuse(ctx, ack);
+        refuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
         drainRunSoon(ctx);
     }
 }
@@ -181,7 +203,7 @@ static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
     if (inflightStands(ctx, ack->inflight)) {
         tell(ctx, ack);
     } else {
-        refuse(ctx, ack);
+        refuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
         drainSetAlarm(ctx, 0);
     }
 }

@@ -45,8 +45,8 @@ enum result acksBegin(RedisModuleCtx *ctx, const struct acksAnswer *answer);
 /* Likewise, for a client that is blocked already, and has waited for the grant. */
 void acksGoOn(RedisModuleCtx *ctx, struct blocked *client, const struct acksAnswer *answer);
 
-/* Ends all waits for replicas of this owner on this lock: the clients get null, and the drain
- * releases their holds. Returns how many they were. */
+/* Ends all waits for replicas of this owner on this lock: the drain releases their holds, and then the
+ * clients get null. Returns how many they were. */
 size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner);
 
 /* How many answers wait. */

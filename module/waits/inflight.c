@@ -4,7 +4,7 @@
  *   inflightEnd                             it has been told, or its client has died
  *   inflightTold, inflightForget, inflightHas, inflightReleased
  *                                           what others do to the same holds meanwhile
- *   inflightAwaits, inflightAwaiting, inflightStands
+ *   inflightAwaits, inflightEachAwaiting, inflightStands
  *                                           while it waits for replicas: acks.c
  *   inflightFirstLost, inflightFreeLost     for the drain: release.c
  *
@@ -299,21 +299,17 @@ void inflightAwaits(struct inflight *inflight, struct ack *ack) {
     inflight->ack = ack;
 }
 
-static struct ack *awaitingIn(const struct inflightHold *hold) {
-    struct ack *ack = NULL;
-    for (struct link *link = hold->shares.first; link && !ack; link = link->next) {
-        ack = LIST_ELEMENT(link, struct share, in_hold)->of->ack;
-    }
-    return ack;
-}
-
-struct ack *inflightAwaiting(int db, RedisModuleString *name, RedisModuleString *owner) {
-    struct ack *ack = NULL;
+void inflightEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
+                          void (*visit)(struct ack *ack, void *data), void *data) {
     struct inflightHold *hold = firstHold(db, name, owner);
-    for (; hold && !ack; hold = nextHold(hold)) {
-        ack = awaitingIn(hold);
+    for (; hold; hold = nextHold(hold)) {
+        for (struct link *link = hold->shares.first; link; link = link->next) {
+            struct ack *ack = LIST_ELEMENT(link, struct share, in_hold)->of->ack;
+            if (ack) {
+                visit(ack, data);
+            }
+        }
     }
-    return ack;
 }
 
 bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight) {

@@ -70,9 +70,10 @@ void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken);
 /* The answer waits for replicas: this stands for it, or NULL when it waits no more. */
 void inflightAwaits(struct inflight *inflight, struct ack *ack);
 
-/* One of those that stand for answers which tell of holds of this owner on this lock, or rely on
- * them; NULL: none waits for replicas. */
-struct ack *inflightAwaiting(int db, RedisModuleString *name, RedisModuleString *owner);
+/* Calls `visit` for each that stands for an answer which tells of holds of this owner on this lock, or
+ * relies on them; for some more than once. `visit` ends no answer. */
+void inflightEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
+                          void (*visit)(struct ack *ack, void *data), void *data);
 
 /* Whether all holds that the grant has made are there still, as far as the keys tell: not those
  * whose lease has ended meanwhile, nor those that somebody has taken away. Selects databases. */

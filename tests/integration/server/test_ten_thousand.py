@@ -368,6 +368,24 @@ def test_others_are_served_while_replies_wait_for_replicas(make_server):
 
 
 @pytest.mark.timing
+def test_others_are_served_while_waits_for_replicas_are_cancelled(make_server):
+    server, many = make_server(maxclients=15_000), fewer(MANY)
+    replica = server.start_replica()
+
+    def attempt():
+        os.kill(replica.pid, SIGSTOP)
+        try:
+            Crowd(server, *[f"LOCK.ACQUIRE k o REPLICAS 1 {LONG}"] * many, field="lock_awaiting_replicas")
+            thread = MainThread(server)
+            took = measured(server, thread, "LOCK.CANCEL k o", none(server, "lock_awaiting_replicas"))
+        finally:
+            os.kill(replica.pid, SIGCONT)
+        return took, thread.limit_ms
+
+    assert_served(attempt, lambda: clean(server))
+
+
+@pytest.mark.timing
 def test_positions_of_an_earlier_life_are_one_step(make_server):
     server, many = make_server(appendonly="yes", lock_fair_reserve=LONG), fewer(MANY)
     first = 1000 * server.now_ms()
