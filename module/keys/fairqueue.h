@@ -54,8 +54,8 @@ enum result fairqueueCheck(const struct fairqueue *fq);
 /* One position as it is written down. */
 struct fairposition {
     RedisModuleString *owner; /* the caller's, or valid during the call */
-    int64_t ticket; /* 1 or more, whatever the key says */
-    int64_t end_ms; /* or FAIRQUEUE_NO_END */
+    int64_t ticket;           /* 1 or more, whatever the key says */
+    int64_t end_ms;           /* or FAIRQUEUE_NO_END */
 };
 
 /* Gives the owner this position. If that makes a key, it is to expire at `expire_ms`. */

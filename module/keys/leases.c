@@ -142,38 +142,28 @@ int64_t leasesLastEnd(struct leases *leases) {
     return knows(leases) ? endAt(leases, true, NULL) : leases->key_end_ms;
 }
 
-/* Of those that another client has written, so many are taken away at once. */
+/* Of scores that are no time so many are taken away at once. */
 #define TIMELESS_AT_ONCE 64
 
-/* Whether a score at the front of the set is no time. */
-static bool beginsTimeless(struct leases *leases) {
-    return isType(leases, REDISMODULE_KEYTYPE_ZSET) && endAt(leases, false, NULL) == 0;
-}
-
 /* A hold whose score is no time ends with the key, as one without a score does. */
-static void dropTimeless(struct leases *leases) {
-    for (int i = 0; i < TIMELESS_AT_ONCE && beginsTimeless(leases); i++) {
-        RedisModuleString *field = NULL;
-        endAt(leases, false, &field);
-        leasesRemove(leases, field);
-        RedisModule_FreeString(leases->ctx, field);
-    }
-}
-
 RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms) {
-    if (!knows(leases)) {
-        return NULL;
-    }
-    dropTimeless(leases);
-    if (!knows(leases) || beginsTimeless(leases)) {
-        return NULL;
-    }
-    RedisModuleString *field = NULL;
-    if (!leasesIsOver(endAt(leases, false, &field), now_ms) && field) {
+    int dropped = 0;
+    while (knows(leases)) {
+        RedisModuleString *field = NULL;
+        int64_t end_ms = endAt(leases, false, &field);
+        if (end_ms > 0 && leasesIsOver(end_ms, now_ms)) {
+            return field;
+        }
+        bool drops = end_ms == 0 && dropped++ < TIMELESS_AT_ONCE;
+        if (drops) {
+            leasesRemove(leases, field);
+        }
         RedisModule_FreeString(leases->ctx, field);
-        field = NULL;
+        if (!drops) {
+            break;
+        }
     }
-    return field;
+    return NULL;
 }
 
 RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms) {

@@ -57,6 +57,8 @@ static int64_t firstOf(RedisModuleCallReply *reply) {
     return first_ms;
 }
 
+/* The key stays open: on servers that know the command the time does not move within a command or a
+ * callback, so it cannot expire here. */
 static int64_t ask(RedisModuleCtx *ctx, RedisModuleString *name, const struct fields *fields) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "HPEXPIRETIME", "sclv", name, "FIELDS", (long long)fields->count,

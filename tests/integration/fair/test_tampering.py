@@ -248,16 +248,6 @@ def test_newcomers_stand_behind_positions_of_a_clock_that_was_ahead(make_server)
     assert [owner for owner, _, _ in written(server)] == [*expected, "late"]
 
 
-@pytest.mark.parametrize("owner", ["mode", "a:write", "", "x" * 513, "x" * 100_000])
-def test_position_for_an_owner_that_cannot_be_ends_with_its_reserve(make_server, owner):
-    server = make_server(lock_fair_reserve=scaled_ms(800))
-    server.control.zadd(QUEUE, {owner: 1})
-    late = ask(server, "ob")
-    assert order(server) == [owner, "ob"]
-    assert late.reply(10) == 1
-    wait_nothing_left(server)
-
-
 # Scores that are no times
 
 
