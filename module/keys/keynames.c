@@ -19,10 +19,6 @@ RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum 
     return RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
 }
 
-bool keynamesIsInUse(const RedisModuleKey *key, enum keyAccess access) {
-    return !key && access == KEY_TO_WRITE;
-}
-
 static char *append(char *at, const char *bytes, size_t length) {
     memcpy(at, bytes, length);
     return at + length;

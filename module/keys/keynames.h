@@ -25,7 +25,9 @@ RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum 
  * A step (a command, a grant pass, a release) first opens all keys that it writes to, and changes
  * nothing if one is in use. A key that could be opened can be opened until the step ends, as the
  * server begins to use keys on the thread on which the module runs, and not while it runs. */
-bool keynamesIsInUse(const RedisModuleKey *key, enum keyAccess access);
+static inline bool keynamesIsInUse(const RedisModuleKey *key, enum keyAccess access) {
+    return !key && access == KEY_TO_WRITE;
+}
 
 /* Likewise a side key of the lock `name`. NULL also, whatever it is opened for, when the side keys of
  * this lock cannot live in its slot: another slot's key must not be opened within a command. */

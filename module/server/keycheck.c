@@ -55,6 +55,7 @@ static bool canBecome(RedisModuleKey *key, int type) {
     X(int, ZsetRangePrev, (RedisModuleKey * key), (key), is(key, REDISMODULE_KEYTYPE_ZSET))      \
     X(int, ZsetRangeEndReached, (RedisModuleKey * key), (key), is(key, REDISMODULE_KEYTYPE_ZSET))
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): the arguments come with theirs. */
 #define DEFINE(type, name, parameters, arguments, rule) \
     static type(*server##name) parameters;              \
     static type checked##name parameters {              \
@@ -63,6 +64,7 @@ static bool canBecome(RedisModuleKey *key, int type) {
     }
 CHECKED_FUNCTIONS(DEFINE)
 #undef DEFINE
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* ---- functions with any number of arguments ---- */
 
