@@ -179,8 +179,16 @@ void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
     timerStop(ctx, &blocked->timer);
 }
 
-void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block_ms) {
+static void putEnd(struct blocked *blocked, int64_t end_ms) {
+    blocked->end_ms = end_ms;
+    blocked->clock_steps = timerClockSteps();
+}
+
+void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block_ms,
+                     int64_t now_ms) {
     int64_t at_us = block_ms == 0 ? INT64_MAX : timerAfter(block_ms);
+    bool for_ever = block_ms == 0 || block_ms > INT64_MAX - now_ms;
+    putEnd(blocked, for_ever ? BLOCKED_FOR_EVER : now_ms + block_ms);
     blockedStopTimer(ctx, blocked);
     if (at_us != INT64_MAX) {
         timerSet(ctx, &blocked->timer, at_us, onTimer);
@@ -188,15 +196,18 @@ void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block
 }
 
 void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms) {
+    putEnd(blocked, at_ms);
     timerSetWall(ctx, &blocked->timer, at_ms, onTimer);
 }
 
-int64_t blockedEndMs(const struct blocked *blocked, int64_t now_ms) {
-    if (!blocked->timer.is_set) {
-        return BLOCKED_FOR_EVER;
+int64_t blockedEndMs(struct blocked *blocked, int64_t now_ms) {
+    const struct timer *timer = &blocked->timer;
+    bool is_reckoned_anew = timer->is_set && timer->clock == TIMER_MONOTONIC &&
+                            blocked->clock_steps != timerClockSteps();
+    if (is_reckoned_anew) {
+        putEnd(blocked, now_ms + timerLeftMs(timer));
     }
-    return blocked->timer.clock == TIMER_WALL ? blocked->timer.place.at
-                                              : now_ms + timerLeftMs(&blocked->timer);
+    return blocked->end_ms;
 }
 
 static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
@@ -252,6 +263,7 @@ static void takeClient(struct blocked *blocked, RedisModuleBlockedClient *bc,
                        unsigned long long client_id) {
     blocked->bc = bc;
     blocked->client_id = client_id;
+    blocked->end_ms = BLOCKED_FOR_EVER;
     mapAdd(&by_client, &blocked->by_client, (const char *)&blocked->bc, sizeof(blocked->bc));
 }
 

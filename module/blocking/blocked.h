@@ -32,7 +32,9 @@ struct blocked {
     RedisModuleBlockedClient *bc; /* NULL: there is no client, or none any more */
     struct mapEntry by_client;
     unsigned long long client_id; /* 0: likewise */
-    struct timer timer;           /* for the deadline; not set: BLOCKED_FOR_EVER */
+    struct timer timer;           /* for the deadline */
+    int64_t end_ms;               /* see blockedEndMs */
+    uint64_t clock_steps;         /* timerClockSteps, when `end_ms` was reckoned */
 };
 
 /* What a kind of waiter does when its wait ends otherwise than it has waited for. Each may free
@@ -51,15 +53,18 @@ struct blockedKind {
  * then nothing has happened. */
 bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blockedKind *kind);
 
-/* The wait ends by itself after `block_ms` from now, and not earlier or later as it was to; 0 = never.
- * The time is measured by the monotonic clock: setting the wall clock makes no wait longer or shorter. */
-void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block_ms);
+/* The wait ends by itself after `block_ms` from now, which is `now_ms` in unix time, and not earlier or
+ * later as it was to; 0 = never. The time is measured by the monotonic clock: setting the wall clock
+ * makes no wait longer or shorter. */
+void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block_ms,
+                     int64_t now_ms);
 
 /* What is kept without its client ends at this unix time. */
 void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms);
 
-/* At which unix time it ends, by the clocks as they are now; or BLOCKED_FOR_EVER. */
-int64_t blockedEndMs(const struct blocked *blocked, int64_t now_ms);
+/* At which unix time it ends, or BLOCKED_FOR_EVER. The same each time, until the wall clock is set: then
+ * it is reckoned anew. */
+int64_t blockedEndMs(struct blocked *blocked, int64_t now_ms);
 
 void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked);
 

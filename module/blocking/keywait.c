@@ -96,7 +96,7 @@ enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
     listAddLast(&new->of->waits, &new->in_waits);
     (*new->kind->count)++;
     waitedkeyWatchSlots(ctx);
-    blockedEndAfter(ctx, &new->client, start->block_ms);
+    blockedEndAfter(ctx, &new->client, start->block_ms, start->now_ms);
     *wait = new;
     return RESULT_WAITING;
 }

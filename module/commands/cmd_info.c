@@ -118,7 +118,7 @@ static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t n
     }
 }
 
-static void replyWaiter(RedisModuleCtx *ctx, const struct waiter *waiter, int64_t now_ms) {
+static void replyWaiter(RedisModuleCtx *ctx, struct waiter *waiter, int64_t now_ms) {
     struct shown shown = {
         waiter->wants.owner,       waiter->request.mode, waiter->request.discipline == FAIR,
         waiter->client.client_id,  waiter->since_ms,     blockedEndMs(&waiter->client, now_ms),

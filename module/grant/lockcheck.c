@@ -38,7 +38,7 @@ static const char *nameOfMode(enum lockMode mode) {
 
 static void logPosition(RedisModuleCtx *ctx, struct position *position) {
     const struct request *request = position->request;
-    const struct waiter *waiter = waiterOfPosition(position);
+    struct waiter *waiter = waiterOfPosition(position);
     RedisModule_Log(ctx, "warning",
                     "  position %lld: owner %.*s, %s, discipline %d, client %llu%s, ticket %lld, "
                     "deadline %lld%s%s%s%s",

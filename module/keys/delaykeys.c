@@ -330,32 +330,48 @@ static void removeTimes(struct delaykeys *keys, RedisModuleString *const *ids, s
     }
 }
 
-static void removeValues(struct delaykeys *keys, const struct removed *removed) {
+/* The empty id, which another client has written, has no value: that field names the list. */
+static void leaveOutEmpty(struct removed *removed) {
+    size_t kept = 0;
+    for (size_t i = 0; i < removed->count; i++) {
+        if (delaykeysIsId(removed->ids[i])) {
+            removed->ids[kept++] = removed->ids[i];
+        }
+    }
+    removed->count = kept;
+}
+
+static void removeValues(struct delaykeys *keys, struct removed *removed) {
+    leaveOutEmpty(removed);
     for (size_t i = 0; i < removed->count && is(keys->value, REDISMODULE_KEYTYPE_HASH); i++) {
         RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, removed->ids[i],
                             REDISMODULE_HASH_DELETE, NULL);
     }
+    if (removed->count > 0) {
+        effectsFieldsGone(keys->ctx, keys->value_name, removed->ids, removed->count);
+    }
 }
 
 /* Announced once for all: a change of its own for each would cost more than to make it. */
-static void removeTogether(struct delaykeys *keys, RedisModuleString *const *ids, size_t count,
-                           struct removed *removed) {
+static size_t removeTogether(struct delaykeys *keys, RedisModuleString *const *ids, size_t count,
+                             struct removed *removed) {
     removeTimes(keys, ids, count, removed);
-    if (removed->count == 0) {
-        return;
+    size_t removed_count = removed->count;
+    if (removed_count == 0) {
+        return 0;
     }
     effectsUnscoredMany(keys->ctx, keys->due_name, removed->ids, removed->count);
     if (delaykeysLength(keys) == 0) {
         clear(keys);
     } else if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         removeValues(keys, removed);
-        effectsFieldsGone(keys->ctx, keys->value_name, removed->ids, removed->count);
     }
+    return removed_count;
 }
 
 size_t delaykeysRemove(struct delaykeys *keys, RedisModuleString *const *ids, size_t count) {
     struct removed removed = {memAlloc(count * sizeof(*ids)), 0};
-    removeTogether(keys, ids, count, &removed);
+    size_t removed_count = removeTogether(keys, ids, count, &removed);
     memFree(removed.ids);
-    return removed.count;
+    return removed_count;
 }

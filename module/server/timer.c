@@ -23,6 +23,7 @@ static struct {
         *next_round;       /* for the next iteration, which gives none; NULL: it is not asked for */
     int64_t cron_ahead_us; /* see struct now; when the cron looked last */
     bool cron_looked;
+    uint64_t clock_steps;
 } timers;
 
 /* The server's own timer, for the first of all. */
@@ -143,6 +144,7 @@ bool timerCron(RedisModuleCtx *ctx) {
     const struct now now = look();
     bool has_stepped = timers.cron_looked && differ(now.ahead_us, timers.cron_ahead_us, STEP_US);
     timers.cron_looked = true;
+    timers.clock_steps += has_stepped;
     timers.cron_ahead_us = now.ahead_us;
     if (alarm.is_set && differ(now.ahead_us, alarm.ahead_us, JITTER_US)) {
         setAlarm(ctx);
@@ -240,6 +242,10 @@ void timerStop(RedisModuleCtx *ctx, struct timer *timer) {
             stopAlarm(ctx);
         }
     }
+}
+
+uint64_t timerClockSteps(void) {
+    return timers.clock_steps;
 }
 
 int64_t timerLeftMs(const struct timer *timer) {

@@ -59,6 +59,9 @@ int64_t timerAfter(int64_t ms);
 /* Of a timer that is set: in how many ms it rings, rounded up; 0: it is due. */
 int64_t timerLeftMs(const struct timer *timer);
 
+/* How often the cron has seen that the wall clock was set. */
+uint64_t timerClockSteps(void);
+
 /* Ten times a second, as a rule: sets the server's timer anew if the wall clock has stepped. Returns
  * whether it has since the last call. */
 bool timerCron(RedisModuleCtx *ctx);

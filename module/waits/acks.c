@@ -162,7 +162,7 @@ static bool isGivenGrace(RedisModuleCtx *ctx, struct ack *ack) {
     if (acks.looks >= ack->grace_until_look) {
         return false;
     }
-    blockedEndAfter(ctx, &ack->client, 1);
+    blockedEndAfter(ctx, &ack->client, 1, RedisModule_Milliseconds());
     return true;
 }
 
@@ -296,7 +296,7 @@ static void begin(RedisModuleCtx *ctx, struct ack *ack, const struct acksAnswer 
         inflightAwaits(answer->inflight, ack);
     }
     acklinesEnter(&ack->place, (size_t)answer->replicas.count);
-    blockedEndAfter(ctx, &ack->client, within_ms);
+    blockedEndAfter(ctx, &ack->client, within_ms, answer->now_ms);
     watchTurns(ctx);
 }
 

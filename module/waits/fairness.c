@@ -298,7 +298,7 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
     return true;
 }
 
-static bool isForeseen(const struct lock *lock, const struct waiter *waiter, int64_t now_ms) {
+static bool isForeseen(const struct lock *lock, struct waiter *waiter, int64_t now_ms) {
     int64_t early_ms = now_ms + configFairReserveMs() - blockedEndMs(&waiter->client, now_ms);
     bool may_end_early = !(lock->key.notes & CONTENDED_RESERVES_BEGIN);
     return early_ms >= -SAME_MS && (may_end_early || early_ms <= SAME_MS);

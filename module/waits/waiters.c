@@ -303,7 +303,7 @@ static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *star
     waiter->began_us = (int64_t)now_us;
     /* Not counted from `began_us`, which one that takes a position over has from the other. */
     waiter->search_at_us = now_us + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
-    blockedEndAfter(ctx, &waiter->client, wants->block_ms);
+    blockedEndAfter(ctx, &waiter->client, wants->block_ms, wants->now_ms);
     return waiter;
 }
 

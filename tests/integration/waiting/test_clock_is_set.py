@@ -173,7 +173,8 @@ def test_server_can_be_unloaded_after_waits(clock, make_server):
     server.control.execute_command("LOCK.FORCE", "k")
     assert waiter.reply() == 1
     assert server.control.execute_command("LOCK.RELEASE", "k", "w") == 0
-    wait_for(lambda: server.control.execute_command("MODULE", "UNLOAD", "lock") == "OK", what="the module to unload")
+    unloads = server.actor()
+    wait_for(lambda: unloads.attempt("MODULE", "UNLOAD", "lock") == "OK", what="the module to unload")
 
 
 def test_delayed_element_is_delivered_when_the_clock_steps_past_its_time(clock, server):
