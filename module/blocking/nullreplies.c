@@ -6,7 +6,7 @@
 #include "core/mem.h"
 #include "server/turn.h"
 
-/* So many are sent at once, about half a ms of the server's work, and then none for a ms. */
+/* How many are sent at once: about half a ms of the server's work, and then none for a ms. */
 #define MOST_AT_ONCE 64
 #define WINDOW_US 1000
 

@@ -118,7 +118,7 @@ void waitedkeyClearDue(struct waitedkey *key);
  * timer is kept when it fires earlier than that: the look that follows sets it again. */
 void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, int64_t now_ms);
 
-/* Likewise after a short while: a key that is to be written to is in use by the server, and nothing
+/* The same after a short while: a key that is to be written to is in use by the server, and nothing
  * announces the end of that. Notes WAITEDKEY_EDITED, so that whoever looks then looks at all. */
 void waitedkeyWatchInUse(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms);
 

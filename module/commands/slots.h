@@ -17,7 +17,7 @@
  * returns. Changes nothing. */
 int slotsCheckOrReply(RedisModuleCtx *ctx, RedisModuleString **names, size_t count);
 
-/* Likewise whether a command that uses the key `name` may run the command `argv`, on whatever keys
+/* The same for whether a command that uses the key `name` may run the command `argv`, on whatever keys
  * that has. For what is no command, or has a wrong number of arguments, the answer is yes: the
  * server refuses it when it is called. */
 int slotsCheckInnerOrReply(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString **argv,

@@ -9,7 +9,7 @@
 #include "core/mem.h"
 
 #define INITIAL_BUCKETS 8
-#define HARDLY_USED 16 /* so many buckets for an entry */
+#define HARDLY_USED 16 /* buckets for each entry */
 
 static uint64_t hash_seed[2];
 

@@ -30,7 +30,7 @@
 #include "server/stats.h"
 #include "server/turn.h"
 
-/* So many elements go in one command; of long ids and values fewer, so that those before the last
+/* How many elements go in one command; of long ids and values fewer, so that those before the last
  * have no more bytes than this. */
 #define BATCH 32
 #define BATCH_BYTES 65536
@@ -43,7 +43,7 @@
 #define FIRST_RETRY_MS 100
 #define LAST_RETRY_MS 1000
 
-/* Where a look takes long, as by a name of 10 MB, so many times as long lies between two. */
+/* Where a look takes long, as by a name of 10 MB, the pause between two is this many times as long. */
 #define RETRY_SHARE 200
 
 /* While clients are paused, all queues are looked at as often as this. */
@@ -173,7 +173,7 @@ static void addBehindSkipped(RedisModuleCtx *ctx, struct batch *batch) {
     freeReply(reply);
 }
 
-/* Collects the next of `due` elements. Returns false when there is none to be had. */
+/* Collects the next of `due` elements. Returns false when there is none. */
 static bool collect(RedisModuleCtx *ctx, struct batch *batch, size_t due) {
     size_t left = due - batch->queue->skipped;
     size_t most = batch->queue->skipped > 0 ? BATCH_BEHIND_SKIPPED : BATCH;

@@ -9,7 +9,7 @@
 #include "keys/delaykeys.h"
 #include "server/turn.h"
 
-/* So many elements without a value are looked at again in a ms at most, on average: a client that
+/* How many elements without a value are looked at again in a ms at most, on average: a client that
  * writes to a queue of 500,000 of them has them walked only every eight seconds. */
 #define WALKED_AGAIN_A_MS 64
 

@@ -23,7 +23,7 @@ struct delayedQueue {
     struct heap *line;       /* `look` is in it: queues that go on, or those that were refused */
     struct heapNode look;    /* when to look at it next, unix ms */
     RedisModuleString *name; /* delaykeysQueueOf its list */
-    size_t skipped;    /* so many of the first elements are due, and have no value to deliver */
+    size_t skipped;    /* the number of first elements that are due and have no value to deliver */
     int64_t again_ms;  /* when these are looked at again */
     int64_t walked_ms; /* when that was begun last; 0: never */
     int64_t retry_ms;  /* how long it waits to be tried again; 0: it was not refused */

@@ -10,7 +10,7 @@
 #include "keys/delaykeys.h"
 #include "server/turn.h"
 
-/* One look at the clock for so many keys, some 100 µs. Redis 7.0 walks some 1,000 in a ms. */
+/* One look at the clock for this many keys, some 100 µs. Redis 7.0 walks some 1,000 in a ms. */
 #define KEYS_A_LOOK 200
 
 #define FIRST "0"

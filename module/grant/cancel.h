@@ -10,7 +10,7 @@
  * acknowledge what it has been granted there, which the drain then releases; their clients get null.
  * RESULT_DONE (`count`: 1, or 0 if it did not wait); RESULT_TRY_AGAIN while the keys of its position may
  * be on another node; RESULT_KEY_IN_USE while they are in use; or, when it did not wait,
- * RESULT_WRONG_TYPE: somebody may wait for a key that has been overwritten. */
+ * RESULT_WRONG_TYPE: a client may wait for a key that has been overwritten. */
 enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
                         const struct release *gives_up, struct outcome *outcome);
 

@@ -6,7 +6,7 @@
 
 #include "core/hashmap.h"
 
-/* A lock can be in one of so many places. */
+/* The places in which a lock can be. */
 #define WAYS 4
 #define SETS (GIVEN_MOST / WAYS)
 

@@ -12,7 +12,7 @@
 
 #include "redismodule.h"
 
-/* So many locks are known at the most. */
+/* How many locks are known at most. */
 #define GIVEN_MOST 4096
 
 struct given {

@@ -1,6 +1,6 @@
 /* Who stands in the hash of a read-write lock or a semaphore, all together: counted, or remembered
  * (tally.h). It says what one owner's own fields cannot: whether there is a writer, or a field that
- * is nobody's. What is nobody's never lets anybody in: it counts as held by somebody that we cannot
+ * is nobody's. What is nobody's never lets anybody in: it counts as held by an owner that we cannot
  * name, until it goes.
  *
  * Fields whose leases are over count until they are taken away. All need the shape HOLDS_READ_WRITE

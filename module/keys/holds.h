@@ -52,7 +52,7 @@ struct holds {
 
 /* Opens the lock `name` in the selected database of `ctx`. To write: holds of a read-write lock
  * whose leases are over are taken away; but while its slot moves to another node the shape is
- * HOLDS_MOVING, and nothing here touches it; likewise while it is HOLDS_IN_USE. Always to be closed with holdsClose, whatever the
+ * HOLDS_MOVING, and nothing here touches it, and the same while it is HOLDS_IN_USE. Always to be closed with holdsClose, whatever the
  * shape. Returns the shape, which it also keeps. */
 enum holdsShape holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                  int64_t now_ms);

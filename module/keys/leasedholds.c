@@ -190,7 +190,7 @@ void leasedholdsRemove(struct holds *holds, const struct leasedholdsHold *hold) 
 int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
     int64_t count = holdcountIsHold(holds, field) ? holdsCount(holds, field) : 0;
     if (count == 0) {
-        leasesRemove(leasedholdsLeases(holds), field); /* somebody else has written it */
+        leasesRemove(leasedholdsLeases(holds), field); /* another client has written it */
         return 0;
     }
     struct leasedholdsHold hold = {field, holds->mode, count};
@@ -269,7 +269,7 @@ static void lookForOther(RedisModuleKey *key, RedisModuleString *field, RedisMod
     }
 }
 
-/* Whether the last lease of somebody else that lives has a hold. */
+/* Whether the last lease of another owner that has not expired has a hold. */
 static bool otherHasLease(struct holds *holds, RedisModuleString *owner) {
     RedisModuleString *field = leasesOtherThatLives(leasedholdsLeases(holds), owner, holds->now_ms);
     if (!field) {

@@ -142,7 +142,7 @@ int64_t leasesLastEnd(struct leases *leases) {
     return knows(leases) ? endAt(leases, true, NULL) : leases->key_end_ms;
 }
 
-/* Of scores that are no time so many are taken away at once. */
+/* How many scores that are no time are taken away at once. */
 #define TIMELESS_AT_ONCE 64
 
 /* A hold whose score is no time ends with the key, as one without a score does. */

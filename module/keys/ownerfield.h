@@ -12,7 +12,7 @@
 
 #include "redismodule.h"
 
-/* An owner has at most so many bytes. */
+/* The longest owner, in bytes. */
 #define OWNERFIELD_LONGEST 512
 
 /* What the field of an owner's write holds has behind the owner. */
@@ -37,7 +37,7 @@ enum ownerfieldOwner {
 /* Whether this can be an owner. */
 enum ownerfieldOwner ownerfieldJudge(RedisModuleString *name);
 
-/* Likewise, for who need not know why it cannot. */
+/* The same, for a caller that need not know why it cannot. */
 bool ownerfieldIsOwner(RedisModuleString *name);
 
 #endif

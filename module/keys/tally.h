@@ -30,7 +30,7 @@ struct tallySum {
 struct tallyHash {
     RedisModuleCtx *ctx; /* in its selected database */
     RedisModuleString *name;
-    size_t fields; /* so many has the hash now, in whatever state */
+    size_t fields; /* how many the hash has now, in whatever state */
     bool of_permits;
 };
 

@@ -34,7 +34,7 @@ void effectsMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode)
 /* The hash `name` does not have `field` any more. */
 void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field);
 
-/* Likewise, of many at once. */
+/* The same for many at once. */
 void effectsFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
                        RedisModuleString *const *fields, size_t count);
 
@@ -65,7 +65,7 @@ void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
 /* The sorted set `name` does not have `member` any more. */
 void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
 
-/* Likewise, of many at once. */
+/* The same for many at once. */
 void effectsUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
                          RedisModuleString *const *members, size_t count);
 

@@ -45,14 +45,14 @@ void timerConnect(void (*watch_clock)(RedisModuleCtx *ctx));
 void timerSet(RedisModuleCtx *ctx, struct timer *timer, int64_t at_us,
               void (*ring)(RedisModuleCtx *ctx, struct timer *timer));
 
-/* Likewise, at this time of the wall clock. */
+/* The same, at this time of the wall clock. */
 void timerSetWall(RedisModuleCtx *ctx, struct timer *timer, int64_t at_ms,
                   void (*ring)(RedisModuleCtx *ctx, struct timer *timer));
 
 /* It will not ring. Nothing happens if it is not set. */
 void timerStop(RedisModuleCtx *ctx, struct timer *timer);
 
-/* For timerSet: the monotonic time now, and so many ms from now; INT64_MAX is for ever. */
+/* For timerSet: the monotonic time now, and `ms` from now; INT64_MAX is for ever. */
 int64_t timerNow(void);
 int64_t timerAfter(int64_t ms);
 

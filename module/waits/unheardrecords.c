@@ -12,12 +12,12 @@
 
 static struct {
     struct unheardRecord records[UNHEARD_MOST];
-    size_t touched; /* so many have been used since the start; of these some are unused again */
+    size_t touched; /* how many have been used since the start; of these some are unused again */
     struct list known;
     struct unheardRecord *unused; /* and the next one of each is next_of_hold */
     struct unheardRecord *by_hold[BUCKETS], *by_client[BUCKETS];
     struct list by_name[BUCKETS];
-    size_t due; /* so many of the known */
+    size_t due; /* how many of the known */
 } state;
 
 static struct unheardRecord *ofLink(struct link *link) {
@@ -104,7 +104,7 @@ struct unheardRecord *unheardrecordsNextOfHold(const struct unheardRecord *recor
     return sameHold(record->next_of_hold, &record->hold);
 }
 
-/* What this connection was told last, or NULL. */
+/* What this connection was sent last, or NULL. */
 struct unheardRecord *unheardrecordsOfClient(unsigned long long client_id) {
     struct unheardRecord *record = *bucketOfClient(client_id);
     while (record && record->client_id != client_id) {

@@ -14,7 +14,7 @@
 #define UNHEARD_MOST 256
 #define UNHEARD_LONGEST 4096 /* the name and the owner together */
 
-/* How a hold came about: this connection was told of it. */
+/* How a hold came about: this connection was sent the grant. */
 struct unheardGrant {
     struct holdsOwner of;
     unsigned long long client_id;
@@ -26,7 +26,7 @@ enum unheardFound {
     UNHEARD_SILENT,
     UNHEARD_SPOKEN,   /* the connection has said something */
     UNHEARD_OVER,     /* so is the hold, or the connection has closed */
-    UNHEARD_PASSED_BY /* it cannot be told now */
+    UNHEARD_PASSED_BY /* it cannot be found out now */
 };
 
 struct unheardText {
@@ -68,7 +68,7 @@ void unheardrecordsDropHold(const struct unheardHold *hold);
 
 size_t unheardrecordsCount(void);
 
-/* The oldest record and the next one; those of a hold; that of which this connection was told last.
+/* The oldest record and the next one; those of a hold; that of the grant that this connection was sent last.
  * NULL: there is none. */
 struct unheardRecord *unheardrecordsFirst(void);
 struct unheardRecord *unheardrecordsNext(const struct unheardRecord *record);

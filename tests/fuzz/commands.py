@@ -4,7 +4,7 @@ from grammar import Reader, bent, weighted
 from neighbours import GROUPS, left_out, neighbours
 from words import keys_of
 
-# Of a hundred commands so many are the module's own, and so many from neighbours.py; the rest are the server's others.
+# Of a hundred commands: how many are the module's own, and how many are from neighbours.py; the rest are the server's others.
 OWN, NEIGHBOURS = 70, 24
 BENT = 0.07
 

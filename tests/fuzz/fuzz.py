@@ -23,7 +23,7 @@ from traffic import Traffic, replay, write_sent  # noqa: E402
 
 KEPT = TOP / "build" / "fuzz-commands"
 
-# After so many commands the connections close, and all has to settle.
+# After this many commands the connections close, and all has to settle.
 ROUND = 250_000
 
 

@@ -77,7 +77,7 @@ class Connection:
 
 
 class Traffic:
-    """So many connections; `port_of(slot)` says to which server each goes when it is opened."""
+    """A number of connections; `port_of(slot)` says to which server each goes when it is opened."""
 
     def __init__(self, batches, port_of):
         self._selector = selectors.DefaultSelector()
@@ -89,7 +89,7 @@ class Traffic:
         ]
 
     def run(self, commands, between):
-        """Until so many more commands have been answered; calls `between()` again and again."""
+        """Until this many more commands have been answered; calls `between()` again and again."""
         end = self.answered + commands
         while self.answered < end:
             for connection in self._connections:

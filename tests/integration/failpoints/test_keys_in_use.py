@@ -141,7 +141,7 @@ def test_who_only_reads_opens_no_key_to_write(server, command):
 
 
 def play_with(server, scene, count):
-    """Returns whether so many keys were opened."""
+    """Returns whether that many keys were opened."""
     play = Play(server, scene).begin()
     with failpoint.key_in_use(server, count) as is_in_use:
         play.invite(*(line.split()[0] for line in scene.then if not line.startswith("at_once ")))
@@ -177,7 +177,7 @@ def test_key_in_use_delays_a_scene_and_loses_nothing(server, scene):
 
 
 def lost(name, count):
-    """The client of a grant dies, and so many other keys are opened before one that is in use is."""
+    """The client of a grant dies, and this many other keys are opened before one that is in use is."""
     scene, arms = SCENES[name], f'at_once CONFIG SET lock.failpoint "open fail {count}"'
     first, *others = scene.then
     return Scene(scene.before, (first, arms, *others), moved=scene.moved)

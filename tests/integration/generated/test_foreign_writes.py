@@ -335,7 +335,7 @@ def play(world):
 
 @pytest.fixture
 def no_positions_kept(server):
-    """What somebody writes into the fair queue reserves nothing: fair/test_foreign_positions.py has that."""
+    """What another client writes into the fair queue reserves nothing: fair/test_foreign_positions.py has that."""
     server.control.config_set("lock.fair-reserve", 1)
 
 

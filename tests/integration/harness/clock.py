@@ -139,7 +139,7 @@ class Clock:
         monkeypatch.setenv("CLOCK_ASKED", str(shared))
 
     def step(self, seconds, reads=0):
-        """The wall clock is so many seconds away from the true time, from now on; with `reads`, from where the server
+        """The wall clock is this many seconds away from the true time, from now on; with `reads`, from where the server
         reads it for the given time in a round of its event loop."""
         self._seconds = seconds
         self._ask(reads)
@@ -160,7 +160,7 @@ class Clock:
         wait_for(lambda: abs(server.now_ms() - (time.time() + seconds) * 1000) < 1_000_000, what="the clock to step")
 
     def pass_on(self, server, seconds):
-        """It is so many seconds later than the true time, by both clocks, and the server has looked at its timers."""
+        """It is this many seconds later than the true time, by both clocks, and the server has looked at its timers."""
         self._passed = seconds
         self.step_and_ring(server, seconds)
 

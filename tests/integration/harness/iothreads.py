@@ -21,7 +21,7 @@ def io_threads_wanted(option=None):
 
 
 def io_threads_options(number, launch):
-    """The server options for so many; `launch` starts one without them, which says what it has."""
+    """The server options for this many; `launch` starts one without them, which says what it has."""
     if number == 1:
         return {}
     servers = Servers(launch)

@@ -52,7 +52,7 @@ class Pipeline:
 
 
 def run_pipelines(pipelines, commands, minutes=0.0):
-    """Until so many commands have been answered, and so many minutes have passed.
+    """Until this many commands have been answered, and this many minutes have passed.
 
     Returns the errors among the answers, counted by their code. If the server dies that is a ConnectionError.
     """

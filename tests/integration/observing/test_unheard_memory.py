@@ -1,4 +1,4 @@
-"""What unconfirmed grants keep in memory: at most so many bytes of each name, and only as long as the hold is there.
+"""What unconfirmed grants keep in memory: at most a limit of bytes of each name, and only as long as the hold is there.
 
 `INFO memory` does not ask the module, so it takes no record away.
 """

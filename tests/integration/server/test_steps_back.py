@@ -46,7 +46,7 @@ def test_server_answers_when_the_clock_steps_back_between_timers(clock, ticking,
     try:
         wait_for(lambda: has_stepped(clock, client), 2, what="the step")
     except AssertionError:
-        # Valkey 9 reads it once in a millisecond, not for each command: no round has so many reads.
+        # Valkey 9 reads it once in a millisecond, not for each command: no round has that many reads.
         assert ticking.is_valkey and ticking.version >= (9,)
         clock.step(-HOUR_S)
     assert client.ping()

@@ -54,7 +54,7 @@ def case(prepare):
     return prepare
 
 
-# Each makes so many, and returns what is to be said then, and when all that follows from it is done.
+# Each makes this many, and returns what is to be sent then, and when all that follows from it is done.
 
 
 @case
@@ -303,7 +303,7 @@ def sessions_of_databases_that_are_swapped(server, many):
     return "SWAPDB 0 1", None
 
 
-# What is one step, as docs/loops.md says: so many times the limit of a slice.
+# What is one step, as docs/loops.md says: this many times the limit of a slice.
 MORE = {
     waits_to_cancel: 2,
     waits_that_time_out_together: 5,
