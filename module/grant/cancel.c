@@ -42,19 +42,23 @@ static void endAll(RedisModuleCtx *ctx, struct position *first) {
     }
 }
 
+/* Whether the lock, which has become due, can be handed off here. */
+static bool canPass(RedisModuleCtx *ctx, const struct lock *lock) {
+    return !turnIsOver() &&
+           (!serverIsCluster() || serverConsentTo(ctx, lock->key.name) == SERVER_ACCEPTS);
+}
+
 /* Ends the use of the lock, and hands it off if it has become due. The drain does so when the time
  * slice is over; and in a cluster another lock than the command's may have gone ahead to another node,
  * or be taken there: then the drain sends its waiters on. */
 static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
-    if (!lock->key.due) {
-        waitedkeyEndUse(ctx, &lock->key);
-    } else if (turnIsOver()) {
-        waitedkeyEndUse(ctx, &lock->key);
-        drainSetAlarm(ctx, 0);
-    } else if (!serverIsCluster() || serverConsentTo(ctx, lock->key.name) == SERVER_ACCEPTS) {
+    bool is_due = lock->key.due;
+    if (is_due && canPass(ctx, lock)) {
         passRun(ctx, lock, now_ms);
-    } else {
-        waitedkeyEndUse(ctx, &lock->key);
+        return;
+    }
+    waitedkeyEndUse(ctx, &lock->key);
+    if (is_due) {
         drainSetAlarm(ctx, 0);
     }
 }
