@@ -41,6 +41,8 @@ class Actor:
         """The answer to the oldest unanswered command; an error reply is raised."""
         if self._already_heard:
             return self._already_heard.pop(0)
+        if not self._connection.is_connected:  # has_reply has found that the server has reset it
+            raise ConnectionError(f"{self} is closed")
         try:
             return self._connection.read_response(timeout=scaled(timeout), disconnect_on_error=False)
         except TimeoutError:
