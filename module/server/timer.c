@@ -97,6 +97,13 @@ static void stopAlarm(RedisModuleCtx *ctx) {
     }
 }
 
+/* Whether the server may call later than it should: the wall clock has stepped since the alarm was set;
+ * or it is late already, as Redis from 7.2 on sleeps for as long as the first timer seemed to be away
+ * when the clock was wrong for a moment. */
+static bool isUnsure(const struct now *now) {
+    return differ(now->ahead_us, alarm.ahead_us, JITTER_US) || alarm.at_us < now->us - JITTER_US;
+}
+
 /* One that calls too early is left: it is made anew then. */
 static void setAlarm(RedisModuleCtx *ctx) {
     if (timers.calls || timers.next_round) {
@@ -111,8 +118,7 @@ static void setAlarm(RedisModuleCtx *ctx) {
     int64_t delay_ms = delay_us / 1000 + (delay_us % 1000 > 0);
     delay_ms = delay_ms < LONGEST_TIMER_MS ? delay_ms : LONGEST_TIMER_MS;
     int64_t at_us = now.us + delay_ms * 1000;
-    bool has_stepped = differ(now.ahead_us, alarm.ahead_us, JITTER_US);
-    if (!alarm.is_set || has_stepped || at_us < alarm.at_us) {
+    if (!alarm.is_set || isUnsure(&now) || at_us < alarm.at_us) {
         stopAlarm(ctx);
         alarm.id = RedisModule_CreateTimer(ctx, delay_ms, onAlarm, NULL);
         alarm.is_set = true;
@@ -146,7 +152,7 @@ bool timerCron(RedisModuleCtx *ctx) {
     timers.cron_looked = true;
     timers.clock_steps += has_stepped;
     timers.cron_ahead_us = now.ahead_us;
-    if (alarm.is_set && differ(now.ahead_us, alarm.ahead_us, JITTER_US)) {
+    if (alarm.is_set && isUnsure(&now)) {
         setAlarm(ctx);
     }
     return has_stepped;
