@@ -152,7 +152,7 @@ picture: lock.so lockctl ## draw docs/lockctl-top.svg anew
 # in the protocol only, which the module does not know; what starts a server, or several, for each test; what mostly
 # waits for time to pass; and what needs the checking build.
 VALGRIND_WITHOUT = failpoints/* fencing/* guard/* persistence/* sentinel/* \
-                   generated/test_foreign_writes generated/test_plain_* generated/test_fair_* generated/test_readwrite_* generated/test_semaphore_* \
+                   generated/test_plain_* generated/test_fair_* generated/test_readwrite_* generated/test_semaphore_* \
                    plain/test_bad_input fair/test_effects fair/test_refusals fair/test_survival \
                    readwrite/test_errors readwrite/test_persistence semaphore/test_errors semaphore/test_persistence \
                    sessions/test_processes docs/test_command_docs docs/test_recipes \

@@ -199,7 +199,7 @@ class World:
             assert expected is not None and expected > MOST, keys
         elif fenced and reply is not None:
             assert expected is not None, keys
-            self.check_token(ask.owner, reply, expected > 1)
+            self.check_token(ask.owner, reply, expected > 1 or ask.once)
         else:
             assert reply == expected, (ask, reply, expected, keys)
         if expected is not None and reply is not None and not isinstance(reply, Exception):
