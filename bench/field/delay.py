@@ -12,7 +12,7 @@ from pathlib import Path
 from runner import contestants, data, delay
 from runner.figures import quantiles, spread, spreads
 from runner.program import ProgramFailed
-from runner.report import print_delay
+from runner.report import SLEEPER, print_delay
 from runner.server import server_program, server_version
 
 RESULTS = data.RESULTS
@@ -58,11 +58,11 @@ def measure(field, present, chosen):
 
 
 def summarize(raw, present, chosen):
-    """Medians over the rounds, with the lowest and highest."""
-    summary = {"sleeper": {}, "flow": {}, "death": {}, "idle": raw["idle"]}
+    """Medians over the rounds, with the lowest and highest; at the highest rate, which is drawn, distributions too."""
+    summary = {"death": {}, "idle": raw["idle"]}
     for rate in chosen.rates:
-        summary["sleeper"][str(rate)] = spreads([row["sleeper"][str(rate)]["late"] for row in raw["rounds"]])
-        summary["flow"][str(rate)] = {
+        late = spreads([row["sleeper"][str(rate)]["late"] for row in raw["rounds"]])
+        summary[f"flow-{rate}"] = {SLEEPER: late} | {
             c.name: spreads([flow_row(raw, row["flow"][str(rate)][c.name], c, rate * chosen.seconds)
                              for row in raw["rounds"]])
             for c in present
@@ -70,12 +70,14 @@ def summarize(raw, present, chosen):
     for contestant in present:
         rows = [row["death"][contestant.name] for row in raw["rounds"]]
         summary["death"][contestant.name] = death_row(rows)
+    for name, numbers in distributions(raw, present, max(chosen.rates)).items():
+        summary[f"flow-{max(chosen.rates)}"][name]["quantiles"] = numbers
     return summary
 
 
 def flow_row(raw, result, contestant, count):
     shares = raw["anatomy"][contestant.name]["shares"]
-    return {**result["late"], **delay.cost(result, shares, count), "pushing_s": result["pushing_s"]}
+    return {**result["late"], **delay.cost(result, shares, count)}
 
 
 def death_row(rows):
@@ -85,7 +87,6 @@ def death_row(rows):
 
     return {
         "ready": of([row["ready"] for row in rows]),
-        "pending": of([row["pending"] for row in rows]),
         "all_ready_ms": of([row["all_ready_ms"] for row in rows]),
         "plain_got": of([row["plain"]["got"] for row in rows if "plain" in row]),
         "own_got": of([row["own"]["got"] for row in rows]),
@@ -93,18 +94,15 @@ def death_row(rows):
     }
 
 
-def distributions(raw, present, chosen):
+def distributions(raw, present, rate):
     """For the plot: of all rounds together."""
 
     def of(parts):
         return quantiles([ms for part in parts for ms in part["late_ms"]])
 
     return {
-        str(rate): {
-            **{c.name: of([row["flow"][str(rate)][c.name] for row in raw["rounds"]]) for c in present},
-            "sleeper": of([row["sleeper"][str(rate)] for row in raw["rounds"]]),
-        }
-        for rate in chosen.rates
+        **{c.name: of([row["flow"][str(rate)][c.name] for row in raw["rounds"]]) for c in present},
+        SLEEPER: of([row["sleeper"][str(rate)] for row in raw["rounds"]]),
     }
 
 
@@ -136,7 +134,7 @@ def main():
     summary = summarize(raw, present, chosen)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "delay.json").write_text(json.dumps({"about": about, "summary": summary, "raw": raw}, indent=1) + "\n")
-    data.store("delay", {"about": about, "summary": summary, "lateness": distributions(raw, present, chosen)})
+    data.store("delay", {"about": about, "measured": summary})
     print(about["server"], *(f"{name} {version}" for name, version in about["versions"].items()), sep="\n", end="\n\n")
     print_delay(contestants.DELAYED, left_out, summary)
     note(f"raw figures: {RESULTS / 'delay.json'}")

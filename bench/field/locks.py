@@ -12,7 +12,7 @@ from runner.otherservers import OTHERS
 from runner.program import ProgramFailed
 from runner.report import print_locks
 from runner.server import server_program, server_version
-from runner.summary import summarize
+from runner.summary import kept, summarize
 
 MODULE = contestants.TOP / "lock.so"
 
@@ -67,53 +67,54 @@ def attempt(function, *arguments):
         return {"failed": str(failed)}
 
 
-def measure(ground, present, sizes, chosen, raw, keep):
-    """Adds to the raw figures what is not there, and keeps them after each row. In each round the contestants take
-    turns, and each round begins with another."""
+def measure(ground, present, sizes, chosen, measured, keep):
+    """Adds the rounds that are not there, and keeps them after each measure. In each round the contestants take turns,
+    and each round begins with another."""
+    shares = {}
 
-    def rows(kept, wanted_rows, turn):
+    def add(name, found):
+        for locker, row in found:
+            measured.setdefault(name, {}).setdefault(locker.name, []).append(kept(name, row))
+        keep()
+
+    def rows(number, wanted_rows, turn):
         for name, kind, function, _ in wanted_rows:
-            row = kept.setdefault(name, {})
-            missing = rounds.missing(row, turn, kind)
+            missing = rounds.missing(measured.get(name, {}), number, turn, kind)
+            for locker in missing:
+                if locker.name not in shares:
+                    note(f"what {locker.label} sends")
+                    shares[locker.name] = attempt(locks.anatomy, ground, locker, sizes).get("shares")
 
             def one(locker):
                 note(f"{name}, {locker.label}")
-                shares = (raw["anatomy"][locker.name] or {}).get("shares")
-                return attempt(function, ground, locker, sizes, shares)
+                return attempt(function, ground, locker, sizes, shares[locker.name])
 
             with ThreadPoolExecutor(AT_ONCE.get(kind, 1)) as pool:
-                row.update(zip([locker.name for locker in missing], pool.map(one, missing)))
-            keep()
+                add(name, zip(missing, pool.map(one, missing)))
 
-    for locker in present:
-        if locker.name not in raw["anatomy"]:
-            note(f"what {locker.label} sends")
-            raw["anatomy"][locker.name] = attempt(locks.anatomy, ground, locker, sizes)
     chosen_measures = [m for m in measures(sizes) if wanted(chosen.measures, m[0])]
     for number in range(chosen.rounds):
         note(f"round {number + 1} of {chosen.rounds}")
-        if number == len(raw["rounds"]):
-            raw["rounds"].append({})
-        rows(raw["rounds"][number], [m for m in chosen_measures if not m[3]], rounds.turn(present, number))
-    rows(raw["once"], [m for m in chosen_measures if m[3]], present)
-    if wanted(chosen.measures, "killed") and "killed" not in raw["once"]:
+        rows(number, [m for m in chosen_measures if not m[3]], rounds.turn(present, number))
+    rows(0, [m for m in chosen_measures if m[3]], present)
+    missing = rounds.missing(measured.get("killed", {}), 0, present, "killed")
+    if missing and wanted(chosen.measures, "killed"):
         note("killed, all contestants")
-        raw["once"]["killed"] = killed(ground, [c for c in present if not offered(c, "killed")], sizes)
-    keep()
+        add("killed", killed(ground, missing, sizes))
 
 
 def killed(ground, lockers, sizes):
-    """Those that notice at once one after the other; leases of many seconds may end while other processes start."""
+    """(locker, row) of each. Those that notice at once one after the other; leases of many seconds may end while other
+    processes start."""
 
     def one(locker):
         return attempt(locks.killed, ground, locker, sizes)
 
     quick = [locker for locker in lockers if locker.name in NOTICED_AT_ONCE]
     slow = [locker for locker in lockers if locker.name not in NOTICED_AT_ONCE]
-    found = {locker.name: one(locker) for locker in quick}
+    found = [(locker, one(locker)) for locker in quick]
     with ThreadPoolExecutor(6) as pool:
-        found.update(zip((locker.name for locker in slow), pool.map(one, slow)))
-    return {locker.name: found[locker.name] for locker in lockers}
+        return found + list(zip(slow, pool.map(one, slow)))
 
 
 def describe(program, present, left_out, chosen):
@@ -148,22 +149,21 @@ def main():
 
     program = server_program()
     about = describe(program, present, left_out, chosen)
-    raw = {"anatomy": {}, "rounds": [], "once": {}}
+    measured = {}
     if chosen.go_on:
         before = data.load().get("locks")
         if not before:
             raise SystemExit(f"bench-field: no run to go on with in {data.FILE}")
-        raw = before["raw"]
+        measured = before["measured"]
         about.update(began=before["about"]["began"], sittings=before["about"]["sittings"] + 1)
 
     def keep():
         about["ended"] = data.now()
-        data.store("locks", {"about": about, "summary": summarize(raw, asked), "raw": raw})
+        data.store("locks", {"about": about, "measured": measured})
 
-    measure(locks.Ground(program, MODULE, data.RESULTS / "servers"), present, sizes, chosen, raw, keep)
-    summary = summarize(raw, asked)
-    print_locks(asked, left_out, summary)
-    note(f"raw figures: {data.FILE}")
+    measure(locks.Ground(program, MODULE, data.RESULTS / "servers"), present, sizes, chosen, measured, keep)
+    print_locks(asked, left_out, summarize(measured, asked))
+    note(f"figures: {data.FILE}")
     for name, why in left_out.items():
         note(f"{name} not run: {why}")
     return 1 if left_out else 0

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from runner import contestants, data, markdown, plots, scalepage, simulation
 from runner.lockers import LOCKERS, offered
+from runner.report import SLEEPER, rates
+from runner.summary import DRAWN, summarize
 
 METHOD, READINGS = contestants.HERE / "method.md", contestants.HERE / "readings.md"
 LANGUAGES = {"java": "Java", "go": "Go", "node": "Node", "python": "Python"}
@@ -16,6 +18,10 @@ def options():
     parser.add_argument("--data", type=Path, default=data.FILE)
     parser.add_argument("--docs", type=Path, default=contestants.TOP / "docs")
     return parser.parse_args()
+
+
+def summary_of(found):
+    return data.rounded(summarize(found["locks"]["measured"], LOCKERS))
 
 
 def by_language(lines_of):
@@ -43,25 +49,30 @@ def handoff_points(summary):
     return of
 
 
-def pictures(found):
+def pictures(found, summary):
     """{file: SVG}"""
-    summary = found["locks"]["summary"]
     drawn = {}
-    latency = by_language(lambda name: summary.get("pair-1", {}).get(name, {}).get("quantiles"))
+    latency = by_language(lambda name: summary.get(DRAWN, {}).get(name, {}).get("quantiles"))
     if latency:
         drawn["latency.svg"] = plots.drawn(plots.latency, latency)
     handoffs = by_language(handoff_points(summary))
     if handoffs:
         drawn["handoff.svg"] = plots.drawn(plots.handoffs, handoffs)
     if "delay" in found:
-        labels = {c.name: (c.label, c.ours) for c in contestants.DELAYED} | {"sleeper": ("(a sleeping process)", False)}
-        rate, lines = max(found["delay"]["lateness"].items(), key=lambda item: int(item[0]))
-        drawn["lateness.svg"] = plots.drawn(
-            plots.lateness, [(*labels[name], numbers) for name, numbers in lines.items()], rate
-        )
+        measured = found["delay"]["measured"]
+        labels = [(c.name, c.label, c.ours) for c in contestants.DELAYED] + [(SLEEPER, "(a sleeping process)", False)]
+        rate = rates(measured)[0]
+        figures = measured[f"flow-{rate}"]
+        lines = [(label, ours, figures[name]["quantiles"]) for name, label, ours in labels if name in figures]
+        drawn["lateness.svg"] = plots.drawn(plots.lateness, lines, rate)
     if scalepage.costs_from(summary):
         drawn["scale.svg"] = plots.drawn(plots.scale, *scalepage.lines(scalepage.costs_from(summary)))
     return drawn
+
+
+def benchmarks(found, summary):
+    prose = [READINGS.read_text(), METHOD.read_text()]
+    return markdown.page(found, summary, LOCKERS, contestants.DELAYED, prose, offered)
 
 
 def main():
@@ -69,19 +80,18 @@ def main():
     found = data.load(chosen.data)
     if "locks" not in found:
         raise SystemExit(f"bench-field: no figures of locks in {chosen.data}: make bench-field")
-    costs = scalepage.costs_from(found["locks"]["summary"])
-    if costs:
-        found["simulation"] = data.rounded(simulation.simulate_all(costs))
+    summary = summary_of(found)
+    costs = scalepage.costs_from(summary)
     folder = chosen.docs / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "data.json").write_text(data.as_text(found))
-    for name, text in pictures(found).items():
+    for name, text in pictures(found, summary).items():
         (folder / name).write_text(text)
-    page = markdown.page(found, LOCKERS, contestants.DELAYED, [READINGS.read_text(), METHOD.read_text()], offered)
-    (chosen.docs / "benchmarks.md").write_text(page)
+    (chosen.docs / "benchmarks.md").write_text(benchmarks(found, summary))
     written = "benchmarks.md"
     if costs:
-        (chosen.docs / "scale.md").write_text(scalepage.page(found, costs))
+        simulated = simulation.simulate_all(costs)
+        (chosen.docs / "scale.md").write_text(scalepage.page(found, summary, costs, simulated))
         written += " and scale.md"
     print(f"bench-field: {written} written into {chosen.docs}", file=sys.stderr)
 

@@ -3,11 +3,10 @@
 import argparse
 import signal
 import sys
-import time
 
 from runner import contestants, data
 from runner.cluster import Cluster
-from runner.figures import spread
+from runner.figures import spreads
 from runner.lockers import PROGRAMS
 from runner.program import Program, ProgramFailed
 from runner.server import server_program, server_version
@@ -39,18 +38,11 @@ def run(program, nodes, what, *arguments):
     with Cluster(program, folder, MODULE, nodes) as cluster:
         with Program([*command, cluster.port, *arguments], folder / "program.log") as load:
             load.expect("ready", START_S)
-            before, began = cluster.cpu_seconds(), time.monotonic()
+            before = sum(cluster.cpu_seconds())
             load.go_on()
             done = load.expect("done", ANSWER_S)
-            took = time.monotonic() - began
-            spent = [after - first for after, first in zip(cluster.cpu_seconds(), before)]
-    count = len(done["us"])
-    return {
-        "nodes": nodes,
-        "a_second": sum(done["pairs"]) / (arguments[-1] / 1000),
-        "cpu_us": sum(spent) / count * 1e6,
-        "busy": [seconds / took for seconds in spent],
-    }
+            spent = sum(cluster.cpu_seconds()) - before
+    return {"a_second": sum(done["pairs"]) / (arguments[-1] / 1000), "cpu_us": spent / len(done["us"]) * 1e6}
 
 
 def main():
@@ -62,38 +54,26 @@ def main():
     contestants.build({"go"})
     program = server_program()
     warm, length = (150, 300) if chosen.quick else (2000, 5000)
-    rounds = []
+    measured = {what: {str(n): [] for n in chosen.nodes} for what in ("pair", "hot")}
     try:
         for number in range(chosen.rounds):
             # Each round in another direction.
             turn = chosen.nodes[:: 1 if number % 2 == 0 else -1]
             note(f"round {number + 1} of {chosen.rounds}: {turn} nodes")
-            rounds.append({
-                "pair": sorted((run(program, n, "pair", CLIENTS, warm, length) for n in turn), key=by_nodes),
-                "hot": sorted((run(program, n, "hot", CLIENTS, LOCKS, warm, length) for n in turn), key=by_nodes),
-            })  # fmt: skip
+            for n in turn:
+                measured["pair"][str(n)].append(run(program, n, "pair", CLIENTS, warm, length))
+            for n in turn:
+                measured["hot"][str(n)].append(run(program, n, "hot", CLIENTS, LOCKS, warm, length))
     except ProgramFailed as failed:
         raise SystemExit(f"bench-field: {failed}") from failed
-    summary = {what: summarize([row[what] for row in rounds]) for what in ("pair", "hot")}
     about = {"server": server_version(program), "machine": data.machine(), "quick": chosen.quick, "began": data.now()}
-    data.store("scale", {"about": about, "summary": summary, "raw": rounds})
-    for what, rows in summary.items():
-        for row in rows:
-            print(f"{what}: {row['nodes']} nodes, {row['a_second']['median']:,.0f} a second, "
-                  f"{row['cpu_us']['median']:.1f} µs of CPU each")  # fmt: skip
+    data.store("scale", {"about": about, "measured": measured})
+    for what, rounds in measured.items():
+        for nodes, rows in rounds.items():
+            found = spreads(rows)
+            print(f"{what}: {nodes} nodes, {found['a_second']['median']:,.0f} a second, "
+                  f"{found['cpu_us']['median']:.1f} µs of CPU each")  # fmt: skip
     return 0
-
-
-def by_nodes(row):
-    return row["nodes"]
-
-
-def summarize(rounds):
-    """By number of nodes."""
-    return [
-        {"nodes": rows[0]["nodes"], **{name: spread([row[name] for row in rows]) for name in ("a_second", "cpu_us")}}
-        for rows in zip(*rounds)
-    ]
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ COSTS = model.Costs(pair_us=20, handoff_us=10, held_bytes=200, waiter_bytes=50_0
 PLOTS = {
     "latency": (plots.latency, {"Java": [("ours", True, QUANTILES), ("theirs", False, QUANTILES)], "Go": []}),
     "handoff": (plots.handoffs, {"Java": [("ours", True, {2: (50, 80), 1000: (90, 900)})]}),
-    "lateness": (plots.lateness, [("ours", True, [-0.5, 0.2, 3.0])], "1000"),
+    "lateness": (plots.lateness, [("ours", True, [-0.5, 0.2, 3.0])], 1000),
     "scale": (plots.scale, *scalepage.lines(COSTS)),
 }
 

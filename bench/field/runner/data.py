@@ -1,4 +1,5 @@
-"""The one data file of a run: a section for each program that measures, and what machine it was."""
+"""The one data file of a run. Each program that measures has a section: what it ran on (`about`), and what it measured
+(`measured`), by measure and by what was measured."""
 
 import json
 import os
@@ -46,10 +47,21 @@ def load(file=FILE):
     return json.loads(file.read_text()) if file.exists() else {}
 
 
+# Section, `measured`, measure: what these have is a line each.
+LEVELS = 3
+
+
 def as_text(data):
-    """A line for each list of figures, so that it can be read, and compared by line."""
-    text = json.dumps(data, indent=1)
-    return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: "[" + re.sub(r",\s+", ",", found[1]) + "]", text) + "\n"
+    """A line for each measurement, in the order of their names: a run changes the lines of what it has measured."""
+
+    def text(value, level):
+        if level > LEVELS or not isinstance(value, dict) or not value:
+            return json.dumps(value)
+        indent = "\n" + " " * level
+        parts = [f"{indent} {json.dumps(name)}: {text(value[name], level + 1)}" for name in sorted(value)]
+        return "{" + ",".join(parts) + indent + "}"
+
+    return text(data, 0) + "\n"
 
 
 def store(section, content, file=FILE):

@@ -15,7 +15,6 @@ def lateness(late_ms):
         "p50": percentile(late_ms, 50),
         "p99": percentile(late_ms, 99),
         "max": max(late_ms),
-        "min": min(late_ms),
     }
 
 

@@ -97,18 +97,14 @@ def run(ground, locker, sizes, what, *arguments):
 def anatomy(ground, locker, sizes):
     """Of each command, the share that clients send; MONITOR costs, so that nothing else is measured meanwhile."""
     if locker.server in OTHERS or "handoff" not in locker.offers:
-        return None
+        return {"shares": None}
     words = ["handoff", sizes.waiters[0], 20, 0, 20, sizes.handoff_limit, HOLD_MS]
     with ground.server(locker, "anatomy") as server, ground.start(locker, server, *words) as program:
         program.expect("ready", START_S)
         monitor = Monitor(server.port)
         program.go_on()
         program.expect("done", ANSWER_S)
-        seen = monitor.end()
-    return {
-        "seen": {f"{origin} {name}": count for (origin, name), count in sorted(seen.items())},
-        "shares": client_shares(seen),
-    }
+        return {"shares": client_shares(monitor.end())}
 
 
 def pair(ground, locker, sizes, shares, clients):
@@ -143,9 +139,7 @@ def handoff(ground, locker, sizes, shares, waiters):
     return {
         **latencies(done["us"]),
         **each(usage, count, shares),
-        "handoffs": count,
         "gave_up": done["gave_up"],
-        "quantiles": quantiles(done["us"]),
     }
 
 
@@ -157,7 +151,6 @@ def hot(ground, locker, sizes, shares, locks):
         **fairness(done["pairs"], done["us"]),
         **each(usage, count, shares),
         "gave_up": done.get("gave_up", 0),
-        "pairs": done["pairs"],
     }
 
 
@@ -172,7 +165,6 @@ def drain(ground, locker, sizes, shares, waiters):
         **order,
         "all_ms": (last - done["released"]) / 1e6,
         **each(usage, len(us) + 1, shares),
-        "quantiles": quantiles(us),
     }
 
 
@@ -185,7 +177,6 @@ def rw(ground, locker, sizes, shares, readers):
         "write_p50": latencies(done["write_us"])["p50"] if writes else None,
         "write_p99": latencies(done["write_us"])["p99"] if writes else None,
         "read_p99": latencies(done["read_us"])["p99"],
-        "jain": fairness(done["reads"], done["read_us"])["jain"],
         **each(usage, reads + writes, shares),
     }
 
@@ -223,8 +214,7 @@ def killed(ground, locker, sizes):
         died = time.monotonic_ns()
         holder.kill()
         granted = waiter.expect("granted", sizes.killed_limit / 1000, or_silence=True)
-    ms = (granted["ns"] - died) / 1e6 if granted else None
-    return {"ms": ms, "limit_ms": sizes.killed_limit}
+    return {"ms": (granted["ns"] - died) / 1e6 if granted else None}
 
 
 def held(ground, locker, sizes):
@@ -260,7 +250,6 @@ def crowd(ground, locker, sizes, shares):
         "commands_a_minute": one["commands"],
         "bytes_a_minute": one["bytes"],
         "cpu_share": usage["cpu_us"] / 1e6 / sizes.idle_s,
-        "waiters": sizes.crowd,
     }
 
 

@@ -3,7 +3,7 @@
 import posixpath
 import re
 
-from .report import COLUMNS, death_cells, idle_cells, kind_of, late_cells, number, with_spread
+from .report import COLUMNS, SLEEPER, death_cells, idle_cells, kind_of, late_cells, number, rates, with_spread
 
 TITLES = {
     "pair": "Uncontended acquire and release, clients: {n}",
@@ -209,26 +209,31 @@ def delay_lines(delay, delayed):
     """Of the delayed queue, what the run's printed tables show; contestants are by name there."""
     if not delay:
         return []
-    labels = {one.name: f"**{one.label}**" if one.ours else one.label for one in delayed}
-    summary = delay["summary"]
+    summary = delay["measured"]
+
+    def of(figures):
+        """(label, figures) of each contestant that has some."""
+        labels = [(one.name, f"**{one.label}**" if one.ours else one.label) for one in delayed]
+        return [(label, figures[name]) for name, label in labels if name in figures]
 
     def dashed(cells):
         return [text.replace("-", "–") for text in cells]
 
     lines = ["## The delayed queue", "", "![lateness](benchmarks/lateness.svg)", ""]
-    for rate, figures in summary["flow"].items():
+    for rate in rates(summary):
+        figures = summary[f"flow-{rate}"]
         rows = [
-            [labels[name], *dashed(with_spread(row[part]) for part in ("p50", "p99", "max", "clients", "nested", "bytes", "cpu_us"))]
-            for name, row in figures.items()
+            [label, *dashed(with_spread(row[part]) for part in ("p50", "p99", "max", "clients", "nested", "bytes", "cpu_us"))]
+            for label, row in of(figures)
         ]
-        rows.append(["a process that sleeps until then", *dashed(late_cells(summary["sleeper"][rate])), *[""] * 4])
-        lines += [f"### Later than due, {int(rate):,} elements a second", ""]
+        rows.append(["a process that sleeps until then", *dashed(late_cells(figures[SLEEPER])), *[""] * 4])
+        lines += [f"### Later than due, {rate:,} elements a second", ""]
         lines += table(["", "p50 ms", "p99 ms", "max ms", "sent", "inside", "bytes", "CPU µs"], rows)
     lines += ["### The only client is killed once it has pushed 100 elements", ""]
     head = ["", "there 5 s after they were due", "all there after, ms", "a plain consumer gets", "the library's own gets", "after, ms"]
-    lines += table(head, [[labels[name], *dashed(death_cells(row))] for name, row in summary["death"].items()])
+    lines += table(head, [[label, *dashed(death_cells(row))] for label, row in of(summary["death"])])
     lines += ["### A consumer waits for a minute while nothing is due", ""]
-    return lines + table(["", "commands", ""], [[labels[name], *idle_cells(row)] for name, row in summary["idle"].items()])
+    return lines + table(["", "commands", ""], [[label, *idle_cells(row)] for label, row in of(summary["idle"])])
 
 
 # Where the prose is, and where the page is.
@@ -244,19 +249,19 @@ def moved(text):
     return re.sub(r"\]\((?!\w+:|#)([^)]+)\)", link, text)
 
 
-def page(data, lockers, delayed, prose, offered):
-    """The whole page. `prose` are texts that are kept in files of their own."""
+def page(data, summary, lockers, delayed, prose, offered):
+    """The whole page. `summary` is of locks, `prose` are texts that are kept in files of their own."""
     locks = data["locks"]
     left_out = locks["about"]["left_out"]
     lines = ["# Beside the field", "", "<!-- made by bench/field/report.py from benchmarks/data.json -->", ""]
     lines += ["`make bench-field` measures all of this, on one machine; [the raw figures](benchmarks/data.json).", ""]
     lines += machine_lines(locks["about"])
-    lines += ["## The goals", "", *table(["", "goal", "measured", ""], goals(locks["summary"], lockers))]
+    lines += ["## The goals", "", *table(["", "goal", "measured", ""], goals(summary, lockers))]
     for text in prose:
         lines += [moved(text.strip()), ""]
     lines += ["## Locks", "", "![uncontended](benchmarks/latency.svg)", "", "![hand-off](benchmarks/handoff.svg)", ""]
-    for measure in sorted(locks["summary"], key=place):
-        lines += measure_lines(measure, locks["summary"][measure], lockers, left_out, offered)
+    for measure in sorted(summary, key=place):
+        lines += measure_lines(measure, summary[measure], lockers, left_out, offered)
     lines += promises(lockers)
     lines += delay_lines(data.get("delay"), delayed)
     return "\n".join(lines).rstrip() + "\n"

@@ -63,10 +63,9 @@ def one_lock(costs, handoff_latency_us, hold_us):
     return 1e6 / (max(handoff_latency_us, costs.handoff_us) + hold_us)
 
 
-def steady(rows):
-    """The check: cost of a pair with so many nodes, as a multiple of that with one. The model says 1."""
-    alone = next(row["cpu_us"] for row in rows if row["nodes"] == 1)
-    return {row["nodes"]: row["cpu_us"] / alone for row in rows}
+def steady(cpu_us):
+    """The check: cost of a pair by number of nodes, as a multiple of that with one. The model says 1."""
+    return {nodes: cost / cpu_us[1] for nodes, cost in cpu_us.items()}
 
 
 def costs_from(summary, name="goredis"):

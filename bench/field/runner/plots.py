@@ -103,7 +103,7 @@ def lateness(lines, rate):
     figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
     for label, ours, numbers in lines:
         curve(axes, numbers, label=label, linewidth=2.2 if ours else 1.2)
-    axes.set(xscale="symlog", xlabel=f"ms later than due, {int(rate):,} elements a second", ylabel="% of elements")
+    axes.set(xscale="symlog", xlabel=f"ms later than due, {rate:,} elements a second", ylabel="% of elements")
     plain(axes.xaxis)
     axes.legend(loc="lower right")
     return figure

@@ -1,5 +1,8 @@
 """The printed tables."""
 
+# Beside the contestants, at each rate: a process that sleeps until an element would be due.
+SLEEPER = "sleeper"
+
 
 def number(value):
     if value is None:
@@ -31,17 +34,23 @@ def rows_of(contestants, left_out, cells, width):
             yield [contestant.label, *cells(contestant.name)]
 
 
+def rates(summary):
+    """The highest first."""
+    return sorted((int(name.partition("-")[2]) for name in summary if kind_of(name) == "flow"), reverse=True)
+
+
 def print_delay(contestants, left_out, summary):
     def show(title, head, cells, *more_rows):
         print(title)
         table(head, [*rows_of(contestants, left_out, cells, len(head)), *more_rows])
 
-    for rate, figures in summary["flow"].items():
+    for rate in rates(summary):
+        figures = summary[f"flow-{rate}"]
         show(
             f"Received later than due, {rate} elements a second, ms: median of the rounds (lowest-highest)",
             ["", "p50", "p99", "max"],
             lambda name: late_cells(figures[name]),
-            ["(a sleeping process)", *late_cells(summary["sleeper"][rate])],
+            ["(a sleeping process)", *late_cells(figures[SLEEPER])],
         )
         show(
             f"For one element, {rate} a second: commands sent by clients, commands run by scripts and modules, "

@@ -12,6 +12,6 @@ def turn(present, number):
     return present[first:] + present[:first]
 
 
-def missing(row, turn, kind):
-    """Those who have what the measure needs, and no figures in its row; a failure is one."""
-    return [locker for locker in turn if locker.name not in row and not offered(locker, kind)]
+def missing(rounds, number, turn, kind):
+    """Those who have what the measure needs, and no figures of that round; a failure is one."""
+    return [locker for locker in turn if len(rounds.get(locker.name, [])) <= number and not offered(locker, kind)]

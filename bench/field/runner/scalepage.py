@@ -1,5 +1,6 @@
 """docs/scale.md, from the data file and the model. Pure: text from data."""
 
+from .figures import spreads
 from .markdown import table
 from .model import CONNECTIONS, GIB, LOOP, MEMORY, Node, capacity, costs_from, first_wall, one_lock, steady, walls
 from .report import number
@@ -139,13 +140,12 @@ def check_lines(scale):
         return []
     rows = []
     for what, text in (("pair", "uncontended, 64 clients"), ("hot", "64 clients on 1,000 locks")):
-        found = scale["summary"][what]
-        ratios = steady([{"nodes": row["nodes"], "cpu_us": row["cpu_us"]["median"]} for row in found])
+        found = {int(nodes): spreads(rounds) for nodes, rounds in scale["measured"][what].items()}
+        ratios = steady({nodes: row["cpu_us"]["median"] for nodes, row in found.items()})
         rows += [
-            [text, str(row["nodes"]), number(row["cpu_us"]["median"]), number(ratios[row["nodes"]]),
-             count(row["a_second"]["median"])]
-            for row in found
-        ]  # fmt: skip
+            [text, str(nodes), number(row["cpu_us"]["median"]), number(ratios[nodes]), count(row["a_second"]["median"])]
+            for nodes, row in sorted(found.items())
+        ]
     machine = scale["about"]["machine"]
     text = (
         f"The model says that a pair costs as much on a node of many as on one alone. Measured on {machine['cpus']} CPUs, "
@@ -157,15 +157,15 @@ def check_lines(scale):
     return ["## The check", "", text, "", *table(head, rows)]
 
 
-def page(data, costs):
-    summary = data["locks"]["summary"]
+def page(data, summary, costs, simulated):
+    """The whole page, from the costs that the summary of locks has, and what was simulated with them."""
     quick = data["locks"]["about"]["options"]["quick"]
     found = ["# How far it goes", "", "<!-- made by bench/field/report.py from benchmarks/data.json -->", ""]
     if quick:
         found += ["**From a quick run: not for quoting.**", ""]
     found += ["What one core, one node and a cluster can hold and hand on, computed from [what was measured](benchmarks.md).", ""]
     found += costs_lines(costs) + capacity_lines(costs) + wall_lines(costs)
-    found += single_lines(costs, summary) + simulation_lines(data.get("simulation")) + check_lines(data.get("scale"))
+    found += single_lines(costs, summary) + simulation_lines(simulated) + check_lines(data.get("scale"))
     return "\n".join(found).rstrip() + "\n"
 
 

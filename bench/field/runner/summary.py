@@ -1,35 +1,35 @@
-"""From the raw rounds of locks to what tables and plots show. No server, no process."""
+"""What is kept of locks' rounds, and from these what tables and plots show. No server, no process."""
 
 from .figures import common_spreads, ratio_rows
-
+from .report import COLUMNS, kind_of
 
 # Counts, which are often 0: a multiple of that says nothing.
-NO_RATIO = {"nested", "gave_up", "overtaken", "handoffs", "limit_ms", "waiters"}
+NO_RATIO = {"nested", "gave_up", "overtaken"}
+# The measure whose distributions are drawn.
+DRAWN = "pair-1"
 
 
-def summarize(raw, lockers):
-    """For each measure and contestant: medians with spread, the same as ratios to ours by the same client, and the
-    distribution of all rounds; or why there is none."""
-    names = list(dict.fromkeys([name for row in raw["rounds"] for name in row] + list(raw["once"])))
+def kept(measure, row):
+    """Of what one contestant's round gave, the fields that are shown, or why there are none."""
+    names = [field for field, _ in COLUMNS[kind_of(measure)]] + ["quantiles"] * (measure == DRAWN) + ["failed"]
+    return {name: row[name] for name in names if name in row}
+
+
+def summarize(measured, lockers):
+    """Of {measure: {contestant: [a row for each round]}}: medians with spread, the same as ratios to ours by the same
+    client, and the distribution of all rounds; or why there is none."""
     beside = {locker.name: locker.beside for locker in lockers}
-    return {name: of_measure(rounds_of(raw, name), beside) for name in names}
-
-
-def rounds_of(raw, name):
-    if name in raw["once"]:
-        return [raw["once"][name]]
-    return [row[name] for row in raw["rounds"] if name in row]
+    return {measure: of_measure(rounds, beside) for measure, rounds in measured.items()}
 
 
 def of_measure(rounds, beside):
     found = {}
-    for name in dict.fromkeys(name for row in rounds for name in row):
-        rows = [row[name] for row in rounds if name in row]
+    for name, rows in rounds.items():
         failures = [row["failed"] for row in rows if "failed" in row]
         if failures:
             found[name] = {"failed": failures[0]}
             continue
-        base = [row.get(beside.get(name), {}) for row in rounds]
+        base = rounds.get(beside.get(name), [])
         fields = [field for field in flat(rows[0]) if field not in NO_RATIO]
         ratios = ratio_rows([flat(row) for row in rows], [flat(row) for row in base], fields)
         found[name] = {

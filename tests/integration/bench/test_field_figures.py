@@ -19,7 +19,7 @@ def test_a_percentile_is_a_number_that_was_measured(figures, count, percent, exp
     assert figures.percentile(range(count, 0, -1), percent) == expected
 
 
-def test_a_spread_is_the_median_of_the_rounds_between_the_lowest_and_the_highest(figures):
+def test_spread_is_the_median_between_the_lowest_and_the_highest_round(figures):
     assert figures.spread([5, 1, 4]) == {"median": 4, "low": 1, "high": 5}
     assert figures.spreads([{"p50": 1, "max": 7}, {"p50": 3, "max": 5}]) == {
         "p50": {"median": 2, "low": 1, "high": 3},

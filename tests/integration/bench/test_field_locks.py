@@ -39,7 +39,7 @@ def test_a_queue_that_keeps_its_order_has_nobody_overtaken():
     assert order == {"gave_up": 1, "overtaken": 0, "us": [2, 7]}
 
 
-def test_who_was_overtaken_is_counted_once_for_each_grant_that_came_too_late():
+def test_overtaken_counts_each_grant_that_came_after_a_later_request():
     # The first that asked is granted last, so it was overtaken; the others kept their order.
     assert figures.queue_order([place(1, 900), place(2, 100), place(3, 200)])["overtaken"] == 1
     assert figures.queue_order([place(1, 300), place(2, 200), place(3, 100)])["overtaken"] == 2
@@ -71,25 +71,28 @@ LOCKERS = [SimpleNamespace(name="ours", beside="ours"), SimpleNamespace(name="th
 
 
 def test_a_summary_has_figures_and_ratios_to_ours_in_each_round():
-    raw = {
-        "rounds": [
-            {"pair-1": {"ours": {"p50": 10, "quantiles": [1, 9]}, "theirs": {"p50": 30, "quantiles": [2, 8]}}},
-            {"pair-1": {"ours": {"p50": 20, "quantiles": [3, 7]}, "theirs": {"p50": 100, "quantiles": [4, 6]}}},
-            {"pair-1": {"ours": {"p50": 30, "quantiles": [5, 5]}, "theirs": {"p50": 60, "quantiles": [6, 9]}}},
-        ],
-        "once": {"killed": {"theirs": {"ms": None, "limit_ms": 5}}},
-    }
-    found = summary.summarize(raw, LOCKERS)
+    ours = [{"p50": 10, "quantiles": [1, 9]}, {"p50": 20, "quantiles": [3, 7]}, {"p50": 30, "quantiles": [5, 5]}]
+    theirs = [{"p50": 30}, {"p50": 100}, {"p50": 60}]
+    measured = {"pair-1": {"ours": ours, "theirs": theirs}, "killed": {"theirs": [{"ms": None}]}}
+    found = summary.summarize(measured, LOCKERS)
     assert found["pair-1"]["theirs"]["figures"]["p50"] == {"median": 60, "low": 30, "high": 100}
     assert found["pair-1"]["theirs"]["ratios"]["p50"] == {"median": 3, "low": 2, "high": 5}
     assert found["pair-1"]["ours"]["ratios"]["p50"]["median"] == 1
     assert found["pair-1"]["ours"]["quantiles"] == [3, 7]
+    assert found["pair-1"]["theirs"]["quantiles"] == []
     assert "ms" not in found["killed"]["theirs"]["figures"]
 
 
+def test_only_what_is_shown_is_kept():
+    row = {"quantiles": [1, 2], "jain": 1, "p50": 3, "bytes": None}
+    assert summary.kept("pair-1", row) == {"p50": 3, "bytes": None, "quantiles": [1, 2]}
+    assert summary.kept("pair-16", row) == {"p50": 3, "bytes": None}
+    assert summary.kept("hot-1", {"failed": "no memory"}) == {"failed": "no memory"}
+
+
 def test_who_failed_in_one_round_has_failed():
-    raw = {"rounds": [{"pair-1": {"ours": {"p50": 1}}}, {"pair-1": {"ours": {"failed": "no memory"}}}], "once": {}}
-    assert summary.summarize(raw, LOCKERS)["pair-1"]["ours"] == {"failed": "no memory"}
+    measured = {"pair-1": {"ours": [{"p50": 1}, {"failed": "no memory"}]}}
+    assert summary.summarize(measured, LOCKERS)["pair-1"]["ours"] == {"failed": "no memory"}
 
 
 def test_each_round_begins_with_another_and_has_all():
@@ -102,8 +105,9 @@ def test_each_round_begins_with_another_and_has_all():
 def test_an_ended_run_lacks_who_has_no_figures():
     able = [SimpleNamespace(name=name, offers={"drain"}) for name in "abc"]
     unable = SimpleNamespace(name="d", offers=set())
-    row = {"a": {"p50": 1}, "b": {"failed": "no memory"}}
-    assert part("rounds").missing(row, [*able, unable], "drain") == [able[2]]
+    rounds = {"a": [{"p50": 1}, {"p50": 2}], "b": [{"failed": "no memory"}]}
+    assert part("rounds").missing(rounds, 0, [*able, unable], "drain") == [able[2]]
+    assert part("rounds").missing(rounds, 1, [*able, unable], "drain") == able[1:]
 
 
 def test_cpu_is_counted_finer_than_the_clocks_ticks():

@@ -28,7 +28,7 @@ def lines(found):
     return markdown.measure_lines("pair-16", found, LOCKERS, {"gone": "no java"}, lambda *_: None)
 
 
-def test_a_table_has_spreads_and_ratios_and_those_that_have_no_figures_say_why():
+def test_table_has_spreads_and_ratios_or_the_reason_for_no_figures():
     found = {"ours": row(20), "rival": row(50, 2.5), "disk": row(900, 45), "bare": {"failed": "out of memory"}}
     text = "\n".join(lines(found))
     assert "### Uncontended acquire and release, clients: 16" in text
@@ -113,7 +113,7 @@ COSTS = model.Costs(pair_us=20, handoff_us=10, held_bytes=200, waiter_bytes=50_0
 NODE = model.Node(memory_bytes=1_000_000_000, clients=10_000, busy=0.5)
 
 
-def test_a_node_can_do_what_half_a_core_pays_for_and_many_nodes_so_many_times_that():
+def test_capacity_of_a_node_is_half_a_core_and_grows_with_the_nodes():
     one, many = model.capacity(COSTS, NODE), model.capacity(COSTS, NODE, 100)
     assert one["pairs_a_second"] == 25_000 and one["handoffs_a_second"] == 50_000
     assert one["held"] == 5_000_000 and one["waiters_by_memory"] == 20_000
@@ -133,13 +133,13 @@ def test_the_first_wall_is_the_lowest(every_s, clients, wall):
     assert model.first_wall(COSTS, node, every_s) == wall
 
 
-def test_one_lock_is_limited_by_the_way_to_the_next_holder_and_by_how_long_each_holds():
+def test_one_lock_is_limited_by_handoff_time_and_hold_time():
     assert model.one_lock(COSTS, 100, 900) == 1000
     assert model.one_lock(COSTS, 1, 0) == 100_000
 
 
 def test_the_check_sets_more_nodes_against_one():
-    assert model.steady([{"nodes": 1, "cpu_us": 20}, {"nodes": 3, "cpu_us": 22}]) == {1: 1, 3: 1.1}
+    assert model.steady({1: 20, 3: 22}) == {1: 1, 3: 1.1}
 
 
 def test_costs_come_from_a_run_that_has_them_all():
@@ -159,12 +159,11 @@ def test_costs_come_from_a_run_that_has_them_all():
 
 def test_the_page_of_scale_names_walls_and_the_check():
     about = {"options": {"quick": False}}
-    rows = [{"nodes": n, "cpu_us": figure(20 + n), "a_second": figure(1000)} for n in (1, 2)]
-    scale = {"summary": {"pair": rows, "hot": rows}, "about": {"machine": {"cpus": 2}}}
+    rounds = {f"{n}": [{"cpu_us": 20 + n + more, "a_second": 1000} for more in (-1, 0, 2)] for n in (1, 2)}
+    scale = {"measured": {"pair": rounds, "hot": rounds}, "about": {"machine": {"cpus": 2}}}
     simulated = {"nodes": 3, "skew": 0.5, "asks_a_second": 90_000, "loop": 0.351, "busiest": 0.4, "contended": 0.02,
                  "p50": 110, "p99": 1500, "asks": 100, "locks": 10, "hold_us": 1000, "trip_us": 100}  # fmt: skip
-    found = {"locks": {"about": about, "summary": {}}, "scale": scale, "simulation": [simulated]}
-    text = scalepage.page(found, COSTS)
+    text = scalepage.page({"locks": {"about": about}, "scale": scale}, {}, COSTS, [simulated])
     assert "| 3 | 1 / n^0.5 | 90,000 | 35% | 40% | 2.0% | 110 | 1,500 |" in text
     assert "| 0.01 s | 700: the event loop | 700: the event loop |" in text
     assert "| 60 s | 10,000: connections | 100,000: connections |" in text
@@ -173,11 +172,22 @@ def test_the_page_of_scale_names_walls_and_the_check():
 
 def test_the_data_file_is_readable_and_says_what_was_stored(tmp_path):
     file = tmp_path / "data.json"
-    data.store("locks", {"us": [1.23456789, 2, None], "deep": [{"a": [0.1]}], "words": ["a, [b]"]}, file)
-    data.store("scale", {"b": (1, 2)}, file)
+    rounds = [{"p50": 1.23456789, "quantiles": (1, 2)}, {"failed": "a, [b]"}]
+    data.store("locks", {"measured": {"pair-1": {"ours": rounds}}, "about": {"left_out": {}}}, file)
+    data.store("delay", {"about": {"load": (1, 2)}}, file)
+    kept = [{"p50": 1.23457, "quantiles": [1, 2]}, {"failed": "a, [b]"}]
     assert data.load(file) == {
-        "locks": {"us": [1.23457, 2, None], "deep": [{"a": [0.1]}], "words": ["a, [b]"]},
-        "scale": {"b": [1, 2]},
+        "locks": {"measured": {"pair-1": {"ours": kept}}, "about": {"left_out": {}}},
+        "delay": {"about": {"load": [1, 2]}},
     }
-    assert '"us": [1.23457,2,null]' in file.read_text()
-    assert json.loads(data.as_text({})) == {}
+    assert f'    "ours": {json.dumps(kept)}' in file.read_text().splitlines()
+
+
+def test_a_measurement_changes_its_own_line_of_the_data_file():
+    def text(*names, p50=1):
+        rounds = {name: [{"p50": p50 if name == "b" else 1}, {"p50": 2}] for name in names}
+        return data.as_text({"locks": {"measured": {"pair-1": rounds, "hot-1": rounds}}}).splitlines()
+
+    before, after = text("a", "b", "c"), text("c", "b", "a", p50=3)
+    assert [line.partition(":")[0].strip() for line, other in zip(before, after) if line != other] == ['"b"', '"b"']
+    assert len(before) == len(after)

@@ -1,6 +1,5 @@
 """The README's table is of the run whose data file is kept beside the pages. No server."""
 
-import json
 import re
 from pathlib import Path
 
@@ -19,8 +18,10 @@ def rows():
 
 
 def measured():
-    summary = json.loads((TOP / "docs" / "benchmarks" / "data.json").read_text())["locks"]["summary"][MEASURE]
-    return {locker.label: summary[locker.name]["figures"] for locker in part("lockers").LOCKERS if locker.name in summary}
+    lockers = part("lockers").LOCKERS
+    locks = part("data").load(TOP / "docs" / "benchmarks" / "data.json")["locks"]
+    summary = part("summary").summarize(locks["measured"], lockers)[MEASURE]
+    return {locker.label: summary[locker.name]["figures"] for locker in lockers if locker.name in summary}
 
 
 @pytest.mark.parametrize("label", rows())
