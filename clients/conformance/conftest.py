@@ -10,9 +10,11 @@ from places import PLACES
 from play import Play
 from runner import Runner
 
-from harness import Server, Servers, launching, reruns, scaled_ms
+from harness import launching, scaled_ms
 from harness.share import add_share_option, keep_share, leave_out
-from harness.waiting import set_scale
+from harness.suite import add_slowness_option, make_server, pytest_runtest_makereport, set_limits
+
+__all__ = ["make_server", "pytest_runtest_makereport"]
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[1]
@@ -26,17 +28,12 @@ def pytest_addoption(parser):
     group.addoption("--flavours", default=os.environ.get("FLAVOURS", ""), help="which of theirs; default: all")
     group.addoption("--handoff", type=int, help="only the benchmark: so many hand-offs of each flavour")
     add_share_option(group)
-    group.addoption(
-        "--slowness", type=float, default=os.environ.get("SLOWNESS", 1), help="so many times longer everything may take"
-    )
+    add_slowness_option(group)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    scale = float(config.getoption("--slowness"))
-    set_scale(scale)
-    if config.getoption("timeout", None) is None:
-        config.option.timeout = 180 * scale
+    set_limits(config, config.getoption("--slowness"), seconds=180)
 
 
 # Which runners
@@ -87,21 +84,6 @@ def pytest_collection_modifyitems(config, items):
     is_benchmark = config.getoption("--handoff") is not None
     leave_out(config, items, lambda item: ("rounds" in item.fixturenames) != is_benchmark)
     keep_share(config, items)
-    reruns.allow(config, [item for item in items if item.path.parent == HERE])
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    reruns.begin(item)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if report.failed:
-        for server in Server.live:
-            report.sections.append((f"log of {server}", server.log()[-1000:]))
-    return report
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -118,15 +100,6 @@ MEASURED = pytest.StashKey()
 def launch():
     with launching("clients") as run:
         yield run
-
-
-@pytest.fixture
-def make_server(launch):
-    servers = Servers(launch)
-    yield servers.make
-    problems = servers.end()
-    if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import signal
 from harness import scaled, scaled_ms, wait_for, wait_for_sync
 from harness.cluster import ClusterClient
 from harness.connect import HOST
+from harness.proxy import CommandProxy
 from harness.sentinel import NAME, SentinelGroup
-from wire import Wire
 
 LAST_SLOT = 16383
 
@@ -78,7 +78,7 @@ class Wired(Place):
 
     def __init__(self, make_server, launch, config):
         super().__init__(make_server, launch, config)
-        self.wire = Wire(self.servers[0].port)
+        self.wire = CommandProxy(self.servers[0].port)
         self.to = {"kind": "single", "port": self.wire.port}
 
     def heal(self):

@@ -281,6 +281,8 @@ class Play:
                 assert wire.has_cut() == value, "it has cut" if wire.has_cut() else "it has not cut"
             elif name == "cut":
                 wire.cut(**value)
+            elif name == "heal":
+                wire.heal(late=value == "late")
             else:
                 getattr(wire, name)()
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from conftest import LANGUAGES, scenarios
-from wire import read
 from words import KINDS
+
+from harness.proxy import read
 
 BAD = [sys.executable, "-B", str(Path(__file__).with_name("bad_runner.py"))]
 

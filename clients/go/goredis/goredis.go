@@ -28,15 +28,23 @@ const (
 //
 // Close it before rdb, which with Sentinel goes on being asked for the master. The error says that rdb is of another type.
 func New(rdb redis.UniversalClient) (*lockso.Client, error) {
+	b, err := newBackend(rdb)
+	if err != nil {
+		return nil, err
+	}
+	return lockso.New(b), nil
+}
+
+func newBackend(rdb redis.UniversalClient) (*backend, error) {
 	switch rdb := rdb.(type) {
 	case *redis.Client:
 		control := redis.NewClient(own(rdb.Options(), 0))
 		find := func(context.Context, string) (*redis.Client, error) { return control, nil }
-		return lockso.New(&backend{find: find, failed: func() {}, close: control.Close}), nil
+		return &backend{find: find, failed: func() {}, close: control.Close}, nil
 	case *redis.ClusterClient:
 		control := redis.NewClusterClient(ownCluster(rdb.Options()))
 		failed := func() { control.ReloadState(context.Background()) }
-		return lockso.New(&backend{find: control.MasterForKey, failed: failed, close: control.Close}), nil
+		return &backend{find: control.MasterForKey, failed: failed, close: control.Close}, nil
 	}
 	return nil, fmt.Errorf("lockso: no locks on a %T", rdb)
 }

@@ -97,9 +97,7 @@ func acquire(ctx context.Context, waits, rdb *redis.Client, key, owner string) e
 }
 
 func Example_givingUp() {
-	options := safe()
-	options.Addr = servertest.Address
-	waits := redis.NewClient(&options)
+	waits := redis.NewClient(&redis.Options{Addr: servertest.Address, ReadTimeout: -1, MaxRetries: -1})
 	defer waits.Close()
 	fmt.Println(servertest.Server.Do(context.Background(), "LOCK.ACQUIRE", "given up", "holder").Val())
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)

@@ -64,3 +64,30 @@ func TestErrorsOfTheServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// rueidis gives up any reply that takes longer than ConnWriteTimeout, unless the command is Blocking(), as build makes it.
+func TestAWaitOutlastsTheLibrarysTimeOut(t *testing.T) {
+	var client *lockso.Client
+	servertest.Eventually(t, "a connection", func() (connected bool) { // the time-out is for its handshake too
+		var err error
+		client, err = rueidis.New(rueidisv1.ClientOption{InitAddress: []string{servertest.Address}, ConnWriteTimeout: time.Second})
+		return err == nil
+	})
+	defer client.Close()
+	ctx := context.Background()
+	lock := client.Lock("long", lockso.Wait(3*time.Second))
+	hold, err := lock.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := servertest.Count(t, servertest.Server, "commandstats", "cmdstat_lock.acquire:calls")
+	if _, err := lock.Lock(ctx); !errors.Is(err, lockso.ErrNotAcquired) {
+		t.Error(err)
+	}
+	if sent := servertest.Count(t, servertest.Server, "commandstats", "cmdstat_lock.acquire:calls") - before; sent != 1 {
+		t.Errorf("sent %d times", sent)
+	}
+	if err := hold.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+}

@@ -38,22 +38,6 @@ export class TestCluster {
     }
   }
 
-  get ports(): number[] {
-    return this.servers.map(({ port }) => port);
-  }
-
-  /** How often a command came to the wrong node so far. */
-  async moved(): Promise<number> {
-    const counts = this.servers.map(async ({ ask }) => /errorstat_MOVED:count=(\d+)/.exec(await ask.info('errorstats'))?.[1]);
-    return (await Promise.all(counts)).reduce((sum, count) => sum + Number(count ?? 0), 0);
-  }
-
-  /** The master that has a key. */
-  async masterOf(key: string): Promise<TestServer> {
-    const have = await Promise.all(this.servers.map(({ ask }) => ask.exists(key).catch(() => 0)));
-    return this.servers[have.indexOf(1)]!;
-  }
-
   async stop(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.stop()));
   }

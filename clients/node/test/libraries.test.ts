@@ -4,7 +4,11 @@ import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { Cluster } from 'ioredis';
+
 import { NotAcquired, Refused } from '../src/index.js';
+import { locks as ioredisLocks } from '../src/ioredis.js';
+import { TestCluster } from './cluster.js';
 import { LIBRARIES } from './libraries.js';
 import { TestServer } from './server.js';
 
@@ -120,3 +124,28 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     });
   }
 }
+
+// OURS in src/node-redis.ts turns the library's timeout off, which also must not apply to a command that was sent: the wait
+// would be sent again, at the end of the queue, which no shorter test notices.
+test('node-redis: a wait outlasts the 5 s that the library gives a command', { timeout: 60_000 }, async () => {
+  const [one, other] = [LIBRARIES['node-redis']!(server.port), LIBRARIES['node-redis']!(server.port)];
+  const hold = await one.lock('long').acquire();
+  const waits = other.lock('long').acquire();
+  await server.until('long', (info) => (info?.waiters[0]?.waited ?? 0) > 5_500);
+  await hold.release();
+  await (await waits).release();
+  await Promise.all([one.close(), other.close()]);
+});
+
+// clusterConnector in src/ioredis.ts: `startupNodes` is no public name of the library's.
+test('ioredis: the locks of a Cluster that was never connected', async () => {
+  const nodes = await TestCluster.start();
+  const cluster = new Cluster([{ host: '127.0.0.1', port: nodes.servers[0]!.port }], { lazyConnect: true });
+  const locks = ioredisLocks(cluster);
+  for (const key of ['a', 'b', 'c']) {
+    await (await locks.lock(key).acquire({ waitMs: 20_000 })).release();
+  }
+  await locks.close();
+  cluster.disconnect();
+  await nodes.stop();
+});

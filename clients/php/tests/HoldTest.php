@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo\Tests;
 
+use LockSo\Connection;
 use LockSo\NotHeld;
 use RedisException;
 
@@ -167,6 +168,25 @@ final class HoldTest extends LocksTestCase
         });
         self::assertGreaterThan(3.0, $took);
         self::assertLessThan(8.0, $took);
+    }
+
+    /**
+     * Connection::__construct relies on OPT_MAX_RETRIES: php-redis would reconnect silently, without the AUTH and SELECT that
+     * Connections::open has sent by `ask`.
+     */
+    public function testALostConnectionIsNotReconnected(): void
+    {
+        $connection = Connection::open('127.0.0.1:' . self::$server->port, 2.0, []);
+        $connection->ask(['SELECT', 1], 2.0);
+        $this->killOthers();
+        foreach (['first', 'second'] as $time) {
+            try {
+                $connection->ask(['SET', 'k', $time], 2.0);
+                self::fail('it is lost');
+            } catch (RedisException) {
+                self::assertSame(0, $this->redis->exists('k'), $time);
+            }
+        }
     }
 
     /** Closes every connection but the test's own. */

@@ -8,7 +8,7 @@ namespace LockSo\Tests;
 final class ReadmeTest extends LocksTestCase
 {
     private const README = __DIR__ . '/../README.md';
-    public const PAGE = __DIR__ . '/../../../docs/clients/php.md';
+    private const PAGE = __DIR__ . '/../../../docs/clients/php.md';
 
     /** @return array<string, array{string}> what is marked php in README.md, by its first line; the first one stands before each */
     public function examples(): array
@@ -43,6 +43,19 @@ final class ReadmeTest extends LocksTestCase
         self::assertMatchesRegularExpression('/^working as \S+\nworking\nexclusive: me for \d+ ms, 0 wait$/', $output);
     }
 
+    public function testThePagesExampleOfAClusterRuns(): void
+    {
+        [$code] = self::marked('php cluster', self::PAGE);
+        [$one, $two] = Server::cluster();
+        try {
+            self::assertSame(['both', 0], $one->example($code));
+            self::assertSame([[], []], [$one->client()->keys('*'), $two->client()->keys('*')], 'nothing is held');
+        } finally {
+            $one->stop();
+            $two->stop();
+        }
+    }
+
     /** What it writes. */
     private function succeed(string $code): string
     {
@@ -54,7 +67,7 @@ final class ReadmeTest extends LocksTestCase
     }
 
     /** @return list<string> what is marked as `$as` in a file */
-    public static function marked(string $as, string $file): array
+    private static function marked(string $as, string $file): array
     {
         preg_match_all("/^```$as\n(.*?)^```/ms", file_get_contents($file), $found);
         return $found[1];

@@ -160,3 +160,24 @@ pub(crate) fn again(error: &RedisError) -> bool {
 pub(crate) fn timed_out(what: &'static str) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `again` relies on `RedisError::code`, also for errors that have a kind of their own in redis-rs.
+    #[test]
+    fn some_errors_are_a_reason_to_ask_again() {
+        let is_again = |code: &str| {
+            let reply = format!("-{code} 1 10.0.0.1:1\r\n");
+            let error = redis::parse_redis_value(reply.as_bytes()).unwrap().extract_error().unwrap_err();
+            assert_eq!(error.code(), Some(code));
+            again(&error)
+        };
+        let passing =
+            ["READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK"].map(is_again);
+        assert_eq!(passing, [true; 8]);
+        let others = ["NOTHELD", "DEADLOCK", "NOREPLICAS", "WRONGTYPE", "CROSSSLOT", "NOPERM", "ERR"].map(is_again);
+        assert_eq!(others, [false; 7]);
+    }
+}

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{until, Server};
 use lock_so::sync::{Cancel, Guard, Locks};
-use lock_so::Error;
+use lock_so::{Error, Settings};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -97,6 +97,24 @@ fn of_several_one_of_which_is_known_to_be_lost_nothing_stays() {
         end(guard);
         server.free("a");
     }
+}
+
+/// `judge` in util.rs and `Hold::watched` match on the values that redis-rs returns; in RESP3 they must be those of RESP2.
+#[test]
+fn a_client_that_speaks_resp3() {
+    let mut server = Server::start();
+    let address = format!("redis://{}/?protocol=resp3", server.client.get_connection_info().addr());
+    let client = redis::Client::open(address).unwrap();
+    let locks = Locks::new(Settings::single(&client).turn(Duration::from_millis(20)));
+    let guard = locks.plain("a").fenced().watched().lock().unwrap();
+    assert!(guard.token().is_some());
+    server.shows("lock_watchers:1");
+    // The watch and this wait block several times, and each time the reply is null.
+    assert!(matches!(locks.plain("a").lock_for(Duration::from_millis(200)), Err(Error::NotAcquired)));
+    assert!(!guard.is_lost());
+    server.say::<u8>(&["LOCK.FORCE", "a"]);
+    until("the loss", || guard.is_lost().then_some(()));
+    assert!(matches!(guard.release(), Err(Error::NotHeld)));
 }
 
 #[test]

@@ -40,16 +40,6 @@ public final class ClusterProcesses implements AutoCloseable {
         return nodes.stream().map(ServerProcess::port).toList();
     }
 
-    /** How often one of them has answered so since the last time that it was asked. */
-    public long errors(String code) {
-        long count = 0;
-        for (ServerProcess node : nodes) {
-            count += node.info("errorstats", "errorstat_" + code + ":count=");
-            node.say("CONFIG RESETSTAT");
-        }
-        return count;
-    }
-
     @Override
     public void close() {
         nodes.forEach(ServerProcess::close);

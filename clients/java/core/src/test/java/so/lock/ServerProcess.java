@@ -103,27 +103,6 @@ public final class ServerProcess implements AutoCloseable {
         return info("lock", "lock_waiters:");
     }
 
-    public void awaitWaiting(long count) {
-        while (waiting() != count) {
-            Thread.onSpinWait();
-        }
-    }
-
-    /** How often the owner holds it, as the key says. */
-    public int holds(String key, String owner) {
-        String holds = say("HGET " + key + " " + owner);
-        return holds == null ? 0 : Integer.parseInt(holds);
-    }
-
-    /** Stops it as SIGSTOP does, or lets it go on. */
-    public void signal(String name) {
-        try {
-            new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start().waitFor();
-        } catch (IOException | InterruptedException e) {
-            throw new IllegalStateException(e);
-        }
-    }
-
     @Override
     public void close() {
         process.destroyForcibly();

@@ -3,6 +3,7 @@ package so.lock.jedis;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import redis.clients.jedis.Connection;
@@ -12,6 +13,7 @@ import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.RedisClient;
 import redis.clients.jedis.RedisProtocol;
 import so.lock.AdapterContract;
+import so.lock.Examples;
 import so.lock.LockSoLock;
 import so.lock.Locks;
 import so.lock.ServerProcess;
@@ -55,5 +57,11 @@ class JedisTest extends AdapterContract {
                 locks.lock("a").acquire().close();
             }
         }
+    }
+
+    @Test
+    void theExamplesOfThePage() throws Exception {
+        assertEquals(2, Examples.run(Path.of(System.getProperty("lockso.docs"), "clients", "java.md"), "jedis", server.port()));
+        assertEquals("0", server.say("EXISTS report"));
     }
 }

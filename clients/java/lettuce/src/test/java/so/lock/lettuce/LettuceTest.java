@@ -1,11 +1,13 @@
 package so.lock.lettuce;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.protocol.ProtocolVersion;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.logging.Level;
@@ -13,6 +15,7 @@ import java.util.logging.Logger;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Test;
 import so.lock.AdapterContract;
+import so.lock.Examples;
 import so.lock.Hold;
 import so.lock.Locks;
 import so.lock.ServerProcess;
@@ -61,5 +64,11 @@ class LettuceTest extends AdapterContract {
                 locks.lock("a").acquire().close();
             }
         }
+    }
+
+    @Test
+    void theExampleOfThePage() throws Exception {
+        assertEquals(1, Examples.run(Path.of(System.getProperty("lockso.docs"), "clients", "java.md"), "lettuce", server.port()));
+        assertEquals("0", server.say("EXISTS report"));
     }
 }

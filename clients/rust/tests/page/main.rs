@@ -1,0 +1,131 @@
+//! The examples of docs/clients/rust.md, word by word.
+#![cfg(all(feature = "sync", feature = "tokio"))]
+
+#[path = "../common/mod.rs"]
+#[allow(dead_code)] // The other tests need the rest.
+mod common;
+mod gives_up;
+mod package;
+mod routed;
+mod waits;
+mod waits_tokio;
+
+use std::thread;
+use std::time::Duration;
+
+use redis::cluster::ClusterClient;
+use redis::{cmd, ConnectionAddr, Value};
+use tokio::time::timeout;
+
+use common::{free_port, until, Server};
+
+#[test]
+fn the_page_has_what_is_tested_here() {
+    let sources = [
+        include_str!("package.rs"),
+        include_str!("waits.rs"),
+        include_str!("waits_tokio.rs"),
+        include_str!("gives_up.rs"),
+        include_str!("routed.rs"),
+    ];
+    let page = include_str!("../../../../docs/clients/rust.md");
+    let examples = page.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    assert_eq!(examples.collect::<Vec<_>>(), sources);
+}
+
+#[test]
+fn by_the_package_and_by_the_library_they_exclude_each_other() {
+    let mut server = Server::start();
+    server.say::<u32>(&["LOCK.ACQUIRE", "report", "holder"]);
+    let client = server.client.clone();
+    let package = thread::spawn(move || package::report(&client).unwrap());
+    let client = server.client.clone();
+    let library = thread::spawn(move || waits::report(&client, "owner").unwrap());
+    server.waiters(2);
+    server.say::<u32>(&["LOCK.RELEASE", "report", "holder"]);
+    package.join().unwrap();
+    library.join().unwrap();
+    server.free("report");
+}
+
+/// Waits are given up while the lock is handed to and fro.
+#[tokio::test(flavor = "multi_thread")]
+async fn giving_up_leaves_nothing() {
+    let mut server = Server::start();
+    let mut waits = waits_tokio::for_waiting(&server.client).await.unwrap();
+    let mut other = waits_tokio::for_waiting(&server.client).await.unwrap();
+    let (mut granted, mut given_up) = (0, 0);
+    for round in 0..300 {
+        let owner = format!("late{round}");
+        server.say::<u32>(&["LOCK.ACQUIRE", "a", "holder"]);
+        let command = cmd("LOCK.ACQUIRE").arg("a").arg(&owner).arg("BLOCK").arg(0).take();
+        let mut connection = waits.clone();
+        let mut wait = tokio::spawn(async move { command.query_async::<Option<u32>>(&mut connection).await });
+        let mut own = server.client.get_connection().unwrap();
+        let time = Duration::from_micros(round * 7);
+        let hands_on = thread::spawn(move || {
+            thread::sleep(time);
+            cmd("LOCK.RELEASE").arg("a").arg("holder").exec(&mut own).unwrap();
+        });
+        match timeout(Duration::from_millis(1), &mut wait).await {
+            Ok(ended) => {
+                assert_eq!(ended.unwrap(), Ok(Some(1)));
+                granted += 1;
+                server.say::<u32>(&["LOCK.RELEASE", "a", &owner]);
+            }
+            Err(_) => {
+                gives_up::give_up(wait, "a", &owner, &mut other).await.unwrap();
+                given_up += 1;
+            }
+        }
+        hands_on.join().unwrap();
+        assert!(!server.is_held("a"), "after {granted} granted and {given_up} given up");
+    }
+    assert_eq!(cmd("PING").query_async(&mut waits).await, Ok("PONG".to_string()));
+    server.waiters(0);
+    server.free("a");
+}
+
+/// Three masters, each with a third of the slots, in their order.
+fn cluster() -> Vec<Server> {
+    let arguments = || ["--cluster-enabled", "yes", "--cluster-port", &free_port().to_string()].map(Into::into).into();
+    let mut nodes: Vec<Server> = (0..3).map(|_| Server::with(arguments)).collect();
+    let seed = port(&nodes[0]).to_string();
+    let [_, bus]: [String; 2] = nodes[0].say(&["CONFIG", "GET", "cluster-port"]);
+    for (part, node) in (0..).zip(&mut nodes) {
+        let (first, end) = (16_384 * part / 3, 16_384 * (part + 1) / 3);
+        node.say::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &(end - 1).to_string()]);
+        node.say::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(part + 1).to_string()]);
+        node.say::<()>(&["CLUSTER", "MEET", "127.0.0.1", &seed, &bus]);
+    }
+    for node in &mut nodes {
+        until("the cluster", || {
+            let info: String = node.say(&["CLUSTER", "INFO"]);
+            (info.contains("cluster_size:3\r") && info.contains("cluster_state:ok")).then_some(())
+        });
+    }
+    nodes
+}
+
+fn port(server: &Server) -> u16 {
+    match server.client.get_connection_info().addr() {
+        ConnectionAddr::Tcp(_, port) => *port,
+        _ => unreachable!(),
+    }
+}
+
+#[test]
+fn a_command_that_is_routed_finds_its_node_at_once() {
+    let mut nodes = cluster();
+    let client = ClusterClient::new(vec![format!("redis://127.0.0.1:{}/", port(&nodes[0]))]).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    for (key, node) in [("b", 0), ("c", 1), ("a", 2)] {
+        let keys = [format!("{{{key}}}1"), format!("{{{key}}}2")];
+        let acquire = cmd("LOCK.MACQUIRE").arg(2).arg(&keys).arg("owner").take();
+        assert_eq!(connection.route_command(&acquire, routed::to_master_of(&keys[0])), Ok(Value::Int(2)));
+        assert!(nodes[node].is_held(&keys[1]));
+    }
+    for mut node in nodes {
+        assert!(!node.say::<String>(&["INFO", "errorstats"]).contains("MOVED"));
+    }
+}
