@@ -128,7 +128,8 @@ void drainWakeLoop(void) {
 }
 
 void drainSetAlarm(RedisModuleCtx *ctx, int64_t delay_ms) {
-    int64_t at_us = timerAfter(delay_ms);
+    /* At once means before all timers that are due, which may be thousands. */
+    int64_t at_us = delay_ms > 0 ? timerAfter(delay_ms) : 0;
     if (!alarm.timer.is_set || at_us < alarm.timer.place.at) {
         timerSet(ctx, &alarm.timer, at_us, ring);
         drainWakeLoop();

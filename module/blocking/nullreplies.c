@@ -39,8 +39,12 @@ static void onOver(RedisModuleCtx *ctx, struct blocked *client) {
 
 static const struct blockedKind kind = {onOver, onOver, onOver};
 
-/* Those that are pending come first. */
+/* Those that are pending come first. In a time slice waits are ended first: each may keep others from a
+ * lock, and ends in a tenth of the time that its reply takes. */
 static bool maySendNow(void) {
+    if (turnHasBegun()) {
+        return false;
+    }
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     if (now_us - replies.window_us >= WINDOW_US) {
         replies.window_us = now_us;
@@ -55,7 +59,6 @@ void nullrepliesSend(RedisModuleCtx *ctx, struct blocked *client) {
     }
     if (maySendNow()) {
         blockedAnswerNull(client);
-        turnCharge(BLOCKED_REPLY_US);
         return;
     }
     struct pending *pending = memAlloc(sizeof(*pending));
@@ -66,14 +69,15 @@ void nullrepliesSend(RedisModuleCtx *ctx, struct blocked *client) {
 
 void nullrepliesGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
-    struct link *first;
-    while ((first = replies.pending.first) && !turnIsOver()) {
+    struct link *first = replies.pending.first;
+    while (first) {
         struct pending *pending = LIST_ELEMENT(first, struct pending, in_list);
         blockedAnswerNull(&pending->client);
         turnCharge(BLOCKED_REPLY_US);
         leave(pending);
+        first = turnIsOver() ? NULL : replies.pending.first;
     }
-    if (first) {
+    if (!listIsEmpty(&replies.pending)) {
         drainSetAlarm(ctx, 0);
     }
 }

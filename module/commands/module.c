@@ -27,6 +27,7 @@
 #include "server/server.h"
 #include "server/timer.h"
 #include "waits/acks.h"
+#include "waits/cancelled.h"
 #include "waits/contended.h"
 #include "waits/deadlock.h"
 #include "waits/events.h"
@@ -57,7 +58,8 @@ static const struct drainJob drain_jobs[] = {
     {releaseLost, releaseForgetLost, NULL},
     {releaseRefused, NULL, acksHold},
     {waitedkeyWorkDue, waitedkeyForgetDue, NULL},
-    {deadlockSearch, NULL, NULL},
+    {cancelledGoOn, cancelledForget, cancelledGoOn},
+    {deadlockSearch, deadlockForget, deadlockHold},
     {deliverDue, NULL, deliverHold},
     {scanGoOn, scanForget, NULL},
     {acksRest, acksForget, NULL},
@@ -137,8 +139,11 @@ static bool unloadIsAllowed(RedisModuleCtx *ctx) {
     return configAllowUnload();
 }
 
+/* Valkey 9.1 unloads all modules as the last thing before it exits: then nothing can go wrong. */
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
-    if (!unloadIsAllowed(ctx) || !drainIsQuiet() || !timerIsQuiet()) {
+    bool is_safe =
+        eventsServerShutsDown() || (unloadIsAllowed(ctx) && drainIsQuiet() && timerIsQuiet());
+    if (!is_safe) {
         return REDISMODULE_ERR;
     }
     tallyForgetAll();

@@ -242,8 +242,9 @@ static void freeNames(struct contention *sketch) {
 }
 
 size_t contentionMemory(const struct contention *sketch) {
-    /* The places, the buckets of the map, the nodes of the heap. */
-    return sketch->used + (sketch->locks != NULL) + (sketch->used > 0 ? 2 : 0);
+    /* The names, the places, the arrays of the map, the nodes of the heap. */
+    return sketch->used + (sketch->locks != NULL) + mapMemory(&sketch->by_name) +
+           (sketch->used > 0 ? 1 : 0);
 }
 
 void contentionFree(struct contention *sketch) {

@@ -1,6 +1,11 @@
 /* See hashmap.h. Chained buckets; the array doubles when it has fewer than two buckets for an
  * entry, because each step along a chain is a cache miss. It shrinks when an entry is added to an
- * array of which hardly anything is used: not when one is removed, as mapEach may be walking it. */
+ * array of which hardly anything is used.
+ *
+ * When it gets another size the old array stays until each of its buckets has been moved, in their
+ * order, a few with each entry that is added: so no step is long, however many entries there are. Not
+ * with one that is removed, as mapEach may be walking both. A hash tells in which array its bucket
+ * is. The next change of size waits until all are moved, which is long before it is needed. */
 #include "core/hashmap.h"
 
 #include <assert.h>
@@ -10,6 +15,12 @@
 
 #define INITIAL_BUCKETS 8
 #define HARDLY_USED 16 /* buckets for each entry */
+
+/* How many chains are moved, and how many buckets are looked at, with each entry that is added. To
+ * grow again takes half as many entries as the old array has buckets, and after it has shrunk three
+ * sixteenths; so four chains are enough. */
+#define CHAINS_AT_ONCE 4
+#define BUCKETS_AT_ONCE 64
 
 static uint64_t hash_seed[2];
 
@@ -85,6 +96,9 @@ uint64_t mapHash(const char *bytes, size_t length) {
 /* ---- the map ---- */
 
 static struct mapEntry **bucketOf(const struct map *map, uint64_t hash) {
+    if (map->old && (hash & (map->old_count - 1)) >= map->moved) {
+        return &map->old[hash & (map->old_count - 1)];
+    }
     return &map->buckets[hash & (map->bucket_count - 1)];
 }
 
@@ -107,22 +121,41 @@ static void linkFirst(struct map *map, struct mapEntry *entry) {
     *bucket = entry;
 }
 
-static void resize(struct map *map, size_t bucket_count) {
-    struct map larger = {memAlloc(bucket_count * sizeof(struct mapEntry *)), bucket_count,
-                         map->used};
-    for (size_t i = 0; i < map->bucket_count; i++) {
-        while (map->buckets[i]) {
-            struct mapEntry *entry = map->buckets[i];
-            map->buckets[i] = entry->next;
-            linkFirst(&larger, entry);
-        }
+/* Moves a bucket of the old array, the first that is left. Returns whether anything was in it. */
+static bool moveBucket(struct map *map) {
+    struct mapEntry *entry = map->old[map->moved++], *next;
+    bool had_any = entry;
+    for (; entry; entry = next) {
+        next = entry->next;
+        linkFirst(map, entry);
     }
-    memFree(map->buckets);
-    *map = larger;
+    return had_any;
+}
+
+static void moveSome(struct map *map) {
+    int chains = 0;
+    for (int i = 0; i < BUCKETS_AT_ONCE && chains < CHAINS_AT_ONCE && map->moved < map->old_count;
+         i++) {
+        chains += moveBucket(map);
+    }
+    if (map->moved == map->old_count) {
+        memFree(map->old);
+        map->old = NULL;
+        map->old_count = map->moved = 0;
+    }
+}
+
+static void resize(struct map *map, size_t bucket_count) {
+    map->old = map->buckets;
+    map->old_count = map->bucket_count;
+    map->buckets = memAlloc(bucket_count * sizeof(struct mapEntry *));
+    map->bucket_count = bucket_count;
 }
 
 static void makeRoom(struct map *map) {
-    if (map->used >= map->bucket_count / 2) {
+    if (map->old) {
+        moveSome(map);
+    } else if (map->used >= map->bucket_count / 2) {
         resize(map, map->bucket_count ? map->bucket_count * 2 : INITIAL_BUCKETS);
     } else if (map->bucket_count > INITIAL_BUCKETS && map->used < map->bucket_count / HARDLY_USED) {
         resize(map, map->bucket_count / 2);
@@ -154,6 +187,34 @@ void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *
     *entry =
         (struct mapEntry){.key = other->key, .key_length = other->key_length, .hash = other->hash};
     addHashed(map, entry);
+}
+
+/* Puts the entry into the bucket where `first` is, the first of its key. */
+static void replaceFirst(struct map *map, struct mapEntry *first, struct mapEntry *entry) {
+    struct mapEntry **at = bucketOf(map, first->hash);
+    while (*at != first) {
+        at = &(*at)->next;
+    }
+    *at = entry;
+    entry->next = first->next;
+    entry->youngest = first->youngest;
+}
+
+void mapAddBefore(struct map *map, struct mapEntry *entry, const char *key,
+                  struct mapEntry *other) {
+    *entry = (struct mapEntry){.key = key,
+                               .key_length = other->key_length,
+                               .hash = other->hash,
+                               .older = other->older,
+                               .younger = other};
+    makeRoom(map);
+    if (other->older) {
+        other->older->younger = entry;
+    } else {
+        replaceFirst(map, other, entry);
+    }
+    other->older = entry;
+    map->used++;
 }
 
 bool mapIsAlone(const struct mapEntry *entry) {
@@ -194,6 +255,7 @@ void mapRemove(struct map *map, struct mapEntry *entry) {
     }
     map->used--;
     if (map->used == 0) {
+        memFree(map->old);
         memFree(map->buckets);
         *map = (struct map){0};
     }
@@ -211,17 +273,34 @@ struct mapEntry *mapFindNext(const struct mapEntry *entry) {
     return entry->younger;
 }
 
+size_t mapMemory(const struct map *map) {
+    return (map->buckets != NULL) + (map->old != NULL);
+}
+
+/* Returns the first of the next key in the bucket of this one, which may be gone by then. */
+static struct mapEntry *visitKey(struct mapEntry *first,
+                                 void (*visit)(struct mapEntry *entry, void *context),
+                                 void *context) {
+    struct mapEntry *next_key = first->next, *next;
+    for (struct mapEntry *entry = first; entry; entry = next) {
+        next = entry->younger;
+        visit(entry, context);
+    }
+    return next_key;
+}
+
+/* A visit that removes the last entry frees the arrays and zeroes the counts: the loops end. */
 void mapEach(struct map *map, void (*visit)(struct mapEntry *entry, void *context), void *context) {
-    /* A visit that removes the last entry frees the array and zeroes the count: the loop ends. */
+    for (size_t i = map->moved; i < map->old_count; i++) {
+        struct mapEntry *first = map->old[i];
+        while (first) {
+            first = visitKey(first, visit, context);
+        }
+    }
     for (size_t i = 0; i < map->bucket_count; i++) {
-        struct mapEntry *next_key;
-        for (struct mapEntry *first = map->buckets[i]; first; first = next_key) {
-            next_key = first->next;
-            struct mapEntry *next;
-            for (struct mapEntry *entry = first; entry; entry = next) {
-                next = entry->younger;
-                visit(entry, context);
-            }
+        struct mapEntry *first = map->buckets[i];
+        while (first) {
+            first = visitKey(first, visit, context);
         }
     }
 }

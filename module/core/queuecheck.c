@@ -9,6 +9,7 @@
 struct counted {
     size_t positions, multikey, once, ties, in_graph;
     size_t by_mode[MODE_COUNT];
+    struct waitqueueOwn own; /* the sum of what the owners' first positions say */
 };
 
 /* Whether the index finds the position under its owner. Of an owner with many positions only the
@@ -39,7 +40,8 @@ static const char *positionFault(const struct waitqueue *queue, const struct pos
         return "a position that belongs to another queue, or to no request";
     }
     const struct position *next = waitqueueNext(position);
-    if (next && next->order <= position->order) {
+    const struct position *own = waitqueueNextOfOwner(position);
+    if ((next && next->order <= position->order) || (own && own->order <= position->order)) {
         return "positions that are out of order";
     }
     if (position->request->mode >= MODE_COUNT) {
@@ -61,6 +63,13 @@ static const char *positionFault(const struct waitqueue *queue, const struct pos
     return NULL;
 }
 
+static void countOwn(struct counted *counted, const struct position *position) {
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        counted->own.by_mode[mode] += position->own.by_mode[mode];
+    }
+    counted->own.multikey += position->own.multikey;
+}
+
 static void countPosition(struct counted *counted, const struct position *position) {
     counted->positions++;
     counted->by_mode[position->request->mode]++;
@@ -68,6 +77,9 @@ static void countPosition(struct counted *counted, const struct position *positi
     counted->once += position->request->once;
     counted->ties += position->is_tie;
     counted->in_graph += waitgraphHas(position->request);
+    if (!position->by_owner.older) {
+        countOwn(counted, position);
+    }
 }
 
 static const char *countFault(const struct waitqueue *queue, const struct counted *counted) {
@@ -78,6 +90,14 @@ static const char *countFault(const struct waitqueue *queue, const struct counte
     if (memcmp(counted->by_mode, queue->by_mode, sizeof(counted->by_mode)) != 0 ||
         counted->multikey != queue->multikey || counted->once != queue->once) {
         return "another number of positions of a kind than was counted";
+    }
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        if (counted->own.by_mode[mode] != queue->by_mode[mode]) {
+            return "another number of positions of a mode than their owners have";
+        }
+    }
+    if (counted->own.multikey != queue->multikey) {
+        return "another number of positions for several keys than their owners have";
     }
     if (counted->ties != queue->ties.length || counted->in_graph != queue->in_graph) {
         return "another number of ties, or of positions in the graph, than was counted";

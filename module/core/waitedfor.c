@@ -1,16 +1,18 @@
 /* See waitedfor.h. */
 #include "core/waitedfor.h"
 
-#include <string.h>
-
-/* So many positions are looked at, and then somebody may be there. */
+/* After 200 positions the answer is that another owner may wait. */
 #define MOST_LOOKS 200
 
-void waitedforBegin(struct waitedfor *asked, const struct waitgraph *graph,
+/* So many positions of the owner itself count as one of these. */
+#define OWN_A_LOOK 64
+
+void waitedforBegin(struct waitedfor *asked, struct waitgraph *graph,
                     const struct request *newcomer, struct waitedforHolders holders) {
     asked->graph = graph;
     asked->newcomer = newcomer;
     asked->holders = holders;
+    asked->stage = WAITEDFOR_NEXT_OWNER;
     asked->next = asked->looks = 0;
     asked->owners[0] = newcomer;
     asked->count = 1;
@@ -25,14 +27,9 @@ static bool goesOn(const struct waitedfor *asked) {
     return asked->answer == WAITEDFOR_GOES_ON;
 }
 
-static bool isOfOneOwner(const struct request *one, const struct request *other) {
-    return one->owner_length == other->owner_length &&
-           memcmp(one->owner, other->owner, one->owner_length) == 0;
-}
-
 static bool isKnown(const struct waitedfor *asked, const struct request *waiting) {
     for (size_t i = 1; i < asked->count; i++) {
-        if (isOfOneOwner(waiting, asked->owners[i])) {
+        if (waitqueueSameOwner(waiting, asked->owners[i])) {
             return true;
         }
     }
@@ -42,10 +39,10 @@ static bool isKnown(const struct waitedfor *asked, const struct request *waiting
 /* It may wait for the owner that is asked about. If it is the newcomer's owner, that may wait for
  * itself. */
 static void note(struct waitedfor *asked, const struct request *waiting) {
-    if (isOfOneOwner(waiting, asked->owners[asked->next]) || isKnown(asked, waiting)) {
+    if (waitqueueSameOwner(waiting, asked->owners[asked->next]) || isKnown(asked, waiting)) {
         return;
     }
-    bool is_newcomers = isOfOneOwner(waiting, asked->newcomer);
+    bool is_newcomers = waitqueueSameOwner(waiting, asked->newcomer);
     if (is_newcomers || asked->count == WAITEDFOR_MOST_OWNERS) {
         giveUp(asked);
     } else {
@@ -73,7 +70,14 @@ static bool isKnownNotToHold(const struct waitedfor *asked, const struct waitque
            position->queue == queue && waitgraphIsLast(position);
 }
 
+bool waitedforIsAsking(const struct waitedfor *asked) {
+    return goesOn(asked) && asked->stage != WAITEDFOR_NEXT_OWNER;
+}
+
 size_t waitedforCost(const struct waitedfor *asked) {
+    if (waitedforIsAsking(asked)) {
+        return 0;
+    }
     size_t waited = asked->graph->waited.length;
     if (asked->next > 0) {
         return waited + asked->newcomer->positions.length;
@@ -95,13 +99,6 @@ static void askAbout(struct waitedfor *asked, struct waitqueue *queue) {
     for (const struct position *position = waitqueueFirst(queue); position && goesOn(asked);
          position = waitqueueNext(position)) {
         lookAt(asked, position);
-    }
-}
-
-static void askAboutHolds(struct waitedfor *asked) {
-    for (struct waitqueue *queue = waitgraphFirstWaited(asked->graph); queue && goesOn(asked);
-         queue = waitgraphNextWaited(queue)) {
-        askAbout(asked, queue);
     }
 }
 
@@ -145,6 +142,15 @@ static void lookBehindAll(struct waitedfor *asked, const struct request *request
     }
 }
 
+static void lookBehindRequest(struct waitedfor *asked, const struct request *request) {
+    asked->looks += 1 + request->positions.length / OWN_A_LOOK;
+    if (asked->looks > MOST_LOOKS) {
+        giveUp(asked);
+    } else {
+        lookBehindAll(asked, request);
+    }
+}
+
 static void lookBehindOwner(struct waitedfor *asked) {
     const struct request *of = asked->owners[asked->next];
     if (asked->next == 0) {
@@ -152,35 +158,74 @@ static void lookBehindOwner(struct waitedfor *asked) {
     }
     for (of = waitgraphFirstOf(asked->graph, of->owner, of->owner_length); of && goesOn(asked);
          of = waitgraphNextOf(of)) {
-        if (asked->looks++ == MOST_LOOKS) {
-            giveUp(asked);
-        } else {
-            lookBehindAll(asked, of);
-        }
+        lookBehindRequest(asked, of);
     }
 }
 
 /* ---- the newcomer itself ---- */
 
-/* The newcomer is not in the graph: whether it waits for this owner, which then waits for it. */
-static void askWhetherNewcomerWaits(struct waitedfor *asked) {
+/* The newcomer is not in the graph: whether it waits here for this owner, which then waits for
+ * it. */
+static void askWhetherNewcomerWaits(struct waitedfor *asked, struct position *position) {
     const struct request *owner = asked->owners[asked->next];
-    for (struct position *position = waitqueueFirstOf(asked->newcomer); position && goesOn(asked);
-         position = waitqueueNextOf(position)) {
-        if (waitqueueOfOwner(position->queue, owner->owner, owner->owner_length) ||
-            holds(asked, position->queue, asked->newcomer->mode)) {
-            giveUp(asked);
-        }
+    if (waitqueueOfOwner(position->queue, owner->owner, owner->owner_length) ||
+        holds(asked, position->queue, asked->newcomer->mode)) {
+        giveUp(asked);
+    }
+}
+
+/* ---- the steps ---- */
+
+static void beginOwner(struct waitedfor *asked) {
+    asked->position = asked->next > 0 ? waitqueueFirstOf(asked->newcomer) : NULL;
+    asked->stage = asked->position ? WAITEDFOR_NEWCOMER : WAITEDFOR_POSITIONS;
+}
+
+static void stepOfNewcomer(struct waitedfor *asked) {
+    askWhetherNewcomerWaits(asked, asked->position);
+    asked->position = waitqueueNextOf(asked->position);
+    if (!asked->position) {
+        asked->stage = WAITEDFOR_POSITIONS;
+    }
+}
+
+static void stepOfHolds(struct waitedfor *asked) {
+    struct waitqueue *queue = waitgraphNextWaited(asked->graph);
+    if (queue) {
+        askAbout(asked, queue);
+        return;
+    }
+    asked->stage = WAITEDFOR_NEXT_OWNER;
+    if (++asked->next == asked->count) {
+        asked->answer = WAITEDFOR_NOBODY;
     }
 }
 
 void waitedforGoOn(struct waitedfor *asked) {
-    if (asked->next > 0) {
-        askWhetherNewcomerWaits(asked);
+    switch (asked->stage) {
+    case WAITEDFOR_NEXT_OWNER:
+        beginOwner(asked);
+        break;
+    case WAITEDFOR_NEWCOMER:
+        stepOfNewcomer(asked);
+        break;
+    case WAITEDFOR_POSITIONS:
+        lookBehindOwner(asked);
+        waitgraphWalkWaited(asked->graph);
+        asked->stage = WAITEDFOR_HOLDS;
+        break;
+    case WAITEDFOR_HOLDS:
+        stepOfHolds(asked);
+        break;
     }
-    lookBehindOwner(asked);
-    askAboutHolds(asked);
-    if (goesOn(asked) && ++asked->next == asked->count) {
-        asked->answer = WAITEDFOR_NOBODY;
+}
+
+/* It stands for its owner among those that are asked about, who may wait on by another request: then
+ * somebody may wait. */
+void waitedforLeave(struct waitedfor *asked, const struct request *request) {
+    for (size_t i = 1; i < asked->count && goesOn(asked); i++) {
+        if (asked->owners[i] == request) {
+            giveUp(asked);
+        }
     }
 }

@@ -7,6 +7,8 @@
  *
  * So this goes the other way round than waitsearch.c, from the newcomer to whoever waits for it, and
  * for those; and it knows only "nobody" from "maybe somebody".
+ *
+ * It works in steps, between which requests may leave the graph.
  */
 #ifndef LOCK_WAITEDFOR_H
 #define LOCK_WAITEDFOR_H
@@ -38,23 +40,40 @@ struct waitedforHolders {
     void *context;
 };
 
+/* What is asked next about an owner. */
+enum waitedforStage {
+    WAITEDFOR_NEXT_OWNER,
+    WAITEDFOR_NEWCOMER,  /* whether the newcomer waits for it: each of the newcomer's positions */
+    WAITEDFOR_POSITIONS, /* who stands behind its positions */
+    WAITEDFOR_HOLDS      /* whether it holds a lock that others wait for: each of those locks */
+};
+
 struct waitedfor {
-    const struct waitgraph *graph;
+    struct waitgraph *graph;
     const struct request *newcomer;
     struct waitedforHolders holders;
+    enum waitedforStage stage;
+    struct position *position; /* of the newcomer, in WAITEDFOR_NEWCOMER */
     size_t next, count, looks;
     const struct request
         *owners[WAITEDFOR_MOST_OWNERS]; /* one request of each; first the newcomer */
     enum waitedforAnswer answer;
 };
 
-void waitedforBegin(struct waitedfor *asked, const struct waitgraph *graph,
+void waitedforBegin(struct waitedfor *asked, struct waitgraph *graph,
                     const struct request *newcomer, struct waitedforHolders holders);
 
-/* About how many locks the next waitedforGoOn asks. */
+/* About how many locks have to be asked for the next owner. In the middle of one: 0. */
 size_t waitedforCost(const struct waitedfor *asked);
 
-/* Asks who waits for one more owner, and sets `answer`, which must have been WAITEDFOR_GOES_ON. */
+/* Whether it is in the middle of an owner. */
+bool waitedforIsAsking(const struct waitedfor *asked);
+
+/* Takes one step: asks one lock, as a rule. Sets `answer`, which must have been
+ * WAITEDFOR_GOES_ON. */
 void waitedforGoOn(struct waitedfor *asked);
+
+/* This request, which is in the graph, is about to leave it. */
+void waitedforLeave(struct waitedfor *asked, const struct request *request);
 
 #endif

@@ -27,17 +27,82 @@ struct request *waitgraphNextOf(const struct request *request) {
     return fromEntry(mapFindNext(&request->by_requester));
 }
 
+/* ---- walks ---- */
+
+static struct waitqueue *fromWaited(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct waitqueue, in_waited) : NULL;
+}
+
+static struct request *fromList(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct request, in_list) : NULL;
+}
+
+void waitgraphWalkTies(struct waitgraph *graph, const struct waitqueue *queue) {
+    graph->next.tie = fromTie(queue->ties.last);
+}
+
+struct position *waitgraphNextTie(struct waitgraph *graph) {
+    struct position *tie = graph->next.tie;
+    if (tie) {
+        graph->next.tie = fromTie(tie->in_ties.prev);
+    }
+    return tie;
+}
+
+void waitgraphWalkRequests(struct waitgraph *graph) {
+    graph->next.request = fromList(graph->requests.first);
+}
+
+static void passRequest(struct waitgraph *graph) {
+    graph->next.request = fromList(graph->next.request->in_list.next);
+}
+
+struct request *waitgraphNextRequest(struct waitgraph *graph) {
+    while (graph->next.request && graph->next.request->is_copy) {
+        passRequest(graph);
+    }
+    struct request *request = graph->next.request;
+    if (request) {
+        passRequest(graph);
+    }
+    return request;
+}
+
+void waitgraphWalkWaited(struct waitgraph *graph) {
+    graph->next.waited = fromWaited(graph->waited.first);
+}
+
+struct waitqueue *waitgraphNextWaited(struct waitgraph *graph) {
+    struct waitqueue *queue = graph->next.waited;
+    if (queue) {
+        graph->next.waited = fromWaited(queue->in_waited.next);
+    }
+    return queue;
+}
+
+/* ---- copies ---- */
+
+/* Whether the request waits for exactly what the other, of the same owner, waits for. Another mode
+ * is another wait: its position counts as standing where the owner's first position does. */
+static bool repeats(const struct request *request, const struct request *other) {
+    if (request->mode != other->mode || request->positions.length != other->positions.length ||
+        (request->discipline == MULTIKEY) != (other->discipline == MULTIKEY)) {
+        return false;
+    }
+    const struct position *position = waitqueueFirstOf(request), *like = waitqueueFirstOf(other);
+    while (position && position->queue == like->queue) {
+        position = waitqueueNextOf(position);
+        like = waitqueueNextOf(like);
+    }
+    return !position;
+}
+
 /* ---- ties ---- */
 
-struct position *waitgraphLastTie(const struct waitqueue *queue) {
-    return fromTie(queue->ties.last);
-}
-
-struct position *waitgraphTieBefore(const struct position *position) {
-    return fromTie(position->in_ties.prev);
-}
-
 static void tie(struct request *request) {
+    if (request->is_copy) {
+        return;
+    }
     for (struct position *position = waitqueueFirstOf(request); position;
          position = waitqueueNextOf(position)) {
         if (!position->is_tie) {
@@ -47,9 +112,12 @@ static void tie(struct request *request) {
     }
 }
 
-static void untie(struct request *request) {
+static void untie(struct waitgraph *graph, struct request *request) {
     for (struct position *position = waitqueueFirstOf(request); position;
          position = waitqueueNextOf(position)) {
+        if (graph->next.tie == position) {
+            waitgraphNextTie(graph);
+        }
         if (position->is_tie) {
             position->is_tie = false;
             listRemove(&position->queue->ties, &position->in_ties);
@@ -57,15 +125,14 @@ static void untie(struct request *request) {
     }
 }
 
-/* The owner's only request, if it has but one, and that stands in one queue; or NULL. */
-static struct request *onlyOf(const struct waitgraph *graph, const char *owner, size_t length) {
-    struct request *only = waitgraphFirstOf(graph, owner, length);
-    return only && !waitgraphNextOf(only) && only->positions.length == 1 ? only : NULL;
+/* Of one owner all requests but the copies are ties, or none. */
+static bool isTied(const struct request *first) {
+    return waitqueueFirstOf(first)->is_tie;
 }
 
-/* Of one owner all requests are ties, or none. */
-static bool isTied(const struct request *request) {
-    return waitqueueFirstOf(request)->is_tie;
+/* The owner waits for one thing only. */
+static bool isAlone(const struct request *first) {
+    return first->positions.length == 1 && !waitgraphNextOf(first);
 }
 
 static void tieFrom(struct request *first) {
@@ -74,34 +141,17 @@ static void tieFrom(struct request *first) {
     }
 }
 
-struct request *waitgraphTieAll(const struct waitgraph *graph, const char *owner, size_t length) {
-    struct request *first = waitgraphFirstOf(graph, owner, length);
-    if (!first || isTied(first)) {
-        return NULL;
-    }
-    tieFrom(first);
-    return first;
-}
-
-void waitgraphUntieAll(struct request *first) {
-    for (struct request *request = first; request; request = waitgraphNextOf(request)) {
-        untie(request);
+/* Makes ties of the owner's requests if the new one is for something else than those before. */
+static void tieIfElsewhere(const struct waitgraph *graph, struct request *request) {
+    struct request *first = waitgraphFirstOf(graph, request->owner, request->owner_length);
+    if (request->positions.length > 1 || isTied(first)) {
+        tieFrom(isTied(first) ? request : first);
+    } else if (first != request && !repeats(request, first)) {
+        tieFrom(first);
     }
 }
 
 /* ---- coming and going ---- */
-
-static struct waitqueue *fromWaited(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct waitqueue, in_waited) : NULL;
-}
-
-struct waitqueue *waitgraphFirstWaited(const struct waitgraph *graph) {
-    return fromWaited(graph->waited.first);
-}
-
-struct waitqueue *waitgraphNextWaited(const struct waitqueue *queue) {
-    return fromWaited(queue->in_waited.next);
-}
 
 static void countIn(struct waitgraph *graph, struct request *request) {
     for (struct position *position = waitqueueFirstOf(request); position;
@@ -119,45 +169,23 @@ static void countIn(struct waitgraph *graph, struct request *request) {
 static void countOut(struct waitgraph *graph, struct request *request) {
     for (struct position *position = waitqueueFirstOf(request); position;
          position = waitqueueNextOf(position)) {
-        if (--position->queue->in_graph == 0) {
-            listRemove(&graph->waited, &position->queue->in_waited);
+        struct waitqueue *queue = position->queue;
+        if (--queue->in_graph == 0) {
+            if (graph->next.waited == queue) {
+                waitgraphNextWaited(graph);
+            }
+            listRemove(&graph->waited, &queue->in_waited);
         }
-    }
-}
-
-/* Whether the request only repeats what the other waits for. For another mode it would not: its
- * position counts as standing where the owner's first position does. */
-static bool repeats(const struct request *request, const struct request *other) {
-    return request->positions.length == 1 && request->discipline != MULTIKEY &&
-           other->discipline != MULTIKEY && request->mode == other->mode &&
-           waitqueueFirstOf(request)->queue == waitqueueFirstOf(other)->queue;
-}
-
-/* Makes the new request a tie if its owner waits for something else too; and if that is because of
- * this request, all others of the owner. An owner may wait for one lock on thousands of connections:
- * they lead nowhere that one does not. */
-static void tieIfElsewhere(const struct waitgraph *graph, struct request *request) {
-    struct request *first = waitgraphFirstOf(graph, request->owner, request->owner_length);
-    struct request *other = first == request ? waitgraphNextOf(first) : first;
-    if (!other) {
-        if (request->positions.length > 1) {
-            tie(request);
-        }
-    } else if (isTied(other)) {
-        tie(request);
-    } else if (!repeats(request, other)) {
-        tieFrom(first);
     }
 }
 
 void waitgraphAnnounce(struct waitgraph *graph, struct request *request) {
     request->is_newcomer = true;
-    listAddLast(&graph->newcomers, &request->in_newcomers);
+    listAddLast(&graph->newcomers, &request->in_list);
 }
 
 struct request *waitgraphFirstNewcomer(const struct waitgraph *graph) {
-    struct link *first = graph->newcomers.first;
-    return first ? LIST_ELEMENT(first, struct request, in_newcomers) : NULL;
+    return fromList(graph->newcomers.first);
 }
 
 /* The bound may be one of somebody who has left: then it is put right, for those who ask next. */
@@ -178,7 +206,7 @@ bool waitgraphIsLast(struct position *newcomer) {
 static void forgetNewcomer(struct waitgraph *graph, struct request *request) {
     if (request->is_newcomer) {
         request->is_newcomer = false;
-        listRemove(&graph->newcomers, &request->in_newcomers);
+        listRemove(&graph->newcomers, &request->in_list);
     }
 }
 
@@ -186,8 +214,32 @@ void waitgraphEnter(struct waitgraph *graph, struct request *request) {
     assert(waitqueueFirstOf(request) && !waitgraphHas(request));
     forgetNewcomer(graph, request);
     mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
+    listAddLast(&graph->requests, &request->in_list);
+    const struct request *older = fromEntry(request->by_requester.older);
+    request->is_copy = older && repeats(request, older);
     countIn(graph, request);
     tieIfElsewhere(graph, request);
+}
+
+/* What the request leads to, its oldest copy leads to from now on. */
+static void leaveToCopy(struct request *request) {
+    struct request *heir = waitgraphNextOf(request);
+    if (!request->is_copy && heir && heir->is_copy) {
+        heir->is_copy = false;
+        if (isTied(request)) {
+            tie(heir);
+        }
+    }
+}
+
+static void takeOut(struct waitgraph *graph, struct request *request) {
+    if (graph->next.request == request) {
+        passRequest(graph);
+    }
+    listRemove(&graph->requests, &request->in_list);
+    mapRemove(&graph->by_owner, &request->by_requester);
+    request->by_requester.key = NULL;
+    request->is_copy = false;
 }
 
 void waitgraphLeave(struct waitgraph *graph, struct request *request) {
@@ -196,13 +248,14 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
         return;
     }
     bool was_alone = mapIsAlone(&request->by_requester);
-    untie(request);
+    leaveToCopy(request);
+    untie(graph, request);
     countOut(graph, request);
-    mapRemove(&graph->by_owner, &request->by_requester);
-    request->by_requester.key = NULL;
-    struct request *only = was_alone ? NULL : onlyOf(graph, request->owner, request->owner_length);
-    if (only) {
-        untie(only);
+    takeOut(graph, request);
+    struct request *first =
+        was_alone ? NULL : waitgraphFirstOf(graph, request->owner, request->owner_length);
+    if (first && isAlone(first)) {
+        untie(graph, first);
     }
 }
 
@@ -213,18 +266,54 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
  * else than a wait is found when somebody in it asks once more. */
 #define ENOUGH_PLACES 16
 
-bool waitgraphAsksForNothingNew(const struct waitgraph *graph, const struct request *newcomer) {
-    const struct position *own = waitqueueFirstOf(newcomer);
-    const struct request *other = waitgraphFirstOf(graph, newcomer->owner, newcomer->owner_length);
+static bool asksForNoLess(const struct position *position, const struct request *newcomer) {
+    const struct request *request = position->request;
+    return waitgraphHas(request) && request->discipline != MULTIKEY &&
+           (request->mode == newcomer->mode || rulesConflict(request->mode, MODE_READ));
+}
+
+/* Its owner's first positions here are before it. */
+static bool standsBehindOwn(const struct request *newcomer, const struct position *own) {
     int count = 0;
-    for (; other && count < ENOUGH_PLACES; other = waitgraphNextOf(other)) {
-        const struct position *position = waitqueueFirstOf(other);
-        bool is_no_less = other->mode == newcomer->mode || rulesConflict(other->mode, MODE_READ);
-        if (position->queue != own->queue || position->order > own->order || !is_no_less ||
-            other->discipline == MULTIKEY || newcomer->discipline == MULTIKEY) {
-            break;
-        }
+    const struct position *position =
+        waitqueueOfOwner(own->queue, newcomer->owner, newcomer->owner_length);
+    while (position && position->order < own->order && count < ENOUGH_PLACES &&
+           asksForNoLess(position, newcomer)) {
+        position = waitqueueNextOfOwner(position);
         count++;
     }
     return count == ENOUGH_PLACES;
+}
+
+/* Directly behind it, without anybody in between, are some of its owner's: an upgrade. */
+static bool standsBeforeOwn(const struct request *newcomer, const struct position *own) {
+    int count = 0;
+    const struct position *position = waitqueueNext(own);
+    while (position && count < ENOUGH_PLACES && waitqueueSameOwner(position->request, newcomer) &&
+           asksForNoLess(position, newcomer)) {
+        position = waitqueueNext(position);
+        count++;
+    }
+    return count == ENOUGH_PLACES;
+}
+
+/* Of several keys: its owner's first positions at one of them are of requests for the same keys. */
+static bool repeatsOwn(const struct request *newcomer, const struct position *own) {
+    int count = 0;
+    const struct position *position =
+        waitqueueOfOwner(own->queue, newcomer->owner, newcomer->owner_length);
+    while (position && position != own && count < ENOUGH_PLACES &&
+           waitgraphHas(position->request) &&
+           (count > 0 ? position->request->is_copy : repeats(newcomer, position->request))) {
+        position = waitqueueNextOfOwner(position);
+        count++;
+    }
+    return count == ENOUGH_PLACES;
+}
+
+bool waitgraphAsksForNothingNew(const struct request *newcomer) {
+    const struct position *own = waitqueueFirstOf(newcomer);
+    return newcomer->discipline == MULTIKEY
+               ? repeatsOwn(newcomer, own)
+               : standsBehindOwn(newcomer, own) || standsBeforeOwn(newcomer, own);
 }

@@ -27,11 +27,25 @@ static void makeRoom(struct waitpath *path) {
     path->room *= 2;
 }
 
-void waitpathAdd(struct waitpath *path, struct request *first, const struct waitpathEdge *edge) {
+size_t waitpathAdd(struct waitpath *path, struct request *first, const struct waitpathEdge *edge) {
     if (path->count == path->room) {
         makeRoom(path);
     }
-    path->reached[path->count++] = (struct waitpathReached){first, *edge};
+    path->reached[path->count] = (struct waitpathReached){.first = first, .edge = *edge};
+    return path->count++;
+}
+
+void waitpathLeave(struct waitpath *path, size_t owner, struct request *first) {
+    path->reached[owner].first = first;
+    path->reached[owner].has_changed = true;
+}
+
+bool waitpathHasChanged(const struct waitpath *path, const struct waitpathEdge *last) {
+    size_t owner = last->from;
+    while (owner != 0 && !path->reached[owner].has_changed) {
+        owner = path->reached[owner].edge.from;
+    }
+    return path->reached[owner].has_changed;
 }
 
 const struct request *waitpathRequest(const struct waitpath *path, size_t owner) {

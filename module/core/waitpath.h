@@ -16,8 +16,10 @@ struct waitpathEdge {
 };
 
 struct waitpathReached {
-    struct request *first; /* of its requests; of the asker NULL, if it has no others */
+    struct request *first; /* of its requests; NULL: none, or of the asker no others */
     struct waitpathEdge edge;
+    bool stands_for_others; /* it leads to others, who were not reached for that reason */
+    bool has_changed;       /* since it was reached one of its requests has left the graph */
 };
 
 #define WAITPATH_AT_FIRST 16
@@ -48,7 +50,16 @@ void waitpathBegin(struct waitpath *path, const struct request *asker, struct re
 
 void waitpathEnd(struct waitpath *path);
 
-void waitpathAdd(struct waitpath *path, struct request *first, const struct waitpathEdge *edge);
+/* Returns the number of the owner. */
+size_t waitpathAdd(struct waitpath *path, struct request *first, const struct waitpathEdge *edge);
+
+/* A request of this owner, its first or not, is about to leave the graph. `first` is the owner's
+ * first from then on, or NULL. */
+void waitpathLeave(struct waitpath *path, size_t owner, struct request *first);
+
+/* Whether any request has left the graph of the owners on the way from the asker that ends with this
+ * edge. */
+bool waitpathHasChanged(const struct waitpath *path, const struct waitpathEdge *last);
 
 /* A request of this owner. */
 const struct request *waitpathRequest(const struct waitpath *path, size_t owner);

@@ -2,6 +2,7 @@
 #include "core/waitqueue.h"
 
 #include <assert.h>
+#include <string.h>
 
 static struct position *fromLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct position, in_queue) : NULL;
@@ -23,9 +24,57 @@ static struct link *firstWriterFrom(struct position *position) {
     return position ? &position->in_writers : NULL;
 }
 
+/* ---- the positions of one owner, in the order of the queue; the first of them counts them ---- */
+
+static struct position *firstOfSameOwner(struct position *position) {
+    return mapIsAlone(&position->by_owner)
+               ? position
+               : fromEntry(mapFindLike(&position->queue->by_owner, &position->by_owner));
+}
+
+static void countOwn(struct position *position) {
+    struct position *first = firstOfSameOwner(position);
+    if (first == position) {
+        const struct position *next = waitqueueNextOfOwner(position);
+        position->own = next ? next->own : (struct waitqueueOwn){0};
+    }
+    first->own.by_mode[position->request->mode]++;
+    first->own.multikey += position->request->discipline == MULTIKEY;
+}
+
+static void countOwnOut(struct position *position) {
+    struct position *first = firstOfSameOwner(position);
+    first->own.by_mode[position->request->mode]--;
+    first->own.multikey -= position->request->discipline == MULTIKEY;
+    struct position *next = waitqueueNextOfOwner(position);
+    if (first == position && next) {
+        next->own = first->own;
+    }
+}
+
+/* `successor` is the owner's next position, NULL if there is none behind. */
+static void addOwn(struct position *position, struct position *successor) {
+    const struct request *request = position->request;
+    struct map *by_owner = &position->queue->by_owner;
+    if (successor) {
+        mapAddBefore(by_owner, &position->by_owner, request->owner, &successor->by_owner);
+    } else {
+        mapAdd(by_owner, &position->by_owner, request->owner, request->owner_length);
+    }
+    countOwn(position);
+}
+
+static void removeOwn(struct position *position) {
+    countOwnOut(position);
+    mapRemove(&position->queue->by_owner, &position->by_owner);
+}
+
+/* ---- coming and going ---- */
+
 /* Where a position is to stand: before these, NULL being the end, and with what order. */
 struct spot {
     struct link *successor, *successor_of_writer;
+    struct position *successor_of_owner;
     int64_t order;
 };
 
@@ -40,7 +89,7 @@ static void insert(struct waitqueue *queue, struct position *position, struct re
         listInsertBefore(&queue->writers, spot->successor_of_writer, &position->in_writers);
     }
     listAddLast(&request->positions, &position->of_request);
-    mapAdd(&queue->by_owner, &position->by_owner, request->owner, request->owner_length);
+    addOwn(position, spot->successor_of_owner);
     queue->by_mode[request->mode]++;
     queue->multikey += request->discipline == MULTIKEY;
     queue->once += request->once;
@@ -57,13 +106,14 @@ static int64_t orderBehindLast(const struct waitqueue *queue) {
 }
 
 void waitqueueAdd(struct waitqueue *queue, struct position *position, struct request *request) {
-    const struct spot end = {NULL, NULL, orderBehindLast(queue)};
+    const struct spot end = {NULL, NULL, NULL, orderBehindLast(queue)};
     insert(queue, position, request, &end);
 }
 
 void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
                        struct request *request) {
     const struct spot head = {queue->positions.first, queue->writers.first,
+                              waitqueueOfOwner(queue, request->owner, request->owner_length),
                               orderBeforeFirst(queue)};
     insert(queue, position, request, &head);
 }
@@ -76,7 +126,7 @@ void waitqueueRemove(struct position *position) {
         listRemove(&queue->writers, &position->in_writers);
     }
     listRemove(&position->request->positions, &position->of_request);
-    mapRemove(&queue->by_owner, &position->by_owner);
+    removeOwn(position);
     queue->by_mode[position->request->mode]--;
     queue->multikey -= position->request->discipline == MULTIKEY;
     queue->once -= position->request->once;
@@ -84,9 +134,17 @@ void waitqueueRemove(struct position *position) {
 }
 
 void waitqueueTakeOver(struct position *old, struct position *position, struct request *request) {
-    const struct spot same = {&old->in_queue, firstWriterFrom(old), old->order};
+    const struct spot same = {&old->in_queue, firstWriterFrom(old), old, old->order};
     insert(old->queue, position, request, &same);
     waitqueueRemove(old);
+}
+
+static void moveOwnFirst(struct position *position) {
+    struct position *first = firstOfSameOwner(position);
+    if (first != position) {
+        removeOwn(position);
+        addOwn(position, first);
+    }
 }
 
 void waitqueueMoveFirst(struct position *position) {
@@ -98,6 +156,7 @@ void waitqueueMoveFirst(struct position *position) {
         listRemove(writers, &position->in_writers);
         listInsertBefore(writers, writers->first, &position->in_writers);
     }
+    moveOwnFirst(position);
 }
 
 struct position *waitqueueFirst(const struct waitqueue *queue) {
@@ -140,36 +199,48 @@ struct position *waitqueueNextOfOwner(const struct position *position) {
     return fromEntry(mapFindNext(&position->by_owner));
 }
 
-/* Whether a newcomer who asks for this stands behind one who waits for that. */
-static bool standsBehind(const struct request *newcomer, const struct request *waiting) {
-    if (newcomer->discipline == PLAIN) {
-        return waiting->discipline == MULTIKEY;
-    }
-    return rulesStandsBehind(newcomer->mode, waiting->mode);
+bool waitqueueSameOwner(const struct request *one, const struct request *other) {
+    return one->owner_length == other->owner_length &&
+           memcmp(one->owner, other->owner, one->owner_length) == 0;
 }
 
-/* How many positions there are that the newcomer stands behind, its owner's own included. */
-static size_t countAhead(const struct waitqueue *queue, const struct request *newcomer) {
-    if (newcomer->discipline == PLAIN) {
-        return queue->multikey;
-    }
+static const struct waitqueueOwn none;
+
+static const struct waitqueueOwn *ownOf(const struct waitqueue *queue, const char *owner,
+                                        size_t length) {
+    const struct position *first = waitqueueOfOwner(queue, owner, length);
+    return first ? &first->own : &none;
+}
+
+size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t length) {
+    const struct waitqueueOwn *own = ownOf(queue, owner, length);
     size_t count = 0;
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        if (rulesStandsBehind(newcomer->mode, (enum lockMode)mode)) {
-            count += queue->by_mode[mode];
-        }
+        count += own->by_mode[mode];
     }
     return count;
 }
 
+/* Whether there is a position that the newcomer has to stand behind, besides these of its owner. */
+static bool standsBehindOthers(const struct waitqueue *queue, const struct request *newcomer,
+                               const struct waitqueueOwn *own) {
+    if (newcomer->discipline == PLAIN) {
+        return queue->multikey > own->multikey;
+    }
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        if (rulesStandsBehind(newcomer->mode, (enum lockMode)mode) &&
+            queue->by_mode[mode] > own->by_mode[mode]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* First without the owner's own positions, as they take a search. */
 bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request) {
-    size_t ahead = countAhead(queue, request);
-    if (ahead == 0 || request->mode == MODE_SEMAPHORE) {
-        return ahead > 0; /* for permits an owner stands behind itself too */
+    bool is_behind = standsBehindOthers(queue, request, &none);
+    if (!is_behind || request->mode == MODE_SEMAPHORE) {
+        return is_behind; /* for permits an owner stands behind itself too */
     }
-    struct position *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
-    for (; own && ahead > 0; own = waitqueueNextOfOwner(own)) {
-        ahead -= standsBehind(request, own->request);
-    }
-    return ahead > 0;
+    return standsBehindOthers(queue, request, ownOf(queue, request->owner, request->owner_length));
 }

@@ -2,8 +2,7 @@
  *
  * Order of arrival, except that an upgrade stands at the head (rule 2). The queue knows who asks
  * for what, not how they wait: a request belongs to a waiter of waiters.c, and a waiter for several
- * keys has one request and a position in each key's queue. Every function is O(1) but for an
- * owner's own positions.
+ * keys has one request and a position in each key's queue. Every function is O(1).
  */
 #ifndef LOCK_WAITQUEUE_H
 #define LOCK_WAITQUEUE_H
@@ -29,15 +28,24 @@ struct request {
     size_t owner_length;
     enum lockMode mode;
     enum discipline discipline;
-    struct list positions;        /* one in each queue in which it stands, by `of_request` */
-    struct mapEntry by_requester; /* in the waitgraph, while it is there */
-    struct link in_newcomers;     /* of the waitgraph, while it is to get there */
+    struct list positions; /* one in each queue in which it stands, by `of_request` */
+    /* For waitgraph.c and waitsearch.c. */
+    struct mapEntry by_requester; /* in the graph, while it is there */
+    struct link in_list;          /* of the graph's newcomers, or of the requests that it has */
+    uint64_t reached_in; /* the last search that reached its owner, if it is the first of those … */
+    size_t reached_as;   /* … and as which number of the path */
     bool is_newcomer;
-    bool once;           /* its owner's hold will do for it, whoever asked for that */
-    uint64_t reached_in; /* the last search (waitsearch.h) that came by */
+    bool is_copy; /* an older request of its owner in the graph waits for the same */
+    bool once;    /* its owner's hold is enough for it, whoever acquired that */
 };
 
 struct waitqueue;
+
+/* How many positions an owner has in a queue. */
+struct waitqueueOwn {
+    uint32_t by_mode[MODE_COUNT];
+    uint32_t multikey; /* of them, of discipline MULTIKEY */
+};
 
 struct position {
     struct link in_queue;
@@ -48,15 +56,17 @@ struct position {
     int64_t order;          /* lower than that of every position behind it in its queue */
     struct link in_writers; /* if it asks for more than to read */
     struct link in_ties;
-    bool is_tie; /* stands in the queue's `ties` */
+    struct waitqueueOwn own; /* of its owner here; of the owner's first position only */
+    bool is_tie;             /* stands in the queue's `ties` */
 };
 
 /* What one search (waitsearch.h) has seen of a queue. */
 struct waitqueueSeen {
     uint64_t search;
-    const struct request *looked; /* the owner whose positions here were looked from last … */
-    bool looked_as[MODE_COUNT];   /* … in which modes */
-    const struct request *alone;  /* of the owner that holds the lock alone, if that waits */
+    /* Owners by their number in the path, plus one: 0 is none. */
+    size_t looked;              /* the owner whose positions here were looked from last … */
+    bool looked_as[MODE_COUNT]; /* … in which modes */
+    size_t alone;               /* the owner that holds the lock alone, if that waits */
     int64_t asker; /* where the asker is going to stand, INT64_MAX if at the end or not at all */
     int64_t
         before[MODE_COUNT];   /* the ties below this order, as a request for this mode sees them */
@@ -93,7 +103,8 @@ void waitqueueRemove(struct position *position);
  * what it waits for has become an upgrade. */
 void waitqueueMoveFirst(struct position *position);
 
-/* `position`, which stands in no queue, takes the place of `old`, which then stands in none. */
+/* `position`, which stands in no queue, takes the place of `old`, which then stands in none. Both are
+ * of the same owner. */
 void waitqueueTakeOver(struct position *old, struct position *position, struct request *request);
 
 /* The position at the head, or NULL. */
@@ -110,11 +121,17 @@ struct position *waitqueueWriterBefore(const struct position *position);
 struct position *waitqueueFirstOf(const struct request *request);
 struct position *waitqueueNextOf(const struct position *position);
 
-/* A position of this owner, or NULL. An owner may have several, on several connections. */
+/* The first position of this owner, or NULL. An owner may have several, on several connections. */
 struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length);
 
-/* Another position of the same owner in the same queue, or NULL after the last. */
+/* The next position of the same owner in the same queue, further behind; or NULL after the last. */
 struct position *waitqueueNextOfOwner(const struct position *position);
+
+/* Whether both requests are of one owner. */
+bool waitqueueSameOwner(const struct request *one, const struct request *other);
+
+/* How many positions this owner has in the queue. */
+size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t length);
 
 /* Whether the newcomer has to stand behind (rule 3). An ordered one: when anybody other than its
  * owner waits here for a mode that conflicts with its own; one for permits also when its owner

@@ -13,6 +13,10 @@
  * last writer ahead of a reader. Ties only when no holder is left to follow, and neither for longer
  * than it takes to find out that nobody waits for the asker (waitedfor.h). Who holds a lock is not
  * known here; the search asks.
+ *
+ * A search works in steps. Between two calls requests may leave the graph; none enters it. So only
+ * edges from an owner that has left a queue, and waits on, may be others than the search has seen:
+ * then it begins anew (waitsearchLeave, waitsearchMove).
  */
 #ifndef LOCK_WAITSEARCH_H
 #define LOCK_WAITSEARCH_H
@@ -21,60 +25,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/rules.h"
-#include "core/waitedfor.h"
+#include "core/searchreach.h"
+#include "core/searchstate.h"
 #include "core/waitgraph.h"
 #include "core/waitpath.h"
 #include "core/waitqueue.h"
 
-struct waitsearch;
-
-/* What the search asks of whoever knows the holds. */
-struct waitsearchAsked {
-    /* Tells the search, by waitsearchReach, which owners hold the lock of this queue in a mode that
-     * conflicts with `mode`. */
-    void (*holders)(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
-                    void *context);
-    waitedforIsHolder is_holder;
-    void *context;
-};
-
-enum waitsearchResult {
-    WAITSEARCH_NO_CYCLE,
-    WAITSEARCH_CYCLE,  /* `cycle` tells it, the asker first */
-    WAITSEARCH_GAVE_UP /* more than the given number of steps would have been needed */
-};
-
-/* What a search may cost and has cost, and what it has found. */
+/* What a search has cost and found. */
 struct waitsearchFound {
-    size_t steps; /* before: the most that it may take; after: those that it has taken */
+    enum waitsearchResult result;
+    size_t steps;
     struct waitpathCycle *cycle; /* of WAITSEARCH_CYCLE: the caller's, to be freed with memFree */
 };
 
-/* Whether the wait of `asker` closes a cycle: a newcomer, which stands in its queues. Takes no more
- * than `found->steps` steps: to look at a holder, a tie, a position is one; for waitsearchEachRequest the
- * caller says. Those that it has taken include one for each lock that it has asked about; these are at
- * most as many again. */
-enum waitsearchResult waitsearchFind(struct waitgraph *graph, const struct request *asker,
-                                     const struct waitsearchAsked *asked,
-                                     struct waitsearchFound *found);
+/* Begins to look whether the wait of `asker`, a newcomer that stands in its queues, closes a cycle.
+ * The search is `graph->search` until waitsearchEnd; there is one at a time. It takes no more than
+ * `most` steps: to look at a holder, a tie, a position is one; for waitsearchEachRequest the caller
+ * says. For each lock that it asks about it takes one more; these are at most as many again. */
+void waitsearchBegin(struct waitgraph *graph, const struct request *asker,
+                     const struct waitsearchAsked *asked, size_t most);
 
-/* Within `holders`, before that many steps at once: whether to take them. If not, `holders` returns
- * without having told anybody, and is called again unless the search is over by then. */
-bool waitsearchMayTake(struct waitsearch *search, size_t steps);
+/* Takes some `steps` steps. Returns whether the search is over. */
+bool waitsearchGoOn(struct waitgraph *graph, size_t steps);
 
-/* Within `holders`: this owner is one of them. */
-void waitsearchReach(struct waitsearch *search, const char *owner, size_t length);
+/* Whether the search that has begun is over: it has found something, or its asker has left. */
+bool waitsearchIsOver(const struct waitgraph *graph);
 
-/* Likewise, and nobody else holds the lock: a plain lock. */
-void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length);
+/* Ends the search, and says what it has found. */
+struct waitsearchFound waitsearchEnd(struct waitgraph *graph);
 
-/* Within `holders`: calls `visit` for the asker, and for every request in the graph; so
- * many steps each. The shorter way when a lock has more holders than there are waiters. Asked for
- * the same once more, as happens when the asker has been looked from only, it visits the asker. */
-void waitsearchEachRequest(struct waitsearch *search, size_t steps,
-                           void (*visit)(struct waitsearch *search, const struct request *request,
-                                         void *context),
-                           void *context);
+/* Like waitgraphEnter, for a request that is not searched from. */
+void waitsearchEnter(struct waitgraph *graph, struct request *request);
+
+/* Like waitgraphLeave, to be called in its place where there may be a search. */
+void waitsearchLeave(struct waitgraph *graph, struct request *request);
+
+/* This position is about to move to the head of its queue. */
+void waitsearchMove(struct waitgraph *graph, const struct position *position);
 
 #endif

@@ -22,6 +22,7 @@
 #include "server/stats.h"
 #include "server/turn.h"
 #include "waits/acks.h"
+#include "waits/cancelled.h"
 #include "waits/contended.h"
 #include "waits/deadlock.h"
 #include "waits/events.h"
@@ -144,12 +145,20 @@ static bool mustStandBehind(const struct acquiring *acquiring) {
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
 
+/* More waits that are cancelled, and have yet to leave, are not passed over to find an upgrade. */
+#define MOST_CANCELLED_AHEAD 64
+
 /* Another reader of this lock that waits to write, or NULL. It stands at the head (rule 2); but in
  * a quarantine so may a reader that only waits to read once more. */
 static struct waiter *otherUpgrade(struct acquiring *acquiring) {
     struct lock *lock = acquiring->lock;
     struct position *head = lock ? waitqueueFirst(&lock->queue) : NULL;
-    if (!head || head->request->mode != MODE_WRITE) {
+    bool is_cancelled = head && cancelledHas(waiterOfPosition(head));
+    for (int i = 0; is_cancelled && i < MOST_CANCELLED_AHEAD; i++) {
+        head = waitqueueNext(head);
+        is_cancelled = head && cancelledHas(waiterOfPosition(head));
+    }
+    if (!head || is_cancelled || head->request->mode != MODE_WRITE) {
         return NULL;
     }
     struct holdsView view;
@@ -255,6 +264,10 @@ static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
     if (acquiring->lock && wants->discipline == FAIR) {
         acquiring->own = fairnessFind(acquiring->lock, wants->owner);
     }
+    if (acquiring->own && cancelledEndIf(ctx, acquiring->own)) { /* not to be taken over */
+        acquiring->own = NULL;
+        acquiring->lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
+    }
     return RESULT_DONE;
 }
 
@@ -342,6 +355,7 @@ static void passAfterTakeOf(const struct acquiringAll *acquiring, struct lock *l
     struct holds holds;
     if (turnIsOver()) {
         waitedkeyNote(acquiring->ctx, &lock->key, WAITEDKEY_EDITED);
+        contendedOwnWaitsLeft(lock);
         return;
     }
     holdsOpenToWrite(&holds, acquiring->ctx, name, acquiring->wants->now_ms);

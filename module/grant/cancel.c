@@ -12,9 +12,13 @@
 #include "server/stats.h"
 #include "server/turn.h"
 #include "waits/acks.h"
+#include "waits/cancelled.h"
 #include "waits/contended.h"
 #include "waits/fairness.h"
 #include "waits/waiters.h"
+
+/* Waits for more keys than this are ended in time slices; a wait by itself is not. */
+#define FEW_KEYS 512
 
 /* Takes into use every lock in whose queue these waits of the owner, which begin with `first`, stand:
  * a wait for several keys in others too. Returns how many they are. */
@@ -63,12 +67,19 @@ static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     }
 }
 
-/* Ends the owner's waits, `first` and those behind it, and hands off what they kept from others. */
-static void cancel(RedisModuleCtx *ctx, struct position *first, int64_t now_ms) {
-    size_t room = 0;
-    for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {
-        room += waiterOfPosition(position)->key_count;
+/* For how many keys the owner waits by these waits, `first` and those behind it; 0: for too many to end
+ * them in one step. */
+static size_t countKeys(struct position *first) {
+    size_t count = waiterOfPosition(first)->key_count;
+    struct position *position = waitqueueNextOfOwner(first);
+    for (; position && count <= FEW_KEYS; position = waitqueueNextOfOwner(position)) {
+        count += waiterOfPosition(position)->key_count;
     }
+    return position || (count > FEW_KEYS && waitqueueNextOfOwner(first)) ? 0 : count;
+}
+
+/* Ends these waits, which are for so many keys, and hands off what they kept from others. */
+static void endNow(RedisModuleCtx *ctx, struct position *first, size_t room, int64_t now_ms) {
     struct lock *one = NULL;
     struct lock **locks = room > 1 ? memAlloc(room * sizeof(struct lock *)) : &one;
     size_t count = useLocksOf(first, locks);
@@ -80,6 +91,16 @@ static void cancel(RedisModuleCtx *ctx, struct position *first, int64_t now_ms) 
     turnEnd();
     if (room > 1) {
         memFree(locks);
+    }
+}
+
+static void cancel(RedisModuleCtx *ctx, struct position *first, RedisModuleString *name,
+                   const struct release *gives_up) {
+    size_t keys = countKeys(first);
+    if (keys > 0) {
+        endNow(ctx, first, keys, gives_up->now_ms);
+    } else {
+        cancelledAdd(ctx, name, gives_up->owner);
     }
 }
 
@@ -111,9 +132,9 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
     } else if (!areInMemoryOnly(findPosition(ctx, name, owner))) {
         return RESULT_TRY_AGAIN;
     }
-    struct position *first = findPosition(ctx, name, owner);
+    struct position *first = cancelledFirstOther(ctx, name, owner);
     if (first) {
-        cancel(ctx, first, now_ms);
+        cancel(ctx, first, name, gives_up);
     }
     size_t untold = acksCancel(ctx, RedisModule_GetSelectedDb(ctx), name, owner);
     if (first || untold > 0) {

@@ -13,6 +13,7 @@
 #include "keys/fence.h"
 #include "keys/tally.h"
 #include "server/quarantine.h"
+#include "waits/cancelled.h"
 #include "waits/inflight.h"
 #include "waits/sessions.h"
 #include "waits/toplocks.h"
@@ -127,7 +128,8 @@ static const char *lockFault(const struct lock *lock) {
  * several keys fits only where all of them do; multikey.c knows. */
 static const char *fitFault(struct holds *holds, const struct waiter *waiter, bool is_head) {
     struct holdsView view;
-    if (!waiter->client.bc || waiter->request.discipline == MULTIKEY) {
+    bool is_kept = !waiter->client.bc || cancelledHas(waiter);
+    if (is_kept || waiter->request.discipline == MULTIKEY) {
         return NULL;
     }
     holdsSeenBy(holds, waiter->wants.owner, &view);
@@ -236,7 +238,7 @@ void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
                 inflightCount() > 0 || sessionsCount() > 0 || queuesKeepMemory() ||
-                tallyCount() > 0;
+                tallyCount() > 0 || cancelledCount() > 0;
     size_t kept = (fenceKeepsMemory() ? 1 : 0) + toplocksMemory() + timerMemory();
     RedisModule_Assert(used || memLive() == kept);
 }

@@ -14,6 +14,7 @@
 #include "server/failpoint.h"
 #include "server/server.h"
 #include "server/stats.h"
+#include "server/turn.h"
 
 struct multikeyNames multikeyDistinct(const struct multikeyNames *given) {
     struct multikeyNames distinct = {memAlloc(given->count * sizeof(given->names[0])), 0};
@@ -254,6 +255,7 @@ static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter
         waitedkeyWatch(holds->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds), holds->now_ms);
         if (standsTwice(position)) {
             waitedkeyNote(holds->ctx, &lock->key, WAITEDKEY_EDITED);
+            contendedOwnWaitsLeft(lock);
         }
     }
 }
@@ -280,6 +282,7 @@ static bool grantAll(struct holds *holds, struct waiter *waiter) {
 }
 
 bool multikeyGrant(struct holds *holds, struct waiter *waiter) {
+    turnPieceIsLong();
     holdsCloseLeases(holds); /* as multikeyOpen does, because of the others */
     enum result result = lookAtEach(holds, waiter);
     if (result == RESULT_TOO_MANY_HOLDS) {

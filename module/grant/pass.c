@@ -23,6 +23,7 @@
 #include "server/quarantine.h"
 #include "server/stats.h"
 #include "server/turn.h"
+#include "waits/cancelled.h"
 #include "waits/fairness.h"
 #include "waits/latches.h"
 #include "waits/unwritten.h"
@@ -49,6 +50,9 @@ static void take(struct holds *holds, struct waiter *waiter, enum verdict verdic
 
 /* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
 static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
+    if (cancelledEndIf(holds->ctx, waiter)) {
+        return true;
+    }
     if (!waiter->client.bc) {
         return false; /* a reserved position: its owner has to come back for it */
     }
@@ -82,18 +86,64 @@ static bool isUpgrade(struct holds *holds, const struct waiter *waiter) {
            holdingDecide(holds, &waiter->wants) == VERDICT_UPGRADE;
 }
 
+/* What was found out of an owner's waits for one key: those that ask for the same fit all, or none,
+ * until one of them is granted. An owner may have thousands of them. */
+enum unfit { UNFIT_UNKNOWN, UNFIT_WAITS, UNFIT_UPGRADE };
+
+struct unfitWaits {
+    enum unfit by_request[MODE_COUNT][2][2]; /* by mode, by ONCE, and by FENCED */
+    bool knows_others;
+    int64_t others_from; /* the order of the first position of another owner */
+};
+
+/* Whether no other owner stands before this position. */
+static bool isBeforeOthers(const struct position *position, struct unfitWaits *unfit) {
+    if (!unfit->knows_others) {
+        const struct request *request = position->request;
+        size_t own = waitqueueCountOf(position->queue, request->owner, request->owner_length);
+        bool has_others = own < position->queue->positions.length;
+        const struct position *first = has_others ? waitqueueFirst(position->queue) : NULL;
+        while (first && waitqueueSameOwner(first->request, request)) {
+            first = waitqueueNext(first);
+        }
+        unfit->others_from = first ? first->order : INT64_MAX;
+        unfit->knows_others = true;
+    }
+    return position->order < unfit->others_from;
+}
+
+/* Returns whether the wait is over. */
+static bool grantOrNote(struct holds *holds, struct waiter *waiter, struct unfitWaits *unfit) {
+    const struct request *request = &waiter->request;
+    enum unfit *of_kind = &unfit->by_request[request->mode][request->once][waiter->wants.fenced];
+    if (*of_kind == UNFIT_UNKNOWN) {
+        if (grantIfFits(holds, waiter)) {
+            return true;
+        }
+        *of_kind = isUpgrade(holds, waiter) ? UNFIT_UPGRADE : UNFIT_WAITS;
+    }
+    if (*of_kind == UNFIT_UPGRADE && !isBeforeOthers(&waiter->keys[0].position, unfit)) {
+        waitersMoveFirst(waiter);
+    }
+    return false;
+}
+
 /* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
  * still waits at the head (rule 2). A position that was kept for the owner has served its purpose.
  * Returns whether it is over. */
-static bool lookAtReentry(struct holds *holds, struct position *position) {
+static bool lookAtReentry(struct holds *holds, struct position *position,
+                          struct unfitWaits *unfit) {
     struct waiter *waiter = waiterOfPosition(position);
     if (!waiter->client.bc) {
         waitersEnd(holds->ctx, waiter, WAITERS_CANCELLED);
         return true;
     }
-    bool granted = grantIfFits(holds, waiter);
-    if (!granted && isUpgrade(holds, waiter)) {
-        waitqueueMoveFirst(position);
+    if (waiter->request.discipline == MULTIKEY) {
+        return grantIfFits(holds, waiter);
+    }
+    bool granted = grantOrNote(holds, waiter, unfit);
+    if (granted) {
+        *unfit = (struct unfitWaits){0};
     }
     return granted;
 }
@@ -108,12 +158,13 @@ static bool lookAtRepeat(struct holds *holds, struct position *position, int64_t
 
 /* One of the waits of an owner that holds the lock, and of permits so many. Returns whether it is
  * over. */
-static bool lookAtOwn(struct holds *holds, struct position *position, int64_t permits) {
+static bool lookAtOwn(struct holds *holds, struct position *position, int64_t permits,
+                      struct unfitWaits *unfit) {
     if (holds->shape == HOLDS_SEMAPHORE) {
         return lookAtRepeat(holds, position, permits);
     }
     return waiterOfPosition(position)->request.mode != MODE_SEMAPHORE &&
-           lookAtReentry(holds, position);
+           lookAtReentry(holds, position, unfit);
 }
 
 static int64_t permitsOf(struct holds *holds, RedisModuleString *owner) {
@@ -133,27 +184,44 @@ static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
         return true;
     }
     int64_t permits = permitsOf(holds, owner);
+    struct unfitWaits unfit = {0};
     struct position *next, *position = contendedPositionOf(lock, owner);
     for (; position; position = next) {
         next = waitqueueNextOfOwner(position);
-        if (lookAtOwn(holds, position, permits) && next && turnIsOver()) {
+        if (lookAtOwn(holds, position, permits, &unfit) && next && turnIsOver()) {
             return false;
         }
     }
     return true;
 }
 
+/* The same after a grant, which may have used up the time slice: it was the one that has to be. */
+static bool grantMore(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
+    bool is_cut = mayReenter(holds, lock) && contendedPositionOf(lock, owner) && turnIsOver();
+    return !is_cut && grantReentries(holds, lock, owner);
+}
+
 /* Gives the lock to the waiter at the head, if it fits, and lets in what else its owner waits for
  * here. */
 static enum passProgress grantHead(struct holds *holds, struct lock *lock, struct waiter *waiter) {
+    if (cancelledEndIf(holds->ctx, waiter)) {
+        return PASS_GOES_ON;
+    }
     RedisModuleString *owner = waiter->wants.owner;
     RedisModule_RetainString(NULL, owner); /* outlives the waiter */
     enum passProgress progress = PASS_IS_DONE;
     if (grantIfFits(holds, waiter)) {
-        progress = grantReentries(holds, lock, owner) ? PASS_GOES_ON : PASS_IS_CUT;
+        progress = grantMore(holds, lock, owner) ? PASS_GOES_ON : PASS_IS_CUT;
     }
     RedisModule_FreeString(NULL, owner);
     return progress;
+}
+
+/* Has the drain look for holders among all waiters, from the first on. */
+static void lookAtAllAgain(struct lock *lock) {
+    lock->key.notes |= WAITEDKEY_EDITED;
+    lock->key.progress = INT64_MIN;
+    contendedOwnWaitsLeft(lock);
 }
 
 /* Lets waiters in from the head, as long as they fit. Returns false if the turn was over first. */
@@ -164,7 +232,7 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
         case PASS_IS_DONE:
             return true;
         case PASS_IS_CUT:
-            lock->key.notes |= WAITEDKEY_EDITED; /* the owner's other waits are left */
+            lookAtAllAgain(lock); /* the owner's other waits are left */
             return false;
         case PASS_GOES_ON:
             break;
@@ -249,7 +317,8 @@ static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
         lock->key.progress = position->order + 1;
         RedisModuleString *owner = waiterOfPosition(position)->wants.owner;
         if (holdingIsHeld(holds, owner)) {
-            lookAtOwn(holds, position, permitsOf(holds, owner));
+            struct unfitWaits unfit = {.knows_others = true, .others_from = INT64_MIN};
+            lookAtOwn(holds, position, permitsOf(holds, owner), &unfit);
         }
         if (next && turnIsOver()) {
             return false;
@@ -277,8 +346,12 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
  * false if the turn was over first, or the lock is in use. */
 static bool passOver(struct holds *holds, struct lock *lock) {
     holdsPrune(holds);
-    if (holds->shape == HOLDS_MOVING || holds->shape == HOLDS_IN_USE) {
-        return holds->shape == HOLDS_MOVING; /* then the notes are for when it is ours again */
+    if (holds->shape == HOLDS_MOVING) {
+        contendedOwnWaitsSeen(lock); /* for searches: a slot may be on the move for ever */
+        return true;                 /* the notes are for when it is ours again */
+    }
+    if (holds->shape == HOLDS_IN_USE) {
+        return false;
     }
     if ((lock->key.notes & WAITEDKEY_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
         return false;
@@ -300,6 +373,7 @@ static bool passOver(struct holds *holds, struct lock *lock) {
         return false;
     }
     waitedkeyTakeNote(&lock->key, WAITEDKEY_EDITED);
+    contendedOwnWaitsSeen(lock);
     return holds->shape == HOLDS_WRONG_TYPE || grantFromHead(holds, lock);
 }
 
@@ -358,7 +432,7 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
     waitedkeyUse(&lock->key);
     bool done = grantReentries(holds, lock, owner);
     if (!done) {
-        lock->key.notes |= WAITEDKEY_EDITED;
+        lookAtAllAgain(lock);
     } else if (mayFitNow(holds, lock) && !was_cut) {
         done = passOver(holds, lock);
     }
@@ -376,7 +450,9 @@ static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *er
     struct position *position;
     bool over = false;
     while ((position = waitqueueFirst(&lock->queue)) && !over) {
-        if (error) {
+        if (cancelledEndIf(ctx, waiterOfPosition(position))) {
+            /* its client is not to go on waiting there */
+        } else if (error) {
             waitersEndRedirected(ctx, waiterOfPosition(position), error);
         } else {
             waitersEnd(ctx, waiterOfPosition(position), WAITERS_TRY_AGAIN);

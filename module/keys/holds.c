@@ -245,6 +245,14 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
     view->others[MODE_EXCLUSIVE] = count == 0 && !holdsIsFree(holds);
 }
 
+int64_t holdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+    if (holds->shape == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
+        return holdsCount(holds, owner);
+    }
+    bool is_mode_of_it = mode == MODE_READ || mode == MODE_WRITE;
+    return holds->shape == HOLDS_READ_WRITE && is_mode_of_it ? rwholdsOwn(holds, owner, mode) : 0;
+}
+
 int64_t holdsNextEnd(struct holds *holds) {
     if (holds->shape == HOLDS_SEMAPHORE) {
         return semholdsNextEnd(holds);

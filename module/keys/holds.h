@@ -85,6 +85,10 @@ bool holdsIsFree(struct holds *holds);
  * by a lease that is over goes. */
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
+/* How many holds this owner has in this mode of a plain lock or a read-write lock, as its field says,
+ * expired or not; below 0: that is no count. 0 of any other shape. O(1), unlike holdsSeenBy. */
+int64_t holdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+
 /* Of a semaphore: takes permits away whose leases are over until no more than `most` are taken, or
  * only the living have any; holdsSeenBy counts what is left. With a negative `most` nobody is to
  * have any: then none is taken away where somebody lives. In a turn (turn.h) no longer than that.

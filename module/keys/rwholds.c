@@ -6,7 +6,7 @@
 #include "server/effects.h"
 #include "server/stats.h"
 
-static int64_t countOf(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
+int64_t rwholdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     RedisModuleString *field = leasedholdsFieldOf(holds, owner, mode);
     int64_t count = holdsCount(holds, field);
     RedisModule_FreeString(holds->ctx, field);
@@ -87,7 +87,7 @@ static void seeOthers(struct holds *holds, struct own *own, struct holdsView *vi
     struct tallySum sum;
     holdcountGet(holds, &sum);
     if (sum.writers > 0 && holds->mode == MODE_READ) {
-        own->writes = countOf(holds, own->owner, MODE_WRITE);
+        own->writes = rwholdsOwn(holds, own->owner, MODE_WRITE);
     }
     view->foreign |= sum.foreign > 0;
     view->own[MODE_WRITE] = own->writes;
@@ -106,9 +106,9 @@ void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsVi
     if (holds->shape != HOLDS_READ_WRITE) {
         return; /* nobody is left */
     }
-    struct own own = {owner, countOf(holds, owner, MODE_READ), 0};
+    struct own own = {owner, rwholdsOwn(holds, owner, MODE_READ), 0};
     if (holds->mode == MODE_WRITE) {
-        own.writes = countOf(holds, owner, MODE_WRITE);
+        own.writes = rwholdsOwn(holds, owner, MODE_WRITE);
     }
     view->foreign = own.reads < 0 || own.writes < 0;
     view->own[MODE_READ] = own.reads;

@@ -10,6 +10,9 @@
  * left, and they count for nobody, here as little as in their own eyes. */
 void rwholdsOpen(struct holds *holds);
 
+/* How many holds the owner has in this mode, as its field says; below 0: that is no count. */
+int64_t rwholdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
+
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* The lock may be free. */

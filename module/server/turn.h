@@ -22,6 +22,10 @@ bool turnHasBegun(void);
  * been spent: a reply that is to be written, where the turn's own work is little beside it. */
 void turnCharge(unsigned us);
 
+/* The piece of work that is being done may take long: turnIsOver, asked next, looks at the clock. For
+ * work that loops elsewhere count among others, as a grant of a thousand keys. */
+void turnPieceIsLong(void);
+
 /* To be asked after each piece of work, of some µs, within a turn: whether the turn has used up its
  * time, so that others are to speak first. Looks at the clock only now and then. */
 bool turnIsOver(void);

@@ -17,21 +17,30 @@
  * Equivalent: sooner only costs more. */
 #define RELEASE_RETRY_US 100000
 
+/* So many change lines at once: some microseconds. */
+#define MOVED_AT_ONCE 16
+
+struct connection {
+    struct mapEntry by_client; /* while it lives: its id */
+    struct link in_closing;    /* after that, until nothing is bound to it */
+    struct list bound;         /* never empty */
+    unsigned long long client_id;
+    bool is_closed;
+    int64_t closed_us; /* monotonic */
+};
+
 static struct {
     struct map by_hold;
-    struct map by_client;
+    struct map by_client; /* connections that live */
     struct list alive;
     struct list closed;
+    struct list closing; /* connections that have closed, what is bound to them still among alive */
     struct swappeddbs dbs;
     struct link *walk; /* the next that the walk comes to, in the line of the living or the other */
 } bindings;
 
 static struct binding *ofHold(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct binding, by_hold) : NULL;
-}
-
-static struct binding *ofClient(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct binding, by_client) : NULL;
 }
 
 static struct binding *ofLine(struct link *link) {
@@ -65,14 +74,22 @@ struct binding *bindingsFind(const struct sessionsHold *hold) {
 }
 
 static struct list *lineOf(const struct binding *binding) {
-    return binding->client_id ? &bindings.alive : &bindings.closed;
+    return binding->connection ? &bindings.alive : &bindings.closed;
+}
+
+bool bindingsIsClosed(const struct binding *binding) {
+    return !binding->connection || binding->connection->is_closed;
+}
+
+unsigned long long bindingsClientOf(const struct binding *binding) {
+    return bindingsIsClosed(binding) ? 0 : binding->connection->client_id;
 }
 
 /* ---- the walk through both lines ---- */
 
 static struct link *afterInLines(const struct binding *binding) {
     struct link *next = binding->in_line.next;
-    return next || !binding->client_id ? next : bindings.closed.first;
+    return next || !binding->connection ? next : bindings.closed.first;
 }
 
 void bindingsWalkBegin(void) {
@@ -137,6 +154,9 @@ int64_t bindingsNextRenewal(void) {
 }
 
 int64_t bindingsNextRelease(void) {
+    if (!listIsEmpty(&bindings.closing)) {
+        return 0;
+    }
     const struct binding *first = ofLine(bindings.closed.first);
     return first ? releaseOf(first) : INT64_MAX;
 }
@@ -146,7 +166,8 @@ struct binding *bindingsToRenew(int64_t now_ms) {
 }
 
 struct binding *bindingsToRelease(int64_t now_us) {
-    return bindingsNextRelease() <= now_us ? ofLine(bindings.closed.first) : NULL;
+    struct binding *first = ofLine(bindings.closed.first);
+    return first && releaseOf(first) <= now_us ? first : NULL;
 }
 
 void bindingsRenewed(struct binding *binding, int64_t now_ms) {
@@ -166,21 +187,51 @@ void bindingsPutOff(struct binding *binding, int64_t now_us) {
     joinClosed(binding, now_us, now_us + RELEASE_RETRY_US);
 }
 
+/* ---- connections ---- */
+
+/* The connection with this id to which something is bound, or NULL. */
+static struct connection *living(unsigned long long client_id) {
+    struct mapEntry *entry =
+        mapFind(&bindings.by_client, (const char *)&client_id, sizeof(client_id));
+    return entry ? LIST_ELEMENT(entry, struct connection, by_client) : NULL;
+}
+
+static struct connection *makeConnection(unsigned long long client_id) {
+    struct connection *connection = memAlloc(sizeof(*connection));
+    *connection = (struct connection){.client_id = client_id};
+    mapAdd(&bindings.by_client, &connection->by_client, (const char *)&connection->client_id,
+           sizeof(connection->client_id));
+    return connection;
+}
+
+static void freeConnection(struct connection *connection) {
+    if (connection->is_closed) {
+        listRemove(&bindings.closing, &connection->in_closing);
+    } else {
+        mapRemove(&bindings.by_client, &connection->by_client);
+    }
+    memFree(connection);
+}
+
 /* ---- how a binding begins, and ends ---- */
 
 static void attach(struct binding *binding, unsigned long long client_id, int64_t now_ms) {
-    binding->client_id = client_id;
-    mapAdd(&bindings.by_client, &binding->by_client, (const char *)&binding->client_id,
-           sizeof(binding->client_id));
+    struct connection *connection = living(client_id);
+    binding->connection = connection ? connection : makeConnection(client_id);
+    listAddLast(&binding->connection->bound, &binding->of_connection);
     joinAlive(binding, now_ms);
 }
 
 /* Takes the binding away from its connection, if it has one, and out of its line. */
 static void detach(struct binding *binding) {
+    struct connection *connection = binding->connection;
     leaveLine(binding);
-    if (binding->client_id) {
-        mapRemove(&bindings.by_client, &binding->by_client);
-        binding->client_id = 0;
+    binding->connection = NULL;
+    if (connection) {
+        listRemove(&connection->bound, &binding->of_connection);
+        if (listIsEmpty(&connection->bound)) {
+            freeConnection(connection);
+        }
     }
 }
 
@@ -198,7 +249,7 @@ static struct binding *make(const struct sessionsHold *hold) {
 void bindingsBind(const struct sessionsHold *hold, const struct acquisitionSession *session,
                   int64_t now_ms) {
     struct binding *binding = bindingsFind(hold);
-    if (binding && binding->client_id && binding->order > session->order) {
+    if (binding && !bindingsIsClosed(binding) && binding->order > session->order) {
         return;
     }
     if (binding) {
@@ -229,21 +280,34 @@ void bindingsForgetAll(void) {
     }
 }
 
-/* A binding to this connection, or NULL. */
-static struct binding *boundTo(unsigned long long client_id) {
-    return ofClient(mapFind(&bindings.by_client, (const char *)&client_id, sizeof(client_id)));
+bool bindingsClientGone(unsigned long long client_id, int64_t now_us) {
+    struct connection *connection = living(client_id);
+    if (connection) {
+        mapRemove(&bindings.by_client, &connection->by_client);
+        connection->is_closed = true;
+        connection->closed_us = now_us;
+        listAddLast(&bindings.closing, &connection->in_closing);
+    }
+    return connection;
 }
 
-bool bindingsClientGone(unsigned long long client_id, int64_t now_us) {
-    struct binding *binding = boundTo(client_id);
-    if (!binding) {
-        return false;
+/* A connection that has closed, and of which some are still among the living; or NULL. */
+static const struct connection *firstClosing(void) {
+    struct link *first = bindings.closing.first;
+    return first ? LIST_ELEMENT(first, struct connection, in_closing) : NULL;
+}
+
+bool bindingsMoveClosed(void) {
+    const struct connection *connection;
+    int moved = 0;
+    for (; moved < MOVED_AT_ONCE && (connection = firstClosing()); moved++) {
+        int64_t closed_us = connection->closed_us;
+        struct binding *binding =
+            LIST_ELEMENT(connection->bound.first, struct binding, of_connection);
+        detach(binding); /* with the last one the connection goes */
+        joinClosed(binding, closed_us, closed_us);
     }
-    for (; binding; binding = boundTo(client_id)) {
-        detach(binding);
-        joinClosed(binding, now_us, now_us);
-    }
-    return true;
+    return moved > 0;
 }
 
 int bindingsDb(const struct binding *binding) {

@@ -8,6 +8,8 @@ static const struct waitedkeyKind kind = {sizeof(struct lock), isIdle, onDrop};
 
 static struct waitedkeyTable locks = {.kind = &kind};
 
+static size_t own_waits_left; /* locks of which that is so */
+
 void contendedConnect(const struct waitedkeyWork *work) {
     locks.work = work;
 }
@@ -48,7 +50,23 @@ static bool isIdle(const struct waitedkey *key) {
 }
 
 static void onDrop(struct waitedkey *key) {
-    fairqueueForgetNames(&contendedOfKey(key)->fair.names);
+    struct lock *lock = contendedOfKey(key);
+    fairqueueForgetNames(&lock->fair.names);
+    contendedOwnWaitsSeen(lock);
+}
+
+void contendedOwnWaitsLeft(struct lock *lock) {
+    own_waits_left += !lock->own_waits_left;
+    lock->own_waits_left = true;
+}
+
+void contendedOwnWaitsSeen(struct lock *lock) {
+    own_waits_left -= lock->own_waits_left;
+    lock->own_waits_left = false;
+}
+
+bool contendedAreOwnWaitsLeft(void) {
+    return own_waits_left > 0;
 }
 
 size_t contendedCount(void) {

@@ -47,7 +47,8 @@ struct lock {
     size_t waiting;               /* how many of its positions have a client */
     bool read_last; /* the last hand-off was to a reader: those that follow at once share it */
     bool is_cut; /* the time slice was over before the last pass was: the drain goes on with it */
-    bool is_put_off; /* a key that this pass would write to is in use: it is made again soon */
+    bool is_put_off;     /* a key that this pass would write to is in use: it is made again soon */
+    bool own_waits_left; /* a holder's other waits stand where no search expects them */
 };
 
 /* Says, once at load, what is done with a lock that is due. */
@@ -71,6 +72,14 @@ struct position *contendedPositionOf(const struct lock *lock, RedisModuleString 
 
 /* Whether the keys of its fair queue say what memory knows. */
 bool contendedIsWritten(const struct lock *lock);
+
+/* An owner has been granted the lock, and whatever else it waits for there has yet to be looked at (rule
+ * 2); has been. The caller has noted WAITEDKEY_EDITED. */
+void contendedOwnWaitsLeft(struct lock *lock);
+void contendedOwnWaitsSeen(struct lock *lock);
+
+/* Whether there is such a lock: until there is none, no search sees the waits as they are. */
+bool contendedAreOwnWaitsLeft(void);
 
 /* How many locks are contended. */
 size_t contendedCount(void);

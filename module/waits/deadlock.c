@@ -11,14 +11,31 @@
 #include "server/quarantine.h"
 #include "server/stats.h"
 #include "server/turn.h"
+#include "waits/cancelled.h"
 #include "waits/contended.h"
 
-/* A search that takes more steps is given up: these take some 10 ms. */
+/* A search that takes more steps is given up: these take some 10 ms, in time slices. */
 #define MOST_STEPS 20000
 
 /* Up to so many fields the server keeps a hash as a list, and walks it to find one. */
 #define MOST_LISTED 512
 #define LISTED_A_STEP 64
+
+/* Up to MOST_AT_ONCE holders are looked at in one step of a time slice. Of more each waiter is asked
+ * instead; unless that takes more than MOST_ASKED steps, and there are no more holders than that. */
+#define MOST_AT_ONCE 512
+#define MOST_ASKED 4096
+
+/* So many steps, of which each takes half a µs or more, between two looks at the clock. */
+#define STEPS_A_LOOK 64
+
+/* Searches take a quarter of a core at most: each µs counts for four in which there is no other. They
+ * may be ahead of that by one time slice. */
+#define SHARE 4
+#define AHEAD_US 600
+
+/* How soon it is looked again whether the passes have been there. */
+#define LOOK_AGAIN_MS 10
 
 /* Of a longer cycle the text shows the first and the last waits, of a longer name its beginning.
  */
@@ -164,21 +181,13 @@ static void reachHolder(const struct holder *holder, void *data) {
     }
 }
 
-/* Whether the owner's hold is in the way, and its lease not over. */
+/* Whether the owner has a hold that is in the way, and has not expired. */
 static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
-    struct holdsView view;
-    if (asking->holds->shape == HOLDS_SEMAPHORE) {
-        return false; /* see reachHoldersOf */
-    }
-    holdsSeenBy(asking->holds, owner, &view);
-    if (view.foreign) {
-        return false;
-    }
+    struct holds *holds = asking->holds;
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        bool holds_it = view.own[mode] > 0 && rulesConflict(asking->mode, (enum lockMode)mode);
         const struct holder holder = {.owner = owner, .mode = (enum lockMode)mode};
-        if (holds_it &&
-            !leasesIsOver(holdsLeaseEnd(asking->holds, &holder), asking->holds->now_ms)) {
+        if (rulesConflict(asking->mode, holder.mode) && holdsOwn(holds, owner, holder.mode) > 0 &&
+            !leasesIsOver(holdsLeaseEnd(holds, &holder), holds->now_ms)) {
             return true;
         }
     }
@@ -193,12 +202,6 @@ static bool isOwnerInTheWay(struct asking *asking, const struct request *request
     return is_in_the_way;
 }
 
-static void reachIfHolder(struct waitsearch *search, const struct request *request, void *data) {
-    if (isOwnerInTheWay(data, request)) {
-        waitsearchReach(search, request->owner, request->owner_length);
-    }
-}
-
 /* How many steps it takes to ask whether an owner holds a lock of so many fields. */
 static size_t stepsToAsk(size_t fields) {
     return fields > MOST_LISTED ? 1 : 1 + fields / LISTED_A_STEP;
@@ -210,19 +213,21 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
     }
     size_t fields = holdsFieldCount(holds);
     size_t steps = stepsToAsk(fields), all = steps * (1 + waitgraphSize(waitersGraph()));
-    if (!waitsearchMayTake(asking->search, fields > all ? all : fields)) {
+    bool are_many = fields > MOST_AT_ONCE && (all <= MOST_ASKED || fields > MOST_ASKED);
+    bool asks_each = fields > all || are_many;
+    if (!waitsearchMayTake(asking->search, asks_each ? all : fields)) {
         return;
     }
-    if (fields > all) {
-        waitsearchEachRequest(asking->search, steps, reachIfHolder, asking);
+    if (asks_each) {
+        waitsearchEachRequest(asking->search, steps);
     } else {
         holdsEach(holds, reachHolder, asking);
     }
 }
 
 /* Looks at the holders, or asks for each waiter whether it is one, whichever takes fewer steps: a
- * lock may have thousands of readers of whom nobody waits for anything. Permits are no edge: nobody
- * waits for one certain owner of some. */
+ * lock may have thousands of readers of whom nobody waits for anything. And not at very many holders,
+ * as that cannot be interrupted. Permits are no edge: nobody waits for one certain owner of some. */
 static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     asking->holds = holds;
     if (holds->shape == HOLDS_SEMAPHORE) {
@@ -267,73 +272,155 @@ static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct r
 
 /* ---- the search ---- */
 
-/* The text of the cycle that the wait of this newcomer closes, or NULL: there is none,
- * lock.deadlock-detection is off, or the search would have taken too long (which INFO counts).
- * Leaves any database selected. */
-static RedisModuleString *find(RedisModuleCtx *ctx, const struct waiter *newcomer, int64_t now_ms) {
-    if (!configDeadlockDetection()) {
-        return NULL;
-    }
-    struct asking asking = {.ctx = ctx, .now_ms = now_ms};
-    const struct waitsearchAsked asked = {reachHolders, isHolder, &asking};
-    struct waitsearchFound found = {.steps = MOST_STEPS};
-    enum waitsearchResult result =
-        waitsearchFind(waitersGraph(), &newcomer->request, &asked, &found);
-    statsSearched(found.steps);
-    if (result == WAITSEARCH_GAVE_UP) {
-        statsCount(STATS_DEADLOCK_SEARCHES_CUT);
-    }
-    RedisModuleString *text = result == WAITSEARCH_CYCLE ? textOf(ctx, found.cycle) : NULL;
-    memFree(found.cycle);
-    return text;
+static struct {
+    struct asking asking;
+    struct waiter *newcomer; /* whom the search that has begun is made from, or NULL */
+    uint64_t paid_until_us;  /* when searches have had no more than their share */
+    bool awaits_passes;
+} search;
+
+static void begin(struct waiter *newcomer) {
+    static const struct waitsearchAsked asked = {reachHolders, isHolder, isHolder, &search.asking};
+    search.newcomer = newcomer;
+    waitsearchBegin(waitersGraph(), &newcomer->request, &asked, MOST_STEPS);
 }
 
-/* ---- the drain's job ---- */
+/* A cycle through waits that are cancelled, and have yet to leave their queues, is none. Whether this is
+ * one, the next search says. */
+static bool isToSearchAgain(const struct waitsearchFound *found) {
+    bool may_be_none = false;
+    for (size_t i = 0; found->cycle && !may_be_none && i < found->cycle->length; i++) {
+        const struct waitpathStep *step = &found->cycle->steps[i];
+        may_be_none = cancelledConcerns(step->owner, step->owner_length);
+    }
+    return may_be_none;
+}
 
-/* Whether its wait closes a cycle: then it ends, as one that was cancelled. */
-static void searchFrom(RedisModuleCtx *ctx, struct waiter *newcomer, int64_t now_ms) {
+static void refuse(RedisModuleCtx *ctx, struct waiter *newcomer,
+                   const struct waitpathCycle *cycle) {
+    RedisModuleString *text = textOf(ctx, cycle);
     RedisModule_SelectDb(ctx, newcomer->db);
-    RedisModuleString *cycle = find(ctx, newcomer, now_ms);
-    RedisModule_SelectDb(ctx, newcomer->db);
-    if (cycle) {
-        waitersEndDeadlock(ctx, newcomer, cycle);
-    } else {
+    waitersEndDeadlock(ctx, newcomer, text);
+}
+
+/* If the wait of the newcomer closes a cycle, it ends, as one that was cancelled. */
+static void end(RedisModuleCtx *ctx) {
+    struct waiter *newcomer = search.newcomer;
+    struct waitsearchFound found = waitsearchEnd(waitersGraph());
+    search.newcomer = NULL;
+    statsSearched(found.steps);
+    if (found.result == WAITSEARCH_GAVE_UP) {
+        statsCount(STATS_DEADLOCK_SEARCHES_CUT);
+    }
+    if (isToSearchAgain(&found)) {
+        newcomer->search_at_us =
+            RedisModule_MonotonicMicroseconds() + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
+    } else if (found.result == WAITSEARCH_CYCLE) {
+        refuse(ctx, newcomer, found.cycle);
+    } else if (found.result != WAITSEARCH_LEFT) {
+        waitersSearched(newcomer);
+    }
+    memFree(found.cycle);
+}
+
+/* Goes on with the search that has begun, or begins one. */
+static void goOn(RedisModuleCtx *ctx) {
+    if (!search.newcomer) {
+        begin(waitersFirstNewcomer());
+    }
+    if (waitsearchGoOn(waitersGraph(), STEPS_A_LOOK)) {
+        end(ctx);
+    }
+}
+
+static void giveUp(void) {
+    if (search.newcomer) {
+        memFree(waitsearchEnd(waitersGraph()).cycle);
+        search.newcomer = NULL;
+    }
+}
+
+/* Nobody is searched from. */
+static void skip(void) {
+    giveUp();
+    struct waiter *newcomer = waitersFirstNewcomer();
+    if (newcomer) {
         waitersSearched(newcomer);
     }
 }
 
-static void setAlarmFor(RedisModuleCtx *ctx, const struct waiter *newcomer, uint64_t now_us) {
-    uint64_t at_us = newcomer->search_at_us;
-    drainSetAlarm(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
-}
+/* ---- the drain's job ---- */
 
-static bool awaits_passes;
-
+/* A search that has begun before the quarantine has seen holds that may be others now. */
 void deadlockQuarantineOver(void) {
-    awaits_passes = true;
+    search.awaits_passes = true;
+    giveUp();
 }
 
-/* What is due has set the alarm. */
-static bool isPutOff(void) {
-    awaits_passes = awaits_passes && waitedkeyAreDue();
-    return awaits_passes || quarantineIsOn();
+/* When there is something to do, or UINT64_MAX. */
+static uint64_t nextAt(void) {
+    const struct waiter *first = waitersFirstNewcomer();
+    if (!first && !search.newcomer) {
+        return UINT64_MAX;
+    }
+    uint64_t due_us = search.newcomer ? 0 : first->search_at_us;
+    uint64_t free_us = search.paid_until_us > AHEAD_US ? search.paid_until_us - AHEAD_US : 0;
+    return due_us > free_us ? due_us : free_us;
 }
 
-/* In order of arrival, so that of those in a cycle it is the last that is refused. From one at
- * least in each turn, however much else there is to do. A search costs some µs as a rule, and never
- * more than some 10 ms. */
+/* Until the passes have been there. What is due has set the alarm; a pass that a command makes sets
+ * none. */
+static bool isPutOff(RedisModuleCtx *ctx) {
+    bool are_left = contendedAreOwnWaitsLeft();
+    if (are_left && nextAt() != UINT64_MAX) {
+        drainSetAlarm(ctx, LOOK_AGAIN_MS);
+    }
+    search.awaits_passes = search.awaits_passes && waitedkeyAreDue();
+    return are_left || search.awaits_passes || quarantineIsOn();
+}
+
+/* Searches until the time slice is over, for some steps at least. */
+static void searchAWhile(RedisModuleCtx *ctx, int64_t now_ms) {
+    uint64_t began_us = RedisModule_MonotonicMicroseconds(), now_us;
+    search.asking.ctx = ctx;
+    search.asking.now_ms = now_ms;
+    do {
+        if (configDeadlockDetection()) {
+            goOn(ctx);
+        } else {
+            skip();
+        }
+        now_us = RedisModule_MonotonicMicroseconds();
+    } while (!turnIsOverByClock() && nextAt() <= now_us);
+    uint64_t from_us = search.paid_until_us > began_us ? search.paid_until_us : began_us;
+    search.paid_until_us = from_us + SHARE * (now_us - began_us);
+}
+
+/* Where nothing may be written either: the newcomer does not wait any more. */
+void deadlockHold(RedisModuleCtx *ctx, int64_t now_ms) {
+    (void)now_ms;
+    if (search.newcomer && waitsearchIsOver(waitersGraph())) {
+        end(ctx);
+    }
+}
+
+/* In order of arrival, so that of those in a cycle it is the last that is refused. */
 void deadlockSearch(RedisModuleCtx *ctx, int64_t now_ms) {
-    uint64_t now_us = RedisModule_MonotonicMicroseconds();
-    bool is_over = false;
-    struct waiter *newcomer;
-    if (isPutOff()) {
+    deadlockHold(ctx, now_ms);
+    if (isPutOff(ctx)) {
         return;
     }
-    while ((newcomer = waitersFirstNewcomer()) && newcomer->search_at_us <= now_us && !is_over) {
-        searchFrom(ctx, newcomer, now_ms);
-        is_over = turnIsOverByClock();
+    uint64_t now_us = RedisModule_MonotonicMicroseconds();
+    if (nextAt() <= now_us) {
+        searchAWhile(ctx, now_ms);
     }
-    if (newcomer) {
-        setAlarmFor(ctx, newcomer, now_us);
+    uint64_t at_us = nextAt();
+    if (at_us != UINT64_MAX) {
+        drainSetAlarm(ctx, at_us > now_us ? (int64_t)((at_us - now_us + 999) / 1000) : 0);
     }
+}
+
+void deadlockForget(RedisModuleCtx *ctx) {
+    (void)ctx;
+    giveUp();
 }

@@ -23,6 +23,7 @@
 
 static bool watches_keys, watches_clients, watches_delays, watches_flushes;
 static bool watches_strings, watches_overwrites, watches_clock, watches_replicas;
+static bool shuts_down;
 
 /* Any event on a key that is waited for makes it due. Which event it was says little about what is
  * in the key by the time that the drain looks. And what is remembered of it may be so no longer. */
@@ -130,6 +131,19 @@ static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub
     effectsListenersMayHaveChanged();
 }
 
+/* The last event before a server ends. */
+static void onShutdown(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+    (void)ctx;
+    (void)event;
+    (void)subevent;
+    (void)data;
+    shuts_down = true;
+}
+
+bool eventsServerShutsDown(void) {
+    return shuts_down;
+}
+
 struct subscription {
     RedisModuleEvent event;
     RedisModuleEventCallback callback;
@@ -184,10 +198,9 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
     /* As few as will do: the server looks through all subscriptions twice in each turn of its loop.
      */
     const struct subscription always[] = {
-        {RedisModuleEvent_Loading, onLoad},
-        {RedisModuleEvent_ReplicationRoleChanged, onRole},
-        {RedisModuleEvent_ForkChild, onListener},
-        {RedisModuleEvent_SwapDB, onSwap},
+        {RedisModuleEvent_Loading, onLoad},       {RedisModuleEvent_ReplicationRoleChanged, onRole},
+        {RedisModuleEvent_ForkChild, onListener}, {RedisModuleEvent_SwapDB, onSwap},
+        {RedisModuleEvent_Shutdown, onShutdown},
     };
     watches_keys = watches_clients = false;
     watches_delays = watches_flushes = false;

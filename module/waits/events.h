@@ -7,12 +7,17 @@
 #ifndef LOCK_EVENTS_H
 #define LOCK_EVENTS_H
 
+#include <stdbool.h>
+
 #include "redismodule.h"
 
 /* Subscribes to what has to be known at any time. Last thing at load: on Redis 7.0 the
  * subscriptions of a module that failed to load stay behind. Returns REDISMODULE_OK or
  * REDISMODULE_ERR. */
 int eventsSubscribe(RedisModuleCtx *ctx);
+
+/* Whether the server ends, and runs no command any more. */
+bool eventsServerShutsDown(void);
 
 /* To be called before a hold is bound to a connection: subscribes, once, to the closing of
  * connections. */

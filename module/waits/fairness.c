@@ -121,12 +121,19 @@ static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *
     }
 }
 
+/* Of one that is over. Its owner may have another one by now, and the keys know owners only. */
+static void removePosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter) {
+    if (!fairnessFind(lock, waiter->wants.owner)) {
+        fairqueueRemove(fq, waiter->wants.owner);
+    }
+    waiterFree(waiter);
+}
+
 /* Brings what the keys say of this waiter up to date. */
 static void writePosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
                           int64_t now_ms) {
     if (waiter->over) {
-        fairqueueRemove(fq, waiter->wants.owner);
-        waiterFree(waiter);
+        removePosition(fq, lock, waiter);
         return;
     }
     if (!waiter->placed) {

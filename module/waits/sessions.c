@@ -143,7 +143,7 @@ void sessionsConfigured(RedisModuleCtx *ctx) {
 
 unsigned long long sessionsClientOf(const struct sessionsHold *hold) {
     const struct binding *binding = find(hold);
-    return binding ? binding->client_id : 0;
+    return binding ? bindingsClientOf(binding) : 0;
 }
 
 void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id) {
@@ -213,6 +213,9 @@ static bool renewNext(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!binding) {
         return false;
     }
+    if (bindingsIsClosed(binding)) {
+        return bindingsMoveClosed(); /* this one too, by and by */
+    }
     if (renew(ctx, binding, now_ms)) {
         bindingsRenewed(binding, now_ms);
     } else {
@@ -254,12 +257,14 @@ static bool mayRenew(RedisModuleCtx *ctx, int64_t now_ms) {
     return serverConsentTo(ctx, binding->name) != SERVER_REFUSES;
 }
 
-/* Takes from both lines, and from the walk, alternately: none makes the others late. */
+/* Takes from both lines, from what is to change lines, and from the walk, alternately: none makes the
+ * others late. */
 static bool workOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
+    bool has_moved = bindingsMoveClosed();
     bool renewed = may_renew && renewNext(ctx, now_ms);
     bool has_released = releaseNext(ctx, now_ms);
     bool has_looked = lookAtNext(ctx, now_ms);
-    return renewed || has_released || has_looked;
+    return has_moved || renewed || has_released || has_looked;
 }
 
 /* A lease is due when a third of it is over. When the second third is over too, a lease that ends

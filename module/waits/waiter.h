@@ -20,6 +20,7 @@ struct waiterKey {
 
 struct waiter {
     struct request request;
+    uint64_t number;          /* whoever comes later has a higher one */
     struct acquisition wants; /* the owner is the waiter's own string */
     struct blocked
         client; /* without a client: detached, and the deadline is the reserved position's */

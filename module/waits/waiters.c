@@ -17,6 +17,7 @@
 #include "blocking/drain.h"
 #include "blocking/nullreplies.h"
 #include "core/mem.h"
+#include "core/waitsearch.h"
 #include "keys/fairqueue.h"
 #include "server/config.h"
 #include "server/failpoint.h"
@@ -34,6 +35,7 @@
 /* The requests of those with a client, but for permits: those are only counted. */
 static struct waitgraph graph;
 static size_t for_permits;
+static uint64_t last_number;
 
 struct waitgraph *waitersGraph(void) {
     return &graph;
@@ -41,6 +43,10 @@ struct waitgraph *waitersGraph(void) {
 
 size_t waitersCount(void) {
     return waitgraphSize(&graph) + waitersNewcomerCount() + for_permits;
+}
+
+uint64_t waitersLastNumber(void) {
+    return last_number;
 }
 
 static struct waiter *ofBlocked(struct blocked *blocked) {
@@ -72,7 +78,7 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct positi
 static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     RedisModule_Assert(!waiter->client.bc); /* it has been told */
     blockedStopTimer(ctx, &waiter->client);
-    waitgraphLeave(&graph, &waiter->request);
+    waitsearchLeave(&graph, &waiter->request);
     for_permits -= waiter->request.mode == MODE_SEMAPHORE;
     waiter->over = true;
     for (size_t i = 0; i < waiter->key_count; i++) {
@@ -184,7 +190,7 @@ static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
 static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
     toplocksEnd(contendedOfPosition(&waiter->keys[0].position), waiter, false);
     waiter->began_us = 0;
-    waitgraphLeave(&graph, &waiter->request);
+    waitsearchLeave(&graph, &waiter->request);
     waitersReserve(ctx, waiter);
 }
 
@@ -209,6 +215,7 @@ static const struct blockedKind kind = {onDeadline, onGone, onUnblock};
 
 static struct waiter *newWaiter(const struct acquisition *wants, size_t key_count) {
     struct waiter *waiter = memAlloc(sizeof(*waiter) + key_count * sizeof(waiter->keys[0]));
+    waiter->number = ++last_number;
     waiter->wants = *wants;
     /* A copy: the caller's may be a slice of a client's query buffer. */
     waiter->wants.owner = RedisModule_CreateStringFromString(NULL, wants->owner);
@@ -246,7 +253,7 @@ static void takeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *wai
     struct position *old_position = &old->keys[0].position;
     struct lock *lock = contendedOfPosition(old_position);
     struct waiterKey *key = nameKey(waiter, 0, lock);
-    waitgraphLeave(&graph, &old->request);
+    waitsearchLeave(&graph, &old->request);
     waitqueueTakeOver(old_position, &key->position, &waiter->request);
     waiter->ticket = old->ticket;
     waiter->since_ms = old->since_ms;
@@ -280,7 +287,7 @@ static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
         return;
     }
     if (!configDeadlockDetection()) {
-        waitgraphEnter(&graph, &waiter->request);
+        waitsearchEnter(&graph, &waiter->request);
         return;
     }
     waitgraphAnnounce(&graph, &waiter->request);
@@ -341,6 +348,14 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairpos
     standInLine(waiter, 0, lock, true);
     watchesNoteWaiter(ctx, lock->key.name);
     blockedEndAt(ctx, &waiter->client, life.end_ms);
+}
+
+/* ---- for the grant pass ---- */
+
+void waitersMoveFirst(struct waiter *waiter) {
+    struct position *position = &waiter->keys[0].position;
+    waitsearchMove(&graph, position);
+    waitqueueMoveFirst(position);
 }
 
 /* ---- for the search ---- */

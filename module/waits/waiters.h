@@ -56,6 +56,9 @@ bool waitersMayWait(RedisModuleCtx *ctx, const struct acquisition *wants);
 enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
                          struct waiter **waiter);
 
+/* The number of the youngest waiter, 0 if there has been none. */
+uint64_t waitersLastNumber(void);
+
 /* How many requests wait, with a client. */
 size_t waitersCount(void);
 
@@ -101,6 +104,10 @@ void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModul
 /* The position of a fair waiter without a client is kept for lock.fair-reserve from now; while a
  * quarantine is on, from its end. */
 void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter);
+
+/* The waiter, which waits for one key, moves to the head of its queue: its owner has acquired a hold, so
+ * what it waits for has become an upgrade. */
+void waitersMoveFirst(struct waiter *waiter);
 
 /* Who of them waits for whom. */
 struct waitgraph *waitersGraph(void);

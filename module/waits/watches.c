@@ -74,10 +74,10 @@ size_t watchesOf(RedisModuleCtx *ctx, RedisModuleString *name) {
 
 /* ---- what there is to be told ---- */
 
-/* The first requests of two owners in a lock's queue: of those who wait beside a given owner one is
- * among them. */
+/* Who waits for a lock: the owner of the first request in its queue, and whether others do too. */
 struct claimants {
-    const struct request *first, *other; /* NULL: none */
+    const struct request *first; /* NULL: nobody waits */
+    bool are_several;
 };
 
 static bool isOf(const struct request *request, const char *owner, size_t length) {
@@ -85,33 +85,32 @@ static bool isOf(const struct request *request, const char *owner, size_t length
 }
 
 static struct claimants claimantsOf(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct claimants found = {NULL, NULL};
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
-    struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;
-    for (; position && !found.other; position = waitqueueNext(position)) {
-        const struct request *request = position->request;
-        if (!found.first) {
-            found.first = request;
-        } else if (!isOf(request, found.first->owner, found.first->owner_length)) {
-            found.other = request;
-        }
+    struct position *head = lock ? waitqueueFirst(&lock->queue) : NULL;
+    if (!head) {
+        return (struct claimants){NULL, false};
     }
-    return found;
+    const struct request *first = head->request;
+    size_t of_first = waitqueueCountOf(&lock->queue, first->owner, first->owner_length);
+    return (struct claimants){first, lock->queue.positions.length > of_first};
 }
 
+/* Whether another than this owner waits. */
 static bool isWanted(const struct claimants *claimants, RedisModuleString *owner) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    return claimants->other || (claimants->first && !isOf(claimants->first, bytes, length));
+    return claimants->are_several || (claimants->first && !isOf(claimants->first, bytes, length));
 }
 
 enum replyWord watchesState(struct holds *holds, const struct watchRequest *request) {
     if (holdsEndOf(holds, request->owner) == 0) {
         return REPLY_LOST;
     }
+    if (!request->wants_wanted) {
+        return REPLY_WORD_COUNT;
+    }
     const struct claimants claimants = claimantsOf(holds->ctx, holds->name);
-    return request->wants_wanted && isWanted(&claimants, request->owner) ? REPLY_WANTED
-                                                                         : REPLY_WORD_COUNT;
+    return isWanted(&claimants, request->owner) ? REPLY_WANTED : REPLY_WORD_COUNT;
 }
 
 /* ---- how a watch begins, and ends ---- */

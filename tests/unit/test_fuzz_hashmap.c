@@ -16,6 +16,27 @@ static size_t randomKey(struct fuzz *fuzz, char *bytes) {
     return length;
 }
 
+/* At the end of those of its key, or before one of them. */
+static void addSomewhere(struct fuzz *fuzz, struct map *map, struct item *item) {
+    char key[4];
+    size_t length = randomKey(fuzz, key);
+    struct mapEntry *other = mapFind(map, key, length);
+    struct mapEntry *before_it = NULL;
+    while (other && mapFindNext(other) && fuzzOneIn(fuzz, 2)) {
+        before_it = other;
+        other = mapFindNext(other);
+    }
+    if (other && fuzzOneIn(fuzz, 2)) {
+        itemAddBefore(map, item, itemOf(other));
+        assert_ptr_equal(mapFindNext(&item->entry), other);
+        assert_ptr_equal(before_it ? mapFindNext(before_it) : mapFind(map, key, length),
+                         &item->entry);
+    } else {
+        itemAdd(map, item, key, length);
+        assert_null(mapFindNext(&item->entry));
+    }
+}
+
 static void removeAll(struct map *map, struct item *items, size_t count) {
     struct harvest harvest = {map, 1, 0};
     mapEach(map, itemHarvestVisit, &harvest);
@@ -46,18 +67,18 @@ static void a_random_walk_agrees_with_an_array(void **state) {
     mapSeed((const uint64_t[2]){fuzzNext(&fuzz), fuzzNext(&fuzz)});
     for (size_t step = 0; step < fuzz.steps; step++) {
         struct item *item = &items[fuzzBelow(&fuzz, MANY)];
-        char key[4];
-        size_t length = randomKey(&fuzz, key);
         if (item->in_map) {
             itemRemove(&map, item);
             used--;
         } else {
-            itemAdd(&map, item, key, length);
+            addSomewhere(&fuzz, &map, item);
             used++;
         }
         assert_int_equal(map.used, used);
-        assert_int_equal(memLive() - before, used > 0);
-        length = randomKey(&fuzz, key);
+        assert_int_equal(memLive() - before, mapMemory(&map));
+        assert_int_equal(map.buckets != NULL, used > 0);
+        char key[4];
+        size_t length = randomKey(&fuzz, key);
         itemsAssertFound(&map, items, MANY, key, length);
         if (fuzzOneIn(&fuzz, 50)) {
             assertEachIsTheModel(&map, items, MANY);

@@ -182,13 +182,13 @@ static void beginToWait(struct fuzz *fuzz, struct detectorWorld *world) {
 }
 
 static void detach(struct detectorWorld *world, size_t at) {
-    waitgraphLeave(&world->graph, &world->waits[at]->request);
+    waitsearchLeave(&world->graph, &world->waits[at]->request);
     world->waits[at]->in_graph = false;
 }
 
 static void endWait(struct detectorWorld *world, size_t at) {
     struct detectorWait *wait = world->waits[at];
-    waitgraphLeave(&world->graph, &wait->request);
+    waitsearchLeave(&world->graph, &wait->request);
     for (size_t i = 0; i < wait->lock_count; i++) {
         waitqueueRemove(&wait->positions[i]);
         removeFrom(&world->lines[wait->locks[i]], wait);
@@ -200,6 +200,7 @@ static void endWait(struct detectorWorld *world, size_t at) {
 static void moveFirst(struct fuzz *fuzz, struct detectorWorld *world, struct detectorWait *wait) {
     size_t at = fuzzBelow(fuzz, wait->lock_count);
     struct detectorLine *line = &world->lines[wait->locks[at]];
+    waitsearchMove(&world->graph, &wait->positions[at]);
     waitqueueMoveFirst(&wait->positions[at]);
     removeFrom(line, wait);
     insertAt(line, 0, wait);
@@ -251,9 +252,28 @@ static void countQueues(const struct detectorWorld *world, size_t *queues) {
     }
 }
 
+/* A copy has an original: of the same owner, for the same locks in the same order. */
+static void assertCopies(const struct detectorWorld *world) {
+    for (size_t i = 0; i < world->wait_count; i++) {
+        const struct detectorWait *wait = world->waits[i];
+        bool has_original = false;
+        for (size_t j = 0; j < world->wait_count; j++) {
+            const struct detectorWait *other = world->waits[j];
+            bool is_multikey = other->request.discipline == MULTIKEY;
+            has_original |=
+                other->in_graph && !other->request.is_copy && other->owner == wait->owner &&
+                other->request.mode == wait->request.mode &&
+                is_multikey == (wait->request.discipline == MULTIKEY) &&
+                other->lock_count == wait->lock_count &&
+                memcmp(other->locks, wait->locks, wait->lock_count * sizeof(wait->locks[0])) == 0;
+        }
+        assert_true(!wait->request.is_copy || (wait->in_graph && has_original));
+    }
+}
+
 /* A position is a tie if its owner stands in another queue, too, and none if it stands nowhere
  * else; if all stand in one queue, either, as they may have stood elsewhere. It counts as long as
- * it is in the graph. */
+ * it is in the graph. Copies are no ties. */
 static void assertCounts(const struct detectorWorld *world) {
     size_t positions[DETECTOR_MOST_OWNERS] = {0}, in_graph = 0;
     size_t queues[DETECTOR_MOST_OWNERS] = {0};
@@ -264,13 +284,16 @@ static void assertCounts(const struct detectorWorld *world) {
     }
     assert_int_equal(waitgraphSize(&world->graph), in_graph);
     countQueues(world, queues);
+    assertCopies(world);
     for (size_t lock = 0; lock < world->lock_count; lock++) {
         const struct detectorLine *line = &world->lines[lock];
         size_t sure = 0, possible = 0, waiting = 0;
         for (size_t at = 0; at < line->count; at++) {
             waiting += line->waits[at]->in_graph;
-            sure += line->waits[at]->in_graph && queues[line->waits[at]->owner] > 1;
-            possible += line->waits[at]->in_graph && positions[line->waits[at]->owner] > 1;
+            const struct detectorWait *wait = line->waits[at];
+            bool counts = wait->in_graph && !wait->request.is_copy;
+            sure += counts && queues[wait->owner] > 1;
+            possible += counts && positions[wait->owner] > 1;
         }
         assert_int_equal(world->locks[lock].queue.in_graph, waiting);
         assert_in_range(world->locks[lock].queue.ties.length, sure, possible);
@@ -284,13 +307,12 @@ static void assertCounts(const struct detectorWorld *world) {
  * one, through waits that its owner has made before, whenever others have stood behind. Gives up
  * only if it is given few steps. */
 static void assertSameAnswer(struct detectorWorld *world, const struct detectorWait *newcomer,
-                             const struct detectorAsk *ask, size_t steps, int way,
+                             const struct detectorAsk *ask, const struct lockSearch *how,
                              struct detectorLengths lengths) {
-    const struct waitsearchAsked asked = lockAsked(way, NULL);
-    struct waitsearchFound found = {.steps = steps};
-    switch (waitsearchFind(&world->graph, &newcomer->request, &asked, &found)) {
+    struct waitsearchFound found = lockSearch(&world->graph, &newcomer->request, how);
+    switch (found.result) {
     case WAITSEARCH_GAVE_UP:
-        assert_true(steps < DETECTOR_NEVER);
+        assert_true(how->most < DETECTOR_NEVER);
         break;
     case WAITSEARCH_NO_CYCLE:
         assert_int_equal(lengths.closed, DETECTOR_NEVER);
@@ -300,6 +322,9 @@ static void assertSameAnswer(struct detectorWorld *world, const struct detectorW
         assertIsCycle(world, ask, found.cycle);
         memFree(found.cycle);
         break;
+    case WAITSEARCH_LEFT:
+    case WAITSEARCH_GOES_ON:
+        fail_msg("a search without an end");
     }
 }
 
@@ -307,19 +332,20 @@ static void assertSameAnswers(struct fuzz *fuzz, struct detectorWorld *world,
                               const struct detectorWait *newcomer, const struct detectorAsk *ask,
                               struct detectorLengths lengths) {
     for (int way = 0; way < LOCKS_WAYS; way++) {
-        assertSameAnswer(world, newcomer, ask, DETECTOR_NEVER, way, lengths);
-        assertSameAnswer(world, newcomer, ask, fuzzBelow(fuzz, 20), way, lengths);
+        struct lockSearch how = {.way = way, .most = DETECTOR_NEVER, .slice = fuzzBelow(fuzz, 4)};
+        assertSameAnswer(world, newcomer, ask, &how, lengths);
+        how.most = fuzzBelow(fuzz, 20);
+        assertSameAnswer(world, newcomer, ask, &how, lengths);
     }
 }
 
-/* It has come to the end of its queues, or to their heads; and to those of what its owner holds. */
-static void checkNewcomer(struct fuzz *fuzz, struct detectorWorld *world,
-                          const struct detectorAsk *ask) {
-    struct detectorLengths lengths = detectorShortestCycles(world, ask);
+/* Comes to the end of its queues, or to their heads; and to those of what its owner holds. NULL if there
+ * is no room for it. */
+static struct detectorWait *comes(struct detectorWorld *world, const struct detectorAsk *ask) {
     bool has_place = hasFairPosition(world, ask->owner, ask->locks[0]);
     if (world->wait_count == DETECTOR_MOST_WAITS ||
         (ask->request.discipline == FAIR && has_place)) {
-        return;
+        return NULL;
     }
     struct detectorWait *wait = newWait(world, ask);
     for (size_t i = 0; i < ask->lock_count; i++) {
@@ -332,8 +358,118 @@ static void checkNewcomer(struct fuzz *fuzz, struct detectorWorld *world,
         }
     }
     waitgraphAnnounce(&world->graph, &wait->request);
-    assertSameAnswers(fuzz, world, wait, ask, lengths);
-    endWait(world, world->wait_count - 1);
+    return wait;
+}
+
+static void checkNewcomer(struct fuzz *fuzz, struct detectorWorld *world,
+                          const struct detectorAsk *ask) {
+    struct detectorLengths lengths = detectorShortestCycles(world, ask);
+    struct detectorWait *wait = comes(world, ask);
+    if (wait) {
+        assertSameAnswers(fuzz, world, wait, ask, lengths);
+        endWait(world, world->wait_count - 1);
+    }
+}
+
+/* ---- searches that are interrupted ---- */
+
+struct disturbed {
+    struct fuzz *fuzz;
+    struct detectorWorld *world;
+    const struct detectorWait *newcomer; /* NULL: it has left */
+    bool may_move; /* the newcomer does not stand at the heads, where the detector takes it to be */
+};
+
+static bool standsOnceIn(const struct detectorWorld *world, size_t owner, size_t lock) {
+    size_t count = 0;
+    for (size_t at = 0; at < world->lines[lock].count; at++) {
+        count += world->lines[lock].waits[at]->owner == owner;
+    }
+    return count == 1;
+}
+
+/* The lock is free, and whoever stands first gets it; but nobody whose other positions there would
+ * have to move to the head. */
+static bool grants(struct detectorWorld *world, size_t at) {
+    const struct detectorWait *wait = world->waits[at];
+    size_t lock = wait->locks[0];
+    bool is_first = world->lines[lock].waits[0] == wait && world->locks[lock].held == 0;
+    if (!wait->in_graph || wait->lock_count > 1 || !is_first ||
+        !standsOnceIn(world, wait->owner, lock)) {
+        return false;
+    }
+    const struct detectorOwner *owner = &detectorOwners[wait->owner];
+    enum lockMode mode = wait->request.mode;
+    endWait(world, at);
+    lockHold(&world->locks[lock], owner->bytes, owner->length, mode);
+    return true;
+}
+
+static void endOne(struct disturbed *disturbed) {
+    struct detectorWorld *world = disturbed->world;
+    if (world->wait_count == 0) {
+        return;
+    }
+    size_t at = fuzzBelow(disturbed->fuzz, world->wait_count);
+    const struct detectorWait *wait = world->waits[at];
+    bool is_newcomer = wait == disturbed->newcomer;
+    if (disturbed->may_move && !is_newcomer && fuzzOneIn(disturbed->fuzz, 16)) {
+        moveFirst(disturbed->fuzz, world, world->waits[at]);
+        return;
+    }
+    if ((is_newcomer && !fuzzOneIn(disturbed->fuzz, 8)) || grants(world, at)) {
+        return;
+    }
+    if (is_newcomer) {
+        disturbed->newcomer = NULL;
+    }
+    if (wait->request.discipline == FAIR && !is_newcomer) {
+        detach(world, at);
+    } else {
+        endWait(world, at);
+    }
+}
+
+static void endSome(void *data) {
+    struct disturbed *disturbed = data;
+    for (size_t left = fuzzBelow(disturbed->fuzz, 3); left > 0; left--) {
+        endOne(disturbed);
+    }
+}
+
+static void endNewcomer(struct detectorWorld *world, const struct detectorWait *newcomer) {
+    size_t at = 0;
+    while (world->waits[at] != newcomer) {
+        at++;
+    }
+    endWait(world, at);
+}
+
+/* What it finds is true at the end. */
+static void checkDisturbed(struct fuzz *fuzz, struct detectorWorld *world,
+                           const struct detectorAsk *ask) {
+    struct detectorWait *newcomer = comes(world, ask);
+    if (!newcomer) {
+        return;
+    }
+    struct disturbed disturbed = {fuzz, world, newcomer, !ask->first};
+    const struct lockSearch how = {.way = (int)fuzzBelow(fuzz, LOCKS_WAYS),
+                                   .most = DETECTOR_NEVER,
+                                   .slice = 1 + fuzzBelow(fuzz, 3),
+                                   .between = endSome,
+                                   .data = &disturbed};
+    struct waitsearchFound found = lockSearch(&world->graph, &newcomer->request, &how);
+    if (found.result == WAITSEARCH_CYCLE) {
+        assertIsCycle(world, ask, found.cycle);
+        memFree(found.cycle);
+    }
+    if (!disturbed.newcomer) {
+        assert_int_equal(found.result, WAITSEARCH_LEFT);
+        return;
+    }
+    endNewcomer(world, newcomer);
+    struct detectorLengths after = detectorShortestCycles(world, ask);
+    assert_true(found.result == WAITSEARCH_CYCLE || after.closed == DETECTOR_NEVER);
 }
 
 /* It has taken a position over somewhere in the queue. */
@@ -367,7 +503,7 @@ static void endWorld(struct detectorWorld *world, size_t memory_before) {
 
 static void every_answer_is_that_of_a_detector_without_shortcuts(void **state) {
     (void)state;
-    struct fuzz fuzz = fuzzStart("waitsearch", 200000);
+    struct fuzz fuzz = fuzzStart("waitsearch", 50000);
     size_t before = memLive();
     struct detectorWorld world;
     beginWorld(&fuzz, &world);
@@ -377,6 +513,7 @@ static void every_answer_is_that_of_a_detector_without_shortcuts(void **state) {
         struct detectorAsk ask = randomAsk(&fuzz, &world);
         checkNewcomer(&fuzz, &world, &ask);
         checkReturns(&fuzz, &world);
+        checkDisturbed(&fuzz, &world, &ask);
         assertCounts(&world);
         if (fuzzOneIn(&fuzz, 200)) {
             endWorld(&world, before);

@@ -7,6 +7,7 @@
 #include "support/unit.h"
 
 #define MANY 300
+#define LARGE 5000
 
 static void a_zeroed_map_is_empty_and_owns_no_memory(void **state) {
     (void)state;
@@ -232,14 +233,104 @@ static void a_map_that_was_large_shrinks_when_an_entry_is_added(void **state) {
     for (int i = 2; i < MANY; i++) {
         itemRemove(&map, &items[i]);
     }
-    for (int i = 2; i < 12; i++) {
+    for (int i = 2; i < 50; i++) {
         itemAddNumbered(&map, &items[2], i);
         assert_ptr_equal(mapFind(&map, items[1].bytes, items[1].length), &items[1].entry);
         itemRemove(&map, &items[2]);
     }
     assert_true(map.bucket_count <= 64);
+    assert_null(map.old);
     itemRemove(&map, &items[0]);
     itemRemove(&map, &items[1]);
+}
+
+/* Fills the map until it grows to at least so many buckets, and has moved some of the old ones and
+ * not all. Returns how many items it took. */
+static size_t fillUntilHalfMoved(struct map *map, struct item *items, size_t buckets) {
+    size_t count = 0;
+    while (map->bucket_count < buckets || !map->old || map->moved < map->old_count / 2) {
+        itemAddNumbered(map, &items[count], (int)count);
+        count++;
+        assert_true(count < LARGE);
+    }
+    assert_true(map->moved < map->old_count);
+    return count;
+}
+
+static void no_entry_moves_many_however_large_the_map_is(void **state) {
+    (void)state;
+    struct map map = {0};
+    static struct item items[LARGE];
+    for (size_t i = 0; i < LARGE; i++) {
+        size_t moved = map.moved, count = map.bucket_count, old_count = map.old_count;
+        itemAddNumbered(&map, &items[i], (int)i);
+        assert_true(map.bucket_count == count || map.moved == 0); /* none yet, and none were left */
+        assert_true(map.bucket_count == count || old_count == 0);
+        assert_true((map.old ? map.moved : old_count) <= moved + 64);
+    }
+    for (size_t i = 0; i < LARGE; i++) {
+        itemRemove(&map, &items[i]);
+    }
+}
+
+static void all_are_found_and_removed_while_the_map_grows(void **state) {
+    (void)state;
+    size_t before = memLive();
+    struct map map = {0};
+    static struct item items[LARGE];
+    size_t count = fillUntilHalfMoved(&map, items, 1024);
+    for (size_t i = 0; i < count; i++) {
+        assert_ptr_equal(mapFind(&map, items[i].bytes, items[i].length), &items[i].entry);
+    }
+    assert_null(mapFind(&map, "key:none", 8));
+    for (size_t i = 0; i < count; i++) {
+        itemRemove(&map, &items[i]);
+        assert_null(mapFind(&map, items[i].bytes, items[i].length));
+    }
+    assert_int_equal(memLive(), before); /* the old array too */
+}
+
+static void equal_keys_stay_together_while_the_map_grows(void **state) {
+    (void)state;
+    struct map map = {0};
+    static struct item items[LARGE], same[LARGE];
+    size_t count = fillUntilHalfMoved(&map, items, 1024);
+    size_t moved = map.moved;
+    for (size_t i = 0; i < count; i++) {
+        itemAddNumbered(&map, &same[i], (int)i);
+    }
+    assert_true(map.moved != moved);
+    for (size_t i = 0; i < count; i++) {
+        struct mapEntry *first = mapFind(&map, items[i].bytes, items[i].length);
+        assert_ptr_equal(first, &items[i].entry);
+        assert_ptr_equal(mapFindNext(first), &same[i].entry);
+        itemRemove(&map, i % 2 ? &items[i] : &same[i]);
+        assert_ptr_equal(mapFind(&map, items[i].bytes, items[i].length),
+                         i % 2 ? &same[i].entry : &items[i].entry);
+    }
+    for (size_t i = 0; i < count; i++) {
+        itemRemove(&map, i % 2 ? &same[i] : &items[i]);
+    }
+}
+
+static void each_visits_all_and_may_remove_them_while_the_map_grows(void **state) {
+    (void)state;
+    for (size_t nth = 1; nth <= 3; nth++) {
+        size_t before = memLive(), visits = 0;
+        struct map map = {0};
+        static struct item items[LARGE];
+        memset(items, 0, sizeof items);
+        size_t count = fillUntilHalfMoved(&map, items, 1024);
+        struct harvest harvest = {&map, nth, 0};
+        mapEach(&map, itemHarvestVisit, &harvest);
+        assert_int_equal(harvest.seen, count);
+        assert_int_equal(map.used, count - count / nth);
+        mapEach(&map, itemCountVisit, &visits);
+        assert_int_equal(visits, map.used);
+        struct harvest rest = {&map, 1, 0};
+        mapEach(&map, itemHarvestVisit, &rest);
+        assert_int_equal(memLive(), before);
+    }
 }
 
 static void an_emptied_map_owns_no_memory_and_works_again(void **state) {
@@ -254,6 +345,7 @@ static void an_emptied_map_owns_no_memory_and_works_again(void **state) {
         assert_int_equal(memLive(), before);
         assert_null(map.buckets);
         assert_int_equal(map.bucket_count, 0);
+        assert_null(map.old);
         assert_null(mapFind(&map, "a", 1));
     }
 }
@@ -361,6 +453,10 @@ int main(void) {
         UNIT(remove_takes_that_entry_of_several_with_its_key),
         UNIT(there_are_two_buckets_for_an_entry_or_more),
         UNIT(a_map_that_was_large_shrinks_when_an_entry_is_added),
+        UNIT(no_entry_moves_many_however_large_the_map_is),
+        UNIT(all_are_found_and_removed_while_the_map_grows),
+        UNIT(equal_keys_stay_together_while_the_map_grows),
+        UNIT(each_visits_all_and_may_remove_them_while_the_map_grows),
         UNIT(an_emptied_map_owns_no_memory_and_works_again),
         UNIT(keys_that_differ_in_one_byte_spread_over_the_buckets),
         UNIT(the_seed_decides_where_a_key_goes),

@@ -60,6 +60,20 @@ static void counts_are_looked_at(void **state) {
     worldEnd(&world);
 }
 
+static void counts_of_owners_are_looked_at(void **state) {
+    (void)state;
+    struct world world;
+    fill(&world);
+    struct waitqueueOwn *own = &world.waits[1].positions[0].own;
+    own->by_mode[MODE_EXCLUSIVE]++;
+    assertFault(&world, "of a mode");
+    own->by_mode[MODE_EXCLUSIVE]--;
+    own->multikey--;
+    assertFault(&world, "for several keys");
+    own->multikey++;
+    worldEnd(&world);
+}
+
 static void writers_are_looked_at(void **state) {
     (void)state;
     struct world world;
@@ -107,9 +121,13 @@ static void owners_names_are_looked_at(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(a_queue_in_use_has_no_fault), UNIT(order_is_looked_at),
-        UNIT(counts_are_looked_at),        UNIT(writers_are_looked_at),
-        UNIT(ties_are_looked_at),          UNIT(owners_names_are_looked_at),
+        UNIT(a_queue_in_use_has_no_fault),
+        UNIT(order_is_looked_at),
+        UNIT(counts_are_looked_at),
+        UNIT(writers_are_looked_at),
+        UNIT(ties_are_looked_at),
+        UNIT(owners_names_are_looked_at),
+        UNIT(counts_of_owners_are_looked_at),
     };
     return cmocka_run_group_tests_name("queuecheck", tests, NULL, NULL);
 }

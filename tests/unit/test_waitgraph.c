@@ -36,7 +36,7 @@ static void a_newcomer_is_not_in_the_graph_before_it_enters(void **state) {
     worldEnd(&world);
 }
 
-#define OWN 4 /* requests of one owner: two at one lock, one elsewhere, one at two locks */
+#define OWN 4 /* requests of one owner: two for one lock, one elsewhere, one for two locks */
 
 static void standAll(struct world *world) {
     static const size_t locks[OWN] = {0, 0, 1, 1};
@@ -48,19 +48,27 @@ static void standAll(struct world *world) {
 }
 
 /* The positions of the requests that are in are ties if they stand in more than one queue, and none is
- * if there is only one. In between, in one queue again, they may have stayed what they were. */
+ * if there is only one. In between, in one queue again, they may have stayed what they were. Of the two
+ * for the same, one is a copy, which is no tie. */
 static void assertTies(const struct world *world, const bool *is_in) {
-    const size_t at[] = {is_in[0] + (size_t)is_in[1], is_in[2] + (size_t)is_in[3], is_in[3]};
+    const size_t at[] = {is_in[0] || is_in[1], is_in[2] + (size_t)is_in[3], is_in[3]};
     size_t own = at[0] + at[1] + at[2];
     bool elsewhere = (at[0] > 0) + (at[1] > 0) + (at[2] > 0) > 1;
     bool tied =
         elsewhere || world->locks[0].queue.ties.length + world->locks[1].queue.ties.length > 0;
-    assert_true(!tied || own > 1);
+    assert_true(!tied || own > 1 || (is_in[0] && is_in[1]));
+    assert_true(!(world->waits[0].request.is_copy && world->waits[1].request.is_copy));
     for (size_t i = 0; i < OWN; i++) {
-        assert_int_equal(world->waits[i].positions[0].is_tie, is_in[i] && tied);
+        bool is_copy = world->waits[i].request.is_copy;
+        assert_true(!is_copy || (i < 2 && is_in[0] && is_in[1]));
+        assert_int_equal(world->waits[i].positions[0].is_tie, is_in[i] && tied && !is_copy);
     }
-    for (size_t i = 0; i < LENGTH_OF(at); i++) {
-        assert_int_equal(world->locks[i].queue.in_graph, at[i] + (i == 0));
+    size_t both = is_in[0] && is_in[1];
+    size_t copies = world->waits[0].request.is_copy + (size_t)world->waits[1].request.is_copy;
+    assert_int_equal(world->locks[0].queue.in_graph, at[0] + both + 1);
+    assert_int_equal(world->locks[0].queue.ties.length, tied ? at[0] + both - copies : 0);
+    for (size_t i = 1; i < LENGTH_OF(at); i++) {
+        assert_int_equal(world->locks[i].queue.in_graph, at[i]);
         assert_int_equal(world->locks[i].queue.ties.length, tied ? at[i] : 0);
     }
 }
@@ -101,10 +109,11 @@ static void ties_are_right_whoever_comes_and_goes_first(void **state) {
     }
 }
 
-static size_t countWaited(const struct waitgraph *graph) {
+static size_t countWaited(struct waitgraph *graph) {
     size_t count = 0;
-    for (struct waitqueue *queue = waitgraphFirstWaited(graph); queue;
-         queue = waitgraphNextWaited(queue)) {
+    const struct waitqueue *queue;
+    waitgraphWalkWaited(graph);
+    while ((queue = waitgraphNextWaited(graph))) {
         assert_true(queue->in_graph > 0);
         count++;
     }
@@ -126,16 +135,37 @@ static void queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there(v
     worldEnd(&world);
 }
 
-/* Whether an owner that waits here so many times asks for something new when it waits once more. */
+static void what_leaves_in_the_middle_of_a_walk_does_not_come(void **state) {
+    (void)state;
+    struct world world = {.count = 0};
+    struct wait *waits[3];
+    for (size_t i = 0; i < LENGTH_OF(waits); i++) {
+        waits[i] = worldWaits(&world, i == 1 ? "b" : "a", MODE_WRITE, i);
+    }
+    waitgraphWalkWaited(&world.graph);
+    waitgraphWalkRequests(&world.graph);
+    assert_ptr_equal(waitgraphNextWaited(&world.graph), &world.locks[0].queue);
+    assert_ptr_equal(waitgraphNextRequest(&world.graph), &waits[0]->request);
+    worldWaitEnds(&world, waits[1]);
+    assert_ptr_equal(waitgraphNextWaited(&world.graph), &world.locks[2].queue);
+    assert_ptr_equal(waitgraphNextRequest(&world.graph), &waits[2]->request);
+    assert_null(waitgraphNextWaited(&world.graph));
+    assert_null(waitgraphNextRequest(&world.graph));
+    worldEnd(&world);
+}
+
+/* Whether an owner that waits here so many times asks for something new when it waits once more. It waits
+ * for another lock before. */
 static bool asksForNothingNewAfter(size_t count) {
     struct world world = {.count = 0};
+    worldWaits(&world, "o", MODE_WRITE, 1);
     for (size_t i = 0; i < count; i++) {
         worldWaits(&world, "o", MODE_WRITE, 0);
     }
     worldWaits(&world, "other", MODE_WRITE, 0);
     struct wait *newcomer = worldStands(&world, "o", MODE_WRITE, 0);
     waitgraphAnnounce(&world.graph, &newcomer->request);
-    bool nothing_new = waitgraphAsksForNothingNew(&world.graph, &newcomer->request);
+    bool nothing_new = waitgraphAsksForNothingNew(&newcomer->request);
     worldEnd(&world);
     return nothing_new;
 }
@@ -147,13 +177,69 @@ static void the_seventeenth_wait_of_an_owner_for_the_same_asks_for_nothing_new(v
     }
 }
 
+/* The same of an upgrade, which stands at the head. `other` comes so many times later. */
+static bool upgradeAsksForNothingNewAfter(size_t count, size_t other) {
+    struct world world = {.count = 0};
+    struct wait *newcomer = NULL;
+    for (size_t i = 0; i <= count; i++) {
+        newcomer = worldStands(&world, "o", MODE_WRITE, 0);
+        waitqueueMoveFirst(&newcomer->positions[0]);
+        if (i < count) {
+            waitgraphEnter(&world.graph, &newcomer->request);
+        }
+        if (i == other) {
+            struct wait *wait = worldWaits(&world, "other", MODE_WRITE, 0);
+            waitqueueMoveFirst(&wait->positions[0]);
+        }
+    }
+    waitgraphAnnounce(&world.graph, &newcomer->request);
+    bool nothing_new = waitgraphAsksForNothingNew(&newcomer->request);
+    worldEnd(&world);
+    return nothing_new;
+}
+
+static void the_seventeenth_upgrade_of_an_owner_asks_for_nothing_new(void **state) {
+    (void)state;
+    for (size_t count = 0; count < 50; count++) {
+        assert_int_equal(upgradeAsksForNothingNewAfter(count, 100), count >= 16);
+        bool is_enough = (count >= 16 && count <= 20) || count >= 37; /* on one side of the other */
+        assert_int_equal(upgradeAsksForNothingNewAfter(count, 20), is_enough);
+    }
+}
+
+static struct wait *standsMultikeyly(struct world *world, size_t one, size_t other) {
+    struct request request = worldRequest("o", MODE_EXCLUSIVE);
+    request.discipline = MULTIKEY;
+    struct wait *wait = worldStandsFor(world, request, one);
+    waitqueueAdd(&world->locks[other].queue, &wait->positions[1], &wait->request);
+    return wait;
+}
+
+static void the_seventeenth_wait_for_the_same_keys_asks_for_nothing_new(void **state) {
+    (void)state;
+    for (size_t count = 0; count < 40; count++) {
+        struct world world = {.count = 0};
+        worldWaits(&world, "o", MODE_WRITE, 3);
+        for (size_t i = 0; i < count; i++) {
+            waitgraphEnter(&world.graph, &standsMultikeyly(&world, 0, 1)->request);
+        }
+        assert_int_equal(waitgraphAsksForNothingNew(&standsMultikeyly(&world, 0, 1)->request),
+                         count >= 16);
+        assert_false(waitgraphAsksForNothingNew(&standsMultikeyly(&world, 0, 2)->request));
+        worldEnd(&world);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(leaving_without_having_entered_does_nothing),
         UNIT(a_newcomer_is_not_in_the_graph_before_it_enters),
         UNIT(ties_are_right_whoever_comes_and_goes_first),
         UNIT(queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there),
+        UNIT(what_leaves_in_the_middle_of_a_walk_does_not_come),
         UNIT(the_seventeenth_wait_of_an_owner_for_the_same_asks_for_nothing_new),
+        UNIT(the_seventeenth_upgrade_of_an_owner_asks_for_nothing_new),
+        UNIT(the_seventeenth_wait_for_the_same_keys_asks_for_nothing_new),
     };
     return cmocka_run_group_tests_name("waitgraph", tests, NULL, NULL);
 }

@@ -62,9 +62,9 @@ enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_
         stand(world, ask, &newcomer, positions);
     }
     waitgraphAnnounce(&world->graph, &newcomer);
-    const struct waitsearchAsked asked = lockAsked(way, calls);
-    struct waitsearchFound found = {.steps = *steps};
-    enum waitsearchResult result = waitsearchFind(&world->graph, &newcomer, &asked, &found);
+    struct lockSearch how = {.way = way, .most = *steps};
+    how.calls = calls;
+    struct waitsearchFound found = lockSearch(&world->graph, &newcomer, &how);
     *steps = found.steps;
     if (cycle) {
         *cycle = found.cycle;
@@ -75,7 +75,7 @@ enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_
     } else {
         leave(world, ask, &newcomer, positions);
     }
-    return result;
+    return found.result;
 }
 
 /* "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */
@@ -114,9 +114,8 @@ void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted) {
 
 void asksAssertAnswerOf(struct world *world, const struct wait *newcomer, const char *wanted) {
     for (int way = 0; way < LOCKS_WAYS; way++) {
-        const struct waitsearchAsked asked = lockAsked(way, NULL);
-        struct waitsearchFound found = {.steps = ASKS_NO_BOUND};
-        waitsearchFind(&world->graph, &newcomer->request, &asked, &found);
+        const struct lockSearch how = {.way = way, .most = ASKS_NO_BOUND, .slice = 1};
+        struct waitsearchFound found = lockSearch(&world->graph, &newcomer->request, &how);
         assertTells(world, found.cycle, wanted);
     }
 }

@@ -25,7 +25,7 @@ struct ask asksFirst(const char *owner, enum lockMode mode, size_t lock);
 
 struct ask asksFairly(const char *owner, size_t lock);
 
-/* As waitsearchFind, with the request as a newcomer, which is gone again afterwards. `way` is one of
+/* A whole search, with the request as a newcomer, which is gone again afterwards. `way` is one of
  * locks.h. */
 enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
                                size_t *calls, struct waitpathCycle **cycle);

@@ -10,11 +10,20 @@ struct item *itemOf(struct mapEntry *entry) {
     return (struct item *)(void *)((char *)entry - offsetof(struct item, entry));
 }
 
-void itemAdd(struct map *map, struct item *item, const char *bytes, size_t length) {
+static void name(struct item *item, const char *bytes, size_t length) {
     assert_true(length <= sizeof item->bytes);
     memcpy(item->bytes, bytes, length);
     item->length = length;
     item->in_map = true;
+}
+
+void itemAddBefore(struct map *map, struct item *item, struct item *other) {
+    name(item, other->bytes, other->length);
+    mapAddBefore(map, &item->entry, item->bytes, &other->entry);
+}
+
+void itemAdd(struct map *map, struct item *item, const char *bytes, size_t length) {
+    name(item, bytes, length);
     mapAdd(map, &item->entry, item->bytes, length);
 }
 

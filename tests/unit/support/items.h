@@ -21,6 +21,9 @@ struct item *itemOf(struct mapEntry *entry);
 /* Adds the item under a key that is copied into it. */
 void itemAdd(struct map *map, struct item *item, const char *bytes, size_t length);
 
+/* Adds the item under the key of the other, before it. */
+void itemAddBefore(struct map *map, struct item *item, struct item *other);
+
 /* Adds the item under "key:<number>". */
 void itemAddNumbered(struct map *map, struct item *item, int number);
 

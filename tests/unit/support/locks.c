@@ -73,37 +73,29 @@ static void tellHolds(struct waitsearch *search, struct waitqueue *queue, enum l
     }
 }
 
-struct asked {
-    const struct fakeLock *lock;
-    enum lockMode mode;
-};
-
-static void tellIfHolder(struct waitsearch *search, const struct request *request, void *context) {
-    const struct asked *asked = context;
-    const struct fakeLock *lock = asked->lock;
-    for (size_t i = 0; i < lock->held; i++) {
-        if (isOf(&lock->holds[i], request->owner, request->owner_length) &&
-            excludes(lock->holds[i].mode, asked->mode)) {
-            tell(search, &lock->holds[i]);
-            return;
-        }
-    }
-}
-
-static void tellRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
-                         void *context) {
-    struct asked asked = {lockOfQueue(queue), mode};
-    countCall(context);
-    if (!waitsearchMayTake(search, 1)) {
+static void askRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
+                        void *context) {
+    const struct fakeLock *lock = lockOfQueue(queue);
+    if (lock->held == 1 && lock->holds[0].mode == MODE_EXCLUSIVE) {
+        tellHolds(search, queue, mode, context);
         return;
     }
-    waitsearchEachRequest(search, 1, tellIfHolder, &asked);
+    countCall(context);
+    if (waitsearchMayTake(search, 1)) {
+        waitsearchEachRequest(search, 1);
+    }
 }
 
 static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
                      void *context) {
-    countCall(context);
+    (void)context;
     return lockIsInTheWay(lockOfQueue(queue), request->owner, request->owner_length, mode);
+}
+
+static bool isCountedHolder(struct waitqueue *queue, enum lockMode mode,
+                            const struct request *request, void *context) {
+    countCall(context);
+    return isHolder(queue, mode, request, context);
 }
 
 static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
@@ -118,6 +110,20 @@ static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode, const struc
 struct waitsearchAsked lockAsked(int way, size_t *calls) {
     bool by_holds = way == LOCKS_BY_HOLDS || way == LOCKS_BY_HOLDS_UNPROVEN;
     bool unproven = way == LOCKS_BY_HOLDS_UNPROVEN || way == LOCKS_BY_REQUESTS_UNPROVEN;
-    return (struct waitsearchAsked){by_holds ? tellHolds : tellRequests,
-                                    unproven ? mayBeHolder : isHolder, calls};
+    return (struct waitsearchAsked){.holders = by_holds ? tellHolds : askRequests,
+                                    .is_holder = isHolder,
+                                    .may_be_holder = unproven ? mayBeHolder : isCountedHolder,
+                                    .context = calls};
+}
+
+struct waitsearchFound lockSearch(struct waitgraph *graph, const struct request *asker,
+                                  const struct lockSearch *how) {
+    const struct waitsearchAsked asked = lockAsked(how->way, how->calls);
+    waitsearchBegin(graph, asker, &asked, how->most);
+    while (!waitsearchGoOn(graph, how->slice > 0 ? how->slice : SIZE_MAX / 2)) {
+        if (how->between) {
+            how->between(how->data);
+        }
+    }
+    return waitsearchEnd(graph);
 }

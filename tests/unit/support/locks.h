@@ -54,4 +54,18 @@ enum {
 
 struct waitsearchAsked lockAsked(int way, size_t *calls);
 
+/* How a search is made: a way of the above; in how many steps at most; how many at a time, 0 is all
+ * at once; and what happens between two of these. */
+struct lockSearch {
+    int way;
+    size_t *calls;
+    size_t most, slice;
+    void (*between)(void *data);
+    void *data;
+};
+
+/* A whole search. */
+struct waitsearchFound lockSearch(struct waitgraph *graph, const struct request *asker,
+                                  const struct lockSearch *how);
+
 #endif

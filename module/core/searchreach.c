@@ -1,0 +1,138 @@
+/* See searchreach.h. */
+#include "core/searchreach.h"
+
+#include <string.h>
+
+bool searchGoesOn(const struct waitsearch *search) {
+    return search->result == WAITSEARCH_GOES_ON && !search->has_to_restart;
+}
+
+bool searchLooks(const struct waitsearch *search) {
+    return searchGoesOn(search) && search->stage != SEARCH_CHECK;
+}
+
+bool searchIsAsker(const struct waitsearch *search, const char *owner, size_t length) {
+    return length == search->asker->owner_length &&
+           memcmp(owner, search->asker->owner, length) == 0;
+}
+
+bool searchTakeSteps(struct waitsearch *search, size_t count) {
+    if (searchLooks(search) && search->most - search->steps < count) {
+        search->result = WAITSEARCH_GAVE_UP;
+    }
+    if (searchLooks(search)) {
+        search->steps += count;
+        search->work += count;
+    }
+    return searchLooks(search);
+}
+
+/* ---- whether anybody waits for the asker ---- */
+
+/* Whether that many more steps are better not taken before one more owner is asked about, on the way
+ * to know that nobody waits for the asker: not if that is more than has been taken and is to be. So
+ * a search costs at most twice what it would without, and one for whom nobody waits at most twice
+ * what it takes to know that. */
+static bool isToAskFirst(const struct waitsearch *search, size_t steps) {
+    return search->waited_for.answer == WAITEDFOR_GOES_ON &&
+           search->asked_about + waitedforCost(&search->waited_for) < search->steps + steps;
+}
+
+void searchAskOn(struct waitsearch *search) {
+    search->asked_about += waitedforCost(&search->waited_for);
+    search->work++;
+    waitedforGoOn(&search->waited_for);
+    if (search->waited_for.answer == WAITEDFOR_NOBODY) {
+        search->result = WAITSEARCH_NO_CYCLE;
+    }
+}
+
+/* Returns whether something was asked in place of that many steps. */
+bool searchAskFirst(struct waitsearch *search, size_t steps) {
+    bool is_to_ask = isToAskFirst(search, steps);
+    if (is_to_ask) {
+        searchAskOn(search);
+    }
+    return is_to_ask;
+}
+
+bool waitsearchMayTake(struct waitsearch *search, size_t steps) {
+    search->postponed = isToAskFirst(search, steps) ? steps : 0;
+    return search->postponed == 0;
+}
+
+/* ---- reaching an owner ---- */
+
+struct waitqueueSeen *searchSeenIn(struct waitsearch *search, struct waitqueue *queue) {
+    if (queue->seen.search != search->graph->searches) {
+        queue->seen = (struct waitqueueSeen){.search = search->graph->searches, .asker = INT64_MAX};
+        for (int mode = 0; mode < MODE_COUNT; mode++) {
+            queue->seen.before[mode] = INT64_MIN;
+        }
+    }
+    return &queue->seen;
+}
+
+static void foundCycle(struct waitsearch *search) {
+    search->stage = SEARCH_CHECK;
+    search->checked = &search->at;
+    search->checked_to = 0;
+}
+
+bool searchHasReached(const struct waitsearch *search, const struct request *first) {
+    return first->reached_in == search->graph->searches;
+}
+
+/* Returns the number of this owner, plus one; or 0 if it does not wait. */
+static size_t reach(struct waitsearch *search, const char *owner, size_t length) {
+    if (!searchTakeSteps(search, 1)) {
+        return 0;
+    }
+    if (searchIsAsker(search, owner, length)) {
+        if (search->at.from != 0) {
+            foundCycle(search);
+        }
+        return 1;
+    }
+    struct request *first = waitgraphFirstOf(search->graph, owner, length);
+    if (first && !searchHasReached(search, first)) {
+        first->reached_in = search->graph->searches;
+        first->reached_as = waitpathAdd(&search->path, first, &search->at);
+    }
+    return first ? first->reached_as + 1 : 0;
+}
+
+void waitsearchReach(struct waitsearch *search, const char *owner, size_t length) {
+    reach(search, owner, length);
+}
+
+void searchReach(struct waitsearch *search, const struct request *request) {
+    reach(search, request->owner, request->owner_length);
+}
+
+void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length) {
+    size_t number = reach(search, owner, length);
+    searchSeenIn(search, search->at.queue)->alone = number;
+}
+
+/* ---- asking each request ---- */
+
+void searchAskWhetherHolder(struct waitsearch *search, const struct request *request) {
+    if (searchTakeSteps(search, search->steps_of_each) &&
+        search->asked.is_holder(search->at.queue, search->mode, request, search->asked.context)) {
+        searchReach(search, request);
+    }
+}
+
+void waitsearchEachRequest(struct waitsearch *search, size_t steps) {
+    bool *asked = &searchSeenIn(search, search->at.queue)->asked[search->mode];
+    search->steps_of_each = steps;
+    search->stage = SEARCH_EACH;
+    if (*asked) {
+        search->graph->next.request = NULL;
+    } else {
+        waitgraphWalkRequests(search->graph);
+    }
+    *asked = true;
+    searchAskWhetherHolder(search, search->asker);
+}

@@ -1,0 +1,397 @@
+/* See searchsteps.h. */
+#include "core/searchsteps.h"
+
+#include <string.h>
+
+#include "core/searchreach.h"
+
+/* A request for several keys waits for nobody where its owner is the one that holds the lock. */
+static bool isHeldByOwner(struct waitsearch *search, const struct request *request) {
+    return request->discipline == MULTIKEY &&
+           searchSeenIn(search, search->at.queue)->alone == search->at.from + 1;
+}
+
+/* ---- where an owner stands ---- */
+
+/* Where the owner of this request stands, whose own position is at `order`. Of several only the first
+ * counts: once it has the lock there, the others are re-entries (rule 2). */
+static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *queue,
+                          const struct request *request, int64_t order) {
+    const struct position *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
+    while (own && own->order < order && !waitgraphHas(own->request)) {
+        own = waitqueueNextOfOwner(own);
+        if (own && !searchTakeSteps(search, 1)) {
+            break; /* too many for this search */
+        }
+    }
+    return own && own->order < order && waitgraphHas(own->request) ? own->order : order;
+}
+
+static bool standsBefore(struct waitsearch *search, const struct position *position,
+                         int64_t order) {
+    return position->order < order ||
+           firstOrder(search, search->at.queue, position->request, position->order) < order;
+}
+
+/* ---- from one position to the next ---- */
+
+static void goToPosition(struct waitsearch *search, const struct request *request) {
+    search->request = request;
+    search->position = request ? waitqueueFirstOf(request) : NULL;
+    search->stage = request ? SEARCH_POSITION : SEARCH_OWNER;
+}
+
+static void goToNextPosition(struct waitsearch *search) {
+    search->position = waitqueueNextOf(search->position);
+    search->stage = SEARCH_POSITION;
+}
+
+static void goToHolders(struct waitsearch *search, enum lockMode mode) {
+    search->at.behind = false;
+    search->mode = mode;
+    search->stage = SEARCH_HOLDERS;
+}
+
+static void goToTies(struct waitsearch *search, enum lockMode mode, int64_t order) {
+    search->mode = mode;
+    search->order = order;
+    search->stage = SEARCH_TIES;
+}
+
+/* Holders are followed before ties. When there is nobody left to look from, there is no cycle. */
+static void takeOwner(struct waitsearch *search) {
+    if (search->tied == search->path.count) {
+        search->result = WAITSEARCH_NO_CYCLE;
+        return;
+    }
+    search->is_for_ties = search->held == search->path.count;
+    search->at.from = search->is_for_ties ? search->tied++ : search->held++;
+    goToPosition(search, search->at.from == 0 ? search->asker
+                                              : search->path.reached[search->at.from].first);
+}
+
+/* If the asker goes ahead, those behind wait for it anew, and so for all that it waits for. */
+static const struct request *nextRequest(const struct waitsearch *search) {
+    if (search->request != search->asker) {
+        return waitgraphNextOf(search->request);
+    }
+    return search->goes_ahead ? search->path.reached[0].first : NULL;
+}
+
+/* ---- who holds the lock ---- */
+
+/* Who holds the lock that the asker wants. That is not noted as seen: the asker's own hold is not in
+ * its way, but in that of others. */
+static void lookForHoldersOfAsker(struct waitsearch *search) {
+    struct position *position = search->position;
+    int64_t order = waitgraphIsLast(position) ? INT64_MAX : position->order;
+    search->order = firstOrder(search, position->queue, search->asker, order);
+    goToHolders(search, search->asker->mode);
+}
+
+/* Who holds what the owner that stands here wants. For the asker, here and in lookForTies, nothing is
+ * noted as seen: its own holds and positions are not in its way, but in that of others. */
+static void lookForHolders(struct waitsearch *search) {
+    enum lockMode mode = search->request->mode;
+    struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
+    if (seen->holders[mode]) {
+        goToNextPosition(search);
+        return;
+    }
+    seen->holders[mode] = search->at.from != 0;
+    goToHolders(search, mode);
+}
+
+static void leaveHolders(struct waitsearch *search) {
+    struct waitqueue *queue = search->at.queue;
+    if (search->request == search->asker && !isHeldByOwner(search, search->asker)) {
+        searchSeenIn(search, queue)->asker = search->order;
+        search->goes_ahead |= search->order != INT64_MAX;
+    }
+    goToNextPosition(search);
+}
+
+static void takeHolders(struct waitsearch *search) {
+    size_t steps = search->postponed > 0 ? search->postponed : 1;
+    if (searchAskFirst(search, steps)) {
+        return;
+    }
+    search->postponed = 0;
+    search->asked.holders(search, search->at.queue, search->mode, search->asked.context);
+    if (searchLooks(search) && search->stage == SEARCH_HOLDERS && search->postponed == 0) {
+        leaveHolders(search);
+    }
+}
+
+static void takeEach(struct waitsearch *search) {
+    const struct request *request = waitgraphNextRequest(search->graph);
+    if (request) {
+        search->work++;
+        searchAskWhetherHolder(search, request);
+    } else {
+        leaveHolders(search);
+    }
+}
+
+/* ---- who stands ahead ---- */
+
+/* The asker, if it is before this order here: as an upgrade is, a fair request in its owner's old
+ * position, a request whose owner waits here already. */
+static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
+    if (searchSeenIn(search, search->at.queue)->asker < order &&
+        rulesConflict(mode, search->asker->mode)) {
+        search->at.behind = true;
+        searchReach(search, search->asker);
+    }
+}
+
+/* The older positions of the asker's owner here. It stands in another queue too, now: they are ties
+ * if it has stood elsewhere before; if not, they are all for the same. */
+static const struct position *untiedOfAsker(const struct waitsearch *search) {
+    const struct request *first = search->path.reached[0].first;
+    bool is_here = first && search->at.from != 0 && !waitqueueFirstOf(first)->is_tie &&
+                   waitqueueFirstOf(first)->queue == search->at.queue;
+    return is_here ? waitqueueFirstOf(first) : NULL;
+}
+
+static void reachUntiedOfAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
+    const struct position *position = untiedOfAsker(search);
+    if (position && searchLooks(search) && rulesConflict(mode, position->request->mode) &&
+        standsBefore(search, position, order)) {
+        search->at.behind = true;
+        searchReach(search, search->asker);
+    }
+}
+
+static void lookForTiesOfAsker(struct waitsearch *search) {
+    struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
+    enum lockMode mode = search->asker->mode;
+    bool is_first = waitqueueFirst(search->at.queue) == search->position;
+    if (is_first || isHeldByOwner(search, search->asker)) {
+        goToNextPosition(search);
+        return;
+    }
+    seen->before[mode] = seen->asker;
+    goToTies(search, mode, seen->asker);
+}
+
+/* Whether this owner's positions here were looked from in this mode, all at once, and notes that they
+ * are now. An owner may wait here on thousands of connections. */
+static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen *seen,
+                          enum lockMode mode) {
+    size_t number = search->at.from + 1;
+    if (seen->looked != number) {
+        seen->looked = number;
+        memset(seen->looked_as, 0, sizeof(seen->looked_as));
+    }
+    bool was = seen->looked_as[mode];
+    seen->looked_as[mode] = true;
+    return was;
+}
+
+/* Whether nobody but holders can be in the way of who stands here. */
+static bool holdersAreAll(const struct waitsearch *search, enum lockMode mode) {
+    const struct waitqueue *queue = search->at.queue;
+    return queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
+           queue->seen.asker == INT64_MAX && !untiedOfAsker(search);
+}
+
+/* Whoever is in its way that holds nothing here. */
+static void lookForTies(struct waitsearch *search) {
+    enum lockMode mode = search->request->mode;
+    struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
+    bool is_asker = search->at.from == 0;
+    if (isHeldByOwner(search, search->request)) {
+        searchTakeSteps(search, 1); /* as any other of the owner's positions is, among the ties */
+        goToNextPosition(search);
+        return;
+    }
+    if (wasLookedFrom(search, seen, mode) || holdersAreAll(search, mode)) {
+        goToNextPosition(search);
+        return;
+    }
+    int64_t order = firstOrder(search, search->at.queue, search->request, search->position->order);
+    if (is_asker && seen->asker < order) {
+        order = seen->asker; /* its new position is the first */
+    }
+    reachAsker(search, mode, order);
+    reachUntiedOfAsker(search, mode, order);
+    if (!searchLooks(search)) {
+        return;
+    }
+    if (order <= seen->before[mode]) {
+        goToNextPosition(search);
+        return;
+    }
+    seen->before[mode] = is_asker ? seen->before[mode] : order;
+    goToTies(search, mode, order);
+}
+
+static void beginTies(struct waitsearch *search) {
+    if (!searchAskFirst(search, search->at.queue->ties.length)) {
+        search->at.behind = true;
+        waitgraphWalkTies(search->graph, search->at.queue);
+        search->stage = SEARCH_TIE;
+    }
+}
+
+/* Whether the owner of this request has been come by; or is the one that is looked from, which is
+ * not in its own way. */
+static bool wasReached(const struct waitsearch *search, const struct request *request) {
+    const struct request *first =
+        waitgraphFirstOf(search->graph, request->owner, request->owner_length);
+    return first == search->path.reached[search->at.from].first || searchHasReached(search, first);
+}
+
+/* Whoever has a tie here that conflicts with a request for the mode, and stands before the order:
+ * with that position or with an earlier one, after which it is a re-entry. From the youngest tie on,
+ * which has most of the others ahead of it: what is seen from there need not be seen again. */
+static void takeTie(struct waitsearch *search) {
+    const struct position *tie = waitgraphNextTie(search->graph);
+    if (!tie) {
+        search->stage = SEARCH_WRITERS;
+    } else if (rulesConflict(search->mode, tie->request->mode) &&
+               !wasReached(search, tie->request) && standsBefore(search, tie, search->order)) {
+        searchReach(search, tie->request);
+    } else {
+        searchTakeSteps(search, 1);
+    }
+}
+
+/* A reader that stands at this order waits also for the writers ahead that wait nowhere else: the
+ * other readers, who hold the lock or stand ahead, are in their way although not in its own. The
+ * last of those writers leads wherever any of them does; but for one whose owner has a position further
+ * ahead, where it counts as standing. A writer need not ask: whatever is in the way of one ahead is
+ * in its own. */
+static void beginWriters(struct waitsearch *search) {
+    if (rulesConflict(search->mode, MODE_READ)) {
+        goToNextPosition(search);
+    } else {
+        search->writer = waitqueueLastWriter(search->at.queue);
+        search->stage = SEARCH_WRITER;
+    }
+}
+
+/* It leads wherever those ahead of it do: they need not be reached. */
+static void noteStandsForOthers(struct waitsearch *search, const struct request *request) {
+    const struct request *first =
+        waitgraphFirstOf(search->graph, request->owner, request->owner_length);
+    if (searchHasReached(search, first)) {
+        search->path.reached[first->reached_as].stands_for_others = true;
+    }
+}
+
+static void takeWriter(struct waitsearch *search) {
+    struct position *writer = search->writer;
+    if (!writer) {
+        goToNextPosition(search);
+        return;
+    }
+    search->writer = waitqueueWriterBefore(writer);
+    if (writer->order < search->order && !writer->is_tie && waitgraphHas(writer->request)) {
+        searchReach(search, writer->request);
+        if (mapIsAlone(&writer->by_owner)) {
+            noteStandsForOthers(search, writer->request);
+            search->writer = NULL;
+            return;
+        }
+    }
+    searchTakeSteps(search, 1);
+}
+
+/* ---- the next step ---- */
+
+static void takePosition(struct waitsearch *search) {
+    search->work++;
+    if (!search->position) {
+        const struct request *next = nextRequest(search);
+        goToPosition(search, next);
+        if (next && next->is_copy) {
+            search->position = NULL;
+        }
+        return;
+    }
+    search->at.queue = search->position->queue;
+    searchSeenIn(search, search->at.queue); /* a request that leaves it from here on is noticed */
+    bool is_asker = search->request == search->asker;
+    if (search->is_for_ties) {
+        (is_asker ? lookForTiesOfAsker : lookForTies)(search);
+    } else {
+        (is_asker ? lookForHoldersOfAsker : lookForHolders)(search);
+    }
+}
+
+/* ---- whether the cycle is there still ---- */
+
+/* The modes for which the owner of this edge waits there, as bits. */
+static unsigned modesWanted(const struct waitsearch *search, const struct waitpathEdge *edge) {
+    const struct request *of = waitpathRequest(&search->path, edge->from);
+    const struct position *position = waitqueueOfOwner(edge->queue, of->owner, of->owner_length);
+    unsigned modes = 0;
+    for (; position; position = waitqueueNextOfOwner(position)) {
+        if (waitgraphHas(position->request) || position->request == search->asker) {
+            modes |= 1U << position->request->mode;
+        }
+    }
+    return modes;
+}
+
+static bool isHeld(const struct waitsearch *search, const struct waitpathEdge *edge, size_t by) {
+    unsigned modes = modesWanted(search, edge);
+    for (int mode = 0; mode < MODE_COUNT; mode++) {
+        if ((modes & (1U << mode)) &&
+            search->asked.is_holder(edge->queue, (enum lockMode)mode,
+                                    waitpathRequest(&search->path, by), search->asked.context)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Between two calls requests may have left the graph, and holds may have ended. */
+static void checkOne(struct waitsearch *search) {
+    const struct waitpathEdge *edge = search->checked;
+    search->work++;
+    if (waitpathHasChanged(&search->path, &search->at) ||
+        (!edge->behind && !isHeld(search, edge, search->checked_to))) {
+        search->has_to_restart = true;
+    } else if (edge->from == 0) {
+        search->result = WAITSEARCH_CYCLE;
+    } else {
+        search->checked_to = edge->from;
+        search->checked = &search->path.reached[edge->from].edge;
+    }
+}
+
+/* A cycle of up to 64 waits is checked in one step: all of it exists at that moment. */
+#define CHECKED_AT_ONCE 64
+
+static void check(struct waitsearch *search) {
+    if (!search->was_suspended) {
+        search->result = WAITSEARCH_CYCLE;
+        return;
+    }
+    for (int i = 0; i < CHECKED_AT_ONCE && searchGoesOn(search); i++) {
+        checkOne(search);
+    }
+}
+
+static void begin(struct waitsearch *search) {
+    if (!searchAskFirst(search, 1 + search->asker->positions.length)) {
+        search->stage = SEARCH_OWNER;
+    }
+}
+
+void searchOneStep(struct waitsearch *search) {
+    static void (*const steps[])(struct waitsearch * search) = {
+        [SEARCH_BEGIN] = begin,           [SEARCH_OWNER] = takeOwner,
+        [SEARCH_POSITION] = takePosition, [SEARCH_HOLDERS] = takeHolders,
+        [SEARCH_EACH] = takeEach,         [SEARCH_TIES] = beginTies,
+        [SEARCH_TIE] = takeTie,           [SEARCH_WRITERS] = beginWriters,
+        [SEARCH_WRITER] = takeWriter,     [SEARCH_CHECK] = check};
+    if (waitedforIsAsking(&search->waited_for)) {
+        searchAskOn(search);
+    } else {
+        steps[search->stage](search);
+    }
+}

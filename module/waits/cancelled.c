@@ -1,0 +1,182 @@
+/* See cancelled.h.
+ *
+ * To mark each wait would take as many steps as there are waits. So what is cancelled is told by age:
+ * waiters are numbered as they come.
+ */
+#include "waits/cancelled.h"
+
+#include "blocking/drain.h"
+#include "core/hashmap.h"
+#include "core/list.h"
+#include "core/mem.h"
+#include "server/stats.h"
+#include "server/turn.h"
+#include "waits/contended.h"
+
+struct cancelled {
+    struct link in_all;
+    struct mapEntry by_owner;
+    int db;
+    RedisModuleString *name, *owner;
+    uint64_t last; /* the number of the youngest waiter that is cancelled */
+};
+
+static struct {
+    struct list all;
+    struct map by_owner;
+} state;
+
+size_t cancelledCount(void) {
+    return state.all.length;
+}
+
+static struct cancelled *ofEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct cancelled, by_owner) : NULL;
+}
+
+static struct cancelled *nextOfOwner(const struct cancelled *cancelled) {
+    return ofEntry(mapFindNext(&cancelled->by_owner));
+}
+
+static struct cancelled *firstOfOwner(const char *owner, size_t length) {
+    return ofEntry(mapFind(&state.by_owner, owner, length));
+}
+
+bool cancelledConcerns(const char *owner, size_t length) {
+    return firstOfOwner(owner, length);
+}
+
+static bool isFor(const struct cancelled *cancelled, int db, RedisModuleString *name) {
+    return cancelled->db == db && RedisModule_StringCompare(cancelled->name, name) == 0;
+}
+
+/* The one of this lock and owner, or NULL. */
+static struct cancelled *find(int db, RedisModuleString *name, RedisModuleString *owner) {
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(owner, &length);
+    struct cancelled *cancelled = firstOfOwner(bytes, length);
+    while (cancelled && !isFor(cancelled, db, name)) {
+        cancelled = nextOfOwner(cancelled);
+    }
+    return cancelled;
+}
+
+static struct cancelled *make(int db, RedisModuleString *name, RedisModuleString *owner) {
+    struct cancelled *cancelled = memAlloc(sizeof(*cancelled));
+    cancelled->db = db;
+    /* Copies: the caller's may be slices of a client's query buffer. */
+    cancelled->name = RedisModule_CreateStringFromString(NULL, name);
+    cancelled->owner = RedisModule_CreateStringFromString(NULL, owner);
+    size_t length;
+    const char *bytes = RedisModule_StringPtrLen(cancelled->owner, &length);
+    mapAdd(&state.by_owner, &cancelled->by_owner, bytes, length);
+    listAddLast(&state.all, &cancelled->in_all);
+    return cancelled;
+}
+
+static void drop(struct cancelled *cancelled) {
+    listRemove(&state.all, &cancelled->in_all);
+    mapRemove(&state.by_owner, &cancelled->by_owner);
+    RedisModule_FreeString(NULL, cancelled->name);
+    RedisModule_FreeString(NULL, cancelled->owner);
+    memFree(cancelled);
+}
+
+void cancelledAdd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
+    int db = RedisModule_GetSelectedDb(ctx);
+    struct cancelled *cancelled = find(db, name, owner);
+    if (!cancelled) {
+        cancelled = make(db, name, owner);
+    }
+    cancelled->last = waitersLastNumber();
+    drainSetAlarm(ctx, 0);
+}
+
+/* ---- whether a wait is ---- */
+
+static bool covers(const struct cancelled *cancelled, const struct waiter *waiter) {
+    bool found = false;
+    for (size_t i = 0; waiter->number <= cancelled->last && !found && i < waiter->key_count; i++) {
+        found = isFor(cancelled, waiter->db, waiter->keys[i].name);
+    }
+    return found;
+}
+
+bool cancelledHas(const struct waiter *waiter) {
+    const struct request *request = &waiter->request;
+    struct cancelled *cancelled = firstOfOwner(request->owner, request->owner_length);
+    while (cancelled && !covers(cancelled, waiter)) {
+        cancelled = nextOfOwner(cancelled);
+    }
+    return cancelled;
+}
+
+struct position *cancelledFirstOther(RedisModuleCtx *ctx, RedisModuleString *name,
+                                     RedisModuleString *owner) {
+    int db = RedisModule_GetSelectedDb(ctx);
+    const struct lock *lock = contendedFind(db, name);
+    const struct cancelled *cancelled = find(db, name, owner);
+    struct position *position = lock ? contendedPositionOf(lock, owner) : NULL;
+    while (position && ((cancelled && waiterOfPosition(position)->number <= cancelled->last) ||
+                        cancelledHas(waiterOfPosition(position)))) {
+        position = waitqueueNextOfOwner(position);
+    }
+    return position;
+}
+
+/* ---- ending them ---- */
+
+static void end(RedisModuleCtx *ctx, struct waiter *waiter) {
+    turnPieceIsLong(); /* it may stand in a thousand queues */
+    statsCount(STATS_CANCELLED);
+    waitersEnd(ctx, waiter, WAITERS_CANCELLED);
+}
+
+bool cancelledEndIf(RedisModuleCtx *ctx, struct waiter *waiter) {
+    bool is_cancelled = cancelledHas(waiter);
+    if (is_cancelled) {
+        end(ctx, waiter);
+    }
+    return is_cancelled;
+}
+
+/* One of the waits that are left, or NULL. The older ones stand first, as a rule. */
+static struct waiter *nextOf(const struct cancelled *cancelled) {
+    const struct lock *lock = contendedFind(cancelled->db, cancelled->name);
+    struct position *position = lock ? contendedPositionOf(lock, cancelled->owner) : NULL;
+    while (position && waiterOfPosition(position)->number > cancelled->last) {
+        position = waitqueueNextOfOwner(position);
+    }
+    return position ? waiterOfPosition(position) : NULL;
+}
+
+static struct cancelled *first(void) {
+    return state.all.first ? LIST_ELEMENT(state.all.first, struct cancelled, in_all) : NULL;
+}
+
+/* One at least in each drain, so that what else is due cannot keep them for ever. */
+void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
+    (void)now_ms;
+    struct cancelled *cancelled;
+    bool over = false;
+    for (; !over && (cancelled = first()); over = turnIsOver()) {
+        struct waiter *waiter = nextOf(cancelled);
+        if (waiter) {
+            end(ctx, waiter);
+        } else {
+            drop(cancelled);
+        }
+    }
+    if (first()) {
+        drainSetAlarm(ctx, 0);
+    }
+}
+
+/* Unseen: what is left would go when the server is a master again. */
+void cancelledForget(RedisModuleCtx *ctx) {
+    (void)ctx;
+    struct cancelled *cancelled;
+    while ((cancelled = first())) {
+        drop(cancelled);
+    }
+}
