@@ -9,12 +9,14 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from harness import Server, Servers, failpoint, launching, reruns, valgrind
+from harness import Servers, failpoint, launching, valgrind
 from harness.clock import Clock
 from harness.iothreads import add_io_threads_option
 from harness.reset import Baseline
-from harness.share import add_covering_option, add_share_option, keep_share, leave_out
-from harness.waiting import set_scale
+from harness.share import add_covering_option, add_share_option, add_whole_option, keep_share, leave_out
+from harness.suite import add_slowness_option, fail_for, make_server, pytest_runtest_makereport, set_limits
+
+__all__ = ["make_server", "pytest_runtest_makereport"]
 
 # What the tests share explains itself as they do.
 pytest.register_assert_rewrite("model")
@@ -36,9 +38,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("servers")
     group.addoption("--server", help="the server program (default: $SERVER, redis-server, valkey-server)")
     group.addoption("--module", help="the module (default: $MODULE, lock.so at the top level)")
-    group.addoption(
-        "--slowness", type=float, default=os.environ.get("SLOWNESS", 1), help="so many times longer everything may take"
-    )
+    add_slowness_option(group)
     group.addoption(
         "--thorough",
         action="store_true",
@@ -55,6 +55,7 @@ def pytest_addoption(parser):
     )
     add_share_option(group)
     add_covering_option(group)
+    add_whole_option(group)
     group.addoption("--keep-files", action="store_true", help="keep the server folders of failed tests")
 
 
@@ -63,9 +64,8 @@ def pytest_configure(config):
     _allow_many_sockets()
     fewer = valgrind.SLOWDOWN if config.getoption("--valgrind") else 1
     scale = config.getoption("--slowness") * fewer
-    set_scale(scale, fewer, config.getoption("--thorough"))
-    if config.getoption("timeout", None) is None:
-        config.option.timeout = 120 * scale + 60 * config.getoption("--load-minutes")
+    seconds = 120 + 60 * config.getoption("--load-minutes")
+    set_limits(config, scale, seconds, fewer=fewer, thorough=config.getoption("--thorough"))
 
 
 def _allow_many_sockets():
@@ -76,42 +76,10 @@ def _allow_many_sockets():
 
 
 def pytest_collection_modifyitems(config, items):
-    reruns.allow(config, items)
     if config.getoption("--valgrind"):
         # Times mean nothing under it.
         leave_out(config, items, lambda item: item.get_closest_marker("timing"))
     keep_share(config, items)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    reruns.begin(item)
-
-
-# Failure reports
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if report.failed:
-        item.session.stash[_FAILED].add(item.nodeid)
-        for server in filter(lambda server: server.in_use, Server.live):
-            report.sections.append((f"log of {server}", _part_to_show(server.log())))
-    return report
-
-
-def _part_to_show(log):
-    """The end of it; or what the checking build says of the first broken invariant, which a long crash report follows."""
-    broken = log.find("broken invariant")
-    return log[-3000:] if broken < 0 else log[broken : broken + 3000]
-
-
-_FAILED = pytest.StashKey()
-
-
-def pytest_sessionstart(session):
-    session.stash[_FAILED] = set()
 
 
 # What all servers have in common
@@ -120,29 +88,18 @@ def pytest_sessionstart(session):
 @pytest.fixture(scope="session")
 def launch(request):
     option = request.config.getoption
-    fails = request.session.stash[_FAILED]
     with launching(
         "run",
         option("--server"),
         option("--module"),
         valgrind=option("--valgrind"),
         io_threads=option("--io-threads"),
-        keeps=lambda: option("--keep-files") and bool(fails),
+        keeps=lambda: option("--keep-files") and request.session.testsfailed > 0,
     ) as run:
         yield run
 
 
 # Servers
-
-
-@pytest.fixture
-def make_server(launch):
-    """A factory of servers of the test's own: make_server(appendonly="yes", lock_default_lease=500)."""
-    servers = Servers(launch)
-    yield servers.make
-    problems = servers.end()
-    if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
 
 
 class _Shared:
@@ -179,9 +136,7 @@ def new_server():
 def _shared(launch, new_server):
     shared = _Shared(launch, new_server)
     yield shared
-    problems = shared.end()
-    if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
+    fail_for(shared.end())
 
 
 @pytest.fixture
@@ -189,6 +144,20 @@ def server(_shared):
     """A server that is as good as new; the test may do with it what it likes, except end it."""
     yield _shared.get()
     _shared.clean()
+
+
+@pytest.fixture(params=[0, 5], ids=["db0", "db5"])
+def db(request):
+    """Runs the test twice, in two databases."""
+    return request.param
+
+
+@pytest.fixture
+def no_active_expiry(server):
+    """The server looks for no expired keys by itself: the end of one is noticed by the module, or not at all."""
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    yield
+    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
 
 @pytest.fixture

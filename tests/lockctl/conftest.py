@@ -1,16 +1,18 @@
 """Options, servers, and lockctl as processes that leave nothing behind."""
 
-import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
 import runs
-from harness import Server, Servers, launching, reruns
-from harness.waiting import set_scale
-from wire import Wire
+from harness import launching
+from harness.proxy import CommandProxy
+from harness.share import leave_out
+from harness.suite import add_server_logs, add_slowness_option, fail_for, make_server, set_limits
 from witness import Witness
+
+__all__ = ["make_server"]
 
 # How much longer everything may take with lockctl under Valgrind.
 VALGRIND_SLOWDOWN = 3
@@ -19,38 +21,25 @@ VALGRIND_SLOWDOWN = 3
 def pytest_addoption(parser):
     group = parser.getgroup("lockctl")
     group.addoption("--valgrind", action="store_true", help="run every lockctl under Valgrind, but no server")
-    group.addoption(
-        "--slowness", type=float, default=os.environ.get("SLOWNESS", 1), help="so many times longer everything may take"
-    )
+    add_slowness_option(group)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     scale = config.getoption("--slowness") * (VALGRIND_SLOWDOWN if config.getoption("--valgrind") else 1)
-    set_scale(scale)
-    if config.getoption("timeout", None) is None:
-        config.option.timeout = 120 * scale
+    set_limits(config, scale)
 
 
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--valgrind"):
-        others = [item for item in items if item.get_closest_marker("as_it_is")]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
-    reruns.allow(config, items)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    reruns.begin(item)
+        leave_out(config, items, lambda item: item.get_closest_marker("as_it_is"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
+    add_server_logs(report)
     if report.failed:
-        for server in Server.live:
-            report.sections.append((f"log of {server}", server.log()[-1000:]))
         for run in runs.Run.live:
             report.sections.append((f"what {run} said", run.stdout[-2000:] + run.stderr[-2000:]))
     return report
@@ -66,24 +55,14 @@ def launch():
 
 
 @pytest.fixture
-def make_server(launch):
-    """make_server(appendonly="yes"): servers of the test's own, as in the integration tests."""
-    servers = Servers(launch)
-    yield servers.make
-    problems = servers.end()
-    if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
-
-
-@pytest.fixture
 def server(make_server):
     return make_server()
 
 
 @pytest.fixture
 def wire(server):
-    """Between a lockctl and `server`, a wire.Wire."""
-    with Wire(server.port) as wire:
+    """Between a lockctl and `server`, a proxy."""
+    with CommandProxy(server.port) as wire:
         yield wire
 
 
@@ -96,9 +75,7 @@ def run(request, launch):
     folder = Path(tempfile.mkdtemp(dir=launch.root, prefix="run-"))
     started = runs.Runs(folder, request.config.getoption("--valgrind"))
     yield started.start
-    problems = started.end()
-    if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
+    fail_for(started.end())
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from signal import SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGUSR1
 import pytest
 
 from harness import scaled, scaled_ms, wait_for
+from harness.proxy import CommandProxy
 from runs import LOST, holders, info, is_free, is_stopped, lives, wait_free, wait_waiting, wait_watched
-from wire import Wire
 
 DEAF = [SIGTERM, SIGHUP, SIGINT]
 HOLDS = {"session": [], "lease": ["--lease", scaled(60)]}
@@ -271,7 +271,7 @@ def test_killed_with_a_child_left(server, run, witness):
 
 def test_lost_before_it_is_released(server, run, witness):
     # The watch is not there to tell.
-    with Wire(server.port) as wire:
+    with CommandProxy(server.port) as wire:
         watch = wire.hold("LOCK.WATCH")
         command = witness()
         held = run(wire, "k", *command.words)
@@ -285,28 +285,28 @@ def test_lost_before_it_is_released(server, run, witness):
 
 @pytest.mark.parametrize("hold", HOLDS)
 def test_released_and_the_answer_is_lost(server, run, hold):
-    with Wire(server.port) as wire:
-        wire.cut_behind("LOCK.RELEASE")
+    with CommandProxy(server.port) as wire:
+        wire.cut("LOCK.RELEASE", reply=0)
         done = run(wire, *HOLDS[hold], "k", "sh", "-c", "exit 5")
         assert (done.wait(), done.stderr) == (5, "")
-        assert wire.has_cut("LOCK.RELEASE")
+        assert wire.has_cut()
         assert is_free(server, "k")
 
 
 def test_of_two_holds_one_is_released_though_the_answer_is_lost(server, run):
     server.control.execute_command("LOCK.ACQUIRE", "k", "me", "PX", 600_000)
     server.control.execute_command("LOCK.ACQUIRE", "k", "me", "PX", 600_000)
-    with Wire(server.port) as wire:
-        wire.cut_behind("LOCK.RELEASE")
+    with CommandProxy(server.port) as wire:
+        wire.cut("LOCK.RELEASE", reply=0)
         done = run(wire, "--owner", "me", "--lease", 600, "k", "sh", "-c", "exit 5")
         assert done.wait() == 5
-        assert wire.has_cut("LOCK.RELEASE")
+        assert wire.has_cut()
     assert [holder["holds"] for holder in holders(server, "k")] == [2]
 
 
 def test_a_grant_that_is_over_when_it_is_heard_of_starts_nothing(server, run, tmp_path):
     lease = scaled(1.5)
-    with Wire(server.port) as wire:
+    with CommandProxy(server.port) as wire:
         renewal = wire.hold("LOCK.RENEW")
         late = run(wire, "--lease", lease, "--wait", 0, "k", "touch", tmp_path / "started")
         renewal.wait_come()

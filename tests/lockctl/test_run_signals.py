@@ -11,8 +11,8 @@ from signal import SIGUSR1, SIGUSR2, SIGWINCH
 import pytest
 
 from harness import scaled, wait_for
+from harness.proxy import CommandProxy
 from runs import AS_A_JOB, children_of, holders, is_free, is_stopped, lives, stat_of, wait_waiting, waiting
-from wire import Wire
 
 PASSED_ON = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGCONT, SIGTSTP]
 ENDING = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM]
@@ -280,7 +280,7 @@ def test_killed_while_it_waits(server, run):
 @pytest.mark.parametrize("hold", [[], ["--lease", 600]], ids=["session", "lease"])
 @pytest.mark.parametrize("answer", ["LOCK.ACQUIRE", "LOCK.RENEW"])
 def test_nothing_is_held_by_who_ends_while_it_is_granted(server, run, tmp_path, answer, hold):
-    with Wire(server.port) as wire:
+    with CommandProxy(server.port) as wire:
         held = wire.hold(answer)
         waiter = run(wire, *hold, "k", "touch", tmp_path / "started")
         held.wait_come()

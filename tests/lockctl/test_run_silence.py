@@ -5,8 +5,8 @@ from signal import SIGCONT, SIGHUP, SIGINT, SIGTERM
 import pytest
 
 from harness import scaled, scaled_ms, wait_for
+from harness.proxy import CommandProxy
 from runs import LOST, holders, lives, stopped, wait_free, wait_watched
-from wire import Wire
 
 DEAF = [SIGTERM, SIGHUP, SIGINT]
 # Long beside what a busy machine adds to anything; renewed each second.
@@ -100,7 +100,7 @@ def test_a_network_that_swallows(server, run, witness, wire):
     command = witness("beat", hear=DEAF)
     held = begin(run, wire, command, "--lease", LEASE, "--grace", 600)
     end = wait_renewed(server)
-    wire.silence()
+    wire.swallow()
     outlives_nothing(server, held, command, end)
 
 
@@ -147,7 +147,7 @@ def test_a_command_that_hears_of_it_has_a_third_of_the_lease(server, run, tmp_pa
 def test_cut_off(server, run, witness, wire):
     command = witness("beat", hear=DEAF)
     held = begin(run, wire, command, "--lease", LEASE)
-    wire.cut()
+    wire.close_all()
     wait_renewed(server)
     wait_renewed(server)
     goes_on(server, held, command)
@@ -177,8 +177,8 @@ def test_both_connections_killed(server, run, witness):
 def test_cut_behind_a_renewal(server, run, witness, wire):
     command = witness("beat", hear=DEAF)
     held = begin(run, wire, command, "--lease", LEASE)
-    wire.cut_behind("LOCK.RENEW")
-    wait_for(lambda: wire.has_cut("LOCK.RENEW"), 20, "a renewal to be cut off")
+    wire.cut("LOCK.RENEW", reply=0)
+    wait_for(wire.has_cut, 20, "a renewal to be cut off")
     wait_renewed(server)
     goes_on(server, held, command)
 
@@ -252,7 +252,7 @@ def test_the_watch_comes_back(server, run, witness, wire):
     command = witness("beat")
     held = begin(run, wire, command, "--lease", scaled(60))
     wait_watched(server, "k")
-    wire.cut()
+    wire.close_all()
     wait_for(lambda: wire.said.count("LOCK.WATCH") == 2, 20, "lockctl to watch again")
     wait_watched(server, "k")
     server.control.execute_command("LOCK.FORCE", "k")
@@ -271,11 +271,11 @@ def session_of(server):
 def test_a_session_finds_another_connection(make_server, run, witness, how):
     server = make_server(lock_session_grace=scaled_ms(1000))
     command = witness("beat", hear=DEAF)
-    with Wire(server.port) as wire:
+    with CommandProxy(server.port) as wire:
         held = begin(run, wire, command)
         before = session_of(server)
         if how == "cut":
-            wire.cut()
+            wire.close_all()
         else:
             server.control.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         wait_for(lambda: session_of(server) not in (None, before), what="another session")
@@ -286,7 +286,7 @@ def test_a_session_finds_another_connection(make_server, run, witness, how):
 def test_a_session_that_is_cut_off_for_a_moment(make_server, run, witness):
     server = make_server(lock_session_grace=scaled_ms(1000))
     command = witness("beat", hear=DEAF)
-    with Wire(server.port) as wire:
+    with CommandProxy(server.port) as wire:
         held = begin(run, wire, command)
         before = session_of(server)
         wire.refuse()
@@ -301,7 +301,7 @@ def test_a_session_that_is_cut_off(make_server, run, witness, grace):
     # lockctl goes by a second, whatever it is: the rest is for a machine on which it comes late.
     server = make_server(lock_session_grace=scaled_ms(1000))
     command = witness("beat", hear=DEAF, depth=1)
-    with Wire(server.port) as wire:
+    with CommandProxy(server.port) as wire:
         held = begin(run, wire, command, "--grace", grace)
         other = server.actor("other")
         other.send("LOCK.ACQUIRE", "k", "other", "BLOCK", 0)
@@ -325,7 +325,7 @@ def test_a_session_that_is_cut_off_and_lockctl_late(server, run, witness, wire):
     wire.answer("LOCK.RENEW", "-ERR no")
     wire.answer("LOCK.WATCH", "-ERR no")
     wire.said.clear()
-    wire.cut()
+    wire.close_all()
     wait_for(lambda: "LOCK.RENEW" in wire.said, what="a renewal on a new connection")
     held.stop()
     assert other.reply(30) == 1
@@ -372,7 +372,7 @@ def test_the_server_is_gone_when_the_command_ends(server, run, witness, wire):
 def test_the_server_is_gone_for_a_moment_when_the_command_ends(server, run, witness, wire):
     command = witness()
     held = begin(run, wire, command, "--lease", scaled(60))
-    wire.cut()
+    wire.close_all()
     command.finish(9)
     assert (held.wait(), held.stderr) == (9, "")
     wait_free(server, "k")

@@ -10,10 +10,10 @@ from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, 
 import pytest
 
 from harness import scaled, scaled_ms, wait_for
+from harness.proxy import CommandProxy
 from runs import LOST, PROGRAM, children_of, environment, holders, is_free, is_stopped, lives
 from runs import stat_of, wait_free, wait_waiting, waiting
 from terminals import CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, OnTerminal, Shell
-from wire import Wire
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def test_a_lease_is_stopped_for_long(server, shell, witness):
 
 def test_a_key_between_the_grant_and_the_command_is_not_lost(server):
     # The terminal tells all that are in the foreground, and the command is not there yet.
-    with Wire(server.port) as wire:
+    with CommandProxy(server.port) as wire:
         renewal = wire.hold("LOCK.RENEW")
         words = [str(PROGRAM), "run", "k", "sh", "-c", "echo begun; exec sleep 600"]
         leader = OnTerminal(words, environment(wire))

@@ -8,26 +8,16 @@ from pathlib import Path
 import pytest
 
 import scene as scene_module
-from harness import Server, Servers, launching, reruns, wait_for
-from harness.waiting import set_scale
+from harness import Server, Servers, launching, wait_for
+from harness.suite import pytest_runtest_makereport, set_limits
 from programs import BIN, DOCS, Exporter, Prometheus, let_in
+
+__all__ = ["pytest_runtest_makereport"]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    scale = float(os.environ.get("SLOWNESS", 1))
-    set_scale(scale)
-    if config.getoption("timeout", None) is None:
-        config.option.timeout = 120 * scale
-
-
-def pytest_collection_modifyitems(config, items):
-    reruns.allow(config, items)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    reruns.begin(item)
+    set_limits(config, float(os.environ.get("SLOWNESS", 1)))
 
 
 @pytest.fixture(scope="session")

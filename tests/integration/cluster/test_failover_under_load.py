@@ -66,6 +66,10 @@ class Moves(threading.Thread):
         except Exception as problem:  # whatever it looks like when another thread kills the node, and closes its connections
             self.problem = problem
 
+    def stop(self):
+        self.ends.set()
+        self.join()
+
     def move_whole(self, source, target):
         wait_for(begin_whole_move(self.slot, source, target), 30, "the slot to move")
         if not self.ends.wait(0.2):
@@ -285,6 +289,10 @@ def play(stage, fails, promote, record_property):
     moves.start()
     heard = waits.outcome(timeout=30)
     assert code_of(heard) in TOLD_OF_A_MOVE, heard
+    # The master at which such a move ends takes a new epoch by itself, and a TAKEOVER that does not know of it is undone. And
+    # the keys are lost if that master has too few replicas for a write: docs/install.md.
+    if stage.failing in ends and can_move_slots(stage.failing.server):
+        moves.stop()
     with cluster.without_replication(stage.failing):
         stage.take_what_is_lost()
         failed_at = time.monotonic()
@@ -293,8 +301,7 @@ def play(stage, fails, promote, record_property):
     wait_for(lambda: online(stage.heir.server) == 1, 60, "the old master to follow")
     stage.take_it_anew()
     assert stage.ask_again() == ["f1", "f2", "f3"]
-    moves.ends.set()
-    moves.join()
+    moves.stop()
     if moves.problem:
         assert stage.failing in ends, moves.problem
         finish_the_move(stage)

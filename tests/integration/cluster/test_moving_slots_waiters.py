@@ -151,7 +151,7 @@ def test_cancel_in_a_moving_slot(nodes):
         assert waiter.reply() is None
 
 
-def test_cancelled_wait_for_several_keys_hands_nothing_on_that_the_other_node_has(nodes, key):
+def test_cancelled_multikey_wait_grants_no_lock_held_on_the_other_node(nodes, key):
     """A lock that was only waited for is missing here, so in a moving slot it may be held there."""
     (one, two), (name, slot) = nodes, key
     x, y = f"{{{name}}}x", f"{{{name}}}y"

@@ -22,7 +22,7 @@ def test_cycle_is_refused(server, some_resp, schedule):
     assert server.info("lock")["lock_deadlock_searches_cut"] == cut
 
 
-def test_cycle_of_those_behind_a_reserved_position_that_its_owner_returns_to(server):
+def test_cycle_behind_a_reserved_position_is_found_when_its_owner_returns(server):
     """Only with its owner's return c waits for a."""
     server.control.config_set("lock.fair-reserve", 60_000)
     steps = [holds("x", "k"), waits("a", "k", "FAIR"), ("a", DIES), holds("y", "l")]

@@ -5,10 +5,13 @@ model/newcomer_schedules.py, too.
 What several clients are to say within one moment of the server, they say while it is paused.
 """
 
+import time
+
 import pytest
 
-from harness import scaled_ms, wait_for
+from harness import fewer, scaled_ms, wait_for
 from harness.schedule import granted, run_schedule, schedules
+from model.crowd import Crowd
 from model.deadlock_scene import TWO, counters, holds, refused, releases, says, waits
 from model.newcomer_schedules import A_ASKS, HERE, NO_CYCLE, SAME_TURN
 
@@ -133,3 +136,45 @@ def test_client_that_dies_as_it_is_refused_leaves_nothing(server):
     paused.goes_on()
     paused.z.call("LOCK.RELEASE", "l", "b")
     assert paused.a.reply() == 1
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_no_cycle_while_the_holders_other_wait_is_yet_to_be_granted(server, refusals, attempt):
+    """A grant of 1,024 keys uses the time slice up: x, who holds l with them, still stands there behind v."""
+    for owner, key in (("s", "l"), ("a", "m"), ("x", "k")):
+        server.control.execute_command("LOCK.ACQUIRE", key, owner, "PX", 600_000)
+    x, v, x2, a = (server.actor(name) for name in ("x", "v", "x2", "a"))
+    many = [f"key{number}" for number in range(1023)]
+    x.send("LOCK.MACQUIRE", 1024, "l", *many, "x", "PX", 600_000, "BLOCK", 0)
+    x.wait_blocked()
+    v.send("LOCK.MACQUIRE", 2, "l", "m", "v", "PX", 600_000, "BLOCK", 0)
+    v.wait_blocked()
+    x2.send("LOCK.ACQUIRE", "l", "x", "PX", 600_000, "BLOCK", 0)
+    x2.wait_blocked()
+    server.all_searched()
+    a.send("LOCK.ACQUIRE", "k", "a", "PX", 600_000, "BLOCK", 0)
+    server.control.delete("l")
+    assert (x.reply(), x2.reply()) == (1024, 2)
+    server.all_searched()
+    assert refusals() == 0
+    assert a.is_blocked()
+
+
+def test_search_that_a_pause_interrupts_leaves_no_memory(server, checking_build):
+    """The checking build looks for memory that is left after each drain, in the pause too."""
+    owners = fewer(5000)
+    server.control.config_set("maxclients", 3 * owners)
+    pipeline = server.control.pipeline(transaction=False)
+    for number in range(owners):
+        pipeline.execute_command("LOCK.ACQUIRE", f"k{number}", f"o{number}", "PX", 600_000)
+    pipeline.execute()
+    Crowd(server, *(f"LOCK.ACQUIRE k{number + 1} o{number} PX 600000 BLOCK 0" for number in range(owners - 1)))
+    server.all_searched(60)
+    last = server.actor("last")
+    last.send("LOCK.ACQUIRE", "k0", f"o{owners - 1}", "PX", 600_000, "BLOCK", 0)
+    time.sleep(0.008)  # the search begins after 2 ms, and takes some 50
+    server.control.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+    server.disconnect_clients()
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="all waits to end")
+    server.control.execute_command("CLIENT", "UNPAUSE")
+    server.settle()

@@ -368,7 +368,7 @@ def test_detection_off_keeps_the_refusals_of_one_lock(server, some_resp):
     run_schedule(server, [*upgrades, refused("b", "k", cycle, "RWWRITE")], some_resp)
 
 
-def test_cycle_that_the_end_of_a_wait_closes_is_found_when_its_owner_asks_again(server, some_resp):
+def test_cycle_closed_by_the_end_of_a_wait_is_found_at_the_next_request(server, some_resp):
     """While b stood ahead of c, by a connection that is gone now, c waited for b in both queues."""
 
     def the_first_wait_of_b_is_over(run):

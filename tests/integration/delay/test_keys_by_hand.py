@@ -86,10 +86,11 @@ def test_one_value_deleted_and_back(server, q, gone, stays):
 
 
 def test_many_without_values_hold_up_nobody(server, q):
+    """In order, if nobody writes while the queue is walked through."""
     q.zadd(DUE, {f"nothing{n}": LONG_AGO + n / 1000 for n in range(1000)})
+    wait_for(lambda: stuck(server) == 1000, what="the stuck ones to be counted")
     fall_due(q, "a", "b")
     wait_delivered(q, "va", "vb")
-    wait_for(lambda: stuck(server) == 1000, what="the stuck ones to be counted")
     push(q, "c", 0)
     wait_delivered(q, "va", "vb", "vc")
     q.delete(DUE)

@@ -281,7 +281,7 @@ def test_answer_that_waits_outlives_a_pause_of_all_clients(server, actor):
     assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_where_the_server_refuses_writes_the_answer_comes_and_the_release_later(server, actor):
+def test_noreplicas_reply_precedes_the_release_while_writes_are_refused(server, actor):
     first, second = server.replicas
     with silent(first, second):
         a = begin(server, actor("a"), "LOCK.ACQUIRE", "k", "o", "REPLICAS", 2, scaled_ms(1000))

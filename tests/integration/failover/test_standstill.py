@@ -122,7 +122,7 @@ def test_without_quarantine_nothing_is_held_back(server, stands_still):
     assert left_ms(server) == 0
 
 
-def test_a_replica_that_was_stopped_and_is_promoted_waits_for_its_quarantine_only(make_server):
+def test_promoted_replica_that_was_stopped_waits_for_its_quarantine_only(make_server):
     master = make_server()
     replica = master.start_replica(lock_quarantine=1)
     replica.control.execute_command("DEBUG", "SLEEP", STILL_S)

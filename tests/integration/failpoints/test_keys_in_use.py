@@ -183,9 +183,18 @@ def lost(name, count):
     return Scene(scene.before, (first, arms, *others), moved=scene.moved)
 
 
-LOST = [("loses_a_grant", 1)]
-LOST += [(name, count) for name in ("loses_a_grant_of_several", "loses_two_waits_for_several") for count in (1, 2)]
-LOST += [("loses_a_grant_of_several", count) for count in (3, 4, 5)]
+def each_key(**opened):
+    """Parameters: what opens keys, and of these one after another, by the number of its place."""
+    return [
+        pytest.param(what, number, id=f"{what}-{key}") for what, keys in opened.items() for number, key in enumerate(keys, 1)
+    ]
+
+
+LOST = each_key(
+    loses_a_grant=["k"],
+    loses_two_waits_for_several=["k", "l"],
+    loses_a_grant_of_several=["k", "l", "m", "queue_of_m", "timeout_of_m"],
+)
 
 
 @pytest.mark.parametrize("name, count", LOST)
@@ -254,7 +263,7 @@ def test_fair_positions_are_written_down_once_the_keys_are_not_in_use(server):
         wait_for(lambda: positions() == [before[0] - {name}] * 2, what=f"the position of {name} to go")
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, 2], ids=["due", "value"])
 def test_delivery_waits_until_the_keys_are_not_in_use(server, count):
     client = server.actor()
     client.call("DELAY.PUSH", "q", "id", scaled_ms(50), "value")
@@ -268,23 +277,27 @@ def test_delivery_waits_until_the_keys_are_not_in_use(server, count):
     assert server.control.llen("q") == 1
 
 
-def test_session_of_a_closed_connection_ends_once_the_keys_are_not_in_use(server):
+SESSION_KEYS = pytest.mark.parametrize(
+    "command, count", each_key(**{"LOCK.ACQUIRE": ["k"], "LOCK.RWWRITE": ["k", "lease_of_k"]})
+)
+
+
+@SESSION_KEYS
+def test_session_of_a_closed_connection_ends_once_the_keys_are_not_in_use(server, command, count):
     a, b = server.actor("a"), server.actor("b")
-    for count, command in ((1, "LOCK.ACQUIRE"), (1, "LOCK.RWWRITE"), (2, "LOCK.RWWRITE")):
-        a = server.actor("a")
-        a.call(command, "k", "a", "SESSION")
-        b.send(command, "k", "b", "BLOCK", 0)
-        b.wait_blocked()
-        with failpoint.key_in_use(server, count) as is_in_use:
-            a.kill_socket()
-            wait_for(is_in_use, what="the session to end")
-            server.settle()
-            assert not b.has_reply()
-        assert b.reply() == 1
-        assert b.call("LOCK.RELEASE", "k", "b") == 0
+    a.call(command, "k", "a", "SESSION")
+    b.send(command, "k", "b", "BLOCK", 0)
+    b.wait_blocked()
+    with failpoint.key_in_use(server, count) as is_in_use:
+        a.kill_socket()
+        wait_for(is_in_use, what="the session to end")
+        server.settle()
+        assert not b.has_reply()
+    assert b.reply() == 1
+    assert b.call("LOCK.RELEASE", "k", "b") == 0
 
 
-@pytest.mark.parametrize("command, count", [("LOCK.ACQUIRE", 1), ("LOCK.RWWRITE", 1), ("LOCK.RWWRITE", 2)])
+@SESSION_KEYS
 def test_renewal_is_left_out_while_the_keys_are_in_use_and_comes_again(server, command, count):
     server.control.config_set("lock.default-lease", scaled_ms(600))
     a = server.actor("a")
@@ -297,24 +310,21 @@ def test_renewal_is_left_out_while_the_keys_are_in_use_and_comes_again(server, c
     assert not torn(server.dump())
 
 
-def test_wait_for_several_is_granted_once_another_of_its_keys_is_not_in_use(server):
+@pytest.mark.parametrize("count", [2, 3], ids=["k", "m"])
+def test_multikey_wait_is_granted_once_none_of_its_keys_is_in_use(server, count):
     """The last lock is released while another one that nobody holds is in use: no pass of that one is due."""
     a, b = server.actor("a"), server.actor("b")
     a.call("LOCK.ACQUIRE", "l", "a")
     b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "b", "BLOCK", 0)
     b.wait_blocked()
-    for count in (2, 3):
-        with failpoint.key_in_use(server, count) as is_in_use:
-            assert a.call("LOCK.RELEASE", "l", "a") == 0
-            assert is_in_use()
-            server.settle()
-            assert not b.has_reply()
-            assert not server.control.exists("k", "l", "m")
-        assert b.reply() == 3
-        assert b.call("LOCK.MRELEASE", 3, "k", "l", "m", "b") == 3
-        a.call("LOCK.ACQUIRE", "l", "a")
-        b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "b", "BLOCK", 0)
-        b.wait_blocked()
+    with failpoint.key_in_use(server, count) as is_in_use:
+        assert a.call("LOCK.RELEASE", "l", "a") == 0
+        assert is_in_use()
+        server.settle()
+        assert not b.has_reply()
+        assert not server.control.exists("k", "l", "m")
+    assert b.reply() == 3
+    assert b.call("LOCK.MRELEASE", 3, "k", "l", "m", "b") == 3
 
 
 @pytest.mark.parametrize("line", ["LOCK.ACQUIRE k b FENCED", "LOCK.RWWRITE k b", "LOCK.SEMAPHORE k b 2", "LOCK.FAIR k b FENCED"])

@@ -5,20 +5,25 @@ Clients die by CLIENT KILL in the packet that releases the lock: of one whose an
 whether it arrived. While the server stands the owner may ask once more: that is worked off after the answers.
 """
 
-import random
 from itertools import product
 
 import pytest
 
-from harness import drawn, failpoint, wait_for
+from harness import drawn_from, failpoint, wait_for
 from model.failpoint_scene import CONFIG
 from model.once_scene import KINDS, LONG, answer, asks, drained, keeps_out, lets_in, releases, waits
 
 pytestmark = pytest.mark.usefixtures("checking_build")
 
 # Each by ONCE, or as a wait that adds a hold.
-PAIRS = {"once, once": (True, True), "once, more": (True, False), "more, once": (False, True)}
-DEAD = {"nobody": (), "the first": (0,), "the second": (1,), "both": (0, 1), "both, the second first": (1, 0)}
+PAIRS = {"once_and_once": (True, True), "once_and_more": (True, False), "more_and_once": (False, True)}
+DEAD = {
+    "no_client_dies": (),
+    "first_dies": (0,),
+    "second_dies": (1,),
+    "both_die": (0, 1),
+    "both_die_second_before_first": (1, 0),
+}
 # The first release is that of x.
 POINTS = {"take.begun": 2, "answer": 2, "reply": 1, "release.begun": 2}
 
@@ -90,28 +95,23 @@ def drained_but_y(server, count):
     server.settle()
 
 
-def plays():
-    """All of them in which the server comes to the point: to that of a release, where a hold is lost."""
-    for pair, dead, point, asked_again in product(PAIRS, DEAD, POINTS, (False, True)):
-        both, dying = PAIRS[pair], DEAD[dead]
-        if point != "release.begun" or holds_kept(both, dying) < holds_kept(both, ()):
-            yield pair, dead, point, asked_again
+def cases():
+    """All in which the server reaches the point: that of a release only if a hold is lost."""
+    for kind, (pair, both), (death, dead), point, asked_again in product(
+        KINDS_OF_TWO, PAIRS.items(), DEAD.items(), POINTS, (False, True)
+    ):
+        if point != "release.begun" or holds_kept(both, dead) < holds_kept(both, ()):
+            name = "-".join([kind, pair, death, point, *(["asked_again"] if asked_again else [])])
+            yield pytest.param(kind, both, dead, point, asked_again, id=name)
 
 
-def play(server, kind, pair, dead, point, asked_again):
-    print(pair, "|", dead, "|", point, "|", "asked again" if asked_again else "")
-    stage = Stage(server, kind, PAIRS[pair])
+@pytest.mark.parametrize("kind, pair, dead, point, asked_again", drawn_from(cases()))
+def test_owner_holds_what_its_living_clients_were_granted(server, kind, pair, dead, point, asked_again):
+    stage = Stage(server, kind, pair)
     failpoint.arm(server, point, "stop", POINTS[point])
-    stage.goes(DEAD[dead])
+    stage.goes(dead)
     with failpoint.standing(server):
         if asked_again:
             stage.again.send(*stage.words(True))
     assert failpoint.armed(server) == ""
-    stage.ends(stage.told(DEAD[dead], asked_again))
-
-
-@pytest.mark.parametrize("kind", KINDS_OF_TWO)
-def test_owner_holds_what_a_living_client_was_told_of(server, kind):
-    every = list(plays())
-    for one in random.sample(every, drawn(len(every))):
-        play(server, kind, *one)
+    stage.ends(stage.told(dead, asked_again))

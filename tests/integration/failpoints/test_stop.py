@@ -8,7 +8,7 @@ import pytest
 from harness import failpoint, scaled_ms, wait_for, wait_for_sync
 from model.failpoint_judge import holders_in, locks_in, torn
 from model.failpoint_play import TAKES, Play, holds_end, keys_of, points_of_locks, untouched
-from model.failpoint_scene import CONFIG, SCENES
+from model.failpoint_scene import CONFIG, SCENES, STEPS
 from model.replicas_scene import online
 
 pytestmark = pytest.mark.usefixtures("checking_build")
@@ -16,37 +16,37 @@ pytestmark = pytest.mark.usefixtures("checking_build")
 SHORT = scaled_ms(150)
 
 STANDS = [
-    ("hands_off", "release.begun", 1),
-    ("hands_off", "release.done", 1),
-    ("hands_off", "take.begun", 1),
-    ("hands_off", "take.written", 1),
-    ("hands_off", "effect", 2),
-    ("hands_off", "answer", 1),
-    ("hands_off", "reply", 1),
-    ("hands_off_in_turn", "effect", 3),
-    ("lets_readers_in", "take.written", 2),
-    ("reads_again", "take.written", 1),
-    ("upgrades", "answer", 1),
-    ("waits_in_turn", "fair.between", 1),
-    ("hands_several_off", "multikey.between", 1),
-    ("renews", "renew.begun", 1),
-    ("renews", "renew.done", 2),
-    ("sees_a_lease_end", "drain.begun", 1),
-    ("sees_a_lease_end", "drain.lock", 1),
-    ("loses_a_grant", "release.begun", 2),
-    ("hands_off_to_two_waits", "answer", 2),
-    ("loses_one_of_two_waits", "reply", 1),
-    ("hands_off_with_replicas", "take.written", 1),
-    ("hands_off_with_replicas", "effect", 2),
-    ("hands_off_with_replicas", "reply", 1),
-    ("lets_readers_in_with_replicas", "reply", 2),
-    ("is_watched", "reply", 1),
-    ("opens_a_latch", "reply", 2),
+    ("hands_off", "hold_not_released"),
+    ("hands_off", "not_handed_off"),
+    ("hands_off", "next_holder_not_written"),
+    ("hands_off", "next_holder_written"),
+    ("hands_off", "next_holder_not_replicated"),
+    ("hands_off", "waiter_not_unblocked"),
+    ("hands_off", "reply_not_written"),
+    ("hands_off_in_turn", "removal_of_ticket_not_replicated"),
+    ("lets_readers_in", "second_reader_written"),
+    ("reads_again", "count_written"),
+    ("upgrades", "writer_not_unblocked"),
+    ("waits_in_turn", "end_not_written"),
+    ("hands_several_off", "first_lock_taken"),
+    ("renews", "first_hold_not_renewed"),
+    ("renews", "second_hold_renewed"),
+    ("sees_a_lease_end", "drain_not_begun"),
+    ("sees_a_lease_end", "lock_not_looked_at"),
+    ("loses_a_grant", "lost_hold_not_released"),
+    ("hands_off_to_two_waits", "second_wait_not_unblocked"),
+    ("loses_one_of_two_waits", "reply_not_written"),
+    ("hands_off_with_replicas", "next_holder_written"),
+    ("hands_off_with_replicas", "next_holder_not_replicated"),
+    ("hands_off_with_replicas", "reply_not_written"),
+    ("lets_readers_in_with_replicas", "second_reply_not_written"),
+    ("is_watched", "first_reply_not_written"),
+    ("opens_a_latch", "second_reply_not_written"),
 ]
 
 
 def test_every_point_has_its_stop():
-    assert {point for _, point, _ in STANDS} == points_of_locks()
+    assert {STEPS[scene][step][0] for scene, step in STANDS} == points_of_locks()
 
 
 # What happens meanwhile
@@ -176,8 +176,9 @@ def replica_of(server):
 
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE, ids=lambda meanwhile: meanwhile.__name__)
-@pytest.mark.parametrize("name, point, count", STANDS)
-def test_stop(server, name, point, count, meanwhile):
+@pytest.mark.parametrize("name, step", STANDS)
+def test_stop(server, name, step, meanwhile):
+    point, count = STEPS[name][step]
     replica = replica_of(server)
     wait_for(lambda: online(server) == 1, what="the master to know its replica")
     lease = LEASES.get(meanwhile, ())
@@ -194,11 +195,12 @@ def test_stop(server, name, point, count, meanwhile):
     wait_for(lambda: same(server, replica), 10, "the replica to hold the same")
 
 
-FIRST_STANDS = list({point: (name, point, count) for name, point, count in reversed(STANDS)}.values())
+FIRST_STANDS = list({STEPS[name][step][0]: (name, step) for name, step in reversed(STANDS)}.values())
 
 
-@pytest.mark.parametrize("name, point, count", FIRST_STANDS)
-def test_replica_is_promoted_meanwhile(make_server, name, point, count):
+@pytest.mark.parametrize("name, step", FIRST_STANDS)
+def test_replica_is_promoted_meanwhile(make_server, name, step):
+    point, count = STEPS[name][step]
     server = make_server(**CONFIG)
     replica = server.start_replica(**CONFIG)
     play = Play(server, SCENES[name]).begin()
@@ -209,7 +211,7 @@ def test_replica_is_promoted_meanwhile(make_server, name, point, count):
     with failpoint.standing(server):
         replica.control.execute_command("REPLICAOF", "NO", "ONE")
         there = replica.dump()
-        assert untouched(play.scene, there) == untouched(play.scene, before)
+        assert untouched(play, point, there) == untouched(play, point, before)
         assert not torn(there, play.multikey, play.fenced)
         again = play.comes_again(replica)
         holds_end(again)

@@ -66,7 +66,7 @@ def test_replicas_hold_the_same_of_the_longest_wait(chain, server):
     assert_in_step(chain)
 
 
-def test_replicas_hold_the_same_of_a_queue_that_becomes_long_and_short_again(chain, server):
+def test_replicas_have_the_same_queue_after_it_grew_long_and_shrank(chain, server):
     owners = [f"o{number}" for number in range(9)]
     hold(server)
     for owner in owners:

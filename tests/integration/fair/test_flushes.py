@@ -86,7 +86,7 @@ def test_live_positions_are_there_after_a_load(server, events):
     all_are_served(server, "ob", oc=c)
 
 
-def test_load_of_an_earlier_file_does_not_bring_positions_of_those_who_have_left(server):
+def test_loading_an_earlier_file_does_not_restore_cancelled_positions(server):
     hold(server)
     b, c = ask_all(server, "ob", "oc")
     server.control.save()

@@ -292,7 +292,7 @@ def test_position_that_is_given_up_keeps_nobody_waiting(server, some_resp, sched
     play(server, schedule, some_resp)
 
 
-def test_position_from_before_a_restart_is_cancelled_where_others_wait_already(make_server):
+def test_position_from_before_a_restart_is_cancelled_among_new_waiters(make_server):
     """Who waited before it was kept at all has not looked for it."""
     server = make_server(appendonly="yes", lock_fair_reserve=HOUR)
     hold(server)

@@ -104,7 +104,7 @@ def test_dead_in_the_middle_is_no_delay_when_its_turn_comes_after_the_end(short)
     assert before <= granted_ms(short) <= short.now_ms()
 
 
-def test_several_dead_at_the_head_are_skipped_when_the_last_of_them_is_over(short):
+def test_dead_positions_at_the_head_are_skipped_when_the_last_expires(short):
     hold(short)
     *dead, waits = ask_all(short, "ob", "oc", "od", "oe")
     set_reserve(short, RESERVE // 2)
@@ -131,7 +131,7 @@ def test_lock_of_which_all_waiters_are_dead_becomes_free_for_all(short):
 
 
 @pytest.mark.parametrize("way", ["wait", "try"])
-def test_who_comes_back_before_the_end_has_its_position_and_who_comes_later_has_not(short, way):
+def test_owner_keeps_its_position_only_if_it_returns_before_the_end(short, way):
     hold(short)
     in_time, late, last = ask_all(short, "ob", "oc", "od")
     lose(short, late)
@@ -213,7 +213,7 @@ def restart(server):
 
 
 @pytest.mark.parametrize("known", ["at once", "when they are over"])
-def test_positions_of_owners_that_never_come_back_end_a_reserve_after_the_restart(make_server, known):
+def test_positions_without_owners_expire_one_reserve_after_the_restart(make_server, known):
     reserve = scaled_ms(1500)
     server = make_server(appendonly="yes", lock_fair_reserve=reserve)
     hold(server)
@@ -255,7 +255,7 @@ def test_positions_are_kept_a_reserve_from_the_promotion_on(make_server):
     assert before + reserve <= granted_ms(replica) <= after + reserve + LATEST
 
 
-def test_owner_that_comes_back_after_a_restart_keeps_its_position_when_the_others_end(make_server):
+def test_owner_back_after_a_restart_keeps_its_position_when_others_expire(make_server):
     server = make_server(appendonly="yes", lock_fair_reserve=scaled_ms(1000))
     hold(server)
     ask_all(server, "ob", "oc", "od")
@@ -330,7 +330,7 @@ def test_becoming_a_replica_with_waiters_leaves_nothing_in_memory(make_server, r
     server.unload()
 
 
-def test_becoming_a_replica_with_nothing_but_reserved_positions_leaves_nothing_in_memory(make_server):
+def test_new_replica_forgets_locks_that_have_only_reserved_positions(make_server):
     """Though its new master never answers: nothing is flushed."""
     server = make_server(lock_fair_reserve=HOUR)
     hold(server)
@@ -351,7 +351,7 @@ def test_master_again_has_the_positions_of_the_keys_only(make_server):
     assert ask(server, "oy") and order(server) == ["ox", "oy"]
 
 
-def test_module_is_unloaded_only_when_the_reserves_are_over_and_leaves_nothing(make_server):
+def test_module_unloads_only_after_the_reserves_and_leaves_nothing(make_server):
     server = make_server(lock_fair_reserve=scaled_ms(1500))
     a = hold(server)
     dead, waits = ask_all(server, "ob", "oc")
@@ -370,7 +370,7 @@ def test_module_is_unloaded_only_when_the_reserves_are_over_and_leaves_nothing(m
     assert as_map(server.control.execute_command("LOCK.INFO", "k"))["waiting"] == 0
 
 
-def test_module_that_is_loaded_again_keeps_the_positions_in_the_keys_for_a_reserve(make_server):
+def test_reloaded_module_keeps_the_positions_in_the_keys_for_a_reserve(make_server):
     """To it that is a restart."""
     server = make_server(lock_fair_reserve=scaled_ms(600))
     hold(server)

@@ -42,7 +42,7 @@ def test_500_waiters_from_as_many_connections_are_served_in_order(server):
 
 
 @pytest.mark.timeout(300)
-def test_500_waiters_of_whom_many_lose_their_connections_are_served_in_order(server):
+def test_500_waiters_are_served_in_order_though_many_lose_connections(server):
     """Every third one dies, some twice, and comes back while others are being served."""
     hold(server)
     dice = random.Random(3)
@@ -297,7 +297,7 @@ def test_debug_reload_with_waiters(server):
     served_in_order(server, ["ob", "oc", "od"], {"ob": first, "oc": back, "od": last})
 
 
-def test_clients_of_a_failed_over_master_are_told_and_find_their_positions_there(make_server):
+def test_clients_are_unblocked_by_a_failover_and_keep_their_positions(make_server):
     master = make_server(lock_fair_reserve=LONG_RESERVE)
     replica = master.start_replica(lock_fair_reserve=LONG_RESERVE)
     hold(master)

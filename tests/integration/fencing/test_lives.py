@@ -128,7 +128,7 @@ def test_both_swapped_databases_are_of_an_earlier_life(make_server):
     assert alice(three) > old
 
 
-def test_databases_swapped_one_after_the_other_are_of_an_earlier_life_each_time(make_server):
+def test_each_of_several_swaps_puts_its_databases_into_an_earlier_life(make_server):
     """Each time the next one, which was not among those of which anything is known."""
     server = make_server()
     clients = [server.client(db=db) for db in range(8)]

@@ -122,7 +122,7 @@ def test_waiter_granted_by_its_own_re_entry_gets_its_owners_token(client, actor)
     assert client.hgetall("k") == {"w": "2"}
 
 
-def test_waiter_of_another_key_that_cannot_be_written_down_still_gets_a_larger_token(client, actor):
+def test_waiter_gets_a_larger_token_though_token_key_has_wrong_type(client, actor):
     first = take(client)
     waiter = begin_to_wait(actor, "w", "FENCED")
     client.set(TOKEN, "no hash")

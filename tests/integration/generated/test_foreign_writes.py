@@ -339,15 +339,7 @@ def no_positions_kept(server):
     server.control.config_set("lock.fair-reserve", 1)
 
 
-@pytest.fixture
-def fields_stay(server):
-    """Fields whose own TTL has passed are still there: the server takes none away."""
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    yield
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
-
-
-@pytest.mark.usefixtures("fields_stay", "no_positions_kept")
+@pytest.mark.usefixtures("no_active_expiry", "no_positions_kept")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_commands_answer_as_the_table_says(server, part):
     world = World(server, random.Random(seed_of_run(part)))

@@ -5,6 +5,7 @@ from .dataset import dump
 from .errors import code_of
 from .launch import Launch, launching
 from .replication import wait_for_sync
+from .seeds import drawn_from
 from .server import Server, ServerDied
 from .servers import Servers
 from .waiting import drawn, fewer, scaled, scaled_ms, wait_for
@@ -17,6 +18,7 @@ __all__ = [
     "Servers",
     "code_of",
     "drawn",
+    "drawn_from",
     "dump",
     "fewer",
     "launching",

@@ -30,3 +30,8 @@ def io_threads_options(number, launch):
     problems = servers.end()
     assert not problems, problems
     return {"io-threads": number, **{name: value for name, value in ALWAYS.items() if name in known}}
+
+
+def has_io_threads(launch):
+    """Whether its servers have some beside the main thread."""
+    return int(launch.options.get("io-threads", 1)) > 1

@@ -1,56 +1,188 @@
-"""A proxy between a client and a server, or two servers: it cuts one connection at the byte that a test names, or swallows.
+"""Proxies between a client and a server, or two servers. `Proxy` carries any bytes:
 
     with Proxy(server.port) as proxy:
         client = new_client(proxy.port, retry=…)
         proxy.cut(request=17)       # the next bytes: 17 of the request get through, then both ends are closed
         proxy.cut(reply=2)          # the whole request does, and 2 bytes of what the server answers
-        ...
-        assert proxy.has_cut()
+        proxy.has_cut()
 
         proxy.swallow()             # nothing gets through any more, either way, and no connection is closed
         proxy.heal()                # it does again; connections that have lost something are closed
-        with proxy.swallowing():    # likewise, and what was swallowed comes late
+        proxy.heal(late=True)       # it does again, and what was swallowed is delivered late
+        with proxy.swallowing():    # until the end of the block; then it is delivered late
             ...
+        proxy.close_all()           # all connections are closed
+        proxy.refuse()              # and so are new ones, until proxy.heal()
 
-What comes on connections after the cut goes through. The server may be down: then whoever connects is cut off.
+`CommandProxy` carries requests and replies, in RESP2 or RESP3, and knows which command they are of:
+
+        proxy.cut("LOCK.RENEW", reply=0)        # of the next such command; no cut if its reply is no longer than that
+        held = proxy.hold("LOCK.RENEW")         # from now on the server's replies to it wait here
+        held.wait_come()                        # one has come
+        held.release()                          # all go on, and further ones go through
+        held.wait_passed()                      # one has gone on
+        proxy.answer("LOCK.RENEW", "-ERR no")   # in place of the server, which does not get it, until proxy.heal()
+        proxy.said                              # the commands of all requests, in capital letters
+
+Connections after a cut go through. The server may be down: then new connections are closed.
 """
 
 import select
 import socket
-import struct
 import threading
+from collections import deque
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from .connect import HOST
+from .waiting import wait_for
 
 FIRST = 128  # bytes of a connection, by which it may be known
+_PING = b"*1\r\n$4\r\nPING\r\n"
+_BULKS, _LISTS, _MAPS = b"$=!", b"*~>", b"%|"
+
+
+class Closed(Exception):
+    """One end has closed the connection, or it is to be closed."""
+
+
+@dataclass
+class _Cut:
+    way: str  # "request" or "reply"
+    left: int  # bytes of it that still get through
+    command: str | None = None
+
+
+class _Link:
+    """A client's connection and the one to the server, with a thread for each direction."""
+
+    def __init__(self, proxy, client, server):
+        self._proxy, self._ends, self._running = proxy, (client, server), 2
+        self.first = b""  # what the client has sent first
+        self.expected = deque()  # for each reply that has not come yet: what is to be done with it
+        ways = ("request", client, server), ("reply", server, client)
+        self._threads = [threading.Thread(target=self._run, args=way, daemon=True) for way in ways]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, way, source, sink):
+        try:
+            with source.makefile("rb") as file:
+                while True:
+                    self._proxy.carry(self, way, file, sink)
+        except (OSError, Closed, ValueError):
+            self._proxy.wait_open(self)  # a network that swallows does not show that an end is closed, either
+        self.close()
+        with self._proxy.lock:
+            self._running -= 1
+        if not self._running:
+            for end in self._ends:
+                end.close()
+
+    def close(self):
+        for end in self._ends:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is closed
+
+    def join(self):
+        for thread in self._threads:
+            thread.join()
 
 
 class Proxy:
     def __init__(self, port):
         self.target = port
+        self.lock = threading.Lock()
+        self._changed, self._ends = threading.Condition(), threading.Event()
+        self._swallows = None  # of which connections, by their first bytes
+        self._is_late = self._refuses = False
+        self.refused = 0  # connections that were closed at once
+        self._cut, self._links = None, []
         self._listener = socket.create_server((HOST, 0))
         self.port = self._listener.getsockname()[1]
-        self._swallows = None  # of which connections, by their first bytes
-        self._is_late = False  # what was swallowed comes yet
-        self._left = {}  # how many bytes are still to pass, by direction, until the cut
-        self._threads, self._ends = [], threading.Event()
-        self._start(self._accept)
+        self._accepts = threading.Thread(target=self._accept, daemon=True)
+        self._accepts.start()
+
+    def _accept(self):
+        while not self._ends.is_set():
+            if not select.select([self._listener], [], [], 0.05)[0]:
+                continue
+            client, _ = self._listener.accept()
+            try:
+                server = None if self._refuses else socket.create_connection((HOST, self.target))
+            except OSError:
+                server = None  # nobody is there now
+            if server is None:
+                self.refused += 1
+                client.close()
+                continue
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._links.append(_Link(self, client, server))
+            if self._refuses:  # since a moment ago, and this one was not among those that were closed then
+                self._links[-1].close()
+
+    # What a connection calls
+
+    def carry(self, link, way, file, sink):
+        raw = file.read1(65536)
+        if not raw:
+            raise Closed
+        if way == "request" and not link.first:
+            link.first = raw[:FIRST]
+        self.pass_on(link)
+        self.send(sink, raw, way, self._cut)
+
+    def pass_on(self, link):
+        """Waits while the proxy swallows; then what was swallowed is lost with its connection, unless it is late."""
+        if self.wait_open(link) and not self._is_late:
+            raise Closed
+
+    def wait_open(self, link):
+        """Returns whether it was necessary to wait."""
+
+        def is_open():
+            return not (self._swallows and self._swallows(link.first))
+
+        with self._changed:
+            return not is_open() and self._changed.wait_for(is_open)
+
+    def send(self, sink, raw, way, cut):
+        with self.lock:
+            if cut and cut is self._cut and cut.way == way and self.reaches(cut, raw):
+                sink.sendall(raw[: cut.left])
+                self._cut = None
+                raise Closed
+        sink.sendall(raw)
+
+    def reaches(self, cut, raw):
+        """Returns whether the cut is within these bytes."""
+        if cut.left <= len(raw):
+            return True
+        cut.left -= len(raw)
+        return False
+
+    # What a test calls
 
     def cut(self, **left):
         """After so many bytes in one direction, `request` or `reply`, counted from now."""
-        self._left = left
+        [(way, count)] = left.items()
+        self._cut = _Cut(way, count)
 
     def has_cut(self):
-        return not self._left
+        return self._cut is None
 
     def swallow(self, whose=lambda first: True):
         """Of all connections, or of those whose first bytes are such."""
-        self._swallows = whose
+        with self._changed:
+            self._swallows = whose
 
     def heal(self, late=False):
-        self._is_late = late
-        self._swallows = None
+        with self._changed:
+            self._swallows, self._is_late, self._refuses, self._cut = None, late, False, None
+            self._changed.notify_all()
 
     @contextmanager
     def swallowing(self, whose=lambda first: True):
@@ -60,66 +192,133 @@ class Proxy:
         finally:
             self.heal(late=True)
 
-    def _start(self, *work):
-        thread = threading.Thread(target=work[0], args=work[1:], daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def close_all(self):
+        for link in list(self._links):
+            link.close()
 
-    def _accept(self):
-        while not self._ends.is_set():
-            if select.select([self._listener], [], [], 0.05)[0]:
-                client, _ = self._listener.accept()
-                try:
-                    self._start(self._carry, client, socket.create_connection((HOST, self.target)))
-                except ConnectionError:
-                    client.close()  # nobody is there now
-
-    def _carry(self, client, server):
-        ways = {client: (server, "request"), server: (client, "reply")}
-        first, has_lost = b"", False
-        try:
-            while not self._ends.is_set():
-                ready = select.select(list(ways), [], [], 0.05)[0]
-                if client in ready and not first:
-                    first = client.recv(FIRST, socket.MSG_PEEK)
-                swallows = self._swallows
-                if swallows and swallows(first):
-                    has_lost = has_lost or bool(ready)
-                    self._ends.wait(0.01)
-                    continue
-                if has_lost and not self._is_late:
-                    return
-                has_lost = False
-                for source in ready:
-                    if not self._pass(source, *ways[source]):
-                        return
-        except OSError:
-            pass
-        finally:
-            for end in ways:
-                # By RST to the client, or it would find out only when it writes.
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", end is client, 0))
-                end.close()
-
-    def _pass(self, source, sink, way):
-        """Returns whether the connection goes on."""
-        heard = source.recv(65536)
-        left = self._left.get(way)
-        if left is None or not heard:
-            sink.sendall(heard)
-            return bool(heard)
-        sink.sendall(heard[:left])
-        self._left[way] = left - len(heard)
-        if left > len(heard):
-            return True
-        self._left = {}
-        return False
+    def refuse(self):
+        self._refuses = True
+        self.close_all()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self._ends.set()
-        for thread in self._threads:
-            thread.join()
+        self._accepts.join()
         self._listener.close()
+        self.heal()
+        self.close_all()
+        for link in self._links:
+            link.join()
+
+
+# ---- Commands ----
+
+
+def _line(file):
+    line = file.readline()
+    if not line.endswith(b"\r\n"):
+        raise Closed
+    return line
+
+
+def read(file):
+    """One request or reply: its bytes, and its words if it is a list of texts."""
+    head = _line(file)
+    kind, rest = head[:1], head[1:-2]
+    if kind in _BULKS and int(rest) >= 0:
+        body = file.read(int(rest) + 2)
+        if len(body) < int(rest) + 2:
+            raise Closed
+        return head + body, body[:-2]
+    if kind in _LISTS + _MAPS:
+        parts = [read(file) for _ in range(max(0, int(rest)) * (2 if kind in _MAPS else 1))]
+        raw = head + b"".join(part for part, _ in parts)
+        if kind == b"|":  # an attribute precedes what it is about
+            more, words = read(file)
+            return raw + more, words
+        return raw, [word for _, word in parts]
+    return head, rest
+
+
+class Held:
+    """Replies that are kept back."""
+
+    def __init__(self):
+        self._come, self._released, self._passed = (threading.Event() for _ in range(3))
+
+    def keep(self):
+        self._come.set()
+        self._released.wait()
+
+    def has_come(self):
+        return self._come.is_set()
+
+    def wait_come(self):
+        wait_for(self.has_come, 20, "the reply that is to be held")
+
+    def release(self):
+        self._released.set()
+
+    def passed(self):
+        self._passed.set()
+
+    def wait_passed(self):
+        wait_for(self._passed.is_set, 20, "the reply that was held to go on")
+
+
+class CommandProxy(Proxy):
+    def __init__(self, port):
+        self._rules, self._held, self.said = {}, [], []
+        super().__init__(port)
+
+    def carry(self, link, way, file, sink):
+        raw, words = read(file)
+        if way == "request":
+            self._carry_request(link, raw, words, sink)
+        else:
+            self._carry_reply(link, raw, sink)
+
+    def _carry_request(self, link, raw, words, sink):
+        command = words[0].decode("latin-1").upper() if isinstance(words, list) and words else ""
+        self.said.append(command)
+        rule, cut = self._rules.get(command), self._cut
+        cut = cut if cut and cut.command == command else None
+        link.expected.append((rule, cut))
+        self.pass_on(link)
+        self.send(sink, _PING if isinstance(rule, bytes) else raw, "request", cut)
+
+    def _carry_reply(self, link, raw, sink):
+        is_reply = not raw.startswith(b">")
+        rule, cut = link.expected.popleft() if is_reply and link.expected else (None, None)
+        if isinstance(rule, Held):
+            rule.keep()
+        self.pass_on(link)
+        self.send(sink, rule if isinstance(rule, bytes) else raw, "reply", cut)
+        if isinstance(rule, Held):
+            rule.passed()
+
+    def reaches(self, cut, raw):
+        return cut.left < len(raw) + (cut.way == "request")
+
+    def cut(self, command, **left):
+        [(way, count)] = left.items()
+        self._cut = _Cut(way, count, command)
+
+    def hold(self, command):
+        self._rules[command] = held = Held()
+        self._held.append(held)
+        return held
+
+    def answer(self, command, line):
+        self._rules[command] = line.encode() + b"\r\n"
+
+    def heal(self, late=False):
+        self._rules = {}
+        super().heal(late)
+
+    def __exit__(self, *_):
+        for held in self._held:
+            held.release()
+        super().__exit__()

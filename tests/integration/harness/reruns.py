@@ -1,19 +1,44 @@
-"""For each conftest.py: a test that failed while the machine stood still is run again. standstill.py says why, and when."""
+"""A plugin for each conftest.py: a test that failed while the machine stalled is run again. standstill.py says when.
+
+The end of a run says how many tests would have been excused, had they failed: few, or faults would hide there.
+"""
 
 import pytest
 
+from . import limits
 from .standstill import TRIES, Excuse
 
-_EXCUSE = pytest.StashKey()
+_EXCUSED = "the machine stalled"
 
 
-def allow(config, items):
-    """For pytest_collection_modifyitems: these tests may be run again."""
-    excuse = config.stash[_EXCUSE] = Excuse()
-    for item in items:
-        item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=excuse))
+def register(config):
+    """For pytest_configure."""
+    config.pluginmanager.register(_Reruns())
 
 
-def begin(item):
-    """For pytest_runtest_setup, before all fixtures: its test begins, or is run again."""
-    item.config.stash[_EXCUSE].begin()
+class _Reruns:
+    def __init__(self):
+        self._excuse = Excuse()
+
+    def pytest_collection_modifyitems(self, items):
+        for item in items:
+            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, condition=self._excuse))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        """Before all fixtures: its test begins, or is run again."""
+        limits.begin(item.path)
+        self._excuse.begin()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item, call):
+        if call.when == "call" and self._excuse.is_there():
+            item.user_properties.append((_EXCUSED, True))
+
+    def pytest_terminal_summary(self, terminalreporter):
+        ran = [report for what in ("passed", "failed", "rerun") for report in terminalreporter.getreports(what)]
+        ran = [report for report in ran if report.when == "call"]
+        excused = sum((_EXCUSED, True) in map(tuple, report.user_properties) for report in ran)
+        if excused:
+            share = f"{excused} of {len(ran)} tests ({excused / len(ran):.1%})"
+            terminalreporter.write_line(f"STALLED for longer than half of the shortest limit of time: in {share}")

@@ -56,6 +56,8 @@ class Baseline:
         for user in users:
             if user != "default":
                 self.server.control.acl_deluser(user)
+        # Kept positions go in slices, and until then a newcomer stands behind them.
+        wait_for(lambda: self.server.info("lock")["lock_contended_locks"] == 0, what="all positions to be forgotten")
         self.server.settle()
         assert self.server.control.info("keyspace") == {}, "keys appeared after FLUSHALL"
 

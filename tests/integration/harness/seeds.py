@@ -7,10 +7,20 @@ commit, so that whoever tries a commit once more draws what was drawn before.
 import os
 import random
 
+from .waiting import drawn
+
 _seed = int(os.environ.get("LOCK_SEED") or random.randrange(2**32))
+# The workers of pytest-xdist must collect the same tests: they inherit it.
+os.environ["LOCK_SEED"] = str(_seed)
 
 
 def seed_of_run(number=0):
     """The seed; of tests that are alike, that of this one. It is in the output of a test that fails."""
     print(f"LOCK_SEED={_seed}")
     return _seed + number
+
+
+def drawn_from(cases):
+    """The parameters that this run draws: a quarter of the cases, all with --thorough, which finds each by its name."""
+    cases = list(cases)
+    return random.Random(_seed).sample(cases, drawn(len(cases)))

@@ -2,7 +2,10 @@
 what it is.
 
 --covering: the part gets what is marked `newest`, and a test of each folder and of each command of which it has none.
-Which one depends on K too."""
+Which one depends on K too.
+
+--whole "FOLDER ...": the part gets all of these folders.
+"""
 
 import inspect
 import re
@@ -28,6 +31,10 @@ def add_covering_option(group):
     )
 
 
+def add_whole_option(group):
+    group.addoption("--whole", type=str.split, default=[], help="with --share: also all tests of these folders")
+
+
 def _part(text):
     part, of = map(int, text.split("/"))
     if not 0 <= part < of:
@@ -39,10 +46,12 @@ def keep_share(config, items):
     """Takes out of `items` what the options leave out."""
     share = config.getoption("--share")
     covering = config.getoption("--covering", False)
-    if covering and not share:
-        raise pytest.UsageError("--covering is for a run with --share")
+    whole = config.getoption("--whole", [])
+    if (covering or whole) and not share:
+        raise pytest.UsageError("--covering and --whole are for a run with --share")
     if share:
-        kept = in_part([item.nodeid for item in items], *share)
+        folders = {item.nodeid: item.path.parent.name for item in items}
+        kept = in_part(folders, *share) | in_folders(folders, whole)
         if covering:
             kept |= {item.nodeid for item in items if item.get_closest_marker("newest")}
             kept |= lacking({item.nodeid: _covers(item) for item in items}, kept, _all_commands(), share[0])
@@ -51,6 +60,14 @@ def keep_share(config, items):
 
 def in_part(names, part, of):
     return {name for name in names if zlib.crc32(name.encode()) % of == part}
+
+
+def in_folders(folders, wanted):
+    """The names whose folder is one of `wanted`. `folders`: the folder of each name."""
+    unknown = set(wanted).difference(folders.values())
+    if unknown:
+        raise pytest.UsageError(f"--whole: no test is in {' '.join(sorted(unknown))}")
+    return {name for name, folder in folders.items() if folder in wanted}
 
 
 def lacking(covers, kept, wanted, draw):

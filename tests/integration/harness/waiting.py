@@ -2,6 +2,8 @@
 
 import time
 
+from . import limits
+
 _scale = 1.0
 _fewer = 1
 _share = 1
@@ -29,11 +31,13 @@ def drawn(number):
 
 def scaled(seconds):
     """A time limit that is right for how fast the servers run today."""
+    limits.note(seconds * _scale, limits.caller())
     return seconds * _scale
 
 
 def scaled_ms(ms):
     """The same for a lease or deadline in a command: PX, BLOCK."""
+    limits.note(ms * _scale / 1000, limits.caller())
     return int(ms * _scale)
 
 

@@ -8,15 +8,10 @@ import pytest
 from harness import scaled_ms, wait_for
 from model.latch_scene import HOUR, Scene
 
+pytestmark = pytest.mark.usefixtures("no_active_expiry")
+
 SHORT = scaled_ms(60)
 A_WHILE = scaled_ms(500)
-
-
-@pytest.fixture(autouse=True)
-def no_expiry_by_the_server(server):
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    yield
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
 
 def both_are_told_soon(scene):

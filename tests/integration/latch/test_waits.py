@@ -238,7 +238,7 @@ def test_thousands_are_told_in_slices(server, checking_build, shut, opening):
     assert answers(sockets) == {b":1\r\n"}
 
 
-def test_latch_that_is_set_again_while_thousands_are_told_lets_none_of_them_wait_on(server, at_once, shut):
+def test_latch_set_again_while_replying_to_thousands_leaves_none_waiting(server, at_once, shut):
     sockets = crowd(server, 1000)
     at_once("LATCH.DOWN l", "LATCH.SET l 1")
     assert answers(sockets) == {b":1\r\n"}

@@ -1,8 +1,11 @@
 """Scenes of failpoint_scene.py played on a server, and their ends, whatever went wrong in them."""
 
+from itertools import groupby
+
 from redis.exceptions import ConnectionError, ResponseError
 
 from harness import code_of, failpoint, scaled_ms, wait_for
+from harness.iothreads import has_io_threads
 from harness.schedule import as_map
 
 from .failpoint_judge import holders_in, locks_in, part_of
@@ -33,13 +36,15 @@ class Party:
         self.answers = []
         self.refused = None  # a list of what was answered TRYAGAIN, where that may be
 
-    def say(self, line, lease=("PX", LONG)):
-        words = line.split()
-        if words[0] in TAKES and not {"SESSION", "PX"} & set(words):
-            words += map(str, lease)
-        self.actor.send(*words)
-        self.unanswered.append(words)
-        return words
+    def say(self, lines, lease=("PX", LONG)):
+        """In one packet: all of it has been sent, also if the server dies at the first. Returns each as a list of words."""
+        commands = [line.split() for line in lines]
+        for words in commands:
+            if words[0] in TAKES and not {"SESSION", "PX"} & set(words):
+                words += map(str, lease)
+        self.actor.send_together(*commands)
+        self.unanswered += commands
+        return commands
 
     @property
     def waits(self):
@@ -127,13 +132,13 @@ class Play:
             if name not in self.parties:
                 self.parties[name] = Party(self.server, name)
 
-    def say(self, line, lease=("PX", LONG)):
-        name, _, command = line.partition(" ")
+    def say(self, *lines, lease=("PX", LONG)):
+        """Lines of one party."""
+        name = lines[0].split()[0]
         self.invite(name)
         party = self.parties[name]
-        words = party.say(command, lease)
-        if words[0] in (*TAKES, *LISTENS):
-            self.asked.append((name, words))
+        commands = party.say([line.partition(" ")[2] for line in lines], lease)
+        self.asked += [(name, words) for words in commands if words[0] in (*TAKES, *LISTENS)]
         return party
 
     def begin(self, *lease):
@@ -141,7 +146,7 @@ class Play:
         lease = lease or ("PX", LONG)
         for line in self.scene.before:
             waits = "BLOCK" in line
-            party = self.say(line, lease) if waits else self.say(line)
+            party = self.say(line, lease=lease) if waits else self.say(line)
             if waits:
                 party.actor.wait_blocked()
             else:
@@ -159,11 +164,12 @@ class Play:
             self.server.raw_connection().sendall(packet.encode())
             self.parties["a"].holds = []
             return
-        for line in self.scene.then:
-            if line.endswith(" DIES"):
-                self.parties[line.split()[0]].dies()
+        for name, lines in groupby(self.scene.then, lambda line: line.split()[0]):
+            lines = list(lines)
+            if lines == [f"{name} DIES"]:
+                self.parties[name].dies()
             else:
-                self.say(line, lease)
+                self.say(*lines, lease=lease)
 
     def hear(self):
         for party in self.parties.values():
@@ -244,9 +250,14 @@ def holds_end(play):
         server.control.execute_command("LATCH.SET", key, 0)
 
 
-def untouched(scene, data):
-    """The part in which nothing may differ: what is not whole at the end of the last turn of the loop is nowhere."""
-    return {position: entry for position, entry in data.items() if position not in part_of(data, scene.moved.split())}
+def untouched(play, point, data):
+    """The part in which nothing may differ: what is not whole at the end of the last turn of the loop is nowhere. Where
+    I/O threads read a command, its replies may be made a turn after the one that ran it.
+    """
+    moved = play.scene.moved.split()
+    if point == "reply" and has_io_threads(play.server.launch):
+        moved += " ".join(play.scene.then).split()
+    return {position: entry for position, entry in data.items() if position not in part_of(data, moved)}
 
 
 def points_of_locks():

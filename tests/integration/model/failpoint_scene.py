@@ -1,4 +1,4 @@
-"""Scenes in which a server comes by its failpoints.
+"""Scenes in which a server reaches its failpoints, and the steps at which the tests make something happen there.
 
 A line is what a party says, "a LOCK.ACQUIRE k a BLOCK 0": its first word names the party and is the owner too, a number
 behind it left out: b and b2 are two connections of one owner. PX is added where it is left out.
@@ -194,3 +194,145 @@ SCENES = dict(
         ("a LATCH.DOWN gate",),
     ),
 )
+
+STEPS = dict(
+    takes_a_free_lock=dict(
+        lock_not_written=("take.begun", 1), lock_not_replicated=("effect", 1), token_not_replicated=("effect", 2)
+    ),
+    takes_a_token=dict(token_not_written=("take.written", 1), token_not_replicated=("effect", 2)),
+    reenters=dict(count_not_replicated=("effect", 1), count_written=("take.written", 1)),
+    reads_too=dict(lease_not_replicated=("effect", 2), read_hold_written=("take.written", 1)),
+    hands_off=dict(
+        hold_not_released=("release.begun", 1),
+        not_handed_off=("release.done", 1),
+        next_holder_not_written=("take.begun", 1),
+        next_holder_not_replicated=("effect", 2),
+        next_holder_written=("take.written", 1),
+        waiter_not_unblocked=("answer", 1),
+        reply_not_written=("reply", 1),
+    ),
+    hands_off_with_a_token=dict(token_not_written=("take.written", 1), token_not_replicated=("effect", 3)),
+    is_forced=dict(deletion_not_replicated=("effect", 1), second_reader_written=("take.written", 2)),
+    first_waits_in_turn=dict(end_not_written=("fair.between", 1), end_not_replicated=("effect", 3)),
+    waits_in_turn=dict(
+        ticket_not_replicated=("effect", 1), end_not_written=("fair.between", 1), end_not_replicated=("effect", 2)
+    ),
+    hands_off_in_turn=dict(
+        not_handed_off=("release.done", 1),
+        next_holder_written=("take.written", 1),
+        removal_of_ticket_not_replicated=("effect", 3),
+        removal_of_end_not_replicated=("effect", 4),
+    ),
+    leaves_its_turn=dict(
+        removal_of_ticket_not_replicated=("effect", 1), removal_of_end_not_replicated=("effect", 2)
+    ),
+    lets_readers_in=dict(
+        first_reader_not_replicated=("effect", 4),
+        second_reader_not_written=("take.begun", 2),
+        second_reader_written=("take.written", 2),
+        third_reader_written=("take.written", 3),
+        third_reader_not_unblocked=("answer", 3),
+        third_reply_not_written=("reply", 3),
+    ),
+    reads_again=dict(count_written=("take.written", 1)),
+    takes_permits=dict(
+        permits_not_written=("take.begun", 1),
+        permits_not_replicated=("effect", 1),
+        lease_not_replicated=("effect", 2),
+        permits_written=("take.written", 1),
+    ),
+    lets_owners_of_permits_in=dict(
+        permits_not_released=("release.begun", 1),
+        not_handed_off=("release.done", 1),
+        first_owner_not_replicated=("effect", 4),
+        second_owner_not_written=("take.begun", 2),
+        lease_of_second_owner_not_replicated=("effect", 9),
+        second_owner_not_unblocked=("answer", 2),
+        third_owner_written=("take.written", 3),
+        third_reply_not_written=("reply", 3),
+    ),
+    upgrades=dict(
+        not_handed_off=("release.done", 1),
+        mode_not_replicated=("effect", 3),
+        writer_written=("take.written", 1),
+        writer_not_unblocked=("answer", 1),
+    ),
+    takes_several=dict(
+        first_lock_taken=("multikey.between", 1),
+        second_lock_taken=("multikey.between", 2),
+        third_lock_not_written=("take.begun", 3),
+    ),
+    hands_several_off=dict(
+        first_lock_released=("release.done", 1),
+        third_lock_not_released=("release.begun", 3),
+        first_lock_taken=("multikey.between", 1),
+        second_lock_not_replicated=("effect", 5),
+        third_lock_taken=("multikey.between", 3),
+        reply_not_written=("reply", 1),
+    ),
+    renews=dict(
+        first_hold_not_renewed=("renew.begun", 1),
+        lease_of_second_hold_not_replicated=("effect", 3),
+        second_hold_renewed=("renew.done", 2),
+        third_hold_not_renewed=("renew.begun", 3),
+        third_hold_renewed=("renew.done", 3),
+    ),
+    ends_a_session=dict(
+        release_not_replicated=("effect", 1),
+        next_holder_not_replicated=("effect", 2),
+        reader_of_second_lock_written=("take.written", 2),
+    ),
+    sees_a_lease_end=dict(
+        drain_not_begun=("drain.begun", 1),
+        lock_not_looked_at=("drain.lock", 1),
+        next_holder_not_replicated=("effect", 1),
+        next_holder_written=("take.written", 1),
+        reply_not_written=("reply", 1),
+    ),
+    sees_locks_go=dict(
+        second_lock_not_looked_at=("drain.lock", 2),
+        removal_of_old_leases_not_replicated=("effect", 4),
+        first_reader_written=("take.written", 2),
+        second_reply_not_written=("reply", 2),
+    ),
+    loses_a_grant=dict(
+        lost_hold_not_released=("release.begun", 2),
+        not_handed_off_again=("release.done", 2),
+        next_holder_written=("take.written", 2),
+        next_waiter_not_unblocked=("answer", 2),
+    ),
+    loses_a_grant_of_several=dict(
+        first_lost_hold_released=("release.done", 4),
+        second_lost_hold_not_released=("release.begun", 5),
+        next_holder_of_third_lock_written=("take.written", 5),
+    ),
+    hands_off_to_two_waits=dict(
+        second_wait_not_granted=("take.begun", 2),
+        second_wait_not_unblocked=("answer", 2),
+        second_reply_not_written=("reply", 2),
+    ),
+    loses_one_of_two_waits=dict(reply_not_written=("reply", 1)),
+    loses_two_waits_for_several=dict(first_lost_hold_not_released=("release.begun", 3)),
+    takes_more_permits_once=dict(permits_not_replicated=("effect", 1)),
+    takes_with_replicas=dict(
+        token_not_written=("take.written", 1), token_not_replicated=("effect", 2), reply_not_written=("reply", 1)
+    ),
+    hands_off_with_replicas=dict(
+        not_handed_off=("release.done", 1),
+        next_holder_not_replicated=("effect", 2),
+        next_holder_written=("take.written", 1),
+        removal_of_ticket_not_replicated=("effect", 3),
+        reply_not_written=("reply", 1),
+    ),
+    lets_readers_in_with_replicas=dict(
+        first_reader_not_replicated=("effect", 4),
+        second_reader_written=("take.written", 2),
+        first_reply_not_written=("reply", 1),
+        second_reply_not_written=("reply", 2),
+        third_reply_not_written=("reply", 3),
+    ),
+    is_watched=dict(first_reply_not_written=("reply", 1), second_reply_not_written=("reply", 2)),
+    opens_a_latch=dict(second_reply_not_written=("reply", 2)),
+)
+"""Of each scene: what has or has not happened at the step; its failpoint, and at which visit to it: ("effect", 2) is the
+second one. "Not replicated": the key has been changed, replicas and the AOF have not received it."""

@@ -32,8 +32,6 @@ class FairModel:
     def __init__(self):
         self.holder, self.holds = None, 0
         self.queue = []
-        self.came = []
-        """The positions, in the order in which they were asked for; of one that was taken over, when that was."""
         self.grants = []
         """Those since the lock was last free."""
         self.heard = defaultdict(list)
@@ -66,11 +64,8 @@ class FairModel:
         elif own:
             self._tell(own.client, None)
             own.client, own.once = client, once
-            self.came.remove(own)
-            self.came.append(own)
         else:
             self.queue.append(Position(owner, fair, client, once))
-            self.came.append(self.queue[-1])
 
     def _may_go_first(self, owner, own, fair):
         if not fair:
@@ -81,8 +76,8 @@ class FairModel:
 
     def _take(self, client, owner, once):
         self._grant(client, owner, once)
-        for position in [position for position in self.came if position.owner == owner]:
-            self._forget(position)
+        for position in [position for position in self.queue if position.owner == owner]:
+            self.queue.remove(position)
             if position.client is not None:
                 self._grant(position.client, owner, position.once)
 
@@ -111,8 +106,7 @@ class FairModel:
 
     def _hand_off(self):
         if self.holder is None and self.queue and self.queue[0].client is not None:
-            head = self.queue[0]
-            self._forget(head)
+            head = self.queue.pop(0)
             self._take(head.client, head.owner, head.once)
 
     # Leaving
@@ -140,7 +134,7 @@ class FairModel:
         for position in [position for position in self.queue if position.client is client]:
             position.client = None
             if not position.fair:
-                self._forget(position)
+                self.queue.remove(position)
         self._hand_off()
 
     def die_untold(self, client):
@@ -154,15 +148,10 @@ class FairModel:
     def restart(self):
         """All connections are gone."""
         self.queue = [Position(position.owner, True, None) for position in self.queue if position.fair]
-        self.came = list(self.queue)
 
     def _leave(self, position):
-        self._forget(position)
-        self._tell(position.client, None)
-
-    def _forget(self, position):
         self.queue.remove(position)
-        self.came.remove(position)
+        self._tell(position.client, None)
 
     def _tell(self, client, answer):
         if client is not None:

@@ -24,8 +24,6 @@ class Oracle:
         """(client, owner, kind) of those who wait, the first one first."""
         self.told = {}
         """{client: answer} of the waits that ended, until somebody takes it."""
-        self.came = []
-        """Those who have waited, in the order in which they asked."""
 
     def take_told(self):
         told, self.told = self.told, {}
@@ -63,7 +61,6 @@ class Oracle:
             return "DEADLOCK"
         position = (client, owner, kind)
         self.line.insert(0 if owns else len(self.line), position)
-        self.came = [other for other in self.came if other in self.line and other != position] + [position]
         return NOTHING_YET
 
     def is_behind(self, owner, kind):
@@ -150,11 +147,11 @@ class Oracle:
             self.serve_owner(owner)
 
     def serve_owner(self, owner):
-        """Who has come by a hold is queued behind others no more, in whatever order it asked. Rule 2."""
-        for position in [position for position in self.came if position in self.line and position[1] == owner]:
+        """Who has come by a hold is queued behind others no more: in the order in which its waits stand. Rule 2."""
+        for position in [position for position in self.line if position[1] == owner]:
             obstacle = self.obstacle(*position[1:])
             if obstacle is None:
                 self.leave(position, self.take(*position[1:]))
-            elif obstacle == "others":
+            elif obstacle == "others" and any(ahead[1] != owner for ahead in self.line[: self.line.index(position)]):
                 self.line.remove(position)
                 self.line.insert(0, position)

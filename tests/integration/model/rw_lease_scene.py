@@ -13,13 +13,6 @@ SHORT, LESS_SHORT = scaled_ms(150), scaled_ms(300)
 LEASES = "lock:lease:{k}"
 
 
-@pytest.fixture(autouse=True)
-def no_expiry_by_the_server(server):
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    yield
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
-
-
 @pytest.fixture
 def say(server):
     return lambda text: server.control.execute_command(*text.split())

@@ -1,9 +1,8 @@
 """A lock, its holder, and who watches it."""
 
-from harness import wait_for
 from harness.schedule import as_map
 
-HOUR = 3_600_000
+from .key_scene import HOUR, KeyScene
 
 
 def watchers(server):
@@ -32,42 +31,11 @@ HOLDS = {
 }
 
 
-class Scene:
-    """o holds k; two watch it; then z, or somebody, does something."""
-
-    OTHER_DB = 9
+class Scene(KeyScene):
+    """o holds k; two clients watch it."""
 
     def __init__(self, server, db=0, hold="LOCK.ACQUIRE k o PX {HOUR}", words=()):
-        self.server, self.db = server, db
-        self.other = server.actor("z", db=db)
+        super().__init__(server, db, "k", "lock_watchers")
         assert self.do(hold) in (1, 2)
         self.end = self.do("PEXPIRETIME k")
-        self.watchers = [watches(server, "o", *words, db=db) for _ in range(2)]
-
-    def do(self, *commands):
-        """Texts, or functions of the scene. Returns the last answer."""
-        answer = None
-        for command in commands:
-            if callable(command):
-                command(self)
-            else:
-                text = command.format(db=self.db, other_db=self.OTHER_DB, HOUR=HOUR)
-                answer = self.other.call(*text.split())
-        return answer
-
-    def restore_over(self, *owners):
-        with self.server.client(db=self.db, decode_responses=False) as client:
-            client.hset("spare", mapping={owner: 1 for owner in owners})
-            client.execute_command("RESTORE", "k", 0, client.dump("spare"), "REPLACE")
-            client.delete("spare")
-
-    def both_hear(self, word="LOST"):
-        heard = [watcher.reply(timeout=10) for watcher in self.watchers]
-        assert heard == [word, word]
-        wait_for(lambda: watchers(self.server) == 0, what="nobody to watch")
-
-    def both_watch_on(self):
-        self.server.settle(30)
-        for watcher in self.watchers:
-            assert not watcher.has_reply(), f"{watcher} was to watch on, but heard {watcher.outcome()!r}"
-            assert watcher.is_blocked()
+        self.waiters = [watches(server, "o", *words, db=db) for _ in range(2)]

@@ -281,14 +281,6 @@ LAST_KEY = dict(
 )
 
 
-@pytest.fixture
-def no_active_expiry(server):
-    """The server does not look for expired keys by itself, and so does not do the module's work."""
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    yield
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
-
-
 @pytest.mark.usefixtures("no_active_expiry")
 @pytest.mark.parametrize("keys", ["l j k", "k j l"])
 @schedules(**LAST_KEY)
@@ -330,7 +322,7 @@ def test_hand_off_is_part_of_the_command(server, some_resp, by):
 
 
 @pytest.mark.parametrize("end", ["release", "lease end", "DEL"])
-def test_two_who_stand_in_opposite_orders_do_not_wait_for_each_other_for_ever(server, end):
+def test_opposite_orders_without_detection_block_until_the_hold_ends(server, end):
     """Let in without detection, they are bounded by the hold that put them there: then one gets all, then the other."""
     a, a2, c = (server.actor(name) for name in ("a", "a2", "c"))
     server.control.config_set("lock.deadlock-detection", "no")

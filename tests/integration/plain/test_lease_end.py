@@ -9,22 +9,12 @@ import pytest
 
 from harness import scaled_ms, wait_for
 from harness.schedule import error, matches
+from model.key_scene import KeyScene
+
+pytestmark = pytest.mark.usefixtures("no_active_expiry")
 
 SOON_MS = 3000
 LONG, SHORT = 600_000, scaled_ms(300)
-OTHER_DB = 9
-
-
-@pytest.fixture(autouse=True)
-def no_expiry_by_the_server(server):
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    yield
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
-
-
-@pytest.fixture(params=[0, 5], ids=["db0", "db5"])
-def db(request):
-    return request.param
 
 
 @pytest.fixture
@@ -32,41 +22,21 @@ def scene(server, db):
     return Scene(server, db)
 
 
-class Scene:
-    """oa holds k; ob and oc wait for it; then somebody else does things to the key."""
+class Scene(KeyScene):
+    """oa holds k; ob and oc wait for it."""
+
+    SHORT = SHORT
 
     def __init__(self, server, db=0, lease=("PX", LONG)):
-        self.server, self.db = server, db
-        self.a, self.b, self.c, self.other = (server.actor(name, db=db) for name in "abcz")
+        super().__init__(server, db, "k")
+        self.a, self.b, self.c = (server.actor(name, db=db) for name in "abc")
         take = ("LOCK.ACQUIRE", "k", "oa", *lease) if lease else ("HSET", "k", "oa", 1)
         assert self.a.call(*take) == 1
         self.first_end = self.do("PEXPIRETIME k")
-        for actor, owner in ((self.b, "ob"), (self.c, "oc")):
+        self.waiters = [self.b, self.c]
+        for actor, owner in zip(self.waiters, ("ob", "oc"), strict=True):
             actor.send("LOCK.ACQUIRE", "k", owner, "PX", LONG, "BLOCK", 0)
             actor.wait_blocked()
-
-    def do(self, *commands):
-        """Somebody's commands: texts, or functions of the scene. Returns the last answer."""
-        answer = None
-        for command in commands:
-            if callable(command):
-                command(self)
-            else:
-                text = command.format(db=self.db, other_db=OTHER_DB, LONG=LONG, SHORT=SHORT)
-                answer = self.other.call(*text.split())
-        return answer
-
-    def restore_over(self, *options):
-        """RESTORE k … REPLACE with another owner's lock."""
-        with self.server.client(db=self.db, decode_responses=False) as client:
-            client.execute_command("HSET", "spare", "ox", 1)
-            payload = client.execute_command("DUMP", "spare")
-            client.execute_command("RESTORE", "k", options[0], payload, "REPLACE", *options[1:])
-
-    def both_wait_on(self):
-        self.server.settle()
-        for actor in (self.b, self.c):
-            assert not actor.has_reply() and actor.is_blocked()
 
     def is_handed_off(self):
         """To ob, and when ob releases it to oc."""
@@ -112,7 +82,7 @@ GOES = dict(
     PEXPIRE_0=["PEXPIRE k 0"],
     EXPIRE_below_0=["EXPIRE k -1"],
     PEXPIREAT_in_the_past=["PEXPIREAT k 1"],
-    RESTORE_with_a_time_in_the_past=[lambda scene: scene.restore_over(1, "ABSTTL")],
+    RESTORE_with_a_time_in_the_past=[lambda scene: scene.restore_over("HSET", "ox", 1, ttl=1, options=["ABSTTL"])],
     MULTI=["MULTI", "DEL k", "EXEC"],
     MULTI_of_many_changes=["MULTI", "HSET k x 1", "RENAME k elsewhere", "SET k v", "DEL k", "EXEC"],
     script=["EVAL return(redis.call('DEL',KEYS[1])) 1 k"],
@@ -131,12 +101,8 @@ def test_lock_that_goes_is_handed_off(server, scene, commands, notify):
 
 
 def test_lock_that_is_evicted_is_handed_off(server, scene):
-    # In one write: the lock goes before PING, and the grant already finds room again.
-    server.raw_connection().sendall(
-        b"CONFIG SET maxmemory-policy allkeys-random maxmemory 1\r\nPING\r\nCONFIG SET maxmemory 0\r\n"
-    )
+    scene.evict()
     scene.is_handed_off()
-    assert server.info("stats")["evicted_keys"] >= 1
 
 
 def test_lock_that_a_reload_does_not_bring_back_is_handed_off(server, db):
@@ -170,12 +136,12 @@ STAYS = dict(
     PERSIST=["PERSIST k"],
     SET=["SET k v"],
     SET_KEEPTTL=["SET k v KEEPTTL"],
-    SET_PX=["SET k v PX {LONG}"],
+    SET_PX=["SET k v PX {HOUR}"],
     GETSET=["SET k v", "GETSET k w"],
     RENAME_onto=["HSET spare ox 1", "RENAME spare k"],
     RENAME_of_another_type_onto=["RPUSH spare x", "RENAME spare k"],
     COPY_onto=["HSET spare ox 1", "COPY spare k REPLACE"],
-    RESTORE_over=[lambda scene: scene.restore_over(0)],
+    RESTORE_over=[lambda scene: scene.restore_over("HSET", "ox", 1)],
     MULTI_DEL_SET=["MULTI", "DEL k", "SET k v", "EXEC"],
     MULTI_DEL_HSET=["MULTI", "DEL k", "HSET k ox 1", "EXEC"],
     MULTI_RENAME_there_and_back=["MULTI", "RENAME k x", "RENAME x k", "EXEC"],
@@ -200,7 +166,7 @@ def test_lock_that_stays_or_is_replaced_is_waited_for_until_it_goes(scene, comma
     scene.is_handed_off()
 
 
-def test_lock_with_a_stranger_in_it_is_the_holders_again_when_the_stranger_is_gone(scene):
+def test_lock_is_its_holders_again_when_a_foreign_field_is_removed(scene):
     scene.do("HSET k ox 1", "HDEL k ox")
     scene.both_wait_on()
     assert scene.a.call("LOCK.RELEASE", "k", "oa") == 0
@@ -215,9 +181,9 @@ def test_last_element_of_what_took_the_locks_place_is_popped(scene):
 
 
 def test_swapped_databases_waiters_stay_where_they_were(server, scene, db):
-    there = server.actor("there", db=OTHER_DB)
+    there = server.actor("there", db=Scene.OTHER_DB)
     assert there.call("LOCK.ACQUIRE", "k", "ox") == 1
-    waiter = server.actor("waiter", db=OTHER_DB)
+    waiter = server.actor("waiter", db=Scene.OTHER_DB)
     waiter.send("LOCK.ACQUIRE", "k", "oy", "BLOCK", 0)
     waiter.wait_blocked()
     scene.do("SWAPDB {db} {other_db}")
@@ -273,7 +239,7 @@ SHORTENED = dict(
     GETEX=["SET k v", "GETEX k PX {SHORT}"],
     RENAME_onto=["HSET spare ox 1", "PEXPIRE spare {SHORT}", "RENAME spare k"],
     COPY_onto=["HSET spare ox 1", "PEXPIRE spare {SHORT}", "COPY spare k REPLACE"],
-    RESTORE_over=[lambda scene: scene.restore_over(SHORT)],
+    RESTORE_over=[lambda scene: scene.restore_over("HSET", "ox", 1, ttl=SHORT)],
     SWAPDB=["SELECT {other_db}", "LOCK.ACQUIRE k ox PX {SHORT}", "SELECT {db}", "SWAPDB {db} {other_db}"],
     script=["EVAL return(redis.call('PEXPIRE',KEYS[1],{SHORT})) 1 k"],
 )
@@ -285,7 +251,7 @@ def test_lease_that_was_made_shorter_hands_off_at_its_new_end(scene, commands):
     scene.is_handed_off_after(scene.do("PEXPIRETIME k"))
 
 
-def test_lease_that_was_made_shorter_ends_at_its_new_end_whatever_a_reload_takes(scene):
+def test_shortened_lease_ends_at_its_new_end_whatever_a_reload_takes(scene):
     scene.do("PEXPIRE k {SHORT}")
     end = scene.do("PEXPIRETIME k")
     scene.do("DEBUG RELOAD")
@@ -293,9 +259,9 @@ def test_lease_that_was_made_shorter_ends_at_its_new_end_whatever_a_reload_takes
 
 
 LENGTHENED = dict(
-    RENEW=["LOCK.RENEW k oa PX {LONG}"],
-    reentry=["LOCK.ACQUIRE k oa PX {LONG}"],
-    PEXPIRE=["PEXPIRE k {LONG}"],
+    RENEW=["LOCK.RENEW k oa PX {HOUR}"],
+    reentry=["LOCK.ACQUIRE k oa PX {HOUR}"],
+    PEXPIRE=["PEXPIRE k {HOUR}"],
     PERSIST=["PERSIST k"],
     SET=["SET k v"],
     COPY_onto=["HSET spare ox 1", "COPY spare k REPLACE"],

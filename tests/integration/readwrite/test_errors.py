@@ -118,7 +118,7 @@ def test_replica_refuses(server, command):
     replica.stop()
 
 
-def test_waiting_readers_and_writers_are_cut_off_when_their_server_becomes_a_replica(make_server):
+def test_waiting_readers_and_writers_are_unblocked_by_demotion(make_server):
     master, server = make_server(), make_server()
     server.control.execute_command("LOCK.RWREAD", "k", "a")
     waiters = [server.actor(name) for name in "wr"]

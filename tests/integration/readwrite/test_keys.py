@@ -6,9 +6,11 @@ from redis.exceptions import ResponseError
 from harness import wait_for
 from harness.schedule import as_map
 from model.rw_lease_scene import LEASES, LONG, LONGER, SHORT, all_agree, end_of, holders, leases
-from model.rw_lease_scene import no_expiry_by_the_server, say, takes, until, wait
+from model.rw_lease_scene import say, takes, until, wait
 
-__all__ = ["no_expiry_by_the_server", "say", "wait"]  # fixtures
+pytestmark = pytest.mark.usefixtures("no_active_expiry")
+
+__all__ = ["say", "wait"]  # fixtures
 
 
 def two_readers(server):

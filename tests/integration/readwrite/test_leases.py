@@ -9,9 +9,11 @@ from redis.exceptions import ResponseError
 from harness import scaled_ms, wait_for
 from harness.schedule import as_map
 from model.rw_lease_scene import LEASES, LESS_SHORT, LONG, LONGER, SHORT, all_agree, end_of, holders, leases, say, takes
-from model.rw_lease_scene import no_expiry_by_the_server, until, wait
+from model.rw_lease_scene import until, wait
 
-__all__ = ["no_expiry_by_the_server", "say", "wait"]  # fixtures
+pytestmark = pytest.mark.usefixtures("no_active_expiry")
+
+__all__ = ["say", "wait"]  # fixtures
 
 SOON_MS = 3000
 
@@ -212,7 +214,7 @@ def test_renewal_by_a_reader_keeps_the_writer_waiting(server, say, wait, at_once
     assert_granted_after(server, writer, "w:write", end)
 
 
-def test_reader_that_reenters_keeps_the_writer_waiting_no_longer_than_its_lease(server, say, wait, at_once):
+def test_reentering_reader_delays_the_writer_no_longer_than_its_lease(server, say, wait, at_once):
     say(f"LOCK.RWREAD k a PX {LONG}")
     writer = wait("w", "RWWRITE")
     end = server.now_ms() + LESS_SHORT
@@ -320,7 +322,7 @@ def test_mode_is_that_of_the_holders(say):
 
 
 @pytest.mark.parametrize("comes", ["LOCK.RWREAD k c", "LOCK.RWREAD k b"])
-def test_reader_that_comes_before_the_end_of_a_lease_is_noticed_lets_in_who_waits(server, actor, comes):
+def test_request_before_the_lease_timer_runs_grants_the_waiting_reader(server, actor, comes):
     """Its command is read in the turn in which the lease has ended, before the lock's timer."""
     waiter = actor("b")
     server.control.execute_command("LOCK.RWWRITE", "k", "a", "PX", scaled_ms(300))

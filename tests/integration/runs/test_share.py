@@ -1,8 +1,8 @@
-"""--share K/N --covering: what such a run has."""
+"""--share K/N --covering --whole: what such a run has."""
 
 import pytest
 
-from harness.share import in_part, lacking
+from harness.share import in_folders, in_part, lacking
 
 COVERS = {
     "plain/a": {"plain", "LOCK.ACQUIRE"},
@@ -38,3 +38,16 @@ def test_covering_depends_on_the_part():
 def test_covering_refuses_a_command_that_no_test_names():
     with pytest.raises(pytest.UsageError, match="LOCK.NEW"):
         lacking(COVERS, set(COVERS), {*COMMANDS, "LOCK.NEW"}, 0)
+
+
+FOLDERS = {"plain/a": "plain", "plain/b": "plain", "watch/a": "watch", "fair/a": "fair"}
+
+
+def test_whole_takes_all_of_its_folders_and_nothing_else():
+    assert in_folders(FOLDERS, ["plain", "fair"]) == {"plain/a", "plain/b", "fair/a"}
+    assert in_folders(FOLDERS, []) == set()
+
+
+def test_whole_refuses_a_folder_without_tests():
+    with pytest.raises(pytest.UsageError, match="plane"):
+        in_folders(FOLDERS, ["plane", "fair"])

@@ -136,7 +136,7 @@ def test_request_comes_in_at_once_when_the_last_that_is_left_is_over(clock, serv
     assert not server.control.hexists("k", "a")
 
 
-def test_reserved_position_at_the_head_begins_to_run_when_the_last_that_is_left_is_over(server, actor, now_it_is):
+def test_reserve_of_the_head_begins_when_the_last_hold_expires(server, actor, now_it_is):
     server.control.config_set("lock.fair-reserve", 4 * LONG)
     goes, gone, behind = one_ends_and_one_goes_by_hand(server), actor("gone"), actor("behind")
     for one in (gone, behind):

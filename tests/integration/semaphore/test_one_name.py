@@ -122,14 +122,13 @@ KINDS = {
 
 @pytest.mark.parametrize("frees", FREES.values(), ids=FREES)
 @pytest.mark.parametrize("takes_it", KINDS.values(), ids=KINDS)
+@pytest.mark.usefixtures("no_active_expiry")
 def test_latch_is_open_when_the_lock_in_its_place_has_gone(server, frees, takes_it):
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     scene = latch_scene.Scene(server)
     scene.do("MULTI", "DEL l", takes_it, "EXEC")
     scene.both_wait_on()
     scene.do(*frees.split(";"))
     scene.both_are_told()
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
 
 def test_latch_is_open_when_the_session_in_its_place_has_ended(server, actor):

@@ -81,7 +81,7 @@ def test_several_keys_taken_by_session_and_released_are_bound_no_more(server, ac
     assert holders(server) == {("o", "exclusive"): (1, None)}
 
 
-def test_wait_for_several_keys_outlasts_a_readers_session_and_anothers_lease(server, actor):
+def test_multikey_wait_outlasts_a_readers_session_and_anothers_lease(server, actor):
     reader = takes(actor(), "LOCK.RWREAD", "k", "a", "SESSION")
     assert server.control.execute_command("LOCK.RWREAD", "k", "b", "PX", LONG) == 1
     both = waits_for_both(actor, "o")
@@ -128,7 +128,7 @@ def test_session_is_of_the_connection_that_has_taken_the_position_over(server, a
     wait_free(server)
 
 
-def test_connection_that_holds_one_lock_and_waits_for_another_leaves_a_position(server, actor):
+def test_closed_connection_releases_its_hold_and_leaves_its_position(server, actor):
     """The hold goes back; the position is kept, and its owner may bind both anew."""
     hold(server, "x", key="l")
     both = takes(actor(), "LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -213,7 +213,7 @@ def test_swap_brings_several_keys_and_takes_their_session_away(server, actor):
     assert [owner_of(server, key) for key in BOTH] == [{"x"}] * 2
 
 
-def test_persisted_by_hand_a_readers_session_is_renewed_and_the_other_reads_for_ever(make_server):
+def test_persist_keeps_a_session_bound_and_another_reader_for_ever(make_server):
     server = make_server(lock_default_lease=LEASE, lock_session_grace=GRACE)
     first = takes(server.actor(), "LOCK.RWREAD", "k", "o", "SESSION")
     with server.control.pipeline() as both:  # in one step: the lease is short

@@ -109,7 +109,7 @@ def test_wait_that_times_out_during_a_pause_is_answered_null(logged, how):
     assert time.monotonic() - began < scaled(3)
 
 
-def test_hold_of_a_client_that_died_before_its_answer_is_released_after_the_pause(logged):
+def test_hold_of_a_client_dead_before_its_reply_is_released_after_pause(logged):
     scene = Scene(logged, "b", "c", lease_ms=LONG)
     b, c = scene.waiters
     scene.say_at_once("LOCK.RELEASE k oa", f"CLIENT KILL ID {b.client_id}", f"CLIENT PAUSE {LONG} WRITE")
@@ -156,6 +156,17 @@ def pair(make_server):
     return servers
 
 
+def is_unblocked(waiter):
+    """A failover ends its wait by an error; or its connection was closed before.
+
+    Valkey 9.1 says that the master is a replica before it ends the waits of its own commands, and closes only the
+    connections of those; the others close them all.
+    """
+    with suppress(ConnectionError):
+        assert matches(error("UNBLOCKED"), waiter.outcome())
+        assert matches(error("READONLY"), waiter.attempt("LOCK.RELEASE", "k", "nobody"))
+
+
 def role(server):
     return server.info("replication")["role"]
 
@@ -177,7 +188,7 @@ def test_failover_ends_waits_and_the_new_master_goes_on(pair):
         leases_end_and_waiters_die(scene)
     wait_for(lambda: role(replica) == "master" and role(master) == "slave", 20, "the failover")
     for waiter in scene.waiters[1:]:
-        is_cut_off(waiter)
+        is_unblocked(waiter)
     assert master.info("lock")["lock_waiters"] == 0
     # The lease that ended during the pause is over on the new master too.
     assert replica.control.execute_command("LOCK.ACQUIRE", "k", "oe") == 1
@@ -278,7 +289,7 @@ def test_replica_neither_grants_nor_frees_by_itself(pair):
         master.settle(30)
         scene.nobody_is_answered(c)
     wait_for(lambda: role(replica) == "master" and role(master) == "slave", 20, "the failover")
-    is_cut_off(c)
+    is_unblocked(c)
     wait_for_sync(replica, master)
     master.settle(50)
     assert master.dump() == replica.dump()
@@ -286,7 +297,7 @@ def test_replica_neither_grants_nor_frees_by_itself(pair):
     assert matches(error("READONLY"), master.actor().attempt("LOCK.RELEASE", "k", "ob"))
 
 
-def test_lease_end_on_the_master_hands_off_and_reaches_the_replica_in_order(pair):
+def test_handoff_at_lease_end_reaches_the_replica_in_order(pair):
     master, replica = pair
     scene = Scene(master, "b", "c")
     assert scene.waiters[0].reply(timeout=10) == 1
@@ -315,7 +326,7 @@ def test_promoted_replica_goes_on_with_the_holds_that_survived(pair, how):
 # ---- refusals, unloading ----
 
 
-def test_lock_that_ends_while_writes_are_refused_is_handed_off_when_they_are_not(logged):
+def test_lock_expired_while_writes_are_refused_is_handed_off_later(logged):
     scene = Scene(logged, "b", "c", then=["CONFIG SET min-replicas-to-write 1"])
     scene.lease_ends()
     scene.nobody_is_answered()

@@ -65,6 +65,13 @@ def waits_of_one_owner(server, many):
 
 
 @case
+def upgrades_of_one_owner(server, many):
+    say(server, [f"LOCK.RWREAD k x PX {LONG}", f"LOCK.RWREAD k o PX {LONG}"])
+    waiting(server, f"LOCK.RWWRITE k o PX {LONG} BLOCK 0", many)
+    return f"LOCK.RWREAD k o PX {LONG}", None
+
+
+@case
 def waits_of_as_many_owners(server, many):
     say(server, ["LOCK.RWWRITE k x"])
     waiting(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0", many)
@@ -96,6 +103,24 @@ def keys_of_one_wait(server, many):
     say(server, [f"LOCK.ACQUIRE k7 x PX {LONG}"])
     waiting(server, f"LOCK.MACQUIRE {KEYS} {keys} o PX {LONG} BLOCK 0", 1)
     return "LOCK.RELEASE k7 x", none(server, "lock_waiters")
+
+
+def waits_of_one_owner_for_all_keys(server, many):
+    keys = " ".join(numbered("k#", KEYS))
+    say(server, [f"LOCK.ACQUIRE k7 x PX {LONG}"])
+    waiting(server, f"LOCK.MACQUIRE {KEYS} {keys} o PX {LONG} BLOCK 0", many // 100)
+
+
+@case
+def waits_of_one_owner_for_all_keys_at_a_release(server, many):
+    waits_of_one_owner_for_all_keys(server, many)
+    return "LOCK.RELEASE k7 x", none(server, "lock_waiters")
+
+
+@case
+def waits_of_one_owner_for_all_keys_at_a_force(server, many):
+    waits_of_one_owner_for_all_keys(server, many)
+    return "LOCK.FORCE k7", none(server, "lock_waiters")
 
 
 @case
@@ -243,6 +268,12 @@ def waits_to_cancel(server, many):
 
 
 @case
+def waits_for_all_keys_to_cancel(server, many):
+    waits_of_one_owner_for_all_keys(server, many)
+    return "LOCK.CANCEL k7 o", none(server, "lock_waiters")
+
+
+@case
 def grants_that_are_unconfirmed(server, many):
     say(server, [f"LOCK.RWWRITE k x PX {LONG}"])
     waiting(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0", many // 10)
@@ -305,8 +336,8 @@ def sessions_of_databases_that_are_swapped(server, many):
 
 # What is one step, as docs/loops.md says: this many times the limit of a slice.
 MORE = {
-    waits_to_cancel: 2,
-    waits_that_time_out_together: 5,
+    waits_of_one_owner_for_all_keys_at_a_release: 2,
+    waits_of_one_owner_for_all_keys_at_a_force: 2,
 }
 
 ATTEMPTS = 3  # the machine only adds
@@ -320,9 +351,13 @@ def measured(server, thread, command, done):
 
 
 def clean(server):
+    """For another attempt: no position is kept for those who have waited."""
+    reserve = server.control.config_get("lock.fair-reserve")["lock.fair-reserve"]
     server.disconnect_clients()
-    wait_for(none(server, "lock_waiters"), 30)
+    server.control.config_set("lock.fair-reserve", 0)
+    wait_for(none(server, "lock_contended_locks"), 30)
     server.control.flushall()
+    server.control.config_set("lock.fair-reserve", reserve)
 
 
 def try_once(server, many, prepare):
@@ -348,6 +383,38 @@ def assert_served(attempt, cleanup):
 @pytest.mark.parametrize("prepare", CASES, ids=lambda prepare: prepare.__name__)
 def test_others_are_served(server, many, prepare):
     assert_served(lambda: try_once(server, many, prepare), lambda: clean(server))
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("watch", ["LOCK.WATCH k h", "LOCK.WATCH k h WANTED"])
+def test_watch_asks_no_waiter_of_one_owner(server, many, watch):
+    """However many of its waits there are: two hundred watches take no longer than a step may."""
+    say(server, [f"LOCK.ACQUIRE k h PX {LONG}"])
+    waiting(server, "LOCK.ACQUIRE k o BLOCK 0", many)
+    server.all_searched(60)
+    thread = MainThread(server)
+    assert_served(lambda: (thread.of(lambda: say(server, [watch] * 200)), thread.limit_ms), lambda: None)
+
+
+def test_others_are_served_during_a_long_search(server, many):
+    """Each of as many owners waits for what the next one holds, and the last one closes the cycle."""
+    say(server, numbered(f"LOCK.ACQUIRE k# o# PX {LONG}", many))
+    Crowd(server, *(f"LOCK.ACQUIRE k{number + 1} o{number} PX {LONG} BLOCK 0" for number in range(many - 1)))
+    server.all_searched(60)
+    last = server.raw_connection()
+
+    def served_meanwhile():
+        """How many commands of another client are."""
+        refused, served = server.info("lock")["lock_deadlocks_refused"], 0
+        last.sendall(f"LOCK.ACQUIRE k0 o{many - 1} BLOCK 0\r\n".encode())
+        while server.info("lock")["lock_deadlocks_refused"] == refused:
+            served += 1
+        return served
+
+    # In one step it would be one at most, which the server has read before.
+    seen = [served_meanwhile() for _ in range(ATTEMPTS)]
+    assert max(seen) > 3, seen
+    assert last.recv(1000).startswith(b"-DEADLOCK")
 
 
 @pytest.mark.timing

@@ -2,8 +2,10 @@
 
 import pytest
 
-from harness import scaled_ms, wait_for
+from harness import scaled, scaled_ms, wait_for
 from harness.aof import aof_of, commands_in
+from harness.cputime import MainThread
+from harness.schedule import as_map
 from model.session_scene import LONG, begin_to_wait
 from model.session_scene import server  # noqa: F401
 
@@ -94,3 +96,106 @@ def test_turns_are_longer_when_leases_would_end(clock, make_server):
             turns.append(largest_turn(server, since))
     on_time, late, on_time_again = turns
     assert late > 3 * on_time and late > 3 * on_time_again, turns
+
+
+# A connection closes, and something else happens before the server has looked at what was bound to it: one transaction.
+
+
+def kill_and(server, client, *commands):
+    """Returns the replies but that of the kill."""
+    server.control.config_set("lock.session-grace", 0)
+    client_id = client.client_id()
+    pipeline = server.control.pipeline(transaction=True)
+    for words in (("CLIENT", "KILL", "ID", client_id), *commands):
+        pipeline.execute_command(*words)
+    return pipeline.execute()[1:]
+
+
+def all_are_released(server, left=0):
+    wait_for(lambda: server.info("lock")["lock_sessions"] == left, scaled(30))
+    assert sum(1 for key in server.control.scan_iter("many:*", count=1000)) == left
+
+
+def test_all_are_bound_to_nobody_at_once(server, many):
+    keys = [f"many:{n}" for n in (0, MANY // 2, MANY - 1)]
+    infos = kill_and(server, many, *(("LOCK.INFO", key) for key in keys))
+    assert [as_map(as_map(info)["holders"][0])["session"] for info in infos] == [None] * 3
+    all_are_released(server)
+
+
+def test_one_is_bound_to_a_new_connection_before_it_was_looked_at(server, many):
+    keys = [f"many:{n}" for n in (0, MANY // 2, MANY - 1)]
+    assert kill_and(server, many, *(("LOCK.RENEW", key, "o", "SESSION") for key in keys)) == [1, 1, 1]
+    all_are_released(server, left=3)
+    holders = [as_map(server.control.execute_command("LOCK.INFO", key))["holders"][0] for key in keys]
+    assert {as_map(holder)["session"] for holder in holders} == {server.control.client_id()}
+
+
+def test_one_is_released_and_taken_anew(server, many):
+    words = (("LOCK.RELEASE", "many:7", "o"), ("LOCK.ACQUIRE", "many:7", "p", "PX", LONG))
+    assert kill_and(server, many, *words) == [0, 1]
+    wait_for(lambda: server.info("lock")["lock_sessions"] == 0, scaled(30))
+    assert server.control.hgetall("many:7") == {"p": "1"}
+
+
+def test_databases_are_swapped_before_it_was_looked_at(server, many):
+    server.control.set("many:here", "of the other database")
+    kill_and(server, many, ("SWAPDB", 0, 1))
+    all_are_released(server)
+    server.control.execute_command("SWAPDB", 0, 1)
+    assert server.control.keys("many:*") == ["many:here"]
+
+
+def test_all_is_flushed_before_it_was_looked_at(server, many):
+    kill_and(server, many, ("FLUSHALL",), ("LOCK.ACQUIRE", "many:7", "o", "PX", LONG))
+    wait_for(lambda: server.info("lock")["lock_sessions"] == 0, scaled(30))
+    assert server.control.hgetall("many:7") == {"o": "1"}
+
+
+def test_server_is_a_replica_before_it_was_looked_at(make_server, actor):
+    server = make_server(lock_quarantine=0)
+    client = server.client()
+    pipe = client.pipeline(transaction=False)
+    for n in range(MANY):
+        pipe.execute_command("LOCK.ACQUIRE", f"many:{n}", "o", "SESSION")
+    pipe.execute()
+    kill_and(server, client, ("REPLICAOF", "127.0.0.1", 1))
+    assert server.info("lock")["lock_sessions"] == 0
+    server.control.execute_command("REPLICAOF", "NO", "ONE")
+    assert server.control.dbsize() == MANY
+
+
+def test_two_connections_close_and_both_are_released(server, many):
+    other = server.client()
+    pipe = other.pipeline(transaction=False)
+    for n in range(MANY):
+        pipe.execute_command("LOCK.ACQUIRE", f"many:other:{n}", "p", "SESSION")
+    assert pipe.execute() == [1] * MANY
+    kill_and(server, many, ("CLIENT", "KILL", "ID", other.client_id()))
+    all_are_released(server)
+
+
+def test_what_waits_for_its_grace_is_not_renewed(server, many):
+    lease = scaled_ms(3000)
+    server.control.config_set("lock.default-lease", lease)
+    assert many.execute_command("LOCK.RENEW", "many:3", "o", "SESSION") == 1
+    end = server.control.execute_command("PEXPIRETIME", "many:3")
+    server.control.config_set("lock.session-grace", LONG)
+    many.connection_pool.disconnect()
+    server.let_pass(lease + 1)
+    assert server.control.exists("many:3") == 0
+    assert server.now_ms() > end
+
+
+@pytest.mark.timing
+def test_closing_takes_no_longer_the_more_are_bound(server):
+    thread = MainThread(server)
+    took = []
+    for attempt in range(3):  # the machine only adds
+        client = server.client()
+        pipe = client.pipeline(transaction=False)
+        for n in range(10 * MANY):
+            pipe.execute_command("LOCK.ACQUIRE", f"many:{attempt}:{n}", "o", "SESSION")
+        pipe.execute()
+        took.append(thread.of(lambda client=client: kill_and(server, client)))
+    assert min(took) < thread.limit_ms / 8

@@ -191,7 +191,7 @@ def test_hold_that_the_owner_has_taken_anew_is_not_released_for_the_dead(server,
     assert turn.c.is_blocked()
 
 
-def test_hold_taken_anew_on_one_of_two_locks_stays_and_the_other_is_released(server, actor):
+def test_only_the_lost_hold_is_released_if_the_other_was_reacquired(server, actor):
     a, b = actor(), actor()
     assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
     b.send("LOCK.MACQUIRE", 2, "k", "l", "ob", "PX", 600_000, "BLOCK", 0)

@@ -27,7 +27,7 @@ def waits(server):
     return wait
 
 
-def test_reader_comes_in_when_another_reads_before_the_death_of_a_writer_is_worked_off(server, waits, at_once):
+def test_waiter_joins_a_reader_granted_before_dead_writer_is_pruned(server, waits, at_once):
     server.control.execute_command("LOCK.RWREAD", "k", "h")
     writer, reader = waits("LOCK.RWWRITE k w"), waits("LOCK.RWREAD k r")
     assert at_once(f"CLIENT KILL ID {writer.client_id}", "LOCK.RWREAD k o") == [1, 1]
@@ -35,7 +35,7 @@ def test_reader_comes_in_when_another_reads_before_the_death_of_a_writer_is_work
 
 
 @pytest.mark.parametrize("loss", ["DEL k", "FLUSHALL", "RENAME k l"])
-def test_reader_comes_in_when_another_reads_before_the_loss_of_the_lock_is_worked_off(server, waits, at_once, loss):
+def test_waiter_joins_a_reader_granted_before_lock_loss_is_noticed(server, waits, at_once, loss):
     server.control.execute_command("LOCK.RWWRITE", "k", "w")
     reader = waits("LOCK.RWREAD k r")
     assert at_once(loss, "LOCK.RWREAD k o")[1] == 1
@@ -54,7 +54,7 @@ def test_reader_comes_in_when_its_owner_gives_up_the_position_before_it(server, 
     assert reader.reply() == 1
 
 
-def test_positions_are_written_down_again_by_who_takes_the_lock_after_a_flush(server, waits, at_once):
+def test_positions_are_rewritten_by_the_first_grant_after_a_flush(server, waits, at_once):
     server.control.config_set("lock.fair-reserve", LONG)
     server.control.execute_command("LOCK.FAIR", "k", "x")
     first = waits("LOCK.FAIR k a")
@@ -161,7 +161,7 @@ def test_lock_that_is_due_for_long_while_no_write_is_allowed(server, waits, at_o
     assert waiter.reply() == 1
 
 
-def test_lock_that_goes_as_the_server_is_about_to_sleep_is_handed_off_at_once(make_server):
+def test_lock_deleted_just_before_the_server_sleeps_is_handed_off_at_once(make_server):
     """By a command behind one that has blocked. Redis 7.0 may have decided by then to sleep for a second here."""
     server, took = make_server(hz=1), []
     deletes, waiter = server.actor(), server.actor()

@@ -23,7 +23,7 @@ LEFT = {"LOCK.RWREAD": {"mode": "write", "ob:write": "1"}, "LOCK.RWWRITE": {"mod
 
 
 @pytest.mark.parametrize("lost", LEFT)
-def test_of_a_read_and_a_write_hold_the_one_that_nobody_heard_of_is_released(server, actor, lost):
+def test_of_a_read_and_a_write_hold_the_unconfirmed_one_is_released(server, actor, lost):
     assert server.control.execute_command("LOCK.ACQUIRE", "k", "oa") == 1
     waiting = {command: waits(actor(), f"{command} k ob") for command in LEFT}
     dies = waiting.pop(lost)

@@ -66,6 +66,18 @@ def test_one_owner_on_many_connections(server, at_once):
     assert server.control.hgetall("k") == {"o": "1000"}
 
 
+def test_one_owner_that_waits_for_a_thousand_keys_on_many_connections(server, at_once):
+    """One grant is longer than a time slice. They are fewer than the pieces of work between two looks at the clock."""
+    keys, many = " ".join(f"k{number}" for number in range(1024)), 12
+    server.control.execute_command("LOCK.ACQUIRE", "k7", "w", "PX", LONG)
+    crowd = crowd_of(server, f"LOCK.MACQUIRE 1024 {keys} o PX {LONG} BLOCK 0", many)
+    released, held = at_once("LOCK.RELEASE k7 w", "HGET k0 o")
+    assert (released, int(held)) == (0, 1)
+    crowd.expect_waiting(0)
+    assert set(crowd.answers()) == {b":1024\r\n"}
+    assert {server.control.hget(f"k{number}", "o") for number in range(1024)} == {str(many)}
+
+
 def test_one_owner_before_and_behind_a_stranger(server):
     """Rule 2: its other waits are re-entries wherever they stand, also those that the first turn has not come to."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "w", "PX", LONG)
@@ -177,7 +189,7 @@ def test_release_goes_on_where_positions_are_written_down_still(server, at_once)
     assert server.control.zscore("lock:queue:{k}", "o0") is None
 
 
-def test_positions_are_forgotten_by_turns_when_the_server_becomes_a_replica(make_server):
+def test_positions_are_dropped_in_slices_when_the_server_is_demoted(make_server):
     """They are the master's to keep from then on."""
     server = make_server(lock_fair_reserve=LONG)
     pipeline = server.control.pipeline(transaction=False)

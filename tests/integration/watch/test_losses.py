@@ -8,20 +8,10 @@ import pytest
 from harness import scaled_ms, wait_for
 from model.watch_scene import HOLDS, HOUR, Scene, watchers, watchers_of, watches
 
+pytestmark = pytest.mark.usefixtures("no_active_expiry")
+
 SOON_MS = 3000
 SHORT = scaled_ms(60)
-
-
-@pytest.fixture(autouse=True)
-def no_expiry_by_the_server(server):
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    yield
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
-
-
-@pytest.fixture(params=[0, 5], ids=["db0", "db5"])
-def db(request):
-    return request.param
 
 
 LOSES = dict(
@@ -55,7 +45,7 @@ LOSES = dict(
     RENAME_onto=["HSET spare p 1", "RENAME spare k"],
     RENAME_of_another_type_onto=["RPUSH spare x", "RENAME spare k"],
     COPY_onto=["HSET spare p 1", "COPY spare k REPLACE"],
-    RESTORE_over=[lambda scene: scene.restore_over("p")],
+    RESTORE_over=[lambda scene: scene.restore_over("HSET", "p", 1)],
     LATCH_SET_after_DEL=["MULTI", "DEL k", "LATCH.SET k 1", "EXEC"],
 )
 
@@ -94,7 +84,7 @@ KEEPS = dict(
     SWAPDB_there_and_back=["MULTI", "SWAPDB {db} {other_db}", "SWAPDB {other_db} {db}", "EXEC"],
     FLUSHDB_elsewhere=["SELECT {other_db}", "SET k 1", "FLUSHDB", "SELECT {db}"],
     DEBUG_RELOAD=["DEBUG RELOAD"],
-    RESTORE_of_the_same=[lambda scene: scene.restore_over("o")],
+    RESTORE_of_the_same=[lambda scene: scene.restore_over("HSET", "o", 1)],
     CANCEL=["LOCK.CANCEL k o"],
     CANCEL_RELEASE_of_one_of_two=["LOCK.ACQUIRE k o", "LOCK.CANCEL k o RELEASE"],
     other_lock=["LOCK.ACQUIRE l o", "LOCK.RELEASE l o", "DEL l"],
@@ -105,7 +95,7 @@ KEEPS = dict(
 def test_not_lost(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
-    scene.both_watch_on()
+    scene.both_wait_on()
     assert watchers_of(server, db=db) == 2
     scene.do("LOCK.FORCE k")
     scene.both_hear("LOST")
@@ -113,11 +103,8 @@ def test_not_lost(server, db, commands):
 
 def test_lost_by_eviction(server):
     scene = Scene(server)
-    server.raw_connection().sendall(
-        b"CONFIG SET maxmemory-policy allkeys-random maxmemory 1\r\nPING\r\nCONFIG SET maxmemory 0\r\n"
-    )
+    scene.evict()
     scene.both_hear("LOST")
-    assert server.info("stats")["evicted_keys"] >= 1
 
 
 def test_lost_by_a_reload_that_does_not_bring_it_back(server, db):
@@ -143,7 +130,7 @@ ENDS = dict(
 @pytest.mark.parametrize("commands", ENDS.values(), ids=ENDS)
 def test_lease_end(server, db, commands):
     scene = Scene(server, db)
-    scene.do(*(command.replace("{SHORT}", str(SHORT)) for command in commands))
+    scene.do(*commands)
     scene.both_hear("LOST")
     assert not scene.do("EXISTS k")
 
@@ -162,7 +149,7 @@ def test_lease_that_was_made_longer(server, later):
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
     scene.do(later)
     wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
-    scene.both_watch_on()
+    scene.both_wait_on()
     scene.do("LOCK.RENEW k o PX 1")
     scene.both_hear("LOST")
 
@@ -281,7 +268,7 @@ def test_only_the_owner_that_lost_is_told(server, actor):
     assert watching.pop("o").reply() == "LOST"
 
 
-def test_client_that_dies_between_grant_and_reply_never_held_it_for_its_watch(server, actor):
+def test_watch_of_a_client_dead_between_grant_and_reply_is_lost(server, actor):
     holder, waiter = actor("a"), actor("b")
     holder.call("LOCK.ACQUIRE", "k", "oa")
     waiter.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
@@ -293,8 +280,8 @@ def test_client_that_dies_between_grant_and_reply_never_held_it_for_its_watch(se
 def test_watches_in_two_databases_are_not_mixed_up(server):
     one, other = Scene(server, 1), Scene(server, 2)
     one.do("LOCK.RELEASE k o")
-    assert [watcher.reply() for watcher in one.watchers] == ["LOST", "LOST"]
-    other.both_watch_on()
+    assert [watcher.reply() for watcher in one.waiters] == ["LOST", "LOST"]
+    other.both_wait_on()
     other.do("FLUSHDB")
     other.both_hear("LOST")
     assert watchers(server) == 0

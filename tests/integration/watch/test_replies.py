@@ -123,7 +123,7 @@ def test_info_counts_the_watches_of_the_lock(server, actor):
     assert (info["lock_watchers"], info["lock_waiters"], info["lock_contended_locks"]) == (4, 0, 0)
     other.close()
     scene.do("LOCK.FORCE k")
-    assert [watcher.reply() for watcher in scene.watchers] == ["LOST", "LOST"]
+    assert [watcher.reply() for watcher in scene.waiters] == ["LOST", "LOST"]
     assert server.info("lock")["lock_watchers"] == 1
 
 

@@ -182,13 +182,6 @@ def test_wanted(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-@pytest.fixture
-def no_expiry_by_the_server(server):
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    yield
-    server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
-
-
 def take(server, owner, permits=1, lease=HOUR):
     words = ("LOCK.SEMAPHORE", "k", owner, 9, "PERMITS", permits, "PX", lease)
     assert server.control.execute_command(*words) == permits
@@ -198,7 +191,7 @@ def take(server, owner, permits=1, lease=HOUR):
 
 
 @pytest.mark.parametrize("shortened", [False, True], ids=["as taken", "by RENEW"])
-def test_each_owner_has_its_own_end(server, no_expiry_by_the_server, shortened):
+def test_each_owner_has_its_own_end(server, no_active_expiry, shortened):
     take(server, "o", 2, HOUR if shortened else scaled_ms(600))
     take(server, "p", 3)
     first, second = watches(server, "o"), watches(server, "p")
@@ -211,7 +204,7 @@ def test_each_owner_has_its_own_end(server, no_expiry_by_the_server, shortened):
     assert second.reply(timeout=10) == "LOST"
 
 
-def test_lease_that_was_made_longer(server, no_expiry_by_the_server):
+def test_lease_that_was_made_longer(server, no_active_expiry):
     take(server, "o", 1, scaled_ms(600))
     take(server, "p")
     end = server.control.execute_command("ZSCORE", "lock:lease:{k}", "o")
@@ -222,7 +215,7 @@ def test_lease_that_was_made_longer(server, no_expiry_by_the_server):
     assert not watcher.has_reply() and watcher.is_blocked()
 
 
-def test_end_is_told_and_handed_off(server, actor, no_expiry_by_the_server):
+def test_end_is_told_and_handed_off(server, actor, no_active_expiry):
     take(server, "o", 5, scaled_ms(1500))
     take(server, "p", 4)
     watcher, other, waiter = watches(server, "o", "WANTED"), watches(server, "p"), actor()

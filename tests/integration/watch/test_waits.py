@@ -31,7 +31,7 @@ def test_client_unblock(server, resp, actor, how):
 
 def test_watcher_that_is_killed_in_the_turn_of_the_loss(server):
     scene = Scene(server)
-    first, second = scene.watchers
+    first, second = scene.waiters
     server.raw_connection().sendall(f"LOCK.RELEASE k o\r\nCLIENT KILL ID {first.client_id}\r\n".encode())
     assert second.reply() == "LOST"
     wait_for(lambda: watchers(server) == 0, what="the watches to end")
@@ -41,7 +41,7 @@ def test_new_replica_unblocks_and_the_new_master_is_asked(make_server):
     server = make_server()
     scene = Scene(server)
     server.control.replicaof("127.0.0.1", 1)
-    assert [code_of(watcher.outcome()) for watcher in scene.watchers] == ["UNBLOCKED", "UNBLOCKED"]
+    assert [code_of(watcher.outcome()) for watcher in scene.waiters] == ["UNBLOCKED", "UNBLOCKED"]
     assert watchers(server) == 0
     server.control.replicaof("NO", "ONE")
     again = watches(server)
@@ -84,7 +84,7 @@ def test_loss_during_a_pause_is_told_after_it(server, at_once):
     _, end, _ = at_once(f"PEXPIRE k {scaled_ms(30)}", "PEXPIRETIME k", f"CLIENT PAUSE {HOUR} WRITE")
     wait_for(lambda: server.now_ms() > end, what="the lease to end")
     server.settle(50)
-    assert not any(watcher.has_reply() for watcher in scene.watchers)
+    assert not any(watcher.has_reply() for watcher in scene.waiters)
     server.control.execute_command("CLIENT", "UNPAUSE")
     scene.both_hear("LOST")
 
@@ -112,13 +112,13 @@ def test_server_at_a_failpoint_of_the_loss(make_server, checking_build, point, a
     scene.other.send("LOCK.RELEASE", "k", "o")
     if action == "stop":
         with failpoint.standing(server):
-            scene.watchers.pop().kill_socket()
-        assert scene.watchers[0].reply() == "LOST"
+            scene.waiters.pop().kill_socket()
+        assert scene.waiters[0].reply() == "LOST"
         assert scene.other.reply() == 0
         return
     failpoint.wait_dead(server)
     heard = []
-    for watcher in scene.watchers:
+    for watcher in scene.waiters:
         try:
             heard.append(watcher.outcome())
         except Exception as cut_off:
@@ -162,7 +162,7 @@ def test_clock_that_steps(make_server, clock, step):
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(1000)}")
     clock.step_for(server, step)
     if step < 0:
-        scene.both_watch_on()
+        scene.both_wait_on()
         scene.do("LOCK.RENEW k o PX 20")
     else:
         scene.do("PING")  # an idle server looks at its timers when the first should be due

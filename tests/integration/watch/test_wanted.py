@@ -94,7 +94,7 @@ def test_watch_closes_no_cycle(server, actor):
 @pytest.mark.parametrize("how", ["close", "kill_socket"])
 def test_watcher_that_goes_leaves_nothing(server, actor, how):
     scene = Scene(server, words=("WANTED",))
-    for watcher in scene.watchers:
+    for watcher in scene.waiters:
         getattr(watcher, how)()
     wait_for(lambda: watchers(server) == 0, what="the watches to go")
     waiter = actor()

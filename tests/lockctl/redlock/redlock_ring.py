@@ -18,26 +18,23 @@ class SlowProxy(Proxy):
     replies = 0  # that have got through
 
     def __init__(self, port):
-        self._known, self._forgotten = set(), frozenset()
+        self._forgotten = frozenset()
         super().__init__(port)
 
     def forget(self):
         """Nothing more gets through on the connections that there are, and none closes. New ones go."""
-        self._forgotten = frozenset(self._known)
+        self._forgotten = frozenset(self._links)
 
-    def _pass(self, source, sink, way):
-        self._known.add(source)
-        self._known.add(sink)
-        if source in self._forgotten:
-            self._ends.wait()
-        if way == "request":
-            return super()._pass(source, sink, way)
-        self._ends.wait(self.reply_delay)
-        while self.keeps_replies and not self._ends.is_set():
-            self._ends.wait(0.002)
-        goes_on = super()._pass(source, sink, way)
-        self.replies += 1
-        return goes_on
+    def wait_open(self, link):
+        return link in self._forgotten and self._ends.wait() or super().wait_open(link)
+
+    def send(self, sink, raw, way, cut):
+        if way == "reply":
+            self._ends.wait(self.reply_delay)
+            while self.keeps_replies and not self._ends.is_set():
+                self._ends.wait(0.002)
+        super().send(sink, raw, way, cut)
+        self.replies += way == "reply"
 
 
 class Ring:

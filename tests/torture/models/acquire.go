@@ -108,6 +108,8 @@ func (do *step) bind(key int) {
 		switch {
 		case !bound || !own(h):
 			continue
+		case do.rules.Strict && h.end-do.at < int64(do.rules.DefaultLease/2):
+			// The first renewal is a third of the default lease away: a shorter lease may expire before.
 		case do.rules.Strict:
 			h.end = history.Never
 		case end < h.end:

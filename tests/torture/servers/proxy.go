@@ -61,59 +61,45 @@ func (p *Proxy) copy(from, to net.Conn) {
 	for {
 		n, err := from.Read(buffer)
 		p.pass()
-		if n > 0 {
-			if _, failed := to.Write(buffer[:n]); failed != nil {
-				break
-			}
-		}
-		if err != nil {
+		if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
 			break
 		}
 	}
-	p.drop(from)
-	p.drop(to)
-}
-
-func (p *Proxy) drop(conn net.Conn) {
-	_ = conn.Close()
 	p.mu.Lock()
-	delete(p.links, conn)
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	for _, end := range []net.Conn{from, to} {
+		_ = end.Close()
+		delete(p.links, end)
+	}
 }
 
 // pass waits while the proxy swallows.
 func (p *Proxy) pass() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for p.shut {
 		p.opened.Wait()
 	}
-	p.mu.Unlock()
+}
+
+func (p *Proxy) set(shut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shut = shut
+	p.opened.Broadcast()
 }
 
 // Swallow begins.
-func (p *Proxy) Swallow() {
-	p.mu.Lock()
-	p.shut = true
-	p.mu.Unlock()
-}
+func (p *Proxy) Swallow() { p.set(true) }
 
 // Heal ends it: what was swallowed arrives now.
-func (p *Proxy) Heal() {
-	p.mu.Lock()
-	p.shut = false
-	p.mu.Unlock()
-	p.opened.Broadcast()
-}
+func (p *Proxy) Heal() { p.set(false) }
 
 // Cut closes all connections; what was swallowed is lost.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
-	var all []net.Conn
+	defer p.mu.Unlock()
 	for conn := range p.links {
-		all = append(all, conn)
-	}
-	p.mu.Unlock()
-	for _, conn := range all {
 		_ = conn.Close()
 	}
 }
