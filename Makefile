@@ -19,6 +19,7 @@ SANITIZE    = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-f
 
 # What needs no server.
 UNIT_SOURCES = $(wildcard module/core/*.c) $(wildcard tests/unit/support/*.c)
+UNIT_OBJECTS = $(UNIT_SOURCES:%.c=build/unit/%.o)
 UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test_*.c))
 SOURCES      = $(wildcard module/*/*.c)
 # What the checking build adds: the invariants, asserted after every use of a lock, the rules for handles of keys, and
@@ -37,12 +38,17 @@ LOCKCTL      = build/lockctl/lockctl
 LOCKCTL_SOURCES = $(wildcard lockctl/*.c lockctl/*/*.c)
 LOCKCTL_OBJECTS = $(LOCKCTL_SOURCES:lockctl/%.c=build/lockctl/%.o)
 PREFIX      ?= /usr/local
-PYTEST       = build/venv/bin/python -m pytest tests/integration -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
+# One file has no workers: each of them would collect all tests first.
+TESTS       ?= tests/integration
+WORKERS      = $(if $(filter-out 1,$(words $(TESTS)))$(filter-out %.py,$(firstword $(subst ::, ,$(TESTS)))),-n $(TEST_JOBS) --dist worksteal)
+PYTEST       = build/venv/bin/python -m pytest $(TESTS) $(WORKERS) $(PYTEST_ARGS)
+
+PROCESSORS  := $(shell nproc 2> /dev/null || echo 1)
 
 # Where tools/setup and tools/servers put servers of our own.
 export PATH := $(PATH):$(CURDIR)/build/servers
 
-.PHONY: all compiler lockctl install uninstall test-lockctl picture run test unit integration fuzz fuzz-commands valgrind mutate lint format format-check tidy cppcheck shellcheck layers \
+.PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration fuzz fuzz-commands valgrind mutate lint subjects format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -105,12 +111,15 @@ uninstall: ## remove what make install has installed
 run: lock.so ## start a server with the module, in the foreground (PORT=6379, SERVER=redis-server)
 	@tools/run-server $(PORT)
 
-test: unit integration ## run all tests
+test: unit integration ## run the module's tests
+
+test-all: ## run everything that there is to run, also what .ci/run draws only a part of: hours
+	.ci/run all
 
 unit: ## run the unit tests, under AddressSanitizer and UBSan
 	@tools/setup test
-	@$(MAKE) --no-print-directory $(UNIT_TESTS)
-	@failed=0; for test in $(UNIT_TESTS); do $$test || failed=1; done; exit $$failed
+	@$(MAKE) --no-print-directory -j$(PROCESSORS) $(UNIT_TESTS)
+	@$(MAKE) --no-print-directory -j$(PROCESSORS) --keep-going --output-sync=target $(UNIT_TESTS:=.run)
 
 fuzz: ## run the fuzz tests among the unit tests for longer (FUZZ_STEPS=1000000, FUZZ_SEED=)
 	@tools/setup test
@@ -130,13 +139,27 @@ build/asan/preload.so: tests/fuzz/preload.c build/asan/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC -shared -o $@ $<
 
-build/unit/%: tests/unit/%.c $(UNIT_SOURCES) build/unit/flags
-	$(COMPILE) $(SANITIZE) -Imodule -Itests/unit -o $@ $< $(UNIT_SOURCES) -lcmocka
+# One archive, so that a change compiles one file, and links.
+build/unit/%.o: %.c build/unit/flags
+	@mkdir -p $(@D)
+	$(COMPILE) $(SANITIZE) -Imodule -Itests/unit -c -o $@ $<
+
+build/unit/common.a: $(UNIT_OBJECTS)
+	@rm -f $@
+	ar rc $@ $^
+
+build/unit/%: build/unit/tests/unit/%.o build/unit/common.a
+	$(CC) $(CFLAGS) $(LDFLAGS) $(SANITIZE) -o $@ $^ -lcmocka
+
+.SECONDARY: $(UNIT_TESTS:build/unit/%=build/unit/tests/unit/%.o)
+
+build/unit/%.run: build/unit/%
+	@$<
 
 # The module that the integration tests load.
 MODULE ?= build/checked/lock.so
 
-integration: $(MODULE) ## run the integration tests with the checking build (MODULE=lock.so: what users load; SERVER=redis-server, PYTEST_ARGS=)
+integration: $(MODULE) ## run the integration tests with the checking build (TESTS=: files or folders, MODULE=lock.so: what users load; SERVER=redis-server, PYTEST_ARGS=)
 	@tools/setup test
 	MODULE=$(MODULE) $(PYTEST)
 
@@ -148,25 +171,9 @@ picture: lock.so lockctl ## draw docs/lockctl-top.svg anew
 	@tools/setup test-lockctl
 	build/venv/bin/python tests/lockctl/look/picture.py
 
-# Valgrind takes its time. Left out is what walks, many times over, paths that other files walk too, and what differs
-# in the protocol only, which the module does not know; what starts a server, or several, for each test; what mostly
-# waits for time to pass; and what needs the checking build.
-VALGRIND_WITHOUT = failpoints/* fencing/* guard/* persistence/* sentinel/* \
-                   generated/test_plain_* generated/test_fair_* generated/test_readwrite_* generated/test_semaphore_* \
-                   plain/test_bad_input fair/test_effects fair/test_refusals fair/test_survival \
-                   readwrite/test_errors readwrite/test_persistence semaphore/test_errors semaphore/test_persistence \
-                   sessions/test_processes docs/test_command_docs docs/test_recipes \
-                   cluster/test_delay* cluster/test_failover_under_load cluster/test_moving_slots* cluster/test_redirect_many \
-                   cluster/test_resharding failover/test_replicas_events \
-                   failover/test_standstill failover/test_lost_grants failover/test_random failover/test_replicas_many \
-                   failover/test_when failover/test_reserves docs/test_safety_claims \
-                   sessions/test_refused_renewals cluster/test_replicas cluster/test_quarantine cluster/test_demotion \
-                   server/test_errors_of_state server/test_first_of_a_kind server/test_hours_ahead server/test_memory \
-                   server/test_multi_lua server/test_upgrade
-
 valgrind: lock.so ## run the integration tests with every server under Valgrind
 	@tools/setup valgrind
-	$(PYTEST) --valgrind -k 'not resp3' $(VALGRIND_WITHOUT:%='--ignore-glob=tests/integration/%.py')
+	$(PYTEST) --valgrind -k 'not resp3' $$(sed -nE 's|^([^# ]+).*|--ignore-glob=tests/integration/\1.py|p' tests/valgrind.without)
 
 mutate: ## see which mutants of the lines that differ from BASE no test notices (BASE=origin/main, ALL=1, COUNT=, SEED=)
 	@tools/setup mutate
@@ -189,34 +196,64 @@ torture-check: ## check the format of that judge, and whether it knows legal his
 	@$(GO) vet -buildvcs=false ./...
 	@$(GO) test ./...
 
-lint: format-check tidy cppcheck shellcheck layers ## run all checks of the source
+# Each check notes in build/lint what it has found well, and looks again at what has changed since.
+lint: subjects format-check tidy cppcheck shellcheck layers ## run all checks of the source, of what has changed since the last time
 
 format: ## put the source into the format of .clang-format
 	@tools/setup lint
 	clang-format -i $(C_FILES)
 
+TIDIED  = $(patsubst %,build/lint/%.tidied,$(filter %.c,$(C_FILES)))
+SCRIPTS = $(wildcard tools/*) .ci/run lockctl/completion.bash
+
+subjects: ## check that the subjects of commits are at most 72 characters long
+	@tools/check-subjects
+
 format-check: ## check the format of the source
 	@tools/setup lint
-	clang-format --dry-run --Werror $(C_FILES)
+	@$(MAKE) --no-print-directory --silent build/lint/format
+
+build/lint/format: $(C_FILES) .clang-format
+	@mkdir -p $(@D)
+	clang-format --dry-run --Werror $(if $(filter .clang-format,$?),$(C_FILES),$?)
+	@touch $@
 
 tidy: ## run clang-tidy
 	@tools/setup lint lockctl
-	@# One process for each file: in one for all, the analyzer mixes up the files' va_lists.
-	@printf '%s\n' $(filter %.c,$(C_FILES)) | \
-	    xargs -P $(TEST_JOBS) -I FILE clang-tidy --quiet FILE -- -std=c11 -I. -Imodule -Itests/unit -Ibench -Ilockctl -D_GNU_SOURCE \
-	    $$(cat build/hiredis/cflags)
+	@$(MAKE) --no-print-directory --silent -j$(PROCESSORS) --keep-going --output-sync=target $(TIDIED)
+
+# One process for each file: in one for all, the analyzer mixes up the files' va_lists.
+build/lint/%.tidied: TIDY = -std=c11 -I. -Imodule -Itests/unit -Ibench -Ilockctl -D_GNU_SOURCE $$(cat build/hiredis/cflags)
+build/lint/%.tidied: % .clang-tidy
+	@mkdir -p $(@D)
+	@echo clang-tidy $<
+	@clang-tidy --quiet $< -- $(TIDY)
+	@$(CC) $(TIDY) -MM -MP -MT $@ -MF $@.d $<
+	@touch $@
 
 cppcheck: ## run cppcheck
 	@tools/setup lint
-	cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 -I. -Imodule module
+	@mkdir -p build/lint/cppcheck
+	cppcheck --quiet --cppcheck-build-dir=build/lint/cppcheck --std=c11 --enable=warning,performance,portability --inline-suppr \
+	    --error-exitcode=1 -I. -Imodule module
 
 shellcheck: ## check the shell scripts
 	@tools/setup lint
-	shellcheck $(wildcard tools/*) .ci/run
-	shellcheck --shell=bash lockctl/completion.bash
+	@$(MAKE) --no-print-directory --silent build/lint/scripts
+
+build/lint/scripts: $(SCRIPTS)
+	@mkdir -p $(@D)
+	shellcheck --shell=bash $?
+	@touch $@
 
 layers: ## check that every file includes only files on floors below its own
+	@$(MAKE) --no-print-directory --silent build/lint/layers
+
+build/lint/layers: $(C_FILES) $(wildcard module/README.md module/*/README.md bench/README.md bench/*/README.md \
+                   lockctl/README.md lockctl/*/README.md) tools/check-layers
+	@mkdir -p $(@D)
 	@tools/check-layers
+	@touch $@
 
 header-check: ## compare redismodule.h with the official header of Redis 7.0
 	@tools/check-header
@@ -262,7 +299,7 @@ test-bench-field: ## test what draws the plots, which make test does not have
 	@$(FIELD_PYTHON) -m pytest -q -p no:cacheprovider tests/field
 
 clean: ## remove what was built
-	rm -rf lock.so build/obj build/checked build/asan build/fuzz-commands build/unit build/bench build/bench-field build/lockctl build/run build/tests \
+	rm -rf lock.so build/obj build/checked build/asan build/fuzz-commands build/unit build/bench build/bench-field build/lockctl build/lint build/run build/tests \
 	    build/model build/torture
 
 distclean: clean ## remove everything that is not in the repository, the Python environment and the servers too
@@ -270,8 +307,8 @@ distclean: clean ## remove everything that is not in the repository, the Python 
 	find tests -name __pycache__ -exec rm -rf {} +
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 include clients/clients.mk
 
--include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(ASAN_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(BENCH_OBJECTS:.o=.d) $(LOCKCTL_OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(CHECKED_OBJECTS:.o=.d) $(ASAN_OBJECTS:.o=.d) $(UNIT_OBJECTS:.o=.d) $(UNIT_TESTS:build/unit/%=build/unit/tests/unit/%.d) $(BENCH_OBJECTS:.o=.d) $(LOCKCTL_OBJECTS:.o=.d) $(TIDIED:=.d)
