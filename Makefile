@@ -48,6 +48,11 @@ PROCESSORS  := $(shell nproc 2> /dev/null || echo 1)
 # Where tools/setup and tools/servers put servers of our own.
 export PATH := $(PATH):$(CURDIR)/build/servers
 
+# Compiled Python is kept, whatever the machine's settings are, and outside of the source tree: each of pytest's workers
+# reads all tests, which takes 4 s with it and 12 s without.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration fuzz fuzz-commands valgrind mutate lint subjects format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
@@ -131,7 +136,7 @@ fuzz-commands: $(if $(filter build/asan/lock.so,$(MODULE)),build/asan/preload.so
 fuzz-commands: $(MODULE) ## send random commands of all kinds to a server (COMMANDS=1000000, SEED=, SERVER=, MODULE=build/asan/lock.so, CLUSTER=1, IO_THREADS=3, REPLAY=file)
 	@tools/setup test
 	@COMMANDS='$(COMMANDS)' SEED='$(SEED)' CLUSTER='$(CLUSTER)' IO_THREADS='$(IO_THREADS)' REPLAY='$(REPLAY)' MODULE=$(MODULE) \
-	    PRELOAD='$(if $(filter build/asan/lock.so,$(MODULE)),$(ASAN_PRELOAD))' build/venv/bin/python -B tests/fuzz/fuzz.py
+	    PRELOAD='$(if $(filter build/asan/lock.so,$(MODULE)),$(ASAN_PRELOAD))' build/venv/bin/python tests/fuzz/fuzz.py
 
 ASAN_PRELOAD = $(CURDIR)/build/asan/preload.so $(foreach name,asan ubsan,$(shell $(CC) -print-file-name=lib$(name).so))
 
@@ -283,9 +288,9 @@ build/bench/ready: | compiler
 	@touch $@
 
 # Java, Maven, Go, Node and npm are the caller's affair: nothing else needs them. Downloads go to build/field.
-# -B: no __pycache__ in the source tree. What lacks a tool is left out, and told by the status at the end.
+# What lacks a tool is left out, and told by the status at the end.
 FIELD_PARTS ?= locks delay scale
-FIELD_PYTHON = build/field/venv/bin/python -B
+FIELD_PYTHON = build/field/venv/bin/python
 bench-field: lock.so ## measure beside other locks and queues; needs Java, Maven, Go, Node (FIELD_ARGS=--quick, FIELD_PARTS=, SERVER=)
 	@tools/setup bench-field
 	@status=0; for part in $(FIELD_PARTS); do $(FIELD_PYTHON) bench/field/$$part.py $(FIELD_ARGS) || status=1; done; exit $$status

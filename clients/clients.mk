@@ -5,7 +5,7 @@
 LANGUAGES ?= $(patsubst clients/%/client.mk,%,$(wildcard clients/*/client.mk))
 FLAVOURS  ?=
 HANDOFF_ROUNDS ?= 400
-CONFORM    = LANGUAGES='$(LANGUAGES)' FLAVOURS='$(FLAVOURS)' MODULE=$(MODULE) build/venv/bin/python -B -m pytest clients/conformance
+CONFORM    = LANGUAGES='$(LANGUAGES)' FLAVOURS='$(FLAVOURS)' MODULE=$(MODULE) build/venv/bin/python -m pytest clients/conformance
 
 STEADY     = PYTHONPATH=tests/integration build/venv/bin/python -m harness.steady
 

@@ -3,7 +3,7 @@
 PYTHON_CLIENT = build/clients/python
 
 client-python: $(PYTHON_CLIENT)/stamp ## build the Python package's environment and its runner
-	@printf '#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH=%s exec %s %s "$$@"\n' '$(CURDIR)/clients/python' \
+	@printf '#!/bin/sh\nPYTHONPYCACHEPREFIX=%s PYTHONPATH=%s exec %s %s "$$@"\n' '$(PYTHONPYCACHEPREFIX)' '$(CURDIR)/clients/python' \
 	    '$(CURDIR)/$(PYTHON_CLIENT)/venv/bin/python' '$(CURDIR)/clients/python/conformance/runner.py' > $(PYTHON_CLIENT)/runner
 	@chmod +x $(PYTHON_CLIENT)/runner
 
@@ -16,4 +16,4 @@ $(PYTHON_CLIENT)/stamp: clients/python/requirements.txt tests/requirements.txt
 	@touch $@
 
 test-client-python: client-python $(MODULE) ## run the Python package's own tests
-	MODULE=$(MODULE) $(PYTHON_CLIENT)/venv/bin/python -B -m pytest clients/python/tests $(PYTEST_ARGS)
+	MODULE=$(MODULE) $(PYTHON_CLIENT)/venv/bin/python -m pytest clients/python/tests $(PYTEST_ARGS)

@@ -177,7 +177,7 @@ def run(module, tests, jobs, limit, test_limit, without=(), stop=True, log=None,
         command += ["-n", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder"] if jobs > 1 else []
         command += ["-x"] if stop else []
         command += [f"--timeout={test_limit:.0f}", f"--module={module}", *(f"--deselect={test}" for test in without)]
-        seen = {"MUTATION_RECORD": str(record), "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1", **dict(env)}
+        seen = {"MUTATION_RECORD": str(record), "PYTHONPATH": str(HERE), **dict(env)}
         enough = enough or (_FirstFailure(record) if stop else _never)
         start = time.monotonic()
         status = _run_pytest([*command, *paths], seen, log, limit, enough)
