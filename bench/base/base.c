@@ -1,4 +1,4 @@
-/* The helpers of bench.h. */
+/* The helpers of base.h. */
 
 #define _POSIX_C_SOURCE 200809L
 

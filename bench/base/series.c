@@ -1,4 +1,4 @@
-/* Medians and their like. */
+/* Medians, percentiles and ratios. */
 
 #include <stdlib.h>
 

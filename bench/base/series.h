@@ -1,4 +1,4 @@
-/* Numbers measured again and again, and what is said of them. */
+/* Numbers that were measured repeatedly, and their statistics. */
 
 #ifndef BENCH_BASE_SERIES_H
 #define BENCH_BASE_SERIES_H
@@ -11,21 +11,21 @@ typedef struct Series {
     size_t room;
 } Series;
 
-/* A Series that is all zero is empty and ready. */
+/* A Series of zero bytes is empty and ready for use. */
 void seriesAdd(Series *series, double value);
 void seriesFree(Series *series);
 Series seriesCopy(const Series *series);
 
-/* Each sorts the series; it must not be empty. `part` is 0 for the least, 0.5 for the median, 1
- * for the most. */
+/* Each sorts the series, which must not be empty. `part` is 0 for the smallest value, 0.5 for the
+ * median, 1 for the largest. */
 double seriesAt(Series *series, double part);
 double seriesMedian(Series *series);
 
-/* The value without the fastest and slowest quarter, averaged: steady where neighbours make noise,
- * and not blind to what happens in one slice out of three. */
+/* The mean without the fastest and the slowest quarter: steady when other processes make noise,
+ * and it still shows what happens in one slice out of three. */
 double seriesMiddle(Series *series);
 
-/* a[i] / b[i] for each i: ratios within one round, before sorting either. */
+/* a[i] / b[i] for each i: ratios within one round. Neither series may be sorted before. */
 Series seriesRatio(const Series *a, const Series *b);
 
 #endif

@@ -1,4 +1,4 @@
-/* Printing. Plain ASCII, so that a byte is a column. */
+/* Printing. ASCII only, so that a byte is a column. */
 
 #include <stdarg.h>
 #include <stdio.h>

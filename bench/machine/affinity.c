@@ -1,5 +1,5 @@
-/* CPU affinity. Where it may not be set, the run goes on without: its figures are less steady,
- * that is all. */
+/* CPU affinity. If it may not be set, the run continues without it, and its figures are less
+ * steady. */
 
 #define _GNU_SOURCE
 
@@ -7,8 +7,8 @@
 
 #include "machine/affinity.h"
 
-static cpu_set_t all;    /* those that we may use */
-static cpu_set_t others; /* without our own */
+static cpu_set_t all;    /* the CPUs that this process may use */
+static cpu_set_t others; /* the same without the one that it runs on */
 
 void affinityTogether(void) {
     cpu_set_t own;

@@ -1,4 +1,4 @@
-/* What callgrind_control and valgrind's files are for: switching the counting on, and the totals. */
+/* Uses callgrind_control to switch the counting on, and valgrind's files to read the totals. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -12,7 +12,7 @@
 
 #include "machine/callgrind.h"
 
-/* A child's output is of no use. */
+/* The output of a child is not needed. */
 static void silence(void) {
     int null = open("/dev/null", O_WRONLY);
     dup2(null, STDOUT_FILENO);
@@ -30,7 +30,7 @@ bool callgrindAvailable(void) {
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* Has callgrind_control tell the server's valgrind something. */
+/* Sends a command to the server's valgrind with callgrind_control. */
 static void control(const Server *server, const char *order) {
     char prefix[sizeof(server->folder) + 32];
     char pid[16];
@@ -48,7 +48,7 @@ static void control(const Server *server, const char *order) {
     }
 }
 
-/* The total of the last file that callgrind has written. */
+/* The total in the last file that callgrind has written. */
 static uint64_t readInstructions(const Server *server) {
     char path[sizeof(server->folder) + 32];
     char line[512];

@@ -1,4 +1,4 @@
-/* Instructions instead of time: the figure that no neighbour on the machine moves. */
+/* Instructions instead of time: a figure that other processes on the machine do not change. */
 
 #ifndef BENCH_MACHINE_CALLGRIND_H
 #define BENCH_MACHINE_CALLGRIND_H
@@ -12,7 +12,7 @@ bool callgrindAvailable(void);
  * once. */
 void callgrindStart(const Server *server);
 
-/* How many it has run since callgrindStart or the last call of this. */
+/* How many instructions the server has run since callgrindStart or the last call of this. */
 uint64_t callgrindCounted(Server *server);
 
 #endif

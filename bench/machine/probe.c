@@ -19,8 +19,8 @@ enum {
 
 /* ---- CPU ------------------------------------------------------------------------------------ */
 
-/* The first of three numbers in its schedstat. A thread that has ended since the folder was read
- * counts as nothing. */
+/* The first of three numbers in the thread's schedstat. A thread that has ended since the folder
+ * was read counts as 0. */
 static uint64_t threadCpuNs(const char *tasks, const char *thread) {
     char path[320];
     char line[96] = "";
@@ -43,7 +43,7 @@ uint64_t probeCpuNs(const Server *server) {
     snprintf(tasks, sizeof(tasks), "/proc/%ld/task", (long)server->pid);
     DIR *folder = opendir(tasks);
     if (folder == NULL) {
-        die("the server has gone: %s: %s", tasks, strerror(errno));
+        die("the server has ended: %s: %s", tasks, strerror(errno));
     }
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         if (entry->d_name[0] != '.') {
@@ -88,8 +88,8 @@ static uint64_t usedMemory(const Server *server) {
     return probeCounter(server, "used_memory");
 }
 
-/* A table that is being resized is in memory twice, and the server works on it little by little:
- * only some equal readings in a row mean that it is done. */
+/* A table that is being resized is in memory twice, and the server resizes it in small steps. It is
+ * finished when several readings in a row are equal. */
 uint64_t probeMemory(const Server *server) {
     uint64_t last = usedMemory(server);
     for (int step = 0, equal = 0; step < MEMORY_STEPS && equal < MEMORY_EQUAL; step++) {
@@ -101,7 +101,7 @@ uint64_t probeMemory(const Server *server) {
     return last;
 }
 
-/* Valkey also gives the version of the Redis that it behaves like. */
+/* Valkey also reports the version of Redis that it is compatible with. */
 void probeVersion(const Server *server, char *text, size_t size) {
     char version[32];
     if (infoField(server, "valkey_version", version, sizeof(version))) {

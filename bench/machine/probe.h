@@ -5,15 +5,15 @@
 
 #include "machine/server.h"
 
-/* CPU time of all of its threads, as the scheduler counts it. Waits a moment first: the scheduler
- * books a thread's time when it leaves the CPU, and the server is still on its way to sleep after
- * its last reply. */
+/* CPU time of all threads of the server, as the scheduler counts it. Waits a moment first: the
+ * scheduler counts a thread's time when the thread leaves the CPU, and after its last reply the
+ * server still runs until it sleeps. */
 uint64_t probeCpuNs(const Server *server);
 
-/* `used_memory`, once it no longer changes: tables that are being resized have settled. */
+/* `used_memory`, once it no longer changes: resizing of tables has finished. */
 uint64_t probeMemory(const Server *server);
 
-/* The number of that name in INFO, also of a module's section; dies when there is none. */
+/* The number of that name in INFO, also in a module's section; ends the run if there is none. */
 uint64_t probeCounter(const Server *server, const char *field);
 
 /* Name and version, such as "Redis 7.0.15". */

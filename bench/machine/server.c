@@ -1,4 +1,4 @@
-/* Starting, asking and ending servers. */
+/* Starting, querying and stopping servers. */
 
 #define _GNU_SOURCE
 
@@ -53,8 +53,8 @@ static void aliveRemove(const Server *server) {
     *link = server->next;
 }
 
-/* Somebody else may take the port between this call and the server's start; serverStart then tries
- * another. */
+/* Another process may take the port between this call and the server's start; serverStart then
+ * tries another port. */
 static int freePort(void) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -96,7 +96,8 @@ static void addNumber(CommandLine *line, const char *name, unsigned value) {
     addPair(line, name, text);
 }
 
-/* A server may be a script that replaces itself by the real one: hence the children. */
+/* The server program may be a script that replaces itself with the real server: hence the
+ * children. */
 static void addCallgrind(CommandLine *line, const Server *server) {
     addArg(line, "%s", "valgrind");
     addArg(line, "%s", "--tool=callgrind");
@@ -107,15 +108,15 @@ static void addCallgrind(CommandLine *line, const Server *server) {
     addArg(line, "%s", "--instr-atstart=no");
 }
 
-/* A server that has just started looks for reserved positions from before its start, for as long as it
- * would keep them. Most servers have been up for longer. */
+/* A server that has just started looks for reserved positions from before its start, for as long
+ * as it would keep them. Most servers have run for longer than that. */
 static void addModule(CommandLine *line, const Options *options) {
     addPair(line, "loadmodule", options->module);
     addPair(line, "lock.fair-reserve", "0");
 }
 
-/* What differs between two servers of a comparison is what the measurement asked for, and nothing
- * else. No snapshot and no rewriting of the AOF: they would fork in the middle of a slice. */
+/* Two servers of a comparison differ only in what the measurement requests. No snapshot and no
+ * rewriting of the AOF: they would fork in the middle of a slice. */
 static void buildCommandLine(CommandLine *line, const Server *server, const Options *options,
                              const ServerOptions *wanted) {
     line->count = 0;
@@ -152,8 +153,8 @@ static void freeCommandLine(CommandLine *line) {
 
 /* ---- The process ---------------------------------------------------------------------------- */
 
-/* The kernel ends the server when the worker ends. Without address randomisation two servers
- * differ in what they were told to do, not in where their memory happens to lie. */
+/* The kernel kills the server when the worker ends. Without address randomisation two servers
+ * differ in their options, not in their memory addresses. */
 static _Noreturn void becomeServer(char *const *args, const char *log,
                                    const ServerOptions *wanted) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -176,7 +177,7 @@ static bool hasEnded(const Server *server) {
     return waitpid(server->pid, NULL, WNOHANG) == server->pid;
 }
 
-/* Waits until it answers PING; false if the process ended instead. */
+/* Waits until the server replies to PING; false if the process ended instead. */
 static bool waitUntilReady(Server *server) {
     uint64_t give_up = nowNs() + START_SECONDS * UINT64_C(1000000000);
     while (nowNs() < give_up) {
@@ -273,7 +274,7 @@ redisContext *serverConnect(const Server *server) {
     if (connection->err) {
         die("cannot connect: %s", connection->errstr);
     }
-    /* A server that inherits more connections than it may have clients does not start. */
+    /* A server that inherits more open connections than its limit of clients does not start. */
     fcntl(connection->fd, F_SETFD, FD_CLOEXEC);
     return connection;
 }
@@ -281,7 +282,7 @@ redisContext *serverConnect(const Server *server) {
 redisReply *serverReply(redisContext *connection) {
     void *reply = NULL;
     if (redisGetReply(connection, &reply) != REDIS_OK) {
-        die("the server has gone: %s", connection->errstr);
+        die("the server has ended: %s", connection->errstr);
     }
     return reply;
 }

@@ -1,5 +1,5 @@
-/* The supervising parent and the temporary folder. Clean-up stands in a process of its own because
- * a worker that is killed, or that crashes, cannot do it. */
+/* The supervising parent and the temporary folder. A separate process does the clean-up because a
+ * worker that is killed, or that crashes, cannot do it. */
 
 #define _GNU_SOURCE
 
@@ -37,8 +37,9 @@ void workspaceRemove(const char *path) {
     nftw(path, removeEntry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* An interrupt from the terminal reaches the whole group; one by kill(1) only the supervisor, so
- * it forwards every one of them and lives until the worker has gone. */
+/* An interrupt from the terminal reaches the whole process group; a signal sent with kill(1)
+ * reaches only the supervisor. So the supervisor forwards every signal, and runs until the worker
+ * has ended. */
 static _Noreturn void superviseWorker(void) {
     struct sigaction action;
     memset(&action, 0, sizeof(action));
@@ -69,7 +70,7 @@ void workspaceSupervise(void) {
         worker_pid = pid;
         superviseWorker();
     }
-    /* The servers die with the worker in the same way: see serverStart. */
+    /* The servers are killed in the same way when the worker ends: see serverStart. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
