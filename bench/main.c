@@ -1,4 +1,4 @@
-/* lockbench: what the module costs, each figure against something that the reader knows.
+/* lockbench: what the module costs, each figure compared with something that is well known.
  *
  * To add a measurement: a file measure/<name>.c with one function, its prototype in
  * measure/measure.h, a row below. */
@@ -31,22 +31,22 @@ enum {
 static const Measurement measurements[] = {
     {"self", "the same on both sides: how much noise there is", selfMeasure},
     {"pair", "an uncontended acquire and release", pairMeasure},
-    {"handoff", "from one holder to the next, by how many wait", handoffMeasure},
-    {"fair", "the same in a fair queue, and leaving it", fairMeasure},
-    {"rw", "readers: a pair, and each step by how many read", rwMeasure},
-    {"semaphore", "a pair, by how many others have permits", semaphoreMeasure},
-    {"deadlock", "looking for cycles, by how long a chain of waits is", deadlockMeasure},
+    {"handoff", "from one holder to the next, by number of waiters", handoffMeasure},
+    {"fair", "the same in a fair queue, and leaving the queue", fairMeasure},
+    {"rw", "readers: a pair, and each step by number of readers", rwMeasure},
+    {"semaphore", "a pair, by number of other owners that hold permits", semaphoreMeasure},
+    {"deadlock", "the search for cycles, by length of the chain of waits", deadlockMeasure},
     {"multikey", "a multi-key lock of eight keys against eight locks", multikeyMeasure},
     {"memory", "what a held lock takes", memoryMeasure},
-    {"idle", "what other commands pay for a module that is loaded and idle", idleMeasure},
-    {"wake", "how soon a waiter has the lock, while other keys expire", wakeMeasure},
-    {"session", "the end of a connection that holds a lock, and renewing while it lives",
+    {"idle", "what a module that is loaded and idle costs other commands", idleMeasure},
+    {"wake", "how soon a waiter is granted the lock, while other keys expire", wakeMeasure},
+    {"session", "the end of a connection that holds a lock, and renewing while it is open",
      sessionMeasure},
-    {"latch", "telling those who wait for a latch that it is open", latchMeasure},
-    {"watch", "how soon an owner knows that it has lost a lock", watchMeasure},
+    {"latch", "notifying the waiters of a latch that it is open", latchMeasure},
+    {"watch", "how soon an owner is notified that it has lost a lock", watchMeasure},
     {"replicas", "a grant that a replica has to acknowledge", replicasMeasure},
     {"iothreads", "what the server's I/O threads change", iothreadsMeasure},
-    {"delay", "the delayed queue: pushing, delivering, how late, memory", delayMeasure},
+    {"delay", "the delayed queue: pushing, delivering, lateness, memory", delayMeasure},
 };
 
 enum { MEASUREMENTS = sizeof(measurements) / sizeof(*measurements) };
@@ -127,8 +127,8 @@ static const char *environmentOr(const char *name, const char *fallback) {
 }
 
 /* The server changes to a folder of its own before it loads the module, so the module's path has
- * to be absolute. The server's stays as it is: by its name the binary knows that it is to be a
- * server. */
+ * to be absolute. The server's name is not changed, because the binary decides by its name that it
+ * is to run as a server. */
 static void findFiles(Options *options) {
     static char module[PATH_MAX];
     options->server = environmentOr("SERVER", "redis-server");
@@ -148,7 +148,7 @@ static void printWhere(const Options *options) {
     printf("\n%s, %ld cores, %s, %u round%s%s\n", version, sysconf(_SC_NPROCESSORS_ONLN),
            options->callgrind ? "instructions by callgrind" : "no valgrind, so no instructions",
            options->rounds, options->rounds == 1 ? "" : "s",
-           options->quick ? ", QUICK: a smoke test, not for quoting" : "");
+           options->quick ? ", QUICK: a smoke test, not to be quoted" : "");
     if (tableMissed() > 0) {
         printf("%u target%s MISSED\n", tableMissed(), tableMissed() == 1 ? "" : "s");
     }

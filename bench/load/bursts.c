@@ -1,4 +1,4 @@
-/* Each client's burst is one message, made once. */
+/* The burst of each client is one message, which is made once. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -12,9 +12,9 @@ enum { REQUESTS = 2 };
 
 typedef struct Session {
     Crowd *crowd;
-    Message *messages; /* one for each client */
+    Message *messages; /* one per client */
     unsigned clients;
-    unsigned replies; /* to all messages */
+    unsigned replies; /* to all messages together */
 } Session;
 
 unsigned burstsRequests(const Bursts *bursts) {

@@ -1,5 +1,5 @@
-/* The load of many clients that each send a burst of requests at once and read its replies, all at
- * the same time: what a server with many busy connections does. */
+/* The load of many clients. All of them at the same time send a burst of requests each and read the
+ * replies: what a server with many busy connections handles. */
 
 #ifndef BENCH_LOAD_BURSTS_H
 #define BENCH_LOAD_BURSTS_H
@@ -9,10 +9,10 @@
 typedef struct Bursts {
     unsigned clients;
     unsigned depth;          /* how often a client sends the requests in one burst */
-    const char *requests[2]; /* by template.h; {key} and {owner} are the client's */
+    const char *requests[2]; /* see template.h; {key} and {owner} are the client's */
 } Bursts;
 
-/* One time: a burst of each client, and all its replies. */
+/* One time: a burst by each client, and all replies to it. */
 extern const LoadKind burstsKind;
 
 /* Requests in one time. */

@@ -1,5 +1,5 @@
-/* Lock number i of the chain is held by owner i, who waits for lock i + 1. The askers wait for lock
- * 1. */
+/* Lock number i of the chain is held by owner i, which waits for lock i + 1. The askers wait for
+ * lock 1. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -13,16 +13,16 @@ static const char acquire_text[] = "LOCK.ACQUIRE {key} {owner} PX 1800000 BLOCK 
 
 typedef struct Session {
     const Server *server;
-    Crowd
-        *crowd; /* the askers, then those who wait in the chain, then the one who waits elsewhere */
+    Crowd *crowd; /* the askers, then the waiters in the chain, then the waiter for another lock */
     Message *asks, *cancels;
     unsigned length;
 } Session;
 
-/* So many owners ask one after another, and are then cancelled. */
+/* ASKERS owners send a request to wait one after another; then their waits are cancelled. */
 enum { ASKERS = 50, FIRST_ASKER = 1000000 };
 
-/* Says it on the control connection, which never has to wait. The caller frees the reply. */
+/* Sends the request on the control connection, which never has to wait. The caller frees the
+ * reply. */
 static redisReply *ask(const Session *session, const char *text, unsigned key, unsigned owner) {
     templateQueue(session->server->control, text, key, owner);
     return serverReply(session->server->control);
@@ -42,7 +42,8 @@ static void wait(const Session *session, unsigned member, unsigned key, unsigned
     redisFreeCommand(request.bytes);
 }
 
-/* From its end on: a wait then finds a short way ahead, and making the chain takes no long time. */
+/* Begins at the end of the chain: the search of each new wait is then short, and making the chain
+ * takes little time. */
 static void makeChain(Session *session) {
     for (unsigned i = session->length; i >= 1; i--) {
         say(session, acquire_text, i, i);
@@ -79,7 +80,7 @@ static void *chainOpen(const Server *server, const void *what, const Conditions 
     return session;
 }
 
-/* The server has read all requests to wait before the first to cancel. */
+/* The server reads all requests to wait before the first LOCK.CANCEL. */
 static void askAndCancel(const Session *session, unsigned askers) {
     redisContext *control = session->server->control;
     for (unsigned i = 0; i < askers; i++) {

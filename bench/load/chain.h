@@ -1,5 +1,5 @@
-/* The load of a request that begins to wait behind a chain of waits, and is cancelled: each owner
- * of the chain holds a lock and waits for the next one's, and the last waits for nothing. */
+/* The load of a request that begins to wait behind a chain of waits, and is cancelled. Each owner
+ * of the chain holds a lock and waits for the lock of the next owner; the last waits for nothing. */
 
 #ifndef BENCH_LOAD_CHAIN_H
 #define BENCH_LOAD_CHAIN_H
@@ -12,12 +12,12 @@ typedef struct Chain {
 } Chain;
 
 /* One time: LOCK.ACQUIRE … BLOCK 0 that begins to wait for the first lock of the chain, and the
- * LOCK.CANCEL that ends the wait. Somebody waits elsewhere too: in a server where all wait for one
- * lock a search has nothing to look at. */
+ * LOCK.CANCEL that ends the wait. Another owner waits for an unrelated lock: while all waiters of a
+ * server wait for one lock, the server searches nothing. */
 extern const LoadKind chainKind;
 
-/* Has the last owner ask for the first lock, `times` times: it would close a cycle and is refused.
- * Dies if it is not. */
+/* Requests the first lock for the last owner, `times` times: the request would close a cycle and is
+ * refused. Ends the run if it is not refused. */
 void chainClose(void *state, unsigned times);
 
 #endif

@@ -15,7 +15,7 @@ enum {
 typedef struct Contender {
     Server *server;
     void *session;
-    Series slices; /* of this round: CPU ns for each time */
+    Series slices; /* of this round: CPU ns per time */
     Series rounds;
 } Contender;
 
@@ -77,7 +77,7 @@ static void playSlice(Play *play, unsigned i) {
     seriesAdd(&contender->slices, (double)used / play->times);
 }
 
-/* All at once: they take turns. */
+/* All servers run at the same time; the loads alternate. */
 static void playTogether(Play *play, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         enter(play, i);
@@ -127,7 +127,7 @@ void compareCpu(const Comparison *comparison, const Options *options) {
     }
     for (unsigned i = 0; i < COMPARISON_PAIRINGS && comparison->pairings[i].label != NULL; i++) {
         const Pairing *pairing = &comparison->pairings[i];
-        /* Printing sorts, and a later row still needs the rounds in their order. */
+        /* Printing sorts a series, and a later row needs the rounds in their order. */
         Series ours = seriesCopy(&play.contenders[pairing->ours].rounds);
         Series theirs = seriesCopy(&play.contenders[pairing->theirs].rounds);
         tableSeries(rowOf(pairing, UNIT_NS), &ours, &theirs);
@@ -141,8 +141,9 @@ void compareCpu(const Comparison *comparison, const Options *options) {
 
 /* ---- Instructions --------------------------------------------------------------------------- */
 
-/* The server does the work, and then nothing for as long as the work took. The difference is the work
- * without what the server does by the clock. Returns the instructions for one time of the load. */
+/* The server does the work, and is then idle for as long as the work took. The difference is the
+ * work without what the server does periodically. Returns the instructions for one time of the
+ * load. */
 static double countLoad(const Comparison *comparison, const Options *options, const Load *load) {
     unsigned times = timesOf(comparison, options);
     ServerOptions wanted = serverOptions(load, &comparison->conditions);
@@ -165,7 +166,7 @@ static double countLoad(const Comparison *comparison, const Options *options, co
 void compareInstructions(const Comparison *comparison, const Options *options) {
     double cost[COMPARISON_LOADS];
     if (!options->callgrind) {
-        tableNote("no valgrind here: instructions not counted");
+        tableNote("valgrind is not installed: instructions not counted");
         return;
     }
     unsigned count = countLoads(comparison);

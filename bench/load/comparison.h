@@ -1,4 +1,4 @@
-/* Loads against one another: in server CPU, interleaved, and in instructions. */
+/* Compares loads: in server CPU, interleaved, and in instructions. */
 
 #ifndef BENCH_LOAD_COMPARISON_H
 #define BENCH_LOAD_COMPARISON_H
@@ -22,16 +22,17 @@ typedef struct Comparison {
     const Load *loads[COMPARISON_LOADS];   /* up to the first NULL */
     Pairing pairings[COMPARISON_PAIRINGS]; /* up to the first without a label */
     Conditions conditions;
-    unsigned times; /* of the load in one slice: long enough to last some 50 ms */
+    unsigned times; /* of the load in one slice: enough for some 50 ms */
 } Comparison;
 
-/* In each round every load gets a fresh server, so that the luck of one process's memory is no
- * bias; then they take turns (A B C, C B A, and so on) in short slices. A round's figure is the
- * middle of its slices, a row's the median of its rounds. */
+/* In each round every load gets a fresh server, so that the memory layout of one process does not
+ * bias the result. Then the loads alternate (A B C, C B A, and so on) in short slices. The figure
+ * of a round is the mean of the middle half of its slices; that of a row is the median of its
+ * rounds. */
 void compareCpu(const Comparison *comparison, const Options *options);
 
-/* By callgrind, one server after another: nothing needs to be interleaved where noise does not
- * count. Prints a remark instead where there is no valgrind. */
+/* By callgrind, one server after another: interleaving is not needed because noise does not change
+ * the counts. Prints a remark instead if valgrind is not installed. */
 void compareInstructions(const Comparison *comparison, const Options *options);
 
 #endif

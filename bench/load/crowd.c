@@ -1,5 +1,4 @@
-/* Connections in an epoll. They are blocking sockets, but are only read when there is something to
- * read. */
+/* Connections in an epoll set. The sockets are blocking, but are read only when data has arrived. */
 
 #define _GNU_SOURCE
 
@@ -31,7 +30,7 @@ struct Crowd {
 void crowdSettle(const Crowd *crowd) {
     redisReply *reply = redisCommand(crowd->server->control, "PING");
     if (reply == NULL) {
-        die("the server has gone: %s", crowd->server->control->errstr);
+        die("the server has ended: %s", crowd->server->control->errstr);
     }
     freeReplyObject(reply);
 }
@@ -89,7 +88,7 @@ void crowdSay(const Crowd *crowd, unsigned member, const char *text, unsigned nu
     redisFreeCommand(message.bytes);
 }
 
-/* Moves on to the next member that has something to read, and reads it. */
+/* Continues with the next member for which data has arrived, and reads the data. */
 static void readNext(Crowd *crowd) {
     if (crowd->ready_next == crowd->ready_count) {
         crowd->ready_next = 0;

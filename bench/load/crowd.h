@@ -1,6 +1,6 @@
 /* Many connections at once, most of them blocked most of the time, and the next reply from any of
- * them. One thread, one epoll: what the crowd costs falls on this process, not on the server that
- * is measured. */
+ * them. One thread and one epoll set: the crowd costs this process CPU, not the server that is
+ * measured. */
 
 #ifndef BENCH_LOAD_CROWD_H
 #define BENCH_LOAD_CROWD_H
@@ -15,15 +15,16 @@ void crowdClose(Crowd *crowd);
 
 void crowdSend(const Crowd *crowd, unsigned member, const Message *message);
 
-/* The request that `text` stands for, by template.h, where `number` is both key and owner. */
+/* Sends the request of `text`, see template.h; `number` is both key and owner. */
 void crowdSay(const Crowd *crowd, unsigned member, const char *text, unsigned number);
 
-/* Waits for the next reply and returns whose it is. Dies on an error reply, a lost connection, or
- * when nothing comes for a long time: a hang is a bug to be seen. The caller frees *reply. */
+/* Waits for the next reply and returns the number of the member that received it. Ends the run on an
+ * error reply, on a lost connection, or if no reply comes for a long time: a hang is a bug that must
+ * be reported. The caller frees *reply. */
 unsigned crowdNext(Crowd *crowd, redisReply **reply);
 
 /* Returns when the server has read everything that the crowd has sent so far: a request that
- * blocks gives no other sign. */
+ * blocks gets no reply that would show it. */
 void crowdSettle(const Crowd *crowd);
 
 #endif

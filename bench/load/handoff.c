@@ -1,8 +1,8 @@
-/* The ring. A member that releases the lock is owed two replies, one to the release, at once, and one
- * to its next acquire, when its turn comes. It asks again only when it has the first, as a client
- * does that waits for its replies. The next holder releases right after that, on a connection of its
- * own, and the server may read that first: so a ring has one member more than the holder and those
- * who must be waiting. */
+/* The ring. A member that releases the lock receives two replies: one to the release, at once, and
+ * one to its next acquire, when it is granted the lock. It sends the acquire only when it has
+ * received the first reply, like a client that waits for its replies. The next holder releases right
+ * after that, on another connection, and the server may read that release first. So a ring has one
+ * member more than the holder and the waiters that are required. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -17,7 +17,7 @@ typedef struct Member {
     Message release;
 } Member;
 
-/* The members of a ring stand next to each other in the crowd. */
+/* The members of a ring are next to each other in the crowd. */
 typedef struct Session {
     Crowd *crowd;
     const Server *server;
@@ -25,10 +25,10 @@ typedef struct Session {
     unsigned size;     /* members in all rings */
     unsigned *holders; /* the member that holds each ring's lock */
     unsigned rings;
-    unsigned turn; /* the ring whose turn it is */
+    unsigned turn; /* the ring whose lock is handed off next */
 } Session;
 
-/* The holder, those who wait, and one who may still be on its way back. */
+/* The holder, the waiters, and one member that may not have joined the queue again yet. */
 static unsigned membersOf(const Handoff *handoff) {
     return handoff->waiters + 2;
 }
@@ -45,19 +45,19 @@ static void memberFree(Member *member) {
     redisFreeCommand(member->release.bytes);
 }
 
-/* Waits for the next reply; returns whose it is. */
+/* Waits for the next reply; returns the member that received it. */
 static unsigned nextReply(Session *session) {
     redisReply *reply = NULL;
     unsigned number = crowdNext(session->crowd, &reply);
     if (reply->type == REDIS_REPLY_NIL) {
-        die("a waiter that waits for ever was told: not in time");
+        die("a waiter without a timeout received the reply of a timeout");
     }
     freeReplyObject(reply);
     return number;
 }
 
-/* The holder of the ring whose turn it is releases the lock, the next in the queue is the new holder.
- * Returns, when both replies have come, at what time the grant came. */
+/* The holder of the next ring releases the lock; the next waiter in its queue is the new holder.
+ * Returns, when both replies have arrived, the time at which the grant arrived. */
 static uint64_t releaseLock(Session *session) {
     unsigned *holder = &session->holders[session->turn];
     unsigned releasing = *holder;
@@ -72,7 +72,7 @@ static uint64_t releaseLock(Session *session) {
         *holder = number;
     }
     if (*holder == releasing) {
-        die("a release granted the lock to nobody");
+        die("a release granted the lock to no waiter");
     }
     return granted_ns;
 }
@@ -98,7 +98,7 @@ static void prime(const Session *session, const Handoff *handoff, unsigned ring)
     freeReplyObject(serverReply(session->server->control));
 }
 
-/* The first of the ring gets the lock at once, the others wait. */
+/* The first member of the ring is granted the lock at once, the others wait. */
 static void ringStart(Session *session, const Handoff *handoff, unsigned ring) {
     unsigned members = membersOf(handoff);
     unsigned first = ring * members;
@@ -110,8 +110,8 @@ static void ringStart(Session *session, const Handoff *handoff, unsigned ring) {
     }
 }
 
-/* Every member acquires and releases once: what a connection needs for its first reply is there before
- * measuring. */
+/* Every member acquires and releases once, so that what a connection allocates for its first reply
+ * is allocated before the measurement. */
 static void goRoundOnce(Session *session) {
     for (unsigned i = 0; i < session->size; i++) {
         handOff(session);
@@ -174,8 +174,8 @@ static double timePing(const Session *session) {
     return (double)(nowNs() - start);
 }
 
-/* Before the next one, the server has seen the one that released in the queue again: the release that
- * is timed finds it with nothing else to do. */
+/* Before the next hand-off the server has read the request of the member that released, which is in
+ * the queue again: when the release that is timed arrives, the server has nothing else to do. */
 void handoffLatency(void *state, unsigned times, Series *grants, Series *pings) {
     Session *session = state;
     while (times-- > 0) {

@@ -1,6 +1,6 @@
-/* A load: something that a server can be made to do over and over, so that it can be timed,
- * counted and set against another. What kind of load it is (requests one after another, a lock
- * handed off in a crowd) only its three functions know. */
+/* A load: work that a server can be made to repeat, so that it can be timed, counted and compared
+ * with another load. The kind of load (requests one after another, a lock handed off in a crowd) is
+ * defined by its three functions. */
 
 #ifndef BENCH_LOAD_LOAD_H
 #define BENCH_LOAD_LOAD_H
@@ -9,16 +9,16 @@
 
 /* What is the same for every load of a comparison. */
 typedef struct Conditions {
-    bool aof;   /* with the append-only file */
-    bool apart; /* the servers on another CPU than the client: see affinity.h */
-    bool alone; /* one server after another, not in turns: too many connections for all at once */
-    unsigned depth; /* requests sent before the first reply is read; 0 is 1; crowds ignore it */
+    bool aof;       /* with the append-only file */
+    bool apart;     /* the servers on a CPU other than the client's: see affinity.h */
+    bool alone;     /* one server after another, not alternating: too many connections at once */
+    unsigned depth; /* requests sent before the first reply is read; 0 is 1; ignored by crowds */
 } Conditions;
 
 typedef struct LoadKind {
-    /* Connects and prepares; the session that it returns is the next two's argument. */
+    /* Connects and prepares; returns the session, which is the argument of the next two. */
     void *(*open)(const Server *server, const void *what, const Conditions *conditions);
-    /* Does it `times` times and returns when the server has answered everything. */
+    /* Does the work `times` times and returns when the server has replied to everything. */
     void (*run)(void *session, unsigned times);
     void (*close)(void *session);
 } LoadKind;

@@ -1,4 +1,4 @@
-/* Keys of others, that expire while something is measured. */
+/* Unrelated keys that expire during a measurement. */
 
 #ifndef BENCH_LOAD_OTHERS_H
 #define BENCH_LOAD_OTHERS_H
@@ -7,7 +7,7 @@
 
 enum { OTHERS = 5000 };
 
-/* Sets so many keys, which expire one after the other all through the next `ms`. */
+/* Sets OTHERS keys, which expire one after the other during the next `ms`. */
 void othersSet(const Server *server, unsigned ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* Each phase is a load of requests on a connection of its own, so that one can be counted alone. */
+/* Each phase is a load of requests on a connection of its own, so that it can be measured alone. */
 
 #define _POSIX_C_SOURCE 200809L
 

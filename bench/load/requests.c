@@ -1,5 +1,5 @@
-/* Requests made once, then sent and their replies checked: a benchmark of error replies helps
- * nobody. */
+/* Requests are made once, then sent, and their replies are checked: a benchmark of error replies
+ * would be useless. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -85,7 +85,8 @@ static void readReply(redisContext *connection, const Sequence *sequence, unsign
     freeReplyObject(reply);
 }
 
-/* The next `count` messages, round and round, at most `depth` of them under way. */
+/* Sends the next `count` messages of the cyclic sequence; at most `depth` of them have no reply
+ * yet. */
 static void sequenceSend(redisContext *connection, Sequence *sequence, unsigned count,
                          unsigned depth) {
     while (count > 0) {

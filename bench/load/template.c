@@ -1,4 +1,4 @@
-/* Expanding placeholders, once and ahead of time: while a load runs, its bytes only have to be
+/* Placeholders are expanded once and in advance: while a load runs, the bytes only have to be
  * sent. */
 
 #define _POSIX_C_SOURCE 200809L
@@ -21,7 +21,7 @@ typedef struct Text {
     size_t length;
 } Text;
 
-/* What placeholders are made of. */
+/* What the placeholders are replaced with. */
 typedef struct Source {
     redisContext *connection;
     unsigned key;

@@ -1,4 +1,4 @@
-/* Requests as the measurements write them: words with placeholders. */
+/* Requests in the form in which the measurements contain them: words with placeholders. */
 
 #ifndef BENCH_LOAD_TEMPLATE_H
 #define BENCH_LOAD_TEMPLATE_H
@@ -10,14 +10,14 @@ typedef struct Message {
     size_t size;
 } Message;
 
-/* The request that `text` stands for, where spaces separate the arguments and
+/* The request of `text`, in which spaces separate the arguments and
  *   {n}         is the number `key`,
- *   {key}       is a lock's name made of it, 13 bytes,
+ *   {key}       is the name of a lock made of that number, 13 bytes,
  *   {owner}     is an owner made of the number `owner`, the 36 bytes of a UUID,
  *   {sha:name}  is the hash of that script of scripts.h, loaded over `connection` first. */
 Message templateExpand(redisContext *connection, const char *text, unsigned key, unsigned owner);
 
-/* Queues that request on `connection`: it is sent when the next reply is read. */
+/* Queues the request on `connection`; it is sent when the next reply is read. */
 void templateQueue(redisContext *connection, const char *text, unsigned key, unsigned owner);
 
 #endif
