@@ -1,5 +1,6 @@
 /* The load of a request that begins to wait behind a chain of waits, and is cancelled. Each owner
- * of the chain holds a lock and waits for the lock of the next owner; the last waits for nothing. */
+ * of the chain holds a lock and waits for the lock of the next owner; the last waits for
+ * nothing. */
 
 #ifndef BENCH_LOAD_CHAIN_H
 #define BENCH_LOAD_CHAIN_H

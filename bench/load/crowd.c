@@ -1,4 +1,5 @@
-/* Connections in an epoll set. The sockets are blocking, but are read only when data has arrived. */
+/* Connections in an epoll set. The sockets are blocking, but are read only when data has
+ * arrived. */
 
 #define _GNU_SOURCE
 

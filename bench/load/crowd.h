@@ -18,9 +18,9 @@ void crowdSend(const Crowd *crowd, unsigned member, const Message *message);
 /* Sends the request of `text`, see template.h; `number` is both key and owner. */
 void crowdSay(const Crowd *crowd, unsigned member, const char *text, unsigned number);
 
-/* Waits for the next reply and returns the number of the member that received it. Ends the run on an
- * error reply, on a lost connection, or if no reply comes for a long time: a hang is a bug that must
- * be reported. The caller frees *reply. */
+/* Waits for the next reply and returns the number of the member that received it. Ends the run on
+ * an error reply, on a lost connection, or if no reply comes for a long time: a hang is a bug that
+ * must be reported. The caller frees *reply. */
 unsigned crowdNext(Crowd *crowd, redisReply **reply);
 
 /* Returns when the server has read everything that the crowd has sent so far: a request that

@@ -1,8 +1,8 @@
 /* The ring. A member that releases the lock receives two replies: one to the release, at once, and
  * one to its next acquire, when it is granted the lock. It sends the acquire only when it has
- * received the first reply, like a client that waits for its replies. The next holder releases right
- * after that, on another connection, and the server may read that release first. So a ring has one
- * member more than the holder and the waiters that are required. */
+ * received the first reply, like a client that waits for its replies. The next holder releases
+ * right after that, on another connection, and the server may read that release first. So a ring
+ * has one member more than the holder and the waiters that are required. */
 
 #define _POSIX_C_SOURCE 200809L
 

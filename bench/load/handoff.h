@@ -1,7 +1,7 @@
 /* The load of a ring of clients that hand off a lock: the holder releases it and joins the queue
- * again, the first in the queue is granted the lock, and so on. At the end of each hand-off there are
- * as many waiters as at its start, or one more. With several rings, each with a lock of its own, the
- * rings alternate. */
+ * again, the first in the queue is granted the lock, and so on. At the end of each hand-off there
+ * are as many waiters as at its start, or one more. With several rings, each with a lock of its
+ * own, the rings alternate. */
 
 #ifndef BENCH_LOAD_HANDOFF_H
 #define BENCH_LOAD_HANDOFF_H

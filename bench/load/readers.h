@@ -1,5 +1,5 @@
-/* The readers of read-write locks, 10,000 owners on one lock or ten on each of many; and the load of
- * one more owner, which acquires a read hold, renews it and releases it. */
+/* The readers of read-write locks, 10,000 owners on one lock or ten on each of many; and the load
+ * of one more owner, which acquires a read hold, renews it and releases it. */
 
 #ifndef BENCH_LOAD_READERS_H
 #define BENCH_LOAD_READERS_H

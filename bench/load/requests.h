@@ -28,8 +28,8 @@ enum { REQUESTS_KEYS = 64 };
 
 extern const LoadKind requestsKind;
 
-/* Sends the steps `times` times, pipelined, on a connection of its own, {n} counting from 0. Ends the
- * run on a wrong reply. */
+/* Sends the steps `times` times, pipelined, on a connection of its own, {n} counting from 0. Ends
+ * the run on a wrong reply. */
 void requestsPrepare(const Server *server, const Step *steps, unsigned times);
 
 #endif

@@ -1,6 +1,6 @@
-/* A reentrant lock as client libraries implement it in Lua: a hash of owner to hold count, whose TTL
- * is the lease, and a message to the waiters when the last hold is released. Each step is necessary;
- * none was added to make it slow. */
+/* A reentrant lock as client libraries implement it in Lua: a hash of owner to hold count, whose
+ * TTL is the lease, and a message to the waiters when the last hold is released. Each step is
+ * necessary; none was added to make it slow. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -25,8 +25,8 @@ static const Script scripts[] = {
      "  return nil\n"
      "end\n"
      "return redis.call('pttl', KEYS[1])\n"},
-    /* release: KEYS lock, channel; ARGV lease in ms, owner. nil = not the holder; else the number of
-     * holds left. */
+    /* release: KEYS lock, channel; ARGV lease in ms, owner. nil = not the holder; else the number
+     * of holds left. */
     {"release", "if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end\n"
                 "local left = redis.call('hincrby', KEYS[1], ARGV[2], -1)\n"
                 "if left > 0 then\n"

@@ -1,6 +1,6 @@
-/* What looking for cycles costs a request that begins to wait: by how long a chain of waits
- * there is to walk, against the same with lock.deadlock-detection off; and refusing the request that
- * would close a cycle. */
+/* What the search for cycles costs a request that begins to wait, by the length of the chain of
+ * waits that is searched, against the same with lock.deadlock-detection off; and what it costs to
+ * refuse a request that would close a cycle. */
 
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ enum {
     CLOSINGS = 40,
 };
 
-/* Of a request that finds one holder who waits for nothing. */
+/* For a request behind one holder that waits for nothing. */
 #define TARGET 1.1
 
 enum { SHORT, TEN, HUNDRED, LENGTHS };
@@ -72,7 +72,7 @@ static void refuseLong(const Options *options) {
         chainClose(session, 1);
         seriesAdd(&each, (double)(probeCpuNs(server) - before));
     }
-    Row row = {.label = "CPU: refusing what closes a cycle of 10000", .unit = UNIT_NS};
+    Row row = {.label = "CPU: refusing a request that closes a cycle of 10000", .unit = UNIT_NS};
     tableSeries(row, &each, NULL);
     seriesFree(&each);
     load.kind->close(session);
@@ -81,7 +81,7 @@ static void refuseLong(const Options *options) {
 
 void deadlockMeasure(const Options *options) {
     tableHead("deadlock",
-              "an ACQUIRE that begins to wait, and its CANCEL, by what there is to search");
+              "an ACQUIRE that begins to wait, and its CANCEL, by length of the search");
     for (unsigned i = 0; i < LENGTHS; i++) {
         compareOne(options, i);
     }

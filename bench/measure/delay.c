@@ -1,5 +1,6 @@
-/* The delayed queue: pushing against ZADD, delivering against RPUSH, how late an element comes while a
- * million others are pending, a hundred thousand that are due at once, and what a pending one takes. */
+/* The delayed queue: pushing against ZADD, delivering against RPUSH, how late an element is
+ * delivered while a million others are pending, a hundred thousand elements that are due at once,
+ * and the memory of a pending element. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -19,7 +20,7 @@ enum {
     QUICK_PENDING = 50000,
     OTHERS_MS = 3000,
     ELEMENTS = 1000,
-    FIRST_MS = 300, /* the elements are due one a ms from then on */
+    FIRST_MS = 300, /* from then on one element is due each ms */
     BURST = 100000,
     QUICK_BURST = 20000,
     KEPT = 100000,
@@ -33,8 +34,8 @@ static const Step push[] = {{"DELAY.PUSH later {n} 3600000 {owner}", NULL}, STEP
 static const Step add[] = {{"ZADD later 1900000000000 {n}", NULL}, STEPS_END};
 static const Step append[] = {{"RPUSH now {owner}", NULL}, STEPS_END};
 
-/* As many are pending before: a queue that is worth measuring is no short one, which the server keeps
- * as lists. */
+/* BEFORE elements are pending before: a short queue, which the server encodes as lists, is not
+ * worth measuring. */
 enum { BEFORE = 2000, NO_END = 10000000 };
 
 static const Step push_before[] = {{"DELAY.PUSH later before-{n} 3600000 {owner}", NULL},
@@ -58,7 +59,7 @@ static long long ask(const Server *server, const char *text, unsigned number) {
     return integer;
 }
 
-/* Sends that request for the numbers below `count`. */
+/* Sends the request for each number below `count`. */
 static void askMany(const Server *server, const char *text, unsigned count) {
     for (unsigned done = 0; done < count;) {
         unsigned sent = count - done < AT_ONCE ? count - done : AT_ONCE;
@@ -76,7 +77,7 @@ static void askMany(const Server *server, const char *text, unsigned count) {
     }
 }
 
-/* A load: elements that are due at once, and are waited for. */
+/* A load: pushes elements that are due at once, and waits until they are delivered. */
 typedef struct Deliveries {
     const Server *server;
 } Deliveries;
@@ -131,12 +132,12 @@ static void countInstructions(const Options *options) {
     compareInstructions(&pushing, options);
     compareInstructions(&delivering, options);
     compareInstructions(&pushing_pipelined, options);
-    tableNote("a delivery is the second row less the third: at most 3");
+    tableNote("a delivery is the second row minus the third: at most 3");
 }
 
-/* ---- How late ------------------------------------------------------------------------------- */
+/* ---- Lateness ------------------------------------------------------------------------------- */
 
-/* Pushes the elements, and notes when each is due, unix ms. */
+/* Pushes the elements, and records when each is due, in unix ms. */
 static void pushElements(const Server *server, long long *due_ms) {
     char text[64];
     for (unsigned i = 0; i < ELEMENTS; i++) {
@@ -148,7 +149,7 @@ static void pushElements(const Server *server, long long *due_ms) {
         freeReplyObject(serverReply(server->control));
         redisReply *score = serverReply(server->control);
         if (score->type != REDIS_REPLY_STRING) {
-            die("an element was delivered before it was looked at");
+            die("an element was delivered before its score was read");
         }
         due_ms[i] = strtoll(score->str, NULL, 10);
         freeReplyObject(score);
@@ -165,7 +166,7 @@ static void takeElements(const Server *server, const long long *due_ms, Series *
         }
         unsigned long number = strtoul(reply->element[1]->str, NULL, 10);
         if (number >= ELEMENTS) {
-            die("an element was delivered that was not pushed");
+            die("an element that was not pushed was delivered");
         }
         seriesAdd(late, 1000 * (now_us - 1000.0 * (double)due_ms[number]));
         freeReplyObject(reply);
@@ -204,7 +205,7 @@ static void measureLateness(const Options *options) {
 
 /* ---- Many at once --------------------------------------------------------------------------- */
 
-/* Makes elements by hand, and then has all be due in one command. */
+/* Writes elements directly into the keys, and then makes all of them due with one command. */
 static void makeBurst(const Server *server, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         redisAppendCommand(server->control, "ZADD delay:due:{burst} 4102444800000 %u", i);
@@ -223,7 +224,8 @@ static void measureBurst(const Options *options) {
     Series slowest = {0}, took = {0};
     for (unsigned round = 0; round < options->rounds; round++) {
         Server *server = serverStart(options, &wanted);
-        ask(server, "DELAY.PUSH later {n} 3600000 x", 0); /* from then on edits by hand are heard */
+        /* From then on the module notices direct changes to the keys. */
+        ask(server, "DELAY.PUSH later {n} 3600000 x", 0);
         makeBurst(server, count);
         uint64_t start = nowNs(), worst = 0, asked = start;
         while (ask(server, "LLEN burst", 0) < (long long)count) {

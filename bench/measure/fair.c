@@ -1,5 +1,5 @@
-/* What the order of LOCK.FAIR costs, which is kept in keys: a hand-off against a plain one, and
- * against itself with more waiting; and leaving the queue from its middle. */
+/* What the order of LOCK.FAIR costs, which is stored in keys: a hand-off against one by
+ * LOCK.ACQUIRE, and against itself with more waiters; and leaving the queue from its middle. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -39,7 +39,7 @@ static const Handoff rings[RINGS] = {
     [FAIR_10000] = FAIR(10000, 1), [PLAIN_10000] = PLAIN(10000, 1),
 };
 
-/* As many clients as in the largest ring, twelve on each lock. */
+/* The same number of clients as in the largest ring, twelve on each lock. */
 static const Handoff tens = FAIR(10, 833);
 
 static Load loadOf(const Handoff *handoff) {
@@ -52,7 +52,7 @@ static Load loadOf(const Handoff *handoff) {
     return load;
 }
 
-/* Each of the pairs in one comparison; `alone`: two crowds of 10,000 are too many connections. */
+/* Each pair is one comparison; `alone`: two crowds of 10,000 are too many connections at once. */
 typedef struct Pair {
     const char *counted;
     const char *timed;
@@ -104,7 +104,7 @@ static void timePair(const Options *options, const Pair *pair) {
     compareCpu(&comparison, options);
 }
 
-/* Without what the CPU's caches cost: see measure/handoff.c. */
+/* Without the cost of misses in the CPU's caches: see measure/handoff.c. */
 static void compareAsManyClients(const Options *options) {
     const Load many = loadOf(&rings[FAIR_10000]);
     const Load few = loadOf(&tens);
@@ -119,14 +119,15 @@ static void compareAsManyClients(const Options *options) {
 
 /* ---- Leaving the queue ---------------------------------------------------------------------- */
 
-/* The queue: those who will leave it are in its middle, and when they are gone 10,000 are left. */
+/* The queue: the clients that will leave it are in its middle, and LEFT clients remain after
+ * them. */
 enum {
     LEFT = 10000,
     WARMED = 200, /* cancelled first, and not measured */
     SINGLY = 500,
     BATCHED = 500,
     TIMED = 400,                 /* of each kind */
-    FIRST_WARMED = 1 + LEFT / 2, /* the crowd's first is the holder */
+    FIRST_WARMED = 1 + LEFT / 2, /* the first of the crowd is the holder */
     FIRST_SINGLY = FIRST_WARMED + WARMED,
     FIRST_BATCHED = FIRST_SINGLY + SINGLY,
     FIRST_APART = FIRST_BATCHED + BATCHED,
@@ -136,8 +137,8 @@ enum {
     DEPTH = 50,
 };
 
-/* How the times of those who time out are over: long enough after the queue has formed, then one
- * each millisecond, later ten each millisecond. */
+/* When the waits with a timeout end: long enough after the queue has formed, first one in each
+ * millisecond, later ten in each millisecond. */
 enum {
     APART_MS = 6000,
     CLOSE_MS = 8000,
@@ -151,10 +152,10 @@ typedef struct Queue {
     Server *server;
     Crowd *crowd;
     const char *command;
-    uint64_t timed_ns; /* when the first whose wait will time out began to wait */
+    uint64_t timed_ns; /* when the first client with a timeout began to wait */
 } Queue;
 
-/* What leaving once costs, in ns of server CPU. */
+/* What it costs when one client leaves, in ns of server CPU. */
 typedef struct Costs {
     Series singly;
     Series batched;
@@ -190,7 +191,7 @@ static void awaitReplies(const Queue *queue, unsigned count, int type) {
     }
 }
 
-/* What a connection needs for its first reply is there before measuring. */
+/* What a connection allocates for its first reply is allocated before the measurement. */
 static void greet(const Queue *queue) {
     for (unsigned member = 0; member < CROWD; member++) {
         crowdSay(queue->crowd, member, "PING", member);
@@ -198,8 +199,9 @@ static void greet(const Queue *queue) {
     awaitReplies(queue, CROWD, REDIS_REPLY_STATUS);
 }
 
-/* Until all but the holder wait. So many packets at once may overflow the kernel's queue on a busy
- * machine, and be sent again a fifth of a second later: a PING on another connection shows nothing. */
+/* Waits until all but the holder wait. On a busy machine this many packets at once may overflow the
+ * kernel's queue and be sent again a fifth of a second later, so a reply to a PING on another
+ * connection would not show that the server has read all requests. */
 static void awaitQueue(const Queue *queue) {
     while (probeCounter(queue->server, "blocked_clients") < CROWD - 1) {
         sleepNs(1000000);
@@ -231,7 +233,7 @@ static void queueEnd(Queue *queue) {
 static void readOne(redisContext *connection) {
     redisReply *reply = serverReply(connection);
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 1) {
-        die("LOCK.CANCEL found nobody");
+        die("LOCK.CANCEL found no waiter");
     }
     freeReplyObject(reply);
 }
@@ -252,12 +254,12 @@ static double costOfCancels(const Queue *queue, unsigned first, unsigned count, 
     return used / count;
 }
 
-/* A server with so many connections is never quite idle: that is taken off. */
+/* A server with this many connections is never quite idle: that cost is subtracted. */
 static double costOfTimeOuts(const Queue *queue, unsigned first_ms, unsigned lasting_ms) {
     uint64_t begin_ns = queue->timed_ns + (uint64_t)(first_ms - MARGIN_MS) * 1000000;
     uint64_t window_ns = (uint64_t)(lasting_ms + 2 * MARGIN_MS) * 1000000;
     if (nowNs() + window_ns > begin_ns) {
-        die("this machine is too slow for the time-outs in measure/fair.c");
+        die("this machine is too slow for the timeouts in measure/fair.c");
     }
     uint64_t start = probeCpuNs(queue->server);
     sleepNs(window_ns);
@@ -302,9 +304,8 @@ static void compareLeaving(const Options *options) {
               leave_target);
     printCost("CPU, the same, pipelined", &fair.batched, &plain.batched, leave_target);
     /* No target: for each timer of a module the server wakes up early, and more than once. */
-    printCost("CPU, time-out, one each ms: FAIR / ACQUIRE", &fair.apart, &plain.apart, 0);
-    printCost("CPU, time-out, ten each ms: FAIR / ACQUIRE", &fair.close, &plain.close,
-              leave_target);
+    printCost("CPU, timeout, one each ms: FAIR / ACQUIRE", &fair.apart, &plain.apart, 0);
+    printCost("CPU, timeout, ten each ms: FAIR / ACQUIRE", &fair.close, &plain.close, leave_target);
 }
 
 void fairMeasure(const Options *options) {

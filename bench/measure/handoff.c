@@ -1,10 +1,11 @@
-/* The way from one holder to the next: what it costs the server and how long it takes, with 1
+/* The hand-off from one holder to the next: what it costs the server and how long it takes, with 1
  * to 10,000 waiting.
  *
- * A server whose 10,000 connections take turns finds nothing of theirs in the CPU's caches,
- * whatever they ask for: the same ring made of RPUSH and BLPOP shows by how much that alone raises
- * the cost. Two more rows leave it out: the instructions, and as many connections on both sides,
- * here all waiting for one lock, there one or two for each of 3,333. */
+ * A server with 10,000 connections that are used in rotation finds no data of the next connection
+ * in the CPU's caches, whatever the command. The same ring made of RPUSH and BLPOP shows by how
+ * much that alone raises the cost. Two more rows exclude it: the instructions, and the same number
+ * of connections on both sides, which on one side all wait for one lock, and on the other side one
+ * or two for each of 3,333. */
 
 #include <stdio.h>
 
@@ -34,7 +35,7 @@ enum {
 #define LIST(waiters, rings) \
     { "RPUSH {key} token", "BLPOP {key} 0", "RPUSH {key} token", waiters, rings }
 
-/* The fewest first: the others are compared with it. */
+/* The one with the fewest waiters is the first; the others are compared with it. */
 static const Handoff locks[SIZES] = {LOCK(1, 1), LOCK(100, 1), LOCK(1000, 1), LOCK(10000, 1)};
 static const Handoff lists[SIZES] = {LIST(1, 1), LIST(100, 1), LIST(1000, 1), LIST(10000, 1)};
 static const Handoff one_each = LOCK(1, 3333);
@@ -62,8 +63,8 @@ static void compareKinds(const Options *options) {
     compareCpu(&comparison, options);
 }
 
-/* With a thousand, not ten: under callgrind, where a second holds few hand-offs, what the server
- * does once a second for each of 10,000 connections would drown them. */
+/* With one thousand waiters, not ten thousand: under callgrind there are few hand-offs in a second,
+ * and what the server does once a second for each of 10,000 connections would outweigh them. */
 static void countGrowth(const Options *options) {
     const Load many = loadOf(&locks[COUNTED_SIZE], true);
     const Load one = loadOf(&locks[0], true);
@@ -87,7 +88,7 @@ static void compareAsManyClients(const Options *options) {
     compareCpu(&comparison, options);
 }
 
-/* Each crowd against the smallest, in one interleaved run. */
+/* Each crowd against the smallest one, in one interleaved run. */
 typedef struct Growth {
     const char *name;
     const Handoff *handoffs; /* SIZES of them */
@@ -131,7 +132,7 @@ static void compareGrowth(const Options *options) {
 typedef struct Ring {
     Server *server;
     void *session;
-    Series grants; /* ns, all rounds together: a tail needs many */
+    Series grants; /* ns, of all rounds together: a tail needs many values */
     Series pings;
 } Ring;
 

@@ -1,6 +1,6 @@
-/* What everybody else pays: common commands on a server with the module loaded and idle,
- * against a server without it. Pipelined is the stricter half, since there a command's own work is
- * nearly all there is. */
+/* What the module costs other commands: common commands on a server with the module loaded and
+ * idle, against a server without it. The pipelined half is the stricter one, because there nearly
+ * all the cost is the command's own. */
 
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #include "load/requests.h"
 #include "measure/measure.h"
 
-/* The keys exist, so that each command does what it does in daily life. */
+/* The keys exist, so that each command does its usual work. */
 #define COMMAND(name, prepared, measured)                                                    \
     static const Requests name##_steps = {                                                   \
         .prepare = (const Step[]){{prepared, NULL}, STEPS_END},                              \
@@ -46,8 +46,8 @@ typedef struct Way {
     double target;
 } Way;
 
-/* The target is of CPU time. The instructions, which leave out the kernel's share, say what the module
- * adds. */
+/* The target is for CPU time. The instructions, which exclude the kernel's share, show what the
+ * module adds. */
 static const Way ways[] = {
     {"instructions", compareInstructions, 1, 10000, 0},
     {"CPU, one at a time", compareCpu, 1, 4000, 1.03},

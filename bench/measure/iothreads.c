@@ -1,9 +1,9 @@
-/* What the server's I/O threads (`io-threads`) do for the module's commands: the time that a load
- * takes with them and without, and the CPU of all the server's threads. A load is measured on two
- * servers that differ in this setting only, in alternating slices.
+/* What the server's I/O threads (`io-threads`) change for the module's commands: the time that a
+ * load takes with them and without, and the CPU of all threads of the server. A load is measured on
+ * two servers that differ only in this setting, in alternating slices.
  *
- * The servers may use all CPUs, as the threads are of no use on one; so these figures are less
- * steady than those of the other measurements. */
+ * The servers may use all CPUs, because the threads are of no use on one CPU. So these figures are
+ * less steady than those of the other measurements. */
 
 #include "base/table.h"
 #include "load/bursts.h"

@@ -1,5 +1,5 @@
-/* Latches: 10,000 clients that wait for one, and are told that it is open, against as many BLPOPs that one
- * RPUSH serves; and how long others wait meanwhile. */
+/* Latches: 10,000 clients that wait for a latch and are notified that it is open, against the same
+ * number of BLPOPs that one RPUSH serves; and how long other clients wait meanwhile. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -17,10 +17,10 @@ enum {
     PINGS_A_LOOK = 20,
 };
 
-/* One side: what each of the crowd says, and what then serves them all. */
+/* One side: what each member of the crowd sends, and the command that then serves all of them. */
 typedef struct Side {
     bool module;
-    const char *prepare; /* said before; or NULL */
+    const char *prepare; /* sent before; or NULL */
     const char *wait;
     const char *serve; /* NULL: RPUSH */
 } Side;
@@ -55,7 +55,7 @@ static void waitAll(const Server *server, const Crowd *crowd, const Side *side, 
     crowdSettle(crowd);
 }
 
-/* RPUSH needs an element for each. */
+/* RPUSH needs an element for each client. */
 static void push(const Server *server, unsigned size) {
     const char **words = allocate((size + 2) * sizeof(*words));
     words[0] = "RPUSH";
@@ -80,13 +80,13 @@ static void hearAll(Crowd *crowd, unsigned size) {
         redisReply *reply = NULL;
         crowdNext(crowd, &reply);
         if (reply->type == REDIS_REPLY_NIL) {
-            die("a client that waits for ever was told: not in time");
+            die("a client without a timeout received the reply of a timeout");
         }
         freeReplyObject(reply);
     }
 }
 
-/* The server's CPU for each of the crowd: until all are blocked, and from then on. */
+/* The server's CPU for each member of the crowd: until all are blocked, and after that. */
 typedef struct Costs {
     Series wait, served;
 } Costs;
@@ -95,7 +95,7 @@ static void playRound(const Options *options, const Side *side, Costs *costs) {
     unsigned size = crowdSize(options);
     Crowd *crowd;
     Server *server = start(options, side, &crowd);
-    /* Once before, for what is made the first time. */
+    /* Once before the measurement, for what is allocated the first time. */
     waitAll(server, crowd, side, size);
     serve(server, side, size);
     hearAll(crowd, size);
@@ -111,7 +111,7 @@ static void playRound(const Options *options, const Side *side, Costs *costs) {
     serverStop(server);
 }
 
-/* ---- What others notice --------------------------------------------------------------------- */
+/* ---- The effect on other clients ------------------------------------------------------------ */
 
 static uint64_t timePing(const Server *server) {
     uint64_t asked = nowNs();
@@ -119,7 +119,7 @@ static uint64_t timePing(const Server *server) {
     return nowNs() - asked;
 }
 
-/* The crowd's replies stay in its sockets, so that the client does nothing but ask. */
+/* The replies to the crowd stay in its sockets, so that this process only sends PINGs. */
 static void measureOthers(const Options *options, Series *slowest, Series *took) {
     Crowd *crowd;
     unsigned size = crowdSize(options);
@@ -149,7 +149,8 @@ static void printOthers(const Options *options) {
     row.target_kind = TARGET_OURS;
     row.target = 2e6;
     tableRow(&row);
-    row = (Row){.label = "until the last is told", .unit = UNIT_NS, .ours = seriesMedian(&took)};
+    row =
+        (Row){.label = "until the last is notified", .unit = UNIT_NS, .ours = seriesMedian(&took)};
     tableRow(&row);
     seriesFree(&slowest);
     seriesFree(&took);
@@ -164,7 +165,7 @@ void latchMeasure(const Options *options) {
         playRound(options, &latch_side, &ours);
         playRound(options, &list_side, &theirs);
     }
-    Row row = {.label = "CPU each: told that it is open / served by BLPOP", .unit = UNIT_NS};
+    Row row = {.label = "CPU each: notified that it is open / BLPOP served", .unit = UNIT_NS};
     row.target_kind = TARGET_RATIO;
     row.target = 1.2;
     tableSeries(row, &ours.served, &theirs.served);

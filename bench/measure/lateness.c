@@ -48,8 +48,8 @@ void latenessNoteLease(Lateness *lateness, unsigned lock) {
     seriesAdd(&lateness->after_lease, 1000 * late_us);
 }
 
-/* How late this process itself is woken: where the CPUs are busy with other things, no server does
- * better. */
+/* How late this process itself is woken: while the CPUs are busy with other work, a server cannot
+ * be faster. */
 static void timeSleeps(Lateness *lateness) {
     for (int i = 0; i < SLEEPS; i++) {
         uint64_t end = nowNs() + SLEEP_NS;
@@ -68,7 +68,7 @@ static void playRound(Lateness *lateness, const LatenessHalves *halves) {
     timeSleeps(lateness);
 }
 
-/* A target is the p99's: the very slowest is the machine's, as the last rows show. */
+/* The target is for the p99: the slowest value is caused by the machine, as the last rows show. */
 static void print(const char *cause, Series *delays, double target_ns) {
     char label[64];
     Row row = {.label = label, .unit = UNIT_NS};

@@ -1,7 +1,7 @@
-/* How late a client is told what has happened to a lock, while thousands of other keys expire: for
- * the measurements that differ only in whom the server tells. Server and client share the machine's
- * clock, so the end that PEXPIRETIME names can be compared with the moment at which the word
- * arrives. */
+/* How late a client is notified of what has happened to a lock, while thousands of other keys
+ * expire: for the measurements that differ only in which client the server notifies. Server and
+ * client use the same clock, so the end of the lease, from PEXPIRETIME, can be compared with the
+ * time at which the notification arrives. */
 
 #ifndef BENCH_MEASURE_LATENESS_H
 #define BENCH_MEASURE_LATENESS_H
@@ -20,26 +20,27 @@ enum {
 
 typedef struct Lateness {
     Server *server;
-    Crowd *crowd; /* of twice LATENESS_LOCKS members: the first half is that of the leases */
-    long long lease_end_ms[LATENESS_LOCKS];         /* unix time, as the server keeps it */
+    Crowd *crowd; /* 2 * LATENESS_LOCKS members; the first half is for the leases */
+    long long lease_end_ms[LATENESS_LOCKS];         /* unix time, by the server */
     Series after_lease, after_release, after_sleep; /* ns */
 } Lateness;
 
-/* One round: plays the two halves, each while the others' keys expire, and then asks the machine
- * itself. */
+/* One round runs the two halves, each while the unrelated keys expire, and then measures the
+ * machine itself. */
 typedef void (*LatenessHalf)(Lateness *lateness);
 typedef struct LatenessHalves {
     LatenessHalf after_leases, after_releases;
 } LatenessHalves;
 
-/* Plays the rounds of the options on a server of its own, and prints: `told`, as in "lease end to
- * grant". */
+/* Runs all rounds on a server of its own, and prints the rows; `told` is the last word of a label
+ * such as "lease end to grant". */
 void latenessMeasure(const Options *options, const LatenessHalves *halves, const char *told);
 
-/* Takes the locks, each for its owner, with leases from `lease_ms` on, and notes their ends. */
+/* Acquires the locks, each for its owner, with leases of `lease_ms` and more, and records the ends
+ * of the leases. */
 void latenessTakeLocks(Lateness *lateness, unsigned lease_ms);
 
-/* The word of the lease of this lock has just come. */
+/* The notification of the end of this lock's lease has just arrived. */
 void latenessNoteLease(Lateness *lateness, unsigned lock);
 
 #endif

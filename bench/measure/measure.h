@@ -1,4 +1,4 @@
-/* What a measurement is, and which there are. */
+/* What a measurement is, and the list of them. */
 
 #ifndef BENCH_MEASURE_MEASURE_H
 #define BENCH_MEASURE_MEASURE_H

@@ -1,5 +1,5 @@
-/* Memory: what the server counts for a held lock nobody waits for, against a string key with a
- * TTL, key and owner of the same length. */
+/* Memory: what the server counts for a held lock that has no waiters, against a string key with a
+ * TTL; key and owner have the same length. */
 
 #include "base/table.h"
 #include "load/requests.h"
@@ -14,7 +14,7 @@ enum {
 static const Step take_lock[] = {{"LOCK.ACQUIRE {key} {owner} PX 3600000", "1"}, STEPS_END};
 static const Step set_string[] = {{"SET {key} {owner} PX 3600000", "OK"}, STEPS_END};
 
-/* Bytes for each of `count` keys made by `steps`, on a server of its own. */
+/* The bytes of each of `count` keys that `steps` make, on a server of its own. */
 static double bytesEach(const Options *options, bool module, const Step *steps, unsigned count) {
     const ServerOptions wanted = {.module = module};
     const Conditions conditions = {.depth = 100};

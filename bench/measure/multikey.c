@@ -1,5 +1,5 @@
-/* A multi-key lock: LOCK.MACQUIRE of eight keys and its release against eight LOCK.ACQUIREs sent at
- * once and their releases. */
+/* A multi-key lock: LOCK.MACQUIRE of eight keys and its release, against eight LOCK.ACQUIREs sent
+ * at once and their releases. */
 
 #include "base/table.h"
 #include "load/comparison.h"

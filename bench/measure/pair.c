@@ -1,5 +1,5 @@
-/* An uncontended acquire and release, against the least that Redis can do for a lock (SET NX,
- * DEL) and against the same logic as the scripts of client libraries. Those two run on a server
+/* An uncontended acquire and release, against the minimum that Redis needs for a lock (SET NX,
+ * DEL), and against the same logic in the scripts of client libraries. Those two run on a server
  * without the module. */
 
 #include "base/table.h"
@@ -30,13 +30,13 @@ static const Load lock = {"LOCK", {.module = true}, &requestsKind, &lock_steps};
 static const Load set_del = {"SET + DEL", {0}, &requestsKind, &set_del_steps};
 static const Load lua = {"Lua", {0}, &requestsKind, &lua_steps};
 
-/* Two ways to send the same work. With one request at a time every reply is a turn of the server's
- * loop, some 1,600 instructions that are the same for all; pipelined, nearly all that is counted
- * is the commands' own. */
+/* Two ways to send the same work. With one request at a time, every reply needs an iteration of the
+ * event loop, some 1,600 instructions that are the same for all commands. Pipelined, nearly all
+ * instructions are the commands' own. */
 #define LOADS .loads = {&lock, &set_del, &lua}
 enum { LOCK, SET_DEL, LUA };
 
-/* The targets are meant in instructions; CPU time, which neighbours move, has none. */
+/* The targets are in instructions. CPU time has none, because other processes change it. */
 static const Comparison instructions = {
     LOADS,
     .pairings = {{"instructions, one at a time: LOCK / SET+DEL", LOCK, SET_DEL, 1.6},

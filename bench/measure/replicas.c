@@ -1,6 +1,6 @@
-/* REPLICAS 1: how much later a client is told that has the master wait for a replica, and what a
- * thousand that wait at the same time cost the master. A master and one replica; what is compared
- * is the same command without the option. */
+/* REPLICAS 1: how much later a client receives its reply if the master waits for a replica, and
+ * what a thousand such clients at the same time cost the master. There is a master and one replica;
+ * the figures are compared with those of the same command without the option. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -41,7 +41,7 @@ static void say(const Server *server, const char *text) {
     freeReplyObject(reply);
 }
 
-/* Until a grant is acknowledged: the replica is in step then. */
+/* Waits until a grant is acknowledged: then the replica has caught up. */
 static void awaitReplica(const Server *master) {
     for (int tries = 0; tries < TRIES; tries++) {
         redisReply *reply = ask(master, "LOCK.ACQUIRE first first ONCE REPLICAS 1 1000");
@@ -53,7 +53,7 @@ static void awaitReplica(const Server *master) {
         }
         sleepNs(100000000);
     }
-    die("no replica acknowledges anything");
+    die("the replica acknowledges nothing");
 }
 
 static Pair start(const Options *options) {
@@ -70,7 +70,7 @@ static void stop(const Pair *pair) {
     serverStop(pair->master);
 }
 
-/* ---- one at a time -------------------------------------------------------------------------- */
+/* ---- One at a time -------------------------------------------------------------------------- */
 
 static void timeOne(const Server *server, const char *acquire, Series *took) {
     uint64_t asked = nowNs();
@@ -92,7 +92,7 @@ static void measureLatency(const Options *options, Series *later) {
     stop(&pair);
 }
 
-/* ---- many at a time ------------------------------------------------------------------------- */
+/* ---- Many at a time ------------------------------------------------------------------------- */
 
 static void allSay(Crowd *crowd, unsigned size, const char *text) {
     for (unsigned i = 0; i < size; i++) {
@@ -119,7 +119,7 @@ static void measureCrowd(const Options *options, Series *with, Series *without) 
     unsigned size = options->quick ? QUICK_CROWD : CROWD;
     Pair pair = start(options);
     Crowd *crowd = crowdOpen(pair.master, size);
-    costOfPair(pair.master, crowd, size, acknowledged); /* for what is made the first time */
+    costOfPair(pair.master, crowd, size, acknowledged); /* for what is allocated the first time */
     seriesAdd(with, costOfPair(pair.master, crowd, size, acknowledged));
     seriesAdd(without, costOfPair(pair.master, crowd, size, plain));
     crowdClose(crowd);
@@ -128,12 +128,13 @@ static void measureCrowd(const Options *options, Series *with, Series *without) 
 
 void replicasMeasure(const Options *options) {
     Series later = {0}, with = {0}, without = {0};
-    tableHead("replicas", "a grant that one replica has to acknowledge, against one that none has");
+    tableHead("replicas",
+              "a grant that one replica has to acknowledge, against one that needs none");
     for (unsigned round = 0; round < options->rounds; round++) {
         measureLatency(options, &later);
         measureCrowd(options, &with, &without);
     }
-    Row row = {.label = "told so much later, median", .unit = UNIT_NS};
+    Row row = {.label = "how much later the reply comes, median", .unit = UNIT_NS};
     row.target_kind = TARGET_OURS;
     row.target = 2e6;
     row.ours = seriesMedian(&later);

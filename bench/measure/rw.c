@@ -1,5 +1,5 @@
-/* What readers cost: acquiring and releasing one read hold against SET and DEL, and each step on
- * a lock that 10,000 read against one that ten read. */
+/* What readers cost: acquiring and releasing one read hold against SET and DEL, and each step on a
+ * lock with 10,000 readers against a lock with ten. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -56,7 +56,7 @@ static void comparePairs(const Options *options) {
 /* ---- Each step, in instructions ------------------------------------------------------------- */
 
 enum {
-    COUNTED = 1000, /* with the warm-up fewer than READERS_LOCKS: each is done once */
+    COUNTED = 1000, /* together with the warm-up fewer than READERS_LOCKS: each owner once */
     SLICES = 8,
     QUICK_SLICES = 2,
 };
@@ -150,13 +150,14 @@ static void timePhases(const Options *options) {
 
 /* ---- Lease ends ----------------------------------------------------------------------------- */
 
-/* One more reader after another lets its lease end, on the one lock or on as many locks as there
- * are ends, each with a writer that waits: else nobody would notice. What a server does in as much
- * time without any end is taken off. Most of the CPU is spent in waking up for each. */
+/* The leases of ENDS more readers expire one after another, on one lock or on a lock for each. Each
+ * of these locks has a waiting writer: without a waiter the end of a lease would not be noticed.
+ * What a server does in the same time without any such end is subtracted. Most of the CPU is spent
+ * in waking up for each end. */
 enum {
     ENDS = 1000,
     WRITERS_FEW = ENDS,
-    LEASE_MS = 4000, /* until the first end: all is prepared by then, and the idle time over */
+    LEASE_MS = 4000, /* until the first end: by then all is prepared, and the idle time has ended */
     APART_MS = 1,
     MARGIN_MS = 50, /* before the first end and after the last */
     WINDOW_MS = ENDS * APART_MS + 2 * MARGIN_MS,
@@ -167,7 +168,7 @@ static const uint64_t ms = 1000000;
 typedef struct Ends {
     Server *server;
     Crowd *writers;
-    uint64_t first_ns; /* when the first lease will end */
+    uint64_t first_ns; /* when the first lease expires */
 } Ends;
 
 static const Step many_leavers[] = {{"LOCK.RWREAD lock n{owner}" READERS_HOUR, "1"}, STEPS_END};
@@ -184,7 +185,7 @@ static void beginToWrite(Ends *ends, bool many) {
     crowdSettle(ends->writers);
 }
 
-/* Gives the leavers leases that end one after another. */
+/* Gives the additional readers leases that expire one after another. */
 static void shorten(Ends *ends, bool many) {
     redisContext *control = ends->server->control;
     for (unsigned i = 0; i < ENDS; i++) {
@@ -213,7 +214,7 @@ static void endsBegin(Ends *ends, const Options *options, bool many) {
     shorten(ends, many);
 }
 
-/* The CPU that the server uses in the time in which all leases could end. */
+/* The CPU that the server uses in a window in which all these leases can expire. */
 static double useMeanwhile(const Ends *ends) {
     uint64_t before = probeCpuNs(ends->server);
     sleepNs(WINDOW_MS * ms);
@@ -233,7 +234,7 @@ static double costOfEnds(const Options *options, bool many) {
     double used = useMeanwhile(&ends);
     unsigned seen = (unsigned)probeCounter(ends.server, "lock_lease_ends");
     if (seen != ENDS) {
-        die("%u leases should have ended, %u have", (unsigned)ENDS, seen);
+        die("%u leases should have expired, %u have", (unsigned)ENDS, seen);
     }
     crowdClose(ends.writers);
     serverStop(ends.server);

@@ -1,5 +1,5 @@
-/* The ruler against itself: the same load on both sides must give 1. How far from 1 it lands is
- * how much of any other figure on this machine, today, is noise. */
+/* The benchmark measures itself: the same load on both sides must give 1. How far the ratio is from
+ * 1 shows how much of any other figure of this run is noise. */
 
 #include "base/table.h"
 #include "load/comparison.h"
@@ -34,7 +34,7 @@ static const Comparison instructions = {
 };
 
 void selfMeasure(const Options *options) {
-    tableHead("self", "the same on both sides: the noise of all that follows");
+    tableHead("self", "the same on both sides: the noise of all other figures");
     compareCpu(&cpu, options);
     compareCpu(&cpu_pipelined, options);
     compareInstructions(&instructions, options);

@@ -1,5 +1,5 @@
-/* What permits cost: taking and releasing one, with none, one, a hundred and ten thousand other owners,
- * against SET and DEL. */
+/* What permits cost: acquiring and releasing one, with zero, one, a hundred and ten thousand other
+ * owners, against SET and DEL. */
 
 #include "base/table.h"
 #include "load/comparison.h"
@@ -8,7 +8,8 @@
 
 #define TARGET 2.5
 
-/* With nobody else, as for SET + DEL, each time another key of several; else all on one. */
+/* Without other owners each request uses the next of several keys, as for SET + DEL; with other
+ * owners all use one key. */
 #define OTHER "LOCK.SEMAPHORE lock other-{n} 20000 PX 600000"
 #define PAIR(key)                                               \
     (const Step[]) {                                            \
@@ -71,7 +72,7 @@ static const Comparison cpu = {
 };
 
 void semaphoreMeasure(const Options *options) {
-    tableHead("semaphore", "taking and releasing a permit, by how many others have some");
+    tableHead("semaphore", "acquiring and releasing a permit, by number of other owners");
     compareInstructions(&instructions, options);
     compareInstructions(&instructions_pipelined, options);
     compareCpu(&cpu, options);

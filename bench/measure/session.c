@@ -1,4 +1,4 @@
-/* Holds that are bound to a connection: how soon after their holder's death somebody else has
+/* Holds that are bound to a connection: how soon after the death of the holder a waiter is granted
  * the lock, and what it costs the server to renew a hundred thousand of them. */
 
 #define _POSIX_C_SOURCE 200809L
@@ -21,7 +21,7 @@
 /* ---- A holder that crashes ------------------------------------------------------------------ */
 
 enum {
-    CRASHES = 20, /* a round */
+    CRASHES = 20, /* in a round */
     GRACE_MS = 50,
 };
 
@@ -35,7 +35,7 @@ static void order(const Server *server, const char *text) {
     freeReplyObject(reply);
 }
 
-/* A process that has taken the lock, and nothing else to do. */
+/* A process that holds the lock and does nothing else. */
 static pid_t startHolder(const Server *server) {
     redisContext *connection = serverConnect(server);
     redisReply *reply = redisCommand(connection, "LOCK.ACQUIRE lock holder SESSION");
@@ -53,11 +53,11 @@ static pid_t startHolder(const Server *server) {
             pause();
         }
     }
-    redisFree(connection); /* the holder has it now */
+    redisFree(connection); /* the holder process keeps it open */
     return holder;
 }
 
-/* From the kill, so with all that the kernel does to end a process, to the grant. */
+/* From the kill to the grant; this includes what the kernel does to end a process. */
 static double crashToGrantNs(const Server *server, Crowd *waiter) {
     redisReply *reply = NULL;
     pid_t holder = startHolder(server);
@@ -75,15 +75,15 @@ static double crashToGrantNs(const Server *server, Crowd *waiter) {
     return elapsed_ns;
 }
 
-/* How late this process itself is woken after as long a time: where the CPUs are busy with other
- * things, no server does better. */
+/* How late this process itself is woken after the same time: while the CPUs are busy with other
+ * work, a server cannot be faster. */
 static double sleepLateNs(void) {
     uint64_t end = nowNs() + GRACE_MS * ms;
     sleepNs(GRACE_MS * ms);
     return (double)(nowNs() - end);
 }
 
-/* `target_ns` is the slowest's; 0 = none. */
+/* `target_ns` is for the slowest; 0 = none. */
 static void printLate(const char *what, Series *late, double target_ns) {
     char label[80];
     Row row = {.label = label, .unit = UNIT_NS};
@@ -121,25 +121,25 @@ static void measureCrashes(const Options *options) {
 
 enum { PATIENCE_MS = 20000 };
 
-/* As long as it takes to renew each hold once, a third of lock.default-lease. Meanwhile a client
- * asks now and then. */
+/* The time in which each hold is renewed once, a third of lock.default-lease. Meanwhile a client
+ * sends a PING now and then. */
 typedef struct Window {
     unsigned holds;
     unsigned length_ms;
-    uint64_t pause_ns; /* between two questions */
-    bool count;        /* instructions, not time */
+    uint64_t pause_ns; /* between two PINGs */
+    bool count;        /* count instructions, do not measure time */
 } Window;
 
 static const Window whole = {100000, 10000, 2000000, false};
 static const Window quick = {10000, 1000, 2000000, false};
 static const Window counted = {2000, 2000, 1000000000, true};
 
-/* What a server has done in windows, one value for each. */
+/* What a server has used, one value for each window. */
 typedef struct Used {
     Series share; /* of a CPU */
     Series cpu_ns;
     Series instructions;
-    Series changes; /* of keys: who renews makes one, and nobody else does */
+    Series changes; /* of keys: a renewal makes one, nothing else does */
     Series pings;   /* in ns, of all windows */
 } Used;
 
@@ -160,8 +160,8 @@ static double changes(const Server *server) {
     return (double)probeCounter(server, "rdb_changes_since_last_save");
 }
 
-/* Returns half-way between the first round of renewals and the second: no renewal is near the ends
- * of the window. */
+/* Returns half-way between the first round of renewals and the second, so that no renewal is near
+ * the beginning or the end of the window. */
 static void waitBetweenRounds(const Server *server, const Window *window) {
     uint64_t give_up = nowNs() + (window->length_ms + PATIENCE_MS) * ms;
     double before = changes(server);
@@ -191,7 +191,7 @@ static void watch(Server *server, const Window *window, Used *used) {
     }
 }
 
-/* On a server of its own; the connection stays open all the time. */
+/* On a server of its own; the connection stays open until the end. */
 static void watchHolds(const Options *options, const Window *window, const Step *take, Used *used) {
     const ServerOptions wanted = {.module = true, .callgrind = window->count};
     const Conditions conditions = {.depth = 100};
@@ -213,7 +213,7 @@ static void watchHolds(const Options *options, const Window *window, const Step 
     serverStop(server);
 }
 
-/* Round by round, what of ours the other server has not used too. */
+/* For each round, how much more ours has used than the other server. */
 static Series less(const Series *ours, const Series *theirs) {
     Series rest = {0};
     for (size_t i = 0; i < ours->count; i++) {
@@ -222,7 +222,7 @@ static Series less(const Series *ours, const Series *theirs) {
     return rest;
 }
 
-/* A row of what is left of ours, for each of `by` unless that is NULL. */
+/* A row of that difference, divided by `by` unless `by` is NULL. */
 static void printLess(Row row, const Series *ours, const Series *theirs, const Series *by) {
     Series rest = less(ours, theirs);
     Series quotient = by ? seriesRatio(&rest, by) : seriesCopy(&rest);

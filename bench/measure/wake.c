@@ -1,5 +1,5 @@
-/* How late a waiter gets its lock, while thousands of other keys expire: after the end of a lease
- * that nobody released, of which only the clock knows, and after a release. */
+/* How late a waiter is granted its lock, while thousands of other keys expire: after a lease has
+ * expired, which the server notices only by its clock, and after a release. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -19,13 +19,13 @@ static void waitForLeases(Lateness *lateness) {
         unsigned member = crowdNext(lateness->crowd, &reply);
         latenessNoteLease(lateness, member);
         if (reply->type != REDIS_REPLY_INTEGER) {
-            die("a waiter that waits for ever was told: not in time");
+            die("a waiter without a timeout received the reply of a timeout");
         }
         freeReplyObject(reply);
     }
 }
 
-/* Two replies are to come, in any order: the holder's and the waiter's. */
+/* Two replies are expected, in any order: the holder's and the waiter's. */
 static void timeRelease(Lateness *lateness, unsigned lock) {
     uint64_t start = nowNs();
     crowdSay(lateness->crowd, lock, "LOCK.RELEASE {key} first-{owner}", lock);

@@ -1,6 +1,6 @@
-/* How late an owner that watches its lock is told that it has lost it, while thousands of other
- * keys expire and nobody waits for the lock: after the end of its lease, of which only the clock
- * knows, and after a release on another connection. */
+/* How late an owner that watches its lock is notified that it has lost the lock, while thousands of
+ * other keys expire and no client waits for the lock: after its lease has expired, which the server
+ * notices only by its clock, and after a release on another connection. */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -21,7 +21,7 @@ static void watchAll(const Lateness *lateness) {
     }
 }
 
-/* The next reply; whose it is. */
+/* Reads the next reply; returns the member that received it. */
 static unsigned next(Lateness *lateness, bool *is_notice) {
     redisReply *reply = NULL;
     unsigned member = crowdNext(lateness->crowd, &reply);
@@ -38,12 +38,12 @@ static void timeLeases(Lateness *lateness) {
         unsigned member = next(lateness, &is_notice);
         latenessNoteLease(lateness, member);
         if (!is_notice) {
-            die("a watch was not told LOST");
+            die("a watch did not receive LOST");
         }
     }
 }
 
-/* Two replies are to come, in any order: the releaser's and the watch's. */
+/* Two replies are expected, in any order: the releaser's and the watch's. */
 static void timeRelease(Lateness *lateness, unsigned lock) {
     uint64_t start = nowNs();
     crowdSay(lateness->crowd, LATENESS_LOCKS + lock, "LOCK.RELEASE {key} {owner}", lock);
