@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// A step is what a worker does over and over; it returns how long the part took that is measured.
+// A step is what a worker repeats; it returns how long the measured part took.
 type step func() int64
 
-// A loop is what one worker has done: all that it has measured, and how often it came to the end in time. Who waited
-// beyond the end has a wait that counts, but no share of the throughput.
+// A loop is what one worker has done: all its measured times, and how many of its steps ended in time. A step that ends
+// after the end of the measurement counts as a wait, but not in the throughput.
 type loop struct {
 	ns     []int64
 	inTime int
 }
 
-// inLoops has all steps repeated for so long, each by a worker of its own.
+// inLoops repeats all steps for that long, each by a worker of its own.
 func inLoops(steps []step, length time.Duration) []loop {
 	loops := make([]loop, len(steps))
 	var all sync.WaitGroup
@@ -36,7 +36,7 @@ func inLoops(steps []step, length time.Duration) []loop {
 	return loops
 }
 
-// measured runs the loops twice: first to warm up.
+// measured runs the loops twice: the first time to warm up.
 func measured(steps []step, warm, length int) []loop {
 	inLoops(steps, milliseconds(warm))
 	say("ready", nil)
@@ -60,7 +60,7 @@ func together(loops []loop) []int64 {
 	return all
 }
 
-// pairs is a step for each client: it takes and releases a lock of its own.
+// pairs returns a step for each client: it acquires and releases a lock of its own.
 func pairs(newWorker maker, kind string, clients int) []step {
 	steps := []step{}
 	for i := range clients {
@@ -82,7 +82,7 @@ func pair(newWorker maker, kind string, numbers []int) {
 	awaitLine()
 }
 
-// turns CLIENTS WARM_MS MS TURNS PORT: pairs, and the same by SET NX and DEL on the server at that port, by turns.
+// turns CLIENTS WARM_MS MS TURNS PORT: pairs, alternating with the same by SET NX and DEL on the server at that port.
 func turns(newWorker maker, kind string, numbers []int) {
 	sides := [2][]step{
 		pairs(newWorker, kind, numbers[0]),
@@ -123,7 +123,7 @@ func hot(newWorker maker, kind string, numbers []int) {
 	awaitLine()
 }
 
-// holding is a step that waits for the lock, holds it for a millisecond, and releases it: how long it waited.
+// holding is a step that waits for the lock, holds it for a millisecond, and releases it. It returns how long it waited.
 func holding(w worker) step {
 	return func() int64 {
 		start := nanos()

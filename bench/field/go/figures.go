@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nanos is CLOCK_MONOTONIC, which all processes of a machine share.
+// nanos reads CLOCK_MONOTONIC, which is the same for all processes of a machine.
 func nanos() int64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// handoffs is what all workers share: who was granted when. While the gate is shut the holder keeps the lock.
+// handoffs is shared by all workers: it counts the grants and records their times. While the gate is shut the holder keeps
+// the lock.
 type handoffs struct {
 	mu         sync.Mutex
 	changed    *sync.Cond
@@ -23,7 +24,7 @@ type handoffs struct {
 	over       chan struct{}
 }
 
-// granted notes it, and lets the one go on that has released.
+// granted records the grant, and lets the worker that has released continue.
 func (h *handoffs) granted(now int64) {
 	h.mu.Lock()
 	h.generation++
@@ -48,7 +49,7 @@ func (h *handoffs) granted(now int64) {
 	}
 }
 
-// releasing returns the number of this hold; the last thing before the release.
+// releasing returns the number of this hold. It is called immediately before the release.
 func (h *handoffs) releasing() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +57,8 @@ func (h *handoffs) releasing() int {
 	return h.generation
 }
 
-// awaitNext waits until somebody else was granted, so that who has released takes part as a waiter only.
+// awaitNext waits until another worker was granted the lock, so that the worker that has released it can only join the
+// queue.
 func (h *handoffs) awaitNext(generation int) {
 	h.mu.Lock()
 	for h.generation == generation {
@@ -76,7 +78,7 @@ func (h *handoffs) work(w worker, hold time.Duration) {
 	}
 }
 
-// handoff WAITERS WARM WARM_MS ROUNDS MS HOLD_MS: so many to warm up, and for so long.
+// handoff WAITERS WARM WARM_MS ROUNDS MS HOLD_MS: the warm-up is WARM hand-offs and WARM_MS at least.
 func handoff(newWorker maker, kind string, numbers []int) {
 	h := &handoffs{warm: numbers[1], warmFor: milliseconds(numbers[2]).Nanoseconds(), rounds: numbers[3],
 		ready: make(chan struct{}), gate: make(chan struct{}), over: make(chan struct{})}

@@ -16,12 +16,12 @@ import (
 
 const lockName = "lock"
 
-// A worker is one of those that use locks at the same time. Every error ends the program: a contestant that fails is
-// no figure.
+// A worker is one of several that use locks at the same time. Every error ends the program: a competitor that fails has no
+// figures.
 type worker interface {
-	// acquire returns when the worker holds the lock; a library that gives up by its defaults is asked again.
+	// acquire returns when the worker holds the lock; if a library gives up by its defaults, acquire tries again.
 	acquire(name string)
-	// acquireWithin gives up after so long; false if it has.
+	// acquireWithin gives up after the limit; it then returns false.
 	acquireWithin(name string, limit time.Duration) bool
 	release(name string)
 }
@@ -77,7 +77,7 @@ func check(err error) {
 	}
 }
 
-// How many workers a command has at most, so that a pool of connections can be as large.
+// How many workers a command has at most: a pool of connections has to be as large.
 func workersOf(command string, numbers []int) int {
 	switch command {
 	case "hold", "await":
@@ -106,5 +106,5 @@ func main() {
 	}
 	newWorker := contestants[library](port, workersOf(command, numbers))
 	commands[command](newWorker, kind, numbers)
-	os.Exit(0) // some still wait
+	os.Exit(0) // some workers still wait
 }

@@ -19,7 +19,7 @@ type etcdWorker struct {
 	mutex   *concurrency.Mutex
 }
 
-// Who waits needs a session of its own: a mutex's place in the queue is named after it.
+// Each waiter needs a session of its own: a mutex's position in the queue is named after the session.
 func etcd(port string, _ int) maker {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{host + port}, DialTimeout: 10 * time.Second})
 	check(err)
@@ -51,7 +51,8 @@ func (w *etcdWorker) release(string) { check(w.mutex.Unlock(ctx)) }
 
 // ---- PostgreSQL: advisory locks of a session ----
 
-// A connection that nothing refers to any more is closed, and what it has carried is no longer counted.
+// References to all connections: a connection without references would be closed, and its bytes would no longer be
+// counted.
 var connections []*pgx.Conn
 
 type postgresWorker struct {
@@ -72,7 +73,7 @@ func postgres(port string, _ int) maker {
 	}
 }
 
-// A lock is named by a number.
+// The name of an advisory lock is a number.
 func numberOf(name string) int64 {
 	hash := fnv.New64a()
 	_, _ = fmt.Fprint(hash, name)

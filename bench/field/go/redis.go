@@ -13,16 +13,16 @@ import (
 
 const (
 	host = "127.0.0.1:"
-	// How long those pause that have nothing better than to ask again: as redis-py's Lock does.
+	// The pause between two tries where polling is the only way to wait: the same as in redis-py's Lock.
 	pause = 100 * time.Millisecond
 )
 
 var (
 	ctx            = context.Background()
 	semaphoreLimit int
-	// Of locks that have no lease by default.
+	// For locks that have no lease by default.
 	leaseMs = 30000
-	// Those that are to stay have a lease that lasts.
+	// A longer lease, for locks that must not expire during the measurement.
 	lasting []redsync.Option
 )
 
@@ -33,13 +33,13 @@ type ours struct {
 	kind, owner string
 }
 
-// A reply takes as long as the wait, so the client must not give up; and each that waits has a connection.
+// A reply takes as long as the wait, so the client must not time out; and each waiter needs a connection.
 func goredis(port string, workers int) maker {
 	client := redis.NewClient(&redis.Options{Addr: host + port, ReadTimeout: -1, PoolSize: workers + 1})
 	return func(kind string) worker { return &ours{client: client, kind: kind} }
 }
 
-// The same by a client of a cluster, of which it is told one node.
+// The same by a client of a cluster, which is given the address of one node.
 func cluster(port string, workers int) maker {
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{host + port}, ReadTimeout: -1, PoolSize: workers + 1})

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// How often a library has given up by its defaults, and was asked again.
+// How often a library has given up by its defaults, after which the worker tried again.
 var gaveUp atomic.Int64
 
-// hold COUNT FIRST: those locks whose numbers begin with the first
+// hold COUNT FIRST: acquires COUNT locks, numbered from FIRST on
 func hold(newWorker maker, kind string, numbers []int) {
 	const hands = 16
 	var all sync.WaitGroup
@@ -32,7 +32,7 @@ func hold(newWorker maker, kind string, numbers []int) {
 	awaitLine()
 }
 
-// await: waits for the first of those that hold takes
+// await: waits for the first of the locks of hold
 func await(newWorker maker, kind string, _ []int) {
 	w := newWorker(kind)
 	say("connected", nil)
@@ -57,15 +57,15 @@ func crowd(newWorker maker, kind string, numbers []int) {
 	awaitLine()
 }
 
-// One that stands in the queue: when it asked, and when it was granted and released; 0 if it gave up.
+// One waiter of the queue: when it sent its request, and when it was granted the lock and released it; 0 if it gave up.
 type place struct {
 	Asked    int64 `json:"asked"`
 	Granted  int64 `json:"granted"`
 	Released int64 `json:"released"`
 }
 
-// drain WAITERS EVERY LIMIT_MS SPACING_US: a queue whose every so manieth gives up after the limit, drained twice: the
-// first time connections are opened, which some take longer for than the time between two that ask.
+// drain WAITERS EVERY LIMIT_MS SPACING_US: a queue in which one of EVERY waiters gives up after the limit. It is drained
+// twice: the first time the connections are opened, which takes some libraries longer than the time between two requests.
 func drain(newWorker maker, kind string, numbers []int) {
 	every, limit, spacing := numbers[1], milliseconds(numbers[2]), time.Duration(numbers[3])*time.Microsecond
 	holder := newWorker(kind)
@@ -82,8 +82,8 @@ func drain(newWorker maker, kind string, numbers []int) {
 	awaitLine()
 }
 
-// queue: all ask, so far apart; when those who give up have, ready is called, and each of the others takes the lock once.
-// It returns also when the one before them released it.
+// queue: all workers request the lock, spacing apart. When all that give up have done so, ready is called, and each of the
+// others acquires the lock once. It also returns when the first holder released the lock.
 func queue(holder worker, workers []worker, every int, limit, spacing time.Duration, ready func()) ([]place, int64) {
 	holder.acquire(lockName)
 	places := make([]place, len(workers))

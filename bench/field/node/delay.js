@@ -36,8 +36,8 @@ async function until(condition) {
     }
 }
 
-// At a steady rate, with delays that are the same in each language; returns how long it took. A push does not wait
-// for the reply to the one before, as a service that answers many requests would not.
+// Pushes at a steady rate, with delays that are the same in each language; returns how long it took. A push does not
+// wait for the reply to the previous push, and neither would a service that handles many requests.
 async function pushAll(queue, letter, rate, count, lowMs, highMs) {
     const start = nowMs();
     const replies = [];
@@ -98,7 +98,7 @@ const queue = delayed[contestant](Number(port), name);
 const commands = { flow, push, take, wait: waitIdly };
 
 async function main() {
-    // Without it the first elements would be late by what connecting takes.
+    // Otherwise the first elements would be late by the time that connecting takes.
     await queue.connect();
     await commands[command](queue, ...rest.map(Number));
 }

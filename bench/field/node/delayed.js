@@ -1,5 +1,5 @@
-// A delayed queue as one client library has it: connect(), push(value, ms), and consume(heard), which calls
-// heard(value) for each element that is due. Both contestants talk through ioredis, with its defaults.
+// The delayed queue of one client library: connect(), push(value, ms), and consume(receive), which calls
+// receive(value) for each element that is due. Both competitors use ioredis, with its defaults.
 
 const Redis = require('ioredis');
 const { Queue, Worker } = require('bullmq');
@@ -12,11 +12,11 @@ function ioredis(port, name) {
     return {
         connect: () => client.ping(),
         push: (value, ms) => client.call('DELAY.PUSH', name, '*', ms, value),
-        consume: async (heard) => {
+        consume: async (receive) => {
             // A blocking command needs a connection of its own.
             const consumer = client.duplicate();
             for (;;) {
-                heard((await consumer.blpop(name, 0))[1]);
+                receive((await consumer.blpop(name, 0))[1]);
             }
         },
     };
@@ -29,8 +29,8 @@ function bullmq(port, name) {
     return {
         connect: () => queue.waitUntilReady(),
         push: (value, ms) => queue.add('element', value, { delay: ms }),
-        consume: async (heard) => {
-            const worker = new Worker(name, async (job) => heard(job.data), { connection });
+        consume: async (receive) => {
+            const worker = new Worker(name, async (job) => receive(job.data), { connection });
             await worker.waitUntilReady();
         },
     };

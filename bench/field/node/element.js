@@ -1,8 +1,8 @@
-// What is pushed: a letter, when it is due (unix ms), and as many more bytes as make it 64.
+// What is pushed: a letter, when it is due (unix ms), and padding up to 64 bytes.
 
 const BYTES = 64;
 
-// Date.now() has full milliseconds only, and performance.timeOrigin drifts away from it.
+// Date.now() has whole milliseconds only, and performance.timeOrigin drifts away from it.
 let before = Date.now();
 while (Date.now() === before);
 const offset = Date.now() - performance.now();

@@ -1,5 +1,5 @@
-// Locks as one library has them: library(port, kind) has ready(), and worker(), one of those that use locks at the same time,
-// with acquire(name) and release(name). All talk through ioredis, with its defaults.
+// The locks of one library: library(port, kind) has ready(), and worker(), which makes one of the workers that use locks at
+// the same time, with acquire(name) and release(name). All libraries use ioredis, with its defaults.
 
 const { randomUUID } = require('node:crypto');
 const { setTimeout: sleep } = require('node:timers/promises');
@@ -7,18 +7,18 @@ const Redis = require('ioredis');
 const Redlock = require('redlock');
 
 const HOST = '127.0.0.1';
-// node-redlock has no default.
+// node-redlock has no default lease.
 const lease = { ms: 30000 };
-// How long those pause that have nothing better than to ask again: as redis-py's Lock does.
+// The pause between two tries where polling is the only way to wait: the same as in redis-py's Lock.
 const PAUSE_MS = 100;
 const COMPARE_AND_DELETE =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
-// How often a library has given up by its defaults, and was asked again.
+// How often a library has given up by its defaults, after which the worker tried again.
 const gaveUp = { times: 0 };
 
-// lock.so: a connection for each that waits; all release by the one that they share. Who only tries, takes by that one too,
-// as SET NX does.
+// lock.so: each waiter has a connection; all workers release on one shared connection. A worker of the kind `try`, which
+// does not wait, also acquires on the shared connection, as SET NX does.
 function ioredis(port, kind) {
     const client = new Redis({ host: HOST, port });
     const words = kind === 'session' ? ['SESSION'] : ['PX', lease.ms];

@@ -21,8 +21,8 @@ function fail(error) {
     process.exit(1);
 }
 
-// All steps are repeated for so long, each by a worker of its own; a step returns the µs that are measured. Who waited
-// beyond the end has a wait that counts, but no share of the throughput.
+// All steps are repeated for that long, each by a worker of its own; a step returns the measured µs. A step that ends
+// after the end of the measurement counts as a wait, but not in the throughput.
 async function inLoops(steps, ms) {
     const end = nanos() + BigInt(ms) * 1000000n;
     return Promise.all(
@@ -37,7 +37,7 @@ async function inLoops(steps, ms) {
     );
 }
 
-// First to warm up.
+// Runs the loops twice: the first time to warm up.
 async function measured(steps, warmMs, ms) {
     await inLoops(steps, warmMs);
     say('ready');
@@ -49,7 +49,7 @@ async function measured(steps, warmMs, ms) {
     await awaitLine();
 }
 
-// A step for each client: it takes and releases a lock of its own.
+// A step for each client: it acquires and releases a lock of its own.
 async function pairs(library, clients) {
     const workers = await Promise.all(times(clients, library.worker));
     return workers.map((worker, i) => async () => {
@@ -64,7 +64,7 @@ async function pair(library, clients, warmMs, ms) {
     await measured(await pairs(library, clients), warmMs, ms);
 }
 
-// Pairs, and the same by SET NX and DEL on the server at that port, by turns.
+// Pairs, alternating with the same by SET NX and DEL on the server at that port.
 async function turns(library, clients, warmMs, ms, count, port) {
     const sides = [await pairs(library, clients), await pairs(libraries.setdel(port), clients)];
     for (const side of sides) {
@@ -99,13 +99,13 @@ async function hot(library, clients, locks, warmMs, ms) {
     await measured(workers.map(step), warmMs, ms);
 }
 
-// From a release to the next grant, while so many wait; so many to warm up, and for so long. While the gate is shut the holder
-// keeps the lock.
+// From a release to the next grant, with `waiters` waiting; the warm-up is `warm` hand-offs and `warmMs` at least. While the
+// gate is shut the holder keeps the lock.
 async function handoff(library, waiters, warm, warmMs, rounds, limitMs, holdMs) {
     const us = [];
     let [generation, releasedAt, counting] = [0, 0n, false];
     let [warmUntil, isWarm] = [0n, false];
-    let next = []; // who has released waits until somebody else was granted
+    let next = []; // the worker that has released waits until another was granted the lock
     let [ready, open, over] = [];
     const isReady = new Promise((resolve) => (ready = resolve));
     const gate = new Promise((resolve) => (open = resolve));
@@ -198,7 +198,7 @@ const commands = { pair, turns, hot, handoff, hold, await: awaitOne, crowd };
 async function main() {
     const [who, command, port, ...numbers] = process.argv.slice(2);
     const [name, kind] = who.split(':');
-    // Those that are to stay have a lease that lasts.
+    // A longer lease, for locks that must not expire during the measurement.
     if (command === 'crowd' || (command === 'hold' && numbers[0] !== '1')) {
         lease.ms = 600000;
     }

@@ -4,18 +4,18 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.StringJoiner;
 
-/** Each worker does the same over and over: it asks again when it has released. */
+/** Each worker repeats the same: it sends the next request when it has released. */
 final class ClosedLoops {
     static final String LOCK = "lock";
 
-    /** What is repeated; returns the nanoseconds that are measured. */
+    /** What is repeated; returns the measured nanoseconds. */
     interface Step {
         long run() throws Exception;
     }
 
     /**
-     * What one worker has done: all that it has measured, and how often it came to the end in time. Who waited beyond
-     * the end has a wait that counts, but no share of the throughput.
+     * What one worker has done: all its measured times, and how many of its steps ended in time. A step that ends after
+     * the end of the measurement counts as a wait, but not in the throughput.
      */
     private static final class Loop {
         private final List<Long> nanos = new ArrayList<>();
@@ -24,7 +24,7 @@ final class ClosedLoops {
 
     private final List<Loop> results;
 
-    /** Runs them twice: first to warm up. */
+    /** Runs the loops twice: the first time to warm up. */
     ClosedLoops(List<Step> steps, int warmMs, int lengthMs) throws Exception {
         run(steps, warmMs);
         Talk.say("ready", "");
@@ -68,7 +68,7 @@ final class ClosedLoops {
         }
     }
 
-    /** The fields about the workers from one to before another. */
+    /** The fields about the workers from `from` to before `to`. */
     String fields(String counts, String times, int from, int to) {
         List<Loop> some = results.subList(from, to);
         List<Integer> each = some.stream().map(loop -> loop.inTime).toList();
@@ -80,7 +80,7 @@ final class ClosedLoops {
         Talk.awaitLine();
     }
 
-    /** A step for each client: it takes and releases a lock of its own. */
+    /** A step for each client: it acquires and releases a lock of its own. */
     private static List<Step> pairs(Library library, String kind, int clients) throws Exception {
         List<Step> steps = new ArrayList<>();
         for (int i = 0; i < clients; i++) {
@@ -101,7 +101,7 @@ final class ClosedLoops {
         loops.done(loops.fields("pairs", "us", 0, clients));
     }
 
-    /** Pairs, and the same by another library, by turns. */
+    /** Pairs, alternating with the same by another library. */
     static void turns(Library library, Library other, String kind, int clients, int warmMs, int lengthMs, int count)
             throws Exception {
         List<List<Step>> sides = List.of(pairs(library, kind, clients), pairs(other, kind, clients));
@@ -139,7 +139,7 @@ final class ClosedLoops {
         loops.done(loops.fields("pairs", "us", 0, workers) + ",\"gave_up\":0");
     }
 
-    /** Waits, holds for a millisecond, and releases; how long it waited. */
+    /** Waits, holds for a millisecond, and releases; returns how long it waited. */
     private static Step holding(Library library, String kind, int limit) throws Exception {
         Worker worker = library.worker(kind, limit);
         return () -> {

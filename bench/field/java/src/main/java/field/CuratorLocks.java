@@ -9,7 +9,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
-/** ZooKeeper by Curator's recipes, with the session that Curator has by default. */
+/** ZooKeeper by Curator's recipes, with Curator's default session. */
 final class CuratorLocks implements Library {
     private final CuratorFramework client;
 

@@ -26,7 +26,7 @@ public final class Delay {
             case "wait" -> waitIdly(queue, number(args[4]));
             default -> throw new IllegalArgumentException(args[1]);
         }
-        // Redisson's threads would keep it alive; that its connections end now is no part of what is measured.
+        // Redisson's threads would keep the process alive; how its connections end is not measured.
         Runtime.getRuntime().halt(0);
     }
 
@@ -58,7 +58,7 @@ public final class Delay {
         awaitLine();
     }
 
-    /** At a steady rate, with delays that are the same in each language; returns how long it took. */
+    /** Pushes at a steady rate, with delays that are the same in each language; returns how long it took. */
     private static double pushAll(Delayed queue, char letter, int rate, int count, int lowMs, int highMs) {
         long start = System.nanoTime();
         long random = 1;

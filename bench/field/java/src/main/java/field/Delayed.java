@@ -1,8 +1,8 @@
 package field;
 
-/** A delayed queue as one client library has it. */
+/** A delayed queue of one client library. */
 interface Delayed {
-    /** Returns when the server has it. */
+    /** Returns when the server has the element. */
     void push(String value, long milliseconds);
 
     /** Waits for the next element that is due. */

@@ -3,7 +3,7 @@ package field;
 import java.time.Instant;
 import java.util.Locale;
 
-/** What is pushed: a letter, when it is due (unix ms), and as many more bytes as make it 64. */
+/** What is pushed: a letter, when it is due (unix ms), and padding up to 64 bytes. */
 final class Element {
     private static final int BYTES = 64;
 

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
-/** From a release to the next grant, while so many wait. While the gate is shut the holder keeps the lock. */
+/** From a release to the next grant, with a number of waiters. While the gate is shut the holder keeps the lock. */
 final class Handoff {
     private final List<Long> nanos = new ArrayList<>();
     private final CountDownLatch ready = new CountDownLatch(1);
@@ -28,7 +28,7 @@ final class Handoff {
         this.holdMs = holdMs;
     }
 
-    /** Notes it, and lets the one go on that has released. */
+    /** Records the grant, and lets the worker that has released continue. */
     private void granted(long now) throws InterruptedException {
         boolean shut;
         boolean last;
@@ -55,13 +55,13 @@ final class Handoff {
         }
     }
 
-    /** The number of this hold; the last thing before the release. */
+    /** Returns the number of this hold. Called immediately before the release. */
     private synchronized int releasing() {
         releasedAt = System.nanoTime();
         return generation;
     }
 
-    /** Until somebody else was granted, so that who has released takes part as a waiter only. */
+    /** Waits until another worker was granted the lock, so that the worker that has released it can only join the queue. */
     private synchronized void awaitNext(int mine) throws InterruptedException {
         while (generation == mine) {
             wait();
@@ -83,7 +83,7 @@ final class Handoff {
         }
     }
 
-    /** So many to warm up, and for so long. */
+    /** The warm-up is `warm` hand-offs and `warmMs` at least. */
     static void run(Library library, String kind, int waiters, int warm, int warmMs, int rounds, int limitMs, int holdMs)
             throws Exception {
         Handoff shared = new Handoff(warm, warmMs, rounds, holdMs);

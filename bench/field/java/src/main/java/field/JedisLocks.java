@@ -10,9 +10,9 @@ import redis.clients.jedis.commands.ProtocolCommand;
 import redis.clients.jedis.params.SetParams;
 import redis.clients.jedis.util.SafeEncoder;
 
-/** What a program does by Jedis itself: the commands of lock.so, and SET NX PX with a script or DEL. */
+/** Locks by Jedis without a lock library: the commands of lock.so, and SET NX PX with a script or DEL. */
 final class JedisLocks implements Library {
-    /** How long those pause that have nothing better than to ask again: as redis-py's Lock does. */
+    /** The pause between two tries where polling is the only way to wait: the same as in redis-py's Lock. */
     private static final int PAUSE_MS = 100;
     private static final String COMPARE_AND_DELETE =
             "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
@@ -23,7 +23,7 @@ final class JedisLocks implements Library {
     private final String way;
     private final String script;
 
-    /** Each that waits has a connection; the pool is large enough for all. */
+    /** Each waiter has a connection; the pool is large enough for all. */
     JedisLocks(int port, int workers, int leaseMs, String way) {
         ConnectionPoolConfig pool = new ConnectionPoolConfig();
         pool.setMaxTotal(workers + 2);
@@ -79,7 +79,7 @@ final class JedisLocks implements Library {
             acquireWithin(name, 0);
         }
 
-        /** The time-out of reading is off while a command blocks. */
+        /** The read timeout is off while a command blocks. */
         @Override
         public boolean acquireWithin(String name, long milliseconds) {
             List<String> words = new ArrayList<>();

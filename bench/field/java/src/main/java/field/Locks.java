@@ -4,7 +4,7 @@ import java.util.Arrays;
 
 /** Locks, by Jedis, Redisson and Curator. README.md in bench/field says what each command does and prints. */
 public final class Locks {
-    /** Of the locks that have no lease by default. */
+    /** For locks that have no lease by default. */
     private static int leaseMs = 30000;
 
     private Locks() {
@@ -14,7 +14,7 @@ public final class Locks {
         try {
             String[] who = args[0].split(":");
             int[] numbers = Arrays.stream(args).skip(3).mapToInt(Integer::parseInt).toArray();
-            // Those that are to stay have a lease that lasts.
+            // A longer lease, for locks that must not expire during the measurement.
             if (args[1].equals("crowd") || args[1].equals("drain") || args[1].equals("hold") && numbers[0] > 1) {
                 leaseMs = 600000;
             }
@@ -37,7 +37,7 @@ public final class Locks {
         };
     }
 
-    /** How many a command has at most, so that a pool of connections can be as large. */
+    /** How many workers a command has at most: a pool of connections has to be as large. */
     private static int workersOf(String command, int[] numbers) {
         return switch (command) {
             case "hold", "await" -> 16;

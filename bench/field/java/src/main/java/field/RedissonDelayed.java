@@ -12,8 +12,8 @@ final class RedissonDelayed implements Delayed {
     private final RBlockingQueue<String> ready;
     private final RDelayedQueue<String> delayed;
 
-    /** Without the delayed queue's object: a consumer that only knows the list. */
-    @SuppressWarnings("deprecation") // It is what is measured.
+    /** Without the object of the delayed queue: a consumer that uses only the list. */
+    @SuppressWarnings("deprecation") // This method is to be measured.
     RedissonDelayed(int port, String queue, boolean withObject) {
         Config config = new Config();
         config.useSingleServer().setAddress("redis://127.0.0.1:" + port);

@@ -11,7 +11,7 @@ import org.redisson.config.Config;
 final class RedissonLocks implements Library {
     private final RedissonClient client;
 
-    /** Each that waits for a fair lock has a subscription of its own, five to a connection; by default for 250. */
+    /** Each waiter of a fair lock has a subscription of its own, five on a connection; the default allows 250. */
     RedissonLocks(int port, int workers) {
         Config config = new Config();
         config.useSingleServer().setAddress("redis://127.0.0.1:" + port)

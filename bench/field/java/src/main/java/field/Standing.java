@@ -6,7 +6,7 @@ import java.util.StringJoiner;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.locks.LockSupport;
 
-/** Those that hold, and those that wait. */
+/** Holders and waiters. */
 final class Standing {
     private static final int HANDS = 16;
 
@@ -75,7 +75,7 @@ final class Standing {
         Talk.awaitLine();
     }
 
-    /** One that stands in the queue; the times are 0 if it gave up. */
+    /** One waiter of the queue; granted and released are 0 if it gave up. */
     private static final class Place {
         private long asked;
         private long granted;
@@ -87,13 +87,13 @@ final class Standing {
         }
     }
 
-    /** Those that stood in a queue, and when the one before all of them released. */
+    /** The waiters of a queue, and when the holder before them released the lock. */
     private record Queue(List<Place> places, long released) {
     }
 
     /**
-     * A queue whose every so manieth gives up after the limit, drained twice: the first time connections are opened,
-     * which some take longer for than the time between two that ask.
+     * A queue in which one of `every` waiters gives up after the limit. It is drained twice: the first time the connections
+     * are opened, which takes some libraries longer than the time between two requests.
      */
     static void drain(Library library, String kind, int waiters, int every, int limitMs, int spacingUs)
             throws Exception {
@@ -113,7 +113,10 @@ final class Standing {
         Talk.awaitLine();
     }
 
-    /** All ask, so far apart; when those who give up have, `ready` is done, and each of the others takes it once. */
+    /**
+     * All workers request the lock, `spacingUs` apart. When all that give up have done so, `ready` is run, and each of the
+     * others acquires the lock once.
+     */
     private static Queue queue(Worker holder, List<Worker> workers, int every, int limitMs, int spacingUs, Task ready)
             throws Exception {
         holder.acquire(ClosedLoops.LOCK);
@@ -158,17 +161,17 @@ final class Standing {
         worker.release(ClosedLoops.LOCK);
     }
 
-    /** So many wait for a latch; how long after it was opened each is told. */
+    /** Waiters of a latch; measures how long after its opening each is notified. */
     static void latch(Library library, int waiters) throws Exception {
         library.closeLatch(ClosedLoops.LOCK);
-        long[] told = new long[waiters];
+        long[] notified = new long[waiters];
         List<Thread> threads = new ArrayList<>();
         for (int i = 0; i < waiters; i++) {
             int mine = i;
             Worker worker = library.worker("latch", 0);
             threads.add(start(() -> {
                 worker.acquire(ClosedLoops.LOCK);
-                told[mine] = System.nanoTime();
+                notified[mine] = System.nanoTime();
             }));
         }
         Talk.say("ready", "");
@@ -179,7 +182,7 @@ final class Standing {
             thread.join();
         }
         List<Long> late = new ArrayList<>();
-        for (long at : told) {
+        for (long at : notified) {
             late.add(at - opened);
         }
         Talk.say("done", "\"us\":%s", Talk.micros(late));

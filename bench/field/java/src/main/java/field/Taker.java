@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.StringJoiner;
 import java.util.Locale;
 
-/** A thread that takes elements and notes how late each is. */
+/** A thread that takes elements and records how late each is. */
 final class Taker {
     private final List<Double> late = new ArrayList<>();
     private final List<Double> received = new ArrayList<>();
@@ -41,7 +41,7 @@ final class Taker {
         }
     }
 
-    /** Until there are so many, or the time is over. */
+    /** Waits until `count` elements were taken, or until that time. */
     synchronized void await(int count, double untilMs) throws InterruptedException {
         while (late.size() < count && Element.nowMs() < untilMs) {
             wait(Math.max(1, (long) (untilMs - Element.nowMs())));

@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.util.Locale;
 import java.util.StringJoiner;
 
-/** JSON lines out, and lines in, which say to go on. */
+/** Prints JSON lines, and reads lines, after each of which the program continues. */
 final class Talk {
     private Talk() {
     }
@@ -23,7 +23,7 @@ final class Talk {
         } while (read != '\n' && read != -1);
     }
 
-    /** Ends the program: a contestant that fails is no figure. */
+    /** Ends the program: a competitor that fails has no figures. */
     static void fail(Throwable error) {
         error.printStackTrace();
         say("failed", "\"why\":\"%s\"", String.valueOf(error).replaceAll("[\"\\\\\\p{Cntrl}]", " "));
