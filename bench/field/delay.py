@@ -1,4 +1,4 @@
-"""`make bench-field`: the delayed queue beside what people use today. README.md says what is measured."""
+"""`make bench-field`: the delayed queue compared with its alternatives. README.md says what is measured."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ def options():
     parser.add_argument("--rates", type=int, nargs="+", default=[1000, 100], help="elements a second")
     parser.add_argument("--seconds", type=int, default=5, help="of pushing at each rate")
     parser.add_argument("--idle", type=int, default=120, help="seconds of waiting")
-    parser.add_argument("--quick", action="store_true", help="see that all of it runs; not for quoting")
+    parser.add_argument("--quick", action="store_true", help="check that everything runs; the figures must not be quoted")
     chosen = parser.parse_args()
     if chosen.quick:
         chosen.rounds, chosen.seconds, chosen.idle = 1, 1, 10
@@ -37,7 +37,7 @@ def note(text):
 
 
 def measure(field, present, chosen):
-    """The raw figures. In each round the contestants take turns, and each round begins with another."""
+    """The raw figures. In each round all competitors are measured, and each round begins with a different one."""
     raw = {"anatomy": {}, "rounds": []}
     for contestant in present:
         note(f"what {contestant.label} sends")
@@ -58,7 +58,7 @@ def measure(field, present, chosen):
 
 
 def summarize(raw, present, chosen):
-    """Medians over the rounds, with the lowest and highest; at the highest rate, which is drawn, distributions too."""
+    """Medians of the rounds, with the lowest and highest; for the highest rate, which is plotted, distributions too."""
     summary = {"death": {}, "idle": raw["idle"]}
     for rate in chosen.rates:
         late = spreads([row["sleeper"][str(rate)]["late"] for row in raw["rounds"]])
@@ -95,7 +95,7 @@ def death_row(rows):
 
 
 def distributions(raw, present, rate):
-    """For the plot: of all rounds together."""
+    """The distributions for the plot, of all rounds together."""
 
     def of(parts):
         return quantiles([ms for part in parts for ms in part["late_ms"]])
@@ -108,13 +108,13 @@ def distributions(raw, present, rate):
 
 def main():
     chosen = options()
-    # So that the servers end with it, as they do on Ctrl-C.
+    # Then the servers end with this process, as they do on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     missing = {language: contestants.missing_tool(language) for language in contestants.TOOLS}
     left_out = {c.name: f"no {missing[c.language]}" for c in contestants.DELAYED if missing[c.language]}
     present = [c for c in contestants.DELAYED if c.name not in left_out]
     languages = {c.language for c in present}
-    note("building the contestants' programs")
+    note("building the competitors' programs")
     contestants.build(languages)
 
     program = server_program()

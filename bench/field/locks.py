@@ -1,4 +1,4 @@
-"""`make bench-field`: locks beside what people use today. README.md says what is measured."""
+"""`make bench-field`: locks compared with their alternatives. README.md says what is measured."""
 
 import argparse
 import signal
@@ -16,16 +16,16 @@ from runner.summary import kept, summarize
 
 MODULE = contestants.TOP / "lock.so"
 
-# Those that only wait for a minute do so side by side.
+# The measures that only wait for a minute: this many run at the same time.
 AT_ONCE = {"crowd": 3}
 
 
 def options():
     parser = argparse.ArgumentParser(prog="locks.py", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--go-on", action="store_true", help="what the last run, which was ended, has not measured")
-    parser.add_argument("--quick", action="store_true", help="see that all of it runs; not for quoting")
-    parser.add_argument("--measures", nargs="+", metavar="NAME", help="as in the tables, such as pair, or handoff-16")
+    parser.add_argument("--go-on", action="store_true", help="measure what the last run, which was interrupted, has not measured")
+    parser.add_argument("--quick", action="store_true", help="check that everything runs; the figures must not be quoted")
+    parser.add_argument("--measures", nargs="+", metavar="NAME", help="names of measures, such as pair, or handoff-16")
     parser.add_argument("--contestants", nargs="+", metavar="NAME", choices=[c.name for c in LOCKERS])
     chosen = parser.parse_args()
     if chosen.quick:
@@ -38,7 +38,7 @@ def note(text):
 
 
 def measures(sizes):
-    """In this order: name, what it asks of a contestant, the function, whether once is enough."""
+    """In this order: name, what a competitor must offer for it, the function, whether it is measured only once."""
     rows = [(f"pair-{n}", "pair", partial(locks.pair, clients=n), False) for n in sizes.clients]
     rows += [(f"turns-{n}", "turns", partial(locks.turns, clients=n), False) for n in sizes.clients]
     rows += [(f"handoff-{n}", "handoff", partial(locks.handoff, waiters=n), False) for n in sizes.waiters]
@@ -59,7 +59,7 @@ def wanted(names, name):
 
 
 def attempt(function, *arguments):
-    """A contestant that fails is told, and the others are measured."""
+    """Reports a competitor that fails; the others are measured."""
     try:
         return function(*arguments)
     except ProgramFailed as failed:
@@ -68,8 +68,8 @@ def attempt(function, *arguments):
 
 
 def measure(ground, present, sizes, chosen, measured, keep):
-    """Adds the rounds that are not there, and keeps them after each measure. In each round the contestants take turns,
-    and each round begins with another."""
+    """Adds the rounds that are missing, and stores them after each measure. In each round all competitors are measured, and
+    each round begins with a different one."""
     shares = {}
 
     def add(name, found):
@@ -99,13 +99,13 @@ def measure(ground, present, sizes, chosen, measured, keep):
     rows(0, [m for m in chosen_measures if m[3]], present)
     missing = rounds.missing(measured.get("killed", {}), 0, present, "killed")
     if missing and wanted(chosen.measures, "killed"):
-        note("killed, all contestants")
+        note("killed, all competitors")
         add("killed", killed(ground, missing, sizes))
 
 
 def killed(ground, lockers, sizes):
-    """(locker, row) of each. Those that notice at once one after the other; leases of many seconds may end while other
-    processes start."""
+    """(locker, row) of each. Those that notice the death at once are measured one after the other; leases of many seconds
+    may expire while other processes start."""
 
     def one(locker):
         return attempt(locks.killed, ground, locker, sizes)
@@ -118,7 +118,7 @@ def killed(ground, lockers, sizes):
 
 
 def describe(program, present, left_out, chosen):
-    """Who, what and where."""
+    """The competitors, the versions and the machine."""
     languages = {locker.language for locker in present}
     versions = contestants.versions(languages)
     for name, kind in OTHERS.items():
@@ -138,9 +138,9 @@ def describe(program, present, left_out, chosen):
 def main():
     chosen = options()
     sizes = locks.QUICK if chosen.quick else locks.Sizes()
-    # So that the servers end with it, as they do on Ctrl-C.
+    # Then the servers end with this process, as they do on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    note("building the contestants' programs")
+    note("building the competitors' programs")
     contestants.build({name for name in contestants.TOOLS if not contestants.missing_tool(name)})
     asked = [locker for locker in LOCKERS if not chosen.contestants or locker.name in chosen.contestants]
     reasons = {locker.name: why_not(locker) for locker in asked}
@@ -153,7 +153,7 @@ def main():
     if chosen.go_on:
         before = data.load().get("locks")
         if not before:
-            raise SystemExit(f"bench-field: no run to go on with in {data.FILE}")
+            raise SystemExit(f"bench-field: no run to continue in {data.FILE}")
         measured = before["measured"]
         about.update(began=before["about"]["began"], sittings=before["about"]["sittings"] + 1)
 

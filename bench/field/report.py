@@ -1,4 +1,5 @@
-"""Writes docs/benchmarks.md, docs/scale.md and their plots from a run's data file, and keeps that file beside them."""
+"""Writes docs/benchmarks.md, docs/scale.md and their plots from the data file of a run, and keeps a copy of that file with
+the plots."""
 
 import argparse
 import sys
@@ -35,7 +36,7 @@ def by_language(lines_of):
 
 
 def handoff_points(summary):
-    """Of a contestant: {waiters: (p50, p99)}."""
+    """A function that returns the points of a competitor: {waiters: (p50, p99)}."""
 
     def of(name):
         points = {}
@@ -49,7 +50,7 @@ def handoff_points(summary):
     return of
 
 
-def pictures(found, summary):
+def all_plots(found, summary):
     """{file: SVG}"""
     drawn = {}
     latency = by_language(lambda name: summary.get(DRAWN, {}).get(name, {}).get("quantiles"))
@@ -85,7 +86,7 @@ def main():
     folder = chosen.docs / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "data.json").write_text(data.as_text(found))
-    for name, text in pictures(found, summary).items():
+    for name, text in all_plots(found, summary).items():
         (folder / name).write_text(text)
     (chosen.docs / "benchmarks.md").write_text(benchmarks(found, summary))
     written = "benchmarks.md"

@@ -20,7 +20,7 @@ def options():
     parser = argparse.ArgumentParser(prog="scale.py", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--quick", action="store_true", help="see that all of it runs; not for quoting")
+    parser.add_argument("--quick", action="store_true", help="check that everything runs; the figures must not be quoted")
     chosen = parser.parse_args()
     if chosen.quick:
         chosen.rounds = 1
@@ -32,7 +32,7 @@ def note(text):
 
 
 def run(program, nodes, what, *arguments):
-    """Pairs a second, and what each cost all nodes together."""
+    """Pairs a second, and the CPU of all nodes together for each pair."""
     folder = data.RESULTS / "servers" / f"cluster-{nodes}"
     command = [*PROGRAMS["go"](), "cluster", what]
     with Cluster(program, folder, MODULE, nodes) as cluster:
@@ -57,7 +57,7 @@ def main():
     measured = {what: {str(n): [] for n in chosen.nodes} for what in ("pair", "hot")}
     try:
         for number in range(chosen.rounds):
-            # Each round in another direction.
+            # The order of the nodes alternates from round to round.
             turn = chosen.nodes[:: 1 if number % 2 == 0 else -1]
             note(f"round {number + 1} of {chosen.rounds}: {turn} nodes")
             for n in turn:

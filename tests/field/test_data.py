@@ -1,4 +1,4 @@
-"""The data file that is kept next to the pages: it stays small, one measurement a line, and the pages are made from it."""
+"""The data file that is kept with the pages: it stays small, has one measurement in a line, and makes the pages."""
 
 import json
 import sys
@@ -24,29 +24,29 @@ MEASURED = [
 ]
 
 
-def test_it_is_small():
+def test_the_file_is_small():
     assert FILE.stat().st_size <= 400_000
 
 
-def test_it_has_one_measurement_a_line():
+def test_each_measurement_is_one_line():
     lines = [line.rstrip(",") for line in FILE.read_text().splitlines()]
     rest = iter(lines)
     for section, measure, name, figures in MEASURED:
         assert f'    "{name}": {json.dumps(figures)}' in rest, (section, measure)
-    # What is not a measurement says on what machine, and with what versions.
+    # The other lines describe the machine and the versions.
     assert len(lines) < len(MEASURED) + 150
 
 
-def test_it_is_as_a_run_writes_it():
+def test_the_file_has_the_format_that_a_run_writes():
     assert data.as_text(FOUND) == FILE.read_text()
 
 
-def test_it_has_only_what_is_shown():
+def test_the_file_contains_only_what_is_shown():
     for section, measure, name, rows in MEASURED:
         if section == "locks":
             assert rows == [kept(measure, row) for row in rows], (measure, name)
-    drawn = {measure for _, measure, _, figures in MEASURED if "quantiles" in json.dumps(figures)}
-    assert drawn == {"pair-1", "flow-1000"}
+    plotted = {measure for _, measure, _, figures in MEASURED if "quantiles" in json.dumps(figures)}
+    assert plotted == {"pair-1", "flow-1000"}
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +54,11 @@ def summary():
     return report.summary_of(FOUND)
 
 
-def test_the_page_is_what_it_makes(summary):
+def test_the_data_file_makes_the_page(summary):
     assert report.benchmarks(FOUND, summary) == (TOP / "docs" / "benchmarks.md").read_text()
 
 
-def test_the_plots_are_what_it_makes(summary):
-    made = report.pictures(FOUND, summary)
+def test_the_data_file_makes_the_plots(summary):
+    made = report.all_plots(FOUND, summary)
     assert made.keys() == {file.name for file in FOLDER.glob("*.svg")}
     assert [name for name, text in made.items() if text != (FOLDER / name).read_text()] == []

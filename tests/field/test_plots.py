@@ -1,4 +1,4 @@
-"""The plots of `make bench-field`: the same data makes the same bytes, and they can be read on white and on black."""
+"""The plots of `make bench-field`: the same data makes the same bytes, and they are readable on white and on black."""
 
 import re
 import sys
@@ -31,11 +31,11 @@ def test_the_same_data_makes_the_same_bytes(name):
     assert plots.drawn(*PLOTS[name]) == plots.drawn(*PLOTS[name])
 
 
-def test_no_plot_tells_when_it_was_drawn(drawn):
+def test_plots_contain_no_date(drawn):
     assert not re.search(r"<dc:date>|20\d\d-\d\d-\d\d", drawn)
 
 
-def test_words_are_text(drawn):
+def test_labels_are_text(drawn):
     assert "<text" in drawn
 
 
@@ -50,11 +50,11 @@ def contrast(one, other):
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_every_colour_can_be_told_from_white_and_from_black(drawn):
+def test_every_colour_contrasts_with_white_and_with_black(drawn):
     used = set(re.findall(r"#[0-9a-f]{6}\b", drawn))
-    # A page that is dark is not quite black.
+    # A dark page is not quite black.
     assert used and all(contrast(colour, "#ffffff") > 2.5 and contrast(colour, "#0d1117") > 2.5 for colour in used), used
 
 
-def test_the_ground_is_left_out():
+def test_the_background_is_transparent():
     assert 'style="fill: #ffffff' not in plots.drawn(*PLOTS["scale"])

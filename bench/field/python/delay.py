@@ -17,7 +17,7 @@ def now_ms():
 
 
 def make(letter, due_ms):
-    """What is pushed: a letter, when it is due (unix ms), and as many more bytes as make it 64."""
+    """What is pushed: a letter, when it is due (unix ms), and padding up to 64 bytes."""
     return f"{letter} {due_ms:.3f} ".ljust(BYTES, "x")
 
 
@@ -27,7 +27,7 @@ def say(**what):
 
 class Queue:
     def __init__(self, port, name):
-        # As docs/delay.md says: the client gives up after longer than BLPOP waits. By default it does after 5 s.
+        # As docs/delay.md says, the client's timeout is longer than that of BLPOP. The default is 5 s.
         self.client, self.name = redis.Redis(port=port, socket_timeout=15), name
 
     def push(self, value, ms):
@@ -40,7 +40,7 @@ class Queue:
 
 
 class Taker:
-    """A thread that takes elements and notes how late each is."""
+    """A thread that takes elements and records how late each is."""
 
     def __init__(self, queue):
         self.late, self.received, self.warm = [], [], 0
@@ -64,7 +64,7 @@ class Taker:
 
 
 def push_all(queue, letter, rate, count, low_ms, high_ms):
-    """At a steady rate, with delays that are the same in each language; returns how long it took."""
+    """Pushes at a steady rate, with delays that are the same in each language; returns how long it took."""
     start = time.monotonic()
     random = 1
     for i in range(count):

@@ -12,7 +12,7 @@ import redis
 LOCK = "lock"
 HANDS = 16
 LEASE = {"ms": 30000}
-# How long those pause that have nothing better than to ask again: as redis-py's Lock does.
+# The pause between two tries where polling is the only way to wait: the same as in redis-py's Lock.
 PAUSE_S = 0.1
 COMPARE_AND_DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
@@ -27,11 +27,11 @@ def fail(error):
     os._exit(1)
 
 
-# ---- The libraries: each makes a worker, one of those that use locks at the same time ----
+# ---- The libraries: each makes the workers, which use locks at the same time ----
 
 
 class Ours:
-    """A reply takes as long as the wait, so the client must not give up; and each that waits has a connection."""
+    """A reply takes as long as the wait, so the client must not time out; and each waiter needs a connection."""
 
     def __init__(self, port, workers, kind):
         self.client = redis.Redis(port=port, socket_timeout=None, max_connections=workers + 2)
@@ -54,7 +54,7 @@ class OurWorker:
 
 
 class RedisPy:
-    """redis.lock.Lock: without a lease, asks every 0.1 s."""
+    """redis.lock.Lock: has no lease, and tries every 0.1 s."""
 
     def __init__(self, port, workers, _kind):
         self.client = redis.Redis(port=port, max_connections=workers + 2)
@@ -109,7 +109,7 @@ LIBRARIES = {
     "setdel": Bare,
 }
 
-# ---- What is done with them ----
+# ---- The commands ----
 
 
 def start(function, *arguments):
@@ -125,9 +125,9 @@ def start(function, *arguments):
 
 
 def in_loops(steps, ms):
-    """All steps repeated for so long, each by a thread of its own; a step returns the ns that are measured.
-    (All that each has measured, how often each came to the end in time): who waited beyond the end has a wait that
-    counts, but no share of the throughput."""
+    """Repeats all steps for that long, each by a thread of its own; a step returns the measured ns. Returns (the measured
+    times of each, how many steps of each ended in time). A step that ends after the end of the measurement counts as a
+    wait, but not in the throughput."""
     end = time.monotonic_ns() + ms * 1_000_000
     results, in_time = [[] for _ in steps], [0] * len(steps)
 
@@ -156,7 +156,7 @@ def measured(steps, warm_ms, ms):
 
 
 def pairs(library, clients):
-    """A step for each client: it takes and releases a lock of its own."""
+    """A step for each client: it acquires and releases a lock of its own."""
 
     def step(worker, name):
         def run():
@@ -175,7 +175,7 @@ def pair(library, clients, warm_ms, ms):
 
 
 def turns(library, clients, warm_ms, ms, count, port):
-    """Pairs, and the same by SET NX and DEL on the server at that port, by turns."""
+    """Pairs, alternating with the same by SET NX and DEL on the server at that port."""
     sides = pairs(library, clients), pairs(Bare(port, clients, ""), clients)
     for side in sides:
         in_loops(side, warm_ms)
@@ -208,7 +208,7 @@ def hot(library, workers, locks, warm_ms, ms):
 
 
 class Handoffs:
-    """What all workers share. While the gate is shut the holder keeps the lock."""
+    """Shared by all workers. While the gate is shut the holder keeps the lock."""
 
     def __init__(self, warm, warm_ms, rounds, hold_ms):
         self.warm, self.warm_ns, self.warm_until, self.is_warm = warm, warm_ms * 1_000_000, 0, False
@@ -218,7 +218,7 @@ class Handoffs:
         self.ready, self.gate, self.over = threading.Event(), threading.Event(), threading.Event()
 
     def granted(self, now):
-        """Notes it, and lets the one go on that has released."""
+        """Records the grant, and lets the worker that has released continue."""
         with self.changed:
             self.generation += 1
             self.changed.notify_all()
@@ -237,13 +237,14 @@ class Handoffs:
             threading.Event().wait()
 
     def releasing(self):
-        """The number of this hold; the last thing before the release."""
+        """Returns the number of this hold. Called immediately before the release."""
         with self.changed:
             self.released_at = time.monotonic_ns()
             return self.generation
 
     def await_next(self, mine):
-        """Until somebody else was granted, so that who has released takes part as a waiter only."""
+        """Waits until another worker was granted the lock, so that the worker that has released it can only join the
+        queue."""
         with self.changed:
             self.changed.wait_for(lambda: self.generation != mine)
 
@@ -258,7 +259,7 @@ class Handoffs:
 
 
 def handoff(library, waiters, warm, warm_ms, rounds, limit_ms, hold_ms):
-    """So many to warm up, and for so long."""
+    """The warm-up is `warm` hand-offs and `warm_ms` at least."""
     shared = Handoffs(warm, warm_ms, rounds, hold_ms)
     for _ in range(waiters + 1):
         start(shared.work, library.worker())
@@ -324,7 +325,7 @@ def main():
     who, command, port, *numbers = sys.argv[1:]
     name, _, kind = who.partition(":")
     numbers = [int(number) for number in numbers]
-    # Those that are to stay have a lease that lasts.
+    # A longer lease, for locks that must not expire during the measurement.
     if command == "crowd" or (command == "hold" and numbers[0] > 1):
         LEASE["ms"] = 600000
     workers = HANDS if command in ("hold", "await") else numbers[0] + 1

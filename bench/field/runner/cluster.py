@@ -1,4 +1,4 @@
-"""A cluster of so many masters, each on the loopback, and what they have used together."""
+"""A cluster of several masters on the loopback interface, and what they have used together."""
 
 import time
 
@@ -29,7 +29,7 @@ class Cluster:
         give_up = time.monotonic() + START_S
         while not all(self._knows_all(node) for node in self.nodes):
             if time.monotonic() > give_up:
-                raise SystemExit("bench-field: the cluster does not come together")
+                raise SystemExit("bench-field: the cluster does not form")
             time.sleep(0.05)
 
     def _knows_all(self, node):
@@ -37,7 +37,7 @@ class Cluster:
         return known["cluster_state"] == "ok" and int(known["cluster_known_nodes"]) == len(self.nodes)
 
     def cpu_seconds(self):
-        """Of each node."""
+        """The CPU seconds of each node."""
         return [node.usage()["cpu_s"] for node in self.nodes]
 
     def __enter__(self):

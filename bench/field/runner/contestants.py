@@ -1,4 +1,4 @@
-"""Who is measured, by which client, and how the programs are built."""
+"""The competitors, with which client each is measured, and how the programs are built."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import redis
 
 TOP = Path(__file__).resolve().parents[3]
 HERE = TOP / "bench" / "field"
-# Downloads and what is compiled; it outlives `make clean`, as the Python environment does.
+# Downloads and compiled programs; like the Python environment, they remain after `make clean`.
 BUILT = TOP / "build" / "field"
 
 TOOLS = {"java": ["java", "javac", "mvn"], "go": ["go"], "node": ["node", "npm"], "python": []}
@@ -24,10 +24,10 @@ class Contestant:
     label: str
     language: str
     ours: bool
-    # Where an element is once it is due, and where until then: shell-like pieces of redis-cli, with the queue's name.
+    # Where an element is once it is due, and before that: a command as for redis-cli, with the name of the queue as {q}.
     ready: str
     pending: str
-    # Whether a consumer can do without the object that moves elements.
+    # Whether a consumer can lack the object that moves elements; then one without it is measured too.
     plain_differs: bool = False
 
     def command(self, what, *arguments):
@@ -75,13 +75,13 @@ def _build_java():
 
 
 def _build_node():
-    # Node looks for packages beside the program, and none belong into the source tree.
+    # Node looks for packages in the folder of the program, and packages do not belong in the source tree.
     folder = BUILT / "node"
     folder.mkdir(parents=True, exist_ok=True)
     for file in (HERE / "node").iterdir():
         shutil.copy(file, folder)
-    # The stamp is a copy of what was asked for when the packages were installed. No lock file: the native parts that
-    # are optional differ between platforms, and the packages pin theirs.
+    # The stamp is a copy of the package.json for which the packages were installed. No lock file: the optional native
+    # parts differ between platforms, and the packages pin them.
     packages, stamp = folder / "package.json", folder / "stamp"
     if not stamp.exists() or stamp.read_bytes() != packages.read_bytes():
         _run(["npm", "install", "--no-package-lock", "--cache", BUILT / "npm", "--no-audit", "--no-fund"], cwd=folder)
@@ -89,7 +89,7 @@ def _build_node():
 
 
 def _build_go():
-    # A newer Go than the machine's is not fetched.
+    # A Go that is newer than the machine's is not downloaded.
     settings = {"GOTOOLCHAIN": "local", "GOMODCACHE": str(BUILT / "gomod"), "GOCACHE": str(BUILT / "gocache")}
     command = ["go", "build", "-buildvcs=false", "-modcacherw", "-o", BUILT / "go" / "locks", "."]
     _run(command, cwd=HERE / "go", env={**os.environ, **settings})
@@ -110,7 +110,7 @@ def _tool_version(command):
 
 
 def versions(languages):
-    """Of the clients, as they are pinned, and of what runs them."""
+    """The versions of the clients, as they are pinned, and of the programs that run them."""
     pom = (HERE / "java" / "pom.xml").read_text()
     packages = (HERE / "node" / "package.json").read_text()
     found = {"redis-py": redis.__version__, "python": sys.version.split()[0]}

@@ -1,5 +1,5 @@
-"""The one data file of a run. Each program that measures has a section: what it ran on (`about`), and what it measured
-(`measured`), by measure and by what was measured."""
+"""The one data file of a run. Each program that measures has a section: the conditions of its run (`about`), and its
+figures (`measured`), by measure and by competitor."""
 
 import json
 import os
@@ -15,7 +15,7 @@ FILE = RESULTS / "data.json"
 
 
 def machine():
-    """What a reader has to know of it; load is that before the run."""
+    """What a reader has to know about the machine; the load is that before the run."""
     cpu = Path("/proc/cpuinfo")
     model = re.search(r"^model name\s*:\s*(.+)$", cpu.read_text(), re.MULTILINE) if cpu.exists() else None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -33,7 +33,7 @@ def now():
 
 
 def rounded(value):
-    """Six digits are more than any figure here has; the file is to be read and kept."""
+    """Six digits are more than the precision of any figure here. This keeps the file small and readable."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
@@ -47,12 +47,12 @@ def load(file=FILE):
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-# Section, `measured`, measure: what these have is a line each.
+# Section, `measured`, measure: each value below these three levels is one line.
 LEVELS = 3
 
 
 def as_text(data):
-    """A line for each measurement, in the order of their names: a run changes the lines of what it has measured."""
+    """A line for each measurement, in the order of their names: a run changes only the lines of what it has measured."""
 
     def text(value, level):
         if level > LEVELS or not isinstance(value, dict) or not value:

@@ -1,4 +1,5 @@
-"""Servers from Debian's packages, unpacked and not installed: installed ones would start services, now and at each boot."""
+"""Servers from Debian's packages, which are unpacked, not installed: installed packages would start services, now and at
+each boot."""
 
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ from .contestants import BUILT
 
 
 def unpacked(name, packages):
-    """The folder that has them, or None if they cannot be had. A folder that is there is whole."""
+    """The folder of the unpacked packages, or None if they are not available. A folder that exists is complete."""
     folder = BUILT / "debian" / name
     if folder.exists():
         return folder
@@ -29,7 +30,7 @@ def unpacked(name, packages):
 
 
 def depends_on(package):
-    """The first that a package asks for, as postgresql does for the release that Debian has."""
+    """The first dependency of a package: that of postgresql is the release that Debian has."""
     if not shutil.which("apt-cache"):
         return None
     shown = subprocess.run(["apt-cache", "depends", package], capture_output=True, text=True).stdout

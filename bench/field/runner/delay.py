@@ -11,7 +11,7 @@ QUEUE = "orders"
 LOW_MS, HIGH_MS = 500, 3000
 ANATOMY_RATE, ANATOMY_COUNT = 100, 200
 START_S, LIMIT_S = 60, 120
-# The client that dies, and those that come after it.
+# For the client that is killed, and for the consumers after it.
 DEATH_COUNT, DEATH_DELAY_MS, AFTER_DUE_S, CONSUME_S = 100, 2000, 5, 10
 FAR_MS = 3_600_000
 # What the runner itself sends.
@@ -19,7 +19,7 @@ OWN = {"info", "monitor"}
 
 
 class Field:
-    """The contestants' common ground: server program, module, folder."""
+    """What all competitors share: server program, module, folder."""
 
     def __init__(self, program, module, folder):
         self.program, self.module, self.folder = program, module, folder
@@ -34,7 +34,7 @@ class Field:
 
 
 def flow(field, contestant, rate, seconds):
-    """Elements at a steady rate: how late each is, and what all of it costs the server."""
+    """Pushes elements at a steady rate: how late each is, and what they cost the server together."""
     count = rate * seconds
     with field.server(contestant, f"flow-{rate}") as server:
         with field.start(contestant, server, "flow", rate, count, LOW_MS, HIGH_MS) as program:
@@ -56,7 +56,7 @@ def flow(field, contestant, rate, seconds):
 
 
 def sleeper(rate, seconds):
-    """The machine itself: how late a process wakes that sleeps until so many elements a second would be due."""
+    """The machine itself: a process sleeps until each element of that rate would be due; how late it wakes."""
     start, late_ms = time.time(), []
     for i in range(rate * seconds):
         due = start + i / rate
@@ -66,7 +66,8 @@ def sleeper(rate, seconds):
 
 
 def settle():
-    """A job's end may be reported after its beginning has been; no other wait here is for a time."""
+    """Waits: a program may report a job when it begins, and the end of the job reaches the server later. Apart from this
+    no wait here is for a fixed time."""
     time.sleep(0.2)
 
 
@@ -75,7 +76,7 @@ def without_own(calls):
 
 
 def anatomy(field, contestant):
-    """Of each command, the share that clients send; MONITOR costs, so that nothing else is measured meanwhile."""
+    """For each command, the share that clients send. MONITOR slows the server down, so nothing else is measured meanwhile."""
     with field.server(contestant, "anatomy") as server:
         with field.start(contestant, server, "flow", ANATOMY_RATE, ANATOMY_COUNT, LOW_MS, HIGH_MS) as program:
             program.expect("ready", START_S)
@@ -102,7 +103,7 @@ def cost(flow_result, shares, count):
 
 
 def death(field, contestant):
-    """The only client is killed once it has pushed: where its elements are then, and who gets them."""
+    """The only client is killed after it has pushed: where its elements are then, and which consumer receives them."""
     with field.server(contestant, "death") as server:
 
         def ask(command):
@@ -120,7 +121,7 @@ def death(field, contestant):
 
 
 def watch(ready, due_ms):
-    """How long after the last was due all were ready; None if they are not 5 s later."""
+    """How many ms after the last element was due all elements were ready; None if they were not after 5 s."""
     all_ready_ms = None
     while (now_ms := time.time() * 1000) < due_ms + AFTER_DUE_S * 1000:
         if all_ready_ms is None and ready() == DEATH_COUNT:
@@ -130,7 +131,7 @@ def watch(ready, due_ms):
 
 
 def consume(field, contestant, server, *mode):
-    """A fresh consumer: how many it got, how late, and how long after its start it had the last."""
+    """A new consumer: how many elements it received, how late, and how long after its start it received the last."""
     with field.start(contestant, server, "take", DEATH_COUNT, CONSUME_S, *mode) as program:
         done = program.expect("done", START_S + CONSUME_S)
     got = len(done["late_ms"])
@@ -142,19 +143,19 @@ def consume(field, contestant, server, *mode):
 
 
 def idle(field, contestant, seconds):
-    """What a waiting consumer sends while one element is pending that is not due for an hour."""
+    """What a waiting consumer sends while one element is pending that is due in an hour."""
     with field.server(contestant, "idle") as server:
         with field.start(contestant, server, "wait", FAR_MS) as program:
             program.expect("ready", START_S)
             settle()
             monitor = Monitor(server.port)
-            # It is this time that is measured.
+            # The measured time.
             time.sleep(seconds)
             seen = monitor.end()
     return per_minute(seen, seconds)
 
 
 def all_at_once(function, contestants):
-    """For what asks little of the machine: each has a server of its own."""
+    """For measurements that need little of the machine: all at the same time, each with a server of its own."""
     with ThreadPoolExecutor(len(contestants)) as pool:
         return dict(zip((c.name for c in contestants), pool.map(function, contestants)))

@@ -1,11 +1,11 @@
-"""What is computed from the raw figures; no server, no process."""
+"""What is computed from the raw figures. Pure: no server, no process."""
 
 import math
 import statistics
 
 
 def percentile(numbers, percent):
-    """The smallest number that at least so many percent of all are not above (nearest rank)."""
+    """The smallest number for which at least that percentage of all numbers is not larger (nearest rank)."""
     ordered = sorted(numbers)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
@@ -24,18 +24,18 @@ def spread(numbers):
 
 
 def spreads(rows):
-    """The same for each field of rows that are alike."""
+    """The same for each field of rows that have the same fields."""
     return {name: spread([row[name] for row in rows]) for name in rows[0]}
 
 
 def difference(before, after):
-    """How often each command was called in between; what was not called is left out."""
+    """How often each command was called in between. Commands that were not called are left out."""
     calls = {name: count - before.get(name, 0) for name, count in after.items()}
     return {name: count for name, count in calls.items() if count}
 
 
 def client_shares(seen):
-    """Of each command that MONITOR showed, the share that clients sent, and not a script or a module."""
+    """For each command that MONITOR showed, the share that was sent by clients, not called by a script or a module."""
     totals, sent = {}, {}
     for (origin, name), count in seen.items():
         totals[name] = totals.get(name, 0) + count
@@ -45,26 +45,26 @@ def client_shares(seen):
 
 
 def split_calls(calls, shares):
-    """(sent by clients, called by scripts and modules). What MONITOR has not shown counts as a module's own:
-    it shows all that clients and scripts do."""
+    """(sent by clients, called by scripts and modules). A command that MONITOR has not shown counts as called by a module:
+    MONITOR shows all commands of clients and scripts."""
     by_clients = sum(count * shares.get(name.partition("|")[0], 0) for name, count in calls.items())
     return by_clients, sum(calls.values()) - by_clients
 
 
 def per_minute(seen, seconds):
-    """What clients sent, by command, and their sum, for a minute."""
+    """How many commands clients sent in a minute, by command, and the sum."""
     sent = {name: count * 60 / seconds for (origin, name), count in sorted(seen.items()) if origin == "client"}
     return {"sum": sum(sent.values()), "commands": sent}
 
 
 def quantiles(numbers, steps=200):
-    """The distribution in so many steps of equal probability, from the smallest to the largest."""
+    """The distribution in `steps` steps of equal probability, from the smallest number to the largest."""
     ordered = sorted(numbers)
     return [ordered[round(i * (len(ordered) - 1) / steps)] for i in range(steps + 1)]
 
 
 def jain(shares):
-    """Jain's index: 1 if all have the same, 1 / n if one has all."""
+    """Jain's index: 1 if all shares are the same, 1 / n if one has everything."""
     squares = len(shares) * sum(share * share for share in shares)
     return sum(shares) ** 2 / squares if squares else 1.0
 
@@ -74,7 +74,7 @@ def latencies(us):
 
 
 def by_turns(turns, other_turns):
-    """Of two that took turns, each turn's latencies: the median turn's, and the median ratio of neighbours."""
+    """The latencies of two sides that alternated: the median of the slices, and the median ratio of neighbouring slices."""
     mine, other = [latencies(us) for us in turns], [latencies(us) for us in other_turns]
     row = {}
     for field in ("p50", "p99"):
@@ -85,14 +85,14 @@ def by_turns(turns, other_turns):
 
 
 def fairness(pairs, waits_us):
-    """How even the workers' shares are, and how much longer the longest wait was than the mean."""
+    """How even the shares of the workers are, and how much longer the longest wait was than the mean."""
     mean = statistics.fmean(waits_us)
     return {"jain": jain(pairs), "longest_to_mean": max(waits_us) / mean if mean else 1.0, "longest_us": max(waits_us)}
 
 
 def queue_order(places):
-    """Of those that stood in a queue: how many left it, how many were granted before somebody who had asked earlier
-    (and was granted too), and from each release to the next grant, µs. Times are ns; granted is 0 for who gave up."""
+    """Of the waiters of a queue: how many left it, how many were overtaken (a later request was granted first), and the
+    µs from each release to the next grant. Times are ns; `granted` is 0 for a waiter that gave up."""
     stayed = [place for place in places if place["granted"]]
     earliest_after = math.inf
     overtaken = 0
@@ -105,7 +105,7 @@ def queue_order(places):
 
 
 def ratio_rows(rows, base_rows, fields):
-    """Each round's figures as multiples of another contestant's in the same round."""
+    """The figures of each round as multiples of another competitor's in the same round."""
     return [
         {field: row[field] / base[field] for field in fields if row.get(field) is not None and base.get(field)}
         for row, base in zip(rows, base_rows)
@@ -114,7 +114,7 @@ def ratio_rows(rows, base_rows, fields):
 
 
 def common_spreads(rows):
-    """spreads() of rows of which some lack a field, or have no number there."""
+    """spreads() of rows, some of which may lack a field or have no number in it."""
     names = {name: None for row in rows for name in row}
     columns = {
         name: [row[name] for row in rows if isinstance(row.get(name), (int, float))] for name in names

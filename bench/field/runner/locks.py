@@ -1,4 +1,4 @@
-"""What is measured of locks. A function for each measure: it starts a fresh server and a program, and returns figures."""
+"""The measures of locks. Each is a function, which starts a fresh server and a program, and returns figures."""
 
 import time
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ HOLD_MS = 2
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything; times in ms."""
+    """The sizes of all measures; times in ms."""
 
     warm: int = 2000
     run: int = 3000
@@ -32,7 +32,7 @@ class Sizes:
     held: int = 100_000
     crowd: int = 1000
     idle_s: int = 60
-    # So that all wait by then; what a library does when it begins to wait is no part of waiting.
+    # Time until all wait; what a library does when it begins to wait is not part of the wait.
     begin_s: float = 1.0
 
 
@@ -43,7 +43,7 @@ QUICK = Sizes(
 
 
 class Ground:
-    """The contestants' common ground: server program, module, folder."""
+    """What all competitors share: server program, module, folder."""
 
     def __init__(self, program, module, folder):
         self.program, self.module, self.folder = program, module, folder
@@ -55,7 +55,7 @@ class Ground:
         return Server(self.program, folder, self.module if locker.ours else None)
 
     def bare(self, locker, what):
-        """Without the module, whoever uses it."""
+        """A server without the module, for any competitor."""
         return Server(self.program, self.folder / f"{locker.name}-{what}", None)
 
     def start(self, locker, server, what, *arguments):
@@ -63,7 +63,7 @@ class Ground:
 
 
 def used(before, after):
-    """CPU, bytes and calls between two looks at a server."""
+    """CPU, bytes and calls between two readings of a server's usage."""
     moved = None if after["bytes"] is None else after["bytes"] - before["bytes"]
     return {
         "cpu_us": (after["cpu_s"] - before["cpu_s"]) * 1e6,
@@ -73,7 +73,7 @@ def used(before, after):
 
 
 def each(usage, count, shares=None):
-    """The same for one of so many. Without shares all calls are the clients' own."""
+    """The same divided by `count`. Without shares all calls count as sent by clients."""
     row = {"cpu_us": usage["cpu_us"] / count, "bytes": None, "commands": None, "nested": None}
     if usage["bytes"] is not None:
         row["bytes"] = usage["bytes"] / count
@@ -84,7 +84,7 @@ def each(usage, count, shares=None):
 
 
 def run(ground, locker, sizes, what, *arguments):
-    """What the program says at its end, and what the server has used between its ready and its done."""
+    """What the program prints at its end, and what the server has used between `ready` and `done`."""
     with ground.server(locker, what) as server, ground.start(locker, server, what, *arguments) as program:
         program.expect("ready", START_S)
         time.sleep(sizes.begin_s)
@@ -95,7 +95,7 @@ def run(ground, locker, sizes, what, *arguments):
 
 
 def anatomy(ground, locker, sizes):
-    """Of each command, the share that clients send; MONITOR costs, so that nothing else is measured meanwhile."""
+    """For each command, the share that clients send. MONITOR slows the server down, so nothing else is measured meanwhile."""
     if locker.server in OTHERS or "handoff" not in locker.offers:
         return {"shares": None}
     words = ["handoff", sizes.waiters[0], 20, 0, 20, sizes.handoff_limit, HOLD_MS]
@@ -119,8 +119,8 @@ def pair(ground, locker, sizes, shares, clients):
 
 
 def turns(ground, locker, sizes, _, clients):
-    """Ours, and SET NX and DEL by the same client on a server without the module, by turns in one process: a ratio of
-    some percent is lost in what two processes, or two minutes, differ by."""
+    """lock.so, alternating in one process with SET NX and DEL by the same client on a server without the module: a ratio of
+    a few percent is less than the difference between two processes, or between two minutes."""
     with ground.server(locker, "turns") as server, ground.bare(locker, "turns-bare") as bare:
         words = [clients, sizes.warm, sizes.turn, sizes.turns, bare.port]
         with ground.start(locker, server, "turns", *words) as program:
@@ -155,7 +155,7 @@ def hot(ground, locker, sizes, shares, locks):
 
 
 def drain(ground, locker, sizes, shares, waiters):
-    """A queue of so many, each tenth of which gives up after a second; then all take their turns."""
+    """A queue in which every tenth waiter gives up after a second; then all others are granted the lock in order."""
     done, usage = run(ground, locker, sizes, "drain", waiters, 10, 1000, 2000)
     order = queue_order(done["places"])
     last = max(place["granted"] for place in done["places"])
@@ -198,13 +198,13 @@ def latch(ground, locker, sizes, shares, waiters):
 
 
 def killed(ground, locker, sizes):
-    """From the death of the holder's process to the next grant; None if that is later than the limit."""
+    """From the death of the holder's process to the next grant; None if there is none within the limit."""
     with (
         ground.server(locker, "killed") as server,
         ground.start(locker, server, "hold", 1, 0) as holder,
         ground.start(locker, server, "await") as waiter,
     ):
-        # The lease is as new as can be when its holder dies.
+        # Both are connected first, so that the lease is new when its holder dies.
         for program in (holder, waiter):
             program.expect("connected", START_S)
         for program, at in ((holder, "held"), (waiter, "asking")):
@@ -218,7 +218,7 @@ def killed(ground, locker, sizes):
 
 
 def held(ground, locker, sizes):
-    """What a held lock takes of the server's memory."""
+    """The server's memory for a held lock."""
     with ground.server(locker, "held") as server, ground.start(locker, server, "hold", sizes.held, 0) as program:
         program.expect("connected", START_S)
         before = server.memory()
@@ -232,16 +232,16 @@ def held(ground, locker, sizes):
 
 
 def crowd(ground, locker, sizes, shares):
-    """What those that wait take: memory, and what they have the server do meanwhile."""
+    """What waiters cost: memory, and the work that they cause on the server while they wait."""
     with ground.server(locker, "crowd") as server, ground.start(locker, server, "crowd", sizes.crowd) as program:
         program.expect("connected", START_S)
         before = server.memory()
         program.go_on()
         program.expect("waiting", START_S)
-        # Those that poll never come to rest.
+        # Waiters that poll never become idle.
         time.sleep(5 * sizes.begin_s)
         after, beginning = server.memory(), server.usage(opening=True)
-        time.sleep(sizes.idle_s)  # it is this time that is measured
+        time.sleep(sizes.idle_s)  # the measured time
         usage = used(beginning, server.usage())
     one = each(usage, sizes.idle_s / 60, shares)
     return {

@@ -7,18 +7,18 @@ from .report import COLUMNS, SLEEPER, death_cells, idle_cells, kind_of, late_cel
 
 TITLES = {
     "pair": "Uncontended acquire and release, clients: {n}",
-    "turns": "The same and SET NX + DEL by the same client, by turns, clients: {n}",
+    "turns": "The same, alternating with SET NX + DEL by the same client, clients: {n}",
     "handoff": "From a release to the next grant, waiting: {n}",
     "hot": "16 workers without a pause, locks: {n}",
-    "drain": "A fair queue of {n}, every tenth of which gives up",
-    "rw": "Readers beside one writer, each holds for 1 ms",
-    "semaphore": "A semaphore, each holds for 1 ms",
-    "latch": "From opening a latch to telling those who wait",
+    "drain": "A fair queue of {n} waiters, every tenth of which gives up",
+    "rw": "Readers and one writer, each holds the lock for 1 ms",
+    "semaphore": "A semaphore, each permit is held for 1 ms",
+    "latch": "From opening a latch to notifying its waiters",
     "killed": "From the death of the holder's process to the next grant",
     "held": "Memory of a held lock",
-    "crowd": "Those that wait: memory, and what they have the server do",
+    "crowd": "Waiters: memory, and the work that they cause on the server",
 }
-# By which field a table's first is found, and whether less is better.
+# The field that ranks a table, and whether less is better.
 JUDGED_BY = {
     "pair": ("p50", True),
     "turns": ("p50", True),
@@ -32,13 +32,13 @@ JUDGED_BY = {
     "held": ("process_bytes", True),
     "crowd": ("process_bytes", True),
 }
-# What a contestant's label says in the tables of other locks than the plain one.
+# The words in a competitor's label that are replaced in the tables of other kinds of locks.
 CALLED = {
     "rw": {"LOCK.ACQUIRE": "LOCK.RWREAD, LOCK.RWWRITE", "RLock": "RReadWriteLock"},
     "semaphore": {"LOCK.ACQUIRE": "LOCK.SEMAPHORE", "RLock": "RSemaphore"},
     "latch": {"LOCK.ACQUIRE": "LATCH.WAIT", "RLock": "RCountDownLatch"},
 }
-# Beside the first within this counts as first.
+# A figure within this factor of the first counts as first.
 AS_GOOD = 1.05
 
 
@@ -56,7 +56,7 @@ def title(measure):
 
 
 def cell(found, field):
-    """The median, between the lowest and highest round if there were several, and how many times ours it is."""
+    """The median, the lowest and highest round if they differ, and the ratio to lock.so's figure."""
     figure = found["figures"].get(field)
     if figure is None:
         return "–"
@@ -66,7 +66,7 @@ def cell(found, field):
 
 
 def place(measure):
-    """By which tables are ordered, in whatever order they were measured."""
+    """The sort key of the tables; they may have been measured in any order."""
     kind, _, n = measure.partition("-")
     return list(TITLES).index(kind), int(n or 0)
 
@@ -79,14 +79,14 @@ def label_of(locker, measure):
 
 
 def why_none(found, locker, left_out):
-    """In words, why a contestant has no figures in a table; None if it is not meant to be there."""
+    """The text for a competitor that has no figures in a table; None if it does not belong in the table."""
     if locker.name in left_out:
         return f"not run: {left_out[locker.name]}"
     return f"failed: {found['failed']}" if found and "failed" in found else None
 
 
 def not_offered(measure, found, lockers, left_out, offered):
-    """One line for those that have no such lock. Ours have it by another command."""
+    """One line for the competitors that have no such lock. Rows of lock.so are left out: it has one by another command."""
     reasons = {}
     for locker in lockers:
         reason = offered(locker, kind_of(measure))
@@ -119,7 +119,7 @@ def measure_lines(measure, found, lockers, left_out, offered):
 
 
 def verdict(measure, found, lockers):
-    """Who is first, and if that is nobody of ours, by how much; f marks fsync, which is no loss to lose against."""
+    """Which row is first, and if it is none of lock.so's, by how much. ᶠ marks a competitor with fsync."""
     field, less = JUDGED_BY[kind_of(measure)]
     medians = {
         locker.name: found[locker.name]["figures"][field]["median"]
@@ -144,7 +144,7 @@ RIVALS = {"redisson", "redisson-fair", "redsync", "redlock", "redis-py"}
 
 
 def goals(summary, lockers):
-    """The goals that were set before anything was measured, and what came of them. Against the best library ours is by
+    """The goals that were set before anything was measured, and the results. The best library is compared with lock.so by
     the same language and client."""
     by_name = {locker.name: locker for locker in lockers}
     plain = [locker for locker in lockers if locker.ours and locker.beside == locker.name]
@@ -187,15 +187,15 @@ def machine_lines(about):
         version if name.lower() in version.lower() else f"{name} {version}"
         for name, version in sorted(about["versions"].items())
     )
-    sittings = f", in {about['sittings']} sittings" if about["sittings"] > 1 else ""
-    quick = ["**A quick run, to see that all of it works: not for quoting.**", ""] if about["options"]["quick"] else []
+    runs = f", in {about['sittings']} runs" if about["sittings"] > 1 else ""
+    quick = ["**A quick run, to check that everything works: not to be quoted.**", ""] if about["options"]["quick"] else []
     return [
         *quick,
         f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['memory_gib']:g} GiB; {machine['system']}; "
-        f"load before the {'last sitting' if sittings else 'run'} {machine['load_before'][0]:.1f}.",
+        f"load before the {'last run' if runs else 'run'} {machine['load_before'][0]:.1f}.",
         f"{about['server']}.",
         f"{versions}.",
-        f"From {about['began']} to {about['ended']}, {about['options']['rounds']} rounds{sittings}.",
+        f"From {about['began']} to {about['ended']}, {about['options']['rounds']} rounds{runs}.",
         "",
     ]
 
@@ -206,13 +206,13 @@ def promises(lockers):
 
 
 def delay_lines(delay, delayed):
-    """Of the delayed queue, what the run's printed tables show; contestants are by name there."""
+    """The figures of the delayed queue that the printed tables show too; competitors are found by name."""
     if not delay:
         return []
     summary = delay["measured"]
 
     def of(figures):
-        """(label, figures) of each contestant that has some."""
+        """(label, figures) of each competitor that has figures."""
         labels = [(one.name, f"**{one.label}**" if one.ours else one.label) for one in delayed]
         return [(label, figures[name]) for name, label in labels if name in figures]
 
@@ -226,22 +226,23 @@ def delay_lines(delay, delayed):
             [label, *dashed(with_spread(row[part]) for part in ("p50", "p99", "max", "clients", "nested", "bytes", "cpu_us"))]
             for label, row in of(figures)
         ]
-        rows.append(["a process that sleeps until then", *dashed(late_cells(figures[SLEEPER])), *[""] * 4])
-        lines += [f"### Later than due, {rate:,} elements a second", ""]
+        rows.append(["a process that sleeps until the due time", *dashed(late_cells(figures[SLEEPER])), *[""] * 4])
+        lines += [f"### Lateness, {rate:,} elements a second", ""]
         lines += table(["", "p50 ms", "p99 ms", "max ms", "sent", "inside", "bytes", "CPU µs"], rows)
-    lines += ["### The only client is killed once it has pushed 100 elements", ""]
-    head = ["", "there 5 s after they were due", "all there after, ms", "a plain consumer gets", "the library's own gets", "after, ms"]
+    lines += ["### The only client is killed after it has pushed 100 elements", ""]
+    head = ["", "in the list 5 s after they were due", "all in the list after, ms", "a consumer of the list alone receives",
+            "the library's consumer receives", "after, ms"]  # fmt: skip
     lines += table(head, [[label, *dashed(death_cells(row))] for label, row in of(summary["death"])])
     lines += ["### A consumer waits for a minute while nothing is due", ""]
     return lines + table(["", "commands", ""], [[label, *idle_cells(row)] for label, row in of(summary["idle"])])
 
 
-# Where the prose is, and where the page is.
+# The folders of the prose and of the page.
 FROM, TO = "bench/field", "docs"
 
 
 def moved(text):
-    """The text with links that lead to the same places from the page."""
+    """The text with links adapted to the folder of the page."""
 
     def link(found):
         return f"]({posixpath.relpath(posixpath.join(FROM, found[1]), TO)})"
@@ -250,11 +251,11 @@ def moved(text):
 
 
 def page(data, summary, lockers, delayed, prose, offered):
-    """The whole page. `summary` is of locks, `prose` are texts that are kept in files of their own."""
+    """The whole page. `summary` is of locks; `prose` are the texts of separate files."""
     locks = data["locks"]
     left_out = locks["about"]["left_out"]
-    lines = ["# Beside the field", "", "<!-- made by bench/field/report.py from benchmarks/data.json -->", ""]
-    lines += ["`make bench-field` measures all of this, on one machine; [the raw figures](benchmarks/data.json).", ""]
+    lines = ["# Comparison with alternatives", "", "<!-- made by bench/field/report.py from benchmarks/data.json -->", ""]
+    lines += ["All figures are measured by `make bench-field`, on one machine; [the raw figures](benchmarks/data.json).", ""]
     lines += machine_lines(locks["about"])
     lines += ["## The goals", "", *table(["", "goal", "measured", ""], goals(summary, lockers))]
     for text in prose:

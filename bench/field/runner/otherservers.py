@@ -1,4 +1,5 @@
-"""Servers that are no Redis: etcd, PostgreSQL, ZooKeeper. Defaults, but for addresses; what else differs is said."""
+"""Servers other than Redis: etcd, PostgreSQL, ZooKeeper. With default settings except for addresses; comments mark every
+other difference."""
 
 import os
 import pwd
@@ -20,12 +21,12 @@ from .debian import depends_on, unpacked
 from .processes import cpu_seconds, memory_bytes, tcp_bytes
 from .server import HOST, START_S, free_port
 
-# A connection for each that waits, and there are a thousand; the default is 100.
+# A connection for each of a thousand waiters; the default is 100.
 POSTGRES_CONNECTIONS = 1100
 
 
 class OtherServer:
-    """Started when it is made, in a folder of its own; at its end it is killed."""
+    """Started by the constructor, in a folder of its own; killed at the end."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -57,11 +58,11 @@ class OtherServer:
         )
 
     def _calls(self):
-        """How often each command came, or None: nobody can tell."""
+        """How often each command was received, or None if this is not known."""
         return None
 
     def usage(self, opening=False):
-        """All that it has used so far; what nobody can tell is None."""
+        """Everything that it has used so far; what is not known is None."""
         return {"calls": self._calls(), "bytes": tcp_bytes(self.port), "cpu_s": cpu_seconds(self._process.pid)}
 
     def memory(self):
@@ -105,7 +106,7 @@ class Etcd(OtherServer):
             return False
 
     def _calls(self):
-        """Messages that clients have sent, by method; in streams too."""
+        """The number of messages that clients have sent, by method, including those in streams."""
         calls = Counter()
         row = r'^grpc_server_msg_received_total\{.*grpc_method="(\w+)".*\} (\S+)$'
         for method, count in re.findall(row, self._get("metrics"), re.MULTILINE):
@@ -116,7 +117,7 @@ class Etcd(OtherServer):
 class Postgres(OtherServer):
     @staticmethod
     def _folder():
-        """Where its programs are: Debian keeps them off PATH."""
+        """The folder of its programs, which Debian does not add to PATH."""
         places = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
         if shutil.which("initdb"):
             return Path(shutil.which("initdb")).resolve().parent
@@ -136,14 +137,14 @@ class Postgres(OtherServer):
         return subprocess.run([cls.program(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
     def _start(self):
-        # It refuses to run as root, and its folder must be reachable for whoever it then is.
+        # It refuses to run as root, and the user that it runs as must have access to its folder.
         who = {}
         self._data = Path(tempfile.mkdtemp(prefix="bench-field-"))
         if os.geteuid() == 0:
             somebody = pwd.getpwnam("nobody")
             who = {"user": somebody.pw_uid, "group": somebody.pw_gid, "extra_groups": []}
             os.chown(self._data, somebody.pw_uid, somebody.pw_gid)
-        # The shared library of a package that was only unpacked.
+        # For the shared library of a package that is only unpacked.
         libraries = self._folder().parents[2] / "x86_64-linux-gnu"
         more = {"env": {**os.environ, "LD_LIBRARY_PATH": str(libraries)}, "cwd": self._data, **who}
         first = [self._folder() / "initdb", "-D", self._data / "db", "-A", "trust", "-U", "field", "--no-sync"]
@@ -153,7 +154,8 @@ class Postgres(OtherServer):
         return self._popen([*command, "-c", f"max_connections={POSTGRES_CONNECTIONS}"], **more)
 
     def _is_up(self):
-        """A session may begin. The packages of clients, which have a program that asks, may not be there."""
+        """Whether the server accepts a session. The program that checks this is in a package for clients, which may not be
+        installed."""
         words = b"user\0field\0database\0postgres\0\0"
         try:
             with socket.create_connection((HOST, self.port), timeout=5) as connection:
@@ -164,7 +166,7 @@ class Postgres(OtherServer):
 
     def __exit__(self, *_):
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGQUIT)  # at once, and all that it has started
+            self._process.send_signal(signal.SIGQUIT)  # stops at once, with all processes that it has started
         self._process.wait()
         self._log.close()
         shutil.rmtree(self._data, ignore_errors=True)

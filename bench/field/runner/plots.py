@@ -1,5 +1,5 @@
-"""Plots as SVG. The same data makes the same bytes: no dates, no random names, text as text. Colours are of middle
-lightness and the ground is left out, so that they can be read on white and on black."""
+"""Plots as SVG. The same data makes the same bytes: no dates, no random names, text as text. The colours have medium
+lightness and the background is transparent, so that the plots are readable on white and on black."""
 
 import io
 
@@ -33,13 +33,13 @@ STYLE = {
 
 
 def drawn(draw, *arguments):
-    """The SVG's text."""
+    """The text of the SVG."""
     with plt.style.context("default"), plt.rc_context(STYLE):
         figure = draw(*arguments)
         out = io.BytesIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         plt.close(figure)
-    # Ends of lines differ from nothing that a reader sees.
+    # Spaces at the ends of lines are not visible in a plot.
     return "\n".join(line.rstrip() for line in out.getvalue().decode().splitlines()) + "\n"
 
 
@@ -49,12 +49,12 @@ def plain(axis):
 
 
 def legend_below(panel):
-    """Where it hides no line."""
+    """Below the panel the legend does not hide a line."""
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=2)
 
 
 def panels(groups, height=4):
-    """A panel for each group, two beside each other."""
+    """A panel for each group, two in a row."""
     rows = (len(groups) + 1) // 2
     figure, axes = plt.subplots(rows, 2, figsize=(9, height * rows), layout="constrained", squeeze=False)
     for axes_left in axes.flat[len(groups):]:
@@ -63,7 +63,7 @@ def panels(groups, height=4):
 
 
 def curve(axes, numbers, **style):
-    """A distribution: so many percent are at most so large."""
+    """A distribution: the percentage of the values up to each value."""
     share = [100 * i / (len(numbers) - 1) for i in range(len(numbers))]
     axes.plot(numbers, share, **style)
 
@@ -103,20 +103,20 @@ def lateness(lines, rate):
     figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
     for label, ours, numbers in lines:
         curve(axes, numbers, label=label, linewidth=2.2 if ours else 1.2)
-    axes.set(xscale="symlog", xlabel=f"ms later than due, {rate:,} elements a second", ylabel="% of elements")
+    axes.set(xscale="symlog", xlabel=f"lateness in ms, {rate:,} elements a second", ylabel="% of elements")
     plain(axes.xaxis)
     axes.legend(loc="lower right")
     return figure
 
 
 def scale(every_s, lines, walls):
-    """lines: [(label, clients for each of every_s)]; walls: [(label, clients)]: the same however often they ask"""
+    """lines: [(label, clients for each of every_s)]; walls: [(label, clients)]: limits that do not depend on every_s"""
     figure, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
     for label, clients in lines:
         axes.plot(every_s, clients, label=label, linewidth=2)
     for i, (label, clients) in enumerate(walls):
         axes.axhline(clients, linestyle="--", linewidth=1.2, label=label, color=COLOURS[(len(lines) + i) % len(COLOURS)])
-    axes.set(xscale="log", yscale="log", xlabel="each client asks for a contended lock every … seconds", ylabel="clients")
+    axes.set(xscale="log", yscale="log", xlabel="each client requests a contended lock every … seconds", ylabel="clients")
     plain(axes.xaxis)
     plain(axes.yaxis)
     axes.legend(loc="best")

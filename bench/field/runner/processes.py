@@ -1,4 +1,4 @@
-"""What processes have used, as the kernel counts it: the same for all servers, whatever they say of themselves."""
+"""What processes have used, as counted by the kernel: the same method for all servers, whatever they report themselves."""
 
 import os
 import re
@@ -10,7 +10,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def family(pid):
-    """The process, and all that it has started: PostgreSQL has one for each connection."""
+    """The process and all processes that it has started: PostgreSQL has one for each connection."""
     children = Path(f"/proc/{pid}/task/{pid}/children")
     found = [pid]
     for child in children.read_text().split() if children.exists() else []:
@@ -19,8 +19,8 @@ def family(pid):
 
 
 def threads_seconds(pid):
-    """Of the threads that there are, to the nanosecond: /proc/PID/stat has steps of 10 ms, more than a server of many
-    processes uses for some hundred locks."""
+    """The CPU seconds of the living threads, to the nanosecond: /proc/PID/stat has steps of 10 ms, which is more than each
+    process of a server of many processes uses for some hundred locks."""
     nanoseconds = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -31,7 +31,7 @@ def threads_seconds(pid):
 
 
 def cpu_seconds(pid):
-    """Of the process and all that it has started, threads and processes that are gone among them."""
+    """The CPU seconds of the process and all that it has started, including threads and processes that have ended."""
     seconds = 0.0
     for member in family(pid):
         try:
@@ -46,7 +46,7 @@ def cpu_seconds(pid):
 
 
 def memory_bytes(pid):
-    """What would be free without them: memory that several share is counted once."""
+    """The memory that would be free without them: memory that several processes share is counted once."""
     kilobytes = 0
     for member in family(pid):
         try:
@@ -58,7 +58,7 @@ def memory_bytes(pid):
 
 
 def tcp_bytes(port):
-    """What a server's connections have carried, both ways, without headers; None where nobody can tell."""
+    """The bytes on a server's connections, in both directions, without headers; None if this is not known."""
     if not shutil.which("ss"):
         return None
     shown = subprocess.run(["ss", "-tinH", f"sport = :{port}"], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""A contestant's process: it prints JSON lines, and goes on when it is told to."""
+"""A competitor's process: it prints JSON lines, and continues when it receives a line."""
 
 import json
 import queue
@@ -8,12 +8,12 @@ import threading
 
 
 class ProgramFailed(Exception):
-    """A contestant ended, or said nothing for too long."""
+    """A competitor ended, or printed nothing for too long."""
 
 
 class Program:
     def __init__(self, command, log):
-        # Its folder is named after the contestant and what it did.
+        # Its folder is named after the competitor and the measure.
         self._where = "/".join(log.parts[-2:])
         self._log = open(log, "a")
         self._process = subprocess.Popen(
@@ -32,7 +32,7 @@ class Program:
         self._lines.put(None)
 
     def expect(self, at, seconds, or_silence=False):
-        """What it says when it has come there; None if it may be silent until then, and was."""
+        """The line that it prints at that point. With or_silence: None if it has printed nothing by then."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:

@@ -1,6 +1,6 @@
 """The printed tables."""
 
-# Beside the contestants, at each rate: a process that sleeps until an element would be due.
+# In addition to the competitors, at each rate: a process that sleeps until an element would be due.
 SLEEPER = "sleeper"
 
 
@@ -19,14 +19,14 @@ def with_spread(figure):
 def table(head, rows):
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     for row in [head, *rows]:
-        # What comes before the figures reads from the left.
+        # The column before the figures is aligned to the left.
         cells = [cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
     print()
 
 
 def rows_of(contestants, left_out, cells, width):
-    """A row for each; who was left out has the reason in it."""
+    """A row for each competitor; the row of one that was left out contains the reason."""
     for contestant in contestants:
         if contestant.name in left_out:
             yield [contestant.label, f"not run: {left_out[contestant.name]}", *[""] * (width - 2)]
@@ -47,7 +47,7 @@ def print_delay(contestants, left_out, summary):
     for rate in rates(summary):
         figures = summary[f"flow-{rate}"]
         show(
-            f"Received later than due, {rate} elements a second, ms: median of the rounds (lowest-highest)",
+            f"Lateness, {rate} elements a second, ms: median of the rounds (lowest-highest)",
             ["", "p50", "p99", "max"],
             lambda name: late_cells(figures[name]),
             ["(a sleeping process)", *late_cells(figures[SLEEPER])],
@@ -59,14 +59,14 @@ def print_delay(contestants, left_out, summary):
             lambda name: [with_spread(figures[name][part]) for part in ("clients", "nested", "bytes", "cpu_us")],
         )
     show(
-        "The only client dies after 100 pushes: how many are in the list 5 s after they were due, how long after the "
-        "last was due all were,\nand what a fresh consumer gets that only takes from the list, and one that has the "
-        "library's own object: how many, ms from its start to the last",
-        ["", "in the list", "after ms", "plain consumer", "own", "ms"],
+        "The only client is killed after 100 pushes: how many elements are in the list 5 s after they were due, how many ms "
+        "after the last was due all were in the list,\nhow many a new consumer receives that only takes from the list, how "
+        "many one receives that has the library's own object, and the ms from its start to the last",
+        ["", "in the list", "after ms", "list consumer", "own", "ms"],
         lambda name: death_cells(summary["death"][name]),
     )
     show(
-        "A minute of waiting while nothing is due: commands that the consumer's client sends",
+        "A consumer waits for a minute while nothing is due: commands that its client sends",
         ["", "commands", ""],
         lambda name: idle_cells(summary["idle"][name]),
     )
@@ -94,7 +94,7 @@ def idle_cells(figures):
 
 # ---- Locks ----
 
-# What each table shows: a title by the measure's name, and columns: field, head, divisor.
+# The columns of each table: field, heading.
 PAIR = [("p50", "p50 µs"), ("p99", "p99 µs"), ("a_second", "pairs/s"), ("cpu_us", "CPU µs"), ("commands", "sent"),
         ("bytes", "bytes")]
 HANDOFF = [("p50", "p50 µs"), ("p99", "p99 µs"), ("cpu_us", "CPU µs"), ("commands", "sent"), ("nested", "inside"),
@@ -116,8 +116,8 @@ COLUMNS = {
                   ("cpu_us", "CPU µs"), ("commands", "sent")],
     "latch": [("p50", "p50 µs"), ("p99", "p99 µs"), ("last_us", "last µs"), ("cpu_us", "CPU µs")],
     "killed": [("ms", "ms")],
-    "held": [("process_bytes", "bytes"), ("counted_bytes", "as the server counts")],
-    "crowd": [("process_bytes", "bytes a waiter"), ("counted_bytes", "as the server counts"),
+    "held": [("process_bytes", "bytes"), ("counted_bytes", "as counted by the server")],
+    "crowd": [("process_bytes", "bytes per waiter"), ("counted_bytes", "as counted by the server"),
               ("commands_a_minute", "commands/min"), ("bytes_a_minute", "bytes/min"), ("cpu_share", "CPU, of a core")],
 }  # fmt: skip
 
@@ -129,7 +129,7 @@ def kind_of(measure):
 def print_locks(lockers, left_out, summary):
     for measure, found in summary.items():
         columns = COLUMNS[kind_of(measure)]
-        print(f"{measure}: median of the rounds; (ratio to ours by the same client)")
+        print(f"{measure}: median of the rounds (ratio to lock.so by the same client)")
         rows = [
             [locker.label, *(lock_cell(found[locker.name], field) for field, _ in columns)]
             if "failed" not in found[locker.name]
@@ -143,7 +143,7 @@ def print_locks(lockers, left_out, summary):
 
 
 def lock_cell(found, field):
-    """The median, and how many times ours that is."""
+    """The median, and its ratio to lock.so's figure."""
     if field not in found["figures"]:
         return "-"
     text = number(found["figures"][field]["median"])

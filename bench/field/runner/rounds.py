@@ -1,17 +1,17 @@
-"""Whose turn it is, and what a run that was ended lacks. Pure."""
+"""The order of the competitors in a round, and what an interrupted run has not measured. Pure."""
 
 from .lockers import offered
 
-# How many places further each round begins.
+# By how many places the first competitor moves from round to round.
 STEP = 5
 
 
 def turn(present, number):
-    """All contestants, in the order of that round."""
+    """All competitors, in the order of that round."""
     first = number * STEP % len(present)
     return present[first:] + present[:first]
 
 
 def missing(rounds, number, turn, kind):
-    """Those who have what the measure needs, and no figures of that round; a failure is one."""
+    """The competitors that offer what the measure needs and have no figures for that round; a failure counts as figures."""
     return [locker for locker in turn if len(rounds.get(locker.name, [])) <= number and not offered(locker, kind)]

@@ -8,24 +8,24 @@ from .report import number
 EVERY_S = [0.01, 0.1, 1, 10, 60]
 FINE_S = [0.01 * 10 ** (i / 10) for i in range(39)]
 NODES = 100
-# What users set who expect more clients than the default allows.
+# A setting for more clients than the default allows.
 RAISED = 100_000
 
 ANSWERS = {
     CONNECTIONS: "raise `maxclients` and the open files; more nodes",
-    MEMORY: "more memory; `lock.max-waiters`; let fewer wait at a time: one waiter for each process",
-    LOOP: "more nodes, if it is many locks; hold longer and ask less, if it is one",
+    MEMORY: "more memory; `lock.max-waiters`; fewer waiters at a time: one for each process",
+    LOOP: "for many locks: more nodes; for one lock: hold it longer and request it less often",
 }
 
 
 def count(value):
-    """About how many: three digits are more than a model knows."""
+    """Rounded to two digits: more are not justified by a model."""
     rounded = float(f"{value:.2g}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
 def lines(costs):
-    """For the plot: how many clients the event loop serves, by how often each asks, and the walls that stay."""
+    """For the plot: how many clients the event loop serves, by the time between their requests, and the constant limits."""
     node = Node()
     loops = [
         (f"the event loop of {'one node' if n == 1 else f'{n} nodes'}", [walls(costs, node, s, n)[LOOP] for s in FINE_S])
@@ -42,11 +42,11 @@ def lines(costs):
 def costs_lines(costs):
     rows = [
         ["an uncontended acquire and release", f"{number(costs.pair_us)} µs of the server's CPU"],
-        ["a hand-off: a release that grants, and the next request to wait", f"{number(costs.handoff_us)} µs"],
+        ["a hand-off: a release that grants the lock, and the next request to wait", f"{number(costs.handoff_us)} µs"],
         ["a held lock", f"{number(costs.held_bytes)} bytes"],
-        ["one who waits, with its connection", f"{number(costs.waiter_bytes / 1024)} KiB"],
+        ["a waiter, with its connection", f"{number(costs.waiter_bytes / 1024)} KiB"],
     ]
-    return ["## What was measured", "", *table(["", "costs"], rows)]
+    return ["## Measured costs", "", *table(["", "costs"], rows)]
 
 
 def capacity_lines(costs):
@@ -56,16 +56,16 @@ def capacity_lines(costs):
         "pairs_a_second": "uncontended pairs a second",
         "handoffs_a_second": "hand-offs a second, of many locks together",
         "held": "locks held",
-        "waiters_by_memory": "waiting, as memory allows",
-        "waiters_by_connections": f"waiting, with `maxclients` {node.clients:,}",
+        "waiters_by_memory": "waiters, limited by memory",
+        "waiters_by_connections": f"waiters, limited by `maxclients` {node.clients:,}",
     }
     rows = [[text, count(one[name]), count(many[name])] for name, text in words.items()]
-    head = ["", "a core, which is a node", f"{NODES} nodes"]
+    head = ["", "one node, which is one core", f"{NODES} nodes"]
     intro = (
-        f"A server's commands run in one thread, so a node is a core, and {node.busy:.0%} of it, as above that requests "
-        f"queue up; it has {node.memory_bytes / GIB:g} GiB. Keys are spread evenly over nodes."
+        f"A server runs commands in one thread, so a node is one core. Only {node.busy:.0%} of the core is used here, because "
+        f"requests queue up above that. A node has {node.memory_bytes / GIB:g} GiB. Keys are spread evenly over the nodes."
     )
-    return ["## What they can hold and hand on", "", intro, "", *table(head, rows)]
+    return ["## Capacity of one node and of a cluster", "", intro, "", *table(head, rows)]
 
 
 def wall_lines(costs):
@@ -74,18 +74,20 @@ def wall_lines(costs):
         default = first_wall(costs, Node(), every_s)
         raised = first_wall(costs, Node(clients=RAISED), every_s)
         rows.append([f"{every_s:g} s", *(f"{count(clients)}: {name}" for name, clients in (default, raised))])
-    head = ["each asks every", f"`maxclients` {Node().clients:,}", f"`maxclients` {RAISED:,}"]
+    head = ["each requests it every", f"`maxclients` {Node().clients:,}", f"`maxclients` {RAISED:,}"]
     what = [[name, answer] for name, answer in ANSWERS.items()]
     return [
-        "## Where the first wall is",
+        "## The first limit",
         "",
-        "Clients of one node, each of which asks for a contended lock so often and waits for it:",
+        "How many clients one node can serve, if each client requests a contended lock at this interval and waits for it, and "
+        "what limits their number:",
         "",
         *table(head, rows),
-        "![clients by how often they ask](benchmarks/scale.svg)",
+        "![clients by interval of their requests](benchmarks/scale.svg)",
         "",
-        *table(["wall", "what to do"], what),
-        "A multi-key lock is of one node: its keys need a common hash tag. What has to span nodes is taken one after the other, in one order everywhere.",
+        *table(["limit", "what to do"], what),
+        "A multi-key lock is on one node: its keys need a common hash tag. Locks on several nodes have to be acquired one after "
+        "the other, in the same order everywhere.",
         "",
     ]
 
@@ -97,21 +99,22 @@ def single_lines(costs, summary):
     latency = figures["p50"]["median"]
     rows = [[f"{hold:g} ms", count(one_lock(costs, latency, hold * 1000))] for hold in (0, 1, 10, 100)]
     text = (
-        f"A single lock is on one node, and changes hands one after the other: {number(latency)} µs from a release to the "
-        "next holder here, on the loopback, and a network's round trip elsewhere, besides what each holds it for."
+        f"A single lock is on one node, and its hand-offs are sequential. From a release to the next holder it takes "
+        f"{number(latency)} µs here, on the loopback interface, and a network round trip elsewhere. The time for which each "
+        "holder keeps the lock is added to that."
     )
-    return ["## One hot lock", "", text, "", *table(["each holds it for", "holders a second"], rows)]
+    return ["## One contended lock", "", text, "", *table(["each holds it for", "holders a second"], rows)]
 
 
 def simulation_lines(rows):
-    """What was simulated (simulation.py): with an even load the event loop, with an uneven one the hottest lock."""
+    """The results of simulation.py: with an even load the event loop is the limit, with an uneven one the hottest lock."""
     if not rows:
         return []
     first = rows[0]
     cells = [
         [
             str(row["nodes"]),
-            f"1 / n^{row['skew']:g}" if row["skew"] else "all alike",
+            f"1 / n^{row['skew']:g}" if row["skew"] else "all equally",
             count(row["asks_a_second"]),
             f"{row['loop']:.0%}",
             f"{row['busiest']:.0%}",
@@ -122,17 +125,19 @@ def simulation_lines(rows):
         for row in rows
     ]
     text = (
-        f"{first['asks']:,} requests that arrive at random, {first['locks']:,} locks for each node; each holds its lock "
-        f"for {first['hold_us'] / 1000:g} ms and is {first['trip_us']:g} µs from its node and back. "
-        "Waits are from asking to having the lock, of which the way is a part."
+        f"{first['asks']:,} requests arrive at random, for {first['locks']:,} locks on each node. Each client holds its lock "
+        f"for {first['hold_us'] / 1000:g} ms; the round trip to its node takes {first['trip_us']:g} µs. "
+        "Waits are from the request to the grant, and include the round trip."
     )
     more = (
-        "With even keys a node of many is as one alone, and up to the 70 % that are counted on above it is the way that "
-        "takes long. With uneven keys it is the hottest lock that gives in, and then its node, as a hand-off costs more "
-        "than an uncontended pair: more than 100 % is work that was left when the last had asked. No other node helps."
+        "With even keys a node of a cluster behaves like a single node, and up to the load of 70 % that is assumed above, most "
+        "of the wait is the round trip. With uneven keys the hottest lock is the first to be overloaded, and then its node, "
+        "because a hand-off costs more than an uncontended pair. A load of more than 100 % includes work that remained when "
+        "the last request had arrived. Other nodes do not help."
     )
-    head = ["nodes", "the n-th lock is asked for", "asks a second", "event loops", "the busiest", "had to wait", "p50 µs", "p99 µs"]
-    return ["## By simulation", "", text, "", *table(head, cells), more, ""]
+    head = ["nodes", "requests for the n-th lock", "requests a second", "event loops", "the busiest", "had to wait",
+            "p50 µs", "p99 µs"]  # fmt: skip
+    return ["## Simulation", "", text, "", *table(head, cells), more, ""]
 
 
 def check_lines(scale):
@@ -148,22 +153,23 @@ def check_lines(scale):
         ]
     machine = scale["about"]["machine"]
     text = (
-        f"The model says that a pair costs as much on a node of many as on one alone. Measured on {machine['cpus']} CPUs, "
-        "which the load shares with the nodes, so that the rates of several nodes say little; the cost is what is checked. "
-        "It grows where the same clients are spread over more nodes: each turn of an event loop then serves fewer at a time, "
-        "and a turn for one alone costs three times as much ([pairs of one client and of 16](benchmarks.md))."
+        "The model assumes that a pair costs the same on a node of a cluster as on a single node. This was measured on "
+        f"{machine['cpus']} CPUs, which the load shares with the nodes, so the rates of several nodes show little; the check is "
+        "about the cost. The cost grows when the same clients are spread over more nodes: each iteration of an event loop then "
+        "serves fewer clients, and an iteration for one client alone costs three times as much "
+        "([pairs of one client and of 16](benchmarks.md))."
     )
-    head = ["", "nodes", "CPU µs, all nodes together", "of one node's", "pairs a second"]
-    return ["## The check", "", text, "", *table(head, rows)]
+    head = ["", "nodes", "CPU µs, all nodes together", "relative to one node", "pairs a second"]
+    return ["## Check of the model", "", text, "", *table(head, rows)]
 
 
 def page(data, summary, costs, simulated):
-    """The whole page, from the costs that the summary of locks has, and what was simulated with them."""
+    """The whole page, from the costs in the summary of locks, and the results of the simulation with these costs."""
     quick = data["locks"]["about"]["options"]["quick"]
-    found = ["# How far it goes", "", "<!-- made by bench/field/report.py from benchmarks/data.json -->", ""]
+    found = ["# Capacity", "", "<!-- made by bench/field/report.py from benchmarks/data.json -->", ""]
     if quick:
-        found += ["**From a quick run: not for quoting.**", ""]
-    found += ["What one core, one node and a cluster can hold and hand on, computed from [what was measured](benchmarks.md).", ""]
+        found += ["**From a quick run: not to be quoted.**", ""]
+    found += ["The capacity of one core, one node and a cluster, computed from [the measured costs](benchmarks.md).", ""]
     found += costs_lines(costs) + capacity_lines(costs) + wall_lines(costs)
     found += single_lines(costs, summary) + simulation_lines(simulated) + check_lines(data.get("scale"))
     return "\n".join(found).rstrip() + "\n"

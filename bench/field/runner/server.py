@@ -1,4 +1,4 @@
-"""A server of the run, in a folder of its own, and what it says of itself."""
+"""A server of the run, in a folder of its own, and what it reports about itself."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def free_port():
 
 
 class Server:
-    """Defaults, without snapshots; `module` is loaded if it is given."""
+    """Default settings, without snapshots; loads `module` if it is given."""
 
     def __init__(self, program, folder, module=None, settings=()):
         self._settings = settings
@@ -45,7 +45,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self._log = open(self.folder / "log", "w")
-        # Somebody may take the port before the server does.
+        # Another process may take the port before the server does.
         for _ in range(10):
             self.port = free_port()
             self._start(program, module)
@@ -67,7 +67,7 @@ class Server:
         give_up = time.monotonic() + START_S
         while self._process.poll() is None and time.monotonic() < give_up:
             try:
-                # The port may be another server's.
+                # Another server may be listening on the port.
                 return self.client.info("server")["process_id"] == self._process.pid
             except redis.RedisError:
                 time.sleep(0.02)
@@ -86,8 +86,8 @@ class Server:
         self._log.close()
 
     def usage(self, opening=False):
-        """All that it has used so far: commands by name, bytes, CPU seconds. What is asked here costs bytes too, and
-        most of these stay outside if the opening look takes bytes last, and the closing one first."""
+        """All that it has used so far: commands by name, bytes, CPU seconds. The requests sent here cost bytes too. Most of
+        these are not counted if the opening call reads the bytes last, and the closing call reads them first."""
         sections = ["commandstats", "cpu", "stats"]
         shown = {name: self.client.info(name) for name in (sections if opening else sections[::-1])}
         stats, cpu = shown["stats"], shown["cpu"]
@@ -99,15 +99,15 @@ class Server:
         }
 
     def memory(self):
-        """In bytes: of the process, and what the server itself counts."""
+        """In bytes: the memory of the process, and what the server itself counts."""
         counted = self.client.info("memory")["used_memory"]
         return {"process": memory_bytes(self._process.pid), "counted": counted}
 
 
 class Monitor:
-    """Counts who sends what: (origin, command in lower case), as MONITOR shows it.
+    """Counts commands by (origin, name in lower case), as MONITOR shows them.
 
-    The origin is "client", "script", or "module" for what a module calls.
+    The origin is "client", "script", or "module" for calls by a module.
     """
 
     def __init__(self, port):

@@ -1,4 +1,4 @@
-"""A cluster in simulated time: what queues up in event loops and behind locks, which the model (model.py) does not say.
+"""A cluster in simulated time: the queues in event loops and behind locks, which the model (model.py) does not include.
 Pure: the same costs and seed give the same figures."""
 
 import random
@@ -14,25 +14,25 @@ from .figures import percentile
 @dataclass(frozen=True)
 class Load:
     nodes: int
-    busy: float  # of the event loops, if all locks are asked for alike: what the rate is chosen by
-    skew: float = 0  # the exponent of Zipf's law: the n-th lock is asked for 1 / n**skew as often as the first
+    busy: float  # of the event loops, if all locks are requested equally often; the rate is chosen by this
+    skew: float = 0  # the exponent of Zipf's law: the n-th lock is requested 1 / n**skew as often as the first
     hold_us: float = 1000
     trip_us: float = 100  # from a client to its node and back
     locks: int = 10_000  # for each node
-    asks: int = 100_000  # that are counted, in all
+    asks: int = 100_000  # requests that are counted, in all
 
 
-# Before those that are counted, as a share of them.
+# Requests before those that are counted, as a share of them.
 WARM = 0.2
-# Even, at three loads; then uneven, at half the load that a node is meant to have.
+# Even keys, at three loads; then uneven keys, at half of the load for which a node is planned.
 LOADS = [Load(nodes, busy) for nodes in (1, 3, 100) for busy in (0.35, 0.7, 0.9)] + [
     Load(nodes, 0.35, skew) for nodes in (1, 100) for skew in (0.5, 0.8)
 ]
 
 
 class Cluster:
-    """Nodes, each with one event loop that serves requests in the order in which they arrive, and the locks that are
-    held or waited for."""
+    """Nodes, each with one event loop that serves requests in the order of arrival, and the locks that are held or have
+    waiters."""
 
     def __init__(self, costs, load):
         self.costs, self.load = costs, load
@@ -49,7 +49,7 @@ class Cluster:
         self.served_us[node] += cost_us
 
     def ask(self, lock, counts):
-        """One client: it asks, waits for its turn, holds the lock, and releases it."""
+        """One client: it requests the lock, waits until it is granted, holds it, and releases it."""
         asked, node, half_way = self.time.now, lock % self.load.nodes, self.load.trip_us / 2
         yield self.time.timeout(half_way)
         is_held = self.locks[lock].count > 0
@@ -66,10 +66,10 @@ class Cluster:
 
 
 def draws(load, chance):
-    """Locks, one after the other, for ever. Those that are asked for the most are on different nodes."""
+    """An endless sequence of locks. The locks that are requested most often are on different nodes."""
     count = load.nodes * load.locks
     weights = list(accumulate((n + 1) ** -load.skew for n in range(count)))
-    # Numbers that are neighbours in popularity, and not in slots.
+    # Locks with neighbouring popularity are not in neighbouring slots.
     places = list(range(count))
     chance.shuffle(places)
     while True:
@@ -78,7 +78,7 @@ def draws(load, chance):
 
 def simulate(costs, load, seed=1):
     """Requests arrive at random, at the rate that keeps all event loops `busy`; all are served to the end.
-    `loop` and `busiest` are shares of the time in which they arrived, waits are µs from asking to having it."""
+    `loop` and `busiest` are shares of the time in which the requests arrived; waits are µs from request to grant."""
     chance = random.Random(seed)
     cluster = Cluster(costs, load)
     every_us = costs.pair_us / load.busy / load.nodes

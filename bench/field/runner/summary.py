@@ -1,23 +1,23 @@
-"""What is kept of locks' rounds, and from these what tables and plots show. No server, no process."""
+"""What is kept of the rounds of locks, and the summary of it that tables and plots show. No server, no process."""
 
 from .figures import common_spreads, ratio_rows
 from .report import COLUMNS, kind_of
 
-# Counts, which are often 0: a multiple of that says nothing.
+# Counts, which are often 0: a ratio to 0 has no meaning.
 NO_RATIO = {"nested", "gave_up", "overtaken"}
-# The measure whose distributions are drawn.
+# The measure whose distributions are plotted.
 DRAWN = "pair-1"
 
 
 def kept(measure, row):
-    """Of what one contestant's round gave, the fields that are shown, or why there are none."""
+    """The fields that are shown of a competitor's figures of one round, or the reason why there are none."""
     names = [field for field, _ in COLUMNS[kind_of(measure)]] + ["quantiles"] * (measure == DRAWN) + ["failed"]
     return {name: row[name] for name in names if name in row}
 
 
 def summarize(measured, lockers):
-    """Of {measure: {contestant: [a row for each round]}}: medians with spread, the same as ratios to ours by the same
-    client, and the distribution of all rounds; or why there is none."""
+    """From {measure: {competitor: [a row for each round]}}: medians with spread, the same as ratios to lock.so by the same
+    client, and the distribution of all rounds; or the reason why there is none."""
     beside = {locker.name: locker.beside for locker in lockers}
     return {measure: of_measure(rounds, beside) for measure, rounds in measured.items()}
 
@@ -41,7 +41,7 @@ def of_measure(rounds, beside):
 
 
 def flat(row):
-    """The plain numbers of a row."""
+    """The fields of a row that are single numbers."""
     return {name: value for name, value in row.items() if isinstance(value, (int, float))}
 
 
