@@ -1,6 +1,6 @@
-# Completion of lockctl for bash. Behind the lock's name of `run` it completes the command as bash does.
+# Completion of lockctl for bash. After the lock of `run` it completes the command as bash would.
 
-# How many words of `run` are its own: options with their values, then the lock, then maybe "--".
+# Prints the index of the command of `run`. Before it are options with their values, the lock, and perhaps "--".
 _lockctl_command_at() {
     local i=2
     while ((i < COMP_CWORD)); do
