@@ -1,4 +1,4 @@
-/* lockctl: locks from the shell. See docs/lockctl.md. */
+/* lockctl, the tool for the shell. See docs/lockctl.md. */
 #include <locale.h>
 
 #include "look/look.h"
@@ -8,7 +8,7 @@
 int main(int argc, char **argv) {
     struct options options;
     int status = 0;
-    setlocale(LC_CTYPE, ""); /* what of a name can be shown */
+    setlocale(LC_CTYPE, ""); /* decides which characters of a name are printable */
     optionsRead(&options, argc, argv);
     switch (options.task) {
     case OPTIONS_RUN:

@@ -27,23 +27,23 @@ static const char usage[] =
     "       lockctl top [-u URL ...] [--once] [--json] [--interval s] [--count n]\n"
     "\n"
     "run: runs the command while it holds the lock KEY.\n"
-    "  -w, --wait s       wait so long for the lock at most; 0 = try once (default: for ever)\n"
-    "  -l, --lease s      hold it by a lease, which is renewed\n"
-    "      --session      hold it as long as the connection lives (the default with one server)\n"
+    "  -w, --wait s       wait for the lock at most s seconds; 0 = try once (default: no limit)\n"
+    "  -l, --lease s      hold the lock with a lease of s seconds, which is renewed\n"
+    "      --session      hold the lock while connected (the default with one server)\n"
     "  -f, --fair         first come, first served\n"
-    "  -s, --shared       together with others that share it\n"
-    "      --semaphore n  one of n permits\n"
-    "      --replicas n   held only when n replicas know of it\n"
-    "      --owner name   whose it is (default: a name of its own)\n"
-    "      --grace s      from SIGTERM to SIGKILL when the lock is lost (default: 5)\n"
-    "      --timeout s    a server that says nothing for so long is gone (default: 5)\n"
-    "  exit status: the command's; 75 the lock was not had in time, 76 it was lost,\n"
-    "  69 no server answers, 64 wrong usage, 126 and 127 the command cannot be run\n"
-    "ls: the locks that are held. top: those that are waited for.\n"
+    "  -s, --shared       share the lock with others that use --shared\n"
+    "      --semaphore n  take one of n permits\n"
+    "      --replicas n   hold the lock only after n replicas have acknowledged it\n"
+    "      --owner name   the name of the owner (default: a unique name)\n"
+    "      --grace s      seconds from SIGTERM to SIGKILL when the lock is lost (default: 5)\n"
+    "      --timeout s    a server that does not reply for s seconds is gone (default: 5)\n"
+    "  exit status: that of the command; 75 the lock was not acquired in time, 76 it was lost,\n"
+    "  69 no server replied, 64 wrong usage, 126 and 127 the command cannot be run\n"
+    "ls: lists the locks that are held. top: shows the locks that have waiters.\n"
     "\n"
     "  -u, --url URL      redis://, rediss://, unix://, redis+sentinel://master@host,host,\n"
-    "                     redis+cluster://host,host; @FILE: as the file says. With run three or\n"
-    "                     more are independent servers, of which a majority is to be held\n"
+    "                     redis+cluster://host,host; @FILE: a file with URLs. With run, three\n"
+    "                     or more are independent servers, and a majority must grant the lock\n"
     "                     (default: $LOCKCTL_URL, " URLS_DEFAULT ")\n"
     "  -h, --help         -V, --version\n";
 
@@ -53,7 +53,7 @@ static int64_t millisecondsOf(const char *option, const char *text) {
     char *end;
     double seconds = strtod(text, &end);
     if (end == text || *end || !(seconds >= 0 && seconds <= LONGEST_S)) {
-        failureUsage(option, "a number of seconds from 0 on");
+        failureUsage(option, "must be a number of seconds, 0 or more");
     }
     return (int64_t)(seconds * 1000 + 0.5);
 }
@@ -63,7 +63,7 @@ static int64_t numberOf(const char *option, const char *text) {
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (end == text || *end || errno || number < 1 || number > INT32_MAX) {
-        failureUsage(option, "a number from 1 on");
+        failureUsage(option, "must be a whole number, 1 or more");
     }
     return number;
 }
@@ -108,7 +108,7 @@ static const struct option look_options[] = {{"url", required_argument, NULL, 'u
                                              {"version", no_argument, NULL, 'V'},
                                              {0}};
 
-/* Those that each task has; returns whether it was one. */
+/* Handles an option that all subcommands have; returns whether it was one. */
 static bool takeCommon(struct options *options, int option, char *value) {
     switch (option) {
     case 'u':
@@ -118,7 +118,7 @@ static bool takeCommon(struct options *options, int option, char *value) {
         options->look.silence_ms = options->run.wish.silence_ms =
             millisecondsOf("--timeout", value);
         if (options->look.silence_ms == 0) {
-            failureUsage("--timeout", "it is above 0");
+            failureUsage("--timeout", "must be more than 0");
         }
         return true;
     case 'h':
@@ -148,7 +148,7 @@ static void takeRunOption(struct options *options, int option, char *value, bool
     case 'l':
         wish->lease_ms = millisecondsOf("--lease", value);
         if (wish->lease_ms < 100) {
-            failureUsage("--lease", "a tenth of a second at least");
+            failureUsage("--lease", "must be at least 0.1 seconds");
         }
         break;
     case OPT_SESSION:
@@ -174,7 +174,7 @@ static void takeRunOption(struct options *options, int option, char *value, bool
         options->run.grace_ms = millisecondsOf("--grace", value);
         break;
     default:
-        exit(FAILURE_USAGE); /* getopt has said what was wrong */
+        exit(FAILURE_USAGE); /* getopt has printed an error */
     }
 }
 
@@ -187,26 +187,26 @@ static void takeLookOption(struct options *options, int option, const char *valu
     } else if (option == OPT_INTERVAL && is_top) {
         options->look.interval_ms = millisecondsOf("--interval", value);
         if (options->look.interval_ms < 100) {
-            failureUsage("--interval", "a tenth of a second at least");
+            failureUsage("--interval", "must be at least 0.1 seconds");
         }
     } else if (option == OPT_COUNT && is_top) {
         options->look.count = numberOf("--count", value);
     } else if (option == '?') {
         exit(FAILURE_USAGE);
     } else {
-        failureUsage("that option is for top", NULL);
+        failureUsage("this option is only for top", NULL);
     }
 }
 
-/* ---- what makes sense ---- */
+/* ---- checks and defaults ---- */
 
-/* Nobody else's: the host, the process and 128 random bits. */
+/* A unique name: the host, the process and 128 random bits. */
 static char *newOwner(void) {
     char host[65] = "";
     unsigned char random[16];
     gethostname(host, sizeof(host) - 1);
     if (getentropy(random, sizeof(random)) != 0) {
-        failureExit(FAILURE_SYSTEM, "no random numbers");
+        failureExit(FAILURE_SYSTEM, "cannot get random numbers");
     }
     char hex[33];
     for (size_t i = 0; i < sizeof(random); i++) {
@@ -218,13 +218,12 @@ static char *newOwner(void) {
 static void checkMajority(struct options *options, bool is_session) {
     struct wish *wish = &options->run.wish;
     if (options->urls.count == 2) {
-        failureUsage("two servers have no majority that outlives one of them: one URL, or three",
+        failureUsage("two servers have no majority if one of them fails: give one URL, or three",
                      NULL);
     }
     if (is_session || wish->kind == WISH_FAIR || wish->kind == WISH_SEMAPHORE || wish->replicas) {
-        failureUsage("a majority of servers knows neither --session nor --fair nor --semaphore nor "
-                     "--replicas",
-                     NULL);
+        failureUsage(
+            "--session, --fair, --semaphore and --replicas need one server, not a majority", NULL);
     }
     if (wish->lease_ms == 0) {
         wish->lease_ms = DEFAULT_REDLOCK_LEASE_MS;
@@ -244,32 +243,32 @@ static void completeRun(struct options *options, bool is_session) {
         wish->is_own_owner = true;
     }
     if (!*wish->owner || strlen(wish->owner) > LONGEST_OWNER) {
-        failureUsage("--owner", "1 to 512 bytes");
+        failureUsage("--owner", "must be 1 to 512 bytes long");
     }
     options->run.urls = options->urls.list;
     options->run.url_count = options->urls.count;
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 static void readRun(struct options *options, int argc, char **argv) {
     bool is_session = false;
     int option;
-    /* '+': what stands behind the key is the command's. */
+    /* '+': the words after the key belong to the command. */
     while ((option = getopt_long(argc, argv, "+u:w:l:fshV", run_options, NULL)) >= 0) {
         if (!takeCommon(options, option, optarg)) {
             takeRunOption(options, option, optarg, &is_session);
         }
     }
     if (optind >= argc) {
-        failureUsage("run: which lock?", NULL);
+        failureUsage("run: no lock given", NULL);
     }
     options->run.wish.key = argv[optind++];
     if (optind < argc && strcmp(argv[optind], "--") == 0) {
         optind++;
     }
     if (optind >= argc) {
-        failureUsage("run: which command?", NULL);
+        failureUsage("run: no command given", NULL);
     }
     options->run.words = argv + optind;
     urlsComplete(&options->urls);
@@ -287,14 +286,14 @@ static void readLook(struct options *options, int argc, char **argv) {
         options->look.pattern = argv[optind++];
     }
     if (optind < argc) {
-        failureUsage("one word too many", argv[optind]);
+        failureUsage("unexpected argument", argv[optind]);
     }
     urlsComplete(&options->urls);
     options->look.urls = options->urls.list;
     options->look.url_count = options->urls.count;
 }
 
-/* getopt is to read another list of words. */
+/* Makes getopt start again with another list of words. */
 static void beginAnew(void) {
 #ifdef __GLIBC__
     optind = 0;
@@ -314,7 +313,7 @@ static enum optionsTask taskOf(const char *word) {
     if (strcmp(word, "top") == 0) {
         return OPTIONS_TOP;
     }
-    failureUsage("no such task", word);
+    failureUsage("no such subcommand", word);
 }
 
 void optionsRead(struct options *options, int argc, char **argv) {
@@ -325,7 +324,7 @@ void optionsRead(struct options *options, int argc, char **argv) {
     int option;
     while ((option = getopt_long(argc, argv, "+u:hV", run_options, NULL)) >= 0) {
         if (!takeCommon(options, option, optarg)) {
-            failureUsage("before the task only -u, -h and -V", NULL);
+            failureUsage("only -u, -h and -V may precede the subcommand", NULL);
         }
     }
     if (optind >= argc) {
@@ -335,7 +334,7 @@ void optionsRead(struct options *options, int argc, char **argv) {
     options->task = taskOf(argv[optind]);
     int taken = optind;
     static char name[] = "lockctl";
-    argv[taken] = name; /* who complains, as getopt names it */
+    argv[taken] = name; /* the program name in the error messages of getopt */
     beginAnew();
     if (options->task == OPTIONS_RUN) {
         readRun(options, argc - taken, argv + taken);

@@ -1,4 +1,4 @@
-/* What users write behind `lockctl`. */
+/* The command line of lockctl. */
 #ifndef LOCKCTL_OPTIONS_H
 #define LOCKCTL_OPTIONS_H
 
@@ -11,7 +11,7 @@
 
 enum optionsTask { OPTIONS_RUN, OPTIONS_LS, OPTIONS_TOP };
 
-/* All that is asked for. To be freed by optionsFree. */
+/* All options. To be freed by optionsFree. */
 struct options {
     enum optionsTask task;
     struct urls urls;
@@ -20,8 +20,8 @@ struct options {
     char *own_owner;
 };
 
-/* Reads them, and LOCKCTL_URL; ends the process, having said why, if they make no sense, or if they ask
- * for help. Blanks passwords in `argv`. */
+/* Parses the command line, and LOCKCTL_URL. If they are wrong it prints an error and ends the
+ * process; if they ask for help it prints that and ends the process. Blanks passwords in `argv`. */
 void optionsRead(struct options *options, int argc, char **argv);
 void optionsFree(struct options *options);
 

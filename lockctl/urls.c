@@ -20,7 +20,7 @@ static void add(struct urls *urls, const char *text) {
     }
 }
 
-/* All in a text, with white space between them. */
+/* Adds all URLs of a text, in which white space separates them. */
 static void addAll(struct urls *urls, const char *text) {
     char *copy = memoryPrint("%s", text);
     char *rest = copy;
@@ -47,14 +47,13 @@ static void addFile(struct urls *urls, const char *name) {
     free(line);
     fclose(file);
     if (!is_read) {
-        failureExit(FAILURE_USAGE, "%s: it cannot be read", name);
+        failureExit(FAILURE_USAGE, "%s: cannot be read", name);
     }
     if (urls->count == before) {
-        failureUsage(name, "no URL in it");
+        failureUsage(name, "contains no URL");
     }
 }
 
-/* An argument that may have a password in it; it is shown by ps. */
 void urlsTake(struct urls *urls, char *text) {
     if (text[0] == '@') {
         addFile(urls, text + 1);

@@ -1,4 +1,4 @@
-/* The servers that users name: by -u, in a file, in the environment. */
+/* The servers that the user names: with -u, in a file, in the environment. */
 #ifndef LOCKCTL_URLS_H
 #define LOCKCTL_URLS_H
 
@@ -8,17 +8,18 @@
 
 #define URLS_DEFAULT "redis://127.0.0.1:6379"
 
-/* None when zeroed. To be freed by urlsFree. */
+/* Empty when zeroed. To be freed by urlsFree. */
 struct urls {
     struct url *list;
     size_t count;
 };
 
-/* Adds what an argument of -u says: a URL, or @FILE. Ends the process, having said why, if that is none. An
- * argument with a password in it is blanked, since ps shows it. */
+/* Adds the URL of an argument of -u, or those of @FILE. If it is not valid, prints an error and
+ * ends the process. Blanks an argument that contains a password, because ps shows it. */
 void urlsTake(struct urls *urls, char *text);
 
-/* If none was named: those of $LOCKCTL_URL, with white space between them, or the default. */
+/* If no URL was given, adds those of $LOCKCTL_URL, in which white space separates them, or the
+ * default. */
 void urlsComplete(struct urls *urls);
 
 void urlsFree(struct urls *urls);

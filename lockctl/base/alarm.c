@@ -16,7 +16,7 @@ void alarmInit(struct alarm *alarm, struct event_base *base, alarmRings *rings, 
     *alarm = (struct alarm){.rings = rings, .arg = arg};
     alarm->event = evtimer_new(base, onTime, alarm);
     if (!alarm->event) {
-        failureExit(FAILURE_SYSTEM, "no timer can be made");
+        failureExit(FAILURE_SYSTEM, "cannot create a timer");
     }
 }
 

@@ -1,4 +1,4 @@
-/* A timer of the event loop that can be set anew, in milliseconds. */
+/* A timer of the event loop, in milliseconds, that can be set again. */
 #ifndef LOCKCTL_ALARM_H
 #define LOCKCTL_ALARM_H
 
@@ -13,14 +13,15 @@ struct alarm {
     void *arg;
 };
 
-/* An alarm that is not set. To be freed by alarmFree, which may be called twice. */
+/* Makes an alarm that is not set. To be freed by alarmFree, which may be called twice. */
 void alarmInit(struct alarm *alarm, struct event_base *base, alarmRings *rings, void *arg);
 void alarmFree(struct alarm *alarm);
 
-/* Rings once, in `ms` from now on, at once if that is not above 0; what was set before is forgotten. */
+/* Makes the alarm ring once, in `ms` from now, or at once if `ms` is not above 0. Replaces an
+ * earlier setting. */
 void alarmSet(struct alarm *alarm, int64_t ms);
 
-/* Does not ring. */
+/* Cancels the alarm. */
 void alarmStop(struct alarm *alarm);
 
 #endif

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of a line. A pipe that takes anything takes so much at once: PIPE_BUF. */
+/* The longest line. A pipe that is writable accepts this much at once: PIPE_BUF. */
 #define LONGEST 4096
 #define PATIENCE_MS 100
 
-/* Names have any bytes, and some of them would be commands for the terminal. */
+/* Names may contain any bytes, and some bytes would control the terminal. */
 static char *addShown(char *to, char byte) {
     if (iscntrl((unsigned char)byte)) {
         return to + sprintf(to, "\\x%02x", (unsigned char)byte);
@@ -22,13 +22,14 @@ static char *addShown(char *to, char byte) {
     return to + 1;
 }
 
-/* Nobody may be reading, and the command has to be ended all the same: so what cannot be written soon is not
- * said. In one write, so that what others write to the same terminal does not come in between. */
+/* Drops a line that cannot be written soon: it may have no reader, and lockctl must still be able
+ * to end the command. Uses one write, so that output of other processes does not interrupt the
+ * line. */
 static void writeLine(const char *line) {
     struct pollfd place = {.fd = STDERR_FILENO, .events = POLLOUT};
     if (poll(&place, 1, PATIENCE_MS) == 1 && (place.revents & POLLOUT)) {
         ssize_t written = write(STDERR_FILENO, line, strlen(line));
-        (void)written; /* there is no other place to say so */
+        (void)written; /* there is nowhere to report a failure */
     }
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 
-/* The length of the character at `bytes` if it can be printed, or 0. */
+/* Returns the length of the character at `bytes` if it can be printed, otherwise 0. */
 static size_t printed(const char *bytes, size_t length, int *width) {
     wchar_t character;
     mbstate_t state = {0};
@@ -41,7 +41,8 @@ char *printableText(const char *bytes, size_t length) {
     return text;
 }
 
-/* The first bytes of the text that fit into `columns`; `*taken` is how many they take. */
+/* Returns how many bytes of the text fit into `columns`. `*taken` is the number of columns that
+ * they take. */
 static size_t fitting(const char *text, size_t columns, size_t *taken) {
     size_t at = 0;
     size_t length = strlen(text);

@@ -1,4 +1,4 @@
-/* A command for a server: its words, which may have any bytes. */
+/* A command for a server: its words, which may contain any bytes. */
 #ifndef LOCKCTL_WORDS_H
 #define LOCKCTL_WORDS_H
 
@@ -8,8 +8,8 @@
 #define WORDS_MOST 24
 #define WORDS_NUMBERS 6
 
-/* Empty when zeroed. Texts are the caller's, and must stay until the command is sent. It cannot be copied:
- * numbers are its own. */
+/* Empty when zeroed. The texts belong to the caller, and must stay until the command is sent. The
+ * struct cannot be copied, because words that are numbers point into it. */
 struct words {
     int count;
     const char *text[WORDS_MOST];
