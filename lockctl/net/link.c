@@ -19,7 +19,7 @@ struct question {
     bool has_limit;
 };
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 void linkClose(struct link *link) {
     redisAsyncContext *context = link->context;
@@ -29,13 +29,13 @@ void linkClose(struct link *link) {
     link->session = NULL;
     alarmStop(&link->limit);
     if (context) {
-        context->data = NULL; /* what it still has to say is nobody's affair */
+        context->data = NULL; /* ignore later callbacks */
         redisAsyncFree(context);
     }
 }
 
 static void end(struct link *link, const char *why, bool is_final) {
-    char *reason = memoryPrint("%s", why); /* `why` may be the connection's own */
+    char *reason = memoryPrint("%s", why); /* `why` may belong to the connection */
     linkClose(link);
     link->watch->ended(link->arg, reason, is_final);
     free(reason);
@@ -43,16 +43,16 @@ static void end(struct link *link, const char *why, bool is_final) {
 
 static void onLimit(void *arg) {
     struct link *link = arg;
-    end(link, link->why ? link->why : "no answer in time", false);
+    end(link, link->why ? link->why : "no reply in time", false);
 }
 
-/* The connection is gone; it is freed by who calls this. */
+/* The connection has ended; the caller frees it. */
 static void endGone(const redisAsyncContext *context) {
     struct link *link = context->data;
     const char *trouble = link->session ? tlsTrouble(link->session) : NULL;
     char *why = memoryPrint("%s", trouble            ? trouble
                                   : *context->errstr ? context->errstr
-                                                     : "closed");
+                                                     : "connection closed");
     link->context = NULL;
     end(link, why, false);
     free(why);
@@ -65,7 +65,7 @@ static void onDisconnect(const redisAsyncContext *context, int status) {
     }
 }
 
-/* ---- the greeting ---- */
+/* ---- initialization: AUTH, SELECT ---- */
 
 static void beOpen(struct link *link) {
     link->is_open = true;
@@ -127,7 +127,7 @@ static void onConnect(const redisAsyncContext *context, int status) {
     }
 }
 
-/* ---- the beginning ---- */
+/* ---- opening ---- */
 
 void linkInit(struct link *link, struct event_base *base, const struct tls *tls,
               struct linkLogin login, const struct linkWatch *watch, void *arg) {
@@ -143,7 +143,8 @@ void linkFree(struct link *link) {
     }
 }
 
-/* A peer that is gone without a word is noticed in the end also by who only waits. */
+/* Lets a link that only waits for a reply detect a peer that has vanished without closing the
+ * connection. */
 static void keepAlive(const redisAsyncContext *context) {
     const int on = 1;
     const int idle_s = 15;
@@ -181,7 +182,7 @@ static bool begin(struct link *link, const struct address *address) {
             return giveUp(link, context, why);
         }
     }
-    /* A command that inherits it would keep a session alive. */
+    /* The command must not inherit the socket: it would keep a session alive. */
     fcntl(context->c.fd, F_SETFD, FD_CLOEXEC);
     keepAlive(context);
     context->data = link;
@@ -196,11 +197,12 @@ void linkOpen(struct link *link, const struct address *address, int64_t limit_ms
     linkClose(link);
     free(link->why);
     link->why = NULL;
-    /* If it cannot even be begun, the alarm tells that: not before this has returned. */
+    /* If opening fails at once, the alarm reports it, so that `watch` is not called before this
+     * function has returned. */
     alarmSet(&link->limit, begin(link, address) ? limit_ms : 0);
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static void onReply(redisAsyncContext *context, void *reply, void *arg) {
     struct question *question = arg;
@@ -224,7 +226,7 @@ void linkAsk(struct link *link, const struct words *words, int64_t limit_ms, lin
     memcpy(texts, words->text, sizeof(texts));
     if (redisAsyncCommandArgv(link->context, onReply, question, words->count, texts,
                               words->length) != REDIS_OK) {
-        free(question); /* it is about to end, and says so */
+        free(question); /* the link is about to close, and reports it */
         return;
     }
     if (limit_ms > 0) {

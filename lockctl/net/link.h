@@ -1,5 +1,5 @@
-/* One connection to one server: opened, greeted (AUTH, SELECT), asked, closed. It opens nothing again by
- * itself: that is server.c's affair. */
+/* One connection to one server: it is opened, initialized (AUTH, SELECT), used for requests, and
+ * closed. It does not reconnect: server.c does. */
 #ifndef LOCKCTL_LINK_H
 #define LOCKCTL_LINK_H
 
@@ -12,20 +12,20 @@
 #include "net/tls.h"
 #include "net/url.h"
 
-/* What its owner is told. */
+/* Callbacks to the user of the link. */
 struct linkWatch {
-    /* It may be asked now. */
+    /* The link is open and accepts requests. */
     void (*opened)(void *arg);
-    /* It is closed, or could not be opened, for a reason that the owner has not given itself; nothing
-     * that was asked is answered any more. `is_final`: it would be no better the next time, as with a
-     * wrong password. */
+    /* The link was closed, or could not be opened, for a reason other than a call of linkClose.
+     * Pending requests get no reply. `is_final`: another attempt would fail too, as with a wrong
+     * password. */
     void (*ended)(void *arg, const char *why, bool is_final);
 };
 
-/* An answer, the link's to free. It may close the link. */
+/* Called with a reply, which the link frees. May close the link. */
 typedef void linkAnswer(void *arg, redisReply *reply);
 
-/* To whom it shows itself; NULL for nobody. */
+/* The credentials and the database. A text is NULL if there is none. */
 struct linkLogin {
     const char *user, *password;
     int db;
@@ -33,36 +33,37 @@ struct linkLogin {
 
 struct link {
     struct event_base *base;
-    const struct tls *tls; /* NULL for none */
+    const struct tls *tls; /* NULL: no TLS */
     struct linkLogin login;
     const struct linkWatch *watch;
     void *arg;
     redisAsyncContext *context; /* NULL while it is closed */
-    struct ssl_st *session;     /* of the context, by TLS; or NULL */
-    char *why;                  /* it could not even be begun to open, or NULL */
-    struct alarm limit;         /* until when it must be open, or have answered */
-    int greetings;              /* answers to the greeting that have not come yet */
+    struct ssl_st *session;     /* the TLS session of the context, or NULL */
+    char *why;                  /* why opening failed at once, or NULL */
+    struct alarm limit;         /* the deadline for opening, or for a reply */
+    int greetings;              /* pending replies of the initialization */
     bool is_open;
-    bool is_waiting; /* for an answer by `limit` */
+    bool is_waiting; /* for a reply, until `limit` */
 };
 
-/* A closed link; `tls`, the texts of `login` and `watch` must outlive it. */
+/* Makes a closed link. `tls`, the texts of `login`, and `watch` must outlive it. */
 void linkInit(struct link *link, struct event_base *base, const struct tls *tls,
               struct linkLogin login, const struct linkWatch *watch, void *arg);
 
-/* Begins to open a closed link; `watch` hears how it ends, within `limit_ms`, and never before this has
- * returned. */
+/* Starts to open the link. `watch` is notified of the result within `limit_ms`, and never before
+ * this function has returned. */
 void linkOpen(struct link *link, const struct address *address, int64_t limit_ms);
 
-/* Asks an open link. Answers come in the order of the questions. With a `limit_ms` above 0 the link ends
- * if this one has not come by then; one question at a time may have a limit. */
+/* Sends a request on an open link. Replies arrive in the order of the requests. If `limit_ms` is
+ * above 0 and the reply has not arrived by then, the link is closed and `watch` is notified. Only
+ * one request at a time may have a limit. */
 void linkAsk(struct link *link, const struct words *words, int64_t limit_ms, linkAnswer *answer,
              void *arg);
 
-/* Closes it if it is not closed yet. `watch` hears nothing of it, and nobody of an answer. */
+/* Closes the link if it is open. Neither `watch` nor a pending request is notified. */
 void linkClose(struct link *link);
 
-/* Closes it for ever. */
+/* Closes the link and frees what belongs to it. */
 void linkFree(struct link *link);
 
 #endif

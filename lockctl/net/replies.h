@@ -1,4 +1,4 @@
-/* Reading answers. Maps come as flat arrays of names and values: RESP2 is spoken. */
+/* Reads replies. The protocol is RESP2, so maps are flat arrays of names and values. */
 #ifndef LOCKCTL_REPLIES_H
 #define LOCKCTL_REPLIES_H
 
@@ -6,16 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether it is an error that begins with this word. */
+/* Whether the reply is an error that begins with this word. */
 bool replyIsError(const redisReply *reply, const char *word);
 
-/* The value of a name in a map, or NULL; `map` may be NULL. */
+/* Returns the value of a field in a map, or NULL. `map` may be NULL. */
 const redisReply *replyField(const redisReply *map, const char *name);
 
-/* The number that a name in a map has, or `otherwise` if it has none. */
+/* Returns the number in a field of a map, or `otherwise` if there is none. */
 int64_t replyNumber(const redisReply *map, const char *name, int64_t otherwise);
 
-/* Likewise of "name:value" in the text of INFO. */
+/* The same for "name:value" in the text of INFO. */
 int64_t replyInfoNumber(const redisReply *info, const char *name, int64_t otherwise);
 
 #endif

@@ -29,11 +29,11 @@ static void onMasterName(void *arg, redisReply *reply) {
         set(route, host->str, host->len, (int)strtol(reply->element[1]->str, NULL, 10));
         route->watch->found(route->arg, &route->found);
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        char *why = memoryPrint("the sentinel says: %s", reply->str);
+        char *why = memoryPrint("the sentinel replied: %s", reply->str);
         route->watch->failed(route->arg, why);
         free(why);
     } else {
-        route->watch->failed(route->arg, "the sentinel knows no such master");
+        route->watch->failed(route->arg, "the sentinel does not know this master");
     }
 }
 
@@ -48,15 +48,15 @@ static void onSentinelOpen(void *arg) {
 
 static void onSentinelEnd(void *arg, const char *why, bool is_final) {
     const struct route *route = arg;
-    (void)is_final; /* another one may know more */
-    char *whole = memoryPrint("a sentinel: %s", why);
+    (void)is_final; /* another sentinel may reply */
+    char *whole = memoryPrint("sentinel: %s", why);
     route->watch->failed(route->arg, whole);
     free(whole);
 }
 
 static const struct linkWatch sentinel_watch = {onSentinelOpen, onSentinelEnd};
 
-/* ---- all kinds ---- */
+/* ---- all kinds of URLs ---- */
 
 static void tellFound(void *arg) {
     struct route *route = arg;
@@ -104,7 +104,7 @@ bool routeMoved(struct route *route, const char *place) {
     const char *colon = strrchr(place, ':');
     int port = colon ? (int)strtol(colon + 1, NULL, 10) : 0;
     if (port <= 0 || colon == place) {
-        return false; /* a node that does not know its own name: ask another one */
+        return false; /* the node does not know its own host: ask another one */
     }
     set(route, place, (size_t)(colon - place), port);
     return true;

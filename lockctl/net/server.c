@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "net/replies.h"
 
-/* Before a server is tried again that could not be reached, or that has nothing to say yet. */
+/* The pause before the next attempt, after a server could not be reached or asked to try later. */
 #define PAUSE_MS 100
 
 bool serverIsOpen(const struct server *server) {
@@ -64,7 +64,7 @@ static void onEnd(void *arg, const char *why, bool is_final) {
 static const struct routeWatch route_watch = {onFound, onNotFound};
 static const struct linkWatch link_watch = {onOpen, onEnd};
 
-/* ---- what its owner says ---- */
+/* ---- calls from the user of the server ---- */
 
 char *serverInit(struct server *server, struct event_base *base, const struct url *url,
                  int64_t limit_ms, const struct serverWatch *watch, void *arg) {
@@ -109,9 +109,9 @@ void serverAsk(struct server *server, const struct words *words, int64_t limit_m
     linkAsk(&server->link, words, limit_ms, answer, arg);
 }
 
-/* ---- elsewhere ---- */
+/* ---- redirections ---- */
 
-/* "MOVED 3999 127.0.0.1:6381": the place, or NULL. */
+/* Returns the address in "MOVED 3999 127.0.0.1:6381", or NULL. */
 static const char *placeIn(const redisReply *reply) {
     const char *space = strchr(reply->str, ' ');
     space = space ? strchr(space + 1, ' ') : NULL;

@@ -1,4 +1,5 @@
-/* See tls.h. Of hiredis only the bytes are taken: it would not compare the certificate with the host. */
+/* See tls.h. hiredis only transfers the bytes: it would not compare the certificate with the
+ * host. */
 #include "net/tls.h"
 
 #include <hiredis/hiredis_ssl.h>
@@ -52,7 +53,7 @@ void tlsFree(struct tls *tls) {
     }
 }
 
-/* The name, or the address, that the certificate must be for. */
+/* Sets the name or the address that the certificate must be issued for. */
 static bool expect(SSL *ssl, const char *name) {
     X509_VERIFY_PARAM *parameters = SSL_get0_param(ssl);
     if (X509_VERIFY_PARAM_set1_ip_asc(parameters, name) == 1) {
@@ -66,13 +67,14 @@ static bool expect(SSL *ssl, const char *name) {
 
 SSL *tlsBegin(const struct tls *tls, redisContext *connection, const char *host, const char **why) {
     SSL *ssl = SSL_new(tls->context);
-    *why = "TLS cannot be begun";
+    *why = "cannot start TLS";
     if (!ssl || !expect(ssl, tls->url->sni ? tls->url->sni : host)) {
         SSL_free(ssl);
         return NULL;
     }
     SSL_set_connect_state(ssl);
-    /* On success it is the connection's. A server that is near may have been refused by now. */
+    /* On success the session belongs to the connection. With a nearby server the handshake may
+     * already have failed here. */
     if (redisInitiateSSL(connection, ssl) != REDIS_OK) {
         const char *trouble = tlsTrouble(ssl);
         *why = trouble ? trouble : *why;

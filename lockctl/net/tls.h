@@ -1,4 +1,4 @@
-/* TLS for connections: certificates are verified, and so is that they are the host's. */
+/* TLS for connections. Verifies the certificate, and that it was issued for the host. */
 #ifndef LOCKCTL_TLS_H
 #define LOCKCTL_TLS_H
 
@@ -6,17 +6,18 @@
 
 #include "net/url.h"
 
-/* What all connections by one URL have in common, or NULL, with `*why` saying why: a text to be freed by
- * free(). To be freed by tlsFree, which takes NULL too. */
+/* Returns what all connections for one URL share, or NULL and the reason in `*why`: a text to be
+ * freed by free(). The result is to be freed by tlsFree, which also accepts NULL. */
 struct tls *tlsNew(const struct url *url, char **why);
 void tlsFree(struct tls *tls);
 
-/* Makes a connection that has just been begun speak TLS. Returns what tlsTrouble asks, which lives as long
- * as the connection, or NULL if it cannot, with `*why` saying why: a text that lives for ever. */
+/* Starts TLS on a new connection. Returns the session for tlsTrouble, which lives as long as the
+ * connection, or NULL and the reason in `*why`: a static text. */
 struct ssl_st *tlsBegin(const struct tls *tls, redisContext *connection, const char *host,
                         const char **why);
 
-/* Why the server's certificate was refused, or NULL if it was not: a text that lives for ever. */
+/* Returns why the server's certificate was refused, as a static text, or NULL if it was not
+ * refused. */
 const char *tlsTrouble(const struct ssl_st *session);
 
 #endif

@@ -28,13 +28,14 @@ static const struct scheme {
     {"rediss+cluster://", URL_CLUSTER, true, false},
 };
 
-/* A part of the text that is read. */
+/* A part of the text that is parsed. */
 struct part {
     const char *at;
     size_t length;
 };
 
-/* Cuts what stands before the first `mark`, with the mark, off `rest`; all of it if there is none. */
+/* Cuts the part before the first `mark`, and the mark, off `rest`; all of it if there is no
+ * mark. */
 static struct part cut(struct part *rest, char mark) {
     const char *found = rest->length ? memchr(rest->at, mark, rest->length) : NULL;
     struct part before = {rest->at, found ? (size_t)(found - rest->at) : rest->length};
@@ -47,7 +48,7 @@ static int digit(char c) {
     return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* The part with each %xx as the byte that it stands for. */
+/* Returns the part with each %xx replaced by the byte that it encodes. */
 static char *decoded(struct part part) {
     char *text = memoryCopy(part.at, part.length);
     char *to = text;
@@ -69,7 +70,7 @@ static void set(char **field, struct part part) {
     *field = decoded(part);
 }
 
-/* A number from 0 to `most`, or -1. */
+/* Returns a number from 0 to `most`, or -1. */
 static int numberOf(struct part part, int most) {
     int number = 0;
     for (size_t i = 0; i < part.length; i++) {
@@ -91,7 +92,7 @@ static const char *parseDb(struct url *url, struct part part) {
     if (part.length > 0) {
         url->db = numberOf(part, 1 << 24);
     }
-    return url->db < 0 ? "the number of the database is no number" : NULL;
+    return url->db < 0 ? "the database must be a number" : NULL;
 }
 
 static const char *parseOption(struct url *url, struct part option) {
@@ -116,7 +117,7 @@ static const char *parseOption(struct url *url, struct part option) {
     if (is(name, "tls") || is(name, "verify")) {
         bool *flag = is(name, "tls") ? &url->tls : &url->verify;
         *flag = is(value, "yes");
-        return is(value, "yes") || is(value, "no") ? NULL : "tls and verify are yes or no";
+        return is(value, "yes") || is(value, "no") ? NULL : "tls and verify must be yes or no";
     }
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (is(name, texts[i].name)) {
@@ -124,7 +125,7 @@ static const char *parseOption(struct url *url, struct part option) {
             return NULL;
         }
     }
-    return "an option behind '?' is unknown";
+    return "unknown option after '?'";
 }
 
 static const char *parseOptions(struct url *url, struct part options) {
@@ -143,7 +144,7 @@ static const char *parseUser(struct url *url, struct part user) {
     struct part password = user;
     struct part name = cut(&password, ':');
     if (name.length == user.length) {
-        return "before '@' is user:password, or :password";
+        return "the part before '@' must be user:password or :password";
     }
     if (name.length > 0) {
         set(&url->user, name);
@@ -167,7 +168,7 @@ static const char *addAddress(struct url *url, struct part part) {
         port = numberOf(rest, 65535);
     }
     if (port <= 0) {
-        return "a port is no number from 1 to 65535";
+        return "a port must be a number from 1 to 65535";
     }
     size_t size = (url->address_count + 1) * sizeof(struct address);
     url->addresses = memoryResize(url->addresses, size);
@@ -177,7 +178,7 @@ static const char *addAddress(struct url *url, struct part part) {
 }
 
 static const char *parseHosts(struct url *url, struct part hosts) {
-    /* The last '@': a password may have one that nobody has encoded. */
+    /* Search for the last '@': a password may contain one that is not encoded. */
     size_t at = hosts.length;
     while (at > 0 && hosts.at[at - 1] != '@') {
         at--;
@@ -192,7 +193,7 @@ static const char *parseHosts(struct url *url, struct part hosts) {
 
 static const char *parsePath(struct url *url, struct part path) {
     if (path.length == 0 || path.at[0] != '/') {
-        return "unix:// and the whole path of a socket";
+        return "unix:// must be followed by the absolute path of a socket";
     }
     url->addresses = memoryNew(sizeof(struct address));
     url->addresses[url->address_count++] = (struct address){.host = decoded(path), .port = 0};
@@ -201,13 +202,13 @@ static const char *parsePath(struct url *url, struct part path) {
 
 static const char *whole(const struct url *url) {
     if (url->kind == URL_SENTINEL && (!url->master || !*url->master)) {
-        return "which master? redis+sentinel://master@host";
+        return "no master given: redis+sentinel://master@host";
     }
     if (url->kind == URL_CLUSTER && url->db != 0) {
-        return "a cluster has no other database than 0";
+        return "a cluster has only database 0";
     }
     if (url->kind == URL_SERVER && url->address_count != 1) {
-        return "several hosts are for redis+sentinel:// and redis+cluster://";
+        return "only redis+sentinel:// and redis+cluster:// take several hosts";
     }
     return NULL;
 }
@@ -240,7 +241,7 @@ const char *urlParse(struct url *url, const char *text) {
                                      (struct part){text + length, strlen(text + length)});
         }
     }
-    return "a URL begins with redis://, rediss://, unix://, redis+sentinel:// or "
+    return "a URL must begin with redis://, rediss://, unix://, redis+sentinel:// or "
            "redis+cluster://";
 }
 

@@ -1,14 +1,14 @@
-/* Where servers are, as users write it:
+/* Parses the URLs of servers:
  *
  *   redis://[[user]:password@]host[:port][/db]
- *   rediss://...                                the same by TLS
+ *   rediss://...                                the same with TLS
  *   unix:///path/to/socket[?db=n]
  *   redis+sentinel://master@host[:port],...[/db]
  *   redis+cluster://[[user]:password@]host[:port],...
  *
- * with options behind a question mark, joined by '&': db, user, password, sentinel-user,
- * sentinel-password, tls=yes, and of TLS cacert, cert, key (files), sni, verify=no. In all parts '%' and
- * two hexadecimal digits stand for a byte. An IPv6 address is written in brackets.
+ * with options after a question mark, joined by '&': db, user, password, sentinel-user,
+ * sentinel-password, tls=yes, and for TLS cacert, cert, key (files), sni, verify=no. In all parts
+ * '%' and two hexadecimal digits encode a byte. An IPv6 address is written in brackets.
  */
 #ifndef LOCKCTL_URL_H
 #define LOCKCTL_URL_H
@@ -23,13 +23,13 @@ struct address {
     int port;
 };
 
-/* What the options say; NULL where they say nothing. */
+/* A parsed URL. A text is NULL if it was not given. */
 struct url {
     enum urlKind kind;
     bool tls;
-    bool verify; /* the server's certificate */
+    bool verify; /* verify the server's certificate */
     int db;
-    char *master; /* of a sentinel */
+    char *master; /* the name of the master, with a sentinel */
     char *user, *password;
     char *sentinel_user, *sentinel_password;
     char *cacert, *cert, *key, *sni;
@@ -37,12 +37,12 @@ struct url {
     size_t address_count;
 };
 
-/* Reads `text`. Returns NULL, or what is wrong with it: a text that lives for ever, and names nothing
- * of what may be secret. In both cases `url` is to be freed by urlFree. */
+/* Parses `text`. Returns NULL, or an error: a static text that contains nothing secret. In both
+ * cases `url` is to be freed by urlFree. */
 const char *urlParse(struct url *url, const char *text);
 void urlFree(struct url *url);
 
-/* "host:port", to be freed by free(). */
+/* Returns "host:port", to be freed by free(). */
 char *addressName(const struct address *address);
 
 #endif
