@@ -9,7 +9,8 @@
 #include "hold/redlock_parts.h"
 #include "hold/requests.h"
 
-/* For one server to answer: short beside the lease, so that dead ones do not use it up. */
+/* The time for one server to reply. It is short compared with the lease, so that dead servers do
+ * not use up the lease. */
 #define LIMIT_SHARE 20
 #define SHORTEST_LIMIT_MS 20
 #define LONGEST_LIMIT_MS 1000
@@ -34,8 +35,9 @@ void redlockAsk(struct member *member, const struct words *words, linkAnswer *an
     serverAsk(&member->server, words, 0, answer, member);
 }
 
-/* What it was told last may not have come there: a release neither. Of several holds of a name that others use
- * too a second release might take another one. */
+/* The last requests, a release among them, may not have arrived, so the server may hold the lock.
+ * If other clients may use the same owner name, no second release is sent: it might release another
+ * hold. */
 static void forgetUnanswered(struct member *member) {
     if (member->unanswered > 0 && member->redlock->wish->is_own_owner) {
         member->may_hold = true;
@@ -68,7 +70,7 @@ static void over(struct redlock *redlock) {
     }
 }
 
-/* Whether all that may hold it have answered that they do not. */
+/* Whether all servers that may hold the lock have replied to a release. */
 static bool isReleased(const struct redlock *redlock) {
     bool is_released = true;
     for (size_t i = 0; i < redlock->count; i++) {
@@ -81,14 +83,13 @@ static bool isReleased(const struct redlock *redlock) {
 static void onReleased(void *arg, redisReply *reply) {
     struct member *member = arg;
     struct redlock *redlock = member->redlock;
-    (void)reply; /* NOTHELD is as good */
+    (void)reply; /* NOTHELD is a success too */
     member->unanswered--;
     if (redlock->stage == REDLOCK_RELEASING && isReleased(redlock)) {
         alarmSet(&redlock->step, 0);
     }
 }
 
-/* At all that may hold it, those too that have not answered. */
 void redlockReleaseAll(struct redlock *redlock) {
     for (size_t i = 0; i < redlock->count; i++) {
         struct member *member = &redlock->members[i];
@@ -115,7 +116,7 @@ void redlockNotHad(struct redlock *redlock, int status, const char *why) {
     beginToRelease(redlock);
 }
 
-/* ---- steps ---- */
+/* ---- the alarms ---- */
 
 static void onStep(void *arg) {
     struct redlock *redlock = arg;
@@ -146,7 +147,8 @@ static void onClock(void *arg) {
 
 /* ---- connections ---- */
 
-/* The first round begins when every server is open, or could not be opened, and when the time is over. */
+/* The first round starts when every attempt to connect has ended, or when the time for that has
+ * ended. */
 static void startIfAllAreTried(struct redlock *redlock) {
     bool all = redlock->stage == REDLOCK_STARTING;
     for (size_t i = 0; i < redlock->count; i++) {
@@ -180,7 +182,7 @@ static void onFailed(void *arg, const char *why, bool is_final) {
 
 static const struct serverWatch member_watch = {onOpened, onFailed};
 
-/* ---- what its owner says ---- */
+/* ---- calls from the user of the holder ---- */
 
 static void beginRedlock(struct holder *holder) {
     struct redlock *redlock = (struct redlock *)holder;

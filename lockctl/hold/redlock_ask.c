@@ -1,4 +1,4 @@
-/* See redlock_parts.h: asking for it, round after round. */
+/* See redlock_parts.h. Requests the lock, in rounds. */
 #include "hold/redlock_parts.h"
 
 #include <stdlib.h>
@@ -9,17 +9,18 @@
 #include "hold/lease.h"
 #include "hold/requests.h"
 
-/* Before it is tried again, at random up to so much more, so that two that disturb each other part. */
+/* The pause before the next round, and the random addition to it, which separates two clients that
+ * hinder each other. */
 #define PAUSE_MS 20
 #define PAUSE_MORE_MS 180
-/* Above what a busy machine makes of a timer. */
+/* More than the delay of a timer on a busy machine. */
 #define GAP_MS 1000
 
 static bool waitIsOver(const struct redlock *redlock) {
     return redlock->wait_end_ms >= 0 && clockNow() >= redlock->wait_end_ms;
 }
 
-/* Nothing came of the round: all is given back, and it is tried again, or not. */
+/* The round failed: releases all grants, and pauses before the next round or the end. */
 static void endBadRound(struct redlock *redlock) {
     redlockReleaseAll(redlock);
     size_t answered = redlock->count - redlockVotes(redlock, VOTE_NONE);
@@ -44,7 +45,7 @@ static void beginToHold(struct redlock *redlock, int64_t until_ms) {
     free(token);
 }
 
-/* Once it is decided, nobody waits for the rest. */
+/* Ends the round as soon as the result is certain, without waiting for the other replies. */
 static void countAsking(struct redlock *redlock, bool is_last) {
     size_t yes = redlockVotes(redlock, VOTE_YES);
     size_t open = is_last ? 0 : redlockVotes(redlock, VOTE_NONE);
@@ -61,7 +62,7 @@ static void onAcquired(void *arg, redisReply *reply) {
     struct redlock *redlock = member->redlock;
     member->unanswered--;
     if (member->asked_round != redlock->round || redlock->stage != REDLOCK_ASKING) {
-        /* One more than were needed; or, of a round of which nothing came, its release is on its way. */
+        /* A grant beyond the majority; or one of a failed round, whose release is already sent. */
         member->holds = member->asked_round == redlock->round &&
                         redlock->stage == REDLOCK_HOLDING && reply->type == REDIS_REPLY_INTEGER;
         return;
@@ -96,7 +97,7 @@ void redlockBeginRound(struct redlock *redlock) {
     for (size_t i = 0; i < redlock->count; i++) {
         struct member *member = &redlock->members[i];
         member->vote = VOTE_NONE;
-        /* Who has not answered the last round's questions would not answer these. */
+        /* A server that has not replied to the last round would not reply to this one. */
         if (redlockIsQuiet(member) && serverIsOpen(&member->server)) {
             redlockAcquireAt(member, onAcquired);
         }
@@ -109,8 +110,8 @@ void redlockEndRound(struct redlock *redlock) {
 
 /* ---- the time between rounds ---- */
 
-/* The time in which this process did not run, because it was stopped or the machine suspended, is no silence of
- * the servers. */
+/* Time in which this process did not run, because it was stopped or the machine was suspended, does
+ * not count as silence of the servers. */
 static void forgiveStandstill(struct redlock *redlock) {
     int64_t expected_ms = redlock->limit_ms + PAUSE_MS + PAUSE_MORE_MS;
     int64_t late_ms = clockNow() - redlock->asked_ms - expected_ms;
@@ -127,9 +128,9 @@ void redlockEndPause(struct redlock *redlock) {
     }
     if (clockNow() - redlock->heard_ms >= redlock->wish->silence_ms ||
         (waitIsOver(redlock) && !redlock->is_answered)) {
-        redlockNotHad(redlock, FAILURE_UNAVAILABLE, "no majority of the servers answers");
+        redlockNotHad(redlock, FAILURE_UNAVAILABLE, "no majority of the servers replied");
     } else if (waitIsOver(redlock)) {
-        redlockNotHad(redlock, FAILURE_NOT_HAD, "somebody else has the lock");
+        redlockNotHad(redlock, FAILURE_NOT_HAD, "another client holds the lock");
     } else {
         redlockBeginRound(redlock);
     }

@@ -1,4 +1,4 @@
-/* See redlock_parts.h: keeping it. */
+/* See redlock_parts.h. Renews the lock, in rounds, and detects its loss. */
 #include "hold/redlock_parts.h"
 
 #include "base/clock.h"
@@ -6,7 +6,7 @@
 #include "hold/requests.h"
 #include "net/replies.h"
 
-/* An alarm that rings so late rings because this process did not run. */
+/* An alarm that is this late means that this process did not run. */
 #define LATE_MS 200
 
 void redlockHold(struct redlock *redlock, int64_t until_ms) {
@@ -24,7 +24,8 @@ void redlockLose(struct redlock *redlock, const char *why, int64_t until_ms) {
     }
 }
 
-/* A majority has held it without a gap until now: from now on those count too that have taken it again. */
+/* A majority has held the lock without a gap until now. From now on, servers that have granted it
+ * again count too. */
 static void countAgain(struct redlock *redlock) {
     for (size_t i = 0; i < redlock->count; i++) {
         struct member *member = &redlock->members[i];
@@ -42,7 +43,7 @@ static void countRenewals(struct redlock *redlock) {
         could += member->holds;
     }
     if (could < redlockQuorum(redlock)) {
-        redlockLose(redlock, "a majority of the servers does not hold it any more", clockNow());
+        redlockLose(redlock, "it is no longer held at a majority of the servers", clockNow());
     } else if (yes >= redlockQuorum(redlock) && redlock->is_renewing) {
         redlock->is_renewing = false;
         countAgain(redlock);
@@ -51,7 +52,7 @@ static void countRenewals(struct redlock *redlock) {
     }
 }
 
-/* A server that has come back without the lock is asked for it again. */
+/* The reply of a server that has lost the lock, and from which it was requested again. */
 static void onTakenAgain(void *arg, redisReply *reply) {
     struct member *member = arg;
     member->unanswered--;
@@ -67,7 +68,7 @@ static void onRenewed(void *arg, redisReply *reply) {
     }
     if (reply->type == REDIS_REPLY_INTEGER) {
         member->vote = member->asked_round == redlock->round ? VOTE_YES : member->vote;
-        member->has_again = !member->holds; /* its grant had come too late for its round */
+        member->has_again = !member->holds; /* its grant arrived too late for its round */
     } else if (replyIsError(reply, "NOTHELD")) {
         member->holds = false;
         redlockAcquireAt(member, onTakenAgain);
@@ -91,12 +92,13 @@ void redlockRenewAll(struct redlock *redlock) {
             redlockAsk(member, &words, onRenewed);
         }
     }
-    /* Once more if this brings no majority. */
+    /* The next attempt, if this round gets no majority. */
     int64_t again_ms = redlock->wish->lease_ms / 10;
     alarmSet(&redlock->step, again_ms > redlock->limit_ms ? again_ms : redlock->limit_ms);
 }
 
-/* This process stood still, so a round has only just been begun, and may yet have a majority. */
+/* Whether the round may still get a majority. After a stall of this process, a round has only just
+ * started. */
 static bool maySoonBeRenewed(struct redlock *redlock) {
     int64_t now_ms = clockNow();
     int64_t patience_ms = leaseNotice(redlock->wish->lease_ms, redlock->grace_ms) / 2;
@@ -111,6 +113,6 @@ static bool maySoonBeRenewed(struct redlock *redlock) {
 
 void redlockLeaseEnds(struct redlock *redlock) {
     if (!maySoonBeRenewed(redlock)) {
-        redlockLose(redlock, "no majority of the servers has renewed it", redlock->until_ms);
+        redlockLose(redlock, "no majority of the servers renewed it", redlock->until_ms);
     }
 }

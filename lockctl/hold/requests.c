@@ -1,7 +1,7 @@
 /* See requests.h. */
 #include "hold/requests.h"
 
-/* For acknowledgements, at most. */
+/* The longest time for acknowledgements. */
 #define REPLICAS_MS 1000
 
 static void begin(struct words *words, const char *command, const struct wish *wish) {
@@ -50,8 +50,8 @@ void requestAcquire(struct words *words, const struct wish *wish, int64_t block_
     if (requestIsFenced(wish)) {
         wordsAdd(words, "FENCED");
     }
-    /* It is sent again when the answer was lost. Of a name that others use too a hold may be there
-     * already, which is not this one. */
+    /* The request is sent again if the reply was lost. ONCE is not used if other clients may use
+     * the same owner name: an existing hold may then be theirs. */
     if (wish->is_own_owner) {
         wordsAdd(words, "ONCE");
     }

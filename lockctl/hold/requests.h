@@ -1,15 +1,16 @@
-/* The commands by which a wish is asked for, kept, watched and given back. `words` is overwritten; its
- * texts are the wish's. */
+/* The commands that acquire, renew, watch and release the lock of a wish. `words` is overwritten;
+ * its texts belong to the wish. */
 #ifndef LOCKCTL_REQUESTS_H
 #define LOCKCTL_REQUESTS_H
 
 #include "base/words.h"
 #include "hold/wish.h"
 
-/* Asks for it, and waits at the server for up to `block_ms`: 0 = not at all, -1 = for ever. */
+/* Requests the lock, and waits at the server for up to `block_ms`: 0 = does not wait, -1 = no
+ * limit. */
 void requestAcquire(struct words *words, const struct wish *wish, int64_t block_ms);
 
-/* A new lease from now on, or the binding to this connection. */
+/* Starts a new lease now, or binds the hold to this connection. */
 void requestRenew(struct words *words, const struct wish *wish);
 
 void requestRelease(struct words *words, const struct wish *wish);
@@ -17,13 +18,13 @@ void requestRelease(struct words *words, const struct wish *wish);
 /* Ends the wait. */
 void requestCancel(struct words *words, const struct wish *wish);
 
-/* Waits until it is lost. */
+/* Waits until the lock is lost. */
 void requestWatch(struct words *words, const struct wish *wish);
 
-/* Who holds it. */
+/* Requests the holders. */
 void requestInfo(struct words *words, const struct wish *wish);
 
-/* Whether an answer to requestAcquire has a fencing token in it. */
+/* Whether the reply to requestAcquire contains a fencing token. */
 bool requestIsFenced(const struct wish *wish);
 
 #endif

@@ -10,7 +10,7 @@
 #include "hold/single_parts.h"
 #include "net/replies.h"
 
-/* Above what a busy machine makes of a timer. */
+/* More than the delay of a timer on a busy machine. */
 #define GAP_MS 1000
 #define GRACE_OF_SESSIONS_MS 1000
 #define ENDING_MS 1000
@@ -51,9 +51,9 @@ void singleOver(struct single *single) {
 }
 
 void singleUnavailable(struct single *single) {
-    char *why = memoryPrint("%s", single->trouble ? single->trouble : "no answer in time");
+    char *why = memoryPrint("%s", single->trouble ? single->trouble : "no reply in time");
     if (single->stage == SINGLE_CONFIRMING) {
-        single->refusal = why; /* it is granted: that has to be given back */
+        single->refusal = why; /* the grant must be released */
         singleBeginToGiveUp(single);
         return;
     }
@@ -80,11 +80,11 @@ bool singleIsSilent(struct single *single) {
 static void onReleased(void *arg, redisReply *reply) {
     struct single *single = arg;
     if (serverGoesOn(&single->first, reply)) {
-        single->is_release_sent = false; /* it was not done */
+        single->is_release_sent = false; /* it was not executed */
         return;
     }
     if (replyIsError(reply, "NOTHELD")) {
-        /* Or it has been released by the same request, whose answer was lost. */
+        /* Not a loss if the first release was executed and only its reply was lost. */
         single->is_lost = single->is_lost || !single->is_release_again;
     } else if (reply->type == REDIS_REPLY_ERROR) {
         failureSay("the lock was not released: %s", reply->str);
@@ -93,7 +93,8 @@ static void onReleased(void *arg, redisReply *reply) {
 }
 
 static void release(struct single *single) {
-    /* Again, if nobody else has this name: of several holds a second one might be released by it. */
+    /* Sent again only if no other client uses this owner name: with several holds, it might release
+     * another hold. */
     single->is_release_again = single->is_release_sent;
     if (single->is_release_sent && !single->wish->is_own_owner) {
         singleOver(single);
@@ -105,8 +106,8 @@ static void release(struct single *single) {
     singleAsk(single, &single->first, &words, 0, onReleased);
 }
 
-/* What the server has taken away there is nothing to give back of; and what was lost by the clock may be somebody
- * else's of the same name. */
+/* Whether there may be a hold to release. There is none if the server has taken it away. If it was
+ * lost by the clock, a hold under the same name may be that of another client. */
 static bool mayHold(const struct single *single) {
     return !single->is_lost || (single->wish->is_own_owner && !single->is_gone);
 }
@@ -155,7 +156,7 @@ static void onClock(void *arg) {
         if (singleIsSilent(single)) {
             singleUnavailable(single);
         } else {
-            singleNotHad(single, FAILURE_NOT_HAD, "somebody else has the lock");
+            singleNotHad(single, FAILURE_NOT_HAD, "another client holds the lock");
         }
         break;
     case SINGLE_CONFIRMING:
@@ -166,8 +167,8 @@ static void onClock(void *arg) {
         break;
     case SINGLE_RELEASING:
         if (!single->is_lost) {
-            failureSay("the lock was not released: %s; it ends with its lease",
-                       single->trouble ? single->trouble : "no answer in time");
+            failureSay("the lock was not released: %s; it expires with its lease",
+                       single->trouble ? single->trouble : "no reply in time");
         }
         singleOver(single);
         break;
@@ -218,7 +219,8 @@ static void onFirstFailed(void *arg, const char *why, bool is_final) {
             alarmSet(&single->beat, singleLookMs(single));
         }
     } else if (single->stage == SINGLE_HOLDING && single->wish->lease_ms == 0) {
-        /* The server may release it that long after it has noticed, which may be a little before. */
+        /* The server may release the lock this long after it has noticed, which may have been a
+         * little earlier. */
         int64_t end_ms = clockNow() + GRACE_OF_SESSIONS_MS - GRACE_OF_SESSIONS_MS / 10;
         single->is_cut = true;
         if (end_ms < single->until_ms) {
@@ -250,7 +252,7 @@ static void onSecondFailed(void *arg, const char *why, bool is_final) {
 static const struct serverWatch first_watch = {onFirstOpened, onFirstFailed};
 static const struct serverWatch second_watch = {onSecondOpened, onSecondFailed};
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static void beginSingle(struct holder *holder) {
     struct single *single = (struct single *)holder;
@@ -286,7 +288,7 @@ struct holder *singleNew(struct event_base *base, const struct url *url, const s
     int64_t limit_ms = wish->silence_ms;
     *why = serverInit(&single->first, base, url, limit_ms, &first_watch, single);
     char *again = serverInit(&single->second, base, url, limit_ms, &second_watch, single);
-    free(again); /* it would say the same */
+    free(again); /* the same error */
     if (*why) {
         freeSingle(&single->holder);
         return NULL;

@@ -1,4 +1,4 @@
-/* See single_parts.h: asking, waiting, giving up. */
+/* See single_parts.h. Requests the lock, waits, and gives up. */
 #include "hold/single_parts.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define PAUSE_MS 200
 #define ENDING_MS 1000
 
-/* ---- asking ---- */
+/* ---- requesting ---- */
 
 static int64_t waitLeft(const struct single *single) {
     int64_t left = single->wait_end_ms - clockNow();
@@ -25,7 +25,8 @@ static void takeToken(struct single *single, const redisReply *reply) {
         requestIsFenced(single->wish) ? memoryPrint("%lld", (long long)reply->integer) : NULL;
 }
 
-/* Who only tries is sent on too: to another node, or to the next master. */
+/* Whether to follow a redirection, to another node or to the next master. With --wait 0 it does so
+ * too, for a limited time. */
 static bool mayGoOn(const struct single *single) {
     return waitLeft(single) != 0 || clockNow() - single->begun_ms < single->wish->silence_ms;
 }
@@ -35,14 +36,15 @@ static void onAcquired(void *arg, redisReply *reply) {
     single->is_acquire_sent = false;
     single->heard_ms = clockNow();
     if (single->stage != SINGLE_ASKING) {
-        return; /* it is given up, and so is what was granted meanwhile */
+        return; /* it has given up, and the grant is released too */
     }
     if (reply->type == REDIS_REPLY_INTEGER) {
         takeToken(single, reply);
         singleConfirm(single);
     } else if (reply->type == REDIS_REPLY_NIL) {
         singleNotHad(single, FAILURE_NOT_HAD,
-                     waitLeft(single) == 0 ? "somebody else has the lock" : "the wait was ended");
+                     waitLeft(single) == 0 ? "another client holds the lock"
+                                           : "the server ended the wait");
     } else if (replyIsError(reply, "NOREPLICAS") && waitLeft(single) != 0) {
         singleNote(single, reply->str);
         singleAskAgain(single);
@@ -58,7 +60,8 @@ void singleAcquire(struct single *single) {
     requestAcquire(&words, single->wish, left_ms);
     single->is_acquire_sent = true;
     alarmSet(&single->beat, singleLookMs(single));
-    /* The server ends the wait. An answer that comes so much later than that will not come. */
+    /* The server ends the wait. If the reply is later than that by `silence_ms`, it is not awaited
+     * any longer. */
     if (left_ms >= 0) {
         alarmSet(&single->clock, left_ms + single->wish->silence_ms);
     }
@@ -73,7 +76,7 @@ void singleAskAgain(struct single *single) {
 
 static void onPong(void *arg, redisReply *reply) {
     struct single *single = arg;
-    (void)reply; /* an error is a sign of life too */
+    (void)reply; /* an error also shows that the server is alive */
     single->heard_ms = clockNow();
 }
 
@@ -81,14 +84,13 @@ void singlePing(struct single *single) {
     if (serverIsOpen(&single->second) && !single->second.link.is_waiting) {
         struct words words = {0};
         wordsAdd(&words, "PING");
-        /* Half of it, so that there is time to look for another master. */
+        /* Half of the time, so that there is time to look for another master. */
         singleAsk(single, &single->second, &words, single->wish->silence_ms / 2, onPong);
     } else if (!single->second.is_wanted) {
         serverOpen(&single->second);
     }
 }
 
-/* While it asks: does the server live? */
 void singleBeatWhileAsking(struct single *single) {
     if (singleIsSilent(single)) {
         singleUnavailable(single);
@@ -107,16 +109,16 @@ void singleBeatWhileAsking(struct single *single) {
 /* ---- giving up ---- */
 
 static void onGivenUp(void *arg, redisReply *reply) {
-    (void)reply; /* it waits no more, and has nothing */
+    (void)reply; /* neither a waiter nor a hold is left */
     singleOver(arg);
 }
 
 static void onCancelled(void *arg, redisReply *reply) {
     (void)arg;
-    (void)reply; /* the next answer counts */
+    (void)reply; /* only the next reply counts */
 }
 
-/* On the second connection, as the first one may be waiting. */
+/* Uses the second connection, because the first one may be blocked. */
 void singleGiveUp(struct single *single) {
     struct words words;
     requestCancel(&words, single->wish);
@@ -139,8 +141,8 @@ void singleBeginToGiveUp(struct single *single) {
     bool may_be_granted = single->is_acquire_sent || single->stage == SINGLE_CONFIRMING;
     single->stage = SINGLE_GIVING_UP;
     if (!may_be_granted || !single->wish->is_own_owner) {
-        /* A closed connection ends the wait, and what is granted to it meanwhile goes back. What others
-         * hold under the same name must stay. */
+        /* Closing the connection ends the wait, and the server takes back a grant to it that is
+         * pending. Holds of other clients under the same name must stay. */
         alarmSet(&single->clock, 0);
         return;
     }

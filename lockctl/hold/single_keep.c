@@ -1,4 +1,4 @@
-/* See single_parts.h: keeping what was granted. */
+/* See single_parts.h. Confirms a grant, renews it, and watches for its loss. */
 #include "hold/single_parts.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define LEASE_IF_UNKNOWN_MS 3000
 #define LONGEST_BEAT_MS 10000
-/* An alarm that rings so late rings because this process did not run. */
+/* An alarm that is this late means that this process did not run. */
 #define LATE_MS 200
 
 void singleLose(struct single *single, const char *why, int64_t until_ms) {
@@ -35,7 +35,7 @@ void singleHoldUntil(struct single *single, int64_t until_ms, int64_t span_ms) {
     alarmSet(&single->clock, until_ms - single->notice_ms - clockNow());
 }
 
-/* The server says that it is lost. */
+/* The server has reported the loss. */
 static void beGone(struct single *single, const char *why) {
     single->is_gone = true;
     singleLose(single, why, clockNow());
@@ -44,11 +44,11 @@ static void beGone(struct single *single, const char *why) {
 static void onWatched(void *arg, redisReply *reply) {
     struct single *single = arg;
     if (reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "LOST") == 0) {
-        beGone(single, "somebody else may have it now");
+        beGone(single, "another client may hold it now");
     } else if (reply->type == REDIS_REPLY_NIL) {
-        singleWatchLoss(single); /* somebody ended the watch: CLIENT UNBLOCK */
+        singleWatchLoss(single); /* another client ended the watch with CLIENT UNBLOCK */
     } else if (!serverGoesOn(&single->second, reply)) {
-        serverClose(&single->second); /* a user who may not: then only renewals tell */
+        serverClose(&single->second); /* no permission: then only renewals detect a loss */
     }
 }
 
@@ -72,7 +72,7 @@ static void beginToHold(struct single *single) {
 static void onGoodRenewal(struct single *single) {
     int64_t until_ms = leaseEnd(single->sent_ms, single->lease_ms);
     if (single->stage == SINGLE_CONFIRMING && clockNow() >= until_ms) {
-        singleRenew(single); /* this process stood still: it must not begin at the end */
+        singleRenew(single); /* this process was stalled: it must not start with an expired lease */
         return;
     }
     single->is_cut = false;
@@ -91,9 +91,9 @@ static void onRenewed(void *arg, redisReply *reply) {
         onGoodRenewal(single);
     } else if (replyIsError(reply, "NOTHELD")) {
         if (single->stage == SINGLE_CONFIRMING) {
-            singleAskAgain(single); /* the lease was over before the answer was here */
+            singleAskAgain(single); /* the lease expired before the reply arrived */
         } else {
-            beGone(single, "its lease is over");
+            beGone(single, "its lease has expired");
         }
     } else if (serverGoesOn(&single->first, reply)) {
         return;
@@ -110,14 +110,15 @@ void singleRenew(struct single *single) {
     requestRenew(&words, single->wish);
     single->is_renewing = true;
     single->sent_ms = clockNow();
-    /* Until it is held the beat sees to it that the server is not waited for too long. */
+    /* Until the lock is held, `beat` limits the wait for the server. */
     int64_t limit_ms = single->stage == SINGLE_CONFIRMING ? 0 : beatOf(single);
     singleAsk(single, &single->first, &words, limit_ms, onRenewed);
 }
 
-/* This process stood still: what has come meanwhile has not been read, and what was due not been sent. A
- * renewal that is sent now may yet be answered in time. That of a session may be answered later too: as long as it
- * is connected the server goes on renewing. */
+/* Whether a renewal may still succeed after this process was stalled. During a stall, replies that
+ * have arrived are not read, and renewals that are due are not sent. The reply to a renewal that is
+ * sent now may still arrive in time. With a session it may arrive even later: as long as it is
+ * connected, the server renews the lease. */
 static bool maySoonBeRenewed(struct single *single) {
     int64_t now_ms = clockNow();
     int64_t patience_ms = single->notice_ms / 2;
@@ -140,13 +141,13 @@ static bool maySoonBeRenewed(struct single *single) {
 void singleLeaseEnds(struct single *single) {
     if (!maySoonBeRenewed(single)) {
         char *why = memoryPrint("it could not be renewed: %s",
-                                single->trouble ? single->trouble : "no answer in time");
+                                single->trouble ? single->trouble : "no reply in time");
         singleLose(single, why, single->until_ms);
         free(why);
     }
 }
 
-/* Of a session: how long the server lets it live without a word. */
+/* Reads the lease of a session: how long the server keeps it without a renewal. */
 static void onInfo(void *arg, redisReply *reply) {
     struct single *single = arg;
     const redisReply *holders = replyField(reply, "holders");

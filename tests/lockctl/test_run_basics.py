@@ -189,7 +189,7 @@ def test_try_once(server, run, tmp_path):
     server.control.execute_command("LOCK.ACQUIRE", "k", "o")
     refused = run(server, "--wait", 0, "k", "touch", tmp_path / "started")
     assert refused.wait() == NOT_HAD
-    assert refused.stderr == "lockctl: k: somebody else has the lock\n"
+    assert refused.stderr == "lockctl: k: another client holds the lock\n"
     assert not (tmp_path / "started").exists()
     assert [holder["owner"] for holder in holders(server, "k")] == [b"o"]
 

@@ -34,7 +34,7 @@ def test_taken_away(server, run, witness, how, hold):
     wait_watched(server, "k")
     server.control.execute_command(*TAKEN[how])
     assert held.wait() == LOST
-    assert held.stderr == "lockctl: k: the lock is lost: somebody else may have it now\n"
+    assert held.stderr == "lockctl: k: the lock is lost: another client may hold it now\n"
     assert not lives(command.pid)
 
 

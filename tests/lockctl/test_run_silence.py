@@ -245,7 +245,7 @@ def test_without_the_right_to_watch(server, run, witness):
     # Renewals tell, a little later.
     server.control.execute_command("LOCK.FORCE", "k")
     assert held.wait() == LOST
-    assert held.stderr == "lockctl: k: the lock is lost: its lease is over\n"
+    assert held.stderr == "lockctl: k: the lock is lost: its lease has expired\n"
 
 
 def test_the_watch_comes_back(server, run, witness, wire):

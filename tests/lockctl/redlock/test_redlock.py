@@ -93,7 +93,7 @@ def test_a_majority_is_somebody_elses(make_ring, lock_run, count):
     ring.take("other", HOUR_MS, *majority)
     run = lock_run(ring, "--wait", "0")
     status, said = run.end()
-    assert status == 75 and said == f"lockctl: {KEY}: somebody else has the lock\n"
+    assert status == 75 and said == f"lockctl: {KEY}: another client holds the lock\n"
     assert not run.has_begun()
     ring.wait_free(*range(count // 2 + 1, count))
     assert all(set(ring.holders(number)) == {"other"} for number in majority)
@@ -155,7 +155,7 @@ def test_a_majority_is_not_there(make_ring, lock_run, count, wait):
     ring.kill(*dead)
     run = lock_run(ring, "--wait", wait, "--timeout", patient(1))
     status, said = run.end()
-    assert status == 69 and said == f"lockctl: {KEY}: no majority of the servers answers\n"
+    assert status == 69 and said == f"lockctl: {KEY}: no majority of the servers replied\n"
     assert not run.has_begun()
     ring.wait_free(*range(count // 2 + 1, count))
 

@@ -193,7 +193,7 @@ def test_a_majority_that_comes_back_empty_does_not_count(make_ring, lock_run):
     ring.kill(0, 1)
     ring.start(0, 1)
     status, said = run.end()
-    assert status == 76 and "a majority of the servers does not hold it any more" in said
+    assert status == 76 and "it is no longer held at a majority of the servers" in said
     ring.wait_free(0, 1, 2)
 
 
