@@ -22,24 +22,27 @@
 
 /* ---- starting ---- */
 
-/* Dies with lockctl, which can be told by nothing else if that is killed by SIGKILL. */
+/* Makes the child die with lockctl. If SIGKILL kills lockctl, there is no other way to end the
+ * child. */
 static void dieWith(pid_t parent) {
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
     if (getppid() != parent) {
-        _exit(FAILURE_SYSTEM); /* it was killed before that */
+        _exit(FAILURE_SYSTEM); /* lockctl was killed before prctl */
     }
 }
 
-/* How a child and lockctl hear of each other until it has become the command. */
+/* The pipes between lockctl and the child until the child has become the command. */
 struct start {
-    int begin
-        [2]; /* closed by lockctl: all signals that came before are with the child, it may begin */
-    int said[2]; /* written by the child: why it could not; closed when it could */
+    /* lockctl closes it when all earlier signals were passed on to the child, which may then
+     * begin. */
+    int begin[2];
+    /* The child writes errno if exec fails; a successful exec closes the pipe. */
+    int said[2];
 };
 
-/* In the child: becomes the command, or writes why not. */
+/* In the child: becomes the command, or writes the error. */
 static void become(char **words, const struct start *start, pid_t parent) {
     char nothing;
     dieWith(parent);
@@ -56,8 +59,8 @@ static void become(char **words, const struct start *start, pid_t parent) {
     _exit(error == ENOENT ? FAILURE_NO_COMMAND : FAILURE_CANNOT_RUN);
 }
 
-/* Until there is something to read. Signals are heard meanwhile: Ctrl-Z may stop the child just now, and then
- * lockctl has to stop too. */
+/* Waits until there is something to read. Signals are handled meanwhile: Ctrl-Z may stop the child
+ * at this moment, and then lockctl must stop too. */
 static void waitFor(int fd) {
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = signalsFd(), .events = POLLIN}};
     do {
@@ -67,7 +70,8 @@ static void waitFor(int fd) {
     } while (!fds[0].revents);
 }
 
-/* In lockctl: 0 once the child has become the command, or has been ended by a signal before. */
+/* In lockctl: returns 0 when the child has become the command, or was ended by a signal before
+ * that. */
 static int heardFrom(int fd, const char *name) {
     int error = 0;
     waitFor(fd);
@@ -85,12 +89,13 @@ static int startChild(struct command *command, char **words, const struct start 
         become(words, start, parent);
     }
     if (command->pid > 0) {
-        /* The terminal tells who is there: of what it has told before the fork the child would never hear. */
+        /* The terminal signals the processes that exist. The child would never receive signals that
+         * were sent before the fork. */
         signalsPassOn(command->pid);
     }
     signalsAllow();
     if (command->pid < 0) {
-        failureSay("no process can be made: %s", strerror(errno));
+        failureSay("cannot create a process: %s", strerror(errno));
         command->pid = 0;
         return FAILURE_SYSTEM;
     }
@@ -99,7 +104,7 @@ static int startChild(struct command *command, char **words, const struct start 
 
 static bool makePipe(int ends[2]) {
     if (pipe(ends) != 0) {
-        failureSay("no pipe can be made: %s", strerror(errno));
+        failureSay("cannot create a pipe: %s", strerror(errno));
         return false;
     }
     fcntl(ends[0], F_SETFD, FD_CLOEXEC);
@@ -129,7 +134,7 @@ int commandStart(struct command *command, char **words) {
     return failure;
 }
 
-/* ---- its end ---- */
+/* ---- signals and the end ---- */
 
 void commandSignal(const struct command *command, int number) {
     if (command->pid > 0 && !command->has_ended) {
@@ -149,9 +154,9 @@ void commandReap(struct command *command) {
     }
 }
 
-/* ---- all that is left of it ---- */
+/* ---- remaining processes ---- */
 
-/* The parent of a process, by /proc; 0 if there is no such process. */
+/* Returns the parent of a process, from /proc; 0 if there is no such process. */
 static pid_t parentOf(const char *process) {
     char path[300];
     char text[512];
@@ -162,7 +167,7 @@ static pid_t parentOf(const char *process) {
         fclose(file);
     }
     text[length] = '\0';
-    /* "pid (name) state parent ...", and the name may have anything in it. */
+    /* "pid (name) state parent ...", and the name may contain any characters. */
     const char *behind = strrchr(text, ')');
     return behind && strlen(behind) > 4 ? (pid_t)strtol(behind + 4, NULL, 10) : 0;
 }
@@ -172,7 +177,7 @@ struct process {
     bool is_ours;
 };
 
-/* All processes there are: `*count` of them, to be freed by free(). */
+/* Returns all processes of the machine, `*count` of them; to be freed by free(). */
 static struct process *processes(size_t *count) {
     struct process *all = NULL;
     size_t room = 0;
@@ -205,7 +210,7 @@ static bool isOurs(const struct process *all, size_t count, pid_t pid) {
     return pid == getpid();
 }
 
-/* Marks the children of what is marked. Returns whether there are more of them than before. */
+/* Marks the children of lockctl and of marked processes. Returns whether it has marked more. */
 static bool markMore(struct process *all, size_t count) {
     bool found = false;
     for (size_t i = 0; i < count; i++) {
@@ -217,7 +222,8 @@ static bool markMore(struct process *all, size_t count) {
     return found;
 }
 
-/* Not one generation after the other, each when the one above it is gone: that would take too long. */
+/* Signals all generations at once. To signal each generation only after its parents have ended
+ * would take too long. */
 bool commandSignalAll(int number) {
     size_t count;
     bool found = false;

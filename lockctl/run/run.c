@@ -13,7 +13,7 @@
 #include "run/command.h"
 #include "run/signals.h"
 
-/* Between two looks for what a killed command has left behind. */
+/* The interval between searches for processes that a killed command has left behind. */
 #define SWEEP_MS 10
 
 struct run {
@@ -21,10 +21,10 @@ struct run {
     struct event_base *base;
     struct holder *holder;
     struct command command;
-    struct alarm kill; /* the last signal, after the lock was lost */
+    struct alarm kill; /* the time for SIGKILL, after the lock was lost */
     int status;
-    int stopped_by; /* the signal by which the wait for the lock was ended, or 0 */
-    int key;        /* the last signal of the terminal that ends what it is for, or 0 */
+    int stopped_by; /* the signal that ended the wait for the lock, or 0 */
+    int key;        /* the last signal from a key of the terminal, SIGINT or SIGQUIT, or 0 */
     bool is_held, is_lost, is_ending, is_over;
 };
 
@@ -49,11 +49,11 @@ static void setVariables(const struct run *run, const char *token) {
     if (token) {
         setenv("LOCK_TOKEN", token, 1);
     } else {
-        unsetenv("LOCK_TOKEN"); /* that of a lockctl around this one is another lock's */
+        unsetenv("LOCK_TOKEN"); /* an outer lockctl may have set it, for another lock */
     }
 }
 
-/* What was told to lockctl before the command is there was told to the wait, and ends it. */
+/* A signal that lockctl received before the command exists was meant for the wait, and ends it. */
 static void onHeld(void *arg, const char *token) {
     struct run *run = arg;
     run->is_held = true;
@@ -71,7 +71,7 @@ static void onHeld(void *arg, const char *token) {
     signalsAllow();
 }
 
-/* The command itself has ended. After a loss nothing of it may go on. */
+/* The command itself has ended. After a loss none of its processes may continue. */
 static void onCommandEnd(struct run *run) {
     run->status = run->command.status;
     if (!run->is_lost || !commandSignalAll(SIGTERM)) {
@@ -103,8 +103,8 @@ static void onNotHad(void *arg, int status, const char *why) {
 
 static void onKill(void *arg) {
     struct run *run = arg;
-    commandSignal(&run->command,
-                  SIGKILL); /* at once: to find the others takes its time on a busy machine */
+    /* First the command itself: finding the others takes time on a busy machine. */
+    commandSignal(&run->command, SIGKILL);
     if (commandSignalAll(SIGKILL)) {
         alarmSet(&run->kill, SWEEP_MS);
     }
@@ -114,11 +114,11 @@ static void onLost(void *arg, const char *why, int64_t until_ms) {
     struct run *run = arg;
     run->is_lost = true;
     commandSignal(&run->command, SIGTERM);
-    commandSignal(&run->command, SIGCONT); /* a stopped one hears nothing */
+    commandSignal(&run->command, SIGCONT); /* a stopped process does not handle SIGTERM */
     int64_t left_ms = until_ms - clockNow();
     int64_t grace_ms = run->order->grace_ms;
-    /* What is not another's yet must not go on beyond the moment from which on it may be. A quarter is for a
-     * machine that has too much to do to kill at once. */
+    /* If no other client can hold the lock yet, the command must end before one can. A quarter of
+     * the time is a reserve for an overloaded machine, on which killing takes time. */
     left_ms -= left_ms / 4;
     alarmSet(&run->kill, left_ms > 0 && left_ms < grace_ms ? left_ms : grace_ms);
     failureSay("%s: the lock is lost: %s", run->order->wish.key, why);
@@ -128,7 +128,7 @@ static void onOver(void *arg, bool was_held) {
     struct run *run = arg;
     if (run->is_held && !was_held) {
         if (!run->is_lost) {
-            failureSay("%s: the lock was lost before the command had ended", run->order->wish.key);
+            failureSay("%s: the lock was lost before the command ended", run->order->wish.key);
         }
         run->status = FAILURE_LOST;
     }
@@ -141,9 +141,9 @@ static const struct holderWatch holder_watch = {onHeld, onNotHad, onLost, onOver
 
 static void onSignalBefore(struct run *run, int number) {
     if (number == SIGTSTP && run->is_held && !run->is_ending) {
-        raise(number); /* held back until the command is there, which is to stop too */
+        raise(number); /* stays blocked until the command exists, which must stop too */
     } else if (number == SIGTSTP) {
-        signalsStop(); /* Ctrl-Z: the shell sees it */
+        signalsStop(); /* Ctrl-Z: stop, so that the shell notices */
     } else if (number != SIGCONT && number != SIGWINCH && !run->is_ending) {
         run->stopped_by = number;
         giveBack(run);
@@ -163,14 +163,15 @@ static void onSignal(void *arg, int number, bool is_from_terminal) {
             run->key = number;
         }
         if (number == SIGTSTP) {
-            signalsStop(); /* as the command does: the shell sees it */
+            signalsStop(); /* stop like the command, so that the shell notices */
         }
     }
 }
 
-/* ---- all of it ---- */
+/* ---- lockctl run ---- */
 
-/* As if nobody had caught it: a shell that waits learns by what it was ended. */
+/* Ends lockctl by the signal, as if it had not been caught, so that a shell sees which signal it
+ * was. */
 static void dieBy(int number) {
     const struct sigaction action = {.sa_handler = SIG_DFL};
     sigset_t set;
@@ -187,7 +188,7 @@ static struct event_base *newBase(void) {
     struct event_base *base = event_base_new_with_config(config);
     event_config_free(config);
     if (!base) {
-        failureExit(FAILURE_SYSTEM, "no event loop can be made");
+        failureExit(FAILURE_SYSTEM, "cannot create an event loop");
     }
     return base;
 }
@@ -220,7 +221,8 @@ int runCommand(const struct runOrder *order) {
     if (run.stopped_by && run.command.pid == 0) {
         dieBy(run.stopped_by);
     } else if (run.key && run.key == run.command.ended_by && run.status == run.command.status) {
-        /* Both were told. A shell that waits ends its loop only if what it waits for has died by the key. */
+        /* Both processes received it. A shell ends its loop only if the process that it waits for
+         * has died by the signal of the key. */
         dieBy(run.key);
     }
     return run.status;

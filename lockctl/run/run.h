@@ -12,11 +12,11 @@ struct runOrder {
     const struct url *urls;
     size_t url_count;
     struct wish wish;
-    int64_t grace_ms; /* from the first signal to the last when the lock was lost */
-    char **words;     /* the command, with a NULL behind */
+    int64_t grace_ms; /* from SIGTERM to SIGKILL when the lock is lost */
+    char **words;     /* the command, terminated by NULL */
 };
 
-/* Does it, and returns what lockctl is to exit with. */
+/* Runs the command, and returns the exit status for lockctl. */
 int runCommand(const struct runOrder *order);
 
 #endif

@@ -1,4 +1,5 @@
-/* See signals.h. The handler writes into a pipe what it has heard; the event loop reads it there. */
+/* See signals.h. The signal handler writes the signal into a pipe, from which the event loop reads
+ * it. */
 #include "run/signals.h"
 
 #include <errno.h>
@@ -9,14 +10,15 @@
 
 #include "base/failure.h"
 
-/* What may mean something to a command. The others stop, kill or are ignored as ever. */
+/* Signals that may have a meaning for a command. The others stop the process, kill it or are
+ * ignored, as usual. */
 static const int heard_ones[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1, SIGUSR2,
                                  SIGALRM, SIGCONT, SIGWINCH, SIGTSTP, SIGCHLD};
 #define HEARD_COUNT (sizeof(heard_ones) / sizeof(heard_ones[0]))
 
 struct note {
     int number;
-    int is_from_terminal; /* no bool: it is written as it is, without a gap */
+    int is_from_terminal; /* not a bool: the struct is written without padding */
 };
 
 static struct sigaction actions_before[HEARD_COUNT];
@@ -30,7 +32,8 @@ static void *tell_arg;
 static void takeNote(int number, bool is_from_terminal) {
     int error = errno;
     const struct note note = {number, is_from_terminal};
-    /* Less than PIPE_BUF: all of it or nothing. The pipe is full only if nobody reads. */
+    /* Less than PIPE_BUF, so it is written completely or not at all. The pipe is full only if it is
+     * not read. */
     if (write(ends[1], &note, sizeof(note)) < 0) {
         errno = error;
     }
@@ -62,7 +65,7 @@ static void onReadable(evutil_socket_t fd, short what, void *arg) {
 
 static void makePipe(void) {
     if (pipe(ends) != 0) {
-        failureExit(FAILURE_SYSTEM, "no pipe can be made");
+        failureExit(FAILURE_SYSTEM, "cannot create a pipe");
     }
     for (int i = 0; i < 2; i++) {
         fcntl(ends[i], F_SETFD, FD_CLOEXEC);
@@ -79,12 +82,12 @@ void signalsBegin(struct event_base *base, signalsHeard *heard, void *arg) {
         struct sigaction action = {.sa_sigaction = onSignal, .sa_flags = SA_SIGINFO | SA_RESTART};
         sigfillset(&action.sa_mask);
         sigaction(heard_ones[i], NULL, &actions_before[i]);
-        /* nohup, or a shell without job control, had its reasons. */
+        /* nohup, or a shell without job control, ignores signals on purpose. */
         if (actions_before[i].sa_handler != SIG_IGN || heard_ones[i] == SIGCHLD) {
             sigaction(heard_ones[i], &action, NULL);
         }
     }
-    /* A server that is gone is an error of write(), and no end. */
+    /* If a server is gone, write() fails, and the process must not end. */
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, &pipe_before);
     readable = event_new(base, ends[0], EV_READ | EV_PERSIST, onReadable, NULL);
@@ -98,7 +101,7 @@ void signalsHold(void) {
     sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
-/* Those that lockctl lives by too, if it was started with them blocked. */
+/* Unblocks SIGCHLD even if lockctl was started with it blocked, because lockctl needs it. */
 void signalsAllow(void) {
     sigset_t mask = mask_before;
     sigdelset(&mask, SIGCHLD);

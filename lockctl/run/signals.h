@@ -1,5 +1,5 @@
-/* Signals, heard in the event loop, each once and none lost. What the command inherits is as if lockctl had
- * never touched it. */
+/* Receives signals in the event loop, each once, and loses none. The command inherits the state of
+ * signals that lockctl inherited. */
 #ifndef LOCKCTL_SIGNALS_H
 #define LOCKCTL_SIGNALS_H
 
@@ -7,35 +7,38 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* `is_from_terminal`: the kernel has sent it, and to all of the terminal's foreground process group, the
- * command among them. Otherwise a process has sent it, to this one. */
+/* `is_from_terminal`: the kernel has sent the signal, to the whole foreground process group of the
+ * terminal, so also to the command. Otherwise a process has sent it, to lockctl. */
 typedef void signalsHeard(void *arg, int number, bool is_from_terminal);
 
-/* From now on `heard` is told of signals. Those that were ignored when lockctl began stay so. */
+/* From now on `heard` is called for signals. Signals that were ignored when lockctl started stay
+ * ignored. */
 void signalsBegin(struct event_base *base, signalsHeard *heard, void *arg);
 
-/* As they were before signalsBegin: of the process, or, after fork(), of the command to be. */
+/* Restores the state before signalsBegin: in lockctl, or, after fork(), in the child that becomes
+ * the command. */
 void signalsRestore(void);
 
-/* Holds all signals back, until signalsRestore or signalsAllow. */
+/* Blocks all signals, until signalsRestore or signalsAllow. */
 void signalsHold(void);
 void signalsAllow(void);
 
-/* While they are held back: those that have come meanwhile go to the child `pid` too, as if it had been there
- * all the time. The child must hold them back yet, so that it hears none twice. They are heard here as from the
- * terminal: there is nothing more to be passed on. */
+/* While signals are blocked: sends the pending ones to the child `pid` too, as if it had existed
+ * when they were sent. The child must still block them, so that it receives none twice. `heard`
+ * gets them as from the terminal, because they need not be passed on again. */
 void signalsPassOn(pid_t pid);
 
-/* `heard` is told now of what has come so far. Not from within `heard`. */
+/* Calls `heard` now for the signals that have arrived. Must not be called from within `heard`. */
 void signalsHear(void);
 
-/* Readable when there is something to hear. */
+/* A file descriptor that is readable when a signal has arrived. */
 int signalsFd(void);
 
-/* Stops this process as SIGTSTP does: not at all where nobody could continue it. Returns when it goes on. */
+/* Stops this process as SIGTSTP does: it does not stop where no process could continue it. Returns
+ * when it continues. */
 void signalsStop(void);
 
-/* Frees what signalsBegin made. */
+/* Frees what signalsBegin created. */
 void signalsEnd(void);
 
 #endif

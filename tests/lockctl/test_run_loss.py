@@ -280,7 +280,7 @@ def test_lost_before_it_is_released(server, run, witness):
         watch.wait_come()
         command.finish()
         assert held.wait() == LOST
-        assert held.stderr == "lockctl: k: the lock was lost before the command had ended\n"
+        assert held.stderr == "lockctl: k: the lock was lost before the command ended\n"
 
 
 @pytest.mark.parametrize("hold", HOLDS)
