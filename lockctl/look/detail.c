@@ -52,7 +52,7 @@ static void addWaiter(struct detail *detail, const redisReply *waiter) {
     char *mode = textOf(waiter, "mode");
     int64_t client = replyNumber(waiter, "client", -1);
     char *who = client < 0 ? memoryPrint("reserved") : memoryPrint("client %" PRId64, client);
-    add(detail, memoryPrint("waits   %-9s %s since %-8s left %-8s %s  %s", mode,
+    add(detail, memoryPrint("waits   %-9s %s for %-8s left %-8s %s  %s", mode,
                             replyNumber(waiter, "fair", 0) ? "fair" : "    ",
                             durationOf(waited, waiter, "waited"), durationOf(left, waiter, "left"),
                             who, owner));
@@ -81,7 +81,7 @@ void detailSet(struct detail *detail, const redisReply *info) {
         add(detail, memoryPrint("        and %" PRId64 " more", waiting - (int64_t)count));
     }
     if (detail->count == 0) {
-        add(detail, memoryPrint("free, and nobody waits"));
+        add(detail, memoryPrint("free, no waiters"));
     }
 }
 

@@ -1,4 +1,4 @@
-/* Who holds a lock and who waits for it, as lines of text. */
+/* The holders and waiters of a lock, as lines of text. */
 #ifndef LOCKCTL_DETAIL_H
 #define LOCKCTL_DETAIL_H
 
@@ -12,10 +12,10 @@ struct detail {
     size_t count;
 };
 
-/* Writes it anew, from an answer to LOCK.INFO. */
+/* Replaces the lines, from a reply to LOCK.INFO. */
 void detailSet(struct detail *detail, const redisReply *info);
 
-/* Frees all that it has, and empties it. */
+/* Frees the lines, and empties the struct. */
 void detailFree(struct detail *detail);
 
 #endif

@@ -71,7 +71,7 @@ void gatherSample(struct gather *gather) {
 
 /* ---- holders ---- */
 
-/* The lock that is asked for goes with the question as its number. */
+/* The name of a request is the index of its lock. */
 static struct sampleLock *lockOf(const struct gather *gather, const char *name) {
     size_t number;
     memcpy(&number, name, sizeof(number));

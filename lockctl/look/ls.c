@@ -1,4 +1,4 @@
-/* See look.h. Locks are found by SCAN, among all hashes; LOCK.INFO tells which of them are locks. */
+/* lockctl ls. SCAN finds all hashes, and LOCK.INFO shows which of them are locks. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void onInfo(struct node *node, redisReply *reply, const char *key, size_t
     }
     const redisReply *holders = replyField(reply, "holders");
     if (!holders || holders->elements == 0) {
-        return; /* it is gone by now, or a hash of another kind */
+        return; /* the lock is gone by now, or the hash is not a lock */
     }
     const redisReply *first = holders->element[0];
     const redisReply *session = replyField(first, "session");
@@ -87,7 +87,7 @@ static void onScanned(struct node *node, redisReply *reply, const char *name, si
     (void)name;
     (void)length;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
-        noteError(listing, node, reply->str ? reply->str : "SCAN is answered strangely");
+        noteError(listing, node, reply->str ? reply->str : "unexpected reply to SCAN");
         return;
     }
     const redisReply *keys = reply->element[1];
@@ -123,7 +123,7 @@ static void scan(struct node *node, const char *cursor) {
     nodeAsk(node, &words, onScanned, NULL, 0);
 }
 
-/* ---- in order, each once: SCAN may name a key twice ---- */
+/* ---- sorting, without duplicates: SCAN may return a key twice ---- */
 
 static int compare(const void *a, const void *b) {
     const struct row *first = a;
@@ -155,7 +155,7 @@ static void sort(struct listing *listing) {
     listing->count = kept;
 }
 
-/* ---- showing ---- */
+/* ---- printing ---- */
 
 static void printJson(const struct listing *listing) {
     json_t *list = json_array();

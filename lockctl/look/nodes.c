@@ -21,7 +21,7 @@ static void setTrouble(struct node *node, const char *trouble) {
     node->trouble = trouble ? memoryPrint("%s", trouble) : NULL;
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static void onReply(void *arg, redisReply *reply) {
     const struct question *question = arg;
@@ -82,7 +82,7 @@ void nodesFinish(struct nodes *nodes) {
         struct node *node = nodes->list[i];
         if (node->unanswered > 0) {
             node->unanswered = 0;
-            setTrouble(node, "no answer in time");
+            setTrouble(node, "no reply in time");
             serverOpen(&node->server);
         }
     }
@@ -108,7 +108,8 @@ static char *copied(const char *text) {
     return text ? memoryPrint("%s", text) : NULL;
 }
 
-/* The same way in, to another place. */
+/* Copies a URL with its credentials and options; `address` replaces the addresses unless it is
+ * NULL. */
 static void copyUrl(struct url *to, const struct url *from, const struct address *address) {
     *to = *from;
     to->master = copied(from->master);
@@ -133,7 +134,7 @@ static void copyUrl(struct url *to, const struct url *from, const struct address
 static struct node *addNode(struct nodes *nodes, const struct url *url,
                             const struct address *address) {
     if (nodes->count == sizeof(nodes->list) / sizeof(nodes->list[0])) {
-        failureExit(FAILURE_UNAVAILABLE, "more nodes than lockctl can look at");
+        failureExit(FAILURE_UNAVAILABLE, "too many nodes");
     }
     struct node *node = memoryNew(sizeof(*node));
     node->nodes = nodes;
@@ -170,7 +171,7 @@ static void awaitOpen(struct nodes *nodes, struct node *node) {
     }
     alarmStop(&nodes->limit);
     if (!serverIsOpen(&node->server)) {
-        failureExit(FAILURE_UNAVAILABLE, "%s", node->trouble ? node->trouble : "no answer in time");
+        failureExit(FAILURE_UNAVAILABLE, "%s", node->trouble ? node->trouble : "no reply in time");
     }
 }
 
@@ -185,14 +186,14 @@ static bool isKnown(const struct nodes *nodes, const char *place) {
     return false;
 }
 
-/* An answer to CLUSTER SLOTS: of each range of slots the first node is the master. */
+/* Handles a reply to CLUSTER SLOTS. In each range of slots the first node is the master. */
 static void onSlots(struct node *seed, redisReply *reply, const char *name, size_t length) {
     struct nodes *nodes = seed->nodes;
     (void)name;
     (void)length;
     if (reply->type != REDIS_REPLY_ARRAY) {
         failureExit(FAILURE_UNAVAILABLE, "%s: %s", seed->place,
-                    reply->str ? reply->str : "it is no node of a cluster");
+                    reply->str ? reply->str : "not a node of a cluster");
     }
     for (size_t i = 0; i < reply->elements; i++) {
         const redisReply *master = reply->element[i]->element[2];
@@ -207,7 +208,7 @@ static void onSlots(struct node *seed, redisReply *reply, const char *name, size
     }
 }
 
-/* Takes the place of the node that has told who the others are. */
+/* Removes the node that named the others, and closes the gap in the list. */
 static void dropNode(struct nodes *nodes, size_t number) {
     freeNode(nodes->list[number]);
     nodes->count--;

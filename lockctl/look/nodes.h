@@ -1,5 +1,5 @@
-/* All servers that are looked at: those of the URLs, and of a cluster all masters. They are asked in rounds:
- * questions to any of them, then a wait for the answers. */
+/* All servers that are queried: those of the URLs, and of a cluster all masters. Requests are sent
+ * in rounds: requests to any of the servers, then a wait for the replies. */
 #ifndef LOCKCTL_NODES_H
 #define LOCKCTL_NODES_H
 
@@ -9,7 +9,8 @@
 struct nodes;
 struct node;
 
-/* An answer to a question about `name`, which may be NULL. It may ask more of the same round. */
+/* Called with the reply to a request about `name`, which may be NULL. May send more requests in the
+ * same round. */
 typedef void nodeAnswer(struct node *node, redisReply *reply, const char *name, size_t length);
 
 struct node {
@@ -17,33 +18,34 @@ struct node {
     struct url url;
     struct server server;
     char *place;   /* "host:port" */
-    char *trouble; /* why it cannot be asked just now, or NULL */
-    size_t number; /* which of the nodes */
+    char *trouble; /* why it accepts no requests at present, or NULL */
+    size_t number; /* its index in the list of nodes */
     int unanswered;
 };
 
 struct nodes {
     struct event_base *base;
     const struct lookOrder *order;
-    void *arg; /* the owner's own */
+    void *arg; /* for the user of the nodes */
     struct node *list[1024];
     size_t count;
-    struct question *questions; /* of this round */
+    struct question *questions; /* the requests of this round */
     struct alarm limit;
     bool is_late;
 };
 
-/* Opens them all; ends the process with FAILURE_UNAVAILABLE, having said why, if one of the URLs leads to no
- * server. */
+/* Connects to all nodes. If a URL leads to no server, prints an error and ends the process with
+ * FAILURE_UNAVAILABLE. */
 void nodesOpen(struct nodes *nodes, struct event_base *base, const struct lookOrder *order);
 void nodesFree(struct nodes *nodes);
 
-/* Asks a node, if it is open. `name` is copied. */
+/* Sends a request to a node, if it is open. `name` is copied. */
 void nodeAsk(struct node *node, const struct words *words, nodeAnswer *answer, const char *name,
              size_t length);
 
-/* Until all has been answered, also what was asked by the answers. A node that says nothing for as long as
- * the order allows is given up for this round: its `trouble` says so, and it is opened again. */
+/* Waits for the replies to all requests, including requests that are sent by `nodeAnswer`. A node
+ * that does not reply within `silence_ms` is given up for this round: its `trouble` is set, and it
+ * reconnects. */
 void nodesFinish(struct nodes *nodes);
 
 #endif

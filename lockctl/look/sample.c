@@ -65,7 +65,7 @@ void sampleAddInfo(struct sample *sample, const redisReply *info) {
 
 /* ---- the difference ---- */
 
-/* Which lock it is. */
+/* Compares by node, database and name: equal means the same lock. */
 static int compareIdentity(const void *a, const void *b) {
     const struct sampleLock *first = a;
     const struct sampleLock *second = b;
@@ -81,7 +81,7 @@ static int compareIdentity(const void *a, const void *b) {
                     : (first->length > second->length) - (first->length < second->length);
 }
 
-/* What has come since; 0 if it was counted anew in between. */
+/* Returns the increase per second; 0 if the counter was reset in between. */
 static double perSecond(int64_t now, int64_t before, double seconds) {
     return now > before ? (double)(now - before) / seconds : 0;
 }
@@ -135,9 +135,10 @@ static double keyOf(const struct sampleLock *lock, enum sampleOrder order) {
     return 0;
 }
 
-static enum sampleOrder sorted_by; /* qsort passes nothing on */
+static enum sampleOrder sorted_by; /* qsort has no parameter for it */
 
-/* By the key, then by total time, then by which lock it is, so that rows keep their places. */
+/* Compares by the sort key, then by total time, then by identity, so that rows keep their
+ * places. */
 static int compareKeys(const void *a, const void *b) {
     double first = keyOf(a, sorted_by);
     double second = keyOf(b, sorted_by);

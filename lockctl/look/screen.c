@@ -14,12 +14,12 @@
 #include "base/memory.h"
 #include "base/printable.h"
 
-/* Above and below the locks: what is the server's, the table's head; the detail, the keys. */
+/* The lines above the locks: the server's data, the head of the table; and below: the keys. */
 #define HEAD_LINES 5
 #define FOOT_LINES 1
 #define SHORTEST_NAME 14
 #define BAR 6
-/* What stands between the name and the holder: waiters, the bar, waits/s, three durations. */
+/* The width between the name and the holder: waiters, the bar, waits/s, three durations. */
 #define NUMBERS (8 + BAR + 1 + 8 + 3 * 7)
 
 enum colour { COLOUR_HOT = 1, COLOUR_WARM, COLOUR_HEAD, COLOUR_BAR };
@@ -57,7 +57,7 @@ void screenEnd(struct screen *screen) {
     endwin();
 }
 
-/* By hand: the event loop hears the signal, and not curses. */
+/* Sets the size explicitly, because the event loop receives the signal, and curses does not. */
 void screenResize(void) {
     struct winsize size;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0) {
@@ -66,7 +66,7 @@ void screenResize(void) {
     }
 }
 
-/* ---- which lock ---- */
+/* ---- selection ---- */
 
 static void keepName(struct screen *screen, const struct sample *sample) {
     free(screen->name);
@@ -103,7 +103,7 @@ void screenFollow(struct screen *screen, const struct sample *sample) {
 
 /* ---- drawing ---- */
 
-/* As printf, as much of it as the line has room for. */
+/* Prints as printf, cut to the width of the line. */
 static void drawClipped(int line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void drawClipped(int line, const char *format, ...) {
@@ -158,7 +158,7 @@ static void drawTrouble(const struct gather *gather) {
     }
 }
 
-/* What of a line is the name's; what is left behind the numbers is the holder's. */
+/* Returns the width of the name. The holder has the rest of the line, after the numbers. */
 static int nameWidth(void) {
     int left = COLS - NUMBERS - 2;
     int share = left * 3 / 5;
@@ -177,7 +177,7 @@ static void drawHeads(const struct screen *screen) {
              orders[screen->order]);
 }
 
-/* A bar for how many wait, beside the lock with the most. */
+/* Draws a bar for the number of waiters, relative to the lock with the most waiters. */
 static void drawBar(int64_t waiters, int64_t most) {
     int length = most > 0 ? (int)((waiters * BAR + most - 1) / most) : 0;
     attron(COLOR_PAIR(COLOUR_BAR));
@@ -247,7 +247,7 @@ static void drawLocks(const struct screen *screen, const struct sample *sample) 
         drawLock(&sample->locks[number], HEAD_LINES + (int)i, number == screen->selected, most);
     }
     if (sample->count == 0) {
-        mvaddstr(HEAD_LINES + 1, 2, "nobody has waited for a lock yet");
+        mvaddstr(HEAD_LINES + 1, 2, "no client has waited for a lock yet");
     }
 }
 
@@ -270,7 +270,7 @@ static void drawKeys(const struct screen *screen) {
     mvaddnstr(LINES - 1, 0,
               screen->wants_help
                   ? "t total  w waiters  r waits/s  m mean  l longest  n name  p pause  q quit"
-                  : "up, down: which lock   t w r m l n: order   p: pause   h: help   q: quit",
+                  : "up, down: select   t w r m l n: sort   p: pause   h: help   q: quit",
               COLS - 1);
     attroff(COLOR_PAIR(COLOUR_HEAD));
 }

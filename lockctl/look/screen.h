@@ -7,8 +7,8 @@
 struct screen {
     enum sampleOrder order;
     size_t first;    /* the lock in the first row */
-    size_t selected; /* which lock */
-    char *name;      /* of the selected one, which is followed when rows change places */
+    size_t selected; /* the index of the selected lock */
+    char *name;      /* of the selected lock, which stays selected when its row moves */
     size_t length;
     bool is_paused;
     bool wants_help;
@@ -16,22 +16,22 @@ struct screen {
 
 enum screenWish { SCREEN_NOTHING, SCREEN_DRAW, SCREEN_SAMPLE, SCREEN_QUIT };
 
-/* Takes the terminal, and gives it back. */
+/* Take over the terminal, and restore it. */
 void screenBegin(struct screen *screen);
 void screenEnd(struct screen *screen);
 
-/* The terminal has another size now. */
+/* Adapts to a new size of the terminal. */
 void screenResize(void);
 
-/* How many rows for locks there are. */
+/* Returns the number of rows for locks. */
 size_t screenRows(void);
 
-/* Finds the selected lock, and the first row, in a new sample. */
+/* Updates the selected lock and the first row for a new sample. */
 void screenFollow(struct screen *screen, const struct sample *sample);
 
 void screenDraw(const struct screen *screen, const struct gather *gather);
 
-/* Reads the keys that have been pressed; returns what they ask for. */
+/* Reads the keys that were pressed, and returns the action that they request. */
 enum screenWish screenKeys(struct screen *screen, const struct sample *sample);
 
 #endif

@@ -1,4 +1,4 @@
-/* See look.h. */
+/* lockctl top: once as text or JSON, continuously as JSON, or on a screen. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ struct top {
     int ended_by; /* a signal, or 0 */
 };
 
-/* ---- once, or for programs ---- */
+/* ---- text and JSON ---- */
 
 static json_t *lockJson(const struct gather *gather, const struct sampleLock *lock) {
     json_t *row = json_object();
@@ -76,7 +76,7 @@ static void printJson(const struct top *top) {
     json_object_set_new(all, "nodes_heard", json_integer((json_int_t)top->gather.now.nodes_heard));
     json_object_set_new(all, "totals", totalsJson(&top->gather.now.totals));
     json_object_set_new(all, "locks", locks);
-    /* One object a line where one follows another. */
+    /* One object per line if more follow. */
     size_t flags = top->order->is_once ? JSON_INDENT(2) : JSON_COMPACT;
     json_dumpf(all, stdout, flags | JSON_PRESERVE_ORDER);
     putchar('\n');
@@ -118,7 +118,7 @@ static void printText(const struct top *top) {
     fflush(stdout);
 }
 
-/* Returns whether all nodes have answered. */
+/* Returns whether all nodes have replied. */
 static bool lookOnce(struct top *top) {
     gatherSample(&top->gather);
     sampleSort(&top->gather.now, SAMPLE_BY_TIME, (size_t)top->order->count);
@@ -134,7 +134,7 @@ static bool lookOnce(struct top *top) {
     return !top->gather.error && top->gather.now.nodes_heard == top->gather.nodes.count;
 }
 
-/* ---- again and again ---- */
+/* ---- continuous output ---- */
 
 static void onNext(void *arg) {
     struct top *top = arg;

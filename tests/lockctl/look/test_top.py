@@ -121,7 +121,7 @@ def test_it_lives(make_server, open_terminal):
     """What changes on the server changes on the screen, without a key."""
     server = make_server()
     terminal = open_terminal("top", "--interval", "0.2", url=url_of(server))
-    terminal.shows(lambda lines: any("nobody has waited" in line for line in lines))
+    terminal.shows(lambda lines: any("no client has waited" in line for line in lines))
     waiters = contend(server, "k", 2)
     terminal.shows(lambda lines: terminal.row("k") and terminal.row("k")[0] == "2")
     server.control.execute_command("LOCK.RELEASE", "k", "k-holder")
