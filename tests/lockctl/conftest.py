@@ -1,4 +1,4 @@
-"""Options, servers, and lockctl as processes that leave nothing behind."""
+"""Options, servers, and lockctl processes that leave nothing behind."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ from witness import Witness
 
 __all__ = ["make_server"]
 
-# How much longer everything may take with lockctl under Valgrind.
+# The factor for all time limits with lockctl under Valgrind.
 VALGRIND_SLOWDOWN = 3
 
 
@@ -63,7 +63,7 @@ def server(make_server):
 
 @pytest.fixture
 def wire(server):
-    """Between a lockctl and `server`, a proxy."""
+    """A proxy between a lockctl and `server`."""
     with CommandProxy(server.port) as wire:
         yield wire
 
@@ -73,7 +73,7 @@ def wire(server):
 
 @pytest.fixture
 def run(request, launch):
-    """run(server, "--wait", 0, "key", "command"): `lockctl run`, a runs.Run. All end with the test."""
+    """run(server, "--wait", 0, "key", "command") starts `lockctl run` and returns a runs.Run. All end with the test."""
     folder = Path(tempfile.mkdtemp(dir=launch.root, prefix="run-"))
     started = runs.Runs(folder, request.config.getoption("--valgrind"))
     yield started.start
@@ -82,7 +82,7 @@ def run(request, launch):
 
 @pytest.fixture
 def witness(launch):
-    """witness("beat"): a command that tells what happens to it, a witness.Witness."""
+    """witness("beat") returns a witness.Witness: a command that records what happens to it."""
     folder = Path(tempfile.mkdtemp(dir=launch.root, prefix="witness-"))
     made = []
 

@@ -1,4 +1,4 @@
-"""`lockctl run` as a process: started, told something, awaited, and what is left of it."""
+"""`lockctl run` as a process: how to start it, signal it and wait for it, and what it leaves behind."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ from harness.waiting import scaled, wait_for
 PROGRAM = Path(os.environ.get("LOCKCTL") or Path(__file__).resolve().parents[2] / "build/lockctl/lockctl").resolve()
 USAGE, UNAVAILABLE, NOT_HAD, LOST, CANNOT_RUN, NO_COMMAND = 64, 69, 75, 76, 126, 127
 
-# A process group of its own in the session of the tests: to stop makes sense there, as it does under a shell.
+# Its own process group in the session of the tests: there it can be stopped and continued, as under a shell.
 AS_A_JOB = {"start_new_session": False, "process_group": 0}
 
 _libc = ctypes.CDLL(None)
@@ -20,12 +20,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent():
-    """In a child: a test run that is killed leaves nothing behind."""
+    """In a child: makes it die with its parent, so that a test run that is killed leaves nothing behind."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def url_of(place):
-    """Of a server, of what has a port, of a URL."""
+    """The URL of a server, of any object with a port, or of a URL."""
     return place if isinstance(place, str) else f"redis://127.0.0.1:{place.port}"
 
 
@@ -42,7 +42,7 @@ def valgrind_words(log):
 
 
 def environment(place, **more):
-    """That of a lockctl whose server is `place`; None for nobody."""
+    """The environment of a lockctl whose server is `place`; None: without a URL."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("LOCK_", "LOCKCTL_"))}
     url = {"LOCKCTL_URL": url_of(place)} if place is not None else {}
     return {**clean, "LC_ALL": "C.UTF-8", **url, **more}
@@ -50,7 +50,7 @@ def environment(place, **more):
 
 @contextmanager
 def stopped(server):
-    """Meanwhile it does nothing, and its connections stay open."""
+    """The server is stopped in the block, and its connections stay open."""
     os.kill(server.pid, signal.SIGSTOP)
     try:
         yield
@@ -58,7 +58,7 @@ def stopped(server):
         os.kill(server.pid, signal.SIGCONT)
 
 
-# Processes, by /proc
+# Processes, from /proc
 
 
 def stat_of(pid):
@@ -72,7 +72,7 @@ def stat_of(pid):
 
 
 def all_processes():
-    """{pid: stat_of(pid)} of all that are there."""
+    """{pid: stat_of(pid)} of all processes."""
     found = {int(name): stat_of(name) for name in os.listdir("/proc") if name.isdigit()}
     return {pid: stat for pid, stat in found.items() if stat}
 
@@ -92,10 +92,10 @@ def children_of(pid):
 
 
 class Run:
-    """One lockctl, in a session of its own, with its output in files."""
+    """One lockctl, in its own session, with its output in files."""
 
     live = []
-    """All that the test has started: their words are shown when it fails."""
+    """All runs that the test has started: their output is shown when the test fails."""
 
     def __init__(self, folder, words, valgrind=False, leaves=False, before=None, **options):
         self._folder, self._leaves = folder, leaves
@@ -140,32 +140,32 @@ class Run:
         return self._process.poll() is not None
 
     def wait(self, timeout=30.0):
-        """Its exit status; negative for the signal that has ended it."""
+        """The exit status; negative for the signal that has ended the process."""
         try:
             return self._process.wait(scaled(timeout))
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self} did not end within {scaled(timeout):g} s: {self.stderr}") from None
 
     def tell(self, number):
-        """Sends it, and it alone, a signal."""
+        """Sends a signal to this process only."""
         assert not self.has_ended(), f"{self} has ended: {self.stderr}"
         os.kill(self.pid, number)
 
     def stop(self):
-        """SIGSTOP, and only when it stands still does this return."""
+        """Sends SIGSTOP, and returns when the process has stopped."""
         self.tell(signal.SIGSTOP)
-        wait_for(lambda: is_stopped(self.pid), what=f"{self} to stand still")
+        wait_for(lambda: is_stopped(self.pid), what=f"{self} to stop")
 
     def go_on(self):
         self.tell(signal.SIGCONT)
 
     def left(self):
-        """What still lives of its session, or of its process group, but for itself."""
+        """The other processes of its session or process group that are still alive."""
         ours = {pid for pid, stat in all_processes().items() if self.pid in stat[2:] and stat[0] not in "ZX"}
         return sorted(ours - {self.pid})
 
     def end(self):
-        """Ends it if the test has not; returns what was wrong."""
+        """Ends it if the test has not; returns the problems that were found."""
         has_ended, found = self.has_ended(), []
         if not has_ended:
             self._process.kill()
@@ -182,19 +182,19 @@ class Run:
             found.append(f"{self} has left processes behind: {left}")
         text = self._log.read_text(errors="replace") if self._log and self._log.exists() else ""
         if text:
-            found.append(f"Valgrind says of {self}:\n{text[:3000]}")
+            found.append(f"Valgrind reports for {self}:\n{text[:3000]}")
         Run.live.remove(self)
         return found
 
 
 class Runs:
-    """All that one test starts."""
+    """All runs that one test starts."""
 
     def __init__(self, folder, valgrind):
         self._folder, self._valgrind, self._made = folder, valgrind, []
 
     def start(self, place, *words, env=None, **options):
-        """`lockctl run` with these words. `place`: the server, or its URL, or None for no LOCKCTL_URL.
+        """Starts `lockctl run` with these words. `place`: the server, or its URL, or None for no LOCKCTL_URL.
 
         `leaves`: it may leave processes behind. `before`: called in the process that becomes lockctl.
         """
@@ -206,7 +206,7 @@ class Runs:
         return [problem for run in self._made for problem in run.end()]
 
 
-# What the server knows of a lock
+# The server's state of a lock
 
 
 def info(server, key, **options):
@@ -229,7 +229,7 @@ def waiting(server, key):
 
 
 def is_free(server, key):
-    """Nobody holds it and nobody waits for it."""
+    """Whether it has neither holders nor waiters."""
     return info(server, key) is None
 
 
@@ -242,5 +242,5 @@ def wait_free(server, key, timeout=10.0):
 
 
 def wait_watched(server, key, timeout=20.0):
-    """Until lockctl would be told of a loss."""
+    """Waits until the server would notify lockctl of a loss."""
     wait_for(lambda: (info(server, key) or {}).get("watchers") == 1, timeout, f"{key!r} to be watched")

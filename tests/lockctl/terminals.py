@@ -20,13 +20,13 @@ _SHELL = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
 
 
 class OnTerminal:
-    """A process that leads the session of a terminal of its own, which shows nothing but what is written to it."""
+    """A session leader on its own terminal, which shows only what is written to it."""
 
     def __init__(self, words, env):
         self._fd, slave = pty.openpty()
         self._text, self._seen = "", 0
         modes = termios.tcgetattr(slave)
-        # What is typed is not shown, and a key that is a signal throws away nothing.
+        # Input is not echoed, and a key that sends a signal does not flush the queues.
         modes[3] = modes[3] & ~termios.ECHO | termios.NOFLSH
         termios.tcsetattr(slave, termios.TCSANOW, modes)
 
@@ -40,7 +40,7 @@ class OnTerminal:
         self.pid = self._process.pid
         os.close(slave)
 
-    # What a person does
+    # What a user does
 
     def type(self, text):
         os.write(self._fd, text.encode())
@@ -53,10 +53,10 @@ class OnTerminal:
             try:
                 self._text += os.read(self._fd, 65536).decode(errors="replace")
             except OSError:
-                time.sleep(seconds)  # nobody has it open any more
+                time.sleep(seconds)  # no process has it open any more
 
     def see(self, pattern, timeout=20.0):
-        """Until this has been written, behind all that was seen before; returns the match."""
+        """Waits for this output after all that was seen before; returns the match."""
         end = time.monotonic() + scaled(timeout)
         while not (found := re.compile(pattern).search(self._text, self._seen)):
             assert time.monotonic() < end, f"{pattern!r} is not to be seen, but {self._text[self._seen :]!r}"
@@ -65,18 +65,18 @@ class OnTerminal:
         return found
 
     def foreground(self):
-        """The process group that the keys are for."""
+        """The process group that receives the signals of the keys."""
         return os.tcgetpgrp(self._fd)
 
     def text(self):
-        """All that was written."""
+        """All output."""
         self._read(0)
         return self._text
 
     # Its end
 
     def wait(self, timeout=20.0):
-        """Its status, negative for a signal. What it writes meanwhile is read."""
+        """The exit status, negative for a signal. Reads the output meanwhile."""
         end = time.monotonic() + scaled(timeout)
         while self._process.poll() is None:
             assert time.monotonic() < end, f"it does not end: {self._text!r}"
@@ -84,13 +84,13 @@ class OnTerminal:
         return self._process.returncode
 
     def hang_up(self):
-        """The terminal is gone."""
+        """Closes the terminal."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def end(self):
-        """Ends whatever lives in its session."""
+        """Ends all processes in its session."""
         for pid, stat in all_processes().items():
             if stat[3] == self.pid and stat[0] not in "ZX":
                 try:
@@ -102,30 +102,31 @@ class OnTerminal:
 
 
 class Shell(OnTerminal):
-    """bash, which waits for commands."""
+    """An interactive bash."""
 
     def __init__(self, env):
         super().__init__(_SHELL, {**env, "PS1": _PROMPT, "PS2": "", "TERM": "dumb", "HISTFILE": ""})
         self.prompts()
 
     def say(self, line):
-        """A command, the end of which is not waited for."""
+        """Starts a command without waiting for its end."""
         self.type(line + "\n")
 
     def do(self, line):
-        """A command, to its end."""
+        """Runs a command to its end."""
         self.say(line)
         self.prompts()
 
     def prompts(self):
-        """Until it waits for a command again."""
+        """Waits until the shell waits for a command again."""
         self.see(_PROMPT)
-        wait_for(lambda: self.foreground() == self.pid, 20, "the keys to be the shell's")
+        wait_for(lambda: self.foreground() == self.pid, 20, "the shell to be in the foreground")
 
     def press(self, key):
-        """A key that ends or stops the job in the foreground: all of it, before the shell is told anything more.
+        """Presses a key that ends or stops the job in the foreground, and waits for all of its processes.
 
-        Whatever still reads would take that for its own. Returns the job's process group.
+        A process of the job that still reads would consume the next input for the shell. Returns the job's process
+        group.
         """
         job = self.foreground()
         assert job != self.pid, "no job is in the foreground"
@@ -139,16 +140,16 @@ class Shell(OnTerminal):
         return [pid for pid, stat in all_processes().items() if stat[2] == job and stat[0] not in "TtZX"]
 
     def stop(self):
-        """Ctrl-Z; returns the process group that has stopped."""
+        """Presses Ctrl-Z; returns the process group that has stopped."""
         job = self.press(CTRL_Z)
         assert is_stopped(job)
         return job
 
     def fg(self):
-        """The job that was stopped, or is in the background, has the keys again, and runs."""
+        """Continues the stopped or background job in the foreground."""
         [job] = children_of(self.pid)
         self.say("fg")
-        wait_for(lambda: self.foreground() == job and not is_stopped(job), what="the keys to be the job's")
+        wait_for(lambda: self.foreground() == job and not is_stopped(job), what="the job to be in the foreground")
 
     def status(self):
         """$? of the last command."""

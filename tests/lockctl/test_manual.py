@@ -1,4 +1,4 @@
-"""What lockctl says of itself: --help, the page, the manual and the completion name the same options."""
+"""The documentation of lockctl: --help, the page, the manual page and the completion name the same options."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 TOP = Path(__file__).resolve().parents[2]
 LOCKCTL = TOP / "build" / "lockctl" / "lockctl"
 OPTION = re.compile(r"(?<![\w-])--([a-z]+)")
-# Of every program, and so not in each place.
+# Every program has them, so they need not be in each place.
 COMMON = {"help", "version"}
 
 
@@ -46,7 +46,7 @@ def test_completion(options):
 
 
 def test_statuses_are_the_same_everywhere():
-    # 71, no memory or no process, is the machine's affair; 127 follows 126 in the header.
+    # 71, no memory or no process, is not documented for users; 127 follows 126 in the header.
     statuses = {"64", "69", "75", "76", "126", "127"}
     header = (TOP / "lockctl" / "base" / "failure.h").read_text()
     page = (TOP / "docs" / "lockctl.md").read_text()
@@ -58,7 +58,7 @@ def test_statuses_are_the_same_everywhere():
 
 
 def complete(*words):
-    """What bash would offer for the last of these words."""
+    """The completions that bash would offer for the last of these words."""
     script = f"""
         source {TOP}/lockctl/completion.bash
         lockctl() {{ {LOCKCTL} "$@"; }}

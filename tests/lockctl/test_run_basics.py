@@ -1,4 +1,4 @@
-"""A command runs while the lock is held: its status, what it sees, and what the server knows meanwhile."""
+"""A command runs while the lock is held: its status, its environment, and the state of the lock on the server."""
 
 import os
 import socket
@@ -49,7 +49,7 @@ def test_what_is_no_program(server, run, tmp_path):
 
 
 def test_a_program_without_an_interpreter_is_a_script(server, run, tmp_path):
-    # As execvp() has it, and so flock.
+    # As with execvp(), and so with flock.
     file = tmp_path / "file"
     file.write_text("exit 3\n")
     file.chmod(0o755)
@@ -92,7 +92,7 @@ def test_tokens_grow(server, run, kind):
 
 @pytest.mark.parametrize("kind", [["--shared"], ["--semaphore", 2]], ids=["shared", "semaphore"])
 def test_no_token_where_the_lock_has_none(server, run, kind):
-    # Not even that of a lockctl around this one.
+    # Not even the token of an outer lockctl.
     done = run(server, *kind, "k", "sh", "-c", "echo ${LOCK_TOKEN-none}", env={"LOCK_TOKEN": "7"})
     assert (done.wait(), done.stdout) == (0, "none\n")
 
@@ -110,7 +110,7 @@ def test_nested(server, run, witness):
     assert is_free(server, "outer") and is_free(server, "inner")
 
 
-# What the server knows
+# The state of the lock on the server
 
 
 KINDS = {
@@ -152,7 +152,7 @@ def test_a_lease_is_renewed(server, run, witness):
     command.wait_begun()
     [first] = holders(server, "k")
     begun = server.now_ms()
-    # Longer than the lease: no moment of it without the lock.
+    # Longer than the lease: the lock is held at every moment.
     while server.now_ms() - begun < 1.5 * scaled(3000):
         assert [holder["owner"] for holder in holders(server, "k")] == [first["owner"]]
         server.let_pass(20)
@@ -240,11 +240,11 @@ def test_a_wait_that_somebody_ends(server, run, tmp_path):
     assert not (tmp_path / "started").exists()
 
 
-# Several
+# Several runs
 
 
 def test_they_exclude_each_other(server, run, tmp_path):
-    # mkdir fails for who is not alone, and who reads and then writes loses what others write in between.
+    # mkdir fails in a command that is not alone; and without exclusion, writes between a read and a write are lost.
     script = f"""cd {tmp_path} && mkdir alone || exit 9
         n=$(cat count); sleep 0.02; echo $((n + 1)) > count; rmdir alone"""
     (tmp_path / "count").write_text("0\n")

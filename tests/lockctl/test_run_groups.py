@@ -1,4 +1,4 @@
-"""Servers that are several: a master that Sentinels name, and a cluster whose slots move."""
+"""Groups of servers: a master that Sentinels name, and a cluster whose slots move."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from model.cluster_scene import HALF, begin_move, make_nodes
 from model.moving_scene import finish_move
 from runs import LOST, NOT_HAD, UNAVAILABLE, holders, is_free, wait_waiting, wait_watched
 
-# Sentinels take some seconds to agree that a master is gone; so long, and half as long again, a lease must live on.
+# Sentinels take some seconds to agree that a master is gone. A lease must last for that time and half as long again.
 LEASE = ["--lease", scaled(30)]
 
 
@@ -29,7 +29,7 @@ def url_of(group):
 
 @pytest.fixture(params=["killed", "stopped"])
 def master_goes(request, group):
-    """master_goes(): it is killed, or stands still with all its connections open; returns the next master."""
+    """master_goes(): the master is killed, or stopped with all its connections open; returns the next master."""
 
     def go():
         old = group.master()
@@ -47,15 +47,15 @@ def test_a_lease_outlives_the_master(group, master_goes, run, witness):
     command.wait_begun()
     bound.wait_begun()
     new = master_goes()
-    # What the new master knows of goes on there, and is watched there.
+    # A lock that the new master knows of is still held there, and is watched there.
     wait_watched(new, "k", 60)
     assert [holder["owner"] for holder in holders(new, "k")] == [command.variables["LOCK_OWNER"]]
     assert not held.has_ended() and command.heard() == []
     if master_goes.closes_connections:
-        # A session cannot outlive its connection for so long.
+        # A session cannot outlive its connection for that long.
         assert session.wait() == LOST
     else:
-        # Whether the next master was there when the renewal was given up is a matter of time.
+        # Whether the next master was available when the renewal was given up depends on timing.
         bound.finish(0)
         assert session.wait() in (0, LOST)
     command.finish(9)
@@ -83,7 +83,7 @@ def test_a_wait_outlives_the_master(group, master_goes, run, witness):
 
 @pytest.fixture
 def sentinel(launch, server):
-    """One that watches a server without replicas."""
+    """A Sentinel that monitors a server without replicas."""
     made = Sentinel(launch, server.port, 1)
     yield made
     problems = made.end()
@@ -128,13 +128,13 @@ def test_passwords_of_both_kinds(server, sentinel, run):
 
 @pytest.fixture
 def nodes(make_server):
-    """The first serves the slots up to HALF, the second the rest."""
+    """Two nodes: the first serves the slots up to HALF, the second serves the rest."""
     return make_nodes(make_server)
 
 
 @pytest.fixture
 def key(nodes):
-    """One of the second node's."""
+    """A key that the second node serves."""
     one, _ = nodes
     return next(name for name in map(str, range(1000)) if one.cluster("KEYSLOT", name) > HALF)
 
@@ -175,7 +175,7 @@ def test_a_seed_that_is_not_there(nodes, key, run):
 
 
 def test_one_server_of_a_cluster_by_its_own_url(nodes, key, run):
-    # It says where the lock is, and that can be understood.
+    # The server replies with the address of the node that has the lock, and lockctl follows it.
     one, _ = nodes
     assert run(f"redis://127.0.0.1:{one.server.port}", key, "sh", "-c", "exit 9").wait() == 9
 
@@ -201,7 +201,7 @@ def test_the_slot_moves_while_it_is_held(nodes, key, run, witness, kind):
 
 
 def test_the_slot_moves_for_a_while(nodes, key, run, witness):
-    # Renewals of a lock that is half here and half there are refused meanwhile.
+    # While the slot moves, a lock may be split between two nodes, and renewals are refused.
     one, two = nodes
     slot = one.cluster("KEYSLOT", key)
     command = witness("beat")
@@ -235,7 +235,7 @@ def test_the_slot_moves_while_it_waits(nodes, key, run, witness):
 
 
 def test_a_node_that_is_gone(nodes, key, run, witness):
-    # The other one says that the cluster is down, which is no answer.
+    # The other node replies that the cluster is down, which does not count as a reply.
     one, two = nodes
     command = witness("beat")
     held = run(seed(one, two), "--lease", scaled(3), "--timeout", scaled(2), key, *command.words)

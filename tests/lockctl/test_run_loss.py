@@ -1,4 +1,4 @@
-"""The lock is taken away: the command gets SIGTERM, all that is left of it SIGKILL after --grace, and the status is 76."""
+"""The lock is lost: the command gets SIGTERM, its remaining processes SIGKILL after --grace, and the status is 76."""
 
 import os
 import subprocess
@@ -63,7 +63,7 @@ def test_somebody_elses_is_not_touched(server, run, witness):
 
 
 def test_what_is_lost_is_not_released_once_more(server, run, witness):
-    # Whoever has the same name holds it now, and goes on.
+    # A client with the same owner name holds the lock now, and continues.
     command = witness(hear=DEAF)
     held = run(server, "--owner", "me", "--grace", scaled(0.3), "k", *command.words)
     command.wait_begun()
@@ -84,7 +84,7 @@ def test_a_command_that_ends_itself_has_the_time(server, run, tmp_path):
     wait_for((tmp_path / "begun").exists, 20, "the command to run")
     wait_watched(server, "k")
     server.control.execute_command("LOCK.FORCE", "k")
-    # Not 0, although the command says so; and what it has left in the background ends too.
+    # Not 0, which is the status of the command; and what the command has left in the background ends too.
     assert held.wait() == LOST
     assert (tmp_path / "done").read_text() == "put away\n"
 
@@ -100,7 +100,7 @@ def test_a_deaf_one_is_killed_with_its_descendants(server, run, witness):
     assert held.wait() == LOST
     assert command.heard() == [SIGTERM]
     assert not any(map(lives, command.pids))
-    assert max(command.beats()) > began + 0.8 * grace * 1000, "it had its grace"
+    assert max(command.beats()) > began + 0.8 * grace * 1000, "it had its grace time"
 
 
 def test_no_grace(server, run, witness):
@@ -114,7 +114,7 @@ def test_no_grace(server, run, witness):
 
 
 def test_a_deaf_orphan_is_killed(server, run, witness):
-    # The command itself is gone at once; what it had started is not.
+    # The command itself ends at once; a process that it has started does not.
     command = witness(hear=DEAF)
     held = run(server, "--grace", scaled(0.3), "k", "sh", "-c", '("$@" &); exec sleep 600', "sh", *command.words)
     command.wait_begun()
@@ -131,7 +131,7 @@ def test_a_stopped_one_hears_of_it(server, run, witness):
     command.wait_begun()
     wait_watched(server, "k")
     os.kill(command.pid, SIGSTOP)
-    wait_for(lambda: is_stopped(command.pid), what="the command to stand still")
+    wait_for(lambda: is_stopped(command.pid), what="the command to stop")
     server.control.execute_command("LOCK.FORCE", "k")
     assert held.wait() == LOST
 
@@ -149,7 +149,7 @@ def test_signals_are_passed_on_still(server, run, witness):
     assert held.wait() == LOST
 
 
-# It happens although nobody reads what lockctl says
+# The command is ended even if the messages of lockctl are not read
 
 
 def test_nobody_reads_what_it_says(server, run, witness):
@@ -220,7 +220,7 @@ def test_its_lease_is_over_while_it_is_stopped(server, run, witness):
 
 
 def test_a_session_lives_while_lockctl_is_stopped(make_server, run, witness):
-    # The server renews it, so a command that was stopped with Ctrl-Z for long may go on.
+    # The server renews the session, so a command that was stopped with Ctrl-Z for a long time may continue.
     server = make_server(lock_default_lease=scaled_ms(1500))
     command = witness("beat", hear=DEAF)
     held = run(server, "k", *command.words)
@@ -250,13 +250,14 @@ def test_killed(server, run, witness, hold):
     wait_for(lambda: not lives(command.pid), what="the command to die with it")
     begun = server.now_ms()
     assert other.reply(30) == 1
-    # A second after the connection, or the rest of a lease of thirty seconds, and of one of four.
+    # With a session: a second after the connection has closed, and not after the 30 s of its lease. With a lease of
+    # four seconds: after the rest of it.
     assert server.now_ms() - begun < (scaled_ms(10_000) if hold == "session" else holder["pttl"] + scaled_ms(2000))
     assert max(command.beats()) < server.now_ms()
 
 
 def test_killed_with_a_child_left(server, run, witness):
-    # It cannot be helped that this one goes on; the lock ends all the same.
+    # This process continues, which lockctl cannot prevent; the lock is released all the same.
     command = witness(hear=DEAF, depth=1)
     held = run(server, "k", *command.words, leaves=True)
     command.wait_begun()
@@ -270,7 +271,7 @@ def test_killed_with_a_child_left(server, run, witness):
 
 
 def test_lost_before_it_is_released(server, run, witness):
-    # The watch is not there to tell.
+    # The watch cannot report the loss.
     with CommandProxy(server.port) as wire:
         watch = wire.hold("LOCK.WATCH")
         command = witness()
@@ -322,6 +323,6 @@ def test_a_grant_that_is_over_when_it_is_heard_of_starts_nothing(server, run, tm
 
 
 def test_output_of_the_command_is_not_mixed_up(server, run):
-    # What lockctl says is on standard error only.
+    # Messages of lockctl go to standard error only.
     done = run(server, "k", "sh", "-c", "echo out; echo err >&2", stdin=subprocess.DEVNULL)
     assert (done.wait(), done.stdout, done.stderr) == (0, "out\n", "err\n")

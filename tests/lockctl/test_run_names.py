@@ -1,4 +1,4 @@
-"""Locks and owners may have any name: all bytes but NUL."""
+"""Locks and owners may have any name: all bytes except NUL."""
 
 import os
 
@@ -34,7 +34,7 @@ def test_a_lock_of_any_name(server, run, witness, name):
     assert len(holders(server, name)) == 1
     keys = server.client(decode_responses=False).keys()
     assert [key for key in keys if not key.startswith(b"lock:token:")] == [name], "and no other lock is held"
-    # It waits for the same one, and is told of its loss.
+    # Another run waits for the same lock, and the holder is notified of the loss.
     assert run(server, "--wait", 0, "--", name, "true").wait() == NOT_HAD
     wait_watched(server, name)
     server.control.execute_command("LOCK.FORCE", name)
@@ -66,7 +66,7 @@ def test_an_owner_in_one_word_with_its_option(server, run, witness):
 def test_an_owner_re_enters(server, run, witness):
     first, second = witness(), witness()
     runs = []
-    for command in (first, second):  # whoever renews last has the session, and that is to outlive the other
+    for command in (first, second):  # the session belongs to the last that renews, which must outlive the other
         runs.append(run(server, "--owner", "me", "k", *command.words))
         command.wait_begun()
     [holder] = holders(server, "k")
@@ -86,7 +86,7 @@ def test_two_owners_never_have_the_same_name(server, run):
 
 
 def test_a_name_is_said_so_that_it_does_a_terminal_no_harm(server, run):
-    # Escapes in a name would be commands for the terminal.
+    # Escape sequences in a name would control the terminal.
     name = b"red\x1b[31m\n"
     server.control.execute_command("LOCK.ACQUIRE", name, "o")
     refused = run(server, "--wait", 0, name, "true")

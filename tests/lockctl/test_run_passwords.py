@@ -1,4 +1,4 @@
-"""Passwords: from a file, from the environment, and by -u; who can see them. And other ways to name a server."""
+"""Passwords from a file, from the environment and in -u, and where they are visible. Other ways to name a server."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def url(server):
 
 
 def shown(pid):
-    """What ps shows of a process: its words, and with e its environment."""
+    """What ps shows of a process: its arguments, and with option e its environment."""
     return tuple(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
 
 
@@ -129,7 +129,7 @@ def test_a_nested_one_asks_the_same_server(server, run, witness, url):
 
 
 def test_a_password_that_is_changed(server, run, witness, url):
-    # Who is in stays in; who comes later with the old one is refused at once.
+    # An authenticated connection stays so; a later one with the old password is refused at once.
     command = witness()
     held = run(url, "k", *command.words)
     command.wait_begun()
@@ -137,4 +137,4 @@ def test_a_password_that_is_changed(server, run, witness, url):
     assert run(url, "--wait", 0, "k", "true").wait() == UNAVAILABLE
     command.finish()
     assert held.wait() == 0
-    wait_for(lambda: holders(server, "k") == [], what="it to be free")
+    wait_for(lambda: holders(server, "k") == [], what="the lock to be free")

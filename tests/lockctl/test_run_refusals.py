@@ -12,7 +12,7 @@ URL = "redis://127.0.0.1:1"
 
 @pytest.fixture
 def touch(tmp_path):
-    """A command that leaves a trace, and whether it has."""
+    """A command that leaves a trace, and whether it was started."""
 
     class Touch:
         words = ["touch", str(tmp_path / "started")]
@@ -69,7 +69,7 @@ WRONG = {
 
 @pytest.mark.parametrize("words", WRONG.values(), ids=WRONG)
 def test_wrong_usage(run, words):
-    # Nobody listens there, so it would be another status if it had tried.
+    # No server listens there, so the status would be another one if lockctl had tried to connect.
     refused = run(URL, "--timeout", "0.1", *words)
     assert refused.wait() == USAGE
     assert refused.stderr.startswith("lockctl: ") or "run: " in refused.stderr
@@ -83,12 +83,12 @@ def test_a_mistake_does_not_tell_the_password(run):
 
 
 def test_an_empty_file_of_urls_is_no_default(run, tmp_path):
-    # Whoever names a file means one of its servers, not whichever listens here.
+    # A user who names a file means a server in it, not the one at the default address.
     (tmp_path / "urls").write_text("# nobody\n")
     assert run(None, "-u", f"@{tmp_path}/urls", "--timeout", "0.1", "k", "true").wait() == USAGE
 
 
-# Nobody
+# No server
 
 
 def test_nobody_listens(run, touch):
@@ -120,7 +120,7 @@ def test_wrong_password(make_server, run, touch, login):
     server = make_server()
     server.control.config_set("requirepass", "secret")
     refused = run(f"redis://{login}127.0.0.1:{server.port}", "k", *touch.words)
-    # At once: it would be no better the next time.
+    # At once: another attempt would fail too.
     assert refused.wait() == UNAVAILABLE
     assert ("NOAUTH" if login == "" else "WRONGPASS") in refused.stderr
     assert "secret" not in refused.stderr
@@ -167,7 +167,7 @@ def test_who_may_not(server, run, touch, command, hold):
     assert refused.wait(10) == UNAVAILABLE
     assert "NOPERM" in refused.stderr
     assert not touch.was_started()
-    # And nobody has to wait for what it was not allowed to keep.
+    # And other clients need not wait for a lock that it was not permitted to keep.
     wait_free(server, "k", 3)
 
 

@@ -1,4 +1,4 @@
-"""While it waits: servers that start again, hang, answer errors, change role, and when it has waited long enough."""
+"""While lockctl waits: servers that restart, hang, reply with errors, change their role; and when it stops waiting."""
 
 import socket
 import time
@@ -18,7 +18,7 @@ HOLDS = {"session": [], "lease": ["--lease", scaled(60)]}
 
 @pytest.fixture
 def waiter(run, witness):
-    """waiter(server): a lockctl that waits for "k", which somebody has, and its command. `place`: where it asks."""
+    """waiter(server): a lockctl that waits for "k", which is held, and its command. `place`: where it connects."""
 
     def start(server, *options, place=None):
         server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", 3_600_000)
@@ -107,7 +107,7 @@ def test_errors_that_pass(server, run, witness, wire, error):
     wire.answer("LOCK.ACQUIRE", error)
     command = witness()
     waits = run(wire, "k", *command.words)
-    wait_for(lambda: wire.said.count("LOCK.ACQUIRE") > 2, 20, "lockctl to ask again")
+    wait_for(lambda: wire.said.count("LOCK.ACQUIRE") > 2, 20, "lockctl to send the request again")
     assert not command.has_begun()
     wire.heal()
     ends_well(server, waits, command)
@@ -117,7 +117,7 @@ def test_a_server_with_too_many_clients(server, run, witness):
     server.control.config_set("maxclients", 1)
     command = witness()
     waits = run(server, "--timeout", scaled(60), "k", *command.words)
-    wait_for(lambda: server.info("stats")["rejected_connections"] > 2, 20, "lockctl to be sent away")
+    wait_for(lambda: server.info("stats")["rejected_connections"] > 2, 20, "lockctl to be rejected")
     server.control.config_set("maxclients", 1000)
     ends_well(server, waits, command)
 
@@ -133,7 +133,7 @@ def test_it_becomes_a_replica_and_a_master_again(make_server, waiter):
     wait_for_sync(other, server)
     assert not command.has_begun() and not waits.has_ended()
     server.control.execute_command("REPLICAOF", "NO", "ONE")
-    # It has the other one's data now, and no lock.
+    # It has the data of the other server now, and no lock.
     ends_well(server, waits, command)
 
 
@@ -145,7 +145,7 @@ def test_it_becomes_a_replica_while_it_is_held(make_server, run, witness):
     server.control.execute_command("REPLICAOF", "127.0.0.1", other.port)
     assert held.wait() == LOST
     assert not lives(command.pid)
-    # A replica answers to a watch at once: it is not to be asked as fast as it can.
+    # A replica replies to a watch at once: lockctl must not send requests as fast as it can.
     calls = server.info("commandstats").get("cmdstat_lock.watch", {"calls": 0})["calls"]
     assert calls < scaled(3) * 30
 
@@ -159,7 +159,7 @@ def test_it_hangs_too_long(server, waiter, wait):
     waits, command = waiter(server, *wait, "--timeout", scaled(2))
     with stopped(server):
         assert waits.wait() == UNAVAILABLE
-    assert time.monotonic() - began >= scaled(2), "it has waited for a sign of life"
+    assert time.monotonic() - began >= scaled(2), "it has waited for a reply"
     assert not command.has_begun()
     wait_waiting(server, "k", 0)
 
@@ -201,7 +201,7 @@ def test_it_speaks_another_language(run, answer):
 
 @pytest.mark.parametrize("timeout", [1, 2])
 def test_a_short_timeout_is_no_limit_of_the_wait(server, waiter, timeout):
-    # The server is well, and answers whatever it is asked.
+    # The server works, and replies to all requests.
     waits, command = waiter(server, "--timeout", scaled(timeout))
     server.let_pass(scaled_ms(3000))
     gets_it(server, waits, command)
@@ -214,7 +214,7 @@ def test_the_wait_is_over_although_the_server_answers_errors(wire, run, tmp_path
     assert not (tmp_path / "started").exists()
 
 
-# Answers that are lost, between the question and the start of the command
+# Replies that are lost, between the request and the start of the command
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_an_answer_never_comes(server, run, tmp_path, wire, answer, hold):
     refused = run(wire, *HOLDS[hold], "--timeout", scaled(2), "k", "touch", tmp_path / "started")
     assert refused.wait() == UNAVAILABLE
     assert not (tmp_path / "started").exists()
-    # Nobody has to wait for the end of a lease.
+    # Other clients need not wait until a lease expires.
     wait_free(server, "k", 10)
 
 
@@ -257,7 +257,7 @@ def test_a_second_hold_is_confirmed_before_the_command_starts(server, run, witne
 
 
 def test_taken_away_before_the_command_starts(server, run, witness, wire):
-    # It asks once more, and starts the command then only.
+    # It requests the lock again, and starts the command only then.
     renewal = wire.hold("LOCK.ACQUIRE")
     command = witness()
     waits = run(wire, "--lease", scaled(60), "k", *command.words)

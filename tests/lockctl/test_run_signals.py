@@ -1,4 +1,4 @@
-"""Signals: each reaches the command once, and ends a wait; the command inherits what lockctl has inherited."""
+"""Signals: each reaches the command once, or ends a wait; the command inherits what lockctl has inherited."""
 
 import os
 import resource
@@ -38,7 +38,7 @@ def test_each_reaches_the_command_once(server, run, witness, number):
         held.go_on()
         heard.append(SIGCONT)
         command.wait_heard(*heard)
-    # They keep their order: behind another one no second one comes.
+    # Signals keep their order: after another signal, the first one does not arrive a second time.
     last = SIGUSR1 if number == SIGUSR2 else SIGUSR2
     held.tell(last)
     command.wait_heard(*heard, last)
@@ -56,7 +56,7 @@ def test_many_at_once(server, run, witness):
     for number in wanted:
         held.tell(number)
     held.go_on()
-    wait_for(lambda: len(command.heard()) > len(wanted), what="the command to hear all")
+    wait_for(lambda: len(command.heard()) > len(wanted), what="the command to receive all")
     assert sorted(command.heard()) == sorted([*wanted, SIGCONT])
     command.finish()
     assert held.wait() == 0
@@ -90,7 +90,7 @@ def test_a_stopped_command_keeps_its_lock(server, run, witness):
     held = run(server, "--lease", scaled(1.5), "k", *command.words)
     command.wait_begun()
     os.kill(command.pid, SIGSTOP)
-    wait_for(lambda: is_stopped(command.pid), what="the command to stand still")
+    wait_for(lambda: is_stopped(command.pid), what="the command to stop")
     server.let_pass(2 * scaled(1500))
     assert len(holders(server, "k")) == 1
     os.kill(command.pid, SIGCONT)
@@ -205,7 +205,7 @@ def test_whose_output_nobody_reads_ends_by_sigpipe(server, run):
 
 def test_what_the_command_leaves_is_reaped(server, run, witness, tmp_path):
     command = witness()
-    # Its parent ends first, so that it becomes lockctl's.
+    # Its parent ends first, so that it becomes a child of lockctl.
     orphan = f"(sh -c 'echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exit 9' &)"
     held = run(server, "k", "sh", "-c", f'{orphan}; exec "$@"', "sh", *command.words)
     command.wait_begun()
@@ -234,7 +234,7 @@ def test_a_wait_ends_by_it(server, run, tmp_path, number, kind):
     waiter = run(server, *kind, "k", "touch", tmp_path / "started", before=no_core)
     wait_waiting(server, "k")
     waiter.tell(number)
-    # As if it had not been caught: a shell that waits learns what it was.
+    # As if it had not been caught: a shell that waits sees which signal it was.
     assert waiter.wait() == -number
     wait_for(lambda: waiting(server, "k") == 0, what="no waiter to be left")
     assert [holder["owner"] for holder in holders(server, "k")] == [b"o"]

@@ -1,4 +1,4 @@
-"""The server says nothing, or is out of reach: nothing goes on past the lease, and what can go on does."""
+"""The server does not reply, or is unreachable: nothing continues past the lease, and what may continue does."""
 
 from signal import SIGCONT, SIGHUP, SIGINT, SIGTERM
 
@@ -9,18 +9,18 @@ from harness.proxy import CommandProxy
 from runs import LOST, holders, lives, stopped, wait_free, wait_watched
 
 DEAF = [SIGTERM, SIGHUP, SIGINT]
-# Long beside what a busy machine adds to anything; renewed each second.
+# Long compared with the delays of a busy machine; renewed every second.
 LEASE = scaled(3)
 LEASE_MS = scaled_ms(3000)
 
 
 def lease_end(server):
-    """By the server's clock, which is the machine's."""
+    """When the lease ends, by the server's clock, which is the machine's."""
     return server.control.execute_command("PEXPIRETIME", "k")
 
 
 def wait_renewed(server):
-    """Until it has just been renewed; returns when the new lease ends."""
+    """Waits for a renewal; returns when the new lease ends."""
     before = lease_end(server)
     wait_for(lambda: lease_end(server) > before, 20, "a renewal")
     return lease_end(server)
@@ -33,7 +33,7 @@ def begin(run, place, command, *options):
 
 
 def goes_on(server, held, command):
-    """It has the lock, is told of its loss, and its status is its own."""
+    """The command still has the lock, the lock is watched, and lockctl ends with the status of the command."""
     command.wait_beat()
     assert command.heard() == [] and held.stderr == ""
     assert len(holders(server, "k")) == 1
@@ -43,11 +43,11 @@ def goes_on(server, held, command):
     wait_free(server, "k")
 
 
-# Nothing goes on past the lease
+# Nothing continues past the lease
 
 
 def outlives_nothing(server, held, command, end):
-    """It was told, then killed, with all its descendants, before its lease was over."""
+    """The command was notified, then killed with all its descendants, before the lease expired."""
     assert held.wait() == LOST
     assert "it could not be renewed" in held.stderr
     assert command.heard() == [SIGTERM]
@@ -65,13 +65,13 @@ def test_a_server_that_hangs(server, run, witness, grace):
     end = wait_renewed(server)
     with stopped(server):
         outlives_nothing(server, held, command, end)
-    # Nobody is granted it before that.
+    # No other client is granted the lock before that.
     assert other.reply(30) == 1
     assert max(command.beats()) < server.now_ms()
 
 
 def test_all_descendants_end_at_once(server, run, witness):
-    # One after the other, each when the one above it is gone, would take too long.
+    # To end each one only after its parent has ended would take too long.
     command = witness("beat", hear=DEAF, depth=9)
     held = begin(run, server, command, "--lease", LEASE, "--grace", 600)
     end = wait_renewed(server)
@@ -105,7 +105,7 @@ def test_a_network_that_swallows(server, run, witness, wire):
 
 
 def test_answers_that_come_too_late(server, run, witness, wire):
-    # The server renews, and the lease is longer than lockctl can know.
+    # The server renews the lease, which is then longer than lockctl can know.
     command = witness("beat", hear=DEAF)
     held = begin(run, wire, command, "--lease", LEASE, "--grace", 600)
     end = wait_renewed(server)
@@ -141,7 +141,7 @@ def test_a_command_that_hears_of_it_has_a_third_of_the_lease(server, run, tmp_pa
     assert (tmp_path / "done").read_text() == "put away\n"
 
 
-# What can go on does: with a lease
+# What may continue does: with a lease
 
 
 def test_cut_off(server, run, witness, wire):
@@ -225,9 +225,9 @@ def test_a_server_that_hangs_for_a_moment(server, run, witness):
     held = begin(run, server, command, "--lease", LEASE)
     wait_renewed(server)
     with stopped(server):
-        # Nothing to ask: the server's clock stands still, the machine's does not.
+        # The server cannot be queried for the time while it is stopped, so count beats.
         before = len(command.beats())
-        wait_for(lambda: len(command.beats()) > before + 50, 20, "the command to go on meanwhile")
+        wait_for(lambda: len(command.beats()) > before + 50, 20, "the command to continue meanwhile")
     wait_renewed(server)
     goes_on(server, held, command)
 
@@ -242,7 +242,7 @@ def test_without_the_right_to_watch(server, run, witness):
     wait_renewed(server)
     wait_renewed(server)
     assert command.heard() == [] and held.stderr == ""
-    # Renewals tell, a little later.
+    # Renewals detect the loss, a little later.
     server.control.execute_command("LOCK.FORCE", "k")
     assert held.wait() == LOST
     assert held.stderr == "lockctl: k: the lock is lost: its lease has expired\n"
@@ -259,7 +259,7 @@ def test_the_watch_comes_back(server, run, witness, wire):
     assert held.wait() == LOST
 
 
-# What can go on does: with a session
+# What may continue does: with a session
 
 
 def session_of(server):
@@ -298,7 +298,7 @@ def test_a_session_that_is_cut_off_for_a_moment(make_server, run, witness):
 
 @pytest.mark.parametrize("grace", [0.3, 600], ids=["short grace", "long grace"])
 def test_a_session_that_is_cut_off(make_server, run, witness, grace):
-    # lockctl goes by a second, whatever it is: the rest is for a machine on which it comes late.
+    # lockctl assumes one second, whatever the setting is: the rest is a reserve for a machine on which it is late.
     server = make_server(lock_session_grace=scaled_ms(1000))
     command = witness("beat", hear=DEAF, depth=1)
     with CommandProxy(server.port) as wire:
@@ -316,7 +316,7 @@ def test_a_session_that_is_cut_off(make_server, run, witness, grace):
 
 
 def test_a_session_that_is_cut_off_and_lockctl_late(server, run, witness, wire):
-    """What it may still hope for when it comes late, as long as it is connected, is over when it was cut off."""
+    """A late lockctl may still count on a session while it is connected, but not after it was cut off."""
     command = witness("beat", hear=DEAF)
     held = begin(run, wire, command)
     other = server.actor("other")
@@ -329,7 +329,7 @@ def test_a_session_that_is_cut_off_and_lockctl_late(server, run, witness, wire):
     wait_for(lambda: "LOCK.RENEW" in wire.said, what="a renewal on a new connection")
     held.stop()
     assert other.reply(30) == 1
-    server.let_pass(300)  # more than it may be late by for want of a processor
+    server.let_pass(300)  # more than it may be late on a busy machine
     held.tell(SIGCONT)
     assert held.wait() == LOST
     assert not any(map(lives, command.pids))
@@ -353,7 +353,7 @@ def test_the_server_hangs_when_the_command_ends(server, run, witness, hold):
     held = begin(run, server, command, *(["--lease", scaled(60)] if hold == "lease" else []))
     with stopped(server):
         command.finish(9)
-        # It held the lock until then; that nobody can be told so is no fault of the command's.
+        # It held the lock until then. That the release cannot be sent does not change the status of the command.
         assert held.wait() == 9
     assert "the lock was not released" in held.stderr
     if hold == "session":

@@ -1,4 +1,4 @@
-"""On a terminal, under a shell with job control, lockctl is as flock(1): each scene is played with both."""
+"""On a terminal, under a shell with job control, lockctl behaves as flock(1): most tests run with both."""
 
 import os
 import shlex
@@ -18,7 +18,7 @@ from terminals import CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, OnTerminal, Shell
 
 @pytest.fixture
 def open_shell():
-    """open_shell(place): a Shell whose lockctl asks there."""
+    """open_shell(place): a Shell whose lockctl connects to that place."""
     shells = []
 
     def start(place):
@@ -43,7 +43,7 @@ LOCKCTL = quoted(PROGRAM, "run", "k")
 
 
 class Lockctl:
-    """How it is said on a command line, and whether the lock is held."""
+    """The words on a command line, and whether the lock is held."""
 
     def __init__(self, server, _):
         self._server, self.words = server, [PROGRAM, "run", "k"]
@@ -99,7 +99,7 @@ def test_a_command_that_catches_it_goes_on(shell, server):
 
 
 def test_a_loop_ends_by_one_key(shell, locker):
-    # bash goes on with the loop unless what it waits for has died by the signal itself.
+    # bash continues the loop unless the process that it waits for has died by the signal itself.
     loop = f"for i in 1 2 3; do echo round $i; {line_of(locker, 'sleep', 600)}; echo next; done"
     shell.say(quoted("bash", "-c", loop))
     shell.see("round 1")
@@ -149,7 +149,7 @@ def test_stopped_many_times(shell, locker):
 
 
 def test_stopped_and_in_the_background(shell, locker, tmp_path):
-    # No loop around sleep: a shell that is stopped while it makes a process (vfork) does not look stopped.
+    # No loop around sleep: a shell that is stopped while it creates a process (vfork) does not appear stopped.
     os.mkfifo(tmp_path / "go")
     go_on = f"echo begun; read go < {tmp_path}/go; touch {tmp_path}/gone; exec sleep 600"
     shell.say(line_of(locker, "sh", "-c", go_on))
@@ -157,7 +157,7 @@ def test_stopped_and_in_the_background(shell, locker, tmp_path):
     shell.stop()
     shell.do("bg")
     (tmp_path / "go").write_text("go\n")
-    wait_for((tmp_path / "gone").exists, 20, "the command to go on in the background")
+    wait_for((tmp_path / "gone").exists, 20, "the command to continue in the background")
     assert locker.is_held()
     shell.fg()
     shell.press(CTRL_C)
@@ -196,7 +196,7 @@ def test_the_window_changes(shell, server, locker, witness):
     command.wait_begun()
     shell.resize(100, 30)
     command.wait_heard(SIGWINCH)
-    # Once: another signal, which lockctl passes on as it would that one, comes next.
+    # Once: the next signal that arrives is another one, which lockctl passes on in the same way.
     os.kill(command.pid if isinstance(locker, Flock) else parent_of(command.pid), SIGUSR1)
     command.wait_heard(SIGWINCH, SIGUSR1)
     command.finish()
@@ -239,12 +239,13 @@ def test_hung_up_but_nobody_minds(shell, locker, witness):
 
 
 def test_stopped_at_any_moment(shell, server):
-    # Also between grant and command, and before that is what it is to be: no moment may leave the shell without a job.
+    # Also between the grant and the command, and before the child has become the command: the shell must always keep
+    # its job.
     for ms in range(40):
         shell.say(f"{LOCKCTL} true")
-        time.sleep(ms / 2000)  # the moment, not something to wait for
+        time.sleep(ms / 2000)  # chooses the moment, and does not wait for a condition
         shell.type(CTRL_Z)
-        # Prompts of before may be unread still: this word comes when the job has ended or stopped.
+        # Earlier prompts may not be read yet: this word appears when the job has ended or stopped.
         shell.say(f"echo moment {ms}")
         shell.see(f"moment {ms}\r\n")
         while children_of(shell.pid):
@@ -253,7 +254,7 @@ def test_stopped_at_any_moment(shell, server):
     assert is_free(server, "k")
 
 
-# While it waits, of which flock says nothing
+# While lockctl waits: without flock
 
 
 def test_ctrl_c_ends_a_wait(server, shell):
@@ -306,7 +307,7 @@ def test_a_lease_is_stopped_for_long(server, shell, witness):
     command.wait_begun()
     shell.stop()
     wait_free(server, "k", 20)
-    shell.say("fg")  # it may have ended before one could look
+    shell.say("fg")  # it may have ended before the test could look
     shell.see("the lock is lost")
     shell.prompts()
     assert shell.status() == LOST
@@ -318,7 +319,7 @@ def test_a_lease_is_stopped_for_long(server, shell, witness):
 
 
 def test_a_key_between_the_grant_and_the_command_is_not_lost(server):
-    # The terminal tells all that are in the foreground, and the command is not there yet.
+    # The terminal signals all foreground processes, and the command does not exist yet.
     with CommandProxy(server.port) as wire:
         renewal = wire.hold("LOCK.RENEW")
         words = [str(PROGRAM), "run", "k", "sh", "-c", "echo begun; exec sleep 600"]
@@ -326,8 +327,8 @@ def test_a_key_between_the_grant_and_the_command_is_not_lost(server):
         try:
             renewal.wait_come()
             os.kill(leader.pid, SIGSTOP)
-            wait_for(lambda: is_stopped(leader.pid), what="lockctl to stand still")
-            # Both are there when it goes on, and what it reads first says that it may begin.
+            wait_for(lambda: is_stopped(leader.pid), what="lockctl to stop")
+            # Both have arrived when lockctl continues, and it first reads the reply that permits the start.
             renewal.release()
             renewal.wait_passed()
             leader.type(CTRL_C)
@@ -339,7 +340,7 @@ def test_a_key_between_the_grant_and_the_command_is_not_lost(server):
 
 
 def test_ctrl_z_where_there_is_no_shell_does_nothing(server):
-    # As for a terminal that runs nothing else: nobody could continue it.
+    # As on a terminal that runs nothing else: no process could continue it.
     words = [str(PROGRAM), "run", "k", "sh", "-c", "echo begun; exec cat"]
     leader = OnTerminal(words, environment(server))
     try:

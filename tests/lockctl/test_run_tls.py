@@ -1,4 +1,4 @@
-"""TLS: whose certificate it is is verified, and so is the host; client certificates."""
+"""TLS: the authority and the host of a certificate are verified; client certificates."""
 
 import subprocess
 
@@ -32,7 +32,7 @@ class Authority:
         return name
 
     def __getattr__(self, name):
-        """ca_crt: the path of ca.crt."""
+        """The path of a file: ca_crt is that of ca.crt."""
         path = self.folder / name.replace("_", ".")
         if not path.exists():
             raise AttributeError(name)
@@ -72,7 +72,7 @@ def serve(make_server, authority):
                 return make_server(tls_port=port, **options), port
             except ServerDied:
                 if not tries_left:
-                    raise  # else somebody may have taken the port
+                    raise  # otherwise another process may have taken the port
 
     return start
 

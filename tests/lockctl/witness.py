@@ -1,4 +1,4 @@
-"""A command for lockctl that writes down what happens to it, and what a test reads of that."""
+"""A command for lockctl that records what happens to it, and the interface for tests that read the record."""
 
 import json
 import os
@@ -14,9 +14,9 @@ _PROGRAM = Path(__file__).resolve().parent / "witness_program.py"
 class Witness:
     """`words` is the command. Its options:
 
-    "beat": writes each 2 ms that it still lives.
-    hear=[signal, ...]: these it notes, and lives on. The others do what they do.
-    depth=n: so many descendants, each the child of the one before, hear and beat as it does.
+    "beat": writes every 2 ms that it is still alive.
+    hear=[signal, ...]: records these signals and continues. Other signals have their default action.
+    depth=n: has n descendants, each the child of the one before, which survive the same signals and also write "beat".
     """
 
     def __init__(self, folder, *options, hear=(), depth=0):
@@ -33,7 +33,7 @@ class Witness:
         return bool(self._read("begun"))
 
     def wait_begun(self, timeout=20.0):
-        """Until it runs, with all its descendants; returns itself."""
+        """Waits until it runs, with all its descendants; returns itself."""
         wait_for(self.has_begun, timeout, "the command to run")
         return self
 
@@ -46,33 +46,33 @@ class Witness:
 
     @property
     def pids(self):
-        """Its own, and its descendants'."""
+        """The ids of the process and its descendants."""
         return self._story()["pids"]
 
     @property
     def variables(self):
-        """Those of its environment that begin with LOCK, as bytes."""
+        """The variables of its environment that begin with LOCK, as bytes."""
         return {name: os.fsencode(value) for name, value in self._story()["variables"].items()}
 
     def heard(self):
-        """The signals that it has got, each as often as it was delivered."""
+        """The signals that it has received, each as often as it was delivered."""
         return [signal.Signals(number) for number in self._read("signals")]
 
     def wait_heard(self, *numbers):
-        """Until it has heard these, in this order, and no other."""
-        wait_for(lambda: len(self.heard()) >= len(numbers), what=f"the command to hear {numbers}")
+        """Waits until it has received these signals, in this order, and no others."""
+        wait_for(lambda: len(self.heard()) >= len(numbers), what=f"the command to receive {numbers}")
         assert self.heard() == list(numbers)
 
     def beats(self):
-        """When it lived, in unix ms: itself, and each of its descendants."""
+        """The times in unix ms at which it, or one of its descendants, was alive."""
         return [float(line) for line in self._read("beats").split(b"\n")[:-1]]
 
     def wait_beat(self):
-        """Until it has shown once more that it lives."""
+        """Waits until it has written once more that it is alive."""
         before = len(self.beats())
         wait_for(lambda: len(self.beats()) > before, what="a sign of life of the command")
 
     def finish(self, status=0):
-        """It ends with this status."""
+        """Makes it end with this status."""
         (self._folder / "status").write_text(str(status))
         os.rename(self._folder / "status", self._folder / "finish")

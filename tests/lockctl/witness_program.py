@@ -1,4 +1,4 @@
-"""What witness.py describes: run as the command, and told in JSON what to do."""
+"""The program that witness.py describes: it runs as the command, and gets its options as JSON."""
 
 import json
 import os
@@ -34,12 +34,12 @@ def note_begin(pids):
 
 
 def descend(pids, depth):
-    """Forks one below the other; the last one has all their ids."""
+    """Forks a chain of descendants; the last one has all ids."""
     for _ in range(depth):
         if os.fork():
             return
         pids.append(os.getpid())
-        # What it hears is its own affair.
+        # Descendants do not record their signals.
         signal.set_wakeup_fd(-1)
     note_begin(pids)
 

@@ -1,4 +1,4 @@
-"""lockctl on terminals that are closed at the end, and a cluster to look at."""
+"""lockctl on terminals that are closed at the end, and a cluster."""
 
 import pytest
 from scene import LOCKCTL, Cluster
@@ -7,7 +7,7 @@ from terminal import Terminal
 
 @pytest.fixture
 def open_terminal():
-    """open_terminal("top", url=...): lockctl on a terminal of its own."""
+    """open_terminal("top", url=...): lockctl on its own terminal."""
     terminals = []
 
     def start(*words, url, **options):

@@ -1,8 +1,8 @@
-"""Draws docs/lockctl-top.svg: what lockctl top shows of a server on which a few dozen clients contend.
+"""Draws docs/lockctl-top.svg: a screenshot of lockctl top for a server on which a few dozen clients contend.
 
     make picture
 
-It is a real screen of a real server, so each run draws another one.
+It shows a real screen of a real server, so each run draws a different one.
 """
 
 import os
@@ -25,7 +25,7 @@ from harness import Launch, Servers  # noqa: E402
 from scene import LOCKCTL  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
-# Lock, command, clients, and for how many milliseconds each holds it.
+# The lock, the command, the number of clients, and for how many milliseconds each client holds the lock.
 WORK = [
     ("orders:import", "LOCK.FAIR", 9, 14),
     ("page:4711", "LOCK.RWWRITE", 4, 6),
@@ -68,7 +68,7 @@ def colours_of(cell):
 
 
 def runs_of(line):
-    """Neighbours that look alike: where they begin, one of them, and their text."""
+    """Runs of adjacent cells with the same style: the first column, one of the cells, and the text."""
     start = 0
     for column in range(1, len(line) + 1):
         if column == len(line) or (colours_of(line[column]), line[column].bold) != (
@@ -100,7 +100,7 @@ def draw(cells):
                 yield f'<path d="M{x:g} {y + HEIGHT / 2:g}h{length:g}" stroke="{ink}"/>'
                 continue
             weight = ' font-weight="bold"' if cell.bold else ""
-            # Word by word, so that columns are straight in any font.
+            # Word by word, so that columns are aligned in any font.
             for word in re.finditer(r"\S+", text):
                 x = MARGIN + (start + word.start()) * WIDTH
                 yield (

@@ -1,4 +1,4 @@
-"""Locks that are held and waited for."""
+"""Locks with holders and waiters."""
 
 import json
 import os
@@ -11,7 +11,7 @@ HOUR = 3600 * 1000
 
 
 def ask(*words, url=None, **options):
-    """Runs lockctl to its end: the finished process, with text."""
+    """Runs lockctl to its end; returns the finished process, with its output as text."""
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     if url:
         environment["LOCKCTL_URL"] = url
@@ -34,7 +34,7 @@ def hold(server, key, owner="h", db=0):
 
 
 def wait(server, key, owner, db=0):
-    """A client that waits, and its actor."""
+    """Starts a client that waits; returns its actor."""
     actor = server.actor(owner)
     actor.call("SELECT", db)
     actor.send("LOCK.ACQUIRE", key, owner, "PX", HOUR, "BLOCK", "0")
@@ -48,7 +48,7 @@ def contend(server, key, waiters, db=0):
 
 
 def contend_many(server, count, at_once=500):
-    """So many locks that are held, and each waited for: by few clients, each of which waits for many."""
+    """Makes `count` locks that are held and have a waiter. A client waits for up to `at_once` of them."""
     control = server.control.pipeline(transaction=False)
     names = [f"lock-{i:05}" for i in range(count)]
     for name in names:
@@ -57,7 +57,7 @@ def contend_many(server, count, at_once=500):
     for start in range(0, count, at_once):
         part = names[start : start + at_once]
         server.actor(f"w{start}").send("LOCK.MACQUIRE", len(part), *part, f"w{start}", "PX", HOUR, "BLOCK", "0")
-    wait_for(lambda: server.info("lock")["lock_contended_locks"] == count, 30, "all to be waited for")
+    wait_for(lambda: server.info("lock")["lock_contended_locks"] == count, 30, "all to have a waiter")
     return names
 
 

@@ -1,4 +1,4 @@
-"""lockctl on a real pseudo-terminal, and what a person would see there."""
+"""lockctl on a real pseudo-terminal, and what a user would see there."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ UP, DOWN, PAGE_DOWN = "\x1bOA", "\x1bOB", "\x1b[6~"
 
 
 class Terminal:
-    """A program on a terminal of its own."""
+    """A program on its own terminal."""
 
     def __init__(self, *words, columns=80, lines=24, **environment):
         self._screen = pyte.Screen(columns, lines)
@@ -31,7 +31,7 @@ class Terminal:
 
     @staticmethod
     def _await_size(columns, lines):
-        # The program must not look before its terminal has this size.
+        # The program must not start before its terminal has this size.
         while os.get_terminal_size(0) != (columns, lines):
             time.sleep(0.001)
 
@@ -58,12 +58,12 @@ class Terminal:
 
     @property
     def cells(self):
-        """What stands where, and in which colours: lines of pyte's characters."""
+        """The characters of the screen with their colours: lines of pyte's characters."""
         width, height = self._screen.columns, self._screen.lines
         return [[self._screen.buffer[line][column] for column in range(width)] for line in range(height)]
 
     def shows(self, seen, timeout=10.0):
-        """Until `seen(lines)` is true of the screen; returns what it was."""
+        """Waits until `seen(lines)` is true for the screen; returns its value."""
         end = time.monotonic() + scaled(timeout)
         while not (found := seen(self.lines)):
             assert time.monotonic() < end, "the screen shows\n" + "\n".join(self.lines)
@@ -71,14 +71,14 @@ class Terminal:
         return found
 
     def row(self, name):
-        """The row of a lock, as words behind its name; None if there is none."""
+        """The words after the name in the row of a lock; None if there is no such row."""
         for line in self.lines:
             if line[1:].startswith(name + " "):
                 return line[1 + len(name) :].split()
         return None
 
     def end(self, timeout=10.0):
-        """The exit status, once it has ended: negative for a signal."""
+        """Waits for the end; returns the exit status, negative for a signal."""
         end = time.monotonic() + scaled(timeout)
         while self._status is None:
             assert time.monotonic() < end, "it does not end; the screen shows\n" + "\n".join(self.lines)

@@ -1,4 +1,4 @@
-"""lockctl ls: every lock that is held, and nothing else."""
+"""lockctl ls: all locks that are held, and nothing else."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_other_keys_are_no_locks(make_server):
     control.rpush("list", 1)
     control.hset("hash", mapping={"a": 1, "b": 2})
     control.execute_command("LOCK.ACQUIRE", "gone", "o", "FENCED")
-    control.execute_command("LOCK.RELEASE", "gone", "o")  # its token stays
+    control.execute_command("LOCK.RELEASE", "gone", "o")  # its token remains
     hold(server, "lock")
     assert names(ask_json("ls", url=url_of(server))) == ["lock"]
 

@@ -1,4 +1,4 @@
-"""lockctl top: which locks are waited for, once and as a screen."""
+"""lockctl top: the locks that are waited for, printed once and on a screen."""
 
 import json
 import os
@@ -94,9 +94,9 @@ def selected(name):
 
 
 def order_of(lines):
-    """The names in the rows, between the head and the rule above the detail."""
+    """The names in the rows, between the head and the line above the detail."""
     rules = [i for i, line in enumerate(lines) if line.startswith("qqq") or line.startswith("───")]
-    # While it is being drawn there may be none.
+    # While the screen is drawn there may be no such line.
     return [line[1:].split()[0] for line in lines[5 : rules[0]] if line] if rules else []
 
 

@@ -1,4 +1,4 @@
-"""Independent servers, each perhaps behind a proxy, `lockctl run` on a majority of them, and the judge of a history."""
+"""Independent servers, with or without proxies, `lockctl run` on a majority of them, and the history checker."""
 
 import os
 import shutil
@@ -15,9 +15,9 @@ from runs import PROGRAM, valgrind_words
 
 @pytest.fixture
 def make_ring(launch):
-    """make_ring(5): five servers that know nothing of each other. `proxied`: each is reached by a proxy.
+    """make_ring(5): five independent servers. `proxied`: clients connect to each through a proxy.
 
-    `config` is that of all of them; redlock_ring.py has what can be done to them.
+    `config` is the configuration of all servers; redlock_ring.py can make them fail.
     """
     servers, rings = Servers(launch), []
 
@@ -35,20 +35,20 @@ def make_ring(launch):
 
 @pytest.fixture
 def lock_run(request, launch, tmp_path):
-    """lock_run(ring, "-l", "2"): `lockctl run` with these options, the servers of the ring, a key and a command that
-    works until it is told to finish: redlock_run.py."""
+    """lock_run(ring, "-l", "2"): `lockctl run` with these options, the servers of the ring, a key, and a command that
+    works until the test ends it: redlock_run.py."""
     log = tmp_path / "valgrind.log"
     runs = Runs([*(valgrind_words(f"{log}.%p") if request.config.getoption("--valgrind") else []), PROGRAM], tmp_path)
     yield runs
     runs.end()
     text = "".join(path.read_text(errors="replace") for path in tmp_path.glob(f"{log.name}*"))
     if text:
-        pytest.fail(f"Valgrind says:\n{text[:3000]}", pytrace=False)
+        pytest.fail(f"Valgrind reports:\n{text[:3000]}", pytrace=False)
 
 
 @pytest.fixture(scope="session")
 def judge(launch):
-    """judge(holds): the words of the faults that the torture's checker finds in them: `holder`, `token`."""
+    """judge(holds): the kinds of faults that the checker of the torture test finds in them: `holder`, `token`."""
     if not shutil.which("go"):
         pytest.skip("the checker of histories is a Go program: tools/setup torture installs Go")
     program = launch.root / "torture"

@@ -1,4 +1,4 @@
-"""Who counted on the lock, and when: written down for the checker of tests/torture, which judges it."""
+"""A history of holds, written to a file for the history checker of tests/torture."""
 
 import json
 import re
@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class Hold:
-    """Somebody had the lock. Times are ns of this machine's monotonic clock."""
+    """One hold of the lock. Times are ns of this machine's monotonic clock."""
 
     owner: str
     token: int
     asked: int
-    since: int  # when it was told
-    until: int  # when it is known to have counted on it last
-    over: int  # when it is known not to any more
+    since: int  # when the owner was notified
+    until: int  # when it last certainly relied on the lock
+    over: int  # when it certainly no longer relies on the lock
 
 
 class Judge:
@@ -24,14 +24,14 @@ class Judge:
         self.text = ""
 
     def __call__(self, holds):
-        """The kinds of faults that the checker finds. `text` has its own words then."""
-        assert holds, "an empty history says nothing"
+        """Returns the kinds of faults that the checker finds. `text` is its output."""
+        assert holds, "an empty history shows nothing"
         self._file.write_text("".join(json.dumps(asdict(hold)) + "\n" for hold in holds))
         done = subprocess.run([self._program, "-check", self._file], capture_output=True, text=True, timeout=100)
         self.text = done.stdout + done.stderr
         faults = set(re.findall(r"^(\w+): ", done.stdout, re.M))
         assert (done.returncode == 0) == (not faults), self.text
-        # Of an illegal one it looks at no more than shows it.
+        # Of an illegal history it reads only as much as shows the fault.
         assert faults or f"\n{2 * len(holds)} operations" in self.text, self.text
         assert ", 0 undecided" in self.text, self.text
         return faults

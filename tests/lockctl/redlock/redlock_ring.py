@@ -1,4 +1,4 @@
-"""Independent servers, and what becomes of them."""
+"""Independent servers, and how to make them fail."""
 
 import os
 import signal
@@ -11,18 +11,18 @@ KEY = "lock"
 
 
 class SlowProxy(Proxy):
-    """A proxy that can keep back what the server says, and nothing of what it is told; or forget its connections."""
+    """A proxy that can delay or hold back replies, but not requests; or forget its connections."""
 
     reply_delay = 0.0  # s
     keeps_replies = False
-    replies = 0  # that have got through
+    replies = 0  # that were forwarded
 
     def __init__(self, port):
         self._forgotten = frozenset()
         super().__init__(port)
 
     def forget(self):
-        """Nothing more gets through on the connections that there are, and none closes. New ones go."""
+        """Forwards nothing more on the existing connections, and closes none of them. New connections work."""
         self._forgotten = frozenset(self._links)
 
     def wait_open(self, link):
@@ -38,7 +38,7 @@ class SlowProxy(Proxy):
 
 
 class Ring:
-    """So many servers. They are named by their number, 0 and on; clients come by the proxies if there are some."""
+    """Servers with numbers from 0 on. Clients connect through the proxies if there are any."""
 
     def __init__(self, make, count, proxied, config):
         self._stopped = set()
@@ -52,14 +52,14 @@ class Ring:
         places = self.servers if direct or not self.proxies else self.proxies
         return [f"redis://127.0.0.1:{place.port}" for place in places]
 
-    # What becomes of a server
+    # Failures of a server
 
     def kill(self, *numbers):
         for number in numbers:
             self.servers[number].kill()
 
     def start(self, *numbers):
-        """Again, and empty."""
+        """Starts servers again, without data."""
         for number in numbers:
             server = self.servers[number]
             server.start()
@@ -67,7 +67,7 @@ class Ring:
                 self.proxies[number].target = server.port
 
     def stop(self, *numbers):
-        """SIGSTOP: it does nothing, and its connections stay open."""
+        """Sends SIGSTOP: the server does nothing, and its connections stay open."""
         for number in numbers:
             os.kill(self.servers[number].pid, signal.SIGSTOP)
             self._stopped.add(number)
@@ -78,17 +78,17 @@ class Ring:
             self._stopped.discard(number)
 
     def cut(self, *numbers):
-        """It lives, and nobody hears it; nor does it hear anybody. No connection closes."""
+        """Cuts off a server that runs: it neither receives nor sends anything. No connection closes."""
         for number in numbers:
             self.proxies[number].swallow()
 
     def heal(self, *numbers, late=False):
-        """Connections that have lost something close; or, `late`, what was swallowed arrives now."""
+        """Ends the cut. Connections that have lost data close; or, with `late`, the swallowed data arrives now."""
         for number in numbers:
             self.proxies[number].heal(late=late)
 
     def forget(self, *numbers):
-        """Their connections, as a router that has restarted; new ones are no harder to make than ever."""
+        """Makes the proxies forget their connections, as a router does that restarts; new connections work."""
         for number in numbers:
             self.proxies[number].forget()
 
@@ -97,20 +97,20 @@ class Ring:
             self.proxies[number].reply_delay = seconds
 
     def keep_replies(self, keeps):
-        """Of all servers, until told otherwise."""
+        """Holds back the replies of all servers, or stops doing so."""
         for proxy in self.proxies:
             proxy.keeps_replies = keeps
 
     def wait_replies(self, more=1):
-        """So many more of each server have got through."""
+        """Waits until `more` further replies of each server were forwarded."""
         before = [proxy.replies for proxy in self.proxies]
         for proxy, count in zip(self.proxies, before, strict=True):
             wait_for(lambda proxy=proxy, count=count: proxy.replies >= count + more, 10, "replies to arrive")
 
-    # What a server knows, asked at its own port
+    # The state of a server, requested at its own port
 
     def holders(self, number, key=KEY):
-        """{owner: what LOCK.INFO says of it}"""
+        """{owner: its fields in LOCK.INFO}"""
         info = as_map(self.servers[number].control.execute_command("LOCK.INFO", key) or {})
         return {holder["owner"]: holder for holder in map(as_map, info.get("holders", []))}
 
@@ -122,23 +122,23 @@ class Ring:
 
     def wait_free(self, *numbers, timeout=5.0):
         for number in numbers:
-            wait_for(lambda number=number: self.is_free(number), timeout, f"server {number} to have nothing left")
+            wait_for(lambda number=number: self.is_free(number), timeout, f"server {number} to have no holder left")
 
     def wait_held(self, owner, *numbers, timeout=5.0):
         for number in numbers:
             wait_for(lambda number=number: owner in self.holders(number), timeout, f"server {number} to grant")
 
     def ends_ms(self, number, key=KEY):
-        """When the lease is over there, in unix ms."""
+        """When the lease expires on that server, in unix ms."""
         return self.servers[number].control.execute_command("PEXPIRETIME", key)
 
     def calls(self, number, command):
-        """How often a server has done it so far."""
+        """How often a server has executed the command so far."""
         stats = self.servers[number].control.info("commandstats")
         return stats.get(f"cmdstat_{command}", {}).get("calls", 0)
 
     def take(self, owner, lease_ms, *numbers, key=KEY):
-        """By somebody else, by hand."""
+        """Acquires the lock directly on these servers, for another client."""
         for number in numbers:
             assert self.servers[number].control.execute_command("LOCK.ACQUIRE", key, owner, "PX", lease_ms) == 1
 
@@ -147,7 +147,7 @@ class Ring:
             assert self.servers[number].control.execute_command("LOCK.RELEASE", key, owner) == 0
 
     def let_pass(self, ms, number):
-        """So much of a server's time, to show that something does not happen meanwhile."""
+        """Lets this much of a server's time pass, to show that something does not happen meanwhile."""
         self.servers[number].let_pass(ms)
 
     def end(self):
@@ -156,7 +156,7 @@ class Ring:
             proxy.__exit__()
 
 
-# How a server fails, and how it comes back.
+# How a server fails, and how it recovers.
 
 FAILURES = {
     "killed": (Ring.kill, Ring.start),
@@ -166,7 +166,7 @@ FAILURES = {
 
 
 def is_gone(pid):
-    """No such process, or only its status is left."""
+    """Whether there is no such process, or only its status is left."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] in "ZX"
@@ -179,5 +179,5 @@ def wait_gone(pid, timeout=10.0):
 
 
 def patient(seconds):
-    """As text for an option of lockctl."""
+    """The scaled time as text for an option of lockctl."""
     return f"{scaled(seconds):g}"

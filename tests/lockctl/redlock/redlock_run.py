@@ -1,4 +1,4 @@
-"""`lockctl run` on a ring, with a worker whose life can be looked at: redlock_worker.py."""
+"""`lockctl run` on a ring, with a worker that records when it works: redlock_worker.py."""
 
 import itertools
 import signal
@@ -18,7 +18,7 @@ NAMES = ("began", "lives", "lives_by_day", "token", "pid", "key", "owner")
 
 
 class Run:
-    """One `lockctl run`. `words` follow the options of the servers; without `command` it is the worker."""
+    """One `lockctl run`. `options` follow those of the servers; without `command` it runs the worker."""
 
     def __init__(self, start, folder, name, urls, options, key, until, deaf, command):
         self._seen = folder / name
@@ -38,7 +38,7 @@ class Run:
     # The worker
 
     def worker(self):
-        """What it has written: began, lives, lives_by_day (ns), token, pid, key, owner; began is 0 before it lives."""
+        """The worker's record: began, lives, lives_by_day (ns), token, pid, key, owner; began is 0 before it runs."""
         *numbers, key, owner = LAYOUT.unpack(self._seen.read_bytes())
         texts = [text.rstrip(b"\0").decode() for text in (key, owner)]
         return SimpleNamespace(**dict(zip(NAMES, [*numbers, *texts], strict=True)))
@@ -47,7 +47,7 @@ class Run:
         return self.worker().began > 0
 
     def wait_holds(self, timeout=10.0):
-        """Until the worker works; returns what it has written."""
+        """Waits until the worker works; returns its record."""
 
         def holds():
             if self.process.poll() is not None and not self.has_begun():
@@ -58,20 +58,20 @@ class Run:
         return self.worker()
 
     def lives_on(self):
-        """It has been told of no loss."""
+        """Whether the worker runs; lockctl must not have ended."""
         assert self.process.poll() is None, f"lockctl has ended with {self.end()}"
         return not is_gone(self.worker().pid)
 
     # The end
 
     def finish(self, timeout=20.0):
-        """The worker is told to end; as end()."""
+        """Makes the worker end; otherwise the same as end()."""
         self.process.stdin.close()
         return self.end(timeout)
 
     def end(self, timeout=20.0):
-        """Waits for it; (exit status, what it has said)"""
-        # Not communicate(), which closes its standard input: a worker ends by that. A pipe has room for what is said.
+        """Waits for the end; returns (exit status, output on stderr)."""
+        # Not communicate(), which closes standard input and so ends the worker. The output fits into a pipe.
         self.process.wait(scaled(timeout))
         self._output = self._output or (self.process.stdout.read(), self.process.stderr.read())
         return self.process.returncode, self._output[1]
@@ -84,12 +84,12 @@ class Run:
         return self._output[0]
 
     def hold(self):
-        """As the judge wants it, of a run that is over; None if it never held the lock."""
+        """The Hold for the checker, of a run that has ended; None if it never held the lock."""
         worker = self.worker()
         if worker.began == 0:
             return None
         wait_gone(worker.pid)
-        # What it wrote last, after it cannot have written more.
+        # Its last record, read when it can no longer write.
         worker = self.worker()
         return Hold(worker.owner, worker.token, self._asked, worker.began, worker.lives, time.monotonic_ns())
 
@@ -106,15 +106,15 @@ class Run:
 
 
 class Runs:
-    """Makes them, and ends what is left of them."""
+    """Starts runs, and ends those that are left."""
 
     def __init__(self, start, folder):
-        """`start`: the words by which lockctl is started."""
+        """`start`: the words of the command line that starts lockctl."""
         self._start, self._folder, self._made = start, folder, []
-        self._numbers = itertools.count()  # runs may be begun by several threads
+        self._numbers = itertools.count()  # several threads may start runs
 
     def __call__(self, where, *options, key=KEY, until="told", deaf=False, command=None, direct=False):
-        """`where`: a ring, or a list of URLs; `direct`: past its proxies; `until`: as the worker's."""
+        """`where`: a ring, or a list of URLs; `direct`: without its proxies; `until`: UNTIL of the worker."""
         urls = where if isinstance(where, list) else where.urls(direct)
         name = f"run{next(self._numbers)}"
         run = Run(self._start, self._folder, name, urls, options, key, until, deaf, command)

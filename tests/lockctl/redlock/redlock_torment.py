@@ -1,6 +1,6 @@
-"""Workers that want one lock again and again, while two hands make servers fail, one each at a time.
+"""Workers acquire one lock again and again, while two hands make servers fail, each hand one at a time.
 
-What is drawn comes from a seed. When it happens is the machine's, and so is what comes of it.
+The random choices come from a seed. The timing, and so the result, depends on the machine.
 """
 
 import random
@@ -10,16 +10,16 @@ import time
 from harness import scaled
 from redlock_ring import FAILURES, patient, wait_gone
 
-# "restarted" is a majority, all at once: what makes a holder lose the lock for certain, if it works for long enough.
+# "restarted" is a majority, all at once: a holder that works for long enough certainly loses the lock.
 ALL_KINDS = ["killed"] * 6 + ["stopped"] * 4 + ["cut off", "cut late"] * 2 + ["restarted"]
 MAJORITY = 3
-# How these fail; and how they come back, but for "cut late".
+# The failure that these use; they also recover like it, except "cut late".
 LIKE = {"cut late": "cut off", "restarted": "killed"}
 STATUSES = {0, 69, 75, 76}
 
 
 class Torment:
-    """`lease_s` and other times are for a machine that is not slow."""
+    """`lease_s` and other times are those for a machine that is not slow; they are scaled."""
 
     def __init__(self, ring, lock_run, seed, lease_s, restarts_only=False, workers=4, hands=2):
         self.ring, self.lease_s, self._restarts_only = ring, lease_s, restarts_only
@@ -28,11 +28,11 @@ class Torment:
         self._ill = set()
         draws = [random.Random(seed * 100 + number) for number in range(workers + hands)]
         self._threads = [threading.Thread(target=self._guard, args=[draw]) for draw in draws[:workers]]
-        # In the test's own thread, with which the servers would end that another one has started.
+        # They run in the test's own thread: servers end with the thread that has started them.
         self._hands = {self._hand(draw): 0.0 for draw in draws[workers:]}
 
     def run(self, seconds, enough=lambda: True):
-        """For so long, and then until it is enough, but no longer than eight times that."""
+        """Runs for `seconds`, then until `enough()`, but at most eight times as long."""
         begin = time.monotonic()
         for thread in self._threads:
             thread.start()
@@ -55,11 +55,11 @@ class Torment:
         except BaseException as error:
             self.errors.append(error)
 
-    # Those who want the lock
+    # The workers
 
     def _work(self, draw):
         while not self._ends.is_set():
-            # Some work for longer than a lease, however long that is here.
+            # Some work for longer than a lease, whatever the scaled lease is.
             work_ms = draw.choice([1, 1, 30, 30, 200, int(1000 * scaled(self.lease_s) * draw.uniform(0.5, 2.5))])
             deaf = draw.random() < 0.3
             run = self._lock_run(
@@ -78,17 +78,17 @@ class Torment:
                 self.holds += [hold] if hold else []
 
     def _kill_holder(self, run):
-        """lockctl alone; its command dies with it, and the lock is free when the lease is over."""
+        """Kills only lockctl; its command dies with it, and the lock is free when the lease expires."""
         while not run.is_over() and not run.has_begun():
             self._ends.wait(0.002)
         if not run.is_over():
             run.process.kill()
             wait_gone(run.worker().pid)
 
-    # Who makes servers fail
+    # The hands, which make servers fail
 
     def _hand(self, draw):
-        """Says after how many seconds it goes on; has nothing fail any more when it is closed."""
+        """Yields the seconds until its next step; when it is closed, it ends its current failure."""
         while True:
             how = "killed" if self._restarts_only else draw.choice(ALL_KINDS)
             well = [number for number in range(len(self.ring.servers)) if number not in self._ill]
@@ -96,7 +96,7 @@ class Torment:
             self._ill.update(numbers)
             self._fail(numbers, how)
             try:
-                # Some are back at once, others after more than a lease.
+                # Some servers recover at once, others after more than a lease.
                 at_once = self._restarts_only or how == "restarted"
                 yield 0 if at_once else scaled(self.lease_s) * draw.choice([0, draw.uniform(0.2, 1.5)])
             finally:

@@ -1,7 +1,8 @@
-"""What runs under the lock: python redlock_worker.py FILE UNTIL [deaf]
+"""The command that runs under the lock: python redlock_worker.py FILE UNTIL [deaf]
 
-Writes into FILE, whose size it has, when it began and when it lived last, by CLOCK_MONOTONIC and by the time of day,
-with its token. UNTIL: so many ms, or `told`: until its standard input ends. deaf: SIGTERM does not end it.
+Writes into FILE, which must have the size of the record, when it began and when it was last alive, by
+CLOCK_MONOTONIC and by the wall clock, with its token. UNTIL: it ends after this many ms, or with `told` when its
+standard input ends. deaf: SIGTERM does not end it.
 """
 
 import mmap
@@ -12,7 +13,7 @@ import struct
 import sys
 import time
 
-# began, lives, lives by the time of day (ns); the token; the process; LOCK_KEY and LOCK_OWNER
+# began, lives, lives by the wall clock (ns); the token; the process; LOCK_KEY and LOCK_OWNER
 LAYOUT = struct.Struct("<qqqqq64s200s")
 
 

@@ -1,4 +1,4 @@
-"""lockctl run with three servers and more: a majority of them that know nothing of each other."""
+"""lockctl run with three or more independent servers: it holds the lock at a majority of them."""
 
 import pytest
 
@@ -10,7 +10,7 @@ HOUR_MS = 3_600_000
 several = pytest.mark.parametrize("count", [3, 5])
 
 
-# Holding, and giving back
+# Holding and releasing
 
 
 @several
@@ -54,7 +54,7 @@ def test_it_is_renewed_everywhere(make_ring, lock_run):
 
 def test_the_token_is_the_largest_and_grows_only_as_clocks_agree(make_ring, lock_run):
     ring = make_ring(3)
-    # The last one's clock was an hour ahead when it gave its last token, and a token is never smaller than that.
+    # The clock of the last server was an hour ahead when it issued its last token, and tokens never get smaller.
     ahead = ring.servers[2].now_ms() * 1000 + 3_600_000_000
     ring.servers[2].control.hset(f"lock:token:{{{KEY}}}", mapping={"token": ahead, "owner": "other"})
     ring.kill(0)
@@ -62,7 +62,7 @@ def test_the_token_is_the_largest_and_grows_only_as_clocks_agree(make_ring, lock
     token = run.wait_holds().token
     assert token == ring.token(2) > ahead > ring.token(1) + 3_000_000_000
     assert run.finish() == (0, "")
-    # The next majority is one without it: its tokens are smaller. docs/redlock.md says so.
+    # The next majority does not include that server, so its token is smaller: docs/redlock.md.
     ring.start(0)
     ring.kill(2)
     run = lock_run(ring)
@@ -83,7 +83,7 @@ def test_shared(make_ring, lock_run):
     assert lock_run(ring, "--wait", "0", until=0).status() == 0
 
 
-# Somebody else
+# Another client
 
 
 @several
@@ -124,7 +124,7 @@ def test_wait_ends(make_ring, lock_run):
     ring.take("other", HOUR_MS, 0, 1)
     run = lock_run(ring, "--wait", patient(0.5))
     assert run.status() == 75
-    # It has tried as long as it might: rounds and pauses of 0.2 s at most.
+    # It has tried until the timeout: with rounds and with pauses of 0.2 s at most.
     assert ring.calls(2, "lock.acquire") >= 2
     ring.wait_free(2)
 
@@ -137,14 +137,14 @@ def test_two_who_want_it_have_it_in_turn(make_ring, lock_run, judge):
 
 
 def test_a_server_refuses(make_ring, lock_run):
-    """As a single one that refuses: status 69 and what it said, not a wait without end."""
+    """The same as with a single server that refuses: status 69 and its error, not an endless wait."""
     ring = make_ring(3, lock_max_lease=10_000, lock_default_lease=10_000)
     run = lock_run(ring, "-l", "60", "--wait", "60")
     status, said = run.end()
     assert status == 69 and "lock.max-lease" in said
 
 
-# No majority answers
+# No majority replies
 
 
 @several
@@ -167,7 +167,7 @@ def test_a_majority_is_silent(make_ring, lock_run, wait):
     run = lock_run(ring, "-l", "60", "--wait", wait, "--timeout", patient(1))
     assert run.status() == 69 and not run.has_begun()
     ring.wait_free(3, 4)
-    # They have been asked, and been released, though they had not answered.
+    # They have received a request and a release, although they had not replied.
     ring.go_on(0, 1, 2)
     for number in (0, 1, 2):
         wait_for(lambda number=number: ring.calls(number, "lock.acquire") >= 1, what="the request to be read")
@@ -184,7 +184,7 @@ def test_a_majority_comes_back(make_ring, lock_run):
     assert run.finish() == (0, "")
 
 
-# What is asked for
+# Options
 
 
 @pytest.mark.parametrize("options", ["--session", "--fair", "--semaphore 2", "--replicas 1"])

@@ -1,4 +1,4 @@
-"""Servers whose clocks run faster, or jump: how many of them a majority bears."""
+"""Servers whose clocks run fast, or jump: how many of them a majority tolerates."""
 
 import os
 import shutil
@@ -15,10 +15,10 @@ LEASE_S = 3
 
 @pytest.fixture
 def twice_as_fast(make_ring, monkeypatch):
-    """twice_as_fast(ring, 0): from its next start on, and it starts again, the server's clock runs twice as fast.
+    """twice_as_fast(ring, 0): restarts the server with a clock that runs twice as fast.
 
-    By libfaketime. It asks for memory before it has found the true time, and jemalloc asks for the time when it is
-    first asked for memory: so the servers get their memory from the C library here.
+    Uses libfaketime, which allocates memory before it has found the real time; and jemalloc reads the time at the first
+    allocation. So the servers here use the allocator of the C library.
     """
     if not shutil.which("faketime"):
         pytest.skip("no faketime: apt-get install faketime")
@@ -44,9 +44,10 @@ def twice_as_fast(make_ring, monkeypatch):
 
 
 def play(ring, lock_run, judge, late=(), spoil=lambda: None):
-    """The faults that the judge finds when the holder is cut off from all servers, and another one comes, who is not.
+    """The faults that the checker finds when a holder is cut off from all servers, and another client is not.
 
-    `late`: these servers come only then, and have not granted it. The first one is deaf: it works as long as it may.
+    `late`: these servers start only then, and have not granted the first holder the lock. The first holder ignores
+    SIGTERM, so it works as long as it can.
     """
     ring.kill(*late)
     first = lock_run(ring, "-l", patient(LEASE_S), deaf=True)
@@ -62,12 +63,12 @@ def play(ring, lock_run, judge, late=(), spoil=lambda: None):
     return judge([first.hold(), second.hold()])
 
 
-# A clock that runs too fast ends the lease early. So many servers, of which so many are fast, and these come late.
+# With a fast clock the lease expires early. The number of servers, which are fast, which are late, a fault is found.
 
 FAST = {
     "one of three": (3, [0], (), False),
     "two of five": (5, [0, 1], (), False),
-    # The fast ones are a majority, or are one together with those that have not granted it: docs/redlock.md.
+    # The fast servers are a majority, alone or with those that have not granted the lock: docs/redlock.md.
     "two of three": (3, [0, 1], (), True),
     "three of five": (5, [0, 1, 2], (), True),
     "one of two that have granted it": (3, [0], (2,), True),
@@ -94,7 +95,7 @@ def test_renewals_come_before_the_end_by_a_fast_clock(make_ring, lock_run, twice
     assert run.lives_on() and run.finish() == (0, "")
 
 
-# A clock that jumps ends it at once.
+# When a clock jumps, the lease expires at once.
 
 
 @pytest.mark.parametrize("jumps", [1, 2])
@@ -109,14 +110,14 @@ def test_clocks_that_jump(make_ring, lock_run, judge, tmp_path, monkeypatch, jum
     def jump():
         clock.step(3600)
         for number in range(jumps):
-            wait_for(lambda number=number: ring.is_free(number), what="the server to see it")
+            wait_for(lambda number=number: ring.is_free(number), what="the server to notice the jump")
 
     faults = play(ring, lock_run, judge, spoil=jump)
     assert ("holder" in faults) == (jumps == 2), judge.text
 
 
 def test_a_clock_that_is_set_back_keeps_the_lock(make_ring, lock_run, tmp_path, monkeypatch):
-    """The lease lasts longer there. A minority of such servers is no hindrance."""
+    """The lease lasts longer there. A minority of such servers does not prevent a grant."""
     ring = make_ring(3)
     with monkeypatch.context() as patch:
         clock = Clock(tmp_path, patch)

@@ -1,4 +1,4 @@
-"""Servers of a majority that fail: before they are asked, while the lock is held, and when it is given back."""
+"""Servers that fail: before the request, while the lock is held, and when it is released."""
 
 import os
 import signal
@@ -59,17 +59,17 @@ def test_two_fail_when_it_is_given_back(make_ring, lock_run, how):
     assert run.finish() == (0, "")
     assert all(ring.is_free(number) for number in (0, 1, 3))
     if how == "cut off":
-        # What was on its way arrives.
+        # Data in transit arrives now.
         ring.heal(2, 4, late=True)
     else:
         mend(ring, 2, 4)
-    # Long before the lease is over.
+    # Long before the lease expires.
     ring.wait_free(2, 4)
 
 
 @failure
 def test_a_third_fails_and_it_is_lost_in_time(make_ring, lock_run, how):
-    """The command is dead before the lease is over on the servers that live, though SIGTERM does not end it."""
+    """The command is dead before the lease expires on the running servers, although it ignores SIGTERM."""
     ring, (fail, _) = ring_for(make_ring, how), FAILURES[how]
     run = lock_run(ring, "-l", patient(LEASE_S), deaf=True)
     owner = run.wait_holds().owner
@@ -78,13 +78,13 @@ def test_a_third_fails_and_it_is_lost_in_time(make_ring, lock_run, how):
     first = ring.ends_ms(2)
     wait_for(lambda: ring.ends_ms(2) > first, what="a renewal by three")
     fail(ring, 4)
-    # They go on to be renewed, as long as somebody tries; the last lease that a majority has given counts.
+    # Their leases are still renewed while lockctl tries; what counts is the last lease that a majority has granted.
     living = [2, 3] + ([4] if how == "cut off" else [])
     ends = min(ring.ends_ms(number) for number in living)
     status, said = run.end()
     assert status == 76 and "the lock is lost" in said
     assert run.worker().lives_by_day / 1e6 < ends
-    # What is left is given back.
+    # The remaining grants are released.
     ring.wait_free(2, 3)
 
 
@@ -95,7 +95,7 @@ def test_a_command_that_ends_by_sigterm_is_told_before(make_ring, lock_run):
     ring.stop(0, 1)
     ends = min(ring.ends_ms(2), run.worker().lives_by_day / 1e6 + scaled_ms(6000))
     assert run.status() == 76
-    # A third of the lease before its end, where the grace is longer than that.
+    # A third of the lease before its end, because the grace time is longer than that.
     assert run.worker().lives_by_day / 1e6 < ends - scaled_ms(1000)
 
 
@@ -104,7 +104,7 @@ def test_a_command_that_ends_by_sigterm_is_told_before(make_ring, lock_run):
 
 @pytest.mark.parametrize("how", ["stopped", "cut off"])
 def test_a_release_reaches_who_had_not_answered(make_ring, lock_run, how):
-    """Not even the acquisition: it is under way still when the lock is given back."""
+    """They have not even replied to the acquisition, which is still pending when the lock is released."""
     ring, (fail, mend) = ring_for(make_ring, how), FAILURES[how]
     fail(ring, 0, 1)
     run = lock_run(ring, "-l", "60", until=0)
@@ -127,7 +127,7 @@ def test_a_round_in_vain_is_given_back_by_who_had_not_answered(make_ring, lock_r
 
 
 def test_a_release_after_the_connections_were_lost(make_ring, lock_run):
-    """They are made again for it: a lease is long."""
+    """lockctl reconnects to send it: the lease would last long."""
     ring = make_ring(5)
     run = lock_run(ring, "-l", "60")
     ring.wait_held(run.wait_holds().owner, *range(5))
@@ -135,7 +135,7 @@ def test_a_release_after_the_connections_were_lost(make_ring, lock_run):
     for number in (0, 1, 2):
         ring.servers[number].control.client_kill_filter(_type="normal", skipme=True)
     run.process.stdin.close()
-    # Not reaped before lockctl goes on, but over.
+    # It has ended, but is not reaped before lockctl continues.
     wait_gone(run.worker().pid)
     os.kill(run.process.pid, signal.SIGCONT)
     assert run.status() == 0
@@ -143,10 +143,10 @@ def test_a_release_after_the_connections_were_lost(make_ring, lock_run):
 
 
 def test_a_round_in_vain_on_a_connection_that_was_lost(make_ring, lock_run):
-    """The grant has not arrived, and there is no connection on which to release it: another one is made."""
+    """The grant has not arrived, and there is no connection on which to release it: lockctl opens another one."""
     ring = make_ring(5, proxied=True)
     ring.take("other", 3_600_000, 0, 1, 2)
-    # So that it is lost before the round is over; and that is over before it is tried to connect again.
+    # So that the connection is lost before the round ends, and the round ends before the next attempt to connect.
     ring.slow(0.05, 0, 1, 2)
     ring.proxies[4].cut(reply=0)
     assert lock_run(ring, "-l", "60", "--wait", "0").status() == 75
@@ -175,7 +175,7 @@ def test_one_that_comes_back_empty_is_asked_again_and_counts_later(make_ring, lo
     ring.kill(0)
     ring.start(0)
     ring.wait_held(owner, 0)
-    # A round in which the two others are a majority, and then one that finds it there.
+    # First a round with a majority of the other two, then a round that finds the lock on this server.
     ends = ring.ends_ms(1)
     wait_for(lambda: ring.ends_ms(1) > ends + scaled_ms(1000 * LEASE_S), 10, "renewals")
     ring.kill(1)
@@ -186,7 +186,7 @@ def test_one_that_comes_back_empty_is_asked_again_and_counts_later(make_ring, lo
 
 
 def test_a_majority_that_comes_back_empty_does_not_count(make_ring, lock_run):
-    """Each of them grants it again, to whoever comes first. That it is the old holder is luck, and no lock."""
+    """Each of them grants the lock again, to the first client. If that is the old holder, it is by chance only."""
     ring = make_ring(3)
     run = lock_run(ring, "-l", patient(3))
     ring.wait_held(run.wait_holds().owner, 0, 1, 2)

@@ -1,4 +1,4 @@
-"""Who held the lock while servers failed, judged by the checker of tests/torture: no two at once, and tokens that grow.
+"""Holders while servers fail, checked by the checker of tests/torture: never two at once, and tokens that grow.
 
     LOCK_SEED=7 REDLOCK_SECONDS=600 build/venv/bin/pytest tests/lockctl/redlock -k torment -s
 """
@@ -19,7 +19,7 @@ LEASE_S = 1.0
 
 
 def careful(lease_ms):
-    """What a server of a majority is to be set to: docs/redlock.md."""
+    """The settings for a server of a majority: docs/redlock.md."""
     return {
         "lock_max_lease": lease_ms,
         "lock_default_lease": lease_ms,
@@ -29,7 +29,7 @@ def careful(lease_ms):
 
 @pytest.mark.timeout(400 + 9 * SECONDS)
 def test_torment(make_ring, lock_run, judge):
-    """Servers are killed and come back empty, are stopped and cut off. With lock.quarantine there is one holder."""
+    """Servers are killed and restart empty, are stopped, and cut off. With lock.quarantine there is only one holder."""
     ring = make_ring(5, proxied=True, **careful(scaled_ms(1000 * LEASE_S)))
     torment = Torment(ring, lock_run, seed := seed_of_run(), LEASE_S)
 
@@ -44,12 +44,12 @@ def test_torment(make_ring, lock_run, judge):
     assert enough(), text
 
 
-# What the delayed restart is for
+# Why the delayed restart is needed
 
 
 @pytest.mark.timeout(400)
 def test_torment_without_quarantine(make_ring, lock_run, judge):
-    """Servers that die and come back, two at a time and all the time: a second holder has to be found."""
+    """Servers are killed and restart all the time, two at once: the checker must find a second holder."""
     ring, holds, text = make_ring(5), [], ""
     for part in range(12):
         torment = Torment(ring, lock_run, seed := seed_of_run(part), LEASE_S, restarts_only=True)
@@ -65,13 +65,13 @@ def test_torment_without_quarantine(make_ring, lock_run, judge):
 @pytest.mark.parametrize("is_delayed", [False, True], ids=["without quarantine", "with quarantine"])
 @pytest.mark.parametrize("late", [(), (3, 4)], ids=["all grant", "three grant"])
 def test_restarts_within_a_lease(make_ring, lock_run, judge, late, is_delayed):
-    """Empty, and one after the other, so that never more than one is down. The holder knows of it when it renews.
+    """Servers restart empty, one after the other, so at most one is down. The holder notices when it renews.
 
-    So many have granted it, and know it still, that the others are a majority.
+    The servers that have not granted the lock, and those that have forgotten it, are a majority together.
     """
     ring = make_ring(5)
     if is_delayed:
-        # For the next start: as if these had been up for long.
+        # For the next start only, as if these servers had been running for a long time.
         for server in ring.servers:
             server.config["lock.quarantine"] = 66_000
     ring.kill(*late)
@@ -96,11 +96,11 @@ def test_restarts_within_a_lease(make_ring, lock_run, judge, late, is_delayed):
     assert ("holder" in faults) != is_delayed, judge.text
 
 
-# What no setting of the servers can help with
+# Faults that no setting of the servers can prevent
 
 
 def test_a_holder_that_stands_still_does_not_hear_of_its_loss(make_ring, lock_run, judge):
-    """lockctl is stopped, and what it has started is not: it works on, when the lease is over, and another one too."""
+    """lockctl is stopped, but not its command: it works when the lease has expired and another holder works."""
     ring = make_ring(5, **careful(scaled_ms(1000)))
     first = lock_run(ring, "-l", patient(1), "--wait", patient(20))
     first.wait_holds()
@@ -113,11 +113,11 @@ def test_a_holder_that_stands_still_does_not_hear_of_its_loss(make_ring, lock_ru
     assert second.finish() == (0, "")
     holds = [first.hold(), second.hold()]
     assert judge(holds) == {"holder"}
-    # The token is what tells them apart.
+    # Only the token distinguishes them.
     assert holds[1].token > holds[0].token
 
 
-# The judge
+# The checker
 
 
 def hold(owner, token, *times):

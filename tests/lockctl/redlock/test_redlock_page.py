@@ -1,4 +1,4 @@
-"""docs/redlock.md: its program, its command line and its settings, as they are shown there."""
+"""docs/redlock.md: the program, the command line and the settings that the page shows."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ CONTRADICTS = "is not longer than lock.max-lease"
 
 
 def block(language):
-    """The one block of the page in this language."""
+    """The only block of the page in this language."""
     found = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.M | re.S)
     assert len(found) == 1, f"{len(found)} blocks of {language}"
     return found[0]
@@ -33,7 +33,7 @@ def changed(source, changes):
 
 
 class Programs:
-    """The program of the page, on a ring in place of the ports that it names, and with what is changed for a test."""
+    """The program of the page, with the ports of a ring, and with changes for a test."""
 
     def __init__(self):
         self._started = []
@@ -75,7 +75,7 @@ def test_the_program(make_ring, programs):
     for _ in range(2):
         assert result(programs.start(ring)) == DONE
         assert all(ring.is_free(number, "report") for number in range(3))
-    # It has asked for what the page says.
+    # It has sent the requests that the page describes.
     for number in range(3):
         assert ring.calls(number, "lock.acquire") == ring.calls(number, "lock.renew") == 2
 
@@ -105,7 +105,7 @@ def test_answers_after_the_lease_do_not_count(make_ring, programs):
     ring = make_ring(3, proxied=True)
     ring.slow(0.4, 0, 1)
     assert result(programs.start(ring, ("LEASE_MS = 10_000", "LEASE_MS = 300"), SHORT_WAIT)) == REFUSED
-    # With a longer lease they do: they come in time.
+    # With a longer lease they do count: they arrive in time.
     assert result(programs.start(ring, SHORT_WAIT)) == DONE
 
 
@@ -122,7 +122,7 @@ def test_a_lease_that_nobody_renews_is_lost(make_ring, programs):
     assert ring.is_free(2, "report")
 
 
-# Several beside each other. The program writes down what it did, in ns of the machine's monotonic clock.
+# Several programs at once. Each records what it did, in ns of the machine's monotonic clock.
 
 RECORDED = [
     ('lock = acquire("report", wait_s=60)', 'asked = time.monotonic_ns()\nlock = acquire("report", wait_s=60)'),
@@ -139,10 +139,10 @@ def work():
 
 
 def test_several_beside_each_other(make_ring, programs, judge):
-    """While one server after the other is killed and comes back, empty, but in quarantine."""
+    """One server is killed and restarts, empty, but in quarantine."""
     ring = make_ring(3, lock_max_lease=10_000, lock_default_lease=10_000)
     for server in ring.servers:
-        # Not at the first start, so that the test need not wait for it.
+        # Not at the first start, so that the test need not wait for the quarantine.
         server.config["lock.quarantine"] = 11_000
     holds, problems = [], []
 
@@ -159,7 +159,7 @@ def test_several_beside_each_other(make_ring, programs, judge):
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: len(holds) >= 4 or problems, 60, "some to have worked")
+    wait_for(lambda: len(holds) >= 4 or problems, 60, "some programs to have worked")
     ring.kill(0)
     ring.start(0)
     for thread in threads:
@@ -168,7 +168,7 @@ def test_several_beside_each_other(make_ring, programs, judge):
     assert judge(holds) == set(), judge.text
 
 
-# What else the page shows
+# The rest of the page
 
 
 def test_the_command_line(make_ring, lock_run):
@@ -193,11 +193,11 @@ def test_the_settings(make_ring, lock_run):
     for server in ring.servers:
         assert server.control.config_get("lock.*").items() >= {(n, v) for n, v in pairs if n.startswith("lock.")}
         assert CONTRADICTS not in server.log()
-    # It is the delayed restart: nothing is granted yet. A lease of ten seconds is allowed.
+    # During the delayed restart nothing is granted yet. A lease of ten seconds is allowed.
     assert lock_run(ring, "-l", "10", "--wait", "0").status() == 75
     for server in ring.servers:
         server.control.config_set("lock.quarantine", 0)
     assert lock_run(ring, "-l", "10", "--wait", "0", until=0).status() == 0
-    # The test itself: what the server says of a quarantine that is too short.
+    # Check of the test itself: the server's warning for a quarantine that is too short.
     ring.servers[0].restart(lock_quarantine=config["lock_max_lease"])
     assert CONTRADICTS in ring.servers[0].log()

@@ -1,4 +1,4 @@
-"""Servers that answer late, and a lockctl that reads late what was answered: what counts, and until when."""
+"""Servers that reply late, and a lockctl that reads replies late: what counts, and until when."""
 
 import harness.clock
 from harness import scaled, scaled_ms, wait_for
@@ -8,7 +8,7 @@ LEASE_S = 1.5
 
 
 def test_late_grants_count_too(make_ring, lock_run):
-    """A majority has answered, and the work has begun, when the rest grants it: it holds it as well."""
+    """The other servers grant the lock after a majority has replied and the work has begun: they count as well."""
     ring = make_ring(5, proxied=True)
     ring.slow(scaled(0.1), 3, 4)
     run = lock_run(ring, "-l", patient(3))
@@ -33,12 +33,12 @@ def test_a_minority_answers_after_the_lease(make_ring, lock_run):
 
 
 def test_a_majority_answers_after_the_lease(make_ring, lock_run):
-    """Its grants count in no round, and it is given back what it has granted."""
+    """Its grants count in no round, and they are released."""
     ring = make_ring(5, proxied=True)
     ring.slow(scaled(1.5), 0, 1, 2)
     run = lock_run(ring, "-l", patient(1), "--wait", patient(4), "--timeout", "60")
     assert run.status() == 69 and not run.has_begun()
-    assert all(ring.calls(number, "lock.acquire") >= 2 for number in range(3)), "it was asked once only"
+    assert all(ring.calls(number, "lock.acquire") >= 2 for number in range(3)), "only one request was sent"
     ring.wait_free(*range(5))
 
 
@@ -49,14 +49,14 @@ def test_a_majority_answers_renewals_after_the_lease(make_ring, lock_run):
     ring.slow(scaled(2 * LEASE_S), 0, 1)
     ends = ring.ends_ms(2)
     assert run.status() == 76
-    # The last renewal that was answered, or would have been, was at most one lease before.
+    # The last renewal that got a reply, or would have got one, was at most one lease before.
     assert run.worker().lives_by_day / 1e6 < ends + scaled_ms(1000 * LEASE_S) / 3
     ring.slow(0, 0, 1)
     ring.wait_free(0, 1, 2)
 
 
 def test_the_lease_counts_from_the_question(make_ring, lock_run):
-    """The grants take their time to arrive; what is left of the lease then is less by that."""
+    """The grants take time to arrive, and the rest of the lease is shorter by that time."""
     lease_s = 4
     ring = make_ring(3, proxied=True)
     ring.slow(scaled(lease_s) * 0.04, 0, 1, 2)
@@ -69,7 +69,7 @@ def test_the_lease_counts_from_the_question(make_ring, lock_run):
 
 
 def test_a_connection_that_is_dead_without_a_word_is_made_again(make_ring, lock_run):
-    """After --timeout. Else each of them leaves one server less, for as long as the lock is held."""
+    """After --timeout. Otherwise each such connection would lose a server for as long as the lock is held."""
     ring = make_ring(5, proxied=True)
     run = lock_run(ring, "-l", patient(LEASE_S), "--timeout", patient(1))
     owner = run.wait_holds().owner
@@ -80,13 +80,13 @@ def test_a_connection_that_is_dead_without_a_word_is_made_again(make_ring, lock_
         wait_for(
             lambda number=number, ends=ends: owner in ring.holders(number) and ring.ends_ms(number) > ends,
             10,
-            f"server {number} to be asked again",
+            f"server {number} to get a request again",
         )
     assert run.lives_on() and run.finish() == (0, "")
 
 
 def test_a_renewed_lease_counts_from_the_question(make_ring, lock_run):
-    """Likewise. A renewal may take longer to be answered, up to a tenth of the lease."""
+    """The same for renewals. The reply to a renewal may take longer, up to a tenth of the lease."""
     lease_s = 3
     ring = make_ring(3, proxied=True)
     run = lock_run(ring, "-l", patient(lease_s), deaf=True)
@@ -99,23 +99,23 @@ def test_a_renewed_lease_counts_from_the_question(make_ring, lock_run):
     assert run.worker().lives_by_day / 1e6 < ends[0]
 
 
-# Answers of another time
+# Late replies
 
 
 def test_answers_of_an_earlier_round_do_not_count(make_ring, lock_run):
-    """They come while a later one is under way, and the release that follows them takes the grant back."""
+    """They arrive during a later round, and the release that follows them takes back the grant."""
     ring = make_ring(5, proxied=True)
     for number, delay in enumerate((0.23, 0.31, 0.37)):
         ring.slow(scaled(delay), number)
     run = lock_run(ring, "-l", patient(1), "--wait", patient(4), "--timeout", "60")
     assert run.status() == 69 and not run.has_begun()
-    # Often enough that some have come within a round.
+    # Often enough that some have arrived within a round.
     assert all(ring.calls(number, "lock.acquire") >= 4 for number in range(3))
     ring.wait_free(*range(5))
 
 
 def test_grants_that_are_read_after_the_lease(make_ring, lock_run, tmp_path, monkeypatch):
-    """The machine of lockctl has slept while they were on their way: its clock goes on meanwhile, its timers do not."""
+    """The machine of lockctl sleeps while the grants are in transit: its clock counts meanwhile, its timers do not."""
     ring = make_ring(3, proxied=True)
     ring.keep_replies(True)
     time_of_day = "clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE"
@@ -126,7 +126,7 @@ def test_grants_that_are_read_after_the_lease(make_ring, lock_run, tmp_path, mon
         clock = harness.clock.Clock(tmp_path, patch)
         run = lock_run(ring, "-l", "60", "--wait", "0")
     for number in range(3):
-        wait_for(lambda number=number: ring.calls(number, "lock.acquire") == 1, what="the question to arrive")
+        wait_for(lambda number=number: ring.calls(number, "lock.acquire") == 1, what="the request to arrive")
     clock.step(70)
     ring.keep_replies(False)
     assert run.status() == 75 and not run.has_begun()
