@@ -9,7 +9,8 @@
 static const struct clusternodesPiece NOTHING = {"", 0};
 static const struct clusternodesPiece NAMELESS = {"?", 1};
 
-/* Cuts what comes before the next `separator` off `rest`. Returns false when nothing is left. */
+/* Cuts the bytes before the next `separator`, or all bytes if there is none, off `rest`. Returns
+ * false if nothing is left. */
 static bool cut(struct clusternodesPiece *rest, char separator, struct clusternodesPiece *piece) {
     if (rest->length == 0) {
         return false;
@@ -23,7 +24,8 @@ static bool cut(struct clusternodesPiece *rest, char separator, struct clusterno
     return true;
 }
 
-/* What stands behind the last `separator`, which `text` loses with it; nothing if it has none. */
+/* Cuts the last `separator` and what follows it off `text`. Returns what follows it; nothing if
+ * there is no separator. */
 static struct clusternodesPiece cutLast(struct clusternodesPiece *text, char separator) {
     for (size_t i = text->length; i > 0; i--) {
         if (text->at[i - 1] == separator) {
@@ -49,8 +51,8 @@ struct node {
     struct clusternodesPiece id, address, flags, slots;
 };
 
-/* The next node of the text; one without anything for a line that we cannot read. Returns false at
- * the end. */
+/* Stores the next node of the text; one with empty fields for a line that cannot be parsed. Returns
+ * false at the end. */
 static bool readNode(struct clusternodesPiece *text, struct node *node) {
     struct clusternodesPiece line, words[WORDS_BEFORE_SLOTS];
     if (!cut(text, '\n', &line)) {
@@ -76,7 +78,7 @@ static bool isMyself(const struct node *node) {
     return false;
 }
 
-/* Cuts a slot's number off `rest`. Returns false when there is none. */
+/* Cuts a slot's number off `rest`. Returns false if there is none. */
 static bool cutSlot(struct clusternodesPiece *rest, int *slot) {
     size_t digits = 0;
     *slot = 0;
@@ -92,7 +94,7 @@ static bool cutSlot(struct clusternodesPiece *rest, int *slot) {
     return digits > 0;
 }
 
-/* Reads `n` or `first-last`. Returns false when it is neither. */
+/* Parses `n` or `first-last`. Returns false if it is neither. */
 static bool readRange(struct clusternodesPiece range, int *first, int *last) {
     if (!cutSlot(&range, first)) {
         return false;
@@ -126,7 +128,8 @@ static struct clusternodesPiece givenTo(struct clusternodesPiece word, int slot)
     return NOTHING;
 }
 
-/* Whether the node serves the slot. If it gives it away, `target` is the id of who gets it. */
+/* Whether the node serves the slot. If it migrates the slot, `target` is the id of the target node;
+ * else nothing. */
 static bool serves(const struct node *node, int slot, struct clusternodesPiece *target) {
     struct clusternodesPiece slots = node->slots, word;
     bool found = false;
@@ -146,7 +149,7 @@ struct address {
     struct clusternodesPiece ip, port, hostname;
 };
 
-/* An ip may have colons too. */
+/* The port is behind the last colon: an IPv6 address has colons too. */
 static struct address readAddress(struct clusternodesPiece text) {
     struct address address = {NOTHING, NOTHING, NOTHING};
     struct clusternodesPiece numbers = NOTHING;
@@ -157,7 +160,8 @@ static struct address readAddress(struct clusternodesPiece text) {
     return address;
 }
 
-/* Of a node that the asked one has never reached the ip is not known, nor then the port. */
+/* The IP address is empty if the node that sent the text has never reached this one. Then the port
+ * is not known either. */
 static void setAddress(struct clusternodesRoute *route, const struct node *node,
                        enum clusternodesName name) {
     struct address address = readAddress(node->address);

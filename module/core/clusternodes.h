@@ -1,12 +1,12 @@
-/* Which node of a cluster serves a slot, read from the text that CLUSTER NODES answers.
+/* Which node of a cluster serves a slot, parsed from the reply of CLUSTER NODES.
  *
- * One line a node:
+ * One line per node:
  *
  *   id ip:port@busport[,hostname[,name=value …]] flags master ping pong epoch link slot slot …
  *
- * with the node's slots as `n`, `first-last` and, on the line of the node that was asked, which is
- * flagged `myself`, `[n->-id]` for one that it gives away and `[n-<-id]` for one that it gets.
- * https://redis.io/docs/latest/commands/cluster-nodes/
+ * The slots of a node are given as `n` or `first-last`. On the line of the node that sent the
+ * reply, which has the flag `myself`, `[n->-id]` is a slot that it is migrating and `[n-<-id]` one
+ * that it is importing. https://redis.io/docs/latest/commands/cluster-nodes/
  */
 #ifndef LOCK_CLUSTERNODES_H
 #define LOCK_CLUSTERNODES_H
@@ -15,36 +15,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the text, which is the caller's. */
+/* A piece of a text that belongs to the caller. */
 struct clusternodesPiece {
     const char *at;
     size_t length;
 };
 
-/* By what a node is called, as cluster-preferred-endpoint-type has it. */
+/* How a client addresses a node: the setting cluster-preferred-endpoint-type. */
 enum clusternodesName {
     CLUSTERNODES_IP,
-    CLUSTERNODES_HOSTNAME, /* "?" for a node that has none, as the server says it */
-    CLUSTERNODES_NO_NAME   /* the client is to stay with the host that it has asked */
+    CLUSTERNODES_HOSTNAME, /* "?" for a node that has none, as the server replies */
+    CLUSTERNODES_NO_NAME   /* the client keeps the host that it is connected to */
 };
 
+/* Where to redirect a client. */
 struct clusternodesRoute {
-    bool asks; /* ASK: the slot is still the asked node's, but given away. Else MOVED. */
-    struct clusternodesPiece host, port; /* without a port: nobody knows where to */
+    bool asks; /* by ASK: the node still serves the slot, but migrates it. Else by MOVED. */
+    struct clusternodesPiece host, port; /* an empty port: the address is not known */
 };
 
-/* Where a client that asks for this slot is to be sent by the node whose text this is. A node that
- * serves the slot, and does not give it away, knows nowhere to send anybody. A line that is not as
- * above is passed over. */
+/* Where the node that sent this text redirects a client that requests this slot: if it migrates the
+ * slot, to the target node; if it does not serve the slot, to the node that does. The port of the
+ * result is empty if it does not redirect, or if the address of the other node is not known. Lines
+ * in any other format are skipped. The pieces of the result are parts of `text` or constants. */
 struct clusternodesRoute clusternodesFind(const char *text, size_t length, int slot,
                                           enum clusternodesName name);
 
-/* A set of slots, a bit for each. */
+/* A set of slots, one bit for each. */
 struct clusternodesSlots {
     uint8_t bits[16384 / 8];
 };
 
-/* The slots that the node serves whose text this is: none for a replica. */
+/* Stores the slots that the node that sent this text serves: none for a replica. */
 void clusternodesOwn(const char *text, size_t length, struct clusternodesSlots *slots);
 
 #endif

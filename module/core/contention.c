@@ -7,7 +7,7 @@
 #include "core/list.h"
 #include "core/mem.h"
 
-/* So many locks for which somebody waits are brought up to date before one of them has to go. */
+/* At most this many locks with waiters are updated to find the one to be replaced. */
 #define MOST_REFRESHED 4
 
 static struct contentionLock *ofName(struct mapEntry *entry) {
@@ -18,7 +18,7 @@ static struct contentionLock *ofTime(struct heapNode *node) {
     return LIST_ELEMENT(node, struct contentionLock, by_time);
 }
 
-/* The sum of two times that are not negative; the largest when it would be larger. */
+/* The sum of two times that are not negative, or the largest time if that is less. */
 static int64_t sum(int64_t a, int64_t b) {
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
@@ -37,7 +37,7 @@ static int64_t timeAt(const struct contentionLock *lock, int64_t now_us) {
     return sum(lock->time_us, passed_us * waiting);
 }
 
-/* The heap is not told: see leastAt. */
+/* Does not update the heap: see leastAt. */
 static void bringUpToDate(struct contentionLock *lock, int64_t now_us) {
     lock->time_us = timeAt(lock, now_us);
     lock->until_us = now_us;
@@ -49,7 +49,7 @@ static size_t keptLength(size_t length) {
     return length < CONTENTION_LONGEST_NAME ? length : CONTENTION_LONGEST_NAME;
 }
 
-/* The entries of a map keep the hash of their key. */
+/* A map entry has the hash of its key, so nothing is hashed here. */
 static bool isOf(const struct contentionLock *lock, const struct contentionEvent *event) {
     return lock->db == event->db && lock->whole_length == event->name->key_length &&
            lock->whole_hash == event->name->hash;
@@ -86,12 +86,13 @@ static struct contentionLock *find(const struct contention *sketch,
     return lock;
 }
 
-/* ---- coming and going ---- */
+/* ---- adding and replacing ---- */
 
-/* The place of the lock with the least time. The heap has times of earlier, which are less: the ones at
- * the bottom are put where they belong, until one does. Of locks for which nobody waits that is no more
- * work than if each wait that ends did it at once, as most never come to the bottom. The times of the
- * others grow all the while, so no more than some of them are; then it is the least of these. */
+/* The place of the lock with the least time. The heap has earlier times, which are not larger: its
+ * first lock gets its current time until one has that already. For locks without waiters that is no
+ * more work than if each wait that ends updated the heap, as most of them never come first. The
+ * times of locks with waiters grow all the time, so only a few of those are updated; then the
+ * result is the least of these. */
 static struct contentionLock *leastAt(struct contention *sketch, int64_t now_us) {
     struct contentionLock *least = NULL;
     for (int refreshed = 0; refreshed < MOST_REFRESHED;) {
@@ -109,7 +110,7 @@ static struct contentionLock *leastAt(struct contention *sketch, int64_t now_us)
     return least;
 }
 
-/* Empties a place, and makes the lock's time the error of the one that comes. */
+/* Empties a place. The time of the lock that was there becomes the error of the next one. */
 static struct contentionLock *makeRoom(struct contention *sketch, int64_t now_us) {
     struct contentionLock *least = leastAt(sketch, now_us);
     int64_t time_us = least->by_time.at;
@@ -128,7 +129,7 @@ static struct contentionLock *freePlace(struct contention *sketch, int64_t now_u
                                            : makeRoom(sketch, now_us);
 }
 
-/* Gives the place its name: a copy, of which the beginning is enough. */
+/* Copies the name, or its beginning, to the place. */
 static void name(struct contention *sketch, struct contentionLock *lock,
                  const struct mapEntry *whole) {
     size_t length = keptLength(whole->key_length);
@@ -167,7 +168,8 @@ void contentionBegin(struct contention *sketch, const struct contentionEvent *ev
     lock->waiting = event->waiting;
 }
 
-/* It had lost its place meanwhile, and with it at least what the wait took that ends now. */
+/* For a lock that lost its place during the wait that ends now, and with it at least the time of
+ * this wait. */
 static struct contentionLock *makeAgain(struct contention *sketch,
                                         const struct contentionEvent *event, int64_t began_us) {
     struct contentionLock *lock = make(sketch, event);
@@ -186,14 +188,14 @@ void contentionEnd(struct contention *sketch, const struct contentionEvent *even
     lock->waits++;
     lock->waiting = event->waiting;
     if (is_hand_off) {
-        /* Of a lock that had lost its place nobody knows since when it was kept. */
+        /* It is not known since when a lock was kept that had lost its place. */
         lock->kept += known != NULL;
         lock->kept_us = sum(lock->kept_us, since(lock->since_us, event->now_us));
         lock->since_us = event->now_us;
     }
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 static int compareTimes(const void *a, const void *b) {
     int64_t first = ((const struct contentionView *)a)->time_us;
@@ -253,7 +255,7 @@ void contentionFree(struct contention *sketch) {
     *sketch = (struct contention){0};
 }
 
-/* The lock begins to be counted, with those who wait for it now. */
+/* Begins to count the lock, with its current waiters. */
 static void beginAnew(struct contention *sketch, const struct contentionLock *lock) {
     const struct mapEntry name = {
         .key = lock->name, .key_length = lock->whole_length, .hash = lock->whole_hash};
@@ -265,7 +267,7 @@ static void beginAnew(struct contention *sketch, const struct contentionLock *lo
                                                       .now_us = sketch->since_us});
 }
 
-/* The places that are left move to the front. */
+/* The places that remain move to the front. */
 void contentionReset(struct contention *sketch, int64_t now_us) {
     struct contention old = *sketch;
     *sketch = (struct contention){.since_us = now_us, .numbers = old.numbers};

@@ -1,11 +1,12 @@
-/* See hashmap.h. Chained buckets; the array doubles when it has fewer than two buckets for an
+/* See hashmap.h. Buckets are chained. The array doubles when it has fewer than two buckets per
  * entry, because each step along a chain is a cache miss. It shrinks when an entry is added to an
- * array of which hardly anything is used.
+ * array that is nearly empty.
  *
- * When it gets another size the old array stays until each of its buckets has been moved, in their
- * order, a few with each entry that is added: so no step is long, however many entries there are. Not
- * with one that is removed, as mapEach may be walking both. A hash tells in which array its bucket
- * is. The next change of size waits until all are moved, which is long before it is needed. */
+ * After a change of size the old array stays until all its buckets have been moved, in order, a few
+ * with each entry that is added. So no step takes long, however many entries there are. Removing an
+ * entry moves no buckets, as mapEach may be walking both arrays. A hash determines in which array
+ * its bucket is. The next change of size waits until all buckets are moved, which is long before it
+ * is needed. */
 #include "core/hashmap.h"
 
 #include <assert.h>
@@ -14,11 +15,11 @@
 #include "core/mem.h"
 
 #define INITIAL_BUCKETS 8
-#define HARDLY_USED 16 /* buckets for each entry */
+#define HARDLY_USED 16 /* buckets per entry */
 
-/* How many chains are moved, and how many buckets are looked at, with each entry that is added. To
- * grow again takes half as many entries as the old array has buckets, and after it has shrunk three
- * sixteenths; so four chains are enough. */
+/* How many chains are moved, and how many buckets are visited, with each entry that is added.
+ * Before the array grows again, half as many entries are added as the old array has buckets; after
+ * it has shrunk, three sixteenths. So four chains are enough. */
 #define CHAINS_AT_ONCE 4
 #define BUCKETS_AT_ONCE 64
 
@@ -29,7 +30,7 @@ void mapSeed(const uint64_t seed[2]) {
     hash_seed[1] = seed[1];
 }
 
-/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): one round a word, three at the end ---- */
+/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): one round per word, three at the end ---- */
 
 static uint64_t rotate(uint64_t word, int bits) {
     return (word << bits) | (word >> (64 - bits));
@@ -59,14 +60,14 @@ static inline struct sip absorb(struct sip v, uint64_t word) {
     return v;
 }
 
-/* Eight bytes, in the machine's own order: the hash never leaves the process. */
+/* Eight bytes, in the byte order of the machine: the hash never leaves the process. */
 static inline uint64_t wordOf(const char *bytes) {
     uint64_t word;
     memcpy(&word, bytes, sizeof(word));
     return word;
 }
 
-/* Fewer than eight bytes, and in the free one the length of the whole. */
+/* Fewer than eight bytes, and the length of the whole input in the highest byte. */
 static uint64_t lastWordOf(const char *bytes, size_t count, size_t length) {
     uint64_t word = (uint64_t)length << 56;
     for (size_t i = 0; i < count; i++) {
@@ -114,14 +115,14 @@ static struct mapEntry *scan(const struct map *map, const char *key, size_t leng
     return NULL;
 }
 
-/* Puts the first entry of its key into its bucket. */
+/* Puts an entry that is the first of its key into its bucket. */
 static void linkFirst(struct map *map, struct mapEntry *entry) {
     struct mapEntry **bucket = bucketOf(map, entry->hash);
     entry->next = *bucket;
     *bucket = entry;
 }
 
-/* Moves a bucket of the old array, the first that is left. Returns whether anything was in it. */
+/* Moves the next bucket of the old array. Returns whether it had any entries. */
 static bool moveBucket(struct map *map) {
     struct mapEntry *entry = map->old[map->moved++], *next;
     bool had_any = entry;
@@ -162,7 +163,7 @@ static void makeRoom(struct map *map) {
     }
 }
 
-/* The entry has its key and hash. */
+/* Adds an entry whose key and hash are set. */
 static void addHashed(struct map *map, struct mapEntry *entry) {
     makeRoom(map);
     struct mapEntry *first = scan(map, entry->key, entry->key_length, entry->hash);
@@ -189,7 +190,7 @@ void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *
     addHashed(map, entry);
 }
 
-/* Puts the entry into the bucket where `first` is, the first of its key. */
+/* Puts the entry into the bucket in the place of `first`, the first entry of the same key. */
 static void replaceFirst(struct map *map, struct mapEntry *first, struct mapEntry *entry) {
     struct mapEntry **at = bucketOf(map, first->hash);
     while (*at != first) {
@@ -221,11 +222,12 @@ bool mapIsAlone(const struct mapEntry *entry) {
     return !entry->older && !entry->younger;
 }
 
-/* The next of the same key takes the place of the first in the bucket, or nothing does. */
+/* Unlinks the first entry of its key. The next entry of the same key, if any, takes its place in
+ * the bucket. */
 static void unlinkFirst(struct map *map, struct mapEntry *entry) {
     struct mapEntry **at = bucketOf(map, entry->hash);
     while (*at != entry) {
-        assert(*at); /* or the entry is in no map, or in another */
+        assert(*at); /* else the entry is in no map, or in another one */
         at = &(*at)->next;
     }
     struct mapEntry *heir = entry->younger;
@@ -237,7 +239,7 @@ static void unlinkFirst(struct map *map, struct mapEntry *entry) {
     }
 }
 
-/* Takes an entry that is not the first of its key out of the line of those. */
+/* Unlinks an entry that is not the first of its key. */
 static void unlinkYounger(struct map *map, struct mapEntry *entry) {
     entry->older->younger = entry->younger;
     if (entry->younger) {
@@ -277,7 +279,8 @@ size_t mapMemory(const struct map *map) {
     return (map->buckets != NULL) + (map->old != NULL);
 }
 
-/* Returns the first of the next key in the bucket of this one, which may be gone by then. */
+/* Visits all entries with the key of `first`, which `visit` may remove. Returns the first entry of
+ * the next key in its bucket. */
 static struct mapEntry *visitKey(struct mapEntry *first,
                                  void (*visit)(struct mapEntry *entry, void *context),
                                  void *context) {
@@ -289,7 +292,7 @@ static struct mapEntry *visitKey(struct mapEntry *first,
     return next_key;
 }
 
-/* A visit that removes the last entry frees the arrays and zeroes the counts: the loops end. */
+/* If `visit` removes the last entry, the arrays are freed and the counts are 0: the loops end. */
 void mapEach(struct map *map, void (*visit)(struct mapEntry *entry, void *context), void *context) {
     for (size_t i = map->moved; i < map->old_count; i++) {
         struct mapEntry *first = map->old[i];

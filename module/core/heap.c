@@ -1,4 +1,4 @@
-/* See heap.h. The node at place i comes no later than those at places 2i and 2i + 1. */
+/* See heap.h. The node at place i is not later than those at places 2i and 2i + 1. */
 #include "core/heap.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ static void rise(struct heap *heap, struct heapNode *node) {
     set(heap, place, node);
 }
 
-/* The one of the two below this place that comes first; 0 if there is none. */
+/* The earlier one of the two places below this one; 0 if there is none. */
 static size_t firstBelow(const struct heap *heap, size_t place) {
     size_t left = 2 * place, right = left + 1;
     if (left > heap->count) {

@@ -1,7 +1,7 @@
-/* A priority queue by time: which of many comes first.
+/* A priority queue by time.
  *
- * Intrusive: an element embeds a struct heapNode. To put, move and take out an element is O(log n),
- * to see the first O(1). Of those with the same moment any may be first.
+ * It is intrusive: an element has a struct heapNode in it. To add, move or remove an element takes
+ * O(log n), to read the first one O(1). Of elements with the same time any may be first.
  */
 #ifndef LOCK_HEAP_H
 #define LOCK_HEAP_H
@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 struct heapNode {
-    int64_t at;   /* read it, but change it by heapPut only */
-    size_t place; /* from 1; 0: in no heap */
+    int64_t at;   /* the time: only changed by heapPut */
+    size_t place; /* from 1; 0 if it is in no heap */
 };
 
 /* All zero is an empty heap. An empty heap owns no memory. */
@@ -21,13 +21,13 @@ struct heap {
     size_t count, room;
 };
 
-/* Puts the node into the heap, or moves it there, with this moment. */
+/* Adds the node with this time; or moves it, if it is in the heap already. */
 void heapPut(struct heap *heap, struct heapNode *node, int64_t moment);
 
-/* Takes the node out of the heap; does nothing when it is not in it. */
+/* Removes the node; does nothing if it is not in the heap. */
 void heapRemove(struct heap *heap, struct heapNode *node);
 
-/* The node whose moment comes first, or NULL. */
+/* The node with the earliest time, or NULL. */
 struct heapNode *heapFirst(const struct heap *heap);
 
 #endif

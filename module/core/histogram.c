@@ -1,12 +1,12 @@
-/* See histogram.h. Values below 16 have a bucket each; from there on the three bits below the
- * highest one pick among the eight buckets of that power of two. */
+/* See histogram.h. Values below 16 have a bucket each. For larger ones the three bits below the
+ * highest one select one of the eight buckets of that power of two. */
 #include "core/histogram.h"
 
 static unsigned bucketOf(uint64_t value) {
     if (value < 16) {
         return (unsigned)value;
     }
-    unsigned shift = 60U - (unsigned)__builtin_clzll(value); /* what is left of value is 8 to 15 */
+    unsigned shift = 60U - (unsigned)__builtin_clzll(value); /* the shifted value is 8 to 15 */
     unsigned bucket = 8 * shift + (unsigned)(value >> shift);
     return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
 }

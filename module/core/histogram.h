@@ -1,7 +1,8 @@
-/* Counts of durations by size, and the percentiles read off them.
+/* Counts of durations by size, and percentiles of them.
  *
- * Buckets grow with the value: each power of two is cut into 8, so a percentile is at most 12.5 %
- * above the true one, in fixed memory, and recording is a few instructions.
+ * The size of a bucket grows with its values: each power of two is divided into 8 buckets. So a
+ * percentile is at most 12.5 % above the true one, the memory is fixed, and to record a value takes
+ * a few instructions.
  */
 #ifndef LOCK_HISTOGRAM_H
 #define LOCK_HISTOGRAM_H
@@ -18,12 +19,12 @@ struct histogram {
     uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
-/* A negative value (a clock that stepped back) counts as 0. */
+/* Records a value. A negative one (a clock that went back) counts as 0. */
 void histogramRecord(struct histogram *histogram, int64_t value);
 
-/* The smallest value that at least `percent` of the records do not exceed, rounded up to its
- * bucket's end but never above the largest record. 0 when nothing is recorded. `percent` is from 0
- * to 100. */
+/* The smallest value that at least `percent` percent of the records do not exceed, rounded up to
+ * the end of its bucket, but never above the largest record. 0 if nothing is recorded. `percent` is
+ * from 0 to 100. */
 int64_t histogramPercentile(const struct histogram *histogram, double percent);
 
 #endif

@@ -6,7 +6,7 @@
 
 #define SLOTS 16384
 
-/* Where the tag begins, and how long it is. NULL if there is none. */
+/* The hash tag; also stores its length. NULL if there is none. */
 static const char *tagOf(const char *name, size_t length, size_t *tag_length) {
     const char *open = memchr(name, '{', length);
     if (!open) {
@@ -21,7 +21,8 @@ static const char *tagOf(const char *name, size_t length, size_t *tag_length) {
     return tag;
 }
 
-/* By half bytes: what four bits that are shifted out do to the rest. */
+/* One step of the CRC, by four bits: the table has the effect of the four bits that are shifted out
+ * on the others. */
 static uint16_t withHalf(uint16_t crc, unsigned half) {
     static const uint16_t shifted_out[] = {
         0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,

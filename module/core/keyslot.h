@@ -1,4 +1,4 @@
-/* The slot of a cluster that a key's name hashes to.
+/* The cluster slot of a key.
  *
  * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model
  */
@@ -8,11 +8,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether the name has a hash tag: something between its first `{` and the first `}` behind that. */
+/* Whether the name has a hash tag: at least one byte between its first `{` and the first `}` after
+ * that. */
 bool keyslotHasTag(const char *name, size_t length);
 
-/* The slot, 0 to 16383: the hash of the name's tag, or of the whole name if it has none. Reads each
- * byte once. */
+/* The slot, 0 to 16383: the hash of the name's hash tag, or of the whole name if it has none. Reads
+ * each byte once. */
 int keyslotOf(const char *name, size_t length);
 
 #endif

@@ -1,7 +1,7 @@
 /* An intrusive doubly linked list.
  *
- * The links live inside the elements, so adding and removing never allocates and removing needs no
- * search. An element that may stand in several lists has a link for each. The list owns nothing.
+ * The links are parts of the elements, so adding and removing never allocates, and removing needs
+ * no search. An element that may be in several lists has a link for each. The list owns nothing.
  */
 #ifndef LOCK_LIST_H
 #define LOCK_LIST_H
@@ -14,13 +14,13 @@ struct link {
     struct link *prev, *next;
 };
 
-/* `length` is kept so that "how many wait" costs nothing. */
+/* `length` is stored so that it need not be counted. */
 struct list {
     struct link *first, *last;
     size_t length;
 };
 
-/* The element that holds this link as its member. */
+/* The element that has this link as this member. */
 #define LIST_ELEMENT(link_pointer, type, member) \
     ((type *)(void *)((char *)(link_pointer)-offsetof(type, member)))
 
@@ -28,7 +28,7 @@ static inline bool listIsEmpty(const struct list *list) {
     return list->length == 0;
 }
 
-/* Puts `link` before `successor`, or at the end when that is NULL. */
+/* Inserts `link` before `successor`, or at the end if that is NULL. */
 static inline void listInsertBefore(struct list *list, struct link *successor, struct link *link) {
     link->next = successor;
     link->prev = successor ? successor->prev : list->last;

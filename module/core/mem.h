@@ -1,21 +1,21 @@
-/* Allocation as what needs no server sees it.
+/* Memory allocation, also for code that needs no server.
  *
- * mem.c gives the server's allocator, so that what the module uses counts in `used_memory`; the
- * unit tests link one of their own. Like the server's, neither ever returns NULL: out of memory is
- * the end of the process.
+ * In the module, mem.c uses the server's allocator, so that the module's memory counts in
+ * `used_memory`. The unit tests link an allocator of their own. Neither ever returns NULL, as the
+ * server's does not: without memory the process ends.
  */
 #ifndef LOCK_MEM_H
 #define LOCK_MEM_H
 
 #include <stddef.h>
 
-/* `size` bytes, all zero. Freed by memFree. */
+/* Allocates `size` bytes, all zero. To be freed with memFree. */
 void *memAlloc(size_t size);
 
-/* NULL is allowed. */
+/* Frees this memory; does nothing if it is NULL. */
 void memFree(void *memory);
 
-/* How many allocations have not been freed. Of the unit tests and the checking build only. */
+/* How many allocations have not been freed. Only in the unit tests and the checking build. */
 size_t memLive(void);
 
 #endif

@@ -5,15 +5,15 @@
 
 #include "core/waitgraph.h"
 
-/* What a walk over all positions counts, to be compared with what the queue has counted. */
+/* What a walk over all positions counts, to be compared with the counts that the queue has. */
 struct counted {
     size_t positions, multikey, once, ties, in_graph;
     size_t by_mode[MODE_COUNT];
-    struct waitqueueOwn own; /* the sum of what the owners' first positions say */
+    struct waitqueueOwn own; /* the sum of the counts in the owners' first positions */
 };
 
 /* Whether the index finds the position under its owner. Of an owner with many positions only the
- * first are looked at, so that ten thousand of one owner cost no hundred million steps. */
+ * first are compared: else 10,000 positions of one owner would take a hundred million steps. */
 static bool isIndexed(const struct waitqueue *queue, const struct position *position) {
     const size_t most = 64;
     const struct request *request = position->request;
@@ -105,7 +105,8 @@ static const char *countFault(const struct waitqueue *queue, const struct counte
     return NULL;
 }
 
-/* The list of those that exclude readers is the list of all without the others. */
+/* Whether `writers` has all positions that exclude readers and no others, in the order of
+ * `positions`. If not, returns what is wrong. */
 static const char *writersFault(const struct waitqueue *queue) {
     const struct link *writer = queue->writers.first;
     for (const struct position *position = waitqueueFirst(queue); position;

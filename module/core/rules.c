@@ -1,14 +1,14 @@
 /* See rules.h. */
 #include "core/rules.h"
 
-/* How holds of two different owners go together. */
+/* Whether holds of two different owners are compatible. */
 enum company {
-    APART,    /* not at all */
-    TOGETHER, /* any number of them */
+    APART,    /* never */
+    TOGETHER, /* always */
     BY_NUMBER /* as long as their permits are within the limit */
 };
 
-/* One row for each requested mode, one column for each mode held by somebody else. */
+/* One row for each requested mode, one column for each mode that another owner holds. */
 static const enum company company[MODE_COUNT][MODE_COUNT] = {
     /*                    READ      WRITE  EXCLUSIVE  SEMAPHORE */
     [MODE_READ] = {TOGETHER, APART, APART, APART},
@@ -17,8 +17,8 @@ static const enum company company[MODE_COUNT][MODE_COUNT] = {
     [MODE_SEMAPHORE] = {APART, APART, APART, BY_NUMBER},
 };
 
-/* What kind of lock holds of this mode are recorded as. One owner cannot hold two kinds on one key,
- * and would wait for itself if it tried. */
+/* The kind of lock that holds of this mode are stored as. One owner cannot hold two kinds on one
+ * key: it would wait for itself. */
 static const enum kind {
     KIND_PLAIN,
     KIND_READ_WRITE,
@@ -81,8 +81,8 @@ enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsV
     if (request->mode != MODE_SEMAPHORE) {
         return owns ? VERDICT_REENTER : VERDICT_GRANT;
     }
-    /* Without adding first: what is taken may be any number, where somebody has written it by
-     * hand. */
+    /* Subtracts instead of adding, which could overflow: another client may have written any number
+     * of permits to the key. */
     if (view->permits_taken > request->permits.limit - rulesLacks(request, view)) {
         return VERDICT_WAIT;
     }

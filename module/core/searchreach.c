@@ -27,12 +27,12 @@ bool searchTakeSteps(struct waitsearch *search, size_t count) {
     return searchLooks(search);
 }
 
-/* ---- whether anybody waits for the asker ---- */
+/* ---- the pre-check: whether an owner waits for the asker ---- */
 
-/* Whether that many more steps are better not taken before one more owner is asked about, on the way
- * to know that nobody waits for the asker: not if that is more than has been taken and is to be. So
- * a search costs at most twice what it would without, and one for whom nobody waits at most twice
- * what it takes to know that. */
+/* Whether the pre-check takes a step before the search takes `steps` more steps of its own: if the
+ * pre-check will have cost less in total after that than the search after those steps. So a search
+ * costs at most twice what it would cost without the pre-check; and if no owner waits for the
+ * asker, at most twice what the pre-check costs. */
 static bool isToAskFirst(const struct waitsearch *search, size_t steps) {
     return search->waited_for.answer == WAITEDFOR_GOES_ON &&
            search->asked_about + waitedforCost(&search->waited_for) < search->steps + steps;
@@ -47,7 +47,6 @@ void searchAskOn(struct waitsearch *search) {
     }
 }
 
-/* Returns whether something was asked in place of that many steps. */
 bool searchAskFirst(struct waitsearch *search, size_t steps) {
     bool is_to_ask = isToAskFirst(search, steps);
     if (is_to_ask) {
@@ -83,7 +82,8 @@ bool searchHasReached(const struct waitsearch *search, const struct request *fir
     return first->reached_in == search->graph->searches;
 }
 
-/* Returns the number of this owner, plus one; or 0 if it does not wait. */
+/* Returns the number of this owner in the path plus one; or 0 if it does not wait, or if the search
+ * has given up. */
 static size_t reach(struct waitsearch *search, const char *owner, size_t length) {
     if (!searchTakeSteps(search, 1)) {
         return 0;
@@ -115,7 +115,7 @@ void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t l
     searchSeenIn(search, search->at.queue)->alone = number;
 }
 
-/* ---- asking each request ---- */
+/* ---- testing each request ---- */
 
 void searchAskWhetherHolder(struct waitsearch *search, const struct request *request) {
     if (searchTakeSteps(search, search->steps_of_each) &&

@@ -1,6 +1,5 @@
-/* Steps of a search for cycles, and the owners that it reaches. The first four functions are for the
- * `holders` of struct waitsearchAsked, the others for searchsteps.c.
- */
+/* Counts the steps of a search for cycles, and reaches owners. The first four functions are for the
+ * callback `holders` of struct waitsearchAsked, the others for searchsteps.c. */
 #ifndef LOCK_SEARCHREACH_H
 #define LOCK_SEARCHREACH_H
 
@@ -9,50 +8,54 @@
 
 #include "core/searchstate.h"
 
-/* Within `holders`, before that many steps at once: whether to take them. If not, `holders` returns
- * without having reached anybody, and is called again unless the search is over by then. */
+/* To be called in `holders` before it takes that many steps at once: whether it may take them. If
+ * not, `holders` returns without having reached an owner, and is called again unless the search has
+ * ended by then. */
 bool waitsearchMayTake(struct waitsearch *search, size_t steps);
 
-/* Within `holders`: this owner is one of them. */
+/* To be called in `holders`: this owner is one of the holders. */
 void waitsearchReach(struct waitsearch *search, const char *owner, size_t length);
 
-/* The same, and nobody else holds the lock: a plain lock. */
+/* The same, but no other owner holds the lock: it is a plain lock. */
 void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length);
 
-/* Within `holders`, as the last thing: the search asks `is_holder` of the asker, and of every request
- * in the graph; `steps` steps each. The shorter way when a lock has more holders than there are
- * waiters. Those are asked once for a lock and mode, as no others can be news later; the asker is
- * asked each time. */
+/* To be called in `holders`, as the last step: the search calls `is_holder` for the asker, and for
+ * every request in the graph, and counts `steps` steps for each. This takes fewer steps if a lock
+ * has more holders than there are waiters. The requests in the graph are tested once for a lock and
+ * mode, as later no others can be found; the asker is tested each time. */
 void waitsearchEachRequest(struct waitsearch *search, size_t steps);
 
-/* Whether it has found nothing yet, and need not begin anew. */
+/* Whether the search has no result yet, and need not restart. */
 bool searchGoesOn(const struct waitsearch *search);
 
-/* The same, and it has not come by a cycle, which is being checked. */
+/* The same, and it has not found a cycle that is being checked. */
 bool searchLooks(const struct waitsearch *search);
 
-/* Counts `count` steps. Returns whether the search still looks for a cycle: not past its bound. */
+/* Counts `count` steps. If that exceeds the bound, the search gives up. Returns searchLooks. */
 bool searchTakeSteps(struct waitsearch *search, size_t count);
 
-/* One step on the way to know that nobody waits for the asker: then the search is over. */
+/* Takes a step of the pre-check (waitedfor.h). If that finds that no owner waits for the asker, the
+ * search ends. */
 void searchAskOn(struct waitsearch *search);
 
-/* Whether such a step is cheaper than the next `steps` of the search itself: then it is taken. */
+/* Takes such a step if that is cheaper than the next `steps` steps of the search itself. Returns
+ * whether it took one; then those steps are not to be taken yet. */
 bool searchAskFirst(struct waitsearch *search, size_t steps);
 
-/* What it has seen of this queue. */
+/* What the search has seen of this queue. */
 struct waitqueueSeen *searchSeenIn(struct waitsearch *search, struct waitqueue *queue);
 
-/* Reaches the owner of this request, from `search->at`. If that is the asker, a cycle is found. */
+/* Reaches the owner of this request by the edge `search->at`, as one step. If it is the asker's
+ * owner, a cycle is found. */
 void searchReach(struct waitsearch *search, const struct request *request);
 
-/* Whether the owner with this first request has been reached. */
+/* Whether the owner whose first request this is has been reached. */
 bool searchHasReached(const struct waitsearch *search, const struct request *first);
 
 /* Whether this is the asker's owner. */
 bool searchIsAsker(const struct waitsearch *search, const char *owner, size_t length);
 
-/* Of the holders of a lock, in SEARCH_EACH: asks whether the owner of this request is one. */
+/* In SEARCH_EACH: tests whether the owner of this request holds the lock, and if so reaches it. */
 void searchAskWhetherHolder(struct waitsearch *search, const struct request *request);
 
 #endif

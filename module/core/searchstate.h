@@ -1,6 +1,5 @@
-/* What a search for cycles (waitsearch.h) knows between two steps. For the files search*.c alone, but
- * for struct waitsearchAsked.
- */
+/* What a search for cycles (waitsearch.h) knows between two steps. Only for waitsearch.c and the
+ * files search*.c, except for struct waitsearchAsked and enum waitsearchResult. */
 #ifndef LOCK_SEARCHSTATE_H
 #define LOCK_SEARCHSTATE_H
 
@@ -16,38 +15,38 @@
 
 struct waitsearch;
 
-/* What the search asks of whoever knows the holds. */
+/* The callbacks of a search, of the caller that knows the holds. */
 struct waitsearchAsked {
-    /* Tells the search, by waitsearchReach, which owners hold the lock of this queue in a mode that
-     * conflicts with `mode`; or has it ask each request, by waitsearchEachRequest. */
+    /* Reports to the search, by waitsearchReach, which owners hold the lock of this queue in a mode
+     * that conflicts with `mode`; or has it test each request, by waitsearchEachRequest. */
     void (*holders)(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
                     void *context);
     waitedforIsHolder is_holder;
-    /* The same, to find out that nobody waits for the asker: may be true of who is no holder. */
+    /* The same for the pre-check (waitedfor.h): may be true of an owner that is no holder. */
     waitedforIsHolder may_be_holder;
-    void *context; /* outlives the search */
+    void *context; /* must outlive the search */
 };
 
 enum waitsearchResult {
     WAITSEARCH_GOES_ON,
     WAITSEARCH_NO_CYCLE,
-    WAITSEARCH_CYCLE,   /* `cycle` tells it, the asker first */
-    WAITSEARCH_GAVE_UP, /* more than the given number of steps would have been needed */
-    WAITSEARCH_LEFT     /* the asker does not wait any more */
+    WAITSEARCH_CYCLE,   /* it is in `cycle` of struct waitsearchFound */
+    WAITSEARCH_GAVE_UP, /* the bound on the number of steps was reached */
+    WAITSEARCH_LEFT     /* the asker has stopped waiting */
 };
 
 /* What the next step does. */
 enum searchStage {
     SEARCH_BEGIN,
-    SEARCH_OWNER,    /* takes the next owner to look from */
+    SEARCH_OWNER,    /* takes the next owner to expand */
     SEARCH_POSITION, /* takes the next of its positions */
-    SEARCH_HOLDERS,  /* who holds the lock that is wanted there */
-    SEARCH_EACH,     /* the same, by asking one request after the other */
-    SEARCH_TIES,     /* begins with who stands ahead there */
+    SEARCH_HOLDERS,  /* finds the holders of the lock that is wanted there */
+    SEARCH_EACH,     /* the same, by testing one request after the other */
+    SEARCH_TIES,     /* begins with the ties ahead in that queue */
     SEARCH_TIE,
     SEARCH_WRITERS,
     SEARCH_WRITER,
-    SEARCH_CHECK /* a cycle has been found: whether it is there still */
+    SEARCH_CHECK /* a cycle has been found: checks whether it still exists */
 };
 
 struct waitsearch {
@@ -56,28 +55,33 @@ struct waitsearch {
     struct waitsearchAsked asked;
     enum waitsearchResult result;
     enum searchStage stage;
-    bool goes_ahead; /* the asker stands ahead of others */
+    bool goes_ahead; /* the asker is ahead of other requests */
     bool was_suspended;
     bool has_to_restart;
     size_t steps, most;
-    size_t pause_at;             /* in units of `work`: when waitsearchGoOn returns */
-    size_t work;                 /* what has been done, steps or not */
-    struct waitedfor waited_for; /* that its answer may end the search */
-    size_t asked_about;          /* in steps, which `most` does not limit */
-    size_t postponed; /* that many steps: what is being looked at is to be looked at after that */
+    size_t pause_at;             /* the value of `work` at which waitsearchGoOn returns */
+    size_t work;                 /* all work done, whether it counts as steps or not */
+    struct waitedfor waited_for; /* the pre-check, whose answer may end the search */
+    size_t asked_about;          /* steps of the pre-check, which `most` does not limit */
+    /* If not 0, `holders` did not take these many steps, and is to be called again. */
+    size_t postponed;
     struct waitpath path;
-    /* How many owners of the path have been looked from, for holders and for ties. */
+    /* How many owners of the path have been expanded, along holders and along ties. */
     size_t held, tied;
     bool is_for_ties;
-    /* What is being looked at: an owner, its request and position, where that is, for which mode. */
+    /* What is being expanded: an owner, one of its requests, the position of that and its queue,
+     * and the mode that is requested there. */
     struct waitpathEdge at;
     const struct request *request;
     struct position *position;
     enum lockMode mode;
-    int64_t order;           /* of the position, of those of its owner the first; or of the asker */
+    /* The order at which the owner counts in this queue: that of its first position; for the asker
+     * INT64_MAX if it is last. */
+    int64_t order;
     size_t steps_of_each;    /* in SEARCH_EACH */
     struct position *writer; /* in SEARCH_WRITER */
-    const struct waitpathEdge *checked; /* in SEARCH_CHECK; it leads to `checked_to` */
+    /* In SEARCH_CHECK: the edge that is checked next. It leads to the owner `checked_to`. */
+    const struct waitpathEdge *checked;
     size_t checked_to;
 };
 

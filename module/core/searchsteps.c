@@ -5,23 +5,25 @@
 
 #include "core/searchreach.h"
 
-/* A request for several keys waits for nobody where its owner is the one that holds the lock. */
+/* Whether this is a request for several keys whose owner is the only holder of this lock: such a
+ * request waits for no other owner here. */
 static bool isHeldByOwner(struct waitsearch *search, const struct request *request) {
     return request->discipline == MULTIKEY &&
            searchSeenIn(search, search->at.queue)->alone == search->at.from + 1;
 }
 
-/* ---- where an owner stands ---- */
+/* ---- the position of an owner ---- */
 
-/* Where the owner of this request stands, whose own position is at `order`. Of several only the first
- * counts: once it has the lock there, the others are re-entries (rule 2). */
+/* The order at which the owner of this request counts in the queue; its own position is at `order`.
+ * Of several positions only the first counts: once the owner has the lock, the others are
+ * re-entries (rule 2). */
 static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *queue,
                           const struct request *request, int64_t order) {
     const struct position *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
     while (own && own->order < order && !waitgraphHas(own->request)) {
         own = waitqueueNextOfOwner(own);
         if (own && !searchTakeSteps(search, 1)) {
-            break; /* too many for this search */
+            break; /* too many steps for this search */
         }
     }
     return own && own->order < order && waitgraphHas(own->request) ? own->order : order;
@@ -58,7 +60,7 @@ static void goToTies(struct waitsearch *search, enum lockMode mode, int64_t orde
     search->stage = SEARCH_TIES;
 }
 
-/* Holders are followed before ties. When there is nobody left to look from, there is no cycle. */
+/* Holders are followed before ties. If no owner is left to expand, there is no cycle. */
 static void takeOwner(struct waitsearch *search) {
     if (search->tied == search->path.count) {
         search->result = WAITSEARCH_NO_CYCLE;
@@ -70,7 +72,8 @@ static void takeOwner(struct waitsearch *search) {
                                               : search->path.reached[search->at.from].first);
 }
 
-/* If the asker goes ahead, those behind wait for it anew, and so for all that it waits for. */
+/* If the asker is ahead of other requests, those now wait for it, and so for everything that its
+ * owner waits for: then the owner's other requests are expanded too. */
 static const struct request *nextRequest(const struct waitsearch *search) {
     if (search->request != search->asker) {
         return waitgraphNextOf(search->request);
@@ -78,10 +81,10 @@ static const struct request *nextRequest(const struct waitsearch *search) {
     return search->goes_ahead ? search->path.reached[0].first : NULL;
 }
 
-/* ---- who holds the lock ---- */
+/* ---- holders ---- */
 
-/* Who holds the lock that the asker wants. That is not noted as seen: the asker's own hold is not in
- * its way, but in that of others. */
+/* Begins to find the holders of the lock that the asker wants. That is not recorded as seen: the
+ * asker's own hold does not block the asker, but it blocks other owners. */
 static void lookForHoldersOfAsker(struct waitsearch *search) {
     struct position *position = search->position;
     int64_t order = waitgraphIsLast(position) ? INT64_MAX : position->order;
@@ -89,8 +92,9 @@ static void lookForHoldersOfAsker(struct waitsearch *search) {
     goToHolders(search, search->asker->mode);
 }
 
-/* Who holds what the owner that stands here wants. For the asker, here and in lookForTies, nothing is
- * noted as seen: its own holds and positions are not in its way, but in that of others. */
+/* Begins to find the holders of what the owner in this position wants. For the asker nothing is
+ * recorded as seen, here and in lookForTies: its own holds and positions do not block it, but they
+ * block other owners. */
 static void lookForHolders(struct waitsearch *search) {
     enum lockMode mode = search->request->mode;
     struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
@@ -133,10 +137,10 @@ static void takeEach(struct waitsearch *search) {
     }
 }
 
-/* ---- who stands ahead ---- */
+/* ---- requests ahead ---- */
 
-/* The asker, if it is before this order here: as an upgrade is, a fair request in its owner's old
- * position, a request whose owner waits here already. */
+/* Reaches the asker if it is before this order here. It can be: as an upgrade; as a fair request
+ * that took over a position of its owner; or if its owner already waits here. */
 static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
     if (searchSeenIn(search, search->at.queue)->asker < order &&
         rulesConflict(mode, search->asker->mode)) {
@@ -145,8 +149,10 @@ static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t or
     }
 }
 
-/* The older positions of the asker's owner here. It stands in another queue too, now: they are ties
- * if it has stood elsewhere before; if not, they are all for the same. */
+/* The first of the older positions of the asker's owner in this queue, if they are no ties; else
+ * NULL. The search has to treat them as ties, because with the asker the owner now waits in another
+ * queue too. If it waited elsewhere before, they are ties already; if not, all of them wait for the
+ * same. */
 static const struct position *untiedOfAsker(const struct waitsearch *search) {
     const struct request *first = search->path.reached[0].first;
     bool is_here = first && search->at.from != 0 && !waitqueueFirstOf(first)->is_tie &&
@@ -175,8 +181,8 @@ static void lookForTiesOfAsker(struct waitsearch *search) {
     goToTies(search, mode, seen->asker);
 }
 
-/* Whether this owner's positions here were looked from in this mode, all at once, and notes that they
- * are now. An owner may wait here on thousands of connections. */
+/* Whether this owner's positions here have been expanded in this mode. Records all of them as
+ * expanded at once, because an owner may wait here on thousands of connections. */
 static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen *seen,
                           enum lockMode mode) {
     size_t number = search->at.from + 1;
@@ -189,20 +195,21 @@ static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen 
     return was;
 }
 
-/* Whether nobody but holders can be in the way of who stands here. */
+/* Whether only holders can be in the way of a request in this queue. */
 static bool holdersAreAll(const struct waitsearch *search, enum lockMode mode) {
     const struct waitqueue *queue = search->at.queue;
     return queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
            queue->seen.asker == INT64_MAX && !untiedOfAsker(search);
 }
 
-/* Whoever is in its way that holds nothing here. */
+/* Begins to find the owners that are in the way of this request and hold nothing here. */
 static void lookForTies(struct waitsearch *search) {
     enum lockMode mode = search->request->mode;
     struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
     bool is_asker = search->at.from == 0;
     if (isHeldByOwner(search, search->request)) {
-        searchTakeSteps(search, 1); /* as any other of the owner's positions is, among the ties */
+        searchTakeSteps(search,
+                        1); /* as much as for each of the owner's positions among the ties */
         goToNextPosition(search);
         return;
     }
@@ -235,17 +242,18 @@ static void beginTies(struct waitsearch *search) {
     }
 }
 
-/* Whether the owner of this request has been come by; or is the one that is looked from, which is
- * not in its own way. */
+/* Whether the owner of this request has been reached; or is the one that is expanded, which is not
+ * in its own way. */
 static bool wasReached(const struct waitsearch *search, const struct request *request) {
     const struct request *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     return first == search->path.reached[search->at.from].first || searchHasReached(search, first);
 }
 
-/* Whoever has a tie here that conflicts with a request for the mode, and stands before the order:
- * with that position or with an earlier one, after which it is a re-entry. From the youngest tie on,
- * which has most of the others ahead of it: what is seen from there need not be seen again. */
+/* Reaches the owner of the next tie if the tie conflicts with a request for `search->mode` and its
+ * owner is before `search->order`: with this position, or with an earlier one, after which this one
+ * is a re-entry. The walk begins with the youngest tie, which has most of the others ahead of it:
+ * what is reached from there need not be reached again. */
 static void takeTie(struct waitsearch *search) {
     const struct position *tie = waitgraphNextTie(search->graph);
     if (!tie) {
@@ -258,11 +266,11 @@ static void takeTie(struct waitsearch *search) {
     }
 }
 
-/* A reader that stands at this order waits also for the writers ahead that wait nowhere else: the
- * other readers, who hold the lock or stand ahead, are in their way although not in its own. The
- * last of those writers leads wherever any of them does; but for one whose owner has a position further
- * ahead, where it counts as standing. A writer need not ask: whatever is in the way of one ahead is
- * in its own. */
+/* A reader at this order also waits for the writers ahead of it that wait nowhere else: other
+ * readers, which hold the lock or are ahead, block those writers although they do not block this
+ * reader. The last of the writers leads to every owner that any of them leads to; except if its
+ * owner has another position further ahead, because it counts there. A writer does not need this:
+ * whatever blocks a writer ahead of it also blocks itself. */
 static void beginWriters(struct waitsearch *search) {
     if (rulesConflict(search->mode, MODE_READ)) {
         goToNextPosition(search);
@@ -272,7 +280,8 @@ static void beginWriters(struct waitsearch *search) {
     }
 }
 
-/* It leads wherever those ahead of it do: they need not be reached. */
+/* Records that this writer leads to every owner that the writers ahead of it lead to: those need
+ * not be reached. */
 static void noteStandsForOthers(struct waitsearch *search, const struct request *request) {
     const struct request *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
@@ -312,7 +321,7 @@ static void takePosition(struct waitsearch *search) {
         return;
     }
     search->at.queue = search->position->queue;
-    searchSeenIn(search, search->at.queue); /* a request that leaves it from here on is noticed */
+    searchSeenIn(search, search->at.queue); /* from now on requests that leave it are noticed */
     bool is_asker = search->request == search->asker;
     if (search->is_for_ties) {
         (is_asker ? lookForTiesOfAsker : lookForTies)(search);
@@ -321,9 +330,9 @@ static void takePosition(struct waitsearch *search) {
     }
 }
 
-/* ---- whether the cycle is there still ---- */
+/* ---- whether the cycle still exists ---- */
 
-/* The modes for which the owner of this edge waits there, as bits. */
+/* The modes in which the owner at the beginning of this edge waits there, as bits. */
 static unsigned modesWanted(const struct waitsearch *search, const struct waitpathEdge *edge) {
     const struct request *of = waitpathRequest(&search->path, edge->from);
     const struct position *position = waitqueueOfOwner(edge->queue, of->owner, of->owner_length);
@@ -348,7 +357,8 @@ static bool isHeld(const struct waitsearch *search, const struct waitpathEdge *e
     return false;
 }
 
-/* Between two calls requests may have left the graph, and holds may have ended. */
+/* Checks one edge of the cycle: between two calls requests may have left the graph, and holds may
+ * have ended. */
 static void checkOne(struct waitsearch *search) {
     const struct waitpathEdge *edge = search->checked;
     search->work++;

@@ -1,16 +1,17 @@
-/* The steps of a search for cycles: whom it looks at, in which order.
+/* The steps of a search for cycles: which owners it visits, in which order.
  *
- * It goes breadth first, twice: as far as holders lead, then along the ties of all that has been
- * reached. It starts from what the asker waits for with its new request; and from what it has waited
- * for before only if others begin to wait for it with this position: other cycles through those waits
- * would have been refused when they began.
+ * To *expand* an owner is to reach the owners that it waits for. The search is breadth-first, in
+ * two rounds: it follows holders as far as they lead, then the ties of all owners that it has
+ * reached. It starts from what the asker waits for with its new request. What the asker's owner
+ * already waited for is expanded only if other requests begin to wait for the new position: any
+ * other cycle through those older waits would have been refused when they began.
  */
 #ifndef LOCK_SEARCHSTEPS_H
 #define LOCK_SEARCHSTEPS_H
 
 #include "core/searchstate.h"
 
-/* Takes one step. The search must go on. */
+/* Takes one step. The search must not have ended. */
 void searchOneStep(struct waitsearch *search);
 
 #endif

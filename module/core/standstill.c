@@ -1,13 +1,14 @@
 /* See standstill.h. */
 #include "core/standstill.h"
 
-#define HZ_MOST 500 /* the server's config allows no more */
+#define HZ_MOST 500 /* the largest hz that the server's config allows */
 #define ROUNDS_KEPT (HZ_MOST + 1)
 
 static struct {
-    int64_t rounds_ms[ROUNDS_KEPT]; /* when the cron was called, round by round; a ring */
-    int last;                       /* index of the last round */
-    int back; /* the replicas have been counted since the round that was so many before it */
+    int64_t rounds_ms[ROUNDS_KEPT]; /* when the cron ran last; a ring buffer */
+    int last;                       /* index of the last run */
+    /* The replicas have been counted since the run that was this many runs before the last. */
+    int back;
 } cron;
 
 void standstillBegin(int64_t now_ms) {
@@ -16,8 +17,8 @@ void standstillBegin(int64_t now_ms) {
     }
 }
 
-/* As the server reckons which rounds are a second apart (run_with_period in its server.h). One of so
- * many counts the replicas, before we are called: with 1 it is each. */
+/* The server counts its replicas in one of this many runs of its cron (run_with_period in its
+ * server.h). It does so before the module is called: so 0 if it counts in every run, with hz 1. */
 static int roundsToCount(int hz) {
     return hz > 1 ? 1000 / (1000 / hz) : 0;
 }

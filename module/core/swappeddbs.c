@@ -13,7 +13,8 @@ int swappeddbsCurrent(const struct swappeddbs *dbs, int staying) {
     return (size_t)staying < dbs->count ? dbs->current[staying] : staying;
 }
 
-/* `numbers` with those up to `count`, each its own. */
+/* Returns `numbers`, of which there are `from`, extended to `count`, each new one being its own
+ * index. Frees the old array. */
 static int *grown(int *numbers, size_t from, size_t count) {
     int *all = memAlloc(count * sizeof(all[0]));
     if (from > 0) {

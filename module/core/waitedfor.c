@@ -1,10 +1,10 @@
 /* See waitedfor.h. */
 #include "core/waitedfor.h"
 
-/* After 200 positions the answer is that another owner may wait. */
+/* After this many positions the answer is WAITEDFOR_MAYBE. */
 #define MOST_LOOKS 200
 
-/* So many positions of the owner itself count as one of these. */
+/* This many positions of the examined owner itself count as one of those. */
 #define OWN_A_LOOK 64
 
 void waitedforBegin(struct waitedfor *asked, struct waitgraph *graph,
@@ -36,8 +36,8 @@ static bool isKnown(const struct waitedfor *asked, const struct request *waiting
     return false;
 }
 
-/* It may wait for the owner that is asked about. If it is the newcomer's owner, that may wait for
- * itself. */
+/* The owner of `waiting` may wait for the examined owner: it is to be examined too. If it is the
+ * newcomer's owner, the newcomer may wait for itself. */
 static void note(struct waitedfor *asked, const struct request *waiting) {
     if (waitqueueSameOwner(waiting, asked->owners[asked->next]) || isKnown(asked, waiting)) {
         return;
@@ -50,7 +50,7 @@ static void note(struct waitedfor *asked, const struct request *waiting) {
     }
 }
 
-/* Looks at a position of somebody who may wait for the owner that is asked about. */
+/* Looks at a position whose owner may wait for the examined owner. */
 static void lookAt(struct waitedfor *asked, const struct position *position) {
     if (asked->looks++ == MOST_LOOKS) {
         giveUp(asked);
@@ -61,9 +61,10 @@ static void lookAt(struct waitedfor *asked, const struct position *position) {
 
 /* ---- holds ---- */
 
-/* Whoever holds a lock and waits for it too stands at its head. So a newcomer who stands last holds
- * it only if nobody else of the graph is there; but for requests for several locks, which may hold
- * some of them. */
+/* Whether it is certain that the newcomer does not hold this lock. An owner that holds a lock and
+ * also waits for it is at the head of the queue. So a newcomer that is last in the queue holds the
+ * lock only if no request of the graph is there. Requests for several locks are an exception: they
+ * may hold some of them. */
 static bool isKnownNotToHold(const struct waitedfor *asked, const struct waitqueue *queue) {
     struct position *position = waitqueueFirstOf(asked->newcomer);
     return asked->next == 0 && asked->newcomer->discipline != MULTIKEY &&
@@ -119,8 +120,8 @@ static void lookAtAllBehind(struct waitedfor *asked, const struct position *posi
     }
 }
 
-/* An owner's first position counts for all that it asks for there, so only of one that is alone it
- * matters that it is to read. */
+/* The first position of an owner counts for all its requests in the queue. So only if it is the
+ * owner's only position does it matter that it is a reader's. */
 static void lookBehind(struct waitedfor *asked, struct position *position) {
     bool is_last = waitgraphHas(position->request)
                        ? position->order >= position->queue->graph_end - 1
@@ -164,8 +165,8 @@ static void lookBehindOwner(struct waitedfor *asked) {
 
 /* ---- the newcomer itself ---- */
 
-/* The newcomer is not in the graph: whether it waits here for this owner, which then waits for
- * it. */
+/* Whether the newcomer waits here for the examined owner, which waits for the newcomer. This is
+ * tested separately, because the newcomer is not in the graph. */
 static void askWhetherNewcomerWaits(struct waitedfor *asked, struct position *position) {
     const struct request *owner = asked->owners[asked->next];
     if (waitqueueOfOwner(position->queue, owner->owner, owner->owner_length) ||
@@ -220,8 +221,8 @@ void waitedforGoOn(struct waitedfor *asked) {
     }
 }
 
-/* It stands for its owner among those that are asked about, who may wait on by another request: then
- * somebody may wait. */
+/* If this request represents its owner among those to be examined, the owner may still wait with
+ * another request: the answer is WAITEDFOR_MAYBE. */
 void waitedforLeave(struct waitedfor *asked, const struct request *request) {
     for (size_t i = 1; i < asked->count && goesOn(asked); i++) {
         if (asked->owners[i] == request) {

@@ -1,12 +1,14 @@
-/* Whether anybody waits for the owner of a newcomer whom that waits for: without such a one it
- * closes no cycle.
+/* A pre-check of the search for cycles: whether an owner that the newcomer waits for waits in turn,
+ * directly or not, for the newcomer's owner. If there is none, the newcomer closes no cycle.
  *
- * Whoever has come to wait last stands behind everybody as a rule, and holds no lock that others
- * want, or only few wait for it, and nobody for those. To find that out is to ask a few times for
- * each lock that somebody waits for, however many they are who wait there and for whatever reason.
+ * As a rule the request that came last is behind all others, and its owner holds no lock that
+ * others want; or only a few requests wait for that lock, and no owner waits for the owners of
+ * those. To find that out, each lock with waiters is tested a few times, however many requests wait
+ * there and for whatever reason.
  *
- * So this goes the other way round than waitsearch.c, from the newcomer to whoever waits for it, and
- * for those; and it knows only "nobody" from "maybe somebody".
+ * So the pre-check goes in the opposite direction to waitsearch.c: from the newcomer to the owners
+ * that wait for it, and to the owners that wait for those. Its answer is either "no owner" or
+ * "maybe one".
  *
  * It works in steps, between which requests may leave the graph.
  */
@@ -25,7 +27,7 @@
 typedef bool (*waitedforIsHolder)(struct waitqueue *queue, enum lockMode mode,
                                   const struct request *request, void *context);
 
-/* Of more owners it is not asked who waits for them: maybe somebody. */
+/* At most this many owners are examined. If there are more, the answer is WAITEDFOR_MAYBE. */
 #define WAITEDFOR_MOST_OWNERS 32
 
 enum waitedforAnswer {
@@ -34,18 +36,18 @@ enum waitedforAnswer {
     WAITEDFOR_MAYBE
 };
 
-/* Whom to ask who holds what. */
+/* The callback that knows who holds what. */
 struct waitedforHolders {
     waitedforIsHolder is_holder;
     void *context;
 };
 
-/* What is asked next about an owner. */
+/* What is examined next for an owner. */
 enum waitedforStage {
     WAITEDFOR_NEXT_OWNER,
-    WAITEDFOR_NEWCOMER,  /* whether the newcomer waits for it: each of the newcomer's positions */
-    WAITEDFOR_POSITIONS, /* who stands behind its positions */
-    WAITEDFOR_HOLDS      /* whether it holds a lock that others wait for: each of those locks */
+    WAITEDFOR_NEWCOMER,  /* whether the newcomer waits for it: in each of its positions */
+    WAITEDFOR_POSITIONS, /* which requests are behind its positions */
+    WAITEDFOR_HOLDS      /* whether it holds locks that others wait for: each of those */
 };
 
 struct waitedfor {
@@ -55,25 +57,26 @@ struct waitedfor {
     enum waitedforStage stage;
     struct position *position; /* of the newcomer, in WAITEDFOR_NEWCOMER */
     size_t next, count, looks;
-    const struct request
-        *owners[WAITEDFOR_MOST_OWNERS]; /* one request of each; first the newcomer */
+    /* One request of each owner; the first is the newcomer. */
+    const struct request *owners[WAITEDFOR_MOST_OWNERS];
     enum waitedforAnswer answer;
 };
 
+/* Begins the pre-check of this newcomer, which is in its queues, but not in the graph. */
 void waitedforBegin(struct waitedfor *asked, struct waitgraph *graph,
                     const struct request *newcomer, struct waitedforHolders holders);
 
-/* About how many locks have to be asked for the next owner. In the middle of one: 0. */
+/* About how many locks are to be tested for the next owner; 0 while an owner is being examined. */
 size_t waitedforCost(const struct waitedfor *asked);
 
-/* Whether it is in the middle of an owner. */
+/* Whether an owner is being examined. */
 bool waitedforIsAsking(const struct waitedfor *asked);
 
-/* Takes one step: asks one lock, as a rule. Sets `answer`, which must have been
+/* Takes one step: tests one lock, as a rule. Sets `answer`, which must have been
  * WAITEDFOR_GOES_ON. */
 void waitedforGoOn(struct waitedfor *asked);
 
-/* This request, which is in the graph, is about to leave it. */
+/* To be called before this request, which is in the graph, leaves it. */
 void waitedforLeave(struct waitedfor *asked, const struct request *request);
 
 #endif

@@ -82,8 +82,8 @@ struct waitqueue *waitgraphNextWaited(struct waitgraph *graph) {
 
 /* ---- copies ---- */
 
-/* Whether the request waits for exactly what the other, of the same owner, waits for. Another mode
- * is another wait: its position counts as standing where the owner's first position does. */
+/* Whether the request waits for exactly what the other, of the same owner, waits for. A request in
+ * another mode does not: it counts at the owner's first position, in its own mode. */
 static bool repeats(const struct request *request, const struct request *other) {
     if (request->mode != other->mode || request->positions.length != other->positions.length ||
         (request->discipline == MULTIKEY) != (other->discipline == MULTIKEY)) {
@@ -125,12 +125,12 @@ static void untie(struct waitgraph *graph, struct request *request) {
     }
 }
 
-/* Of one owner all requests but the copies are ties, or none. */
+/* Whether the owner's requests are ties: all are, except copies, or none. */
 static bool isTied(const struct request *first) {
     return waitqueueFirstOf(first)->is_tie;
 }
 
-/* The owner waits for one thing only. */
+/* Whether this is the owner's only request, and for one key. */
 static bool isAlone(const struct request *first) {
     return first->positions.length == 1 && !waitgraphNextOf(first);
 }
@@ -141,7 +141,8 @@ static void tieFrom(struct request *first) {
     }
 }
 
-/* Makes ties of the owner's requests if the new one is for something else than those before. */
+/* Makes ties of the owner's requests if the new one waits for something else than the older
+ * ones. */
 static void tieIfElsewhere(const struct waitgraph *graph, struct request *request) {
     struct request *first = waitgraphFirstOf(graph, request->owner, request->owner_length);
     if (request->positions.length > 1 || isTied(first)) {
@@ -151,7 +152,7 @@ static void tieIfElsewhere(const struct waitgraph *graph, struct request *reques
     }
 }
 
-/* ---- coming and going ---- */
+/* ---- entering and leaving ---- */
 
 static void countIn(struct waitgraph *graph, struct request *request) {
     for (struct position *position = waitqueueFirstOf(request); position;
@@ -188,7 +189,7 @@ struct request *waitgraphFirstNewcomer(const struct waitgraph *graph) {
     return fromList(graph->newcomers.first);
 }
 
-/* The bound may be one of somebody who has left: then it is put right, for those who ask next. */
+/* `graph_end` may be that of a request that has left. Then it is corrected for the next call. */
 bool waitgraphIsLast(struct position *newcomer) {
     struct waitqueue *queue = newcomer->queue;
     if (newcomer->order >= queue->graph_end) {
@@ -221,7 +222,7 @@ void waitgraphEnter(struct waitgraph *graph, struct request *request) {
     tieIfElsewhere(graph, request);
 }
 
-/* What the request leads to, its oldest copy leads to from now on. */
+/* The oldest copy of the request takes its place. */
 static void leaveToCopy(struct request *request) {
     struct request *heir = waitgraphNextOf(request);
     if (!request->is_copy && heir && heir->is_copy) {
@@ -259,11 +260,12 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
     }
 }
 
-/* ---- what need not be searched from ---- */
+/* ---- requests from which no search is needed ---- */
 
-/* An owner that waits here so many times already, and for no less, asks for nothing new: of its
- * positions the first counts. Not at the second time, as a cycle that has been closed by something
- * else than a wait is found when somebody in it asks once more. */
+/* If an owner already has this many requests in a queue, in a mode at least as strong, one more
+ * adds nothing: of its positions the first counts. It is more than one, because a cycle that was
+ * closed by something other than a wait is found when an owner in it makes one of its requests
+ * again. */
 #define ENOUGH_PLACES 16
 
 static bool asksForNoLess(const struct position *position, const struct request *newcomer) {
@@ -272,7 +274,7 @@ static bool asksForNoLess(const struct position *position, const struct request 
            (request->mode == newcomer->mode || rulesConflict(request->mode, MODE_READ));
 }
 
-/* Its owner's first positions here are before it. */
+/* Whether its owner's first ENOUGH_PLACES positions here are ahead of it. */
 static bool standsBehindOwn(const struct request *newcomer, const struct position *own) {
     int count = 0;
     const struct position *position =
@@ -285,7 +287,8 @@ static bool standsBehindOwn(const struct request *newcomer, const struct positio
     return count == ENOUGH_PLACES;
 }
 
-/* Directly behind it, without anybody in between, are some of its owner's: an upgrade. */
+/* Whether the next ENOUGH_PLACES positions behind it, with none in between, are its owner's: it is
+ * an upgrade. */
 static bool standsBeforeOwn(const struct request *newcomer, const struct position *own) {
     int count = 0;
     const struct position *position = waitqueueNext(own);
@@ -297,7 +300,8 @@ static bool standsBeforeOwn(const struct request *newcomer, const struct positio
     return count == ENOUGH_PLACES;
 }
 
-/* Of several keys: its owner's first positions at one of them are of requests for the same keys. */
+/* For a request for several keys: whether its owner's first ENOUGH_PLACES positions at one of them
+ * belong to requests for the same keys. */
 static bool repeatsOwn(const struct request *newcomer, const struct position *own) {
     int count = 0;
     const struct position *position =

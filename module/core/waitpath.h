@@ -1,5 +1,5 @@
-/* The owners that a search for cycles (waitsearch.h) has come by, and how: so that it can tell the
- * way back. */
+/* The owners that a search for cycles (waitsearch.h) has reached, and by which edges, so that it
+ * can report the cycle. */
 #ifndef LOCK_WAITPATH_H
 #define LOCK_WAITPATH_H
 
@@ -8,36 +8,38 @@
 
 #include "core/waitqueue.h"
 
-/* How the search came to an owner. */
+/* The edge by which the search reached an owner. */
 struct waitpathEdge {
-    size_t from;             /* who waits for it: a number of the path */
-    struct waitqueue *queue; /* where */
-    bool behind;             /* it stands ahead, and no hold of it is in the way */
+    size_t from;             /* the owner that waits for it: its number in the path */
+    struct waitqueue *queue; /* where it waits */
+    bool behind;             /* the reached owner is ahead there; no hold of it is in the way */
 };
 
 struct waitpathReached {
-    struct request *first; /* of its requests; NULL: none, or of the asker no others */
+    /* The first request of the owner; NULL if it has none in the graph. For number 0 the first one
+     * other than the asker. */
+    struct request *first;
     struct waitpathEdge edge;
-    bool stands_for_others; /* it leads to others, who were not reached for that reason */
-    bool has_changed;       /* since it was reached one of its requests has left the graph */
+    bool stands_for_others; /* others were not reached, because it leads to the same owners */
+    bool has_changed;       /* one of its requests has left the graph since it was reached */
 };
 
 #define WAITPATH_AT_FIRST 16
 
 struct waitpath {
     const struct request *asker;
-    struct waitpathReached *reached; /* number 0 is the asker */
+    struct waitpathReached *reached; /* number 0 is the asker's */
     size_t count, room;
     struct waitpathReached few[WAITPATH_AT_FIRST];
 };
 
-/* One wait of a cycle: `owner` waits in `queue` for the owner of the next step, who holds that
- * lock, or stands ahead. The last waits for the first. */
+/* One wait of a cycle: `owner` waits in `queue` for the owner of the next step, which holds that
+ * lock or is ahead. The owner of the last step waits for that of the first. */
 struct waitpathStep {
-    const char *owner; /* of the requests in the graph, or the asker's */
+    const char *owner; /* points into a request in the graph, or the asker */
     size_t owner_length;
     struct waitqueue *queue;
-    bool behind; /* the next one stands ahead, and no hold of it is in the way */
+    bool behind; /* the next owner is ahead there; no hold of it is in the way */
 };
 
 struct waitpathCycle {
@@ -45,27 +47,30 @@ struct waitpathCycle {
     struct waitpathStep steps[];
 };
 
-/* `own`: the first of the asker's other requests, or NULL. To be ended with waitpathEnd. */
+/* Begins a path at the asker. `own`: the first of its owner's other requests, or NULL. To be ended
+ * with waitpathEnd. */
 void waitpathBegin(struct waitpath *path, const struct request *asker, struct request *own);
 
+/* Frees the memory of the path. */
 void waitpathEnd(struct waitpath *path);
 
-/* Returns the number of the owner. */
+/* Adds an owner, whose first request this is, and which was reached by this edge. Returns its
+ * number. */
 size_t waitpathAdd(struct waitpath *path, struct request *first, const struct waitpathEdge *edge);
 
-/* A request of this owner, its first or not, is about to leave the graph. `first` is the owner's
- * first from then on, or NULL. */
+/* To be called before a request of this owner, the first or another, leaves the graph. `first` is
+ * the owner's first request from then on, or NULL. */
 void waitpathLeave(struct waitpath *path, size_t owner, struct request *first);
 
-/* Whether any request has left the graph of the owners on the way from the asker that ends with this
- * edge. */
+/* Whether a request of any owner on the way from the asker to the end of this edge has left the
+ * graph since that owner was reached. */
 bool waitpathHasChanged(const struct waitpath *path, const struct waitpathEdge *last);
 
 /* A request of this owner. */
 const struct request *waitpathRequest(const struct waitpath *path, size_t owner);
 
-/* The way from the asker that ends with this edge to it, the asker first. The caller's, to be freed
- * with memFree. */
+/* The cycle that this edge closes: the way from the asker to the asker, which comes first. Belongs
+ * to the caller, to be freed with memFree. */
 struct waitpathCycle *waitpathCycle(const struct waitpath *path, const struct waitpathEdge *last);
 
 #endif

@@ -16,7 +16,7 @@ static bool isWriter(const struct position *position) {
     return rulesConflict(position->request->mode, MODE_READ);
 }
 
-/* The link of the first writer's position at or behind this one, or NULL. */
+/* The link of the first writer at this position or behind it, or NULL. */
 static struct link *firstWriterFrom(struct position *position) {
     while (position && !isWriter(position)) {
         position = waitqueueNext(position);
@@ -24,7 +24,7 @@ static struct link *firstWriterFrom(struct position *position) {
     return position ? &position->in_writers : NULL;
 }
 
-/* ---- the positions of one owner, in the order of the queue; the first of them counts them ---- */
+/* ---- the positions of one owner, in queue order; the first of them has the counts ---- */
 
 static struct position *firstOfSameOwner(struct position *position) {
     return mapIsAlone(&position->by_owner)
@@ -52,7 +52,7 @@ static void countOwnOut(struct position *position) {
     }
 }
 
-/* `successor` is the owner's next position, NULL if there is none behind. */
+/* `successor` is the owner's next position behind this one, or NULL. */
 static void addOwn(struct position *position, struct position *successor) {
     const struct request *request = position->request;
     struct map *by_owner = &position->queue->by_owner;
@@ -69,9 +69,9 @@ static void removeOwn(struct position *position) {
     mapRemove(&position->queue->by_owner, &position->by_owner);
 }
 
-/* ---- coming and going ---- */
+/* ---- adding and removing ---- */
 
-/* Where a position is to stand: before these, NULL being the end, and with what order. */
+/* Where a position is inserted: before these, or at the end if they are NULL; and its order. */
 struct spot {
     struct link *successor, *successor_of_writer;
     struct position *successor_of_owner;
@@ -80,7 +80,7 @@ struct spot {
 
 static void insert(struct waitqueue *queue, struct position *position, struct request *request,
                    const struct spot *spot) {
-    assert(!position->queue); /* it stands in one queue at a time */
+    assert(!position->queue); /* a position is in one queue at a time */
     position->queue = queue;
     position->request = request;
     position->order = spot->order;
@@ -120,7 +120,7 @@ void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
 
 void waitqueueRemove(struct position *position) {
     struct waitqueue *queue = position->queue;
-    assert(queue && !position->is_tie); /* it has left the graph before */
+    assert(queue && !position->is_tie); /* it must have left the graph before */
     listRemove(&queue->positions, &position->in_queue);
     if (isWriter(position)) {
         listRemove(&queue->writers, &position->in_writers);
@@ -221,7 +221,7 @@ size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t
     return count;
 }
 
-/* Whether there is a position that the newcomer has to stand behind, besides these of its owner. */
+/* Whether the newcomer has to wait behind a position, not counting these positions of its owner. */
 static bool standsBehindOthers(const struct waitqueue *queue, const struct request *newcomer,
                                const struct waitqueueOwn *own) {
     if (newcomer->discipline == PLAIN) {
@@ -236,11 +236,11 @@ static bool standsBehindOthers(const struct waitqueue *queue, const struct reque
     return false;
 }
 
-/* First without the owner's own positions, as they take a search. */
+/* First as if the owner had no positions here, because to find those takes a lookup. */
 bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request) {
     bool is_behind = standsBehindOthers(queue, request, &none);
     if (!is_behind || request->mode == MODE_SEMAPHORE) {
-        return is_behind; /* for permits an owner stands behind itself too */
+        return is_behind; /* for permits an owner waits behind itself too */
     }
     return standsBehindOthers(queue, request, ownOf(queue, request->owner, request->owner_length));
 }

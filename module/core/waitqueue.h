@@ -1,8 +1,9 @@
-/* The positions of one lock, in the order in which the grant pass will look at them.
+/* The positions of one lock, in the order in which the grant pass will visit them.
  *
- * Order of arrival, except that an upgrade stands at the head (rule 2). The queue knows who asks
- * for what, not how they wait: a request belongs to a waiter of waiters.c, and a waiter for several
- * keys has one request and a position in each key's queue. Every function is O(1).
+ * That is the order of arrival, except that an upgrade is at the head (rule 2 of docs/design.md).
+ * The queue knows the owner and the mode of a request, but not how it waits: a request belongs to a
+ * waiter of waiters.c, and a waiter for several keys has one request with a position in the queue
+ * of each key. Every function is O(1).
  */
 #ifndef LOCK_WAITQUEUE_H
 #define LOCK_WAITQUEUE_H
@@ -15,28 +16,30 @@
 #include "core/list.h"
 #include "core/rules.h"
 
-/* How a request treats those who wait already (rule 3). */
+/* How a request treats those that wait already (rule 3 of docs/design.md). */
 enum discipline {
-    PLAIN,   /* looks at the holds only: may barge in when the lock happens to be free */
-    ORDERED, /* also waits behind every waiter ahead of it that it conflicts with */
-    FAIR,    /* likewise, and its position is kept in keys: one for each owner */
-    MULTIKEY /* likewise, for several keys at once; and nobody barges in while it waits */
+    PLAIN,   /* only the holds matter: it may barge in when the lock happens to be free */
+    ORDERED, /* also waits behind every request ahead of it with which it conflicts */
+    FAIR,    /* the same, and its position is stored in keys: one for each owner */
+    MULTIKEY /* the same, for several keys at once; and no request barges in while it waits */
 };
 
 struct request {
-    const char *owner; /* owner_length bytes, the requester's */
+    const char *owner; /* owner_length bytes that belong to the caller */
     size_t owner_length;
     enum lockMode mode;
     enum discipline discipline;
-    struct list positions; /* one in each queue in which it stands, by `of_request` */
+    struct list positions; /* one in each of its queues, linked by `of_request` */
     /* For waitgraph.c and waitsearch.c. */
-    struct mapEntry by_requester; /* in the graph, while it is there */
-    struct link in_list;          /* of the graph's newcomers, or of the requests that it has */
-    uint64_t reached_in; /* the last search that reached its owner, if it is the first of those … */
-    size_t reached_as;   /* … and as which number of the path */
+    struct mapEntry by_requester; /* its entry in the graph; without a key if it is not there */
+    struct link in_list;          /* in the graph's `newcomers`, or its `requests` */
+    /* If this is the first request of its owner: the last search that has reached the owner, and
+     * the owner's number in the path of that. */
+    uint64_t reached_in;
+    size_t reached_as;
     bool is_newcomer;
     bool is_copy; /* an older request of its owner in the graph waits for the same */
-    bool once;    /* its owner's hold is enough for it, whoever acquired that */
+    bool once;    /* by ONCE: a hold that its owner already has is enough */
 };
 
 struct waitqueue;
@@ -44,67 +47,71 @@ struct waitqueue;
 /* How many positions an owner has in a queue. */
 struct waitqueueOwn {
     uint32_t by_mode[MODE_COUNT];
-    uint32_t multikey; /* of them, of discipline MULTIKEY */
+    uint32_t multikey; /* those of discipline MULTIKEY */
 };
 
 struct position {
     struct link in_queue;
     struct mapEntry by_owner;
     struct link of_request;
-    struct waitqueue *queue; /* NULL while it stands in none */
+    struct waitqueue *queue; /* NULL if it is in none */
     struct request *request;
     int64_t order;          /* lower than that of every position behind it in its queue */
-    struct link in_writers; /* if it asks for more than to read */
+    struct link in_writers; /* if it excludes readers */
     struct link in_ties;
-    struct waitqueueOwn own; /* of its owner here; of the owner's first position only */
-    bool is_tie;             /* stands in the queue's `ties` */
+    struct waitqueueOwn own; /* the counts of its owner here; only in the owner's first position */
+    bool is_tie;             /* it is in the queue's `ties` */
 };
 
-/* What one search (waitsearch.h) has seen of a queue. */
+/* What the last search (waitsearch.h) has seen of a queue. */
 struct waitqueueSeen {
     uint64_t search;
-    /* Owners by their number in the path, plus one: 0 is none. */
-    size_t looked;              /* the owner whose positions here were looked from last … */
-    bool looked_as[MODE_COUNT]; /* … in which modes */
-    size_t alone;               /* the owner that holds the lock alone, if that waits */
-    int64_t asker; /* where the asker is going to stand, INT64_MAX if at the end or not at all */
-    int64_t
-        before[MODE_COUNT];   /* the ties below this order, as a request for this mode sees them */
-    bool holders[MODE_COUNT]; /* who is in the way of such a request */
-    bool asked[MODE_COUNT];   /* all others than the asker, whether they are */
+    /* Owners are given by their number in the path, plus one; 0 is none. */
+    size_t looked;              /* the owner whose positions here were expanded last */
+    bool looked_as[MODE_COUNT]; /* in which modes they were expanded */
+    size_t alone;               /* the only holder of the lock, if it waits for something */
+    /* The order of the asker here; INT64_MAX if it is at the end, or not here. */
+    int64_t asker;
+    /* By the mode of a request: the ties before this order have been visited. */
+    int64_t before[MODE_COUNT];
+    /* By the mode of a request: whether its holders have been visited, and whether all requests but
+     * the asker have been tested for being holders. */
+    bool holders[MODE_COUNT];
+    bool asked[MODE_COUNT];
 };
 
-/* All zero is an empty queue. An empty queue owns no memory. */
+/* All zero is an empty queue, which owns no memory. */
 struct waitqueue {
     struct list positions;
-    struct list writers; /* those positions that exclude readers, in the same order */
+    struct list writers; /* the positions that exclude readers, in the same order */
     struct map by_owner;
     size_t by_mode[MODE_COUNT];
     size_t multikey; /* positions of discipline MULTIKEY */
-    size_t once;     /* positions of requests by ONCE */
+    size_t once;     /* positions of requests with ONCE */
     /* For waitgraph.c and waitsearch.c. */
-    struct list ties;  /* positions whose owner stands elsewhere too, in no order, by `in_ties` */
-    size_t in_graph;   /* positions of requests that are in the graph */
-    int64_t graph_end; /* above the order of each of those */
-    struct link in_waited; /* of the graph's `waited`, while there are any */
+    struct list ties;      /* positions whose owner waits elsewhere too, unordered, by `in_ties` */
+    size_t in_graph;       /* positions of requests in the graph */
+    int64_t graph_end;     /* higher than the order of each of those */
+    struct link in_waited; /* in the graph's `waited`, while there are any */
     struct waitqueueSeen seen;
 };
 
-/* Puts `position` at the end, for `request`, which must outlive its stay. */
+/* Adds `position` at the end, for `request`, which must exist for as long as the position is in the
+ * queue. */
 void waitqueueAdd(struct waitqueue *queue, struct position *position, struct request *request);
 
-/* Puts `position` at the head, for an upgrade. */
+/* Adds `position` at the head, for an upgrade. */
 void waitqueueAddFirst(struct waitqueue *queue, struct position *position, struct request *request);
 
-/* Takes the position out of its queue. */
+/* Removes the position from its queue. */
 void waitqueueRemove(struct position *position);
 
-/* Moves a position that stands in its queue to the head of it: its owner has come by a hold, so
- * what it waits for has become an upgrade. */
+/* Moves a position to the head of its queue: its owner has acquired a hold, so what it waits for
+ * has become an upgrade. */
 void waitqueueMoveFirst(struct position *position);
 
-/* `position`, which stands in no queue, takes the place of `old`, which then stands in none. Both are
- * of the same owner. */
+/* Puts `position`, which is in no queue, in the place of `old`, which is removed. Both are of the
+ * same owner. */
 void waitqueueTakeOver(struct position *old, struct position *position, struct request *request);
 
 /* The position at the head, or NULL. */
@@ -113,11 +120,12 @@ struct position *waitqueueFirst(const struct waitqueue *queue);
 /* The position behind this one, or NULL. */
 struct position *waitqueueNext(const struct position *position);
 
-/* The last position here that excludes readers; the one of that kind before this one; or NULL. */
+/* The last position here that excludes readers; and the last such position before this one; or
+ * NULL. */
 struct position *waitqueueLastWriter(const struct waitqueue *queue);
 struct position *waitqueueWriterBefore(const struct position *position);
 
-/* A position of the request, in whatever queue; another one; or NULL. */
+/* The first position of the request, in whatever queue; and the one after this; or NULL. */
 struct position *waitqueueFirstOf(const struct request *request);
 struct position *waitqueueNextOf(const struct position *position);
 
@@ -127,16 +135,16 @@ struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *own
 /* The next position of the same owner in the same queue, further behind; or NULL after the last. */
 struct position *waitqueueNextOfOwner(const struct position *position);
 
-/* Whether both requests are of one owner. */
+/* Whether both requests have the same owner. */
 bool waitqueueSameOwner(const struct request *one, const struct request *other);
 
 /* How many positions this owner has in the queue. */
 size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t length);
 
-/* Whether the newcomer has to stand behind (rule 3). An ordered one: when anybody other than its
- * owner waits here for a mode that conflicts with its own; one for permits also when its owner
- * does. A plain one: when anybody else waits for several keys at once, who would never find all of
- * them free if others barged in. */
+/* Whether a new request has to wait behind others (rule 3). An ordered one: if another owner waits
+ * here for a mode that conflicts with its own; one for permits also if its own owner does. A plain
+ * one: if another owner waits for several keys at once, because that request would never find all
+ * of them free if others barged in. */
 bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request);
 
 #endif

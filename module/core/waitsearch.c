@@ -4,7 +4,7 @@
 #include "core/mem.h"
 #include "core/searchsteps.h"
 
-/* With nothing reached, and nothing known of who waits for the asker. */
+/* Begins an attempt, which has reached no owner, with a new pre-check. */
 static void start(struct waitsearch *search) {
     struct waitgraph *graph = search->graph;
     const struct request *asker = search->asker;
@@ -25,8 +25,8 @@ void waitsearchBegin(struct waitgraph *graph, const struct request *asker,
     }
 }
 
-/* What an attempt costs at least, in steps: that a search whose positions move between any two slices
- * comes to an end. */
+/* What each restart costs at least, in steps: so a search ends even if positions move between any
+ * two time slices. */
 #define STEPS_AN_ATTEMPT 16
 
 static void restart(struct waitsearch *search) {
@@ -77,9 +77,10 @@ struct waitsearchFound waitsearchEnd(struct waitgraph *graph) {
     return found;
 }
 
-/* ---- what happens between two calls ---- */
+/* ---- changes between two calls ---- */
 
-/* The owner of a request that leaves has been reached: it is known by another request from now on. */
+/* If the owner of a request that leaves has been reached, another of its requests represents it
+ * from now on. */
 static void leavePath(struct waitsearch *search, struct request *request) {
     struct request *first = waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     bool is_asker = searchIsAsker(search, request->owner, request->owner_length);
@@ -101,7 +102,8 @@ static void passWriter(struct waitsearch *search, const struct position *positio
     }
 }
 
-/* Whether others were not reached because this owner leads to them, and it has yet to be looked from. */
+/* Whether owners were not reached because this one leads to the same owners and is still to be
+ * expanded. */
 static bool standsForOthers(const struct waitsearch *search, const struct request *request) {
     const struct request *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
@@ -109,9 +111,10 @@ static bool standsForOthers(const struct waitsearch *search, const struct reques
            search->path.reached[first->reached_as].stands_for_others;
 }
 
-/* Whether the owner of a request that leaves may lead on from where it has stood, unseen: it waits
- * elsewhere too. If the lock is granted to it, it is a holder where holders have been looked at; if
- * not, another position of it is where ties have been. */
+/* Whether the owner of a request that leaves may have edges that the search has not seen, because
+ * it also waits elsewhere. If it leaves because the lock is granted to it, it becomes a holder
+ * where the holders have been visited; if not, it may have another position where the ties have
+ * been visited. */
 static bool leadsOn(const struct waitsearch *search, const struct request *request) {
     bool leads_on = !mapIsAlone(&request->by_requester);
     const struct position *position = leads_on ? waitqueueFirstOf(request) : NULL;
@@ -131,7 +134,7 @@ static void leave(struct waitsearch *search, struct request *request) {
     if (request == search->asker) {
         search->result = WAITSEARCH_LEFT;
     } else if (waitgraphHas(request)) {
-        /* Of the asker's owner other waits may be ties no more, wherever they stand. */
+        /* Other waits of the asker's owner may no longer be ties, wherever they are. */
         search->has_to_restart |= search->request == request ||
                                   searchIsAsker(search, request->owner, request->owner_length) ||
                                   leadsOn(search, request) || standsForOthers(search, request);
@@ -159,6 +162,6 @@ void waitsearchMove(struct waitgraph *graph, const struct position *position) {
     struct waitsearch *search = graph->search;
     if (search && search->result == WAITSEARCH_GOES_ON) {
         passWriter(search, position);
-        search->has_to_restart = true; /* others may not be in its way any more */
+        search->has_to_restart = true; /* others may no longer be in its way */
     }
 }

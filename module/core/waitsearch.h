@@ -1,22 +1,24 @@
 /* Whether one more wait closes a cycle (docs/design.md, "Cycles").
  *
  * The nodes are owners. An owner that waits in a queue waits for
- *   - every other owner whose hold of that lock conflicts with what it asks for, and
- *   - every other owner that stands ahead of it there and conflicts with it.
- * A cycle of waits never ends by itself, and is closed by a new wait, but for the cases that
- * docs/design.md names: so one look is taken, a moment after a request has begun to wait.
+ *   - every other owner whose hold of that lock conflicts with what it requests, and
+ *   - every other owner that is ahead of it there and conflicts with it.
  *
- * An owner with several positions in a queue stands where the first of them is. One that waits for
- * several keys waits for nobody in the queue of a key that it holds already.
+ * A cycle of waits never ends by itself. It is closed by a new wait, except in the cases that
+ * docs/design.md names. So one search is made for each request, a moment after it began to wait;
+ * that request is the *asker* of the search.
  *
- * In each queue the search looks at the holders, the ties, and of all others at one at most: the
- * last writer ahead of a reader. Ties only when no holder is left to follow, and neither for longer
- * than it takes to find out that nobody waits for the asker (waitedfor.h). Who holds a lock is not
- * known here; the search asks.
+ * An owner with several positions in a queue counts at the first of them. One that waits for
+ * several keys waits for no other owner in the queue of a key that it already holds.
  *
- * A search works in steps. Between two calls requests may leave the graph; none enters it. So only
- * edges from an owner that has left a queue, and waits on, may be others than the search has seen:
- * then it begins anew (waitsearchLeave, waitsearchMove).
+ * In each queue the search visits the holders, the ties, and at most one other position: the last
+ * writer ahead of a reader. It visits ties only if there are no more holders to follow, and it ends
+ * as soon as a pre-check has found that no owner waits for the asker (waitedfor.h). It does not
+ * know who holds a lock, and calls back for that.
+ *
+ * A search works in steps. Between two calls requests may leave the graph; one that enters it makes
+ * the search restart. So only the edges of an owner that has left a queue, and waits elsewhere, may
+ * differ from what the search has seen: then it restarts (waitsearchLeave, waitsearchMove).
  */
 #ifndef LOCK_WAITSEARCH_H
 #define LOCK_WAITSEARCH_H
@@ -35,32 +37,34 @@
 struct waitsearchFound {
     enum waitsearchResult result;
     size_t steps;
-    struct waitpathCycle *cycle; /* of WAITSEARCH_CYCLE: the caller's, to be freed with memFree */
+    /* Only for WAITSEARCH_CYCLE. Belongs to the caller, to be freed with memFree. */
+    struct waitpathCycle *cycle;
 };
 
-/* Begins to look whether the wait of `asker`, a newcomer that stands in its queues, closes a cycle.
- * The search is `graph->search` until waitsearchEnd; there is one at a time. It takes no more than
- * `most` steps: to look at a holder, a tie, a position is one; for waitsearchEachRequest the caller
- * says. For each lock that it asks about it takes one more; these are at most as many again. */
+/* Begins to search whether the wait of `asker`, a newcomer that is in its queues, closes a cycle.
+ * The search is `graph->search` until waitsearchEnd; there is one at a time. It takes at most
+ * `most` steps: one to visit a holder, a tie or a position; for waitsearchEachRequest as many as
+ * the caller gives. The pre-check takes one more for each lock that it tests: at most as many
+ * again. */
 void waitsearchBegin(struct waitgraph *graph, const struct request *asker,
                      const struct waitsearchAsked *asked, size_t most);
 
-/* Takes some `steps` steps. Returns whether the search is over. */
+/* Takes about `steps` steps. Returns whether the search has ended. */
 bool waitsearchGoOn(struct waitgraph *graph, size_t steps);
 
-/* Whether the search that has begun is over: it has found something, or its asker has left. */
+/* Whether the current search has ended: it has a result, or its asker has left. */
 bool waitsearchIsOver(const struct waitgraph *graph);
 
-/* Ends the search, and says what it has found. */
+/* Ends the search, frees it, and returns what it has found. */
 struct waitsearchFound waitsearchEnd(struct waitgraph *graph);
 
-/* Like waitgraphEnter, for a request that is not searched from. */
+/* As waitgraphEnter, for a request from which no search is made. A current search restarts. */
 void waitsearchEnter(struct waitgraph *graph, struct request *request);
 
-/* Like waitgraphLeave, to be called in its place where there may be a search. */
+/* As waitgraphLeave, and to be called instead of it where there may be a search. */
 void waitsearchLeave(struct waitgraph *graph, struct request *request);
 
-/* This position is about to move to the head of its queue. */
+/* To be called before this position moves to the head of its queue. */
 void waitsearchMove(struct waitgraph *graph, const struct position *position);
 
 #endif
