@@ -24,7 +24,7 @@ enum delaykeysKind delaykeysKindOf(RedisModuleString *name) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
     if (length == 0 || bytes[0] != DUE[0]) {
-        return DELAYKEYS_NEITHER; /* as nearly all */
+        return DELAYKEYS_NEITHER; /* the usual case */
     }
     if (beginsWith(bytes, length, DUE)) {
         return DELAYKEYS_DUE;
@@ -36,7 +36,7 @@ RedisModuleString *delaykeysQueueOf(RedisModuleCtx *ctx, RedisModuleString *list
     return keynamesSide(ctx, "", list);
 }
 
-/* Whether this list has the keys of this queue. */
+/* Whether this is the queue of this list. */
 static bool belongs(RedisModuleCtx *ctx, RedisModuleString *list, RedisModuleString *queue) {
     RedisModuleString *its = delaykeysQueueOf(ctx, list);
     bool same = RedisModule_StringCompare(its, queue) == 0;
@@ -44,7 +44,7 @@ static bool belongs(RedisModuleCtx *ctx, RedisModuleString *list, RedisModuleStr
     return same;
 }
 
-/* NULL: there are none around it. */
+/* The name without its outer braces; NULL if it has none. */
 static RedisModuleString *withoutBraces(RedisModuleCtx *ctx, RedisModuleString *queue) {
     size_t length = 0;
     const char *bytes = RedisModule_StringPtrLen(queue, &length);
@@ -52,8 +52,8 @@ static RedisModuleString *withoutBraces(RedisModuleCtx *ctx, RedisModuleString *
     return has_them ? RedisModule_CreateString(ctx, bytes + 1, length - 2) : NULL;
 }
 
-/* The list before which the queue stands when its keys name no other: of those that have these keys
- * the one without the outer braces. NULL: no list has such keys. */
+/* The list of the queue if its keys do not name another one: of the lists with these keys the one
+ * without the outer braces. NULL if no list has such keys. */
 static RedisModuleString *listOf(RedisModuleCtx *ctx, RedisModuleString *queue) {
     RedisModuleString *within = withoutBraces(ctx, queue);
     if (within && belongs(ctx, within, queue)) {
@@ -139,7 +139,7 @@ bool delaykeysAreInUse(const struct delaykeys *keys) {
            keynamesSideIsInUse(keys->queue, keys->value, KEY_TO_WRITE);
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 size_t delaykeysLength(const struct delaykeys *keys) {
     return is(keys->due, REDISMODULE_KEYTYPE_ZSET) ? RedisModule_ValueLength(keys->due) : 0;
@@ -151,7 +151,7 @@ bool delaykeysHas(const struct delaykeys *keys, RedisModuleString *id) {
            RedisModule_ZsetScore(keys->due, id, &score) == REDISMODULE_OK;
 }
 
-/* A score that we did not write may be anything; what is no number counts as long ago. */
+/* Another client may have written any score; one that is no positive number counts as long past. */
 static int64_t msOf(double score) {
     if (!(score > 0)) {
         return 0;
@@ -216,7 +216,7 @@ void delaykeysEach(struct delaykeys *keys,
 
 /* ---- writing ---- */
 
-/* The next larger number that a double has, of one that is not negative. */
+/* The next larger double after a number that is not negative. */
 static double nextAfter(double number) {
     uint64_t bits;
     memcpy(&bits, &number, sizeof(bits));
@@ -225,7 +225,8 @@ static double nextAfter(double number) {
     return number;
 }
 
-/* The next larger score than that of the last element which is due at this ms, or the ms itself. */
+/* The score of a new element that is due at this ms: the next larger one after the last element
+ * that is due then, or the ms itself. */
 static double scoreAt(struct delaykeys *keys, int64_t due_ms) {
     double score = (double)due_ms, last;
     RedisModule_ZsetLastInScoreRange(keys->due, score, score + 1, 0, 1);
@@ -246,7 +247,8 @@ static void nameList(struct delaykeys *keys) {
     RedisModule_FreeString(keys->ctx, field);
 }
 
-/* The list that the hash names, a new reference; NULL: none, or none that has these keys. */
+/* The list that the hash names, as a new reference; NULL if it names none, or one that does not
+ * have these keys. */
 static RedisModuleString *namedList(const struct delaykeys *keys) {
     RedisModuleString *named = NULL;
     if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
@@ -264,8 +266,8 @@ RedisModuleString *delaykeysList(const struct delaykeys *keys) {
     return named ? named : listOf(keys->ctx, keys->queue);
 }
 
-/* Whether the keys are this list's when they name none. Each push asks, so the usual names come
- * first: a list without a hash tag, whose keys have braces around it. */
+/* Whether the keys belong to this list if the hash names none. This is called for each push, so the
+ * usual case comes first: a list without a hash tag, whose keys have braces around its name. */
 static bool isListOfNames(const struct delaykeys *keys) {
     if (RedisModule_StringCompare(keys->queue, keys->list) != 0) {
         return true;
@@ -276,7 +278,7 @@ static bool isListOfNames(const struct delaykeys *keys) {
     return same;
 }
 
-/* Whether what is under these names is, or would be, for this list. */
+/* Whether the elements under these names are, or would be, for this list. */
 static bool isListOfKeys(const struct delaykeys *keys) {
     RedisModuleString *named = namedList(keys);
     if (!named) {
@@ -305,7 +307,7 @@ bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleStri
     return added & REDISMODULE_ZADD_ADDED;
 }
 
-/* Nothing is pending any more: values without a time go, too. */
+/* To be called when nothing is pending any more: also removes values that have no due time. */
 static void clear(struct delaykeys *keys) {
     if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_UnlinkKey(keys->value);
@@ -313,7 +315,7 @@ static void clear(struct delaykeys *keys) {
     }
 }
 
-/* Those whose time was removed. */
+/* The elements whose due time was removed. */
 struct removed {
     RedisModuleString **ids;
     size_t count;
@@ -330,7 +332,8 @@ static void removeTimes(struct delaykeys *keys, RedisModuleString *const *ids, s
     }
 }
 
-/* The empty id, which another client has written, has no value: that field names the list. */
+/* Leaves out the empty id, which another client has written: it has no value, as its field names
+ * the list. */
 static void leaveOutEmpty(struct removed *removed) {
     size_t kept = 0;
     for (size_t i = 0; i < removed->count; i++) {
@@ -352,7 +355,7 @@ static void removeValues(struct delaykeys *keys, struct removed *removed) {
     }
 }
 
-/* Announced once for all: a change of its own for each would cost more than to make it. */
+/* Propagates one change for all of them: one change for each would cost more than removing it. */
 static size_t removeTogether(struct delaykeys *keys, RedisModuleString *const *ids, size_t count,
                              struct removed *removed) {
     removeTimes(keys, ids, count, removed);

@@ -8,11 +8,11 @@
 #include "server/failpoint.h"
 #include "server/quarantine.h"
 
-/* A ticket below this is no time of ours: as one it lies before 2002. */
+/* A ticket below this is no time that the module has written: it would be before 2002. */
 #define LEAST_TICKET INT64_C(1000000000000000)
 
-/* Waits of an earlier life count from here; the reserves of their positions from then, or from when
- * a quarantine was over. */
+/* From when waits of an earlier life count; and from when their positions are reserved, which may
+ * be the end of a quarantine. */
 static int64_t restarted_at_ms, kept_from_ms;
 
 static struct fairqueueNames makeNames(RedisModuleString *name) {
@@ -70,7 +70,7 @@ void fairqueueClose(struct fairqueue *fq) {
     fairqueueForgetNames(&fq->names);
 }
 
-/* A key that was opened to be read and does not exist is NULL. */
+/* A key that was opened to read and does not exist is NULL. */
 static int typeOf(RedisModuleKey *key) {
     return key ? RedisModule_KeyType(key) : REDISMODULE_KEYTYPE_EMPTY;
 }
@@ -95,11 +95,11 @@ static void expireAt(struct fairqueue *fq, RedisModuleKey *key, RedisModuleStrin
     }
 }
 
-/* One score of one of the keys. */
+/* A member of one of the keys, and its score. */
 struct score {
     RedisModuleString *owner;
     int64_t value;
-    int64_t expire_ms; /* of a key that this makes */
+    int64_t expire_ms; /* if this creates the key */
 };
 
 static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
@@ -153,7 +153,7 @@ void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner) {
 
 static void clear(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name) {
     if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
-        RedisModule_UnlinkKey(key); /* of thousands: freed in the background */
+        RedisModule_UnlinkKey(key); /* may be large: freed in the background */
         effectsDeleted(fq->ctx, name);
     }
 }
@@ -168,7 +168,7 @@ void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms) {
     expireAt(fq, fq->timeout, fq->names.timeout, expire_ms);
 }
 
-/* A score as a time or a ticket; scores that we did not write are cut to what fits. */
+/* A score as a time or a ticket. A score that another client has written is cut to what fits. */
 static int64_t fromScore(double score) {
     if (!(score > 0)) {
         return 0;
@@ -184,7 +184,7 @@ static int64_t endOf(struct fairqueue *fq, RedisModuleString *owner) {
     return fromScore(score);
 }
 
-/* At least 1: a waiter whose ticket is 0 has none yet. */
+/* At least 1: ticket 0 means that a waiter has none yet. */
 static int64_t ticketOf(double score) {
     int64_t ticket = fromScore(score);
     return ticket > 1 ? ticket : 1;
@@ -244,7 +244,7 @@ void fairqueueQuarantineOver(int64_t now_ms) {
 }
 
 int64_t fairqueueRestoredEnd(void) {
-    /* A config is far below the largest time. */
+    /* A configured time is far below the largest time. */
     return quarantineEndOr(kept_from_ms) + configFairReserveMs();
 }
 

@@ -10,25 +10,25 @@
 #include "server/effects.h"
 #include "server/server.h"
 
-/* The largest token that is given. What is larger, or is no number, another client has written: it
- * says nothing. */
+/* The largest token that is issued. A larger value, or one that is no number, was written by
+ * another client and means nothing. */
 #define LARGEST (INT64_MAX - 1)
 
-/* Every token that this process has taken from its clock is at most this; it only grows, and by the
- * clock alone. */
+/* Every token that this process has taken from its clock is at most this. It only grows, and never
+ * because of what was read from a key. */
 static int64_t by_clock;
 
-/* One life of the data. */
+/* One life of the data set. */
 struct life {
-    int64_t began; /* what `by_clock` was then: a token taken from the clock since is larger */
+    int64_t began; /* `by_clock` at that moment: later tokens from the clock are larger */
     uint32_t number;
 };
 
 static struct life life;
-static uint32_t lives; /* that have begun */
+static uint32_t lives; /* how many have begun */
 
-/* Likewise for single databases that have begun a life later, by number; 0 for those that have
- * not. */
+/* The lives of databases that have been swapped since, by database number; `number` is 0 for those
+ * that have not. */
 static struct {
     struct life *lives;
     int count;
@@ -36,7 +36,7 @@ static struct {
 
 struct fence {
     RedisModuleCtx *ctx;
-    RedisModuleString *lock; /* the caller's */
+    RedisModuleString *lock; /* belongs to the caller */
     RedisModuleString *name;
     RedisModuleKey *key;
 };
@@ -67,7 +67,7 @@ static int64_t readToken(struct fence *fence) {
     if (value) {
         if (RedisModule_StringToLongLong(value, &token) != REDISMODULE_OK || token < 0 ||
             token > LARGEST) {
-            token = 0; /* no token of ours */
+            token = 0; /* not issued by the module */
         }
         RedisModule_FreeString(fence->ctx, value);
     }
@@ -95,9 +95,9 @@ static struct life lifeOfSelected(const struct fence *fence) {
     return lifeOf(RedisModule_GetSelectedDb(fence->ctx));
 }
 
-/* Whether this process has given the token in this life of the database, or, where it is not
- * remembered, can have. If it has not, the record may be older than a token that was given since and
- * is lost, and is not to be given again. */
+/* Whether this process has issued the token in this life of the database; or, if it does not
+ * remember the lock, can have issued it. If not, the record may be older than a token that was
+ * issued since and is lost: then it must not be issued again. */
 static bool isOfThisLife(const struct fence *fence, int64_t token) {
     const struct given *given = givenFind(fence->ctx, fence->lock);
     struct life now = lifeOfSelected(fence);
@@ -107,7 +107,7 @@ static bool isOfThisLife(const struct fence *fence, int64_t token) {
     return token > now.began && token <= by_clock;
 }
 
-/* No token of an earlier life is beyond its beginning, as long as the clocks agree. */
+/* No token of an earlier life is larger than `began`, as long as the clocks agree. */
 static struct life newLife(void) {
     int64_t now = serverMicroseconds();
     by_clock = now > by_clock ? now : by_clock;
@@ -139,14 +139,15 @@ void fenceSwapped(int first_db, int second_db) {
     swapped.lives[first_db] = swapped.lives[second_db] = newLife();
 }
 
-/* The larger one of the token that was read and of the one that this process has given last. */
+/* The larger of the token that was read and the last one that this process has issued. */
 static int64_t lastOf(const struct fence *fence, int64_t read) {
     const struct given *given = givenFind(fence->ctx, fence->lock);
     return given && given->token > read ? given->token : read;
 }
 
-/* In µs, not ms: a replica that is promoted within the millisecond of tokens that it has missed is
- * to give larger ones. What is ahead of the clock is this lock's alone. */
+/* In µs, not ms: a replica that is promoted within the millisecond of tokens that it has not
+ * received has to issue larger ones. A last token that is ahead of the clock affects this lock
+ * only. */
 static int64_t newToken(int64_t last) {
     int64_t now = serverMicroseconds();
     int64_t token = now > by_clock ? now : by_clock + 1;

@@ -1,22 +1,24 @@
 /* Fencing tokens: numbers that only grow for a key, whatever happens to the lock in between.
  *
- *   lock:token:{key}    hash {token: the last one, owner: who got it},
+ *   lock:token:{key}    hash {token: the last one, owner: its owner},
  *                       TTL = lock.token-retention after its last use
  *
- * A token is the unix time in µs, or more: so a key that was lost, with a flush, a restart or a
- * failover, still gives a larger one. What the process takes from its clock only grows, of whatever
- * lock: so a clock that steps back cannot make a token smaller either.
+ * A token is the unix time in µs, or more: so if the key is lost, by a flush, a restart or a
+ * failover, the next token is still larger. What the process takes from its clock only grows, for
+ * all locks together: so a clock that goes back cannot make a token smaller either.
  *
- * Where the last token of a lock is ahead of that, the next one is larger by 1. It may be so after
- * the clock has stepped back over a restart, or because another client has written it; so it counts
- * for this lock alone. That no later write to the key makes the lock's next token smaller than one
- * that this process has given is kept in memory (given.h), of the last GIVEN_MOST locks.
+ * If the last token of a lock is ahead of what the process would take from its clock, the next one
+ * is larger by 1. It may be ahead because the clock went back over a restart, or because another
+ * client has written it; so it affects this lock only. No later write to the key makes the lock's
+ * next token smaller than one that this process has issued: the tokens of the last GIVEN_MOST locks
+ * are kept in memory (given.h).
  *
- * A re-entry keeps the last token, but only one that this process has given in this life of the
- * data: a record that came back with a snapshot, a promotion or a swap may be older than tokens that
- * were given meanwhile to others, and are lost.
+ * A *life* of the data set begins when the process starts, loads data or changes its role, and for
+ * two databases when they are swapped. A re-entry gets the last token again, but only one that this
+ * process has issued in this life: a record that came back with a snapshot, a promotion or a swap
+ * may be older than tokens that were issued to other owners meanwhile, and are lost.
  *
- * The only file that reads and writes this key. Each write announces itself (effects.h).
+ * Only this file reads and writes this key. Each write is propagated (effects.h).
  */
 #ifndef LOCK_FENCE_H
 #define LOCK_FENCE_H
@@ -28,28 +30,29 @@
 #include "redismodule.h"
 #include "server/reply.h"
 
-/* Whether this lock can give a token, asked before the lock is taken: RESULT_DONE; RESULT_WRONG_TYPE
- * where another client has put something else under the name; RESULT_KEY_IN_USE; RESULT_NO_TOKEN
- * where the last one is the largest there is. */
+/* Whether a token can be issued for this lock; to be called before the lock is taken. RESULT_DONE
+ * if so; RESULT_WRONG_TYPE if another client has written a key of another type under the name;
+ * RESULT_KEY_IN_USE; RESULT_NO_TOKEN if the last token is the largest there is. */
 enum result fenceCheck(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* The token of an acquisition by `owner` of this lock, which it has just taken: the last one if this is
- * a re-entry and the last one is the owner's and of this life, else a new one. Written down, unless the
- * key is of another type. Not where fenceCheck says RESULT_NO_TOKEN. */
+/* Issues the token of an acquisition by `owner`, which has just taken this lock: the last token if
+ * this is a re-entry and that token is the owner's and of this life, else a new one. Stores it,
+ * unless the key is of another type. Must not be called if fenceCheck has returned
+ * RESULT_NO_TOKEN. */
 int64_t fenceIssue(const struct holds *holds, RedisModuleString *owner, bool is_reentry);
 
 /* The last token of this lock, or 0 if none is known. Changes nothing. */
 int64_t fenceLast(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* The keys come from an earlier life: the server has started, has been promoted, or has loaded a
- * data set. No token in them is given again. */
+/* A new life begins: the server has started, has been promoted, or has loaded a data set. No token
+ * in the keys is issued again. */
 void fenceRestarted(void);
 
-/* Whether a database has been swapped in this life: then that is kept until the life ends. */
+/* Whether a database has been swapped in this life: memory is kept for that until the life ends. */
 bool fenceKeepsMemory(void);
 
-/* Likewise for these two databases, which have changed places: one that has been swapped out is of
- * an earlier life when it comes back. */
+/* A new life begins for these two databases, which have been swapped: one that was swapped out is
+ * of an earlier life when it comes back. */
 void fenceSwapped(int first_db, int second_db);
 
 #endif

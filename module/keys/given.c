@@ -6,7 +6,7 @@
 
 #include "core/hashmap.h"
 
-/* The places in which a lock can be. */
+/* The number of places in which a lock can be. */
 #define WAYS 4
 #define SETS (GIVEN_MOST / WAYS)
 

@@ -1,9 +1,9 @@
-/* The tokens that this process has given last, by lock: what a key that another client has written,
- * or taken away, cannot change.
+/* The tokens that this process has issued last, by lock: another client that writes or deletes the
+ * key does not change them.
  *
- * A table of fixed size, which knows a lock by a hash of its name and its database. Where more locks
- * meet than there is room for, the one with the smallest token is forgotten: so those stay whose
- * tokens are ahead of the clock, for which nothing else speaks.
+ * A table of fixed size, which identifies a lock by a hash of its name and its database. If more
+ * locks share a place than there is room for, the one with the smallest token is forgotten: so the
+ * locks are kept whose tokens are ahead of the clock, which nothing else protects.
  */
 #ifndef LOCK_GIVEN_H
 #define LOCK_GIVEN_H
@@ -12,19 +12,19 @@
 
 #include "redismodule.h"
 
-/* How many locks are known at most. */
+/* How many locks the table has room for. */
 #define GIVEN_MOST 4096
 
 struct given {
-    uint64_t lock; /* the hash; 0: nothing is here */
+    uint64_t lock; /* the hash; 0: a free place */
     int64_t token;
-    uint32_t life; /* of the data, in which it was given */
+    uint32_t life; /* the life of the data set in which it was issued: fence.h */
 };
 
-/* The last token of this lock of the selected database, or NULL. */
+/* The last token issued for this lock of the selected database, or NULL. */
 const struct given *givenFind(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* The lock has been given this token. */
+/* Records that this token was issued for the lock. */
 void givenNote(RedisModuleCtx *ctx, RedisModuleString *name, int64_t token, uint32_t life);
 
 #endif

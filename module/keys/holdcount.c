@@ -18,7 +18,7 @@ bool holdcountIsHold(const struct holds *holds, RedisModuleString *field) {
     return isHoldOf(holds, ownerfieldKindOf(field));
 }
 
-/* Adds a field with this count to the sum, or takes it off. */
+/* Adds a field with this count to the sum, or with `sign` -1 subtracts it. */
 static void add(const struct holds *holds, struct tallySum *sum, enum ownerfieldKind kind,
                 int64_t count, int sign) {
     if (count == 0 || kind == OWNERFIELD_MODE) {
@@ -61,7 +61,7 @@ static struct tallySum countAll(const struct holds *holds) {
 
 #ifdef CHECKED
 
-/* Of more holders not each time. */
+/* The sum of more fields is not checked. */
 #define MOST_CHECKED 64
 
 static void check(const struct holds *holds, const struct tallySum *sum) {
@@ -84,14 +84,15 @@ static struct tallyHash hashOf(const struct holds *holds) {
     return (struct tallyHash){holds->ctx, holds->name, holdsFieldCount(holds), isSemaphore(holds)};
 }
 
-/* The server's time in this command may be one ms ahead of ours. */
+/* Valid until one ms before the first field expires: the server's time in this command may be one
+ * ms ahead of ours. */
 static void keep(const struct holds *holds, const struct tallyHash *hash,
                  const struct tallySum *sum) {
     int64_t end_ms = fieldttlFirstEnd(holds->ctx, holds->name, holds->key);
     tallyKeep(hash, sum, end_ms == INT64_MAX ? end_ms : end_ms - 1);
 }
 
-/* Who only reads remembers nothing: it may be a replica. */
+/* A handle that only reads does not store the sum: this may be a replica. */
 bool holdcountGet(struct holds *holds, struct tallySum *sum) {
     const struct tallyHash hash = hashOf(holds);
     if (tallyFind(&hash, holds->now_ms, sum)) {

@@ -1,17 +1,15 @@
-/* Who holds a lock: its key, opened.
+/* See holds.h.
  *
- *   holdsOpenToWrite, holdsOpenToRead, holdsClose      the handle
- *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd  who holds it, and how long
- *   holdsMakeRoom                                      what is over of a semaphore
- *   holdsTake, holdsLengthen, holdsRelease, holdsRenew   what owners do
- *   holdsDrop, holdsForce                              what is done to them
- *   holdsCount and what follows                        the key itself: for the files of the kinds
+ *   holdsOpenToWrite, holdsOpenToRead, holdsClose       the handle
+ *   holdsSeenBy, holdsIsFree, holdsEach, holdsNextEnd   who holds it, and how long
+ *   holdsMakeRoom                                       the expired permits of a semaphore
+ *   holdsTake, holdsLengthen, holdsRelease, holdsRenew  what owners do
+ *   holdsDrop, holdsForce                               what is done to them
+ *   holdsCount and what follows                         the key itself: for the files of the kinds
  *
- * Plain locks are done by plainholds.c, read-write locks by rwholds.c, semaphores by semholds.c. To
- * add a kind of lock: a shape, how holdsOpen knows it, and a case in each function that asks for
- * the shape.
- *
- * Contracts are in holds.h.
+ * The holds of plain locks are in plainholds.c, those of read-write locks in rwholds.c, those of
+ * semaphores in semholds.c. To add a kind of lock: add a kind, how holdsOpen recognizes it, and a
+ * case in each function that asks for the kind.
  */
 #include "keys/holds.h"
 
@@ -38,7 +36,7 @@ const char *holdsModeText(enum lockMode mode) {
     return texts[mode];
 }
 
-/* What the field `mode` says; MODE_COUNT for nothing that we wrote. */
+/* What the field `mode` says; MODE_COUNT if the module has not written that. */
 static enum lockMode readMode(struct holds *holds) {
     RedisModuleString *value = NULL;
     RedisModule_HashGet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", &value, NULL);
@@ -53,10 +51,10 @@ static enum lockMode readMode(struct holds *holds) {
     return mode;
 }
 
-/* What has many holders says so in its field `mode`, a plain lock has one field, its owner's. */
+/* A lock with many holders has a field `mode`. A plain lock has one field, its owner's. */
 static enum holdsShape shapeOfHash(struct holds *holds) {
     if (RedisModule_ValueLength(holds->key) == 1) {
-        return HOLDS_PLAIN; /* or what is left of another kind: hasModeOnly */
+        return HOLDS_PLAIN; /* or the rest of another kind: see hasModeOnly */
     }
     holds->mode = readMode(holds);
     if (holds->mode == MODE_SEMAPHORE) {
@@ -65,8 +63,9 @@ static enum holdsShape shapeOfHash(struct holds *holds) {
     return holds->mode == MODE_COUNT ? HOLDS_FOREIGN : HOLDS_READ_WRITE;
 }
 
-/* Whether a key of the shape HOLDS_PLAIN says `mode` and nothing else: somebody has taken the last
- * owner out of another lock by hand. Not asked when it is opened, as plain locks would pay. */
+/* Whether a key of the kind HOLDS_PLAIN has the field `mode` and nothing else: another client has
+ * removed the last owner of another lock directly. Not tested when the key is opened, because plain
+ * locks would pay for it. */
 static bool hasModeOnly(struct holds *holds) {
     return holds->shape == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
 }
@@ -144,7 +143,7 @@ void holdsDelete(struct holds *holds) {
     if (holds->shape == HOLDS_PLAIN) {
         RedisModule_DeleteKey(holds->key);
     } else {
-        RedisModule_UnlinkKey(holds->key); /* of thousands of readers: freed in the background */
+        RedisModule_UnlinkKey(holds->key); /* may be large: freed in the background */
     }
     holds->shape = HOLDS_FREE;
     holds->has_dead = false;
@@ -157,7 +156,7 @@ bool holdsLeasesAreHere(struct holds *holds) {
     return !isLeased(holds) || holdsSidesAreHere(holds);
 }
 
-/* Of a handle that may write: the shape, unless nothing can be written. */
+/* The kind for a handle that may write: the one in the key, unless nothing can be written. */
 static enum holdsShape shapeToWrite(struct holds *holds) {
     if (keynamesIsInUse(holds->key, KEY_TO_WRITE)) {
         return HOLDS_IN_USE;
@@ -210,8 +209,8 @@ void holdsClose(struct holds *holds) {
     holds->key = NULL;
 }
 
-/* What is left when somebody has taken the last owner out of such a lock by hand is nobody's.
- * Its leases are closed again, because of others that may be open (multikey.c). */
+/* If another client has removed the last owner directly, the rest belongs to no owner. Its leases
+ * are closed again, because those of other locks may be open (multikey.c). */
 bool holdsIsFree(struct holds *holds) {
     if (holds->shape == HOLDS_SEMAPHORE) {
         return semholdsIsFree(holds);

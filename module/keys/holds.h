@@ -3,12 +3,12 @@
  *   plain lock        hash {owner: hold count}, TTL = lease
  *   read-write lock   hash {mode: read|write, owner: read holds, owner:write: write holds},
  *                     TTL = the end of the last lease
- *   semaphore         hash {mode: semaphore, owner: permits}, TTL likewise
+ *   semaphore         hash {mode: semaphore, owner: permits}, TTL = the end of the last lease
  *
- * The key is the truth about holds; memory has none of it but the sum of a semaphore's permits
- * (tally.h). A handle is opened, used and
- * closed within one command or one step of the drain, in one database, with one time: on Redis 7.0
- * a key can expire between two looks at it. Each write here also announces itself (effects.h).
+ * The key is the truth about holds. Memory has nothing of it but the sum of the holds of a lock
+ * with many holders (tally.h). A handle is opened, used and closed within one command or one step
+ * of the drain, in one database, with one time: on Redis 7.0 a key can expire between two accesses.
+ * Each write here is also propagated (effects.h).
  */
 #ifndef LOCK_HOLDS_H
 #define LOCK_HOLDS_H
@@ -31,127 +31,137 @@ enum holdsShape {
     HOLDS_PLAIN,      /* a plain lock */
     HOLDS_READ_WRITE, /* a read-write lock */
     HOLDS_SEMAPHORE,
-    HOLDS_FOREIGN, /* a hash that the module did not write: held by somebody that we cannot name */
-    HOLDS_WRONG_TYPE, /* no hash at all */
-    HOLDS_MOVING,     /* one of the two whose leases may be on another node: see holdsOpenToWrite */
-    HOLDS_IN_USE      /* the key, or its leases, cannot be written to now: keynamesIsInUse */
+    HOLDS_FOREIGN,    /* a hash not written by the module: held by an owner that cannot be named */
+    HOLDS_WRONG_TYPE, /* not a hash */
+    /* A read-write lock or a semaphore whose leases may be on another node: see
+     * holdsOpenToWrite. */
+    HOLDS_MOVING,
+    /* The key, or its leases, cannot be written to now: keynamesIsInUse. */
+    HOLDS_IN_USE
 };
 
 struct holds {
     RedisModuleCtx *ctx;
-    RedisModuleString *name; /* the caller's */
+    RedisModuleString *name; /* belongs to the caller */
     RedisModuleKey *key;
     int64_t now_ms;
     enum keyAccess access;
     enum holdsShape shape;
-    enum lockMode mode; /* of HOLDS_READ_WRITE and HOLDS_SEMAPHORE: what its field `mode` says */
+    /* For HOLDS_READ_WRITE and HOLDS_SEMAPHORE: what the field `mode` says. */
+    enum lockMode mode;
     enum { SIDES_UNKNOWN, SIDES_HERE, SIDES_MOVING } sides; /* see holdsSidesAreHere */
     struct leases leases;                                   /* see leasedholdsLeases */
-    bool has_dead; /* readers' holds are in the key whose leases are over: see rwholdsOpen */
+    bool has_dead; /* expired holds of readers are in the key: see rwholdsOpen */
 };
 
-/* Opens the lock `name` in the selected database of `ctx`. To write: holds of a read-write lock
- * whose leases are over are taken away; but while its slot moves to another node the shape is
- * HOLDS_MOVING, and nothing here touches it, and the same while it is HOLDS_IN_USE. Always to be closed with holdsClose, whatever the
- * shape. Returns the shape, which it also keeps. */
+/* Opens the lock `name` in the selected database of `ctx`; `now_ms` is the unix time. Always to be
+ * closed with holdsClose, whatever the kind. Returns the kind, which is also stored in the handle.
+ *
+ * To write: this removes expired holds of a read-write lock. But while the slot of the lock moves
+ * to another node the kind is HOLDS_MOVING, and no function here changes the lock; the same is true
+ * for HOLDS_IN_USE. */
 enum holdsShape holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                  int64_t now_ms);
 enum holdsShape holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                 int64_t now_ms);
 
+/* Closes the key, and the leases if they are open. */
 void holdsClose(struct holds *holds);
 
-/* keynamesSidesAreHere of this lock, asked once. */
+/* keynamesSidesAreHere of this lock, determined once. */
 bool holdsSidesAreHere(struct holds *holds);
 
-/* Whether a handle that only reads can tell when leases end: those that are in a side key are not
- * always here while the slot moves. Of one that may write the shape says so. */
+/* Whether a handle that only reads can tell when leases end: leases in a side key may be on another
+ * node while the slot moves. For a handle that may write, the kind says so. */
 bool holdsLeasesAreHere(struct holds *holds);
 
-/* Closes the side key only; what asks for a lease opens it again. */
+/* Closes the side key only. It is opened again when a lease is needed. */
 void holdsCloseLeases(struct holds *holds);
 
-/* Whether what has leases of its own can be held here: RESULT_DONE; RESULT_WRONG_TYPE while another
- * client has put something of another type under the name of the leases; RESULT_KEY_IN_USE. */
+/* Whether holds with leases of their own are possible here: RESULT_DONE if so; RESULT_WRONG_TYPE if
+ * another client has written a key of another type under the name of the leases;
+ * RESULT_KEY_IN_USE. */
 enum result holdsCanLease(struct holds *holds);
 
-/* Whether there is no lock. What is left of one out of which somebody has taken the last living
- * owner by hand is none: it is taken away, if the handle may write, and the shape is HOLDS_FREE
- * from then on. O(n) of a semaphore that is only read. */
+/* Whether there is no lock. If another client has removed the last unexpired owner from the key
+ * directly, the rest is no lock: it is removed, if the handle may write, and the kind is HOLDS_FREE
+ * from then on. O(n) for a semaphore that was opened to read. */
 bool holdsIsFree(struct holds *holds);
 
-/* The holds as `owner` sees them: of HOLDS_MOVING and HOLDS_IN_USE, foreign ones. The shape must not be
- * HOLDS_WRONG_TYPE; and of a semaphore the handle must be one that may write, as what the owner has
- * by a lease that is over goes. */
+/* Stores the holds as `owner` sees them; HOLDS_MOVING and HOLDS_IN_USE are seen as foreign. The
+ * kind must not be HOLDS_WRONG_TYPE. For a semaphore the handle must be open to write, because
+ * permits of the owner that have expired are removed. */
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
-/* How many holds this owner has in this mode of a plain lock or a read-write lock, as its field says,
- * expired or not; below 0: that is no count. 0 of any other shape. O(1), unlike holdsSeenBy. */
+/* How many holds this owner has in this mode of a plain lock or a read-write lock, as its field
+ * says, expired or not; negative if that is no count. 0 for any other kind. O(1), unlike
+ * holdsSeenBy. */
 int64_t holdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 
-/* Of a semaphore: takes permits away whose leases are over until no more than `most` are taken, or
- * only the living have any; holdsSeenBy counts what is left. With a negative `most` nobody is to
- * have any: then none is taken away where somebody lives. In a turn (turn.h) no longer than that.
- * Returns whether it has taken any away. */
+/* For a semaphore: removes expired permits until at most `most` are taken, or only unexpired ones
+ * are left; holdsSeenBy counts what is left. A negative `most` means that the lock is to be free:
+ * then none are removed while any permits are unexpired. Within a time slice (turn.h) it stops when
+ * that ends. Returns whether it has removed any. */
 bool holdsMakeRoom(struct holds *holds, int64_t most);
 
-/* Of a semaphore: takes permits away whose leases are over, of very many holders some; the shape
- * may be HOLDS_FREE then. What a pass begins with: of other locks nothing is left that is over. */
+/* For a semaphore: removes expired permits, those of at most LEASEDHOLDS_PRUNED_AT_ONCE holders;
+ * the kind may be HOLDS_FREE then. A grant pass begins with this. Other kinds of locks have no
+ * expired holds left by then. */
 void holdsPrune(struct holds *holds);
 
-/* What is taken. */
+/* What is acquired. */
 struct holdsRequest {
     RedisModuleString *owner;
     enum lockMode mode;
-    bool is_first; /* the owner has no hold here, in whatever mode */
+    bool is_first; /* the owner has no hold here, in any mode */
     int64_t count; /* how many holds: permits of a semaphore, 1 of any other lock */
     int64_t lease_ms;
 };
 
 /* Gives the owner these holds, which must fit (rulesDecide said so for this handle), with a lease
- * that ends at now + lease_ms, or when the running one ends if that is later. Returns the owner's
- * count in this mode, or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
+ * that ends at now + lease_ms, or when the current one ends if that is later. Returns the owner's
+ * count in this mode; or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
 int64_t holdsTake(struct holds *holds, const struct holdsRequest *request);
 
 /* Gives the holds that the owner has in this mode a lease as holdsTake does, and adds none: `count`
- * and `is_first` are not looked at. Returns how many they are. */
+ * and `is_first` are ignored. Returns how many holds they are. */
 int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request);
 
-/* Takes `count` holds of `owner` in `mode` back (1, but of a semaphore); the last hold of the last
- * owner deletes the key. The lease of what is left stays as it is. Returns how many holds the owner
- * has left in this mode, or -1 if it had fewer: then nothing is changed. */
+/* Releases `count` holds of `owner` in `mode` (1, except for a semaphore). The last hold of the
+ * last owner deletes the key. The lease of the remaining holds does not change. Returns how many
+ * holds the owner has left in this mode; or -1 if it had fewer: then nothing is changed. */
 int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
                      int64_t count);
 
-/* Gives `owner` a lease that ends at now + lease_ms, longer or shorter than the running one.
- * Returns the owner's hold count, or 0 if it has none: then nothing is changed. */
+/* Gives `owner` a lease that ends at now + lease_ms, later or earlier than the current one. Returns
+ * the owner's hold count; or 0 if it has none: then nothing is changed. */
 int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 
-/* Takes all holds of `owner` away, in every mode. Returns how many it had. */
+/* Removes all holds of `owner`, in every mode. Returns how many it had. */
 int64_t holdsDrop(struct holds *holds, RedisModuleString *owner);
 
-/* Deletes the key, whoever holds the lock. Returns whether there was one. The shape must not be
+/* Deletes the key, whoever holds the lock. Returns whether there was a lock. The kind must not be
  * HOLDS_MOVING or HOLDS_IN_USE. */
 bool holdsForce(struct holds *holds);
 
-/* When the next lease here ends, unix ms; HOLDS_NO_END for a free lock or a key without TTL. Of a
- * semaphore what is over is taken away first, if the handle may write. */
+/* When the next lease here ends, unix ms; HOLDS_NO_END for a free lock or a key without TTL. For a
+ * semaphore it may be past: expired permits stay until they are removed. */
 int64_t holdsNextEnd(struct holds *holds);
 
-/* When the last lease of this owner's holds, in whatever mode, ends, unix ms; HOLDS_NO_END; or 0 if
- * it holds nothing here by a lease that is not over. Of any shape. */
+/* When the last lease of this owner's holds, in any mode, ends, unix ms, or HOLDS_NO_END; 0 if it
+ * has no unexpired hold here. For any kind. */
 int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner);
 
-/* Whose holds, of which lock. */
+/* An owner, and the lock whose holds are meant. */
 struct holdsOwner {
     int db;
-    RedisModuleString *name, *owner; /* the caller's */
+    RedisModuleString *name, *owner; /* both belong to the caller */
 };
 
-/* Whether there are such holds, by a lease that is not over. Selects the database. */
+/* Whether the owner has unexpired holds of the lock. Selects the database. */
 bool holdsAreThere(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms);
 
-/* One holder, as holdsEach tells it. */
+/* One holder, as holdsEach passes it on. */
 struct holder {
     RedisModuleString *owner; /* valid during the call */
     enum lockMode mode;
@@ -161,8 +171,8 @@ struct holder {
 /* When the lease of this hold ends, unix ms, or HOLDS_NO_END. */
 int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder);
 
-/* Calls `visit` for each owner and mode that holds the lock by a lease that is not over, in no
- * order. Nobody for a free lock, a foreign hash, HOLDS_MOVING or HOLDS_IN_USE. */
+/* Calls `visit` for each owner and mode with an unexpired hold, in no order; not at all for a free
+ * lock, a foreign hash, HOLDS_MOVING or HOLDS_IN_USE. */
 void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                void *context);
 
@@ -171,17 +181,18 @@ void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, v
 /* When the key expires, unix ms; LEASES_NO_END if never, or if there is no key. */
 int64_t holdsKeyEnd(const struct holds *holds);
 
-/* When a lease of `lease_ms` from now ends. A request was checked not to overflow at its own time;
- * it may be granted later, and then ends at the last time that is not "never". */
+/* When a lease of `lease_ms` from now ends, unix ms. A request was checked not to overflow when it
+ * was made. It may be granted later; then the lease ends at the last time that is not
+ * LEASES_NO_END. */
 int64_t holdsEndAfter(const struct holds *holds, int64_t lease_ms);
 
-/* Lets the key expire at `end_ms`; LEASES_NO_END: never. */
+/* Makes the key expire at `end_ms`, unix ms; LEASES_NO_END: never. */
 void holdsSetKeyEnd(struct holds *holds, int64_t end_ms);
 
-/* The count in this field; 0 when there is no such field, -1 when it holds no count. */
+/* The count in this field; 0 if there is no such field, -1 if it has no count. */
 int64_t holdsCount(struct holds *holds, RedisModuleString *field);
 
-/* How the field `mode` says this mode; NULL for MODE_EXCLUSIVE. */
+/* The text of this mode in the field `mode`; NULL for MODE_EXCLUSIVE. */
 const char *holdsModeText(enum lockMode mode);
 
 /* Whether `value`, of a field, is a count; if so stores it. */
@@ -190,7 +201,7 @@ bool holdsParseCount(RedisModuleString *value, int64_t *count);
 /* How many fields the hash has. */
 size_t holdsFieldCount(const struct holds *holds);
 
-/* Writes a field, and announces nothing. */
+/* Writes a field, and does not propagate it. */
 void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count);
 
 /* Deletes the key. */

@@ -64,7 +64,7 @@ bool keynamesSidesAreHere(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (!serverIsCluster() || !keynamesServeCluster(name)) {
         return true;
     }
-    /* Unseen: any two names of this slot would do. */
+    /* Equivalent: any two names of this slot would do. */
     RedisModuleString *nothing = keynamesSide(ctx, "lock:nothing:", name);
     RedisModuleString *nobody = keynamesSide(ctx, "lock:nobody:", name);
     bool stable = serverSlotIsStable(ctx, nothing, nobody);

@@ -5,14 +5,14 @@
 
 #include "server/effects.h"
 
-/* Of INT64_MIN, in decimal. */
+/* The length of INT64_MIN in decimal. */
 #define LONGEST_NUMBER 20
 
 /* Reads the number. Not by GET, which MONITOR and INFO commandstats would show. */
 static enum latchkeyState stateOfString(struct latchkey *latch) {
     size_t length;
     if (RedisModule_ValueLength(latch->key) > LONGEST_NUMBER) {
-        return LATCHKEY_NO_NUMBER; /* which is not to be copied: it may be long */
+        return LATCHKEY_NO_NUMBER; /* not copied, because it may be long */
     }
     const char *bytes = RedisModule_StringDMA(latch->key, &length, REDISMODULE_READ);
     RedisModuleString *text = RedisModule_CreateString(latch->ctx, bytes, length);
@@ -37,7 +37,7 @@ static enum latchkeyState stateOf(struct latchkey *latch) {
     }
 }
 
-/* Only a key that exists may be asked for its expiry: Redis 8.6 crashes on any other. */
+/* Only the expiry of a key that exists may be read: Redis 8.6 crashes on any other. */
 static int64_t endOf(RedisModuleKey *key) {
     bool exists = RedisModule_KeyType(key) != REDISMODULE_KEYTYPE_EMPTY;
     mstime_t end_ms = exists ? RedisModule_GetAbsExpire(key) : REDISMODULE_NO_EXPIRE;
@@ -78,7 +78,7 @@ static void removeKey(struct latchkey *latch) {
     }
 }
 
-/* RedisModule_StringSet takes the key's TTL away. */
+/* RedisModule_StringSet removes the key's TTL, so it is set again. */
 static void put(struct latchkey *latch, int64_t count, int64_t end_ms) {
     RedisModuleString *text = RedisModule_CreateStringFromLongLong(latch->ctx, count);
     RedisModule_StringSet(latch->key, text);

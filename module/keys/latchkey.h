@@ -1,7 +1,7 @@
-/* A latch's key: a plain string with how often it has still to be counted down. No key, or a number
- * that is 0 or less, is an open latch: DECR by hand counts down too.
+/* The key of a latch: a plain string with how often it is still to be counted down. The latch is
+ * open if there is no key, or if the number is 0 or less: DECR by another client counts down too.
  *
- * The one file that reads and writes this key; each write announces itself (effects.h).
+ * Only this file reads and writes this key; each write is propagated (effects.h).
  */
 #ifndef LOCK_LATCHKEY_H
 #define LOCK_LATCHKEY_H
@@ -18,34 +18,35 @@
 enum latchkeyState {
     LATCHKEY_OPEN,
     LATCHKEY_SHUT,
-    LATCHKEY_WRONG_TYPE, /* no string */
+    LATCHKEY_WRONG_TYPE, /* not a string */
     LATCHKEY_NO_NUMBER,  /* a string that INCR would refuse */
     LATCHKEY_IN_USE      /* it cannot be written to now: keynamesIsInUse */
 };
 
 struct latchkey {
     RedisModuleCtx *ctx;
-    RedisModuleString *name; /* the caller's */
+    RedisModuleString *name; /* belongs to the caller */
     RedisModuleKey *key;
     enum latchkeyState state;
-    int64_t count;  /* what is left, of LATCHKEY_SHUT */
+    int64_t count;  /* what is left, if LATCHKEY_SHUT */
     int64_t end_ms; /* when the key expires, unix ms, or LATCHKEY_NO_END */
 };
 
-/* Opens the key in the selected database. Always to be closed. */
+/* Opens the key in the selected database. Always to be closed with latchkeyClose. */
 void latchkeyOpen(struct latchkey *latch, RedisModuleCtx *ctx, RedisModuleString *name,
                   enum keyAccess access);
 void latchkeyClose(struct latchkey *latch);
 
-/* How a command ends for which the latch must be open or shut: RESULT_DONE if it is. */
+/* The result of a command that needs an open or a shut latch: RESULT_DONE if it is one, else
+ * RESULT_WRONG_TYPE, RESULT_KEY_IN_USE, or RESULT_NO_LATCH for LATCHKEY_NO_NUMBER. */
 enum result latchkeyCheck(const struct latchkey *latch);
 
-/* The key has this count from now on, and expires at `end_ms`; of 0 there is no key. The latch is
- * open or shut. */
+/* Sets the count, and lets the key expire at `end_ms`, unix ms, or LATCHKEY_NO_END; count 0 deletes
+ * the key. The latch must be open or shut. */
 void latchkeySet(struct latchkey *latch, int64_t count, int64_t end_ms);
 
-/* Counts down, 0 at the least, where the key goes; its TTL stays. Returns what is left. The latch
- * is open or shut. */
+/* Counts down by `by`, to 0 at the least, where the key is deleted; its TTL does not change.
+ * Returns what is left. The latch must be open or shut. */
 int64_t latchkeyDown(struct latchkey *latch, int64_t by);
 
 #endif

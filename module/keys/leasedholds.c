@@ -49,7 +49,7 @@ bool leasedholdsEndWithKey(struct holds *holds) {
     return leasedholdsCount(holds) == 1 && leasesLength(leasedholdsLeases(holds)) <= 1;
 }
 
-/* The key ends with the last lease, which ends at `end_ms`. */
+/* Makes the key expire with the last lease, which ends at `end_ms`. */
 static void endAt(struct holds *holds, int64_t end_ms) {
     struct leases *leases = leasedholdsLeases(holds);
     if (end_ms != leases->key_end_ms) {
@@ -85,7 +85,8 @@ void leasedholdsRefresh(struct holds *holds) {
     leasesSetKeyEnd(leases, holdsKeyEnd(holds));
 }
 
-/* Writes a lease down, with which the key may end. Returns whether there is one that says so. */
+/* Stores a lease, and makes the key expire with it if it is the last. Returns whether leases can be
+ * stored. */
 static bool putLease(struct holds *holds, RedisModuleString *field, int64_t end_ms) {
     struct leases *leases = leasedholdsLeases(holds);
     if (!leasesIsWrongType(leases)) {
@@ -132,14 +133,14 @@ void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString
     struct leases *leases = leasedholdsLeases(holds);
     RedisModuleCtx *ctx = holds->ctx;
     const char *text = holdsModeText(mode);
-    /* Of an earlier one that has gone without an event. */
+    /* The sum of an earlier lock, which was deleted without an event. */
     tallyForget(RedisModule_GetSelectedDb(ctx), holds->name);
     leasesClear(leases);
     leases->key_end_ms = 0;
     RedisModuleString *mode_field = RedisModule_CreateString(ctx, "mode", strlen("mode"));
     RedisModuleString *mode_value = RedisModule_CreateString(ctx, text, strlen(text));
     RedisModuleString *value = RedisModule_CreateStringFromLongLong(ctx, count);
-    /* Both at once: less to do for the server. */
+    /* Both in one call, which is cheaper for the server. */
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, mode_field, mode_value, field, value,
                         NULL);
     RedisModule_FreeString(ctx, mode_field);
@@ -156,8 +157,8 @@ void leasedholdsClear(struct holds *holds) {
     holdsDelete(holds);
 }
 
-/* The last hold in this field is gone, others are left. Without a writer the lock goes on as a read
- * lock. */
+/* Removes a field in which no hold is left; other fields remain. Without a writer the lock goes on
+ * as a read lock. */
 static void removeField(struct holds *holds, const struct leasedholdsHold *hold) {
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, hold->field, REDISMODULE_HASH_DELETE,
                         NULL);
@@ -169,8 +170,8 @@ static void removeField(struct holds *holds, const struct leasedholdsHold *hold)
     }
 }
 
-/* Whether all leases are over, of holds that have not been taken away yet. While the lock has a
- * living holder the last lease is his or of somebody who lives too. */
+/* Whether all remaining holds have expired. While the lock has a holder with an unexpired lease,
+ * the last lease is unexpired too. */
 static bool onlyDeadAreLeft(struct holds *holds) {
     return holds->has_dead && leasesIsOver(leasesLastEnd(leasedholdsLeases(holds)), holds->now_ms);
 }
@@ -195,7 +196,7 @@ int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
     }
     struct leasedholdsHold hold = {field, holds->mode, count};
     if (ownerfieldKindOf(field) == OWNERFIELD_OF_OWNER && holds->mode == MODE_WRITE) {
-        hold.mode = MODE_READ; /* of its writer */
+        hold.mode = MODE_READ; /* a read hold of the writer */
     }
     leasedholdsRemove(holds, &hold);
     statsCount(STATS_LEASE_ENDS);
@@ -244,7 +245,7 @@ int64_t leasedholdsEnd(struct holds *holds, RedisModuleString *owner, enum lockM
 void leasedholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                      void *context) {
     struct visitor visitor = {holds, visit, context};
-    leasedholdsLeases(holds); /* no key is opened while another is scanned */
+    leasedholdsLeases(holds); /* opened now, as no key may be opened while another is scanned */
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
     while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
     }
@@ -269,7 +270,7 @@ static void lookForOther(RedisModuleKey *key, RedisModuleString *field, RedisMod
     }
 }
 
-/* Whether the last lease of another owner that has not expired has a hold. */
+/* Whether, of the unexpired leases of other owners, the one that ends last has a hold. */
 static bool otherHasLease(struct holds *holds, RedisModuleString *owner) {
     RedisModuleString *field = leasesOtherThatLives(leasedholdsLeases(holds), owner, holds->now_ms);
     if (!field) {
@@ -280,7 +281,8 @@ static bool otherHasLease(struct holds *holds, RedisModuleString *owner) {
     return has_hold;
 }
 
-/* The leases alone do not tell that there is nobody. */
+/* If the leases show no other owner, there may still be one: another client may have written holds
+ * without leases. */
 bool leasedholdsOthersLive(struct holds *holds, RedisModuleString *owner) {
     struct others others = {holds, owner, otherHasLease(holds, owner)};
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();

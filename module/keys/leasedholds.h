@@ -1,7 +1,8 @@
-/* What the locks with many holders have in common: a field `mode` in the lock's hash, and for each
- * hold a lease of its own. For rwholds.c and semholds.c, which know who may hold what, and holds.c.
+/* What the kinds of locks with many holders have in common: a field `mode` in the lock's hash, and
+ * a lease of its own for each hold. For rwholds.c and semholds.c, which know who may hold what, and
+ * for holds.c.
  *
- * Every function but leasedholdsLeases and leasedholdsBegin needs a lock of such a shape. */
+ * Every function but leasedholdsLeases and leasedholdsBegin needs a lock of such a kind. */
 #ifndef LOCK_LEASEDHOLDS_H
 #define LOCK_LEASEDHOLDS_H
 
@@ -11,77 +12,79 @@
 
 #include "keys/holds.h"
 
-/* So many holds whose leases are over are taken away at once by what need not take all: some 200
- * µs. */
+/* Where not all expired holds have to be removed, at most this many are removed at once, in some
+ * 200 µs. */
 #define LEASEDHOLDS_PRUNED_AT_ONCE 64
 
-/* The leases of this lock, which may be free; opened when they are first asked for. Whatever deals
- * with them gets them here. */
+/* The leases of this lock, which may be free. They are opened on the first call, and belong to
+ * `holds`. All access to them goes through this function. */
 struct leases *leasedholdsLeases(struct holds *holds);
 
-/* The field of the owner's holds in this mode; free it with RedisModule_FreeString. */
+/* The field of the owner's holds in this mode, to be freed with RedisModule_FreeString. */
 RedisModuleString *leasedholdsFieldOf(struct holds *holds, RedisModuleString *owner,
                                       enum lockMode mode);
 
-/* How many fields there are but `mode`: no fewer than there are holds, and just as many where nobody
- * else has written. */
+/* How many fields there are, not counting `mode`: no fewer than holds, and just as many if no other
+ * client has written to the key. */
 size_t leasedholdsCount(struct holds *holds);
 
-/* Whether the only hold there is ends with the key: then it is not over while there is one, and no
- * lease has to be asked. Not so where somebody has taken others away by hand. */
+/* Whether the only hold ends with the key: then it is unexpired while the key exists, and no lease
+ * has to be read. Not so if another client has removed other holds directly. */
 bool leasedholdsEndWithKey(struct holds *holds);
 
-/* A new lock, with this count in the field of its first holder, and no lease yet: whatever leases
- * are there speak of one that is gone. */
+/* Creates the lock, with this count in the field of its first holder, and no lease yet: any leases
+ * that exist belong to an earlier lock, and are deleted. */
 void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString *field,
                       int64_t count);
 
+/* Writes the field `mode`. */
 void leasedholdsSetMode(struct holds *holds, enum lockMode mode);
 
-/* Before a lease of its own is written to a stale set: everybody's ends with the key, and that is
- * written down. */
+/* To be called before a single lease is written: if the set of leases is stale, every hold gets a
+ * lease that ends with the key. */
 void leasedholdsRefresh(struct holds *holds);
 
-/* Gives the field a lease that ends at `end_ms`. Where none can be written down, the key ends with
- * the last. */
+/* Gives the field a lease that ends at `end_ms`, unix ms. If leases cannot be stored, the key
+ * expires with the last one. */
 void leasedholdsSetLease(struct holds *holds, RedisModuleString *field, int64_t end_ms);
 
-/* Likewise one that ends `lease_ms` from now, unless the field has one already (it is not new) that
- * ends later. */
+/* The same for a lease that ends `lease_ms` from now, unless the field already has one (it is not
+ * new) that ends later. */
 void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t lease_ms,
                          bool is_new);
 
-/* What holdsLengthen promises. */
+/* Implements holdsLengthen. */
 int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsRequest *request);
 
-/* Lets the key end with the last lease. To be called when one that may have been the last has
- * gone. */
+/* Makes the key expire with the last lease. To be called when a lease that may have been the last
+ * has been removed. */
 void leasedholdsSettle(struct holds *holds);
 
-/* What is taken away. */
+/* What is to be removed. */
 struct leasedholdsHold {
     RedisModuleString *field;
     enum lockMode mode;
-    int64_t count; /* what is in the field, as holdsCount says it */
+    int64_t count; /* the value of the field, as holdsCount returns it */
 };
 
-/* The last hold in this field is gone; without any the lock is free. */
+/* Removes the field, in which no hold is left. If there is no other, the lock is free. */
 void leasedholdsRemove(struct holds *holds, const struct leasedholdsHold *hold);
 
-/* Takes away the hold in this field, whose lease is over, and says so. Where the field is no hold
- * goes only the lease that another client has written down. Returns what was in the field, as
- * holdsCount says it; 0 of what is no hold. */
+/* Removes the hold in this field, whose lease has expired, and publishes the event `lock.expired`.
+ * If the field is no hold, only the lease that another client has written is removed. Returns what
+ * was in the field, as holdsCount does; 0 if it is no hold. */
 int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field);
 
-/* Whether anybody else than this owner stands in the hash, but for those whose leases are over. The
- * set of leases must not be stale. O(log n), where another client has written leases without holds,
- * or holds without leases, O(n). */
+/* Whether the hash has a field other than this owner's whose lease has not expired. The set of
+ * leases must not be stale. O(log n); O(n) if another client has written leases without holds, or
+ * holds without leases. */
 bool leasedholdsOthersLive(struct holds *holds, RedisModuleString *owner);
 
-/* Frees the lock. Also what is left of one, of the shape HOLDS_PLAIN: see holdsIsFree. */
+/* Deletes the lock and its leases; also the rest of a lock, of the kind HOLDS_PLAIN: see
+ * holdsIsFree. */
 void leasedholdsClear(struct holds *holds);
 
-/* What holdsLeaseEnd and holdsEach promise. */
+/* Implement holdsLeaseEnd and holdsEach. */
 int64_t leasedholdsEnd(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 void leasedholdsEach(struct holds *holds, void (*visit)(const struct holder *holder, void *context),
                      void *context);

@@ -11,7 +11,7 @@ static bool isType(const struct leases *leases, int type) {
                        : type == REDISMODULE_KEYTYPE_EMPTY;
 }
 
-/* Whether a score can be the end of a lease: what another client has written may be any. */
+/* Whether a score can be the end of a lease: another client may have written any score. */
 static bool isEnd(double score) {
     return score >= 1;
 }
@@ -27,14 +27,14 @@ static double toScore(int64_t end_ms) {
     return end_ms == LEASES_NO_END ? REDISMODULE_POSITIVE_INFINITE : (double)end_ms;
 }
 
-/* A double has 53 bits: up to 2^53 it tells every millisecond, up to 2^63 every 1,024th. */
+/* A double has 53 bits: up to 2^53 it represents every millisecond, up to 2^63 every 1,024th. */
 int64_t leasesKeptEnd(int64_t end_ms) {
     const int64_t exact_to = INT64_C(1) << 53, step = 1024;
     return end_ms == LEASES_NO_END || end_ms <= exact_to ? end_ms : end_ms - end_ms % step;
 }
 
-/* The end at one side of the sorted set, which must not be empty; the field too, if `field` is not
- * NULL. */
+/* The first or the last end of the sorted set, which must not be empty. Stores its field too, if
+ * `field` is not NULL. */
 static int64_t endAt(struct leases *leases, bool last, RedisModuleString **field) {
     double score = 0;
     if (last) {
@@ -85,8 +85,8 @@ bool leasesIsWrongType(const struct leases *leases) {
     return !isType(leases, REDISMODULE_KEYTYPE_ZSET) && !isType(leases, REDISMODULE_KEYTYPE_EMPTY);
 }
 
-/* Whether the set has anything to say. It is empty when those who hold have been written by hand.
- */
+/* Whether the set is neither stale nor empty. It is empty if another client has written the holds
+ * directly. */
 static bool knows(struct leases *leases) {
     return !leasesAreStale(leases) && isType(leases, REDISMODULE_KEYTYPE_ZSET);
 }
@@ -128,7 +128,7 @@ void leasesGrowTree(struct leases *leases) {
 
 void leasesClear(struct leases *leases) {
     if (isType(leases, REDISMODULE_KEYTYPE_ZSET)) {
-        RedisModule_UnlinkKey(leases->key); /* of thousands: freed in the background */
+        RedisModule_UnlinkKey(leases->key); /* may be large: freed in the background */
         effectsDeleted(leases->ctx, leases->name);
     }
     leases->freshness = LEASES_STALE;
@@ -142,10 +142,10 @@ int64_t leasesLastEnd(struct leases *leases) {
     return knows(leases) ? endAt(leases, true, NULL) : leases->key_end_ms;
 }
 
-/* How many scores that are no time are taken away at once. */
+/* How many scores that are no time are removed at once. */
 #define TIMELESS_AT_ONCE 64
 
-/* A hold whose score is no time ends with the key, as one without a score does. */
+/* A hold whose score is no time ends with the key, as does one without a score. */
 RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms) {
     int dropped = 0;
     while (knows(leases)) {
@@ -183,7 +183,7 @@ RedisModuleString *leasesOtherThatLives(struct leases *leases, RedisModuleString
     RedisModuleString *found = NULL;
     RedisModule_ZsetLastInScoreRange(leases->key, (double)now_ms, REDISMODULE_POSITIVE_INFINITE, 0,
                                      0);
-    while (!found && !RedisModule_ZsetRangeEndReached(leases->key)) { /* twice at the most */
+    while (!found && !RedisModule_ZsetRangeEndReached(leases->key)) { /* at most twice */
         found = RedisModule_ZsetRangeCurrentElement(leases->key, NULL);
         if (RedisModule_StringCompare(found, field) == 0) {
             RedisModule_FreeString(leases->ctx, found);

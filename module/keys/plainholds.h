@@ -1,5 +1,5 @@
-/* The holds of a plain lock. Called by holds.c, which says what each function means; all but
- * plainholdsTake need the shape HOLDS_PLAIN. */
+/* The holds of a plain lock. Called by holds.c; the functions are described in holds.h. All but
+ * plainholdsTake need the kind HOLDS_PLAIN. */
 #ifndef LOCK_PLAINHOLDS_H
 #define LOCK_PLAINHOLDS_H
 

@@ -13,8 +13,8 @@ int64_t rwholdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode 
     return count;
 }
 
-/* Takes away what is over, not more than LEASEDHOLDS_PRUNED_AT_ONCE. Beside a writer there is no
- * more than that, unless another client has written it; then what is left counts as it stands. */
+/* Removes expired holds, at most LEASEDHOLDS_PRUNED_AT_ONCE. Next to a writer there are no more
+ * than that, unless another client has written them; then those that are left count as holds. */
 static void prune(struct holds *holds) {
     RedisModuleString *field;
     int pruned = 0;
@@ -34,7 +34,8 @@ static void prune(struct holds *holds) {
     }
 }
 
-/* Before an owner is asked for: if its own hold is among the dead that are left, it goes now. */
+/* To be called before the holds of an owner are read: if its own hold is among the expired ones
+ * that are left, it is removed. */
 static void pruneOwn(struct holds *holds, RedisModuleString *owner) {
     if (holds->has_dead && holdsCount(holds, owner) > 0 &&
         leasesIsOver(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms)) {
@@ -48,8 +49,8 @@ void rwholdsOpen(struct holds *holds) {
     }
 }
 
-/* Nobody lives but this owner, who goes on as the only one, if it holds anything: what the dead have
- * left goes. */
+/* No other owner has an unexpired hold: removes the expired holds that are left. This owner remains
+ * the only one, if it holds anything. */
 static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     int64_t reads = holdsCount(holds, owner);
     int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), owner);
@@ -62,27 +63,27 @@ static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     }
 }
 
-/* ---- what holds.h promises ---- */
+/* ---- the functions described in holds.h ---- */
 
-/* What one owner has. */
+/* The holds of one owner. */
 struct own {
     RedisModuleString *owner;
-    int64_t reads, writes; /* as holdsCount says it */
+    int64_t reads, writes; /* as holdsCount returns it */
 };
 
 static size_t ownFields(const struct own *own) {
     return (size_t)(own->reads > 0) + (size_t)(own->writes > 0);
 }
 
-/* Whether anybody else reads: of so many fields of readers, the owner's included. What the dead have
- * left counts for nobody. */
+/* Whether another owner reads, if there are this many fields of readers, including the owner's.
+ * Expired holds that are left do not count. */
 static bool othersRead(struct holds *holds, const struct own *own, int64_t readers) {
     return readers > (own->reads > 0 ? 1 : 0) &&
            (!holds->has_dead || leasedholdsOthersLive(holds, own->owner));
 }
 
-/* Of a lock in which not only the owner stands. The field `mode` is not believed where it says
- * `read`: another client may have written it, or a writer. */
+/* For a lock whose hash has other fields than the owner's. The field `mode` is not trusted if it
+ * says `read`: another client may have written that, or a writer. */
 static void seeOthers(struct holds *holds, struct own *own, struct holdsView *view) {
     struct tallySum sum;
     holdcountGet(holds, &sum);
@@ -95,7 +96,7 @@ static void seeOthers(struct holds *holds, struct own *own, struct holdsView *vi
     view->others[MODE_READ] = othersRead(holds, own, sum.owners);
     bool is_held =
         view->foreign || view->others[MODE_WRITE] || view->others[MODE_READ] || ownFields(own) > 0;
-    /* What is left has a lease that is over, or a TTL of its own that has passed. */
+    /* What is left has an expired lease, or a TTL of its own that has passed. */
     if (!is_held && holds->access == KEY_TO_WRITE) {
         keepOnly(holds, own->owner);
     }
@@ -104,7 +105,7 @@ static void seeOthers(struct holds *holds, struct own *own, struct holdsView *vi
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
     pruneOwn(holds, owner);
     if (holds->shape != HOLDS_READ_WRITE) {
-        return; /* nobody is left */
+        return; /* no hold is left */
     }
     struct own own = {owner, rwholdsOwn(holds, owner, MODE_READ), 0};
     if (holds->mode == MODE_WRITE) {
@@ -117,7 +118,7 @@ void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsVi
         return;
     }
     if (holds->mode == MODE_WRITE && own.writes <= 0) {
-        view->others[MODE_WRITE] = true; /* nobody comes in, whoever else is there */
+        view->others[MODE_WRITE] = true; /* nothing can be granted, whatever else is there */
     } else {
         seeOthers(holds, &own, view);
     }

@@ -1,16 +1,16 @@
-/* The holds of a read-write lock. Called by holds.c, which says what each function means; all but
- * rwholdsTake need the shape HOLDS_READ_WRITE. */
+/* The holds of a read-write lock. Called by holds.c; the functions are described in holds.h. All
+ * but rwholdsTake need the kind HOLDS_READ_WRITE. */
 #ifndef LOCK_RWHOLDS_H
 #define LOCK_RWHOLDS_H
 
 #include "keys/holds.h"
 
-/* If the handle may write, takes holds away whose leases are over: each ends by itself. That may
- * leave the lock free. Of thousands of readers not all at once: `has_dead` then tells that some are
- * left, and they count for nobody, here as little as in their own eyes. */
+/* If the handle may write, removes expired holds: each hold has its own lease. That may leave the
+ * lock free. Of thousands of expired readers not all are removed at once: `has_dead` then says that
+ * some are left. They count as holds nowhere, neither for others nor for their own owners. */
 void rwholdsOpen(struct holds *holds);
 
-/* How many holds the owner has in this mode, as its field says; below 0: that is no count. */
+/* How many holds the owner has in this mode, as its field says; negative if that is no count. */
 int64_t rwholdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
@@ -21,7 +21,8 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);
 
-/* When the last lease of the owner's holds ends, or has ended; 0 without any. Changes nothing. */
+/* When the last lease of the owner's holds ends, or has ended, unix ms; 0 if it has none. Changes
+ * nothing. */
 int64_t rwholdsEndOf(struct holds *holds, RedisModuleString *owner);
 
 #endif

@@ -10,20 +10,20 @@
 #include "server/effects.h"
 #include "server/turn.h"
 
-/* Of so many holders each taking takes some away that are over, or they would pile up to the
- * limit. */
+/* If a semaphore has at least CROWD holders, each acquisition also removes up to PRUNED_BY_THE_WAY
+ * expired holds. Otherwise expired holds would pile up until the limit is reached. */
 #define CROWD 16
 #define PRUNED_BY_THE_WAY 2
 
 /* ---- how many are taken ---- */
 
-/* What is nobody's, or says nothing that we can read, is everything. */
+/* A field that belongs to no owner, or has no readable count, counts as all permits. */
 static int64_t takenOf(const struct tallySum *sum) {
     return sum->permits + (sum->foreign > 0 ? RULES_MAX_HOLDS : 0);
 }
 
-/* With several holders the keys are kept as a table and a tree from the first time on that they are
- * counted, as each costs less than the list of two. */
+/* With several holders both keys are encoded as a hashtable and a skiplist (trees.h) when their
+ * fields are first counted: even for two holders each costs less than a listpack. */
 static void grow(struct holds *holds) {
     treesGrowHash(holds->ctx, holds->key);
     leasesGrowTree(leasedholdsLeases(holds));
@@ -37,16 +37,16 @@ static struct tallySum sumOf(struct holds *holds) {
     return sum;
 }
 
-/* The permits of all owners. */
+/* How many permits all owners have together. */
 static int64_t taken(struct holds *holds) {
     struct tallySum sum = sumOf(holds);
     return takenOf(&sum);
 }
 
-/* ---- what is over ---- */
+/* ---- expired permits ---- */
 
-/* Lets the key end with the last lease; what only the dead hold, after one that lived has gone, is
- * free. */
+/* Makes the key expire with the last lease. If only expired holds are left, after an unexpired one
+ * was removed, the lock is free. */
 static void settle(struct holds *holds) {
     struct leases *leases = leasedholdsLeases(holds);
     if (holds->shape != HOLDS_SEMAPHORE) {
@@ -59,8 +59,8 @@ static void settle(struct holds *holds) {
     }
 }
 
-/* Takes away the hold whose lease ended first. Returns whether there was one that is over; stores
- * what was in its field, as leasedholdsRemoveDead says it. */
+/* Removes the hold whose lease ended first. Returns whether there was an expired one; stores what
+ * was in its field, as leasedholdsRemoveDead returns it. */
 static bool pruneFirst(struct holds *holds, int64_t *count) {
     RedisModuleString *field = leasesFirstOver(leasedholdsLeases(holds), holds->now_ms);
     if (!field) {
@@ -80,8 +80,8 @@ void semholdsPrune(struct holds *holds) {
     }
 }
 
-/* Whether the hold whose lease ends last lives; but not where another client has taken it away, or
- * has written a lease that is nobody's. */
+/* Whether the hold whose lease ends last is unexpired. False if another client has removed the
+ * hold, or has written a lease that belongs to no hold. */
 static bool lastLives(struct holds *holds) {
     RedisModuleString *field = leasesLastField(leasedholdsLeases(holds), holds->now_ms);
     if (!field) {
@@ -92,13 +92,13 @@ static bool lastLives(struct holds *holds) {
     return lives;
 }
 
-/* What is taken, of which a field with this count has gone. */
+/* How many permits are taken after a field with this count was removed. */
 static int64_t takenWithout(struct holds *holds, int64_t taken_before, int64_t count) {
     return count >= 0 ? taken_before - count : taken(holds);
 }
 
-/* In a pass not for longer than its turn: the next one, which is at once, as there are leases that
- * are over, goes on. */
+/* In a grant pass this ends with the time slice. The next pass continues, and comes at once because
+ * there are expired leases. */
 bool semholdsMakeRoom(struct holds *holds, int64_t most) {
     bool made = false;
     if (most < 0 && lastLives(holds)) {
@@ -117,7 +117,7 @@ static bool isOver(struct holds *holds, RedisModuleString *owner) {
            leasesIsOver(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms);
 }
 
-/* The owner's permits, or -1 for what is no number. Takes them away if their lease is over. */
+/* The owner's permits, or -1 if the field is no number. Removes them if their lease has expired. */
 static int64_t ownPermits(struct holds *holds, RedisModuleString *owner) {
     int64_t own = holdsCount(holds, owner);
     if (own > 0 && isOver(holds, owner)) {
@@ -127,9 +127,10 @@ static int64_t ownPermits(struct holds *holds, RedisModuleString *owner) {
     return own;
 }
 
-/* ---- what holds.h promises ---- */
+/* ---- the functions described in holds.h ---- */
 
-/* Nobody stands in the hash, as fields that have ended by a TTL of their own are still there. */
+/* Deletes the lock if no field belongs to a holder: fields that have expired by a TTL of their own
+ * may still be in the hash. Returns whether it did. */
 static bool clearIfNobodys(struct holds *holds, const struct tallySum *sum) {
     bool is_held = sum->owners + sum->foreign > 0;
     if (!is_held) {
@@ -142,7 +143,7 @@ void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsV
     RedisModule_Assert(holds->access == KEY_TO_WRITE);
     int64_t own = ownPermits(holds, owner);
     if (holds->shape != HOLDS_SEMAPHORE) {
-        return; /* nobody is left */
+        return; /* no hold is left */
     }
     view->foreign = own < 0;
     view->own[MODE_SEMAPHORE] = own;
@@ -157,7 +158,7 @@ void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsV
     }
 }
 
-/* Leaves all but one at least, so the lock is not free after that. */
+/* At least CROWD - 1 holds are left, so the lock is not free after this. */
 static void pruneCrowd(struct holds *holds) {
     int pruned = 0;
     int64_t count;
@@ -185,7 +186,7 @@ int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request) {
     return own + request->count;
 }
 
-/* Takes all permits of the owner away. */
+/* Removes all permits of the owner. */
 static void removeAll(struct holds *holds, RedisModuleString *owner, int64_t own) {
     struct leases *leases = leasedholdsLeases(holds);
     bool is_only = leasedholdsCount(holds) == 1;

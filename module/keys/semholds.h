@@ -1,22 +1,23 @@
-/* The holds of a semaphore: permits. Called by holds.c, which says what each function means; all
- * but semholdsTake need the shape HOLDS_SEMAPHORE.
+/* The holds of a semaphore: permits. Called by holds.c; the functions are described in holds.h. All
+ * but semholdsTake need the kind HOLDS_SEMAPHORE.
  *
- * What is over is not taken away whenever the lock is opened, as readers are: only when its permits
- * are needed (semholdsMakeRoom), or in each pass (semholdsPrune). So the sum of all permits
- * (tally.h) may count some that are over, and then is only too large: who does not fit makes room,
- * and looks again. */
+ * Expired permits are not removed whenever the lock is opened, as those of readers are: only when
+ * their permits are needed (semholdsMakeRoom), or in each pass (semholdsPrune). So the sum of all
+ * permits (tally.h) may include expired ones, and is then only too large: a request that does not
+ * fit makes room, and looks again. */
 #ifndef LOCK_SEMHOLDS_H
 #define LOCK_SEMHOLDS_H
 
 #include "keys/holds.h"
 
-/* Takes away what is over, of very many some. That may leave the lock free. */
+/* Removes expired permits, those of at most LEASEDHOLDS_PRUNED_AT_ONCE holders. That may leave the
+ * lock free. */
 void semholdsPrune(struct holds *holds);
 
-/* What holdsMakeRoom promises. That may leave the lock free. */
+/* Implements holdsMakeRoom. That may leave the lock free. */
 bool semholdsMakeRoom(struct holds *holds, int64_t most);
 
-/* Takes the owner's permits away if their lease is over. */
+/* Removes the owner's permits if their lease has expired. */
 void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* The lock may be free. */
@@ -25,13 +26,15 @@ int64_t semholdsRelease(struct holds *holds, RedisModuleString *owner, int64_t c
 int64_t semholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t semholdsDrop(struct holds *holds, RedisModuleString *owner);
 
-/* What holdsIsFree promises. */
+/* Implements holdsIsFree. */
 bool semholdsIsFree(struct holds *holds);
 
-/* When the lease of the owner's permits ends, or has ended; 0 without any. Changes nothing. */
+/* When the lease of the owner's permits ends, or has ended, unix ms; 0 if it has none. Changes
+ * nothing. */
 int64_t semholdsEndOf(struct holds *holds, RedisModuleString *owner);
 
-/* When the first lease ends. May be past, of what has not been taken away yet. */
+/* When the first lease ends, unix ms. This may be past, for permits that have not been removed
+ * yet. */
 int64_t semholdsNextEnd(struct holds *holds);
 
 #endif

@@ -18,7 +18,7 @@ struct tally {
 
 static struct {
     struct map by_name; /* of all databases */
-    struct list recent; /* the one that was used last is the last */
+    struct list recent; /* in order of last use */
     void (*watch)(RedisModuleCtx *ctx);
 } tallies;
 
@@ -59,8 +59,9 @@ static void use(struct tally *tally) {
     listAddLast(&tallies.recent, &tally->in_recent);
 }
 
-/* NULL where the hash has not as many fields as it should, or is of another kind. What has changed
- * it then was no event: a slot that was away, another module. */
+/* The sum of this hash. If the hash does not have this many fields, or is of another kind, the sum
+ * is forgotten, and NULL is returned: the hash was changed without an event, by another module or
+ * while its slot was on another node. */
 static struct tally *findOf(const struct tallyHash *hash, size_t fields) {
     struct tally *tally = find(RedisModule_GetSelectedDb(hash->ctx), hash->name);
     if (tally && (tally->fields != fields || tally->of_permits != hash->of_permits)) {
@@ -90,7 +91,7 @@ static struct tally *make(int db, RedisModuleString *name) {
     struct tally *tally = memAlloc(sizeof(*tally));
     size_t length;
     tally->db = db;
-    /* A copy: the caller's may be a slice of a client's query buffer. */
+    /* A copy: the caller's string may be part of a client's query buffer. */
     tally->name = RedisModule_CreateStringFromString(NULL, name);
     const char *bytes = RedisModule_StringPtrLen(tally->name, &length);
     mapAdd(&tallies.by_name, &tally->by_name, bytes, length);

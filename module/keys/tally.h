@@ -1,11 +1,11 @@
-/* What stands in the hash of a lock with many holders, as a whole: the sums that are remembered, so
- * that no command has to look at ten thousand fields.
+/* The sums of the fields in the hash of a lock with many holders. They are remembered so that no
+ * command has to read ten thousand fields.
  *
- * The key is the truth. A sum is remembered from the first time that it was counted, changed with
- * every change that we make, and forgotten as soon as anybody else touches the key, with any flush,
- * swap, load or change of role, when the hash does not have as many fields as it should, and when a
- * field's own TTL ends. Then it is counted anew. At most TALLY_MOST are remembered, those that were
- * used last.
+ * The key is the truth. A sum is remembered from the first time that it was counted, and changed
+ * with every change that the module makes. It is forgotten as soon as another client changes the
+ * key, at any flush, swap, load or change of role, if the hash does not have as many fields as it
+ * should, and when a field's own TTL ends. Then it is counted again. At most TALLY_MOST sums are
+ * remembered, those that were used last.
  */
 #ifndef LOCK_TALLY_H
 #define LOCK_TALLY_H
@@ -18,41 +18,45 @@
 
 #define TALLY_MOST 4096
 
-/* What the fields of a hash but `mode` add up to; or by how much a change of ours has changed it. */
+/* The sum of the fields of a hash, without `mode`; or by how much a change by the module has
+ * changed it. */
 struct tallySum {
     int64_t owners;  /* fields of owners: reads, or permits */
-    int64_t permits; /* of these owners, of a semaphore; else 0 */
+    int64_t permits; /* of these owners, for a semaphore; else 0 */
     int64_t writers; /* fields of owners' write holds */
-    int64_t foreign; /* fields that no owner has, or that hold no count */
+    int64_t foreign; /* fields that belong to no owner, or have no count */
 };
 
-/* The hash that a sum is of. */
+/* The hash of a sum. */
 struct tallyHash {
-    RedisModuleCtx *ctx; /* in its selected database */
+    RedisModuleCtx *ctx; /* the hash is in the selected database */
     RedisModuleString *name;
-    size_t fields; /* how many the hash has now, in whatever state */
+    size_t fields; /* how many fields the hash has now, in whatever state */
     bool of_permits;
 };
 
-/* Says, once at load, what is called before a sum is remembered: to hear of what others do to
- * keys. */
+/* To be called once, at load. `watch` is called before a sum is remembered: it subscribes to the
+ * events about keys that other clients change. */
 void tallyConnect(void (*watch)(RedisModuleCtx *ctx));
 
-/* Whether the sum of this hash is known; if so, stores it. One comparison when none is. */
+/* Whether the sum of this hash is known; if so, stores it. A single comparison if no sum is
+ * known. */
 bool tallyFind(const struct tallyHash *hash, int64_t now_ms, struct tallySum *sum);
 
-/* The sum of this hash has just been counted. It holds good until `until_ms`, when a field ends;
- * INT64_MAX: none does. */
+/* Remembers the sum of this hash, which has just been counted. It is valid until `until_ms`, unix
+ * ms, when a field expires; INT64_MAX: none does. */
 void tallyKeep(const struct tallyHash *hash, const struct tallySum *sum, int64_t until_ms);
 
-/* We have changed the hash, and by that its sum by `change`. Does nothing when the sum is not
+/* The module has changed the hash, and with it its sum by `change`. Does nothing if the sum is not
  * known. */
 void tallyChange(const struct tallyHash *hash, const struct tallySum *change);
 
-/* Somebody else may have changed the key; or it is gone. Allowed in every callback. */
+/* Forgets the sum of a key that another client may have changed, or that is gone; or all sums.
+ * Allowed in every callback. */
 void tallyForget(int db, RedisModuleString *name);
 void tallyForgetAll(void);
 
+/* How many sums are remembered. */
 size_t tallyCount(void);
 
 #endif

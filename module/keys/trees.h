@@ -1,23 +1,26 @@
-/* How the server keeps a key: as a list that it walks, while that is short, or as a tree or a
- * table.
+/* The encoding of a key: a list that the server walks, while it is short, or else a skip list or a
+ * hash table.
  *
- * A sorted set of up to 128 short members is one list, walked to find a member or a score, which is
- * read from text; a hash of up to 512 fields likewise. Both cost more at a hundred than at ten
- * thousand. One member, or field, longer than the server's limit for lists makes a skip list of the
- * one and a table of the other, for as long as the key lives. Who has raised these limits far above
- * their defaults loses nothing but time.
+ * A sorted set of up to 128 short members is a listpack, which is walked to find a member or a
+ * score, and scores are parsed from text; so is a hash of up to 512 fields. Both cost more with a
+ * hundred elements than a skiplist or a hashtable does with ten thousand. One member, or field,
+ * longer than the server's limit for listpacks makes a skiplist of the sorted set and a hashtable
+ * of the hash, for as long as the key exists. If these limits are configured far above their
+ * defaults, this only costs time.
  *
- * What is added for that is longer than an owner may be, so it is nobody's; it comes and goes here,
- * and is announced to nobody. */
+ * The member or field that is added for that is longer than an owner may be, so it belongs to no
+ * owner. It is added and removed here, and not propagated. */
 #ifndef LOCK_TREES_H
 #define LOCK_TREES_H
 
 #include "redismodule.h"
 
-/* Makes a skip list of this sorted set, open for writing. Does nothing if it is none. */
+/* Makes the server encode this sorted set, opened to write, as a skiplist. Does nothing if it is
+ * none. */
 void treesGrowSet(RedisModuleCtx *ctx, RedisModuleKey *key);
 
-/* Makes a table of this hash, likewise. */
+/* Makes the server encode this hash, opened to write, as a hashtable. Does nothing if it is
+ * none. */
 void treesGrowHash(RedisModuleCtx *ctx, RedisModuleKey *key);
 
 #endif
