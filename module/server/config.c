@@ -1,12 +1,12 @@
-/* See config.h. A new config is a row in one of the two tables below and a function that reads it.
- */
+/* See config.h. A new setting needs a row in one of the two tables below and a function that
+ * returns it. */
 #include "server/config.h"
 
 #include "server/failpoint.h"
 
 #include <stddef.h>
 
-/* Long enough for everybody, and added to the time of day it does not overflow. */
+/* Long enough for any use, and short enough to be added to the wall clock without overflow. */
 #define LONGEST_MS 1000000000000000LL
 
 enum numericConfig {
@@ -21,13 +21,13 @@ enum numericConfig {
 };
 enum boolConfig { REDISSON_INTEROP, DEADLOCK_DETECTION, ALLOW_UNLOAD, BOOL_COUNT };
 
-/* Called when all that one CONFIG SET sets are set. */
+/* Called after all settings of one CONFIG SET have been set. */
 static int apply(RedisModuleCtx *ctx, void *row, RedisModuleString **error);
 
 static struct numericRow {
     const char *name;
     long long initial, min, max;
-    RedisModuleConfigApplyFunc apply; /* NULL: the value alone does it */
+    RedisModuleConfigApplyFunc apply; /* NULL: nothing to do but to store the value */
     long long value;
 } numeric[NUMERIC_COUNT] = {
     [DEFAULT_LEASE] = {"default-lease", 30000, 1, LONGEST_MS, apply, 0},
@@ -73,7 +73,7 @@ static int setBool(const char *name, int value, void *row, RedisModuleString **e
     return REDISMODULE_OK;
 }
 
-/* ---- what several say together ---- */
+/* ---- settings that depend on each other ---- */
 
 static const struct configCalls *calls;
 
@@ -88,7 +88,7 @@ static bool leasesContradict(void) {
 static const char leases_contradict[] = "lock.default-lease is longer than lock.max-lease: set "
                                         "both, in redis.conf or in one CONFIG SET";
 
-/* A quarantine that a lease may outlive does not do what it is for. */
+/* A quarantine is useless if a lease may outlive it. */
 static void warnOfQuarantine(RedisModuleCtx *ctx) {
     long long quarantine_ms = configQuarantineMs(), longest_ms = configMaxLeaseMs();
     if (quarantine_ms > 0 && longest_ms == 0) {

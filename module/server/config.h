@@ -1,4 +1,5 @@
-/* The module's configs: `lock.…` in CONFIG GET/SET and redis.conf, every one live. */
+/* The configuration of the module: `lock.…` in CONFIG GET/SET and redis.conf. All of it can be
+ * changed at runtime. */
 #ifndef LOCK_CONFIG_H
 #define LOCK_CONFIG_H
 
@@ -6,7 +7,7 @@
 
 #include "redismodule.h"
 
-/* What is called when a config has been changed that running times depend on; not for what it is at
+/* What is called when a setting has changed on which running timers depend; not for the values at
  * load. */
 struct configCalls {
     void (*quarantine)(RedisModuleCtx *ctx); /* lock.quarantine */
@@ -14,30 +15,31 @@ struct configCalls {
     void (*reserves)(RedisModuleCtx *ctx);   /* lock.fair-reserve */
 };
 
-/* Says so, once before configLoad. */
+/* Sets what is called. To be called once, before configLoad. */
 void configConnect(const struct configCalls *calls);
 
-/* Registers them and reads what redis.conf or the loadmodule line says. Returns REDISMODULE_OK, or
- * REDISMODULE_ERR when a value is refused; the log says why. */
+/* Registers the settings, and reads what redis.conf or the loadmodule line says. Returns
+ * REDISMODULE_OK; or REDISMODULE_ERR if a value is refused, and the log says why. */
 int configLoad(RedisModuleCtx *ctx);
 
-/* lock.default-lease: ms that a hold lives when the command names no lease. */
+/* lock.default-lease: how long a hold lives if the command gives no lease, ms. */
 long long configDefaultLeaseMs(void);
 
-/* lock.fair-reserve: ms that a fair waiter's position is kept when its connection closes. */
+/* lock.fair-reserve: how long a fair waiter's position is kept after its connection has closed,
+ * ms. */
 long long configFairReserveMs(void);
 
-/* lock.token-retention: ms that a lock's last fencing token is kept after its last use. */
+/* lock.token-retention: how long a lock's last fencing token is kept after its last use, ms. */
 long long configTokenRetentionMs(void);
 
-/* lock.quarantine: ms after the data has been loaded, or a promotion, in which nothing is granted;
- * who grants asks quarantine.h. */
+/* lock.quarantine: how long nothing is granted after the data has been loaded, or after a
+ * promotion, ms. Code that grants asks quarantine.h instead. */
 long long configQuarantineMs(void);
 
-/* lock.max-lease: ms of the longest lease that may be asked for; 0 = any. */
+/* lock.max-lease: the longest lease that may be requested, ms; 0 = any. */
 long long configMaxLeaseMs(void);
 
-/* lock.session-grace: ms after which the holds of a closed connection are released. */
+/* lock.session-grace: after how long the holds of a closed connection are released, ms. */
 long long configSessionGraceMs(void);
 
 /* lock.max-waiters: how many clients may wait on the whole node; 0 = no limit. */
@@ -49,7 +51,7 @@ bool configRedissonInterop(void);
 /* lock.deadlock-detection: whether a wait that would close a cycle is refused. */
 bool configDeadlockDetection(void);
 
-/* lock.allow-unload: whether MODULE UNLOAD is not refused outright. */
+/* lock.allow-unload: if not, MODULE UNLOAD is always refused. */
 bool configAllowUnload(void);
 
 #endif

@@ -1,15 +1,15 @@
 /* See effects.h.
  *
- * Replicating costs about 2,600 instructions a command even when nobody listens, a fifth of a whole
- * SET. So we know whether anybody does. Nobody does when the AOF is off, there is no replica, no
- * backlog and no cluster; then only the server's counter of changes, which `save` points look at,
- * is moved.
+ * Replicating costs about 2,600 instructions a command even if nobody listens, a fifth of a whole
+ * SET. So the module tracks whether anybody does. Nobody does if the AOF is off and there is no
+ * replica, no backlog and no cluster; then only the server's counter of changes, which `save`
+ * points use, is incremented.
  *
- * That stays true until the server tells otherwise: a replica or an AOF gets what was written
- * before as a snapshot made by a forked child, so whoever begins to listen is preceded by a fork,
- * and the fork is an event. (A replica that needs no snapshot needs a backlog, and then we do not
- * stop replicating.) In a cluster we always replicate: slots can be streamed to another node in
- * ways that INFO does not show.
+ * That stays true until a server event says otherwise: a replica or an AOF gets what was written
+ * before in a snapshot made by a forked child, so each new listener is preceded by a fork, and the
+ * fork is an event. (A replica that needs no snapshot needs a backlog, and with a backlog the
+ * module always replicates.) In a cluster the module always replicates: slots can be streamed to
+ * another node in ways that INFO does not show.
  */
 #include "server/effects.h"
 
@@ -26,8 +26,8 @@ void effectsListenersMayHaveChanged(void) {
     listeners = LISTENERS_UNKNOWN;
 }
 
-/* Whether this field of INFO is 0. A server that does not know the field may have listeners that we
- * do not know. */
+/* Whether this field of INFO is 0. A server that does not have the field may have listeners that
+ * the module does not know of. */
 static bool infoSaysZero(RedisModuleCtx *ctx, const char *section, const char *field) {
     int error = REDISMODULE_OK;
     RedisModuleServerInfoData *info = RedisModule_GetServerInfo(ctx, section);
@@ -36,7 +36,8 @@ static bool infoSaysZero(RedisModuleCtx *ctx, const char *section, const char *f
     return error == REDISMODULE_OK && value == 0;
 }
 
-/* Asked before each announcement, when the key has been changed. */
+/* Whether anybody listens. Called before each change is propagated, when the key has been
+ * changed. */
 static bool somebodyListens(RedisModuleCtx *ctx) {
     (void)failpoint(FAILPOINT_EFFECT);
     if (listeners == LISTENERS_UNKNOWN) {
@@ -48,7 +49,7 @@ static bool somebodyListens(RedisModuleCtx *ctx) {
     return listeners == LISTENERS_SOME;
 }
 
-/* Counts a change of which nobody is told. RedisModule_Replicate would look up a command and build
+/* Counts a change that is not propagated. RedisModule_Replicate would look up a command and build
  * its arguments for nothing: 2,000 instructions. This call passes the running command to the
  * server, which finds that nobody listens, counts and drops it: 60. */
 static void countChange(RedisModuleCtx *ctx) {
@@ -208,7 +209,7 @@ void effectsEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *even
     RedisModule_NotifyKeyspaceEvent(ctx, REDISMODULE_NOTIFY_MODULE, event, name);
 }
 
-/* Redisson names a lock's channel after it, in braces when it has none of its own. */
+/* Redisson names a lock's channel after the lock, in braces if the name has none. */
 static RedisModuleString *redissonChannel(RedisModuleCtx *ctx, RedisModuleString *name) {
     static const char prefix[] = "redisson_lock__channel:";
     size_t length;
@@ -236,11 +237,11 @@ void effectsFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name) {
     RedisModuleString *unlocked = RedisModule_CreateString(ctx, "0", 1);
     RedisModule_PublishMessage(ctx, channel, unlocked);
     if (serverIsCluster()) {
-        RedisModule_PublishMessageShard(ctx, channel, unlocked); /* there Redisson listens so */
+        RedisModule_PublishMessageShard(ctx, channel, unlocked); /* Redisson uses shard channels */
     }
     if (!serverIsCluster() && somebodyListens(ctx)) {
-        /* A cluster has told every node. Elsewhere PUBLISH reaches replicas, where Redisson may be
-         * subscribed, but not the AOF. */
+        /* In a cluster every node has received it. Otherwise PUBLISH reaches replicas, where
+         * Redisson may be subscribed, but not the AOF. */
         RedisModule_Replicate(ctx, "PUBLISH", "Ass", channel, unlocked);
     }
     RedisModule_FreeString(ctx, channel);

@@ -1,11 +1,10 @@
-/* What the rest of the world is told about a change of a key: replicas and the AOF (as plain
- * commands with absolute times, never as LOCK.*), clients that WATCH or cache the key, and keyspace
- * events.
+/* Propagates the changes of keys: to replicas and the AOF (as plain commands with absolute times,
+ * never as LOCK.*), to clients that WATCH or cache the key, and as keyspace events.
  *
- * Every write of the module is announced here, right where it is made. All announcements of one
+ * Every write of the module is propagated here, directly after it was made. All changes of one
  * command or of one drain reach replicas and the AOF in one MULTI/EXEC.
  *
- * `name` is always the full name of the key in the selected database of `ctx`.
+ * `name` is always the full name of the key, in the selected database of `ctx`.
  */
 #ifndef LOCK_EFFECTS_H
 #define LOCK_EFFECTS_H
@@ -22,39 +21,40 @@ void effectsCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
 struct effectsHold {
     RedisModuleString *field;
     int64_t count;
-    int64_t lease_end_ms; /* unix time */
+    int64_t lease_end_ms; /* unix ms */
 };
 
-/* Likewise, and it ends when the lease does. */
+/* The same, and the key expires when the lease ends. */
 void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsHold *hold);
 
 /* The hash `name` now has `mode` in its field `mode`. */
 void effectsMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode);
 
-/* The hash `name` does not have `field` any more. */
+/* The hash `name` no longer has `field`. */
 void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field);
 
 /* The same for many at once. */
 void effectsFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
                        RedisModuleString *const *fields, size_t count);
 
-/* The key now ends at `lease_end_ms` (unix time); INT64_MAX: never. */
+/* The key now expires at `lease_end_ms`, unix ms; INT64_MAX: never. */
 void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms);
 
 struct effectsToken {
     int64_t token;
     RedisModuleString *owner;
-    int64_t expire_ms; /* unix time */
+    int64_t expire_ms; /* unix ms */
 };
 
-/* The hash `name` now has this in its fields `token` and `owner`, and ends at `expire_ms`. */
+/* The hash `name` now has these values in its fields `token` and `owner`, and expires at
+ * `expire_ms`. */
 void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsToken *token);
 
 /* The sorted set `name` now has `member` at `score`; INT64_MAX stands for +inf. */
 void effectsScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                   int64_t score);
 
-/* Likewise, to the last bit. */
+/* The same, with the exact score. */
 void effectsExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                        double score);
 
@@ -62,7 +62,7 @@ void effectsExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModule
 void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
                   RedisModuleString *value);
 
-/* The sorted set `name` does not have `member` any more. */
+/* The sorted set `name` no longer has `member`. */
 void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
 
 /* The same for many at once. */
@@ -71,30 +71,30 @@ void effectsUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
 
 struct effectsNumber {
     int64_t number;
-    int64_t expire_ms; /* unix time; INT64_MAX: never */
+    int64_t expire_ms; /* unix ms; INT64_MAX: never */
 };
 
-/* The string `name` now is this number. */
+/* The string `name` now is this number, and expires at `expire_ms`. */
 void effectsNumber(RedisModuleCtx *ctx, RedisModuleString *name,
                    const struct effectsNumber *number);
 
-/* The key is gone. */
+/* The key was deleted. */
 void effectsDeleted(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* Publishes the keyspace event `event` (class `d`, module) on the key. */
+/* Publishes the keyspace event `event` (class `d`, module) for the key. */
 void effectsEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *event);
 
-/* The lock is free and nobody of ours took it: tells Redisson's waiters, when lock.redisson-interop
- * says so. */
+/* The lock is free and was not granted to a waiter of the module: notifies Redisson's waiters, if
+ * lock.redisson-interop is on. */
 void effectsFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* Asks the replicas to acknowledge all that they have been sent before this. Only while the server
- * may be written to (serverWritableNow), and in a callback in which nothing else is announced: in
- * one transaction with a change they would acknowledge what comes before that. */
+/* Requests that the replicas acknowledge all that they have been sent before this. Only while the
+ * server may be written to (serverWritableNow), and in a callback in which nothing else is
+ * propagated: in one transaction with a change they would acknowledge what comes before that. */
 void effectsAskReplicas(RedisModuleCtx *ctx);
 
-/* Something happened that can give the server a listener (a fork for a replica or an AOF, a new
- * role, a load): the next change asks the server again. */
+/* To be called when something has happened that can give the server a listener (a fork for a
+ * replica or an AOF, a new role, a load): the next change queries the server again. */
 void effectsListenersMayHaveChanged(void);
 
 #endif

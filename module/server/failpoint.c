@@ -1,6 +1,6 @@
 /* See failpoint.h. */
 #ifndef CHECKED
-#define CHECKED /* also for who looks at this file alone: make tidy */
+#define CHECKED /* also if this file is checked alone: make tidy */
 #endif
 #define _POSIX_C_SOURCE 200809L /* SIGSTOP, strtok_r */
 #include "server/failpoint.h"
@@ -37,14 +37,14 @@ static const char *const actions[ACTION_COUNT] = {
     [KILL] = "kill", [STOP] = "stop", [FAIL] = "fail"};
 
 static struct {
-    RedisModuleString *text; /* as it was set; NULL: none is */
+    RedisModuleString *text; /* as it was set; NULL if none is */
     enum failpoint point;
     enum action action;
-    unsigned long countdown; /* it happens when this many times have come */
+    unsigned long countdown; /* it acts when the point is reached this many more times */
 } armed;
 
-/* The keys that have been opened to be written to since FAILPOINT_OPEN was set, in this order. The
- * last one is in use once the countdown has come to 0. */
+/* The keys that have been opened to write since FAILPOINT_OPEN was set, in this order. Once the
+ * countdown is 0, the last one is in use. */
 #define MOST_OPENED 64
 static struct {
     struct openedKey {
@@ -68,7 +68,7 @@ static void disarm(void) {
     forgetOpened();
 }
 
-/* Does what is to be done. Returns whether what the point stands for is to fail. */
+/* Performs the action. Returns whether the operation at the point is to fail. */
 static bool happen(void) {
     enum action action = armed.action;
     disarm();
@@ -95,7 +95,7 @@ bool failpoint(enum failpoint point) {
 
 /* ---- keys in use ---- */
 
-/* Its number in the order of opening; as many as there are when it is none of them. */
+/* The index of this key in `opened`; the number of keys there if it is none of them. */
 static size_t findOpened(const struct openedKey *key) {
     size_t i = 0;
     while (i < opened.count && (opened.keys[i].db != key->db ||
@@ -136,7 +136,7 @@ bool failpointKeyIsInUse(RedisModuleCtx *ctx, RedisModuleString *name) {
 
 /* ---- the config ---- */
 
-/* The number of the word in the table, or `count`. */
+/* The index of the word in the table, or `count`. */
 static size_t numberOf(const char *word, const char *const table[], size_t count) {
     size_t i = 0;
     while (i < count && (!word || strcmp(word, table[i]) != 0)) {
@@ -145,7 +145,7 @@ static size_t numberOf(const char *word, const char *const table[], size_t count
     return i;
 }
 
-/* The number that the word is, or 0 if it is none, or one too large. */
+/* The word as a number; 0 if it is none, or is too large. */
 static unsigned long countOf(const char *word) {
     char *end;
     bool begins_with_digit = *word >= '0' && *word <= '9';
@@ -154,7 +154,8 @@ static unsigned long countOf(const char *word) {
     return begins_with_digit && *end == '\0' && errno == 0 ? count : 0;
 }
 
-/* "point action [n]". Returns whether it is that; then it is armed, in place of what was. */
+/* Parses "point action [n]". Returns whether the value has this form; then it replaces what was
+ * set. */
 static bool arm(RedisModuleString *value) {
     char text[64], *rest = NULL;
     size_t length;

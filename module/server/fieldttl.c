@@ -7,7 +7,7 @@
 
 #include "core/mem.h"
 
-/* Whether this server lacks the command; found out by the first call. */
+/* Whether this server lacks HPEXPIRETIME; known after the first call. */
 static bool no_ttls;
 
 /* The fields that one step of a scan has found. */
@@ -57,8 +57,8 @@ static int64_t firstOf(RedisModuleCallReply *reply) {
     return first_ms;
 }
 
-/* The key stays open: on servers that know the command the time does not move within a command or a
- * callback, so it cannot expire here. */
+/* The key stays open during the call. It cannot expire here: on servers that have the command the
+ * time does not advance within a command or a callback. */
 static int64_t ask(RedisModuleCtx *ctx, RedisModuleString *name, const struct fields *fields) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "HPEXPIRETIME", "sclv", name, "FIELDS", (long long)fields->count,
@@ -72,7 +72,7 @@ static int64_t ask(RedisModuleCtx *ctx, RedisModuleString *name, const struct fi
     return first_ms;
 }
 
-/* No command is called while the key is scanned: between two steps. */
+/* The command is called between two steps of the scan, not while the key is scanned. */
 static int64_t firstEndByCommand(RedisModuleCtx *ctx, RedisModuleString *name,
                                  RedisModuleKey *key) {
     struct fields fields = {0};

@@ -1,6 +1,6 @@
 /* See keycheck.h. */
 #ifndef CHECKED
-#define CHECKED /* also for who looks at this file alone: make tidy */
+#define CHECKED /* also if this file is checked alone: make tidy */
 #endif
 #include "server/keycheck.h"
 
@@ -18,12 +18,13 @@ static bool isThere(RedisModuleKey *key) {
     return !is(key, REDISMODULE_KEYTYPE_EMPTY);
 }
 
-/* Of what is written to: a key of this type, or none, but a handle. */
+/* Whether the key may be written to as this type: there is a handle, and the key is of this type or
+ * does not exist. */
 static bool canBecome(RedisModuleKey *key, int type) {
     return key && (!isThere(key) || is(key, type));
 }
 
-/* X(what the function returns, its name, its parameters, the arguments, what must be so) */
+/* X(return type, name, parameters, arguments, what must be true) */
 #define CHECKED_FUNCTIONS(X)                                                                     \
     X(mstime_t, GetAbsExpire, (RedisModuleKey * key), (key), isThere(key))                       \
     X(int, SetAbsExpire, (RedisModuleKey * key, mstime_t end_ms), (key, end_ms), isThere(key))   \
@@ -66,11 +67,12 @@ CHECKED_FUNCTIONS(DEFINE)
 #undef DEFINE
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* ---- functions with any number of arguments ---- */
+/* ---- functions with a variable number of arguments ---- */
 
-/* The fields of one call, and where their values are, or are to go. The module gives two at most. */
+/* The fields of one call, and their values, or where those are to be stored. The module passes two
+ * at most. */
 struct fields {
-    void *names[2], *values[2]; /* a name is NULL behind the last */
+    void *names[2], *values[2]; /* a name is NULL after the last */
 };
 
 static struct fields fieldsOf(va_list arguments) {
@@ -97,7 +99,7 @@ static int checkedHashGet(RedisModuleKey *key, int flags, ...) {
                          fields.values[1], NULL);
 }
 
-/* A field can be taken out of a hash only. */
+/* A field can be deleted from a hash only. */
 static int checkedHashSet(RedisModuleKey *key, int flags, ...) {
     va_list arguments;
     va_start(arguments, flags);
@@ -110,7 +112,7 @@ static int checkedHashSet(RedisModuleKey *key, int flags, ...) {
                          fields.values[1], NULL);
 }
 
-/* ---- putting them there ---- */
+/* ---- installing the checks ---- */
 
 void keycheckBegin(void) {
 #define INSTALL(type, name, parameters, arguments, rule) \

@@ -19,13 +19,13 @@ static void onTurn(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
 
 static void subscribe(RedisModuleCtx *ctx, RedisModuleEventCallback callback) {
     int subscribed = RedisModule_SubscribeToServerEvent(ctx, RedisModuleEvent_EventLoop, callback);
-    RedisModule_Assert(subscribed == REDISMODULE_OK); /* Redis 7.0 knows it, and so do all others */
+    RedisModule_Assert(subscribed == REDISMODULE_OK); /* Redis 7.0 and all others have it */
 }
 
 void loopWatch(RedisModuleCtx *ctx, loopCall call) {
     RedisModule_Assert(!loop.call);
     loop.call = call;
-    loop.has_called = true; /* nobody has heard whether it was made */
+    loop.has_called = true; /* it is not known whether the call was made */
     subscribe(ctx, onTurn);
 }
 

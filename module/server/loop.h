@@ -1,8 +1,8 @@
-/* The turns of the server's event loop: what is called at the end of each, just before the server
- * writes replies and sleeps. By then whatever the turn's commands have changed is in the stream to
- * the replicas, and what replicas have acknowledged is known.
+/* The iterations of the server's event loop: a call at the end of each, just before the server
+ * writes replies and sleeps. By then all that the commands of the iteration have changed is in the
+ * replication stream, and the acknowledgements of replicas that have arrived are known.
  *
- * The server calls for nothing as long as nobody watches.
+ * The server calls nothing as long as there is no watch.
  */
 #ifndef LOCK_LOOP_H
 #define LOCK_LOOP_H
@@ -11,21 +11,23 @@
 
 #include "redismodule.h"
 
-/* Called in an event of the server's: it may unblock clients and replicate, but not write keys, nor
- * end the watch, as Redis 7.0 looks at it once more afterwards. */
+/* Called in a server event: it may unblock clients and replicate, but it may not write keys, nor
+ * end the watch, because Redis 7.0 reads the subscription once more after the call. */
 typedef void (*loopCall)(RedisModuleCtx *ctx);
 
-/* `call` is called in each turn from now on. */
+/* Begins the watch: `call` is called in each iteration from now on. There is one watch at a
+ * time. */
 void loopWatch(RedisModuleCtx *ctx, loopCall call);
 
-/* No more; not in a server event. */
+/* Ends the watch. Not in a server event. */
 void loopForget(RedisModuleCtx *ctx);
 
+/* Whether there is a watch. */
 bool loopIsWatched(void);
 
-/* Whether this turn's call has been made already, or may have been: the server still runs what
- * clients have sent behind a command that blocked. Who cannot wait until the next turn, which comes
- * when something happens, has the server woken. */
+/* Whether the call of this iteration has been made already, or may have been: the server still runs
+ * what clients have pipelined behind a command that blocked. A caller that cannot wait for the next
+ * iteration, which comes when something happens, has to wake the server. */
 bool loopHasCalled(void);
 
 #endif

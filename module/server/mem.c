@@ -1,4 +1,4 @@
-/* See mem.h: the server's allocator. */
+/* See mem.h. Uses the server's allocator. */
 #include "core/mem.h"
 
 #include "redismodule.h"

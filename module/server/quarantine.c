@@ -5,14 +5,14 @@
 #include "server/config.h"
 #include "server/timer.h"
 
-/* A server that stood still has counted its replicas after so long, as a rule. */
+/* After this time a server that was stalled has counted its replicas, as a rule. */
 #define COUNTED_AFTER_MS 1000
 
 static struct {
     const struct quarantineCalls *calls;
-    bool is_watched; /* the cron is heard */
+    bool is_watched; /* quarantineCron is called */
     bool on;
-    bool is_counted;   /* it has begun at `since_us`, on a master */
+    bool is_counted;   /* measured from `since_us`, on a master */
     uint64_t since_us; /* monotonic */
     struct timer timer;
 } state;
@@ -25,7 +25,7 @@ bool quarantineIsOn(void) {
     return state.on;
 }
 
-/* A config is far below the largest time. */
+/* A configured time is far below the largest time. */
 static uint64_t leftUs(void) {
     uint64_t passed_us = RedisModule_MonotonicMicroseconds() - state.since_us;
     uint64_t lasts_us = (uint64_t)configQuarantineMs() * 1000;
@@ -56,7 +56,7 @@ static int64_t endMs(void) {
 }
 
 int64_t quarantineEndOr(int64_t since_ms) {
-    return state.on ? endMs() : since_ms; /* asked by every acquisition */
+    return state.on ? endMs() : since_ms; /* called for every acquisition */
 }
 
 /* ---- its timer ---- */
@@ -92,7 +92,7 @@ static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
     (void)timer;
     look(ctx);
     if (state.on) {
-        setTimer(ctx); /* it has been made longer, or the server stands still */
+        setTimer(ctx); /* it has been made longer, or the server is stalled */
     }
 }
 
@@ -130,12 +130,12 @@ void quarantineConfigured(RedisModuleCtx *ctx) {
 void quarantineBegin(RedisModuleCtx *ctx) {
     state.is_counted = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER;
     state.since_us = RedisModule_MonotonicMicroseconds();
-    standstillBegin(RedisModule_Milliseconds()); /* a load lets no cron be called */
+    standstillBegin(RedisModule_Milliseconds()); /* the cron does not run during a load */
     watchIfConfigured(ctx);
     if (state.is_counted) {
         quarantineConfigured(ctx);
     } else {
-        state.on = false; /* nobody waits on a replica */
+        state.on = false; /* no client waits on a replica */
         timerStop(ctx, &state.timer);
     }
 }

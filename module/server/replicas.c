@@ -9,18 +9,18 @@
 #include "server/server.h"
 
 static struct {
-    bool is_known; /* `online` is as it was seen last */
+    bool is_known; /* `online` is up to date */
     size_t online;
     int64_t sent;
-    int64_t acknowledged[REPLICAS_MOST]; /* by those that are online, the furthest first */
+    int64_t acknowledged[REPLICAS_MOST]; /* by replicas that are online, the largest offset first */
 } seen;
 
-/* While somebody waits it is asked anew after so long: not all may have answered, and an answer may
- * have been lost with a link. */
+/* While a client waits, the request is repeated after this time: not all replicas may have
+ * answered, and an answer may have been lost with a link. */
 #define ASK_AGAIN_US 100000
 
 static struct {
-    int64_t offset; /* how far the stream had come at the last question; -1: there was none */
+    int64_t offset; /* the offset of the stream at the last request; -1: there was none */
     uint64_t at_us;
 } asked = {-1, 0};
 
@@ -28,7 +28,7 @@ static size_t told(void) {
     return seen.online < REPLICAS_MOST ? seen.online : REPLICAS_MOST;
 }
 
-/* Of more than REPLICAS_MOST those that have come furthest. */
+/* Adds an offset. Of more than REPLICAS_MOST the largest are kept. */
 static void insert(int64_t offset) {
     size_t at = told();
     for (; at > 0 && seen.acknowledged[at - 1] < offset; at--) {
@@ -42,8 +42,8 @@ static void insert(int64_t offset) {
     seen.online++;
 }
 
-/* Of `ip=…,port=…,state=online,offset=…,lag=…`. A replica that is still given its data has another
- * state. */
+/* Parses `ip=…,port=…,state=online,offset=…,lag=…`. A replica that has not yet received all data
+ * has another state. */
 static void addReplica(const char *line) {
     static const char state[] = ",state=online,", offset[] = ",offset=";
     const char *number = strstr(line, offset);

@@ -1,9 +1,9 @@
-/* How far this master's replicas have come.
+/* How far the replicas of this master have acknowledged the replication stream.
  *
- * No server tells a module that a replica has acknowledged. It says so when asked (INFO replication),
- * some 20 µs each time, so only who waits for it looks. A replica acknowledges once a second by
- * itself, and at once when the stream asks it to. WAIT is no way: Redis 7.0
- * crashes when a module calls it.
+ * No server notifies a module of an acknowledgement. It can be queried (INFO replication) in some
+ * 20 µs each time, so that is done only while a client waits for one. A replica acknowledges once a
+ * second by itself, and at once if the stream requests it. WAIT cannot be used: Redis 7.0 crashes
+ * when a module calls it.
  */
 #ifndef LOCK_REPLICAS_H
 #define LOCK_REPLICAS_H
@@ -14,36 +14,38 @@
 
 #include "redismodule.h"
 
-/* So many of them are told apart. */
+/* At most this many replicas are distinguished. */
 #define REPLICAS_MOST 64
 
-/* How many replicas are connected and have been given all data, up to REPLICAS_MOST: to be asked
+/* How many replicas are connected and have received all data, up to REPLICAS_MOST; to be called
  * before each request that needs some. O(1) unless one has come or gone. */
 size_t replicasOnline(RedisModuleCtx *ctx);
 
 /* A replica may have come or gone. Allowed in every callback. */
 void replicasMayHaveChanged(void);
 
-/* Looks. What follows says what was seen the last time. */
+/* Queries the server. The functions below return what was seen the last time. */
 void replicasLook(RedisModuleCtx *ctx);
 
-/* How far the stream to the replicas had come. */
+/* The offset up to which the stream was sent to the replicas. */
 int64_t replicasSent(void);
 
-/* How far `count` replicas, at least 1, have acknowledged it; -1 when fewer are online. */
+/* The offset up to which `count` replicas, at least 1, have acknowledged the stream; -1 if fewer
+ * are online. */
 int64_t replicasAcknowledged(size_t count);
 
-/* Asks them to acknowledge, if somebody waits for `offset` that the last question does not cover.
- * One question at a time: the next goes out as soon as the fastest replica has answered the last;
- * or after a while, as the one that was to answer may have gone. Not while nothing may be sent to
- * them (serverWritableNow): then they acknowledge by themselves. Returns whether one went out. Only
- * where effectsAskReplicas may be called, after a look. */
+/* Requests an acknowledgement from the replicas, if a client waits for `offset` and the last
+ * request does not cover that. There is one request at a time: the next is sent as soon as the
+ * fastest replica has answered the last one; or after a while, because that replica may have gone.
+ * Not while nothing may be sent to them (serverWritableNow): then they acknowledge by themselves.
+ * Returns whether a request was sent. Only where effectsAskReplicas may be called, after
+ * replicasLook. */
 bool replicasAsk(RedisModuleCtx *ctx, int64_t offset);
 
-/* Whether none is under way, as seen at the last look. */
+/* Whether no request is unanswered, as seen at the last look. */
 bool replicasHaveAnswered(void);
 
-/* Nobody waits for the answer to the last question. */
+/* No client waits for the answer to the last request any more. */
 void replicasForgetQuestion(void);
 
 #endif

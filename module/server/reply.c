@@ -1,21 +1,18 @@
-/* Every reply and every error text of the module, and how a command ends. No other file knows RESP
- * or a text for the user.
+/* See reply.h.
  *
  *   replyOutcome                  the reply to how a command on locks has ended
  *   replyInteger, replyNull, …    single replies
  *   replyMap, replyField…, …      the maps and lists of LOCK.INFO
  *
- * To add an error: a row of enum replyError and its text in reply.c; if a command on locks can end
- * with it, also a row of enum result, which the compiler then wants in replyOutcome.
- *
- * Contracts are in reply.h.
+ * To add an error: a row of enum replyError and its text here; if a command on locks can end with
+ * it, also a row of enum result, for which the compiler then requires a case in replyOutcome.
  */
 #include "server/reply.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* The server's own. */
+/* The server's own text. */
 static const char unblocked_text[] = "UNBLOCKED force unblock from blocking operation, "
                                      "instance state changed (master -> replica?)";
 
@@ -90,7 +87,7 @@ int replyNull(RedisModuleCtx *ctx) {
     return RedisModule_ReplyWithNull(ctx);
 }
 
-/* An error is one line: bytes of a key or an owner that would end it become dots. */
+/* An error is a single line: bytes of a key or an owner that would end it are replaced by dots. */
 static char printable(char byte) {
     unsigned char code = (unsigned char)byte;
     return code < ' ' || code == 0x7f ? '.' : byte;

@@ -1,6 +1,5 @@
-/* Every reply and every error text of the module, and how a command ends. No other file knows RESP
- * or a text for the user.
- */
+/* Every reply and every error text of the module, and how a command ends. No other file uses RESP
+ * or has a text for the user. */
 #ifndef LOCK_REPLY_H
 #define LOCK_REPLY_H
 
@@ -51,44 +50,43 @@ enum replyError {
     REPLY_ERROR_COUNT
 };
 
-/* What is said in one word, a simple string. */
+/* Replies of one word, as a simple string. */
 enum replyWord { REPLY_OK, REPLY_LOST, REPLY_WANTED, REPLY_WORD_COUNT };
 
 /* How a command that acquires, renews, releases or frees locks has ended. */
 enum result {
-    RESULT_DONE,     /* the outcome's `count` says how many holds there are, or the token */
-    RESULT_BUSY,     /* somebody else has it, and the request does not wait */
-    RESULT_WAITING,  /* the client is blocked: no reply is to be made now */
+    RESULT_DONE,     /* the outcome's `count` is the number of holds, or the token */
+    RESULT_BUSY,     /* another owner has the lock, and the request does not wait */
+    RESULT_WAITING,  /* the client is blocked: no reply is made now */
     RESULT_NOT_HELD, /* the owner holds no such lock */
     RESULT_WRONG_TYPE,
-    RESULT_NO_TOKEN, /* FENCED: no larger one is left */
+    RESULT_NO_TOKEN, /* FENCED: no larger token is left */
     RESULT_TOO_MANY_HOLDS,
     RESULT_TOO_MANY_WAITERS,
-    RESULT_NO_SIDE_KEYS, /* in a cluster: this name can have none in its slot */
-    RESULT_DEADLOCK,     /* the wait would never end; the outcome's `cycle` tells why */
-    RESULT_TRY_AGAIN,    /* in a cluster: the slot moves, and side keys with it, one by one */
-    RESULT_KEY_IN_USE,   /* the server writes one of the keys to a snapshot: keynamesIsInUse */
-    RESULT_BOTH_MODES,   /* the owner holds reads and writes, and has to say which to release */
-    RESULT_NO_LATCH,     /* the key is a string, and no number */
-    RESULT_FEW_REPLICAS, /* fewer are connected than are to acknowledge it */
-    RESULT_NO_WAIT_FOR_REPLICAS, /* the client may not be blocked until they have */
-    RESULT_STOOD_STILL, /* it may have lost its replicas meanwhile, and would refuse a write */
+    RESULT_NO_SIDE_KEYS, /* in a cluster: the lock cannot have side keys in its slot */
+    RESULT_DEADLOCK,     /* the wait would never end; the outcome's `cycle` says why */
+    RESULT_TRY_AGAIN,    /* in a cluster: the slot moves, and its side keys one by one */
+    RESULT_KEY_IN_USE,   /* the server is writing one of the keys to a snapshot: keynamesIsInUse */
+    RESULT_BOTH_MODES,   /* the owner holds reads and writes: the request has to name one */
+    RESULT_NO_LATCH,     /* the key is a string, but no number */
+    RESULT_FEW_REPLICAS, /* fewer replicas are connected than are to acknowledge */
+    RESULT_NO_WAIT_FOR_REPLICAS, /* the client cannot be blocked until they have */
+    RESULT_STOOD_STILL, /* the server was stalled: it may have lost its replicas meanwhile */
 };
 
 struct outcome {
     int64_t count;
-    RedisModuleString *cycle; /* of RESULT_DEADLOCK; the owner of the outcome frees it */
+    RedisModuleString *cycle; /* for RESULT_DEADLOCK; freed by the owner of the outcome */
 };
 
-/* Replies `result`, with what `outcome` says, and frees that; nothing when the client has begun to
- * wait. Always returns REDISMODULE_OK, for a handler to return. */
+/* Replies `result`, with what `outcome` has, and frees that; replies nothing if the client has
+ * begun to wait. Always returns REDISMODULE_OK, for a handler to return. */
 int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcome);
 
-/* Replies the error. Returns REDISMODULE_ERR, so that a function named …OrReply can return it on.
- */
+/* Replies the error. Returns REDISMODULE_ERR, so that a function named …OrReply can return that. */
 int replyError(RedisModuleCtx *ctx, enum replyError error);
 
-/* These return REDISMODULE_OK, so that a handler can return them on. */
+/* These return REDISMODULE_OK, so that a handler can return that. */
 
 int replyInteger(RedisModuleCtx *ctx, int64_t value);
 
@@ -96,34 +94,36 @@ int replyWord(RedisModuleCtx *ctx, enum replyWord word);
 
 int replyString(RedisModuleCtx *ctx, RedisModuleString *value);
 
-/* Not acquired in time. */
+/* Null: not acquired within the timeout. */
 int replyNull(RedisModuleCtx *ctx);
 
-/* This wait would close a cycle, which the text names: who waits for which key held by whom. */
+/* The error DEADLOCK: this wait would close a cycle, which the text describes: who waits for which
+ * key held by whom. */
 int replyDeadlock(RedisModuleCtx *ctx, RedisModuleString *cycle);
 
-/* The user of this client may not run `command`, which exists. */
+/* The error that the user of this client may not run `command`, which exists. */
 int replyNoCommandPermission(RedisModuleCtx *ctx, RedisModuleString *command);
 
-/* The text of the error that sends a client to `address`, `host:port`: ASK while the slot is on its
- * way, MOVED afterwards. The text is the caller's, to be freed with RedisModule_FreeString. */
+/* The text of the error that redirects a client to `address`, which is `host:port`: ASK while the
+ * slot is being moved, MOVED afterwards. Belongs to the caller, to be freed with
+ * RedisModule_FreeString. */
 RedisModuleString *replyMakeRedirection(bool asks, int slot, const char *address);
 
-/* An error that has been made before: code and text. */
+/* Replies an error that was made before, with its code and text. */
 int replyErrorText(RedisModuleCtx *ctx, RedisModuleString *error);
 
-/* LOCK.INFO: a map of `fields` fields follows, each a name and then a value. In RESP2 the server
+/* Begins a map of `fields` fields, each a name and then a value, for LOCK.INFO. In RESP2 the server
  * makes it a flat array. */
 void replyMap(RedisModuleCtx *ctx, long fields);
 
-/* A list of `length` elements follows. */
+/* Begins a list of `length` elements. */
 void replyList(RedisModuleCtx *ctx, long length);
 
-/* A list follows whose length replyListEnd tells. */
+/* Begin and end a list whose length is known only at the end. */
 void replyListStart(RedisModuleCtx *ctx);
 void replyListEnd(RedisModuleCtx *ctx, long length);
 
-/* One field of a map. */
+/* One field of a map. replyFieldName writes the name only: a value has to follow. */
 void replyFieldName(RedisModuleCtx *ctx, const char *name);
 void replyFieldInteger(RedisModuleCtx *ctx, const char *name, int64_t value);
 void replyFieldText(RedisModuleCtx *ctx, const char *name, const char *text);

@@ -15,12 +15,12 @@
 
 static struct {
     bool unblock_by_command;
-    bool dry_run; /* RedisModule_Call knows the flag "D": it checks everything, and runs nothing */
+    bool dry_run; /* RedisModule_Call has the flag "D": it checks everything, and runs nothing */
     bool cluster;
 } server;
 
-/* Valkey keeps Redis's version number 7.2.4 for modules; its own API names tell it apart. The first
- * member of a context is the function that looks names up. */
+/* Valkey gives modules Redis's version number 7.2.4; it is recognized by its own API names. The
+ * first member of a context is the function that looks names up. */
 static bool isValkey(RedisModuleCtx *ctx) {
     int (*lookUp)(const char *name, void *target);
     void *target;
@@ -49,9 +49,9 @@ bool serverMayBlock(RedisModuleCtx *ctx) {
     return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
 }
 
-/* Whether the client is one that connects: the server makes clients up for scripts and for calls from
- * modules. Those have an id too; that they are not in the list of clients, only the question for
- * their user tells on every server (Valkey 9.1 has GetClientInfoById find them). */
+/* Whether the client is a connection: the server creates internal clients for scripts and for calls
+ * from modules. Those have an id too, but they are not in the list of clients. Only the query for
+ * the user shows that on every server (on Valkey 9.1 RedisModule_GetClientInfoById finds them). */
 static bool isConnection(RedisModuleCtx *ctx, unsigned long long id) {
     RedisModuleString *user = RedisModule_GetClientUserNameById(ctx, id);
     if (user) {
@@ -83,10 +83,10 @@ int64_t serverMicroseconds(void) {
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* ---- what a client has said ---- */
+/* ---- the last command of a client ---- */
 
-/* The value of a field in a line of CLIENT LIST; `field` is written " name=". Nothing in front of
- * `cmd` can hold a space but what the server has put there. */
+/* The value of a field in a line of CLIENT LIST; `field` has the form " name=". Before `cmd` there
+ * are no spaces but those that the server itself writes. */
 static struct serverText valueOf(const struct serverText *line, const char *field) {
     struct serverText value = {NULL, 0};
     size_t length = strlen(field);
@@ -120,10 +120,11 @@ bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
     return line.bytes;
 }
 
-/* ---- questions: a command that would change nothing, as a client would send it ---- */
+/* ---- test commands: as a client would send them, but they change nothing ---- */
 
-/* `reply` is that of a question that asks for errors as replies ("E"), and is freed; errno has been
- * 0 before. Returns 0, or the errno of a refusal. A dry run that is not refused has no reply. */
+/* Whether a test command was refused. `reply` is its reply, with errors as replies ("E"), and is
+ * freed; errno was 0 before the call. Returns 0, or the errno of a refusal. A dry run that is not
+ * refused has no reply. */
 static int refusal(RedisModuleCallReply *reply) {
     int error = errno ? errno : EINVAL;
     if (!reply) {
@@ -138,9 +139,9 @@ enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name)
     if (failpoint(FAILPOINT_CONSENT)) {
         return SERVER_REFUSES;
     }
-    /* A write that no type of key refuses, and that changes no key: an expiry that may only be put
-     * off is never set to the first millisecond of all. "S" has the server apply to it what it
-     * applies to a script's writes. */
+    /* A write that is valid for every type of key, and changes no key: with GT an expiry is only
+     * put off, so it is never set to the first millisecond of unix time. "S" makes the server check
+     * it as it checks a script's writes. */
     errno = 0;
     int error = refusal(
         RedisModule_Call(ctx, "PEXPIREAT", server.dry_run ? "DSEscc" : "SEscc", name, "1", "GT"));
@@ -158,8 +159,8 @@ bool serverHasKeys(RedisModuleCtx *ctx, RedisModuleString **names, size_t count)
 
 bool serverSlotIsStable(RedisModuleCtx *ctx, RedisModuleString *nothing,
                         RedisModuleString *nobody) {
-    /* Two keys, because a client that has said ASKING may ask the importing node for one that is not
-     * there. Read, because replicas are asked too. */
+    /* Two keys, because a client that has sent ASKING may access a single one that is missing on
+     * the importing node. A read, because this is called on replicas too. */
     RedisModuleString *names[] = {nothing, nobody};
     return serverHasKeys(ctx, names, 2);
 }

@@ -1,7 +1,8 @@
-/* What the server that loaded us can do, and whether it may be written to or block a client right
- * now.
+/* What the server that has loaded the module can do, and whether it may be written to, or block a
+ * client, right now.
  *
- * The only file that knows versions. Each answer says which trap of the module API it avoids.
+ * This is the only file that knows server versions. Each function says which trap of the module API
+ * it avoids.
  */
 #ifndef LOCK_SERVER_H
 #define LOCK_SERVER_H
@@ -12,47 +13,50 @@
 
 #include "redismodule.h"
 
-/* Finds out once, at load, what does not change while the server runs. */
+/* Determines what does not change while the server runs. To be called once, at load. */
 void serverLearn(RedisModuleCtx *ctx);
 
-/* Whether the module API can serve CLIENT UNBLOCK: Redis 7.4 and later, Valkey 8 and later. On
- * older ones a time-out callback in the same loop turn as an unblocking hangs or crashes the
- * server. */
+/* Whether the module API can support CLIENT UNBLOCK: Redis 7.4 and later, Valkey 8 and later. On
+ * older servers a timeout callback in the same iteration of the event loop as an unblocking hangs
+ * or crashes the server. */
 bool serverCanUnblockByCommand(void);
 
+/* Whether the server runs in cluster mode. */
 bool serverIsCluster(void);
 
-/* Whether the client of this command may be blocked: not in MULTI, a script, a call from another
+/* Whether the client of this command may be blocked. Not in MULTI, a script, a call from another
  * module, or the replay of an AOF: there RedisModule_BlockClient would reply an error and leak its
- * handle. Nor on a replica, which clients can only write to with replica-read-only no: there nothing
- * is granted outside a command. */
+ * handle. Nor on a replica, to which clients can write only with replica-read-only no: there
+ * nothing is granted outside a command. */
 bool serverMayBlock(RedisModuleCtx *ctx);
 
-/* The id of the connection that sent this command; 0 where there is none that we would hear close:
- * in a script, in a call from a module; and on a replica, which renews and releases nothing. */
+/* The id of the connection that sent this command; 0 if there is none whose end the module is
+ * notified of: in a script, or in a call from a module. Also 0 on a replica, which renews and
+ * releases nothing. */
 unsigned long long serverConnectionOf(RedisModuleCtx *ctx);
 
-/* Some bytes, lent. */
+/* Borrowed bytes, valid during a call. */
 struct serverText {
     const char *bytes;
     size_t length;
 };
 
-/* Tells the name of the last command that this client has sent, as CLIENT LIST has it; if there is no
- * such client, nothing. Returns false if the server will not say. Costs some µs, and counts as a
- * CLIENT LIST in commandstats. */
+/* Calls `tell` with the name of the last command that this client has sent, as in CLIENT LIST; not
+ * at all if there is no such client. Returns false if the server refuses to say. Costs some µs, and
+ * counts as a CLIENT LIST in commandstats. */
 bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
                        void (*tell)(const struct serverText *name, void *data), void *data);
 
-/* Unix time in µs. RedisModule_Milliseconds is as exact as its unit, and older servers have no other
- * time of day. */
+/* The unix time in µs. RedisModule_Milliseconds is exact to the ms only, and older servers give
+ * modules no other wall clock. */
 int64_t serverMicroseconds(void);
 
 enum serverWritable {
     SERVER_WRITABLE,
-    SERVER_WRITABLE_LATER, /* loading, or clients are paused: nothing announces the end, ask again
-                            */
-    SERVER_IS_REPLICA      /* keys are the master's business */
+    /* The server is loading, or clients are paused. No event reports the end of that: to be tried
+     * again. */
+    SERVER_WRITABLE_LATER,
+    SERVER_IS_REPLICA /* only the master writes keys */
 };
 
 /* Whether a write outside a client's own command is possible at all. While clients are paused
@@ -61,25 +65,26 @@ enum serverWritable serverWritableNow(RedisModuleCtx *ctx);
 
 enum serverConsent {
     SERVER_ACCEPTS, /* a client could write this key now */
-    SERVER_REFUSES, /* for now: MISCONF, NOREPLICAS, a cluster that is down */
-    SERVER_NOT_OURS /* the key's slot is served elsewhere, or the key is moving there */
+    SERVER_REFUSES, /* not now: MISCONF, NOREPLICAS, a cluster that is down */
+    SERVER_NOT_OURS /* another node serves the key's slot, or the key is being moved there */
 };
 
-/* What the server would say if a client wrote to the lock `name` in the selected database now.
- * Low-level key calls check nothing of this, so a grant outside a client's command asks first.
- * Changes nothing, and from Redis 7.2 and Valkey 8 on leaves no trace; on 7.0 MONITOR and INFO
- * commandstats show a PEXPIREAT. Costs about 1 µs. */
+/* What the server would reply if a client wrote to the lock `name` in the selected database now.
+ * Low-level key calls check nothing of this, so a grant outside a client's command calls this
+ * first. It changes nothing. On Redis from 7.2 and Valkey from 8 it leaves no trace; on 7.0 MONITOR
+ * and INFO commandstats show a PEXPIREAT. Costs about 1 µs. */
 enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* In a cluster: whether a client could send one command that reads all these keys to this node now.
- * No if they hash to different slots, if another node serves their slot, or while that moves, by
- * MIGRATE one key at a time, if one of them is not here. Leaves traces as serverConsentTo does; on 7.0
- * an EXISTS. Costs about 1 µs. */
+ * False if they hash to different slots; if another node serves their slot; or if that is being
+ * moved, by MIGRATE one key at a time, and one of them is not here. Leaves traces as
+ * serverConsentTo does; on 7.0 an EXISTS. Costs about 1 µs. */
 bool serverHasKeys(RedisModuleCtx *ctx, RedisModuleString **names, size_t count);
 
-/* In a cluster: whether no slot's move can have another node know, or get, a key of the slot of these
- * two names, by MIGRATE one key at a time. They are different names of one slot that no key has.
- * Leaves traces and costs as serverHasKeys does. */
+/* In a cluster: whether the slot of these two names is stable: it is not being moved by MIGRATE,
+ * one key at a time, so that another node could have or get some of its keys. `nothing` and
+ * `nobody` are different names in one slot that no key has. Leaves traces and costs as
+ * serverHasKeys does. */
 bool serverSlotIsStable(RedisModuleCtx *ctx, RedisModuleString *nothing, RedisModuleString *nobody);
 
 #endif

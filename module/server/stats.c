@@ -6,7 +6,7 @@
 static struct {
     unsigned long long counters[STATS_COUNTER_COUNT];
     struct histogram waits;
-    unsigned long long waited_ms; /* all together */
+    unsigned long long waited_ms; /* of all waits */
 } stats;
 
 static const char *const counter_names[STATS_COUNTER_COUNT] = {

@@ -1,18 +1,20 @@
 /* See timer.h. */
 #include "server/timer.h"
 
-/* Redis 7.0 counts the time to its next timer in an int of µs: past 35 minutes that overflows, and
- * the event loop does not sleep any more. The server's timer calls after so long, and is made anew. */
+/* Redis 7.0 stores the time to its next timer in an int of µs: after more than 35 minutes that
+ * overflows, and the event loop no longer sleeps. So the server's timer fires after this time at
+ * the latest, and is created again. */
 #define LONGEST_TIMER_MS (30LL * 60 * 1000)
 
-/* By less the two clocks, one of ms and one of µs, differ from look to look. */
+/* The difference between the two clocks, one in ms and one in µs, varies by less than this from
+ * reading to reading. */
 #define JITTER_US 2000
 
-/* A clock that is slewed moves by less between two calls of the cron. */
+/* A clock that is slewed moves by less than this between two calls of the cron. */
 #define STEP_US 20000
 
-/* However many are due at once, others are served after so long; and after so many of a clock, as most
- * of them have a reply sent, which the server spends its time on afterwards. */
+/* However many timers are due at once, clients are served after this time; and after this many
+ * timers of a clock, because most of them send a reply, which costs the server time afterwards. */
 #define SLICE_US 600
 #define MOST_OF_CLOCK 64
 
@@ -20,20 +22,21 @@ static struct {
     struct heap by_clock[TIMER_CLOCKS];
     struct list due;
     void (*watch)(RedisModuleCtx *ctx);
-    bool calls; /* those that are due are being called */
-    RedisModuleCtx
-        *next_round;       /* for the next iteration, which gives none; NULL: it is not asked for */
-    int64_t cron_ahead_us; /* see struct now; when the cron looked last */
+    bool calls; /* timers that are due are being called */
+    /* The context for the next iteration, which provides none; NULL if no call is requested
+     * there. */
+    RedisModuleCtx *next_round;
+    int64_t cron_ahead_us; /* as in struct now, at the last run of the cron */
     bool cron_looked;
     uint64_t clock_steps;
 } timers;
 
-/* The server's own timer, for the first of all. */
+/* The server's timer, for the first of all timers. */
 static struct {
     bool is_set;
     RedisModuleTimerID id;
-    int64_t at_us;    /* when it should call, monotonic */
-    int64_t ahead_us; /* when it was made: see struct now */
+    int64_t at_us;    /* when it should fire, monotonic */
+    int64_t ahead_us; /* as in struct now, when it was created */
 } alarm;
 
 struct now {
@@ -79,7 +82,7 @@ static int64_t delayUs(const struct heapNode *first, enum timerClock clock, cons
     return first->at > now->us ? first->at - now->us : 0;
 }
 
-/* Until the first of all rings; INT64_MAX: none is set. */
+/* The time until the first timer rings; INT64_MAX if none is set. */
 static int64_t firstDelayUs(const struct now *now) {
     int64_t least_us = listIsEmpty(&timers.due) ? INT64_MAX : 0;
     for (int clock = 0; clock < TIMER_CLOCKS; clock++) {
@@ -99,17 +102,17 @@ static void stopAlarm(RedisModuleCtx *ctx) {
     }
 }
 
-/* Whether the server may call later than it should: the wall clock has stepped since the alarm was set;
- * or it is late already, as Redis from 7.2 on sleeps for as long as the first timer seemed to be away
- * when the clock was wrong for a moment. */
+/* Whether the server's timer may fire later than it should: the wall clock has stepped since it was
+ * created; or it is late already, because Redis from 7.2 on sleeps for as long as the first timer
+ * seemed to be away when the clock was wrong for a moment. */
 static bool isUnsure(const struct now *now) {
     return differ(now->ahead_us, alarm.ahead_us, JITTER_US) || alarm.at_us < now->us - JITTER_US;
 }
 
-/* One that calls too early is left: it is made anew then. */
+/* A timer that fires too early is left as it is: it is created again when it fires. */
 static void setAlarm(RedisModuleCtx *ctx) {
     if (timers.calls || timers.next_round) {
-        return; /* it is set afterwards */
+        return; /* it is created afterwards */
     }
     const struct now now = look();
     int64_t delay_us = firstDelayUs(&now);
@@ -166,7 +169,7 @@ static struct timer *ofHeap(struct heapNode *node) {
     return node ? LIST_ELEMENT(node, struct timer, place) : NULL;
 }
 
-/* To take out one by one those of ten thousand that are due costs as much as to ring them. */
+/* Only some: to remove ten thousand due timers one by one costs as much as to ring them. */
 static void collectDueOf(enum timerClock clock, int64_t now) {
     struct heap *heap = &timers.by_clock[clock];
     struct timer *timer;
@@ -190,7 +193,7 @@ static void takeOut(struct timer *timer) {
     timer->is_due = timer->is_set = false;
 }
 
-/* Those that are set meanwhile ring later, whatever the clocks do. */
+/* Timers that are set meanwhile ring later, whatever the clocks do. */
 static void ringDue(RedisModuleCtx *ctx, const struct now *now) {
     if (listIsEmpty(&timers.due)) {
         collectDueOf(TIMER_MONOTONIC, now->us);
@@ -208,8 +211,8 @@ static void ringDue(RedisModuleCtx *ctx, const struct now *now) {
     timers.calls = false;
 }
 
-/* Called early, the wall clock has stepped since the server read it: it would call a new timer at
- * once. */
+/* If this is called early, the wall clock has stepped since the server read it: then the server
+ * would call a new timer at once. */
 static void onAlarm(RedisModuleCtx *ctx, void *data) {
     (void)data;
     const struct now now = look();

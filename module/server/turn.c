@@ -1,7 +1,7 @@
 /* See turn.h.
  *
- * A turn is to stay below a millisecond. What it has replicated and answered is sent after it,
- * which is not counted here, unless it is charged, and takes about as long again.
+ * A time slice is to stay below a millisecond. What was replicated and replied in it is sent after
+ * it. That takes about as long again, and is not counted here unless it is charged.
  */
 #include "server/turn.h"
 
@@ -12,7 +12,7 @@
 
 #define MOST_US 600
 
-/* One look at the clock for so many pieces of work. */
+/* The clock is read once for this many pieces of work. */
 #define PIECES_A_LOOK 16
 
 static struct {
