@@ -33,7 +33,7 @@ struct map {
     size_t used;
     struct mapEntry **old; /* the previous array while the map is resized, else NULL */
     size_t old_count;
-    size_t moved; /* so many buckets of `old` are in `buckets` already */
+    size_t moved; /* number of buckets of `old` that are in `buckets` already */
 };
 
 /* Sets the seed of all maps of the process: 128 secret bits. To be called once, before the first

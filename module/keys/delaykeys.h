@@ -107,8 +107,8 @@ enum delaykeysKind delaykeysKindOf(RedisModuleString *name);
  * and `{x}`. The keys say which list it is. A new reference. */
 RedisModuleString *delaykeysQueueOf(RedisModuleCtx *ctx, RedisModuleString *list);
 
-/* The same, from the name of one of its keys, as told by delaykeysKindOf. NULL if no queue has such
- * a key. */
+/* The same, from the name of one of its keys: not DELAYKEYS_NEITHER. NULL if no queue has such a
+ * key. */
 RedisModuleString *delaykeysQueueOfKey(RedisModuleCtx *ctx, RedisModuleString *name);
 
 #endif

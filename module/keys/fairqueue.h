@@ -46,6 +46,7 @@ void fairqueueOpenToWrite(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModule
                           struct fairqueueNames *kept);
 void fairqueueOpenToRead(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name);
 
+/* Closes both keys, and frees the handle's names. */
 void fairqueueClose(struct fairqueue *fq);
 
 /* Whether the queue can be used: RESULT_DONE if so; RESULT_WRONG_TYPE if another client has written

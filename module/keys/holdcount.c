@@ -85,7 +85,7 @@ static struct tallyHash hashOf(const struct holds *holds) {
 }
 
 /* Valid until one ms before the first field expires: the server's time in this command may be one
- * ms ahead of ours. */
+ * ms ahead of `now_ms`. */
 static void keep(const struct holds *holds, const struct tallyHash *hash,
                  const struct tallySum *sum) {
     int64_t end_ms = fieldttlFirstEnd(holds->ctx, holds->name, holds->key);

@@ -118,9 +118,9 @@ struct holdsRequest {
     int64_t lease_ms;
 };
 
-/* Gives the owner these holds, which must fit (rulesDecide said so for this handle), with a lease
- * that ends at now + lease_ms, or when the current one ends if that is later. Returns the owner's
- * count in this mode; or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
+/* Gives the owner these holds, which must fit according to rulesDecide with this handle. The lease
+ * ends at now + lease_ms, or when the current one ends if that is later. Returns the owner's count
+ * in this mode; or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
 int64_t holdsTake(struct holds *holds, const struct holdsRequest *request);
 
 /* Gives the holds that the owner has in this mode a lease as holdsTake does, and adds none: `count`

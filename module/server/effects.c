@@ -1,7 +1,7 @@
 /* See effects.h.
  *
- * Replicating costs about 2,600 instructions a command even if nobody listens, a fifth of a whole
- * SET. So the module tracks whether anybody does. Nobody does if the AOF is off and there is no
+ * Replicating costs about 2,600 instructions a command even without a listener, a fifth of a whole
+ * SET. So the module tracks whether there is one. There is none if the AOF is off and there is no
  * replica, no backlog and no cluster; then only the server's counter of changes, which `save`
  * points use, is incremented.
  *
@@ -36,7 +36,7 @@ static bool infoSaysZero(RedisModuleCtx *ctx, const char *section, const char *f
     return error == REDISMODULE_OK && value == 0;
 }
 
-/* Whether anybody listens. Called before each change is propagated, when the key has been
+/* Whether there is a listener. Called before each change is propagated, when the key has been
  * changed. */
 static bool somebodyListens(RedisModuleCtx *ctx) {
     (void)failpoint(FAILPOINT_EFFECT);
@@ -51,7 +51,7 @@ static bool somebodyListens(RedisModuleCtx *ctx) {
 
 /* Counts a change that is not propagated. RedisModule_Replicate would look up a command and build
  * its arguments for nothing: 2,000 instructions. This call passes the running command to the
- * server, which finds that nobody listens, counts and drops it: 60. */
+ * server, which finds that there is no listener, counts and drops it: 60. */
 static void countChange(RedisModuleCtx *ctx) {
     RedisModule_ReplicateVerbatim(ctx);
 }

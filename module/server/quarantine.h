@@ -1,7 +1,7 @@
 /* The quarantine: for lock.quarantine after the process has loaded its data, or has become a
- * master, nothing is granted to anybody. By its end the holds have expired that the process does
- * not know of: those that another master has granted and not sent to it, and those that were
- * granted after the last write to its files.
+ * master, nothing is granted. By its end the holds have expired that the process does not know of:
+ * those that another master has granted and not sent to it, and those that were granted after the
+ * last write to its files.
  *
  * Only this file knows whether the quarantine is on. Code that grants asks here: the decision
  * whether a request fits (grant/holding.c), the hand-off (grant/pass.c), the search for cycles, and

@@ -42,8 +42,8 @@ struct serverText {
 };
 
 /* Calls `tell` with the name of the last command that this client has sent, as in CLIENT LIST; not
- * at all if there is no such client. Returns false if the server refuses to say. Costs some µs, and
- * counts as a CLIENT LIST in commandstats. */
+ * at all if there is no such client. Returns false if the server refuses CLIENT LIST. Costs some
+ * µs, and counts as a CLIENT LIST in commandstats. */
 bool serverLastCommand(RedisModuleCtx *ctx, unsigned long long client_id,
                        void (*tell)(const struct serverText *name, void *data), void *data);
 
