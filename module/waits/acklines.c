@@ -4,13 +4,13 @@
 #include "core/mem.h"
 #include "server/replicas.h"
 
-/* Both lists are in the order of arrival, so that who waits for less of the stream stands before
- * who waits for more. */
+/* Both lists are in order of arrival, which in `waiting` is the order of offsets: so only the first
+ * of a line has to be checked. */
 struct ackline {
     struct link in_lines;
     size_t replicas;
     struct list fresh;
-    struct list waiting; /* for their offset */
+    struct list waiting; /* for replicas to reach their offset */
 };
 
 static struct {

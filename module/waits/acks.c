@@ -1,12 +1,12 @@
-/* Answers that wait for replicas.
+/* Replies that wait for replicas.
  *
- *   acksReady, acksBegin, acksGoOn   an answer begins to wait; then one of
- *   onTurn                           enough replicas have acknowledged: its client is told
- *   onDeadline, acksFirstRefused …   they have not in time: the drain, release.c
+ *   acksReady, acksBegin, acksGoOn   a reply begins to wait; then one of
+ *   onTurn                           enough replicas have acknowledged: the reply is sent
+ *   onDeadline, acksFirstRefused …   they have not within the time: the drain, release.c
  *   acksCancel                       LOCK.CANCEL
  *   onGone, onUnblock                the connection closes, CLIENT UNBLOCK: see blocked.h
  *
- * Contracts are in acks.h; why it is so, in docs/design.md, "Answers that wait for replicas".
+ * Contracts are in acks.h; the reasons are in docs/design.md, "Answers that wait for replicas".
  */
 #include "waits/acks.h"
 
@@ -21,37 +21,38 @@
 #include "waits/acklines.h"
 #include "waits/events.h"
 
-/* A look that has seen nothing new puts the next one off by so much, and by twice as much each
- * time. */
+/* A check that found nothing new delays the next one by FIRST_PAUSE_US, and each further one by
+ * twice as much, up to LONGEST_PAUSE_US. */
 #define FIRST_PAUSE_US 50
 #define LONGEST_PAUSE_US 1000
 
-/* A deadline is so much behind the server's time when the server was busy. */
+/* A deadline that is handled this much too late shows that the server was busy. */
 #define LATE_US 3000
 
-/* The first look after a busy time comes before the sockets are read, the second one after it. */
+/* The first check after a busy time comes before the sockets are read, the second one after
+ * that. */
 #define GRACE_LOOKS 2
 
-/* The turns are watched on for so long after the last answer. */
+/* Event-loop iterations are watched for this long after the last reply. */
 #define REST_MS 100
 
 struct ack {
     struct blocked client;
-    struct ackplace place;  /* until it is told or refused */
-    struct link in_refused; /* from then on until the drain has told it */
+    struct ackplace place;  /* until the reply is sent or refused */
+    struct link in_refused; /* after that, until the drain has sent the reply */
     bool is_refused;
-    bool is_cancelled; /* too: its client gets null */
+    bool is_cancelled; /* also refused: its client receives null */
     int64_t number;
-    struct inflight *inflight; /* NULL: that is lost already */
+    struct inflight *inflight; /* NULL: it is lost already */
     uint64_t grace_until_look; /* 0: it needed none so far */
 };
 
 static struct {
     struct list refused;
-    int64_t newest; /* the furthest that somebody waits for */
+    int64_t newest; /* the highest offset that a reply waits for */
     uint64_t look_at_us, pause_us;
-    uint64_t looks;      /* that have been made */
-    uint64_t rest_at_us; /* nobody waits: when the turns need not be watched any more */
+    uint64_t looks;      /* how many checks have been made */
+    uint64_t rest_at_us; /* when nobody waits: when to stop watching event-loop iterations */
 } acks;
 
 size_t acksCount(void) {
@@ -64,7 +65,7 @@ static struct ack *ofBlocked(struct blocked *client) {
 
 /* ---- how a wait ends ---- */
 
-/* Its client has been told, or is gone. */
+/* The reply has been sent, or the client is gone: frees `ack`. */
 static void leave(RedisModuleCtx *ctx, struct ack *ack) {
     RedisModule_Assert(!ack->client.bc && !ack->inflight);
     blockedStopTimer(ctx, &ack->client);
@@ -139,7 +140,7 @@ static void cancel(struct ack *ack, void *data) {
     }
 }
 
-/* However many they are: the drain does the rest, in time slices. */
+/* The drain does the rest, in time slices, because there may be many. */
 size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner) {
     struct cancelling cancelling = {ctx, 0};
     inflightEachAwaiting(db, name, owner, cancel, &cancelling);
@@ -149,11 +150,11 @@ size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisMod
     return cancelling.count;
 }
 
-/* ---- what the server tells ---- */
+/* ---- callbacks of the server ---- */
 
-/* After something that has kept the server busy it calls timers before it reads what has come: then
- * an acknowledgement that was in time may lie there unread. Looks are counted, not time: a server
- * may be slow in making them, too. */
+/* When the server has been busy, it calls timers before it reads its sockets: an acknowledgement
+ * that was in time may be unread. Checks are counted, not time, because the server may also be slow
+ * in making them. */
 static bool isGivenGrace(RedisModuleCtx *ctx, struct ack *ack) {
     int64_t late_us = timerNow() - ack->client.timer.place.at;
     if (ack->grace_until_look == 0 && late_us >= LATE_US) {
@@ -188,9 +189,9 @@ static void onUnblock(RedisModuleCtx *ctx, struct blocked *client) {
 
 static const struct blockedKind kind = {onDeadline, onGone, onUnblock};
 
-/* ---- the look at the end of each turn ---- */
+/* ---- the check at the end of each event-loop iteration ---- */
 
-/* Those that were written since the last look are in the stream by now. */
+/* What was written since the last check is in the stream by now. */
 static void placeFresh(void) {
     if (acklinesFresh() > 0) {
         acks.newest = replicasSent();
@@ -198,7 +199,7 @@ static void placeFresh(void) {
     }
 }
 
-/* A hold that is gone is refused, not told. */
+/* If a hold of the reply no longer exists, the reply is refused. */
 static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
     if (inflightStands(ctx, ack->inflight)) {
         tell(ctx, ack);
@@ -216,13 +217,13 @@ static void tellAcknowledged(RedisModuleCtx *ctx) {
     }
     turnEnd();
     if (place) {
-        drainWakeLoop(); /* for the others the next turn, without a sleep */
+        drainWakeLoop(); /* the others in the next iteration, without a sleep */
     }
 }
 
-/* Whether the look may bring anything: somebody new is to be asked for, or it may be time for an
- * answer. One that is put off comes with the next turn after the pause, which the alarm makes
- * happen. */
+/* Whether the check can find anything: there is a new reply to request acknowledgements for, or a
+ * pause has ended. A check that is delayed is made in the first iteration after the pause, which
+ * the alarm brings about. */
 static bool isTimeToLook(RedisModuleCtx *ctx, uint64_t now_us) {
     if ((acklinesFresh() > 0 && replicasHaveAnswered()) || now_us >= acks.look_at_us) {
         return true;
@@ -271,8 +272,9 @@ enum result acksReady(RedisModuleCtx *ctx, const struct acquisitionReplicas *rep
     return blockedHaveRoom() ? RESULT_DONE : RESULT_TOO_MANY_WAITERS;
 }
 
-/* What is written behind this turn's look is looked at in the next one, which may be long in
- * coming. Unseen: the server's cron has one come a tenth of a second later. */
+/* What is written after this iteration's check is checked in the next iteration, which may be long
+ * in coming: so the loop is woken. Equivalent: the server's cron starts one a tenth of a second
+ * later. */
 static void watchTurns(RedisModuleCtx *ctx) {
     if (!loopIsWatched()) {
         acks.newest = -1;

@@ -1,12 +1,14 @@
-/* Answers that wait for replicas (REPLICAS n ms): the grant is written and in flight, and its client
- * is told when n replicas have acknowledged all that was written by then.
+/* Replies that wait for replicas (REPLICAS n ms): the grant is written and in flight, and its
+ * client receives the reply when n replicas have acknowledged everything that was written up to the
+ * grant.
  *
- * One look at the end of each turn of the server's loop serves all of them, and one question to the
- * replicas, which is asked anew only when the last one has been answered. Nothing is looked at
- * while no answer waits.
+ * One check at the end of each event-loop iteration serves all of them, and so does one request to
+ * the replicas to acknowledge, which is sent again only when the last one has been answered. While
+ * no reply waits there is no check.
  *
- * An answer that is not acknowledged in time is *refused*: the drain releases its holds, and then
- * the client gets its error. One whose client dies meanwhile is lost, as any grant in flight.
+ * A reply that is not acknowledged within its time is *refused*: the drain releases its holds, and
+ * then the client receives the error. If the client dies meanwhile, the grant is lost, as any grant
+ * in flight.
  */
 #ifndef LOCK_ACKS_H
 #define LOCK_ACKS_H
@@ -26,44 +28,46 @@ struct ack;
 struct acksAnswer {
     struct acquisitionReplicas replicas;
     int64_t number;
-    struct inflight *inflight; /* what it tells of; the callee's */
-    bool is_renewal;           /* not for LOCK.CANCEL to end */
-    int64_t lease_ms;          /* it waits no longer than what it tells of may last */
+    struct inflight *inflight; /* what the reply reports; the callee takes it over */
+    bool is_renewal;           /* LOCK.CANCEL does not end it */
+    int64_t lease_ms;          /* of the grant: the reply waits no longer than that */
     int64_t now_ms;
 };
 
-/* Whether the command of `ctx` may wait for these replicas; to be asked before anything is written.
- * RESULT_DONE, also if it asks for none; RESULT_FEW_REPLICAS, RESULT_NO_WAIT_FOR_REPLICAS,
- * RESULT_TOO_MANY_WAITERS. */
+/* Whether the command of `ctx` may wait for these replicas; to be called before anything is
+ * written. RESULT_DONE: it may, or it requests none. RESULT_FEW_REPLICAS: fewer are connected.
+ * RESULT_NO_WAIT_FOR_REPLICAS: its client may not be blocked. RESULT_TOO_MANY_WAITERS:
+ * lock.max-waiters is reached. */
 enum result acksReady(RedisModuleCtx *ctx, const struct acquisitionReplicas *replicas);
 
-/* Blocks the client of the running command, which is told when replicas have acknowledged what the
- * command has written. RESULT_WAITING; or RESULT_NO_WAIT_FOR_REPLICAS, when the server will not
- * block this client: then its holds are lost. */
+/* Blocks the client of the running command, which receives its reply when replicas have
+ * acknowledged what the command has written. RESULT_WAITING; or RESULT_NO_WAIT_FOR_REPLICAS if the
+ * server does not block this client: then its holds are lost. */
 enum result acksBegin(RedisModuleCtx *ctx, const struct acksAnswer *answer);
 
-/* Likewise, for a client that is blocked already, and has waited for the grant. */
+/* The same for a client that is blocked already, because it has waited for the grant. `client`
+ * loses its client. */
 void acksGoOn(RedisModuleCtx *ctx, struct blocked *client, const struct acksAnswer *answer);
 
-/* Ends all waits for replicas of this owner on this lock: the drain releases their holds, and then the
- * clients get null. Returns how many they were. */
+/* Ends all waits for replicas of this owner on this lock: the drain releases their holds, and then
+ * the clients receive null. Returns how many there were. */
 size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner);
 
-/* How many answers wait. */
+/* How many replies wait, including those refused and not yet sent. */
 size_t acksCount(void);
 
-/* The next answer that is refused, or NULL. */
+/* The first refused reply, or NULL. */
 struct ack *acksFirstRefused(void);
 
-/* Its holds are lost from now on, and to be released before its client is told. */
+/* Makes its holds lost. The caller releases them, and then calls acksTellRefused. */
 void acksLose(RedisModuleCtx *ctx, struct ack *ack);
 
-/* Tells its client; `ack` is gone. */
+/* Sends its client the error, or null after LOCK.CANCEL, and frees `ack`. */
 void acksTellRefused(RedisModuleCtx *ctx, struct ack *ack);
 
-/* The drain's jobs, beside the release of what is refused: ends the look at each turn, when nobody
- * has waited for a while; while clients are paused, tells who is refused without a release, which
- * comes later. */
+/* The drain's jobs, in addition to the release of what is refused. acksRest ends the checks when
+ * nobody has waited for a while, acksForget on a replica. While clients are paused, acksHold sends
+ * refused replies before their holds can be released. */
 void acksRest(RedisModuleCtx *ctx, int64_t now_ms);
 void acksForget(RedisModuleCtx *ctx);
 void acksHold(RedisModuleCtx *ctx, int64_t now_ms);

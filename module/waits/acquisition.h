@@ -1,12 +1,14 @@
-/* What an acquiring command asks for: the one struct that travels from its arguments to the grant.
+/* The request of an acquiring command: the one struct that is passed on from its arguments to the
+ * grant.
  *
  *   commands/args.c     fills it
  *   grant/acquire.c     decides: at once, later, or never
  *   waits/waiters.c     keeps it while its client waits
- *   grant/holding.c     gives what it asks for, at once or after the wait
+ *   grant/holding.c     grants what it requests, at once or after the wait
  *
- * To add an option: a field here, a row in args.c, its work in holding.c; CONTRIBUTING.md has the
- * whole list, and the question to begin with: what if the client dies between grant and reply?
+ * To add an option: a field here, a row in args.c, its work in holding.c. CONTRIBUTING.md has the
+ * whole list, and the question to begin with: what happens if the client dies between grant and
+ * reply?
  */
 #ifndef LOCK_ACQUISITION_H
 #define LOCK_ACQUISITION_H
@@ -18,33 +20,34 @@
 #include "core/waitqueue.h"
 #include "redismodule.h"
 
-/* A connection that asks for a hold to be bound to it. */
+/* A connection to which a hold is to be bound. */
 struct acquisitionSession {
     unsigned long long client_id; /* 0 = none */
-    uint64_t order;               /* who asks later has a higher one */
+    uint64_t order;               /* higher for a later request */
 };
 
-/* How many replicas are to have acknowledged a grant, or a renewal, before its client is told. */
+/* How many replicas must acknowledge a grant, or a renewal, before its client receives the
+ * reply. */
 struct acquisitionReplicas {
     int64_t count;     /* 0 = none */
     int64_t within_ms; /* from the grant */
 };
 
-/* `block_ms` of a request that does not wait, and of one that waits for ever. */
+/* `block_ms` of a request that does not wait, and of one that waits without a limit. */
 #define ACQUISITION_NO_WAIT (-1)
 #define ACQUISITION_FOR_EVER 0
 
 struct acquisition {
     RedisModuleString *owner;
-    bool owner_is_kept;       /* it is a string of our own, and may be shared; not an argument */
-    struct rulesRequest asks; /* the mode; of a semaphore PERMITS and the limit; ONCE */
+    bool owner_is_kept;       /* the module's own string, not an argument: it may be retained */
+    struct rulesRequest asks; /* the mode; for a semaphore PERMITS and the limit; ONCE */
     enum discipline discipline;
-    int64_t now_ms;   /* when it was asked for, unix time: read once for each command */
-    int64_t lease_ms; /* PX, EX, or lock.default-lease */
-    int64_t block_ms; /* BLOCK: how long it may wait */
+    int64_t now_ms;                      /* unix time of the request: read once for each command */
+    int64_t lease_ms;                    /* PX, EX, or lock.default-lease */
+    int64_t block_ms;                    /* BLOCK: how long it may wait */
     struct acquisitionSession session;   /* SESSION */
     struct acquisitionReplicas replicas; /* REPLICAS */
-    bool fenced;                         /* FENCED: the answer is to be a fencing token */
+    bool fenced;                         /* FENCED: the reply is to be a fencing token */
 };
 
 #endif

@@ -1,9 +1,9 @@
 /* See bindings.h.
  *
- * All leases are renewed after the same time, so the line of those that live is in the order in
- * which they are due: one that has just been renewed goes to the end. The line of those whose
- * connection has closed is in the order of closing, and so in that of release, whatever
- * lock.session-grace is.
+ * All leases are renewed after the same time, so the list of open connections' bindings is in the
+ * order in which they are due: one that has just been renewed goes to the end. The list of closed
+ * connections' bindings is in the order of closing, which is the order of release for any value of
+ * lock.session-grace.
  */
 #include "waits/bindings.h"
 
@@ -17,11 +17,11 @@
  * Equivalent: sooner only costs more. */
 #define RELEASE_RETRY_US 100000
 
-/* So many change lines at once: some microseconds. */
+/* How many bindings are moved between the lists at once: some microseconds. */
 #define MOVED_AT_ONCE 16
 
 struct connection {
-    struct mapEntry by_client; /* while it lives: its id */
+    struct mapEntry by_client; /* by its id, while it is open */
     struct link in_closing;    /* after that, until nothing is bound to it */
     struct list bound;         /* never empty */
     unsigned long long client_id;
@@ -31,12 +31,12 @@ struct connection {
 
 static struct {
     struct map by_hold;
-    struct map by_client; /* connections that live */
+    struct map by_client; /* open connections */
     struct list alive;
     struct list closed;
-    struct list closing; /* connections that have closed, what is bound to them still among alive */
+    struct list closing; /* closed connections with bindings that are still in `alive` */
     struct swappeddbs dbs;
-    struct link *walk; /* the next that the walk comes to, in the line of the living or the other */
+    struct link *walk; /* the next of the iteration, in `alive` or `closed` */
 } bindings;
 
 static struct binding *ofHold(struct mapEntry *entry) {
@@ -47,8 +47,8 @@ static struct binding *ofLine(struct link *link) {
     return link ? LIST_ELEMENT(link, struct binding, in_line) : NULL;
 }
 
-/* The bytes that tell a hold from all others: the number that stays with the database's data, the
- * length of the lock's name, the name, the owner. Free them with memFree. */
+/* The bytes that identify a hold: the number that stays with the database's data, the length of the
+ * lock's name, the name, the owner. Free them with memFree. */
 static char *holdKey(const struct sessionsHold *hold, size_t *length) {
     int db = swappeddbsStaying(&bindings.dbs, hold->db);
     size_t name_length, owner_length;
@@ -85,7 +85,7 @@ unsigned long long bindingsClientOf(const struct binding *binding) {
     return bindingsIsClosed(binding) ? 0 : binding->connection->client_id;
 }
 
-/* ---- the walk through both lines ---- */
+/* ---- the iteration over both lists ---- */
 
 static struct link *afterInLines(const struct binding *binding) {
     struct link *next = binding->in_line.next;
@@ -113,7 +113,7 @@ static void leaveLine(struct binding *binding) {
     listRemove(lineOf(binding), &binding->in_line);
 }
 
-/* ---- the lines ---- */
+/* ---- the lists ---- */
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -124,8 +124,9 @@ int64_t bindingsRenewEvery(void) {
     return third > 0 ? third : 1;
 }
 
-/* Puts the binding, renewed just now, at the end of the line. When lock.default-lease has been made
- * lower, or the clock set back, it is due before some in front of it: these are renewed early. */
+/* Puts the binding, which has just been renewed, at the end of the list. If lock.default-lease has
+ * been lowered, or the clock set back, it is due before some in front of it: these are renewed
+ * early. */
 static void joinAlive(struct binding *binding, int64_t now_ms) {
     binding->since = now_ms;
     binding->limit = now_ms + bindingsRenewEvery();
@@ -138,7 +139,7 @@ static void joinAlive(struct binding *binding, int64_t now_ms) {
     listAddLast(&bindings.alive, &binding->in_line);
 }
 
-/* When the lease was given, a third of it was this long; lock.default-lease may be lower by now. */
+/* `limit` is a third of the lease as it was given; lock.default-lease may be lower by now. */
 static int64_t renewalOf(const struct binding *alive) {
     return smaller(alive->limit, alive->since + bindingsRenewEvery());
 }
@@ -175,7 +176,7 @@ void bindingsRenewed(struct binding *binding, int64_t now_ms) {
     joinAlive(binding, now_ms);
 }
 
-/* As if its connection had closed just now. */
+/* As if its connection had closed at `now_us`. */
 static void joinClosed(struct binding *binding, int64_t now_us, int64_t limit_us) {
     binding->since = now_us;
     binding->limit = limit_us;
@@ -189,7 +190,7 @@ void bindingsPutOff(struct binding *binding, int64_t now_us) {
 
 /* ---- connections ---- */
 
-/* The connection with this id to which something is bound, or NULL. */
+/* The open connection with this id, if holds are bound to it, or NULL. */
 static struct connection *living(unsigned long long client_id) {
     struct mapEntry *entry =
         mapFind(&bindings.by_client, (const char *)&client_id, sizeof(client_id));
@@ -222,7 +223,7 @@ static void attach(struct binding *binding, unsigned long long client_id, int64_
     joinAlive(binding, now_ms);
 }
 
-/* Takes the binding away from its connection, if it has one, and out of its line. */
+/* Removes the binding from its connection, if it has one, and from its list. */
 static void detach(struct binding *binding) {
     struct connection *connection = binding->connection;
     leaveLine(binding);
@@ -291,7 +292,7 @@ bool bindingsClientGone(unsigned long long client_id, int64_t now_us) {
     return connection;
 }
 
-/* A connection that has closed, and of which some are still among the living; or NULL. */
+/* The first closed connection with bindings that are still in `alive`, or NULL. */
 static const struct connection *firstClosing(void) {
     struct link *first = bindings.closing.first;
     return first ? LIST_ELEMENT(first, struct connection, in_closing) : NULL;
@@ -304,7 +305,7 @@ bool bindingsMoveClosed(void) {
         int64_t closed_us = connection->closed_us;
         struct binding *binding =
             LIST_ELEMENT(connection->bound.first, struct binding, of_connection);
-        detach(binding); /* with the last one the connection goes */
+        detach(binding); /* the last one frees the connection */
         joinClosed(binding, closed_us, closed_us);
     }
     return moved > 0;

@@ -1,8 +1,9 @@
-/* The bindings of holds to connections, and the two lines in which they stand: those whose
- * connection lives, in the order in which they are to be renewed, and those whose connection has
- * closed, in the order in which they are to be released. One that has just closed may have very many:
- * bindingsMoveClosed takes them from one line to the other, some at a time. What is done when their time has come is
- * sessions.c's. The times follow lock.default-lease and lock.session-grace as they are now.
+/* The bindings of holds to connections, and the two lists in which they are: those whose connection
+ * is open, in the order in which they are to be renewed, and those whose connection has closed, in
+ * the order in which they are to be released. A connection that has just closed may have very many
+ * bindings: bindingsMoveClosed moves them from one list to the other, some at a time. Renewing and
+ * releasing is done in sessions.c. The times follow the current values of lock.default-lease and
+ * lock.session-grace.
  *
  * While there is no binding this file has no memory.
  */
@@ -21,23 +22,23 @@
 /* An owner's holds on a lock. */
 struct sessionsHold {
     int db;
-    RedisModuleString *name, *owner; /* the caller's */
+    RedisModuleString *name, *owner; /* owned by the caller */
 };
 
-/* A connection to which something is bound, also after it has closed. */
+/* A connection to which holds are bound, also after it has closed. */
 struct connection;
 
 struct binding {
     struct mapEntry by_hold; /* database, lock, owner */
-    struct link in_line;     /* of those that live, or of those whose connection has closed */
+    struct link in_line;     /* of those with an open connection, or of the closed */
     RedisModuleString *name, *owner;
-    struct connection *connection; /* NULL: it has closed, and the binding is in that line */
-    struct link of_connection;     /* all that are bound to it */
-    uint64_t order;                /* when it asked: see bindingsBind */
+    struct connection *connection; /* NULL: it has closed, and the binding is in that list */
+    struct link of_connection;     /* all bindings of the connection */
+    uint64_t order;                /* of the request: see bindingsBind */
     int db;                        /* the number that stays with its data: see bindingsDb */
-    /* While the connection lives, unix ms, as the lease is: when it was renewed, and when it is to be
-     * renewed at the latest. Of a closed one, monotonic µs: when its connection closed, and before
-     * when it is not to be released. */
+    /* While the connection is open, unix ms, as for the lease: when the lease was renewed, and the
+     * latest time at which it is to be renewed again. After that, monotonic µs: when the connection
+     * closed, and the earliest time at which the holds are released. */
     int64_t since, limit;
     char *hold_key;
 };
@@ -45,62 +46,64 @@ struct binding {
 /* The binding of these holds, or NULL. */
 struct binding *bindingsFind(const struct sessionsHold *hold);
 
-/* Binds the holds to this connection, and to no other any more; but of two that live to the one
- * that has asked last. They have been renewed just now. */
+/* Binds the holds to this connection instead of any other. Of two open connections the one with the
+ * later request (`order`) keeps them. The lease has just been renewed. */
 void bindingsBind(const struct sessionsHold *hold, const struct acquisitionSession *session,
                   int64_t now_ms);
 
-/* Takes it out of everything, and frees it. */
+/* Removes the binding and frees it; removes and frees all. */
 void bindingsForget(struct binding *binding);
 void bindingsForgetAll(void);
 
-/* The connection has closed: what is bound to it is to be released when lock.session-grace has
- * passed. Returns whether anything was. O(1): bindingsMoveClosed does the rest. */
+/* The connection has closed: the holds that are bound to it are to be released when
+ * lock.session-grace has passed. Returns whether there are any. O(1): bindingsMoveClosed does the
+ * rest. */
 bool bindingsClientGone(unsigned long long client_id, int64_t now_us);
 
-/* Puts some bindings whose connection has closed into the line of these, those that closed first
- * before all others. Returns whether there was any: then bindingsNextRelease says that it is time. */
+/* Moves some bindings whose connection has closed to the list of those, in the order in which the
+ * connections closed. Returns whether there were any; until all are moved bindingsNextRelease is
+ * 0. */
 bool bindingsMoveClosed(void);
 
-/* The connection to which it is bound; 0: that has closed. */
+/* The id of the connection to which it is bound; 0: that has closed. */
 unsigned long long bindingsClientOf(const struct binding *binding);
 
-/* In which database the hold is now. */
+/* The number of the database that has the hold now. */
 int bindingsDb(const struct binding *binding);
 
-/* Two databases have changed places, and the holds in them. */
+/* SWAPDB has exchanged two databases, with the holds in them. */
 void bindingsSwapped(int first_db, int second_db);
 
-/* The first in its line, if it is due; or NULL. The first that is to be renewed may be one whose
- * connection has closed: bindingsIsClosed. */
+/* The first in each list, if it is due; or NULL. The first to be renewed may be one whose
+ * connection has closed: see bindingsIsClosed. */
 struct binding *bindingsToRenew(int64_t now_ms);
 struct binding *bindingsToRelease(int64_t now_us);
 
-/* Whether its connection has closed, in whichever line it is. */
+/* Whether its connection has closed, whichever list it is in. */
 bool bindingsIsClosed(const struct binding *binding);
 
-/* When the first in the line is due, unix ms; monotonic µs. INT64_MAX = there is none. */
+/* When the first in each list is due, unix ms and monotonic µs. INT64_MAX: there is none. */
 int64_t bindingsNextRenewal(void);
 int64_t bindingsNextRelease(void);
 
-/* The time from one renewal to the next: a third of lock.default-lease. */
+/* The time between two renewals in ms: a third of lock.default-lease, at least 1. */
 int64_t bindingsRenewEvery(void);
 
-/* It has been renewed: goes to the end of the line. */
+/* Its lease has been renewed: moves it to the end of the list. */
 void bindingsRenewed(struct binding *binding, int64_t now_ms);
 
-/* It cannot be released now: is due again after a while. */
+/* Its holds cannot be released now: it becomes due again after a while. */
 void bindingsPutOff(struct binding *binding, int64_t now_us);
 
-/* How many there are. */
+/* How many bindings there are. */
 size_t bindingsCount(void);
 
-/* All are to be looked at, whether their holds are there: a walk through both lines, from the
- * beginning. */
+/* Begins an iteration over both lists, to check whether the holds of all bindings still exist;
+ * whether one is in progress. */
 void bindingsWalkBegin(void);
 bool bindingsWalks(void);
 
-/* The next one in the walk; NULL: that was all. */
+/* The next binding of the iteration; NULL: that was all. */
 struct binding *bindingsWalkOn(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* See cancelled.h.
  *
- * To mark each wait would take as many steps as there are waits. So what is cancelled is told by age:
- * waiters are numbered as they come.
+ * Marking each wait would take as many steps as there are waits. Instead a cancellation stores the
+ * number of the latest waiter: waiters are numbered in order of arrival, so it covers all up to
+ * that number.
  */
 #include "waits/cancelled.h"
 
@@ -18,7 +19,7 @@ struct cancelled {
     struct mapEntry by_owner;
     int db;
     RedisModuleString *name, *owner;
-    uint64_t last; /* the number of the youngest waiter that is cancelled */
+    uint64_t last; /* the number of the latest waiter that is cancelled */
 };
 
 static struct {
@@ -50,7 +51,7 @@ static bool isFor(const struct cancelled *cancelled, int db, RedisModuleString *
     return cancelled->db == db && RedisModule_StringCompare(cancelled->name, name) == 0;
 }
 
-/* The one of this lock and owner, or NULL. */
+/* The cancellation for this lock and owner, or NULL. */
 static struct cancelled *find(int db, RedisModuleString *name, RedisModuleString *owner) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
@@ -64,7 +65,7 @@ static struct cancelled *find(int db, RedisModuleString *name, RedisModuleString
 static struct cancelled *make(int db, RedisModuleString *name, RedisModuleString *owner) {
     struct cancelled *cancelled = memAlloc(sizeof(*cancelled));
     cancelled->db = db;
-    /* Copies: the caller's may be slices of a client's query buffer. */
+    /* Copies: the caller's strings may point into a client's query buffer. */
     cancelled->name = RedisModule_CreateStringFromString(NULL, name);
     cancelled->owner = RedisModule_CreateStringFromString(NULL, owner);
     size_t length;
@@ -92,7 +93,7 @@ void cancelledAdd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
     drainSetAlarm(ctx, 0);
 }
 
-/* ---- whether a wait is ---- */
+/* ---- whether a wait is cancelled ---- */
 
 static bool covers(const struct cancelled *cancelled, const struct waiter *waiter) {
     bool found = false;
@@ -124,10 +125,10 @@ struct position *cancelledFirstOther(RedisModuleCtx *ctx, RedisModuleString *nam
     return position;
 }
 
-/* ---- ending them ---- */
+/* ---- ending cancelled waits ---- */
 
 static void end(RedisModuleCtx *ctx, struct waiter *waiter) {
-    turnPieceIsLong(); /* it may stand in a thousand queues */
+    turnPieceIsLong(); /* it may be in a thousand queues */
     statsCount(STATS_CANCELLED);
     waitersEnd(ctx, waiter, WAITERS_CANCELLED);
 }
@@ -140,7 +141,7 @@ bool cancelledEndIf(RedisModuleCtx *ctx, struct waiter *waiter) {
     return is_cancelled;
 }
 
-/* One of the waits that are left, or NULL. The older ones stand first, as a rule. */
+/* The first wait that is still to be ended, or NULL. Older waits are usually first in the queue. */
 static struct waiter *nextOf(const struct cancelled *cancelled) {
     const struct lock *lock = contendedFind(cancelled->db, cancelled->name);
     struct position *position = lock ? contendedPositionOf(lock, cancelled->owner) : NULL;
@@ -154,7 +155,7 @@ static struct cancelled *first(void) {
     return state.all.first ? LIST_ELEMENT(state.all.first, struct cancelled, in_all) : NULL;
 }
 
-/* One at least in each drain, so that what else is due cannot keep them for ever. */
+/* At least one in each drain, so that other due work cannot delay them without end. */
 void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
     struct cancelled *cancelled;
@@ -172,7 +173,7 @@ void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
-/* Unseen: what is left would go when the server is a master again. */
+/* Equivalent: what is left would be removed when the server is a master again. */
 void cancelledForget(RedisModuleCtx *ctx) {
     (void)ctx;
     struct cancelled *cancelled;

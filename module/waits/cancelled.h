@@ -1,7 +1,7 @@
-/* Waits that LOCK.CANCEL has ended and that are more than a time slice can take out of their queues:
- * they are remembered as one, by lock, owner and age, and the drain ends them in slices.
+/* Cancelled waits, when LOCK.CANCEL ends more than a time slice can remove from their queues: they
+ * are recorded together, by lock, owner and age, and the drain ends them in time slices.
  *
- * Until then they stand in the queues and are granted nothing: whoever comes across one ends it.
+ * Until then they are in the queues but are granted nothing: code that finds one ends it.
  */
 #ifndef LOCK_CANCELLED_H
 #define LOCK_CANCELLED_H
@@ -13,30 +13,31 @@
 #include "redismodule.h"
 #include "waits/waiters.h"
 
-/* All waits of this owner for this lock of the selected database are cancelled, those that begin later
- * are not. */
+/* Cancels all waits of this owner for this lock of the selected database; waits that begin later
+ * are not cancelled. */
 void cancelledAdd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
 
-/* Whether this wait is. One comparison when none is. */
+/* Whether this wait is cancelled. One comparison when none is. */
 bool cancelledHas(const struct waiter *waiter);
 
-/* If it is, ends it: the waiter is gone. Returns whether it was. */
+/* Ends the wait and frees the waiter if it is cancelled. Returns whether it was. */
 bool cancelledEndIf(RedisModuleCtx *ctx, struct waiter *waiter);
 
-/* The first wait of this owner for this lock of the selected database that is not cancelled, or NULL. */
+/* The first position of this owner in this lock's queue, in the selected database, whose wait is
+ * not cancelled, or NULL. */
 struct position *cancelledFirstOther(RedisModuleCtx *ctx, RedisModuleString *name,
                                      RedisModuleString *owner);
 
-/* Whether this owner may have waits that are cancelled and have yet to leave their queues. */
+/* Whether this owner may have cancelled waits that are still in their queues. */
 bool cancelledConcerns(const char *owner, size_t length);
 
-/* How many have yet to be worked off. */
+/* How many cancellations are still to be completed. */
 size_t cancelledCount(void);
 
-/* The drain's job. Writes nothing to keys, so it is done while clients are paused, too. */
+/* The drain's job. It writes no keys, so it also runs while clients are paused. */
 void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms);
 
-/* The server has become a replica, and has answered those who waited. */
+/* The server has become a replica, and has replied to all waiting clients. */
 void cancelledForget(RedisModuleCtx *ctx);
 
 #endif

@@ -8,7 +8,7 @@ static const struct waitedkeyKind kind = {sizeof(struct lock), isIdle, onDrop};
 
 static struct waitedkeyTable locks = {.kind = &kind};
 
-static size_t own_waits_left; /* locks of which that is so */
+static size_t own_waits_left; /* how many locks have `own_waits_left` set */
 
 void contendedConnect(const struct waitedkeyWork *work) {
     locks.work = work;
@@ -81,12 +81,12 @@ struct swap {
 };
 
 static void noteOtherPositions(RedisModuleCtx *ctx, struct lock *lock) {
-    lock->fair.loaded = true; /* what the swap has brought is no earlier life's */
+    lock->fair.loaded = true; /* keys that the swap has moved here are not to be loaded */
     waitedkeyNote(ctx, &lock->key, CONTENDED_OTHER_POSITIONS);
 }
 
-/* The lock, and the one of the same name where its keys are now. The latter may be made here: in
- * the other map, not in the one that is being walked. */
+/* Flags the lock, and the one of the same name where its keys are now. The latter may be created
+ * here, in the other map, not in the one that is being iterated over. */
 static void noteSwapped(struct waitedkey *key, void *data) {
     const struct swap *swap = data;
     struct lock *lock = contendedOfKey(key);
@@ -100,7 +100,7 @@ void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db) {
     if (first_db >= locks.db_count && second_db >= locks.db_count) {
         return; /* nobody waits there */
     }
-    /* Now, because the maps may not move while one is walked. */
+    /* Before the iterations, because the array of maps must not be reallocated during one. */
     waitedkeyMakeRoomFor(&locks, first_db);
     waitedkeyMakeRoomFor(&locks, second_db);
     struct swap swap = {ctx, second_db}, back = {ctx, first_db};
@@ -108,8 +108,8 @@ void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db) {
     waitedkeyEach(&locks, second_db, noteSwapped, &back);
 }
 
-/* DEBUG RELOAD flushes and loads: its flush has taken nobody's position away. Yet what it loads may
- * be of another time than the waiters, or of after a flush by somebody else. */
+/* DEBUG RELOAD flushes and then loads: its flush has removed nobody's position. But what it loads
+ * may be older than the waiters, or have been saved after a flush by another client. */
 static void noteLoaded(struct waitedkey *key, void *ctx) {
     waitedkeyTakeNote(key, WAITEDKEY_FLUSHED);
     if (contendedOfKey(key)->fair.loaded) {

@@ -14,31 +14,33 @@
 #include "waits/cancelled.h"
 #include "waits/contended.h"
 
-/* A search that takes more steps is given up: these take some 10 ms, in time slices. */
+/* A search that takes more steps is given up: these take about 10 ms, in time slices. */
 #define MOST_STEPS 20000
 
-/* Up to so many fields the server keeps a hash as a list, and walks it to find one. */
+/* Up to this many fields the server may encode a hash as a list, in which it searches for a field
+ * from the beginning: about LISTED_A_STEP fields in the time of one step. */
 #define MOST_LISTED 512
 #define LISTED_A_STEP 64
 
-/* Up to MOST_AT_ONCE holders are looked at in one step of a time slice. Of more each waiter is asked
- * instead; unless that takes more than MOST_ASKED steps, and there are no more holders than that. */
+/* Up to MOST_AT_ONCE holders are read in one step of a time slice. If there are more, each waiter
+ * is checked instead, unless that takes more than MOST_ASKED steps and there are no more holders
+ * than that. */
 #define MOST_AT_ONCE 512
 #define MOST_ASKED 4096
 
-/* So many steps, of which each takes half a µs or more, between two looks at the clock. */
+/* How many steps, of half a µs or more each, are made between two looks at the clock. */
 #define STEPS_A_LOOK 64
 
-/* Searches take a quarter of a core at most: each µs counts for four in which there is no other. They
- * may be ahead of that by one time slice. */
+/* Searches take at most a quarter of a core: each µs of a search counts as SHARE µs, in which no
+ * other search may run. They may be ahead of that by one time slice. */
 #define SHARE 4
 #define AHEAD_US 600
 
-/* How soon it is looked again whether the passes have been there. */
+/* After what time to check again whether the grant passes have run. */
 #define LOOK_AGAIN_MS 10
 
-/* Of a longer cycle the text shows the first and the last waits, of a longer name its beginning.
- */
+/* The text shows the first and the last waits of a longer cycle, and the beginning of a longer
+ * name. */
 #define MOST_SHOWN 8
 #define LONGEST_SHOWN 64
 
@@ -69,11 +71,11 @@ static void appendNumber(struct text *text, const char *before, long long number
     RedisModule_FreeString(text->ctx, digits);
 }
 
-/* One wait as the text tells it: `a waits for k held by b`. */
+/* One wait, as the text shows it: `a waits for k held by b`. */
 struct sentence {
     const char *owner, *key, *other;
     size_t owner_length, key_length, other_length;
-    int db; /* to be told, or -1 */
+    int db; /* the number to show, or -1 */
     bool behind;
 };
 
@@ -164,7 +166,7 @@ struct asking {
     RedisModuleCtx *ctx;
     int64_t now_ms;
     struct waitsearch *search;
-    struct holds *holds; /* of the lock that is looked at */
+    struct holds *holds; /* of the lock that is being checked */
     enum lockMode mode;
 };
 
@@ -202,14 +204,14 @@ static bool isOwnerInTheWay(struct asking *asking, const struct request *request
     return is_in_the_way;
 }
 
-/* How many steps it takes to ask whether an owner holds a lock of so many fields. */
+/* How many steps it takes to find out whether an owner holds a lock of this many fields. */
 static size_t stepsToAsk(size_t fields) {
     return fields > MOST_LISTED ? 1 : 1 + fields / LISTED_A_STEP;
 }
 
 static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) {
     if (!rulesConflict(asking->mode, holds->mode)) {
-        return; /* readers, of whom none is in a reader's way */
+        return; /* readers, which do not conflict with a reader */
     }
     size_t fields = holdsFieldCount(holds);
     size_t steps = stepsToAsk(fields), all = steps * (1 + waitgraphSize(waitersGraph()));
@@ -225,9 +227,10 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
     }
 }
 
-/* Looks at the holders, or asks for each waiter whether it is one, whichever takes fewer steps: a
- * lock may have thousands of readers of whom nobody waits for anything. And not at very many holders,
- * as that cannot be interrupted. Permits are no edge: nobody waits for one certain owner of some. */
+/* Reads the holders, or checks for each waiter whether it is one, whichever takes fewer steps: a
+ * lock may have thousands of readers that wait for nothing. Very many holders are not read, because
+ * that cannot be interrupted. Permits are no edges of the graph: a request for permits does not
+ * wait for one particular owner. */
 static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     asking->holds = holds;
     if (holds->shape == HOLDS_SEMAPHORE) {
@@ -258,7 +261,7 @@ static void reachHolders(struct waitsearch *search, struct waitqueue *queue, enu
     holdsClose(&holds);
 }
 
-/* Likewise of one owner. */
+/* The same for one owner. */
 static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
                      void *data) {
     struct asking *asking = data;
@@ -274,8 +277,8 @@ static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct r
 
 static struct {
     struct asking asking;
-    struct waiter *newcomer; /* whom the search that has begun is made from, or NULL */
-    uint64_t paid_until_us;  /* when searches have had no more than their share */
+    struct waiter *newcomer; /* the newcomer of the search in progress, or NULL */
+    uint64_t paid_until_us;  /* when the searches will have had no more than their share */
     bool awaits_passes;
 } search;
 
@@ -285,8 +288,8 @@ static void begin(struct waiter *newcomer) {
     waitsearchBegin(waitersGraph(), &newcomer->request, &asked, MOST_STEPS);
 }
 
-/* A cycle through waits that are cancelled, and have yet to leave their queues, is none. Whether this is
- * one, the next search says. */
+/* A cycle through cancelled waits that are still in their queues is not a deadlock. The next search
+ * finds out whether this is such a cycle. */
 static bool isToSearchAgain(const struct waitsearchFound *found) {
     bool may_be_none = false;
     for (size_t i = 0; found->cycle && !may_be_none && i < found->cycle->length; i++) {
@@ -303,7 +306,7 @@ static void refuse(RedisModuleCtx *ctx, struct waiter *newcomer,
     waitersEndDeadlock(ctx, newcomer, text);
 }
 
-/* If the wait of the newcomer closes a cycle, it ends, as one that was cancelled. */
+/* Ends the search. If the wait of the newcomer closes a cycle, the wait ends as well. */
 static void end(RedisModuleCtx *ctx) {
     struct waiter *newcomer = search.newcomer;
     struct waitsearchFound found = waitsearchEnd(waitersGraph());
@@ -323,7 +326,7 @@ static void end(RedisModuleCtx *ctx) {
     memFree(found.cycle);
 }
 
-/* Goes on with the search that has begun, or begins one. */
+/* Continues the search in progress, or begins one. */
 static void goOn(RedisModuleCtx *ctx) {
     if (!search.newcomer) {
         begin(waitersFirstNewcomer());
@@ -340,7 +343,7 @@ static void giveUp(void) {
     }
 }
 
-/* Nobody is searched from. */
+/* Detection is off: the first newcomer enters the graph without a search. */
 static void skip(void) {
     giveUp();
     struct waiter *newcomer = waitersFirstNewcomer();
@@ -351,13 +354,13 @@ static void skip(void) {
 
 /* ---- the drain's job ---- */
 
-/* A search that has begun before the quarantine has seen holds that may be others now. */
+/* A search that began before the quarantine may have read holds that have changed since. */
 void deadlockQuarantineOver(void) {
     search.awaits_passes = true;
     giveUp();
 }
 
-/* When there is something to do, or UINT64_MAX. */
+/* When the next step is due, monotonic µs, or UINT64_MAX. */
 static uint64_t nextAt(void) {
     const struct waiter *first = waitersFirstNewcomer();
     if (!first && !search.newcomer) {
@@ -368,8 +371,8 @@ static uint64_t nextAt(void) {
     return due_us > free_us ? due_us : free_us;
 }
 
-/* Until the passes have been there. What is due has set the alarm; a pass that a command makes sets
- * none. */
+/* Whether searches must wait for grant passes. Due locks have set the alarm; a pass that a command
+ * makes sets none. */
 static bool isPutOff(RedisModuleCtx *ctx) {
     bool are_left = contendedAreOwnWaitsLeft();
     if (are_left && nextAt() != UINT64_MAX) {
@@ -379,7 +382,7 @@ static bool isPutOff(RedisModuleCtx *ctx) {
     return are_left || search.awaits_passes || quarantineIsOn();
 }
 
-/* Searches until the time slice is over, for some steps at least. */
+/* Searches until the time slice ends, at least one round of steps. */
 static void searchAWhile(RedisModuleCtx *ctx, int64_t now_ms) {
     uint64_t began_us = RedisModule_MonotonicMicroseconds(), now_us;
     search.asking.ctx = ctx;
@@ -396,7 +399,6 @@ static void searchAWhile(RedisModuleCtx *ctx, int64_t now_ms) {
     search.paid_until_us = from_us + SHARE * (now_us - began_us);
 }
 
-/* Where nothing may be written either: the newcomer does not wait any more. */
 void deadlockHold(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
     if (search.newcomer && waitsearchIsOver(waitersGraph())) {
@@ -404,7 +406,6 @@ void deadlockHold(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
-/* In order of arrival, so that of those in a cycle it is the last that is refused. */
 void deadlockSearch(RedisModuleCtx *ctx, int64_t now_ms) {
     deadlockHold(ctx, now_ms);
     if (isPutOff(ctx)) {

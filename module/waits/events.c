@@ -25,8 +25,9 @@ static bool watches_keys, watches_clients, watches_delays, watches_flushes;
 static bool watches_strings, watches_overwrites, watches_clock, watches_replicas;
 static bool shuts_down;
 
-/* Any event on a key that is waited for makes it due. Which event it was says little about what is
- * in the key by the time that the drain looks. And what is remembered of it may be so no longer. */
+/* Any event on a key that clients wait for makes it due. Which event it was says little about what
+ * the key contains when the drain checks it. Anything the module remembers about the key may be
+ * wrong now. */
 static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     (void)event;
     tallyForget(RedisModule_GetSelectedDb(ctx), key);
@@ -65,9 +66,9 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     }
 }
 
-/* A client stays in the database of its number, and so does its wait: what it waits for is now
- * whatever the swap has put there, as for BLPOP. Only positions in a fair queue have to come
- * back. */
+/* A client stays in the database with its number, and so does its wait: it now waits for whatever
+ * the swap has moved there, as with BLPOP. Only positions in a fair queue have to be written
+ * again. */
 static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)subevent;
@@ -105,10 +106,11 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     contendedLoaded(ctx);
 }
 
-/* As soon as we are a replica the holds are the master's: should we be promoted again, even before
- * the next turn of renewals, none of them is a session's of ours. (Who becomes a master has none.)
- * All locks are due, so that the drain forgets their positions; or, if we are master again by then,
- * looks at them as after any edit, although nobody waits there with a client. */
+/* When the server becomes a replica, the holds are the master's: even if it is promoted again
+ * before the next renewals, none of them belongs to a session here. (A server that becomes a master
+ * has no sessions.) All locks become due, so that the drain removes their positions; or, if the
+ * server is a master again by then, checks them as after any edit, although no client waits
+ * there. */
 static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event;
     (void)data;
@@ -131,7 +133,7 @@ static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub
     effectsListenersMayHaveChanged();
 }
 
-/* The last event before a server ends. */
+/* The last event before a server exits. */
 static void onShutdown(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)ctx;
     (void)event;
@@ -159,9 +161,9 @@ static int subscribe(RedisModuleCtx *ctx, const struct subscription *subscriptio
     return REDISMODULE_OK;
 }
 
-/* For what is subscribed to when it is first needed, within a command: there is no going on without
- * it, as locks would be lost unseen, and no refusal either. A server refuses only an event that it
- * does not know, and Redis 7.0 knows all of these. */
+/* For subscriptions that are made when they are first needed, inside a command. The command cannot
+ * go on without them, because locks would be lost unnoticed, and cannot be refused either. A server
+ * refuses only an event that it does not know, and Redis 7.0 knows all of these. */
 static void subscribeSurely(RedisModuleCtx *ctx, const struct subscription *subscriptions,
                             size_t count) {
     RedisModule_Assert(subscribe(ctx, subscriptions, count) == REDISMODULE_OK);
@@ -176,7 +178,7 @@ static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t
     }
 }
 
-/* For all kinds of keys that are watched, and for sessions. */
+/* For all keys that clients wait for, for delayed queues and for sessions. */
 static void watchFlushes(RedisModuleCtx *ctx) {
     const struct subscription flushes[] = {{RedisModuleEvent_FlushDB, onFlush}};
     if (!watches_flushes) {
@@ -195,8 +197,8 @@ void eventsWatchClients(RedisModuleCtx *ctx) {
 }
 
 int eventsSubscribe(RedisModuleCtx *ctx) {
-    /* As few as will do: the server looks through all subscriptions twice in each turn of its loop.
-     */
+    /* As few as possible: the server goes through all subscriptions twice in each event-loop
+     * iteration. */
     const struct subscription always[] = {
         {RedisModuleEvent_Loading, onLoad},       {RedisModuleEvent_ReplicationRoleChanged, onRole},
         {RedisModuleEvent_ForkChild, onListener}, {RedisModuleEvent_SwapDB, onSwap},
@@ -236,7 +238,7 @@ static void watchKeysSurely(RedisModuleCtx *ctx, int classes,
 }
 
 void eventsWatchKeys(RedisModuleCtx *ctx) {
-    /* HASH, because an HDEL by hand can free a lock for somebody. */
+    /* HASH, because an HDEL by another client can free a lock. */
     const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
                         REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH;
     watchFlushes(ctx);
@@ -254,7 +256,7 @@ void eventsWatchStrings(RedisModuleCtx *ctx) {
 }
 
 void eventsWatchOverwrites(RedisModuleCtx *ctx) {
-    /* Of SORT … STORE, SINTERSTORE, ZUNIONSTORE, GEOSEARCHSTORE and their like. */
+    /* The events of SORT … STORE, SINTERSTORE, ZUNIONSTORE, GEOSEARCHSTORE and similar commands. */
     const int classes = REDISMODULE_NOTIFY_LIST | REDISMODULE_NOTIFY_SET | REDISMODULE_NOTIFY_ZSET;
     eventsWatchStrings(ctx);
     if (!watches_overwrites) {
@@ -264,7 +266,7 @@ void eventsWatchOverwrites(RedisModuleCtx *ctx) {
 }
 
 void eventsWatchDelays(RedisModuleCtx *ctx) {
-    /* HASH and ZSET, because somebody may write values or times by hand. */
+    /* HASH and ZSET, because another client may write values or times directly. */
     const int classes = REDISMODULE_NOTIFY_GENERIC | REDISMODULE_NOTIFY_EXPIRED |
                         REDISMODULE_NOTIFY_EVICTED | REDISMODULE_NOTIFY_HASH |
                         REDISMODULE_NOTIFY_ZSET;
@@ -273,6 +275,6 @@ void eventsWatchDelays(RedisModuleCtx *ctx) {
     if (!watches_delays) {
         watchKeysSurely(ctx, classes, onDelayEvent);
         watches_delays = true;
-        scanBegin(ctx); /* what has come before was not heard; anew, if it has just begun */
+        scanBegin(ctx); /* earlier events were missed; restarts a scan that has just begun */
     }
 }

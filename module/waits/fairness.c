@@ -7,43 +7,46 @@
 #include "server/turn.h"
 #include "waits/unwritten.h"
 
-/* How long the keys outlive the last moment that is known to need them. While somebody waits for
- * ever there is no such moment: then they live this long and are put off when half of it is over.
- */
+/* How long the keys are kept after the last time that they are known to be needed. While a client
+ * waits without a limit there is no such time: then they are kept this long, and extended when half
+ * of it has passed. */
 #define KEEP_MS 600000
 
-/* While a slot moves the keys are left alone, and looked at again after this long. */
+/* While a slot is being moved the keys are left alone, and checked again after this time. */
 #define RETRY_MS 1000
 
-/* By less the end of a quarantine is not moved, but the clocks differ, or a timer was late. */
+/* A difference up to this does not mean that the end of a quarantine has moved: the clocks differ,
+ * or a timer was late. */
 #define SAME_MS 100
 
-/* So many positions, and not more, the server may keep in arrays. */
+/* Up to this many positions the server may keep in arrays. */
 #define SHORT_QUEUE 4
 
-/* Scores are doubles, which tell whole numbers apart up to 2^53. Whatever is near that, or beyond, is
- * no ticket of ours: the tickets that follow a last one need room, too. */
+/* Scores are doubles, which represent integers exactly up to 2^53. A score near that or above is
+ * not a ticket of the module: there must be room for the tickets that follow the last one. */
 #define LARGEST_TICKET ((INT64_C(1) << 53) - (INT64_C(1) << 40))
 
-/* The sum of two times that are not negative, but no later than any key ever needs to expire. */
+/* The sum of two times that are not negative, limited to half of INT64_MAX, which is later than any
+ * key has to expire. */
 static int64_t later(int64_t time_ms, int64_t by_ms) {
     const int64_t latest_ms = INT64_MAX / 2;
     return time_ms > latest_ms - by_ms ? latest_ms : time_ms + by_ms;
 }
 
-/* Notes until when the keys are needed now. Returns when they are to expire; `*extend` tells
- * whether that is later than they do. */
+/* Records until when the keys are needed now. Returns when they are to expire; `*extend`: that is
+ * later than they do. */
 static int64_t expiryFor(struct lock *lock, int64_t end_ms, int64_t now_ms, bool *extend) {
     bool for_ever = end_ms == FAIRQUEUE_NO_END;
     if (for_ever && lock->fair.refresh_ms == 0) {
         lock->fair.refresh_ms = now_ms + KEEP_MS / 2;
     }
-    /* A crash may come at the end, and then a quarantine before the position is kept. */
+    /* A crash may happen at the end, and a quarantine may follow before the position's reserve
+     * begins. */
     int64_t kept_ms = configQuarantineMs() + configFairReserveMs();
     int64_t needed_ms = later(for_ever ? now_ms + KEEP_MS / 2 : end_ms, kept_ms);
     *extend = needed_ms > lock->fair.expire_ms;
     if (*extend) {
-        /* Some more, so that the next waiter does not need to put it off again. */
+        /* Some more, so that the next waiter need not extend it again. */
         lock->fair.expire_ms = later(needed_ms, KEEP_MS / 2);
     }
     return lock->fair.expire_ms;
@@ -70,8 +73,8 @@ static void restore(const struct fairposition *position, void *data) {
     waitersRestore(loading->ctx, loading->lock, position, loading->life);
 }
 
-/* Takes the positions in the keys into memory, or away, if their time is over. Returns the lock, which
- * is contended then, or what it was. */
+/* Reads the positions in the keys into memory, or deletes them if their time has passed. Returns
+ * the lock, which is contended if there are any, or `lock`. */
 static struct lock *loadPositions(struct fairqueue *fq, RedisModuleString *name, struct lock *lock,
                                   int64_t now_ms) {
     if (fairqueueLength(fq) == 0) {
@@ -85,17 +88,18 @@ static struct lock *loadPositions(struct fairqueue *fq, RedisModuleString *name,
     const struct fairqueueWalk walk = {FAIRQUEUE_FROM_LAST, INT64_MAX, restore, &loading};
     size_t foreign = fairqueueEach(fq, &walk);
     if (!loading.lock) {
-        fairqueueClear(fq); /* nobody's */
+        fairqueueClear(fq); /* no position of any owner */
     } else if (foreign > 0) {
         loading.lock->key.notes |= CONTENDED_OTHER_POSITIONS;
     }
     return loading.lock;
 }
 
-/* ---- writing down ---- */
+/* ---- writing ---- */
 
-/* Trees cost as much to make as they save in a few hand-offs: a queue that stays short and soon ends
- * has none. */
+/* Makes the server encode the keys as skip lists once the queue is long enough. The conversion
+ * costs as much as it saves in a few hand-offs: not worth it for a queue that stays short and soon
+ * ends. */
 static void growTrees(struct fairqueue *fq, struct lock *lock) {
     size_t length = fairqueueLength(fq);
     if (length == 0) {
@@ -106,7 +110,7 @@ static void growTrees(struct fairqueue *fq, struct lock *lock) {
     }
 }
 
-/* Writes ticket and end: the keys know nothing of this position. */
+/* Writes ticket and end of a position that is not in the keys. */
 static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
                         int64_t now_ms) {
     bool extend;
@@ -121,7 +125,8 @@ static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *
     }
 }
 
-/* Of one that is over. Its owner may have another one by now, and the keys know owners only. */
+/* Removes the position of a wait that has ended. Its owner may have another position by now, and
+ * the keys identify positions by owner only. */
 static void removePosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter) {
     if (!fairnessFind(lock, waiter->wants.owner)) {
         fairqueueRemove(fq, waiter->wants.owner);
@@ -129,7 +134,7 @@ static void removePosition(struct fairqueue *fq, struct lock *lock, struct waite
     waiterFree(waiter);
 }
 
-/* Brings what the keys say of this waiter up to date. */
+/* Brings the position of this waiter in the keys up to date. */
 static void writePosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
                           int64_t now_ms) {
     if (waiter->over) {
@@ -153,7 +158,8 @@ static bool needsRefresh(const struct lock *lock, int64_t now_ms) {
     return lock->fair.refresh_ms && now_ms >= lock->fair.refresh_ms;
 }
 
-/* Somebody waits for ever: puts the expiry of the keys off when half of their time is over. */
+/* If a client waits without a limit: extends the expiry of the keys when half of their time has
+ * passed. */
 static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     if (!needsRefresh(lock, now_ms)) {
         return;
@@ -165,11 +171,11 @@ static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     }
 }
 
-/* What is in the keys is not what memory wrote there: they go, whatever they say, and all positions of
- * memory are to be written down, the first ones first. */
+/* The keys differ from what was written: deletes them, whatever they contain, and marks all
+ * positions to be written again, from the head on. */
 static void beginAnew(struct fairqueue *fq, struct lock *lock) {
     fairqueueClear(fq);
-    unwrittenForget(lock); /* that is done with the rest */
+    unwrittenForget(lock); /* these changes are covered by the ones recorded now */
     struct position *position = waitqueueFirst(&lock->queue);
     for (; position; position = waitqueueNext(position)) {
         if (position->request->discipline == FAIR) {
@@ -193,12 +199,12 @@ static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     return contendedIsWritten(lock);
 }
 
-/* The slot is on the move, and with it the keys, one by one; or a snapshot uses them. What is not written
- * down stays noted: the look at the slots has it written once the slot is ours again, or forgotten once
- * it is another node's. */
+/* The slot is being moved, and with it the keys, one by one; or a snapshot uses them. The pending
+ * changes are kept: the check of all slots has them written once the slot is this node's again, or
+ * dropped once it is another node's. */
 static void putOff(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (needsRefresh(lock, now_ms)) {
-        lock->fair.refresh_ms = now_ms + RETRY_MS; /* not at once: nothing announces the end */
+        lock->fair.refresh_ms = now_ms + RETRY_MS; /* not at once: there is no event for the end */
     }
     waitedkeyWatchSlots(ctx);
 }
@@ -241,7 +247,7 @@ enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleS
     if (lock) {
         lock->fair.loaded = true;
         turnBegin();
-        writeDown(fq, lock, now_ms); /* as far as it gets: then the lock is due, and stays so */
+        writeDown(fq, lock, now_ms); /* as far as it gets: the lock stays due for the rest */
         turnEnd();
     }
     return RESULT_DONE;
@@ -249,7 +255,7 @@ enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleS
 
 enum result fairnessLoad(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
-    /* Once more would change nothing, and cost two keys to open. */
+    /* Loading again would change nothing, and would open two keys. */
     if ((lock && lock->fair.loaded) || !keynamesSidesAreHere(ctx, name)) {
         return RESULT_DONE;
     }
@@ -269,8 +275,8 @@ struct waiter *fairnessFind(struct lock *lock, RedisModuleString *owner) {
     return position ? waiterOfPosition(position) : NULL;
 }
 
-/* Larger than every ticket of this queue, and the time of arrival as long as the clock does not
- * step back. */
+/* A ticket larger than all others of this queue; the time of arrival in µs, unless the clock has
+ * been set back. */
 static int64_t nextTicket(struct lock *lock, int64_t now_ms) {
     int64_t by_clock = now_ms * 1000;
     lock->fair.last_ticket =
@@ -311,7 +317,7 @@ static bool isForeseen(const struct lock *lock, struct waiter *waiter, int64_t n
     return early_ms >= -SAME_MS && (may_end_early || early_ms <= SAME_MS);
 }
 
-/* Goes on where the last turn ended. */
+/* Continues where the last time slice ended. */
 bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     struct position *position = lock->fair.loaded ? waitqueueFirst(&lock->queue) : NULL;
     for (; position; position = waitqueueNext(position)) {

@@ -1,14 +1,16 @@
-/* Grants that the client has not been told of yet.
+/* Pending replies, and the holds that they report.
  *
- *   inflightNew, inflightAdd                an answer, and what it tells of
- *   inflightEnd                             it has been told, or its client has died
+ *   inflightNew, inflightAdd                a pending reply, and what it reports
+ *   inflightEnd                             it has been delivered, or its client has died
  *   inflightTold, inflightForget, inflightHas, inflightReleased
  *                                           what others do to the same holds meanwhile
  *   inflightAwaits, inflightEachAwaiting, inflightStands
  *                                           while it waits for replicas: acks.c
  *   inflightFirstLost, inflightFreeLost     for the drain: release.c
  *
- * Contracts are in inflight.h; why it is so, in docs/design.md, "Grants in flight".
+ * Replies and holds are linked by shares: a share is one hold of one reply. "Unreported" are those
+ * holds that no delivered reply has reported. Contracts are in inflight.h; the reasons are in
+ * docs/design.md, "Grants in flight".
  */
 #include "waits/inflight.h"
 
@@ -21,14 +23,14 @@
 #include "waits/sessions.h"
 #include "waits/unheard.h"
 
-/* One hold that an answer tells of. */
+/* One hold that a reply reports or depends on. */
 struct share {
-    struct link in_shares; /* of the answer */
+    struct link in_shares; /* of the reply */
     struct link in_hold;
     struct inflight *of;
     struct inflightHold *hold;
-    int64_t kept; /* what `kept` of the hold is to be at least, once this is told */
-    bool is_own;  /* the grant has made the hold, though it may have added nothing */
+    int64_t kept; /* the least `kept` of the hold once the reply is delivered */
+    bool is_own;  /* the reply's grant has made the hold, even if it added nothing */
 };
 
 struct inflight {
@@ -45,8 +47,8 @@ static struct {
 
 /* ---- holds ---- */
 
-/* The bytes that tell a hold from others: the length of the lock's name, the name, the owner. The
- * database is not among them, as SWAPDB changes it. Free them with memFree. */
+/* The bytes that identify a hold: the length of the lock's name, the name, the owner. The database
+ * is not among them, because SWAPDB changes it. Free them with memFree. */
 static char *holdKey(RedisModuleString *name, RedisModuleString *owner, size_t *length) {
     size_t name_length, owner_length;
     const char *name_bytes = RedisModule_StringPtrLen(name, &name_length);
@@ -70,7 +72,8 @@ static struct inflightHold *inDb(struct inflightHold *hold, int db) {
     return hold;
 }
 
-/* A hold of this owner in flight, on this lock in whatever mode, or NULL; the next one. */
+/* The first hold in flight of this owner on this lock, in any mode, or NULL; nextHold has the
+ * next. */
 static struct inflightHold *firstHold(int db, RedisModuleString *name, RedisModuleString *owner) {
     if (state.by_hold.used == 0) {
         return NULL;
@@ -123,12 +126,12 @@ static void setLost(struct inflightHold *hold, bool is_lost) {
     hold->is_lost = is_lost;
 }
 
-/* Nobody may know of so many of it. */
+/* How many of its holds are unreported. */
 static int64_t untold(const struct inflightHold *hold) {
     return hold->count - hold->kept;
 }
 
-/* Without answers in flight it is lost, or done with. */
+/* Without pending replies a hold is lost if some of it is unreported, and is freed otherwise. */
 static void settle(struct inflightHold *hold) {
     setLost(hold, listIsEmpty(&hold->shares) && untold(hold) > 0);
     if (listIsEmpty(&hold->shares) && !hold->is_lost) {
@@ -150,7 +153,7 @@ void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner) {
     }
 }
 
-/* So many of those that nobody may know of have gone already. */
+/* `count` of its unreported holds have been removed in another way. */
 static void forgetPart(struct inflightHold *hold, int64_t count) {
     keep(hold, hold->kept + count);
     hold->is_gone = hold->is_gone || (count > 0 && untold(hold) == 0);
@@ -220,10 +223,10 @@ void inflightPutLast(struct inflightHold *lost) {
     setLost(lost, true);
 }
 
-/* ---- what a grant relies on ---- */
+/* ---- what a reply depends on ---- */
 
-/* How many of those that the owner is told of are in flight by other grants: what it needs, without
- * what this grant has added, and without what is nobody's to be lost any more. */
+/* How many of the holds that the reply reports are in flight by other grants: those that it needs,
+ * less those that its own grant has added, and less those that can no longer be lost. */
 static int64_t reliesOn(const struct inflightTaken *taken, struct inflightHold *first) {
     int64_t settled = taken->has - taken->added;
     for (struct inflightHold *hold = first; hold; hold = nextHold(hold)) {
@@ -232,7 +235,8 @@ static int64_t reliesOn(const struct inflightTaken *taken, struct inflightHold *
     return taken->needs - taken->added - (settled > 0 ? settled : 0);
 }
 
-/* Of the next hold: so much of it is relied on, of what is still needed. */
+/* How many unreported holds of `hold` the reply depends on: at most `*needed`, which is reduced by
+ * them. */
 static int64_t takeFrom(const struct inflightHold *hold, const struct inflightTaken *taken,
                         int64_t *needed) {
     int64_t part = hold->mode == taken->of.mode ? untold(hold) : 0;
@@ -251,7 +255,7 @@ void inflightTold(const struct inflightTaken *taken) {
     }
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 struct inflight *inflightNew(const struct acquisitionSession *session, int64_t granted_ms) {
     struct inflight *inflight = memAlloc(sizeof(*inflight));
@@ -293,7 +297,7 @@ void inflightDrop(struct inflight *inflight) {
     memFree(inflight);
 }
 
-/* ---- answers that wait for replicas ---- */
+/* ---- replies that wait for replicas ---- */
 
 void inflightAwaits(struct inflight *inflight, struct ack *ack) {
     inflight->ack = ack;
@@ -324,7 +328,7 @@ bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight) {
     return stands;
 }
 
-/* ---- how an answer ends ---- */
+/* ---- how a reply ends ---- */
 
 static void bind(RedisModuleCtx *ctx, const struct inflightHold *of,
                  const struct acquisitionSession *session) {
@@ -334,7 +338,8 @@ static void bind(RedisModuleCtx *ctx, const struct inflightHold *of,
     }
 }
 
-/* The client knows, unless it has given up reading. */
+/* The reply has been delivered, but the client may have stopped reading: the grant is
+ * unconfirmed. */
 static void noteUnheard(RedisModuleCtx *ctx, const struct inflightHold *of, int64_t granted_ms) {
     const struct unheardGrant grant = {.of = {of->db, of->name, of->owner},
                                        .client_id = RedisModule_GetClientId(ctx),

@@ -1,14 +1,15 @@
-/* Grants that the client has not been told of yet: from the hand-off until the server has written
- * the answer, a moment later (rule 5).
+/* Pending replies: grants whose reply the server has not written yet. That lasts from the hand-off
+ * until the reply is written, a moment later (rule 5 of docs/design.md).
  *
- * What is on its way is an *answer* (struct inflight). What it tells of is in *holds* (struct
- * inflightHold), one for each lock: just what this grant has added there. By ONCE a grant may add
- * nothing, or too little, because its owner has the rest already; if that is in flight too, the
- * answer *relies* on it. A hold of which every answer has died is *lost*, and the drain releases
- * it; one of which any client has been told stays, or as much of it as that client was told of.
+ * A *pending reply* (struct inflight) reports *holds in flight* (struct inflightHold), one for each
+ * lock: exactly what its grant has added there. With ONCE a grant may add nothing, or less than the
+ * reply reports, because its owner already has the rest. If that rest is in flight too, the reply
+ * *depends on* it. A hold whose replies have all failed, because their clients died, is *lost*, and
+ * the drain releases it. A hold that any delivered reply has reported stays, or as much of it as
+ * that reply reported.
  *
- * When a hold has gone some other way, by LOCK.FORCE say, and its owner has taken the lock anew,
- * then what the owner holds is not the lost one.
+ * If a hold was removed in another way, by LOCK.FORCE for example, and its owner has acquired the
+ * lock again since, then the owner's present hold is not the lost one.
  */
 #ifndef LOCK_INFLIGHT_H
 #define LOCK_INFLIGHT_H
@@ -23,95 +24,102 @@
 #include "redismodule.h"
 #include "waits/acquisition.h"
 
-/* Whose holds, of what kind. */
+/* The holds of one owner on one lock in one mode. */
 struct inflightOwner {
     int db;
-    RedisModuleString *name, *owner; /* the caller's */
+    RedisModuleString *name, *owner; /* owned by the caller */
     enum lockMode mode;
 };
 
-/* What a grant has done to one lock. */
+/* What a grant has changed on one lock. */
 struct inflightTaken {
     struct inflightOwner of;
-    int64_t added;      /* so many holds, or permits */
-    int64_t has;        /* so many the owner has now, in this mode */
-    bool owner_is_kept; /* and may be shared */
-    int64_t needs;      /* by ONCE: of so many it is told, whoever added them; else 0 */
+    int64_t added;      /* how many holds, or permits, the grant has added */
+    int64_t has;        /* how many the owner has now, in this mode */
+    bool owner_is_kept; /* `of.owner` is the module's own string: it may be retained */
+    int64_t needs;      /* ONCE: how many the reply reports, whoever added them; else 0 */
 };
 
-/* A hold in flight; of none added, what a renewal tells of. */
+/* A hold in flight. `count` is 0 if the owner had all of it already, and for a hold that a renewal
+ * reports. */
 struct inflightHold {
     struct mapEntry by_hold; /* lock and owner */
     struct link in_lost;
-    bool is_lost;  /* every client that was to be told is known to be dead */
+    bool is_lost;  /* every client that waited for a reply about it has died */
     bool is_first; /* the owner had none in this mode before */
-    bool is_gone;  /* what the grant added went some other way, before anybody was told */
+    bool is_gone;  /* it was removed in another way before any reply was delivered */
     int db;
     enum lockMode mode;
     RedisModuleString *name, *owner;
     int64_t count;      /* added by the grant */
-    int64_t kept;       /* of so many of them a client has been told */
-    struct list shares; /* one of each answer in flight that tells of it or relies on it */
+    int64_t kept;       /* how many of them a delivered reply has reported */
+    struct list shares; /* one for each pending reply that reports it or depends on it */
     char *hold_key;
 };
 
 struct inflight;
-struct ack; /* of acks.c: a client that is told when replicas have acknowledged */
+struct ack; /* of acks.c: a client whose reply waits for replicas */
 
-/* A new answer, of nothing yet; `session`: the connection that its holds are bound to as soon as it
- * is told, or none; `granted_ms`: when they were granted, unix time, or INFLIGHT_RENEWAL. It belongs
- * to this file until it has been told, or to the caller until inflightDrop. */
+/* Returns a new pending reply, which reports nothing yet. `session`: the connection that its holds
+ * are bound to when the reply is delivered, or none. `granted_ms`: when they were granted, unix
+ * time, or INFLIGHT_RENEWAL. It is freed by inflightDrop, or by inflightEnd once it has been handed
+ * to blocked.c or acks.c. */
 #define INFLIGHT_RENEWAL 0
 struct inflight *inflightNew(const struct acquisitionSession *session, int64_t granted_ms);
 
-/* The answer tells of this, too. */
+/* Adds what was granted on one lock to what the reply reports. */
 void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken);
 
-/* The answer waits for replicas: this stands for it, or NULL when it waits no more. */
+/* The reply waits for replicas as `ack`; NULL: it no longer waits. */
 void inflightAwaits(struct inflight *inflight, struct ack *ack);
 
-/* Calls `visit` for each that stands for an answer which tells of holds of this owner on this lock, or
- * relies on them; for some more than once. `visit` ends no answer. */
+/* Calls `visit` for the `ack` of each waiting reply that reports holds of this owner on this lock,
+ * or depends on them; for some more than once. `visit` must not end a reply. */
 void inflightEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
                           void (*visit)(struct ack *ack, void *data), void *data);
 
-/* Whether all holds that the grant has made are there still, as far as the keys tell: not those
- * whose lease has ended meanwhile, nor those that somebody has taken away. Selects databases. */
+/* Whether all holds that the reply's grant has made still exist, as far as the keys show: false if
+ * a lease has expired meanwhile, or another client has removed a hold. Selects databases. */
 bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight);
 
-/* Nobody is to be told, because nothing was granted. */
+/* Frees a reply that will not be sent, because nothing was granted. It must report nothing. */
 void inflightDrop(struct inflight *inflight);
 
-/* How the answer went; `data` is the answer (see blockedAnswerNumber). */
+/* Ends a pending reply and frees it. `delivered`: the server has written it; otherwise its client
+ * has died. `data` is the struct inflight: this is the callback of struct blockedReceipt
+ * (blocked.h). */
 void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data);
 
-/* A client has been told of this at once, in its command. What it relies on stays. */
+/* A command replies at once and reports this. The holds in flight that its reply depends on
+ * stay. */
 void inflightTold(const struct inflightTaken *taken);
 
-/* The owner has taken this lock anew, without having held it. */
+/* The owner has acquired this lock without holding it before: what was in flight for it has been
+ * removed in another way. */
 void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner);
 
-/* The owner has so many holds in this mode, or had before it took more: what is in flight besides
- * has gone some other way. */
+/* The owner has `count` holds in this mode, or had before it acquired more. Holds in flight above
+ * that number have been removed in another way. */
 void inflightHas(const struct inflightOwner *of, int64_t count);
 
-/* The owner has released so many holds in this mode. They may be those in flight, if it has given
- * up: so those go first, as nothing may be taken from whoever has been told. */
+/* The owner has released `count` holds in this mode. It may have given up waiting and mean those in
+ * flight: so these are taken first, because nothing may be taken from a client that has received a
+ * reply. */
 void inflightReleased(const struct inflightOwner *of, int64_t count);
 
-/* How many holds have no answer yet, or are lost. */
+/* How many holds are in flight or lost. */
 size_t inflightCount(void);
 
-/* SWAPDB has taken the holds to the other database. */
+/* SWAPDB has moved the holds to the other database. */
 void inflightSwapped(int first_db, int second_db);
 
-/* The first lost hold, or NULL: `count` - `kept` of it are to be released. It stays until it is
- * freed. */
+/* The first lost hold, or NULL. `count` - `kept` of it are to be released. It stays in the list
+ * until inflightFreeLost. */
 struct inflightHold *inflightFirstLost(void);
 
 void inflightFreeLost(struct inflightHold *hold);
 
-/* It cannot be released yet: all others that are lost come before it. */
+/* The hold cannot be released yet: moves it behind all other lost ones. */
 void inflightPutLast(struct inflightHold *lost);
 
 #endif

@@ -1,4 +1,4 @@
-/* See latches.h. What is the same for all who wait for a key is in keywait.c. */
+/* See latches.h. What is the same for all clients that wait for one key is in keywait.c. */
 #include "waits/latches.h"
 
 #include <stdbool.h>
@@ -9,13 +9,13 @@
 
 struct latch {
     struct keywaits all;
-    int64_t arrived;  /* the number of who came last */
-    int64_t released; /* it has been open for those up to this number: they are to be told */
+    int64_t arrived;  /* the number of the wait that began last */
+    int64_t released; /* waits up to this number have seen it open: they are to be replied to */
 };
 
 struct latchWait {
     struct keywait wait;
-    int64_t number; /* counted from 1 in each life of the entry */
+    int64_t number; /* counted from 1 for each entry */
 };
 
 static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms);
@@ -35,14 +35,14 @@ static struct latch *ofKey(struct waitedkey *key) {
     return (struct latch *)key;
 }
 
-/* ---- who waits ---- */
+/* ---- waiting ---- */
 
 static bool isReleased(const struct keywait *wait) {
     const struct latch *latch = (const struct latch *)wait->of;
     return ((const struct latchWait *)wait)->number <= latch->released;
 }
 
-/* Its turn to be told has not come yet. */
+/* The latch has been open, but the drain has not reached this wait yet. */
 static void onDeadline(struct keywait *wait) {
     if (isReleased(wait)) {
         blockedAnswerNumber(&wait->client, 1, (struct blockedReceipt){NULL, NULL});
@@ -67,7 +67,7 @@ enum result latchesWait(const struct latchkey *latchkey, const struct latchesTim
     return result;
 }
 
-/* ---- telling them ---- */
+/* ---- replying ---- */
 
 static struct waitedkey *find(RedisModuleCtx *ctx, RedisModuleString *name) {
     return waitedkeyFind(&latches, RedisModule_GetSelectedDb(ctx), name);
@@ -92,8 +92,8 @@ void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
     }
 }
 
-/* Returns false if the turn was over before all were told for whom it has been open. They are
- * first. */
+/* Replies to the waits that have seen the latch open, which are the first ones. Returns false if
+ * the time slice ended before that was done for all. */
 static bool tellReleased(RedisModuleCtx *ctx, struct latch *latch) {
     struct keywait *first;
     while ((first = keywaitFirst(&latch->all)) && isReleased(first)) {
@@ -105,8 +105,8 @@ static bool tellReleased(RedisModuleCtx *ctx, struct latch *latch) {
     return true;
 }
 
-/* Reads the key. Returns when it expires. What happens to it meanwhile, as it may expire now, is
- * seen. */
+/* Reads the key. Returns when it expires. If it expires by being opened, this reading sees that
+ * already. */
 static int64_t readKey(RedisModuleCtx *ctx, struct latch *latch) {
     struct latchkey latchkey;
     latchkeyOpen(&latchkey, ctx, latch->all.key.name, KEY_TO_READ);
@@ -130,7 +130,7 @@ static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
     waitedkeyEndUse(ctx, key);
 }
 
-/* Who has been told nothing yet although it was open is not sent on. */
+/* A wait that has seen the latch open, but has not been replied to yet, is not redirected. */
 static void redirect(RedisModuleCtx *ctx, struct waitedkey *key) {
     waitedkeyUse(key);
     if (tellReleased(ctx, ofKey(key))) {

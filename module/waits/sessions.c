@@ -1,13 +1,13 @@
-/* Sessions: holds that live as long as a connection.
+/* The timers of sessions: renewals, releases, and checks whether bound holds still exist.
  *
- *   sessionsAsked                   a request is one of this connection
- *   sessionsBind, sessionsUnbind    holds are bound to a connection, or live by their leases
+ *   sessionsAsked                   the request of a connection
+ *   sessionsBind, sessionsUnbind    holds are bound to a connection, or last as their leases do
  *   sessionsClientGone              the connection has closed: events.c
  *   sessionsClientOf                for LOCK.INFO
  *   sessionsForgetAll, sessionsSwapped, sessionsLookAnew, sessionsConfigured
  *                                   what happens to all of them
  *
- * What is bound to which connection, and who is due when, is in bindings.c.
+ * Which holds are bound to which connection, and which are due when, is in bindings.c.
  *
  * Contracts are in sessions.h.
  */
@@ -23,27 +23,28 @@
 #include "waits/latches.h"
 #include "waits/watches.h"
 
-/* However many bindings are due, the timer's work is short, and then other clients may speak for a
- * millisecond. Only when that is not enough to keep the leases does it take longer. About 400
- * renewals; what they replicate is sent afterwards, and takes as long again. */
+/* However many bindings are due, the timer works for a short time slice, and then other clients are
+ * served for a millisecond. Only when that is not enough to keep the leases does it work longer.
+ * The short slice is about 400 renewals; what they replicate is sent afterwards and takes as long
+ * again. */
 #define WORK_US 300
 #define LATE_WORK_US 3000
 
-#define PAUSE_US 1000 /* the shortest that a timer can do from inside a timer */
+#define PAUSE_US 1000 /* the shortest delay of a timer that is set inside a timer */
 
-/* Nothing announces the end of a pause, of a load or of a refusal. */
+/* There is no event for the end of a pause, of a load or of a refusal. */
 #define RETRY_US 20000
 
-/* Where leases or the grace are longer, each binding is looked at so often: its hold may have gone
- * without an event that says whose it was. */
+/* If the leases or the grace are longer than this, each binding is checked after this time: its
+ * hold may have been removed without an event that says whose hold it was. */
 #define LOOK_ANEW_MS 300000
 #define LOOK_ANEW_US (LOOK_ANEW_MS * 1000LL)
 
 static struct {
     sessionsRelease release;
-    struct timer renewals; /* by the wall clock, as leases end by it */
-    struct timer others;   /* graces, the walk and what is tried again, by the monotonic clock */
-    int64_t walk_at_us;    /* when to look at all again, if nothing else would */
+    struct timer renewals; /* by the wall clock, because leases expire by it */
+    struct timer others;   /* graces, checks and retries, by the monotonic clock */
+    int64_t walk_at_us;    /* when to check all again, if nothing else does */
 } sessions;
 
 void sessionsConnect(sessionsRelease release) {
@@ -52,7 +53,7 @@ void sessionsConnect(sessionsRelease release) {
 
 static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
 
-/* Sees to it that the timer rings at `at_ms`, unix time, or earlier; INT64_MAX = never. */
+/* Sets the timer for `at_ms`, unix time, unless it is set for an earlier time; INT64_MAX: never. */
 static void renewAt(RedisModuleCtx *ctx, int64_t at_ms) {
     struct timer *timer = &sessions.renewals;
     if (at_ms != INT64_MAX && !(timer->is_set && timer->place.at <= at_ms)) {
@@ -68,7 +69,7 @@ static void wakeAt(RedisModuleCtx *ctx, int64_t at_us) {
     }
 }
 
-/* When the walk goes on, or begins again; INT64_MAX = never. */
+/* When the check of all bindings goes on, or begins again; INT64_MAX: never. */
 static int64_t nextWalk(void) {
     if (bindingsWalks()) {
         return 0;
@@ -78,7 +79,7 @@ static int64_t nextWalk(void) {
     return looks_otherwise || bindingsCount() == 0 ? INT64_MAX : sessions.walk_at_us;
 }
 
-/* When a binding is due to be released or looked at; INT64_MAX = never. */
+/* When a binding is due to be released or checked; INT64_MAX: never. */
 static int64_t nextRelease(void) {
     int64_t release_us = bindingsNextRelease(), walk_us = nextWalk();
     return release_us < walk_us ? release_us : walk_us;
@@ -108,7 +109,7 @@ void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
     setTimers(ctx);
 }
 
-/* Asked by every first hold. */
+/* Called for every first hold: one comparison when there is no binding. */
 static struct binding *find(const struct sessionsHold *hold) {
     return bindingsCount() > 0 ? bindingsFind(hold) : NULL;
 }
@@ -148,7 +149,7 @@ unsigned long long sessionsClientOf(const struct sessionsHold *hold) {
 
 void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id) {
     if (bindingsClientGone(client_id, timerNow())) {
-        wakeSoon(ctx); /* who has said QUIT is closed when the answer has been written */
+        wakeSoon(ctx); /* after QUIT the connection closes once the reply is written */
     }
 }
 
@@ -159,13 +160,13 @@ size_t sessionsCount(void) {
 /* ---- the timer's work ---- */
 
 /* Whether nothing can be written to the lock now: its leases may be on another node, to which its
- * slot moves, or a key is in use. */
+ * slot is being moved, or a key is in use. */
 static bool isOutOfReach(enum holdsShape shape) {
     return shape == HOLDS_MOVING || shape == HOLDS_IN_USE;
 }
 
-/* Returns whether the owner still holds the lock, or may: one that is out of reach is left alone, and
- * one renewal of three may well be missed. */
+/* Returns whether the owner still holds the lock, or may hold it: a lock that is out of reach is
+ * left alone, because one renewal of three may be missed. */
 static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
     struct holds holds;
     RedisModule_SelectDb(ctx, bindingsDb(binding));
@@ -199,8 +200,8 @@ static bool releaseNext(RedisModuleCtx *ctx, int64_t now_ms) {
     RedisModuleString *name = binding->name, *owner = binding->owner;
     RedisModule_RetainString(NULL, name);
     RedisModule_RetainString(NULL, owner);
-    /* First, because the same owner may wait there on another connection: then the lock is handed
-     * to it, and its new hold may be bound anew. */
+    /* Before the release, because the same owner may wait for the lock on another connection: then
+     * the lock is handed to it, and its new hold may be bound again. */
     bindingsForget(binding);
     sessions.release(ctx, name, owner, now_ms);
     RedisModule_FreeString(NULL, name);
@@ -214,7 +215,7 @@ static bool renewNext(RedisModuleCtx *ctx, int64_t now_ms) {
         return false;
     }
     if (bindingsIsClosed(binding)) {
-        return bindingsMoveClosed(); /* this one too, by and by */
+        return bindingsMoveClosed(); /* this one too, sooner or later */
     }
     if (renew(ctx, binding, now_ms)) {
         bindingsRenewed(binding, now_ms);
@@ -224,7 +225,7 @@ static bool renewNext(RedisModuleCtx *ctx, int64_t now_ms) {
     return true;
 }
 
-/* Looks whether the holds of the next binding in the walk are there. */
+/* Checks whether the holds of the next binding of the iteration still exist. */
 static bool lookAtNext(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!bindingsWalks() && timerNow() >= nextWalk()) {
         bindingsWalkBegin();
@@ -242,9 +243,10 @@ static bool lookAtNext(RedisModuleCtx *ctx, int64_t now_ms) {
     return true;
 }
 
-/* A master that would refuse a client's write, or does not know because it stood still, may be one
- * of two: what it renews nobody else knows of. Then its holds end with their leases. Asked once for all, as the server refuses all or none;
- * of a key whose slot is another node's nothing is left to renew. */
+/* A master that would refuse a client's write, or that was stalled and does not know whether it
+ * would, may be one of two: no other node knows about what it renews. Then its holds expire with
+ * their leases. The server is queried for one key only, because it refuses all writes or none; if
+ * the key's slot is another node's, nothing is left to renew. */
 static bool mayRenew(RedisModuleCtx *ctx, int64_t now_ms) {
     const struct binding *binding = bindingsToRenew(now_ms);
     if (!binding) {
@@ -257,8 +259,7 @@ static bool mayRenew(RedisModuleCtx *ctx, int64_t now_ms) {
     return serverConsentTo(ctx, binding->name) != SERVER_REFUSES;
 }
 
-/* Takes from both lines, from what is to change lines, and from the walk, alternately: none makes the
- * others late. */
+/* Takes one step of each kind: one list must not delay the other. */
 static bool workOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
     bool has_moved = bindingsMoveClosed();
     bool renewed = may_renew && renewNext(ctx, now_ms);
@@ -267,8 +268,8 @@ static bool workOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
     return has_moved || renewed || has_released || has_looked;
 }
 
-/* A lease is due when a third of it is over. When the second third is over too, a lease that ends
- * while its holder lives is the greater evil. */
+/* A lease is due for renewal when a third of it has passed. If the second third has passed too,
+ * longer time slices are better than a lease that expires although its holder is connected. */
 static void workForAWhile(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
     bool late = now_ms - bindingsRenewEvery() > bindingsNextRenewal();
     uint64_t end_us = RedisModule_MonotonicMicroseconds() + (late ? LATE_WORK_US : WORK_US);
@@ -276,7 +277,7 @@ static void workForAWhile(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
     }
 }
 
-/* What is still due comes after a pause. */
+/* What is still due is done after a pause. */
 static void work(RedisModuleCtx *ctx, int64_t now_ms) {
     bool may_renew = mayRenew(ctx, now_ms);
     workForAWhile(ctx, now_ms, may_renew);

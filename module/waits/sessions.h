@@ -1,10 +1,11 @@
-/* Sessions: holds that live as long as a connection.
+/* Sessions: holds that last as long as a connection.
  *
- * A *binding* is the note that an owner's holds on a lock are bound to a connection. As long as it
- * lives a timer of this file renews their lease, lock.default-lease, three times in its life; when
- * it has closed they have lock.session-grace, in which the owner may bind them to another
- * connection, and after which the holds are released. The holds themselves are in the key, as all
- * are: a binding whose holds have gone otherwise finds nothing to renew, and is forgotten.
+ * A *binding* records that an owner's holds on a lock are bound to a connection. As long as the
+ * connection is open, a timer of this file renews their lease, which is lock.default-lease, three
+ * times in its duration. When the connection has closed, lock.session-grace begins: in it the owner
+ * may bind the holds to another connection, and after it they are released. The holds themselves
+ * are in the key, like all others: if they have been removed in another way, the binding finds
+ * nothing to renew and is removed too.
  */
 #ifndef LOCK_SESSIONS_H
 #define LOCK_SESSIONS_H
@@ -15,43 +16,44 @@
 #include "redismodule.h"
 #include "waits/bindings.h"
 
-/* Says, once at load, what releases all holds of an owner and hands the lock off; it works in the
- * selected database. */
+/* To be called once, at load: the function that releases all holds of an owner, in the selected
+ * database, and hands the lock off. */
 typedef void (*sessionsRelease)(RedisModuleCtx *ctx, RedisModuleString *name,
                                 RedisModuleString *owner, int64_t now_ms);
 void sessionsConnect(sessionsRelease release);
 
-/* The client's connection, and that it asks now; none for a client that has no connection. */
+/* The connection of the running command and the number of its request; `client_id` is 0 for a
+ * client without a connection. */
 struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx);
 
-/* Binds the holds to this connection, and to no other any more; but of two that live to the one
- * that has asked last, whichever was answered last. */
+/* Binds the holds to this connection instead of any other. Of two open connections the one that
+ * sent the later request keeps them, whichever received its reply last. */
 void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
                   const struct acquisitionSession *session, int64_t now_ms);
 
-/* The holds live by their leases from now on. Does nothing when they are not bound. */
+/* The holds last as long as their leases from now on. Does nothing when they are not bound. */
 void sessionsUnbind(const struct sessionsHold *hold);
 
-/* The connection that the holds are bound to; 0 = none. */
+/* The id of the connection that the holds are bound to; 0: none. */
 unsigned long long sessionsClientOf(const struct sessionsHold *hold);
 
-/* The connection has closed: the grace of all that is bound to it begins. Allowed in every
+/* The connection has closed: the grace of all holds that are bound to it begins. Allowed in every
  * callback. */
 void sessionsClientGone(RedisModuleCtx *ctx, unsigned long long client_id);
 
-/* Forgets them all: on a replica the holds are the master's. */
+/* Removes all bindings: on a replica the holds are the master's. */
 void sessionsForgetAll(void);
 
-/* Many keys have gone, or come, without an event for each: a flush, a load. The bindings whose holds
- * are not there any more are forgotten soon. Allowed in every callback. */
+/* Many keys have been removed or added without an event for each: a flush, a load. The bindings
+ * whose holds no longer exist are removed soon. Allowed in every callback. */
 void sessionsLookAnew(RedisModuleCtx *ctx);
 
-/* lock.default-lease or lock.session-grace has been changed: it goes for those that are bound, or in
- * their grace, as if it had been so from the beginning. */
+/* lock.default-lease or lock.session-grace has been changed: the new value applies at once to all
+ * bindings, as if it had been set from the beginning. */
 void sessionsConfigured(RedisModuleCtx *ctx);
 
-/* Two databases have changed places: the holds are in the other one now, and so are the
- * bindings. */
+/* SWAPDB has exchanged two databases: the holds are in the other one now, and their bindings with
+ * them. */
 void sessionsSwapped(int first_db, int second_db);
 
 /* How many bindings there are. */

@@ -27,8 +27,9 @@ void toplocksBegin(struct lock *lock, const struct waiter *waiter) {
     }
 }
 
-/* Whether the holders before this one have kept the lock until now. Readers that come together share
- * one hand-off; permits come and go one by one, and say nothing of how long any is kept. */
+/* Whether this grant is a hand-off from earlier holders, so that the time until now is how long
+ * they held the lock. Readers that are granted together share one hand-off. Permits do not count:
+ * they are released one by one, which does not show how long each was held. */
 static bool isHandOff(struct lock *lock, enum lockMode mode) {
     bool shares = mode == MODE_READ && lock->read_last;
     lock->read_last = mode == MODE_READ;

@@ -1,5 +1,5 @@
-/* Which locks are waited for the most, for LOCK.TOP: counted where waits begin and end, and so at no
- * cost where nobody waits. A wait for several locks counts for each of them. */
+/* Which locks are waited for the most, for LOCK.TOP: counted when waits begin and end, and so
+ * without a cost where nobody waits. A wait for several locks counts for each of them. */
 #ifndef LOCK_TOPLOCKS_H
 #define LOCK_TOPLOCKS_H
 
@@ -10,23 +10,25 @@
 #include "waits/contended.h"
 #include "waits/waiter.h"
 
-/* The waiter, if it has a client, begins to wait for this lock. */
+/* A wait for this lock begins; does nothing if the waiter has no client. */
 void toplocksBegin(struct lock *lock, const struct waiter *waiter);
 
-/* The waiter, if it has a client, waits for this lock no more; `granted`: it has it. */
+/* A wait for this lock ends; does nothing if the waiter has no client. `granted`: it has acquired
+ * the lock. */
 void toplocksEnd(struct lock *lock, const struct waiter *waiter, bool granted);
 
-/* The locks with the most time, at most `count` and CONTENTION_LOCKS, the first one first. Returns how
- * many. The names are lent, until somebody begins or ends to wait. */
+/* Writes the locks with the most waiting time, at most `count` and CONTENTION_LOCKS, in descending
+ * order. Returns how many. The names are valid until the next wait begins or ends. */
 size_t toplocksNow(struct contentionView *top, size_t count);
 
-/* Counts anew from now on. */
+/* Restarts the count at zero. */
 void toplocksReset(void);
 
-/* How many pieces of memory are kept though nobody waits: contentionMemory. Of the checking build. */
+/* How many allocations are kept although nobody waits (contentionMemory). For the checking
+ * build. */
 size_t toplocksMemory(void);
 
-/* Frees all; before the module goes. */
+/* Frees everything, before the module is unloaded. */
 void toplocksFree(void);
 
 #endif

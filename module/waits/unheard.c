@@ -16,7 +16,7 @@ size_t unheardCount(void) {
     return unheardrecordsCount();
 }
 
-/* ---- what the module hears ---- */
+/* ---- commands that the module receives ---- */
 
 void unheardFollowedUp(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
     if (unheardCount() > 0) {
@@ -26,7 +26,7 @@ void unheardFollowedUp(RedisModuleCtx *ctx, RedisModuleString *name, RedisModule
     }
 }
 
-/* Who speaks for a hold on any of the connections that were told of it speaks for all of them. */
+/* A hold that one of its connections has confirmed is confirmed for all of them. */
 void unheardAsked(RedisModuleCtx *ctx) {
     unsigned long long client_id = unheardCount() > 0 ? RedisModule_GetClientId(ctx) : 0;
     struct unheardRecord *record;
@@ -47,7 +47,8 @@ static void dropThoseOver(void) {
     }
 }
 
-/* Of this lock, or of all, in this database, or in all. */
+/* Removes the records of this lock, or of all locks if `name` is NULL, in this database or in
+ * all. */
 static void dropIn(int db, const struct unheardText *name) {
     struct unheardRecord *record = unheardrecordsFirst();
     for (; record; record = unheardrecordsNext(record)) {
@@ -95,10 +96,10 @@ void unheardLookAtDue(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
-/* ---- asking the server ---- */
+/* ---- querying the server ---- */
 
-/* The commands that are answered with a grant. As long as a connection's last command is one of
- * them it is the one that was answered: of any later one unheardAsked has been told. */
+/* The commands that can be granted a lock. As long as a connection's last command is one of them,
+ * it is the one that received the grant: for any later request unheardAsked has been called. */
 static bool isRequest(const struct serverText *command) {
     static const char *const requests[] = {"LOCK.ACQUIRE", "LOCK.FAIR",      "LOCK.RWREAD",
                                            "LOCK.RWWRITE", "LOCK.SEMAPHORE", "LOCK.MACQUIRE"};
@@ -115,19 +116,19 @@ static void hear(const struct serverText *last_command, void *found) {
     *(enum unheardFound *)found = isRequest(last_command) ? UNHEARD_SILENT : UNHEARD_SPOKEN;
 }
 
-/* A connection that has closed keeps no grant to itself: that is no ghost. Where the server will not
- * say (somebody has taken CLIENT away by rename-command) what the module hears has to do. Unseen: the
- * tests themselves need CLIENT. */
+/* The grant of a connection that has closed is not an orphaned grant. If the server does not
+ * answer, because CLIENT was removed by rename-command, only the commands that the module receives
+ * itself count. Equivalent: the tests themselves need CLIENT. */
 static enum unheardFound askServer(RedisModuleCtx *ctx, unsigned long long client_id) {
     enum unheardFound found = UNHEARD_OVER;
     return serverLastCommand(ctx, client_id, hear, &found) ? found : UNHEARD_SILENT;
 }
 
-/* One look. */
+/* One check of the records. */
 struct look {
     RedisModuleCtx *ctx;
     int64_t now_ms;
-    unsigned long long client_id; /* who was asked about last: of several holds it is not again */
+    unsigned long long client_id; /* queried last: once for all holds of a connection */
     enum unheardFound found;
 };
 
@@ -139,7 +140,7 @@ static enum unheardFound ask(struct look *look, unsigned long long client_id) {
     return look->found;
 }
 
-/* Who has spoken on any of the connections that were told of a hold knows of it. */
+/* A command on any of the connections that received a hold's grants confirms the hold. */
 static void spread(struct unheardRecord *spoken) {
     for (struct unheardRecord *record = unheardrecordsOfHold(&spoken->hold); record;
          record = unheardrecordsNextOfHold(record)) {
@@ -152,7 +153,8 @@ static int64_t ageOf(const struct unheardRecord *record, int64_t now_ms) {
     return age_ms > 0 ? age_ms : 0; /* the clock may have stepped back */
 }
 
-/* For how long nothing has been said after the first of them; -1: something has. */
+/* For how many ms the hold has been unconfirmed, counted from its first grant; -1: it is
+ * confirmed. */
 static int64_t lookAtHold(struct look *look, const struct unheardHold *hold) {
     int64_t longest_ms = -1;
     bool is_spoken = false;
@@ -181,8 +183,8 @@ int64_t unheardFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now
     return lookAtHold(&look, &hold);
 }
 
-/* In a cluster a hold that is not found may be there: inside a transaction servers look for every
- * key in the transaction's slot. */
+/* In a cluster a hold that is not found may exist: inside a transaction servers look up every key
+ * in the transaction's slot. */
 static enum unheardFound lookAt(struct look *look, const struct unheardRecord *record) {
     const struct holdsOwner of = {record->hold.db, record->name, record->owner};
     if (!holdsAreThere(look->ctx, &of, look->now_ms)) {
@@ -198,13 +200,13 @@ static void lookAtAll(struct look *look) {
     }
     for (record = unheardrecordsFirst(); record; record = unheardrecordsNext(record)) {
         if (record->found == UNHEARD_SPOKEN) {
-            spread(record); /* all of the hold are over then: it is done once for each */
+            spread(record); /* for all records of the hold: so once for each hold */
         }
     }
     dropThoseOver();
 }
 
-/* What the look has left. */
+/* The records that the check has left unconfirmed. */
 static struct unheardSummary sumUp(int64_t now_ms) {
     struct unheardSummary summary = {0};
     struct unheardRecord *record = unheardrecordsFirst();

@@ -1,18 +1,19 @@
-/* Grants that nobody has followed up: holds that were granted after a wait, and of which nothing has
- * been said since, neither by the connection that was told of the grant nor by anybody for their
- * owner. Where a client library has given up reading and kept its connection, nobody knows of the
- * hold, and it lasts as long as its lease: a *ghost*.
+/* Unconfirmed grants: holds that were granted after a wait, and that nobody has confirmed since. A
+ * grant is confirmed when the connection that received it has sent another command, or any client
+ * has sent one for its owner. If a client library has stopped reading and kept its connection open,
+ * no client knows about the hold, and it lasts as long as its lease: an *orphaned grant*.
  *
- * Whoever asks pays: whether a connection has said anything is asked of the server when somebody
- * looks. What the module hears anyhow is noted at once: a request for a lock by that connection,
- * because the server tells only the name of a connection's last command; and whatever is said for
- * the owner.
+ * The cost is paid by LOCK.INFO and INFO: only then is the server queried whether a connection has
+ * sent another command. Two things the module notices itself, at once: a request for a lock by that
+ * connection, which must be recorded because the server reports only the name of a connection's
+ * last command; and any command for the owner.
  *
- * At most UNHEARD_MOST are known, the latest. They stand in memory that is not allocated; of the
- * server's there are their names and owners, at most UNHEARD_LONGEST bytes for each: what is longer
- * is not recorded, so that all together take 1 MiB. A record is dropped with its hold. When another
- * client or the server has changed the key, the drain looks whether the hold is still there. What
- * ends without an event, as one reader's lease does among others, goes when a client asks.
+ * Only the latest UNHEARD_MOST grants are recorded, in static memory. Their names and owners are
+ * strings of the server, at most UNHEARD_LONGEST bytes for each grant: a longer one is not
+ * recorded, so all strings together take at most 1 MiB. A record is removed with its hold. When
+ * another client or the server has changed the key, the drain checks whether the hold still exists.
+ * A hold that ends without an event, such as one reader's lease among others, is removed when a
+ * client asks.
  */
 #ifndef LOCK_UNHEARD_H
 #define LOCK_UNHEARD_H
@@ -25,47 +26,49 @@
 #include "redismodule.h"
 #include "waits/unheardrecords.h"
 
-/* The connection has been told just now. */
+/* Records the grant: its connection has just been sent the reply. */
 void unheardBegin(const struct unheardGrant *grant);
 
-/* What follows is one comparison when no grant is known. */
+/* Each of the following functions is one comparison while no grant is recorded. */
 
-/* Somebody has spoken for the owner of these holds, in the selected database; or they are over. */
+/* A client has sent a command for the owner of these holds, in the selected database; or the holds
+ * have ended. */
 void unheardFollowedUp(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
 
-/* The connection of the running command asks for a lock. */
+/* The connection of the running command requests a lock. */
 void unheardAsked(RedisModuleCtx *ctx);
 
-/* All holds of this lock in the selected database are over. */
+/* All holds on this lock in the selected database have ended. */
 void unheardForced(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* All in this database are, or in all. */
+/* All holds in this database have ended, or with UNHEARD_EVERY_DB all holds. */
 #define UNHEARD_EVERY_DB (-1)
 void unheardFlushed(int db);
 
-/* Another client or the server has changed this key, or removed it. Only notes it: allowed in every
- * callback. */
+/* Another client or the server has changed or removed this key. Only marks the records for the
+ * drain: allowed in every callback. */
 void unheardKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *name);
 
-/* The drain's job: drops those of which the key has changed and that are not there any more. */
+/* The drain's job: removes the records whose key has changed and whose hold no longer exists. */
 void unheardLookAtDue(RedisModuleCtx *ctx, int64_t now_ms);
 
-/* SWAPDB has taken the holds to the other database. */
+/* SWAPDB has moved the holds to the other database. */
 void unheardSwapped(int first_db, int second_db);
 
-/* How many grants are known; some may have been followed up, or be over. */
+/* How many grants are recorded. Some may have been confirmed, or have ended, without a check
+ * since. */
 size_t unheardCount(void);
 
-/* For how many ms, until now, nothing has been said after the first grant of these holds; -1:
- * something has, or they were not granted after a wait. */
+/* How many ms ago, at `now_ms`, the first unconfirmed grant of these holds was made; -1: they are
+ * confirmed, or were not granted after a wait. */
 int64_t unheardFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms);
 
 struct unheardSummary {
     size_t grants;
-    int64_t oldest_ms; /* how old the oldest of them is; 0: there is none */
+    int64_t oldest_ms; /* the age of the oldest; 0: there is none */
 };
 
-/* Looks at all. For INFO, which has no context to give. */
+/* Checks all records. For INFO, whose callback has no context. */
 struct unheardSummary unheardLook(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* See unheardrecords.h.
  *
- * Each hand-off makes a record, and the release that follows takes it away, so neither may cost
- * much: no allocation, strings that are shared, and hashes of a few bytes. These are no secret, but
- * who picks names that collide makes others look at UNHEARD_MOST records, no more.
+ * Each hand-off makes a record, and the release that follows removes it, so neither may be
+ * expensive: there are no allocations, strings are shared, and the hashes read a few bytes only.
+ * The hashes are not secret, but a client that picks names that collide only makes others look at
+ * UNHEARD_MOST records.
  */
 #include "waits/unheardrecords.h"
 
@@ -12,12 +13,12 @@
 
 static struct {
     struct unheardRecord records[UNHEARD_MOST];
-    size_t touched; /* how many have been used since the start; of these some are unused again */
+    size_t touched; /* how many have been used since the start; some of them are unused again */
     struct list known;
-    struct unheardRecord *unused; /* and the next one of each is next_of_hold */
+    struct unheardRecord *unused; /* linked by next_of_hold */
     struct unheardRecord *by_hold[BUCKETS], *by_client[BUCKETS];
     struct list by_name[BUCKETS];
-    size_t due; /* how many of the known */
+    size_t due; /* how many of the known ones */
 } state;
 
 static struct unheardRecord *ofLink(struct link *link) {
@@ -48,8 +49,7 @@ bool unheardrecordsSame(const struct unheardText *a, const struct unheardText *b
     return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
 }
 
-/* The last eight bytes: what tells names and owners apart is at their end more often than at their
- * beginning. */
+/* The last eight bytes: names and owners differ at their end more often than at their beginning. */
 static uint64_t tailOf(const struct unheardText *text) {
     uint64_t tail = text->length;
     if (text->length >= sizeof(tail)) {
@@ -72,7 +72,7 @@ static unsigned nameBucketOf(const struct unheardText *name) {
     return bucketOf(hashOfName(name));
 }
 
-/* SWAPDB changes the database: the hash knows nothing of it. */
+/* The database is not part of the hash, because SWAPDB changes it. */
 struct unheardHold unheardrecordsHold(const struct holdsOwner *of) {
     struct unheardHold hold = {unheardrecordsText(of->name), unheardrecordsText(of->owner), 0, 0,
                                of->db};
@@ -85,7 +85,7 @@ static struct unheardRecord **bucketOfClient(unsigned long long client_id) {
     return &state.by_client[client_id & (BUCKETS - 1)];
 }
 
-/* From this one on, in its bucket: the first of this hold, or NULL. */
+/* The first record of this hold in the bucket, from `record` on, or NULL. */
 static struct unheardRecord *sameHold(struct unheardRecord *record,
                                       const struct unheardHold *hold) {
     while (record &&
@@ -104,7 +104,6 @@ struct unheardRecord *unheardrecordsNextOfHold(const struct unheardRecord *recor
     return sameHold(record->next_of_hold, &record->hold);
 }
 
-/* What this connection was sent last, or NULL. */
 struct unheardRecord *unheardrecordsOfClient(unsigned long long client_id) {
     struct unheardRecord *record = *bucketOfClient(client_id);
     while (record && record->client_id != client_id) {
@@ -113,7 +112,7 @@ struct unheardRecord *unheardrecordsOfClient(unsigned long long client_id) {
     return record;
 }
 
-/* ---- records come and go ---- */
+/* ---- adding and removing records ---- */
 
 static void leaveBuckets(struct unheardRecord *record) {
     struct unheardRecord **at = &state.by_hold[record->hold.bucket];
@@ -139,8 +138,8 @@ void unheardrecordsDrop(struct unheardRecord *record) {
     state.unused = record;
 }
 
-/* One that is free; of the oldest it is the place that is taken. The last that was given back comes
- * first: so only as many are ever touched as were known at a time. */
+/* A free record: the one that was freed last, so only as many are ever touched as were in use at
+ * one time. If none is free, the oldest is dropped and its record taken. */
 static struct unheardRecord *take(void) {
     if (!state.unused && state.touched < UNHEARD_MOST) {
         return &state.records[state.touched++];
@@ -164,7 +163,6 @@ static void join(struct unheardRecord *record) {
     listAddLast(&state.known, &record->in_order);
 }
 
-/* `hold` may be that of a record that goes. */
 void unheardrecordsDropHold(const struct unheardHold *hold) {
     struct unheardRecord *record = unheardrecordsOfHold(hold);
     while (record) {
@@ -194,7 +192,7 @@ void unheardrecordsAdd(const struct unheardGrant *grant) {
     join(record);
 }
 
-/* ---- those of a changed key ---- */
+/* ---- records of a changed key ---- */
 
 static struct unheardRecord *ofName(struct link *link) {
     return link ? LIST_ELEMENT(link, struct unheardRecord, of_name) : NULL;

@@ -1,26 +1,27 @@
-/* The fair waiters of a lock whose position the keys do not show as it is: noted by whoever changes
- * it, in the lock's `fair.unwritten`, and written down by fairness.c. */
+/* The fair waiters of a lock whose position in the keys is out of date. Any function that changes a
+ * position adds its waiter to the lock's `fair.unwritten`, as a pending change; fairness.c writes
+ * it to the keys. */
 #ifndef LOCK_UNWRITTEN_H
 #define LOCK_UNWRITTEN_H
 
 #include "waits/contended.h"
 #include "waits/waiter.h"
 
-/* The position of this fair waiter has changed. */
+/* Adds this fair waiter: its position has changed. */
 void unwrittenNote(struct lock *lock, struct waiter *waiter);
 
-/* Likewise: the keys know nothing of it. */
+/* The same for a position that is not in the keys at all. */
 void unwrittenNoteUnplaced(struct lock *lock, struct waiter *waiter);
 
-/* The next of them, or NULL; it is not noted any more. One that is `over` is the caller's to
+/* Removes and returns the next pending change, or NULL. A waiter that is `over` is the caller's to
  * free. */
 struct waiter *unwrittenNext(struct lock *lock);
 
-/* `old`, whose place another has taken, is noted no more. */
+/* Removes `old`, whose position another waiter has taken over. */
 void unwrittenDrop(struct lock *lock, struct waiter *old);
 
-/* Forgets them all: the lock's keys are another node's now, or all that memory knows is written
- * anew. */
+/* Removes them all, because the lock's keys are another node's now, or because all positions will
+ * be written again. */
 void unwrittenForget(struct lock *lock);
 
 #endif

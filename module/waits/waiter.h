@@ -1,4 +1,4 @@
-/* One waiter: a request that waits, for one lock or several. Who begins and ends it is waiters.c. */
+/* A waiter: a request that waits for one lock or for several. Waits begin and end in waiters.c. */
 #ifndef LOCK_WAITER_H
 #define LOCK_WAITER_H
 
@@ -20,28 +20,27 @@ struct waiterKey {
 
 struct waiter {
     struct request request;
-    uint64_t number;          /* whoever comes later has a higher one */
+    uint64_t number;          /* higher for a later waiter */
     struct acquisition wants; /* the owner is the waiter's own string */
-    struct blocked
-        client; /* without a client: detached, and the deadline is the reserved position's */
+    struct blocked client;    /* without one: detached; its deadline ends the reservation */
     int64_t since_ms;
     int64_t began_us;      /* monotonic, for toplocks.c; 0 while there is no client */
-    uint64_t search_at_us; /* of a newcomer, monotonic */
+    uint64_t search_at_us; /* when to search for a cycle from a newcomer, monotonic */
     int64_t ticket;        /* FAIR only; 0: none yet */
     struct link note;      /* in the lock's `fair.unwritten` */
     int db;
-    bool over;         /* out of its queue; only its position in the keys is left to be removed */
-    bool noted;        /* stands in the lock's `fair.unwritten` */
-    bool placed;       /* FAIR only: the keys know its ticket */
-    size_t key_count;  /* in how many of its keys' queues it stands, or has stood */
+    bool over;         /* out of its queue; only its position in the keys is still to be removed */
+    bool noted;        /* it is in the lock's `fair.unwritten` */
+    bool placed;       /* FAIR only: the keys have its ticket */
+    size_t key_count;  /* in how many of its keys' queues it is, or has been */
     size_t in_the_way; /* the number of the key that did not fit the last time; see multikey.c */
     struct waiterKey keys[];
 };
 
-/* The waiter that stands at this position. */
+/* The waiter whose position this is. */
 struct waiter *waiterOfPosition(struct position *position);
 
-/* Frees a waiter that nothing can find any more. */
+/* Frees a waiter that nothing refers to any more. */
 void waiterFree(struct waiter *waiter);
 
 #endif

@@ -1,14 +1,14 @@
-/* Who waits for locks: how a request begins to wait, and what ends the wait.
+/* How waits for locks begin and end.
  *
- *   waitersBegin     the client is blocked, and stands in the queue of each key; then one of
- *   waitersGrant     the lock is the owner's
- *   waitersEnd…      timed out, cancelled, refused, a deadlock, sent to another node
+ *   waitersBegin     the client is blocked, and in the queue of each key; then one of
+ *   waitersGrant     the owner has acquired the lock
+ *   waitersEnd…      timed out, cancelled, refused, a deadlock, redirected to another node
  *   a callback       the deadline, the connection that closes, CLIENT UNBLOCK: see blocked.h
  *
- *   waitersFirstNewcomer, waitersGraph     to look at who waits
- *   waitersRestore                         positions of an earlier life
+ *   waitersFirstNewcomer, waitersGraph     for the search for cycles
+ *   waitersRestore                         positions that were read from the keys
  *
- * To add a way for a wait to end: a row of enum waitersEnding and its answer in waitersEnd.
+ * To add a way for a wait to end: a row of enum waitersEnding and its reply in waitersEnd.
  *
  * Contracts are in waiters.h.
  */
@@ -32,7 +32,7 @@
 #include "waits/unwritten.h"
 #include "waits/watches.h"
 
-/* The requests of those with a client, but for permits: those are only counted. */
+/* The requests of waiters with a client, except requests for permits, which are only counted. */
 static struct waitgraph graph;
 static size_t for_permits;
 static uint64_t last_number;
@@ -55,7 +55,7 @@ static struct waiter *ofBlocked(struct blocked *blocked) {
 
 /* ---- how a wait ends ---- */
 
-/* Takes the waiter out of the queue of one of its keys. */
+/* Removes the waiter from the queue of one of its keys. */
 static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct position *position,
                        bool granted) {
     struct lock *lock = contendedOfPosition(position);
@@ -65,18 +65,18 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct positi
     if (waiter->request.discipline == FAIR) {
         unwrittenNote(lock, waiter);
     }
-    /* It may have kept others from a lock that fits them. Who grants goes on with the pass anyhow.
-     */
+    /* The waiter may have been in the way of others that fit. After a grant the pass goes on
+     * anyway. */
     if (!granted && (was_head || waiter->noted)) {
         waitedkeyMarkDue(ctx, &lock->key);
     }
     waitedkeyDropIfIdle(ctx, &lock->key);
 }
 
-/* Takes the waiter out of everything that could find it, and frees it; what is to be removed from
- * keys of it, it stays for. */
+/* Removes the waiter from everything that refers to it, and frees it, unless its position in the
+ * keys is still to be removed. */
 static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
-    RedisModule_Assert(!waiter->client.bc); /* it has been told */
+    RedisModule_Assert(!waiter->client.bc); /* it has been replied to */
     blockedStopTimer(ctx, &waiter->client);
     waitsearchLeave(&graph, &waiter->request);
     for_permits -= waiter->request.mode == MODE_SEMAPHORE;
@@ -140,7 +140,7 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
 
 /* ---- grants ---- */
 
-/* The wait for the lock is over, that for its replicas begins. */
+/* The wait for the lock has ended, and the wait for its replicas begins. */
 static void awaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
                           const struct waitersGranted *granted) {
     const struct acksAnswer answer = {.replicas = waiter->wants.replicas,
@@ -166,7 +166,7 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
     leave(ctx, waiter, true);
 }
 
-/* ---- what the server tells ---- */
+/* ---- callbacks of the server ---- */
 
 void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter) {
     struct lock *lock = contendedOfPosition(&waiter->keys[0].position);
@@ -180,13 +180,13 @@ static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     if (client->bc) {
         statsCount(STATS_TIME_OUTS);
     } else if (quarantineIsOn()) {
-        waitersReserve(ctx, ofBlocked(client)); /* a longer one than was foreseen */
+        waitersReserve(ctx, ofBlocked(client)); /* a quarantine that lasts longer than expected */
         return;
     }
     waitersEnd(ctx, ofBlocked(client), WAITERS_TIMED_OUT);
 }
 
-/* The position is kept for a while, for the owner to come back to. */
+/* The position is kept for a while, for its owner to take it over. */
 static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
     toplocksEnd(contendedOfPosition(&waiter->keys[0].position), waiter, false);
     waiter->began_us = 0;
@@ -217,7 +217,7 @@ static struct waiter *newWaiter(const struct acquisition *wants, size_t key_coun
     struct waiter *waiter = memAlloc(sizeof(*waiter) + key_count * sizeof(waiter->keys[0]));
     waiter->number = ++last_number;
     waiter->wants = *wants;
-    /* A copy: the caller's may be a slice of a client's query buffer. */
+    /* A copy: the caller's string may point into a client's query buffer. */
     waiter->wants.owner = RedisModule_CreateStringFromString(NULL, wants->owner);
     waiter->wants.owner_is_kept = true;
     waiter->request.owner =
@@ -247,8 +247,8 @@ static void standInLine(struct waiter *waiter, size_t index, struct lock *lock, 
     toplocksBegin(lock, waiter);
 }
 
-/* Makes a fair waiter stand where `old`, its owner's, stands; the client of `old`, if it has one,
- * gets null. `old` is gone afterwards. */
+/* Gives a fair waiter the position of `old`, its owner's earlier waiter. The client of `old`, if it
+ * has one, receives null. `old` is freed. */
 static void takeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *waiter) {
     struct position *old_position = &old->keys[0].position;
     struct lock *lock = contendedOfPosition(old_position);
@@ -280,7 +280,8 @@ static void standInLines(RedisModuleCtx *ctx, const struct waitersStart *start,
     }
 }
 
-/* Without a search it can be part of a cycle at once. But for permits nobody waits in the graph. */
+/* If deadlock detection is off, the wait enters the graph at once. Requests for permits do not
+ * enter it. */
 static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
     if (waiter->request.mode == MODE_SEMAPHORE) {
         for_permits++;
@@ -294,7 +295,7 @@ static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
     drainSetAlarm(ctx, WAITERS_SEARCH_DELAY_MS);
 }
 
-/* NULL when the server will not block this client. */
+/* Blocks the client. Returns its new waiter, or NULL if the server does not block this client. */
 static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *start) {
     const struct acquisition *wants = start->wants;
     eventsWatchKeys(ctx);
@@ -308,7 +309,8 @@ static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *star
     waiter->since_ms = wants->now_ms;
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     waiter->began_us = (int64_t)now_us;
-    /* Not counted from `began_us`, which one that takes a position over has from the other. */
+    /* Not computed from `began_us` later, because a takeover replaces that by the earlier
+     * waiter's. */
     waiter->search_at_us = now_us + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
     blockedEndAfter(ctx, &waiter->client, wants->block_ms, wants->now_ms);
     return waiter;
@@ -358,7 +360,7 @@ void waitersMoveFirst(struct waiter *waiter) {
     waitqueueMoveFirst(position);
 }
 
-/* ---- for the search ---- */
+/* ---- for the search for cycles ---- */
 
 struct waiter *waitersFirstNewcomer(void) {
     struct request *first = waitgraphFirstNewcomer(&graph);

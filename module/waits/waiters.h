@@ -1,11 +1,12 @@
-/* Who waits for locks: how a request begins to wait, and what ends the wait.
+/* The waiters: how a request begins to wait for locks, and what ends the wait.
  *
- * A waiter that has ended is out of every queue at once, and its client is answered before the
- * server sleeps. A hold whose client dies before that is released by the drain: see inflight.h.
+ * A waiter whose wait has ended is removed from all queues at once, and its client is replied to
+ * before the server sleeps. If the client dies before that, the drain releases the hold: see
+ * inflight.h.
  *
  * A fair waiter (discipline FAIR) outlives its client: when the connection closes it is *detached*,
- * and keeps its position for a while. Its position is written down in keys, which this file never
- * touches: what changes is noted, see unwritten.h.
+ * and keeps its position for a while. Its position is stored in keys, which this file never writes:
+ * changes are recorded as pending, see unwritten.h.
  */
 #ifndef LOCK_WAITERS_H
 #define LOCK_WAITERS_H
@@ -24,11 +25,11 @@
 #include "waits/inflight.h"
 #include "waits/waiter.h"
 
-/* A wait is searched from so long after it has begun; one that ends sooner, as most do, costs no
- * search. */
+/* How long after a wait began a search for cycles is made from it. Most waits end sooner and cost
+ * no search. */
 #define WAITERS_SEARCH_DELAY_MS 2
 
-/* How a wait ends without the lock, and what the client is told. */
+/* How a wait ends without the lock, and what the client receives. */
 enum waitersEnding {
     WAITERS_TIMED_OUT,      /* null */
     WAITERS_CANCELLED,      /* null */
@@ -42,78 +43,81 @@ struct waitersStart {
     const struct acquisition *wants;
     RedisModuleString **names; /* of the locks, each once */
     size_t key_count;
-    bool at_head;       /* of the queue, for an upgrade (rule 2) */
-    struct waiter *own; /* of FAIR: the owner's own position, to be taken over; or NULL */
+    bool at_head;       /* of the queue, for an upgrade (rule 2 of docs/design.md) */
+    struct waiter *own; /* FAIR: the owner's waiter, whose position is taken over; or NULL */
 };
 
-/* Whether this request waits if it has to, in the command of `ctx`. */
+/* Whether this request may wait, in the command of `ctx`. */
 bool waitersMayWait(RedisModuleCtx *ctx, const struct acquisition *wants);
 
 /* Begins to wait, in the selected database. RESULT_WAITING: the client of `ctx` is blocked and
- * `*waiter` stands in all queues, as a newcomer: the alarm is set for when it is to be searched
- * from. The caller makes no reply, and sees to it that the locks are watched. Or RESULT_BUSY,
- * RESULT_TOO_MANY_WAITERS (lock.max-waiters): nothing has happened. */
+ * `*waiter` is in all queues, as a newcomer; the alarm is set for the search from it. The caller
+ * makes no reply, and must set the locks' timers. Or RESULT_BUSY, if it may not wait, or
+ * RESULT_TOO_MANY_WAITERS (lock.max-waiters): nothing has changed. */
 enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
                          struct waiter **waiter);
 
-/* The number of the youngest waiter, 0 if there has been none. */
+/* The number of the latest waiter, 0 if there has been none. */
 uint64_t waitersLastNumber(void);
 
 /* How many requests wait, with a client. */
 size_t waitersCount(void);
 
-/* The newcomer that came first, or NULL. */
+/* The oldest newcomer, or NULL. */
 struct waiter *waitersFirstNewcomer(void);
 
+/* How many newcomers there are. */
 size_t waitersNewcomerCount(void);
 
-/* The newcomer has been searched from, and what it waits for can be part of a cycle from now on. */
+/* A search has been made from the newcomer: its wait can be part of a cycle from now on. */
 void waitersSearched(struct waiter *newcomer);
 
-/* Until when positions of an earlier life are kept, and what time it is. */
+/* Until when positions that were read from the keys are kept, and the time now; unix ms. */
 struct waitersLife {
     int64_t end_ms, now_ms;
 };
 
-/* Makes a detached fair waiter at the head of this lock's queue, for a position of an earlier
- * life. */
+/* Creates a detached fair waiter at the head of this lock's queue, for a position that was read
+ * from the keys. */
 void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairposition *position,
                     struct waitersLife life);
 
 struct waitersGranted {
     int64_t answer;
-    struct inflight *inflight; /* what the answer tells of; the callee's */
+    struct inflight *inflight; /* what the reply reports; the callee takes it over */
     int64_t now_ms;
 };
 
-/* The waiter, which has a client, has what it waits for, and is told the answer; by REPLICAS later.
- * It leaves every
- * queue and is gone. */
+/* Ends the wait of a waiter with a client: it has what it waits for, and its client receives the
+ * reply, with REPLICAS once they have acknowledged the grant. The waiter is removed from every
+ * queue and freed. */
 void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter, const struct waitersGranted *granted);
 
-/* The wait ends without the lock. The waiter leaves every queue and is gone; a lock whose head it
- * was becomes due. */
+/* Ends the wait without the lock. The waiter is removed from every queue and freed; a lock whose
+ * queue it was first in becomes due. */
 void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding how);
 
-/* Likewise, of a waiter with a client: its wait closes this cycle. The text is the callee's. */
+/* The same for a waiter with a client whose wait closes this cycle. The callee takes over the
+ * text. */
 void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *cycle);
 
-/* Likewise: the client is sent to another node, by this error of redirectFind. */
+/* The same; the client is redirected to another node by this error of redirectFind, which stays the
+ * caller's. */
 void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *error);
 
-/* The position of a fair waiter without a client is kept for lock.fair-reserve from now; while a
- * quarantine is on, from its end. */
+/* Reserves the position of a fair waiter without a client for lock.fair-reserve from now; during a
+ * quarantine, from its end. */
 void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter);
 
-/* The waiter, which waits for one key, moves to the head of its queue: its owner has acquired a hold, so
- * what it waits for has become an upgrade. */
+/* Moves the waiter, which waits for one key, to the head of its queue: its owner has acquired a
+ * hold, so its wait has become an upgrade (rule 2 of docs/design.md). */
 void waitersMoveFirst(struct waiter *waiter);
 
-/* Who of them waits for whom. */
+/* The wait-for graph of the waiters. */
 struct waitgraph *waitersGraph(void);
 
-/* Forgets every waiter of this lock that has no client, without a trace in the keys: they are
- * another node's now. `lock` may be gone afterwards. */
+/* Removes every waiter of this lock that has no client, and leaves the keys as they are: they are
+ * another node's now. `lock` may be freed. */
 void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock);
 
 #endif

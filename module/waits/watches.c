@@ -1,9 +1,9 @@
-/* Watches: LOCK.WATCH, by which an owner is told that it has lost a lock, or that somebody else
- * waits for it. What is the same for all who wait for a key is in keywait.c.
+/* The watches of each lock, and what the drain replies to them. What is the same for all clients
+ * that wait for one key is in keywait.c.
  *
- *   watchesState, watchesBegin      the command: what is so now, and waiting for it
- *   watchesNote…                    a command has done something to the lock
- *   look                            the drain: whom there is something to tell
+ *   watchesState, watchesBegin      the command: what is true now, and waiting for it
+ *   watchesNote…                    a command has changed the lock
+ *   look                            the drain: finds the watches that have an event to report
  *
  * Contracts are in watches.h.
  */
@@ -16,24 +16,24 @@
 #include "server/turn.h"
 #include "waits/contended.h"
 
-/* Somebody stands in the queue who did not before. */
+/* The flag for a new position in the lock's queue. */
 #define NOTE_WAITER WAITEDKEY_KINDS_OWN
 
-/* Of a lock whose slot moves the leases may be on another node: it is asked again. Unseen:
- * the look at all slots, once a second, would do, later. */
+/* The leases of a lock whose slot is being moved may be on another node: it is checked again after
+ * this time. Equivalent: the check of all slots, once a second, would do, later. */
 #define MOVING_RETRY_MS 100
 
-/* Of one owner so many watches are noted one by one. */
+/* If one owner has more watches than this, all watches of the lock are checked instead. */
 #define FEW_OF_OWNER 64
 
 /* A watched lock. */
 struct watched {
     struct keywaits all;
     struct map by_owner;
-    struct heap looks;   /* when to ask the key for whom: the ends of leases; 0 = now */
-    struct list wanting; /* those that are to be told WANTED too */
-    /* So many of the first of `all`, and of `wanting`, are to be looked at still; who has been goes
-     * to the end, so that however often all are to be looked at, everybody's turn comes. */
+    struct heap looks;   /* when to check which watch: the ends of leases; 0 = now */
+    struct list wanting; /* the watches with WANTED */
+    /* How many at the front of `all`, and of `wanting`, are still to be checked. One that has been
+     * checked moves to the end, so each is reached however often all are to be checked. */
     size_t left_of_all, left_of_wanting;
 };
 
@@ -59,7 +59,7 @@ size_t watchesCount(void) {
     return count;
 }
 
-/* Asked by every release. */
+/* Called by every release: one comparison when nobody watches. */
 static struct watched *find(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (count == 0) {
         return NULL;
@@ -72,9 +72,10 @@ size_t watchesOf(RedisModuleCtx *ctx, RedisModuleString *name) {
     return watched ? watched->all.waits.length : 0;
 }
 
-/* ---- what there is to be told ---- */
+/* ---- which event there is to report ---- */
 
-/* Who waits for a lock: the owner of the first request in its queue, and whether others do too. */
+/* Who waits for a lock: the owner of the first request in its queue, and whether other owners wait
+ * too. */
 struct claimants {
     const struct request *first; /* NULL: nobody waits */
     bool are_several;
@@ -95,7 +96,7 @@ static struct claimants claimantsOf(RedisModuleCtx *ctx, RedisModuleString *name
     return (struct claimants){first, lock->queue.positions.length > of_first};
 }
 
-/* Whether another than this owner waits. */
+/* Whether an owner other than this one waits. */
 static bool isWanted(const struct claimants *claimants, RedisModuleString *owner) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
@@ -134,7 +135,7 @@ static const struct keywaitKind kind = {
     .table = &watched_locks, .size = sizeof(struct watch), .onLeave = onLeave, .count = &count};
 
 static void join(struct watched *watched, struct watch *watch, const struct watchRequest *request) {
-    /* A copy: the caller's may be a slice of a client's query buffer. */
+    /* A copy: the caller's string may point into a client's query buffer. */
     watch->owner = RedisModule_CreateStringFromString(NULL, request->owner);
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(watch->owner, &length);
@@ -165,7 +166,7 @@ enum result watchesBegin(struct holds *holds, const struct watchRequest *request
     return result;
 }
 
-/* ---- notes ---- */
+/* ---- what commands report ---- */
 
 void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
     struct watched *watched = find(ctx, name);
@@ -199,9 +200,10 @@ void watchesNoteWaiter(RedisModuleCtx *ctx, RedisModuleString *name) {
     }
 }
 
-/* ---- telling them ---- */
+/* ---- replying to watches ---- */
 
-/* Asks the key for the watch's owner: tells that all is lost, or sets the next look. */
+/* Checks whether the watch's owner still holds the lock: replies LOST, or schedules the next
+ * check. */
 static void lookAtOne(struct holds *holds, struct watched *watched, struct watch *watch) {
     int64_t end_ms = holdsEndOf(holds, watch->owner);
     if (end_ms == 0) {
@@ -211,7 +213,7 @@ static void lookAtOne(struct holds *holds, struct watched *watched, struct watch
     }
 }
 
-/* Each of these returns false if the turn was over before all were looked at. */
+/* Each of these returns false if the time slice ended before all were checked. */
 
 static bool lookAtDue(struct holds *holds, struct watched *watched) {
     struct heapNode *first;
@@ -260,7 +262,7 @@ static bool tellWanted(struct holds *holds, struct watched *watched) {
     return true;
 }
 
-/* What has happened since the last look, as how many are to be looked at. */
+/* Turns the flags that were set since the last check into the numbers of watches to check. */
 static void takeNotes(struct watched *watched) {
     unsigned notes = watched->all.key.notes;
     watched->all.key.notes = 0;
@@ -272,7 +274,7 @@ static void takeNotes(struct watched *watched) {
     }
 }
 
-/* What is lost is told first: who has lost the lock needs not be told that it is wanted. */
+/* LOST is replied first: an owner that has lost the lock need not know that it is wanted. */
 static bool tell(struct holds *holds, struct watched *watched) {
     takeNotes(watched);
     return lookAtAll(holds, watched) && lookAtDue(holds, watched) && tellWanted(holds, watched);

@@ -1,8 +1,8 @@
-/* Watches: LOCK.WATCH, by which an owner is told that it has lost a lock, or that somebody else
- * waits for it.
+/* Watches: LOCK.WATCH, which notifies an owner that it has lost a lock, or that another owner waits
+ * for it.
  *
- * A watch is no waiter: it stands in no queue, and in nobody's way. Whether its owner holds the
- * lock the key says; who else waits, the lock's queue.
+ * A watch is not a waiter: it is in no queue and delays nobody. Whether its owner holds the lock is
+ * read from the key; who else waits, from the lock's queue.
  */
 #ifndef LOCK_WATCHES_H
 #define LOCK_WATCHES_H
@@ -17,30 +17,31 @@
 
 struct watchRequest {
     RedisModuleString *owner;
-    bool wants_wanted; /* WANTED: is to be told too that somebody else waits */
-    int64_t block_ms;  /* BLOCK; below 0: it does not wait */
+    bool wants_wanted; /* WANTED: also reply when another owner waits */
+    int64_t block_ms;  /* BLOCK; negative: it does not wait */
     int64_t now_ms;
 };
 
-/* What there is to be told now of the lock, opened to read. REPLY_WORD_COUNT: nothing. */
+/* The event that LOCK.WATCH has to report now of the lock, which is open for reading.
+ * REPLY_WORD_COUNT: none. */
 enum replyWord watchesState(struct holds *holds, const struct watchRequest *request);
 
-/* The client watches the lock, of which there is nothing to be told now. RESULT_WAITING: the caller
- * sees to it that what may overwrite the key is heard of (events.h). Or RESULT_BUSY,
- * RESULT_TOO_MANY_WAITERS, as keywaitBegin. */
+/* The client of the running command watches the lock, of which there is nothing to report now.
+ * RESULT_WAITING: the client is blocked, and the caller must subscribe to what may overwrite the
+ * key (eventsWatchOverwrites). Or RESULT_BUSY, RESULT_TOO_MANY_WAITERS, as keywaitBegin. */
 enum result watchesBegin(struct holds *holds, const struct watchRequest *request);
 
-/* To be called when something was done to a lock in the selected database, for the drain to look.
- * Each is one comparison when nobody watches any lock. */
+/* To be called when a command or the module has changed a lock in the selected database, for the
+ * drain to check its watches. Each is one comparison when nobody watches any lock. */
 
-/* This owner has lost a hold, or has a lease that may end sooner. */
+/* This owner has lost a hold, or has a lease that may expire sooner. */
 void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner);
-/* All owners have. */
+/* Any owner may have lost its holds. */
 void watchesNoteAll(RedisModuleCtx *ctx, RedisModuleString *name);
-/* Somebody stands in its queue who did not stand there before. */
+/* A position has been added to its queue. */
 void watchesNoteWaiter(RedisModuleCtx *ctx, RedisModuleString *name);
 
-/* How many watches there are of this lock; of all. */
+/* How many watches there are of this lock in the selected database; of all locks. */
 size_t watchesOf(RedisModuleCtx *ctx, RedisModuleString *name);
 size_t watchesCount(void);
 
