@@ -1,4 +1,4 @@
-/* Acquiring locks, at once or after a wait. What comes after the wait is the grant pass: pass.h.
+/* Acquiring: what a command decides before and after it opens a lock.
  *
  *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE, LOCK.SEMAPHORE
  *   acquireLocks    LOCK.MACQUIRE
@@ -31,7 +31,7 @@
 #include "waits/unheard.h"
 #include "waits/waiters.h"
 
-/* The owner holds this lock as the other kind of lock. */
+/* The owner holds this lock as another kind of lock, so its wait would be for itself. */
 static enum result waitsForItself(const struct holds *holds, const struct acquisition *wants,
                                   struct outcome *outcome) {
     if (!waitersMayWait(holds->ctx, wants)) {
@@ -41,9 +41,9 @@ static enum result waitsForItself(const struct holds *holds, const struct acquis
     return RESULT_DEADLOCK;
 }
 
-/* ---- the answer to what is taken at once ---- */
+/* ---- the reply when locks are acquired at once ---- */
 
-/* NULL: it is told in the command; by REPLICAS it is told later. */
+/* NULL: the command replies; with REPLICAS the reply is sent later. */
 static struct inflight *newAnswer(const struct acquisition *wants) {
     return wants->replicas.count > 0 ? inflightNew(&wants->session, wants->now_ms) : NULL;
 }
@@ -54,7 +54,7 @@ static void dropAnswer(struct inflight *inflight) {
     }
 }
 
-/* RESULT_DONE: the caller tells it; or what acksBegin says. */
+/* RESULT_DONE: the caller replies; or what acksBegin returns. */
 static enum result answerOrAwait(RedisModuleCtx *ctx, const struct acquisition *wants,
                                  int64_t number, struct inflight *inflight) {
     if (!inflight) {
@@ -70,12 +70,12 @@ static enum result answerOrAwait(RedisModuleCtx *ctx, const struct acquisition *
 
 /* ---- one lock ---- */
 
-/* One request at work. */
+/* One request in progress. */
 struct acquiring {
     const struct acquisition *wants;
     struct holds holds;
     struct lock *lock;   /* NULL while nobody waits */
-    struct waiter *own;  /* FAIR: the owner's own position in the queue, or NULL */
+    struct waiter *own;  /* FAIR: the owner's waiter in the queue, or NULL */
     struct fairqueue fq; /* FAIR: open until the request is granted */
     bool fq_is_open;
 };
@@ -89,7 +89,7 @@ static void closeFairQueue(struct acquiring *acquiring) {
 
 static enum result take(struct acquiring *acquiring, enum verdict verdict,
                         struct outcome *outcome) {
-    closeFairQueue(acquiring); /* whoever hears of the grant, and the pass, may write it */
+    closeFairQueue(acquiring); /* keyspace listeners and the grant pass may write it */
     struct inflight *inflight = newAnswer(acquiring->wants);
     outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, inflight);
     if (outcome->count == 0) {
@@ -101,8 +101,8 @@ static enum result take(struct acquiring *acquiring, enum verdict verdict,
     return answerOrAwait(acquiring->holds.ctx, acquiring->wants, outcome->count, inflight);
 }
 
-/* Takes a free lock. An owner has one position in the fair queue: this request has taken it over,
- * so a client that waits there gets null. */
+/* Acquires a lock that fits. An owner has one position in the fair queue, and this request has
+ * taken it over: a client that waits there receives null. */
 static enum result takeFree(struct acquiring *acquiring, enum verdict verdict,
                             struct outcome *outcome) {
     if (acquiring->own) {
@@ -130,7 +130,7 @@ static enum result beginToWait(struct acquiring *acquiring, bool at_head) {
     return result;
 }
 
-/* By rule 3: whether the queue, rather than the holds, is in the way. */
+/* Whether the request has to wait because of the queue, although it fits the holds (rule 3). */
 static bool mustStandBehind(const struct acquiring *acquiring) {
     const struct acquisition *wants = acquiring->wants;
     struct lock *lock = acquiring->lock;
@@ -145,11 +145,11 @@ static bool mustStandBehind(const struct acquiring *acquiring) {
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
 
-/* More waits that are cancelled, and have yet to leave, are not passed over to find an upgrade. */
+/* The search for an upgrade skips this many cancelled waits at most. */
 #define MOST_CANCELLED_AHEAD 64
 
-/* Another reader of this lock that waits to write, or NULL. It stands at the head (rule 2); but in
- * a quarantine so may a reader that only waits to read once more. */
+/* Another reader of this lock that waits to write, or NULL. It is at the head (rule 2); but during
+ * a quarantine a reader that only waits for another read hold may be there. */
 static struct waiter *otherUpgrade(struct acquiring *acquiring) {
     struct lock *lock = acquiring->lock;
     struct position *head = lock ? waitqueueFirst(&lock->queue) : NULL;
@@ -166,8 +166,8 @@ static struct waiter *otherUpgrade(struct acquiring *acquiring) {
     return rulesOwnsAny(&view) ? waiterOfPosition(head) : NULL;
 }
 
-/* A reader wants to write while others read. Of two the second is refused: each would wait for the
- * other to stop reading. */
+/* A reader requests to write while others read. The second one that does so is refused, because
+ * each would wait for the other to stop reading. */
 static enum result upgrade(struct acquiring *acquiring, struct outcome *outcome) {
     const struct acquisition *wants = acquiring->wants;
     RedisModuleCtx *ctx = acquiring->holds.ctx;
@@ -212,7 +212,7 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
     return waitsForItself(holds, wants, outcome);
 }
 
-/* What a request that has side keys, or awaits replicas, has to have before it looks at the
+/* The conditions that a request with side keys, or with REPLICAS, must meet before it opens the
  * lock. */
 static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
                            const struct acquisition *wants) {
@@ -234,8 +234,7 @@ static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
     return RESULT_DONE;
 }
 
-/* Makes sure that memory knows who waits in the fair queue. RESULT_DONE, or what fairnessOpen
- * says. */
+/* Loads the waiters of the fair queue into memory. RESULT_DONE, or what fairnessOpen returns. */
 static enum result loadQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
                              RedisModuleString *name) {
     const struct acquisition *wants = acquiring->wants;
@@ -244,15 +243,14 @@ static enum result loadQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
         loaded = fairnessOpen(&acquiring->fq, ctx, name, wants->now_ms);
         acquiring->fq_is_open = loaded == RESULT_DONE;
     } else if (wants->now_ms < fairqueueRestoredEnd()) {
-        /* Positions from an earlier life stand before whoever comes now, and one may be this
-         * owner's.
-         */
+        /* Positions that are in the keys but not in memory yet come before new ones, and one may be
+         * this owner's. */
         loaded = fairnessLoad(ctx, name, wants->now_ms);
     }
     return loaded;
 }
 
-/* Finds out who waits. */
+/* Finds the waiters, and the owner's own one. */
 static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
                                RedisModuleString *name) {
     const struct acquisition *wants = acquiring->wants;
@@ -264,7 +262,7 @@ static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
     if (acquiring->lock && wants->discipline == FAIR) {
         acquiring->own = fairnessFind(acquiring->lock, wants->owner);
     }
-    if (acquiring->own && cancelledEndIf(ctx, acquiring->own)) { /* not to be taken over */
+    if (acquiring->own && cancelledEndIf(ctx, acquiring->own)) { /* do not take it over */
         acquiring->own = NULL;
         acquiring->lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     }
@@ -292,13 +290,13 @@ enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
 
 /* ---- several locks ---- */
 
-/* One request at work. */
+/* One request in progress. */
 struct acquiringAll {
     RedisModuleCtx *ctx;
     const struct acquisition *wants;
     struct multikeyNames names; /* each once */
     struct multikey *locks;     /* open, in the order of the names */
-    struct inflight *inflight;  /* the answer, if it is taken at once and told later */
+    struct inflight *inflight;  /* the reply, if REPLICAS delays it */
 };
 
 static void openAll(struct acquiringAll *acquiring) {
@@ -363,10 +361,10 @@ static void passAfterTakeOf(const struct acquiringAll *acquiring, struct lock *l
     holdsClose(&holds);
 }
 
-/* Lets in what else the owner waits for there, on other connections (rule 2). */
+/* Grants the owner's other waits for these locks, on other connections (rule 2). */
 static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
     int db = RedisModule_GetSelectedDb(acquiring->ctx);
-    turnBegin(); /* one for all */
+    turnBegin(); /* one time slice for all */
     for (size_t i = 0; contendedCount() > 0 && i < acquiring->names.count; i++) {
         struct lock *lock = contendedFind(db, acquiring->names.names[i]);
         if (lock) {
@@ -376,7 +374,7 @@ static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
     turnEnd();
 }
 
-/* RESULT_DONE, or what fairnessLoad says of one of them. */
+/* RESULT_DONE, or what fairnessLoad returns for one of them. */
 static enum result loadQueues(const struct acquiringAll *acquiring) {
     int64_t now_ms = acquiring->wants->now_ms;
     size_t count = now_ms < fairqueueRestoredEnd() ? acquiring->names.count : 0;

@@ -1,7 +1,8 @@
-/* Acquiring locks, at once or after a wait. What comes after the wait is the grant pass: pass.h.
+/* Acquires locks, or begins to wait for them. Granting them after the wait is the grant pass:
+ * pass.h.
  *
- * Both functions work in the selected database of `ctx`. Every result but RESULT_DONE and
- * RESULT_WAITING leaves everything as it was.
+ * Both functions work in the selected database of `ctx`. With every result except RESULT_DONE and
+ * RESULT_WAITING nothing has changed.
  */
 #ifndef LOCK_ACQUIRE_H
 #define LOCK_ACQUIRE_H
@@ -11,13 +12,15 @@
 #include "server/reply.h"
 #include "waits/acquisition.h"
 
-/* Acquires, or begins to wait. On RESULT_DONE `count` is the owner's hold count in this mode, or the
- * fencing token. */
+/* Acquires the lock, or begins to wait for it. RESULT_DONE: `count` is the owner's hold count in
+ * this mode, or the fencing token. RESULT_WAITING: the client is blocked. RESULT_DEADLOCK: `cycle`
+ * is the caller's. Or another result that reply.h explains. */
 enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
                         const struct acquisition *wants, struct outcome *outcome);
 
-/* Acquires all, or begins to wait for all; `wants` is exclusive, of discipline MULTIKEY. On RESULT_DONE
- * `count` is the number of locks. A name that is given twice is one lock. */
+/* Acquires all locks, or begins to wait for all; `wants` is exclusive, of discipline MULTIKEY. A
+ * name that is given twice is one lock. RESULT_DONE: `count` is the number of locks. Other results
+ * as of acquireLock. */
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct acquisition *wants, struct outcome *outcome);
 

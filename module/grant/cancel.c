@@ -17,11 +17,11 @@
 #include "waits/fairness.h"
 #include "waits/waiters.h"
 
-/* Waits for more keys than this are ended in time slices; a wait by itself is not. */
+/* Waits for more keys than this in total are ended in time slices; a single wait never is. */
 #define FEW_KEYS 512
 
-/* Takes into use every lock in whose queue these waits of the owner, which begin with `first`, stand:
- * a wait for several keys in others too. Returns how many they are. */
+/* Takes into use (waitedkeyUse) every lock whose queue has one of the owner's waits, from `first`
+ * on; a wait for several keys is in several queues. Returns how many locks there are. */
 static size_t useLocksOf(struct position *first, struct lock **locks) {
     size_t count = 0;
     for (struct position *position = first; position; position = waitqueueNextOfOwner(position)) {
@@ -52,9 +52,9 @@ static bool canPass(RedisModuleCtx *ctx, const struct lock *lock) {
            (!serverIsCluster() || serverConsentTo(ctx, lock->key.name) == SERVER_ACCEPTS);
 }
 
-/* Ends the use of the lock, and hands it off if it has become due. The drain does so when the time
- * slice is over; and in a cluster another lock than the command's may have gone ahead to another node,
- * or be taken there: then the drain sends its waiters on. */
+/* Ends the use of the lock, and hands it off if it has become due. The drain does that when the
+ * time slice has ended. In a cluster it also does when the key of a lock other than the command's
+ * may have moved to another node, or may be acquired there: then it redirects the waiters. */
 static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     bool is_due = lock->key.due;
     if (is_due && canPass(ctx, lock)) {
@@ -67,8 +67,8 @@ static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     }
 }
 
-/* For how many keys the owner waits by these waits, `first` and those behind it; 0: for too many to end
- * them in one step. */
+/* For how many keys the owner waits, by `first` and its waits behind it; 0: too many to end them in
+ * one step. */
 static size_t countKeys(struct position *first) {
     size_t count = waiterOfPosition(first)->key_count;
     struct position *position = waitqueueNextOfOwner(first);
@@ -78,13 +78,14 @@ static size_t countKeys(struct position *first) {
     return position || (count > FEW_KEYS && waitqueueNextOfOwner(first)) ? 0 : count;
 }
 
-/* Ends these waits, which are for so many keys, and hands off what they kept from others. */
+/* Ends these waits, which are for at most `room` locks, and hands off what they kept from
+ * others. */
 static void endNow(RedisModuleCtx *ctx, struct position *first, size_t room, int64_t now_ms) {
     struct lock *one = NULL;
     struct lock **locks = room > 1 ? memAlloc(room * sizeof(struct lock *)) : &one;
     size_t count = useLocksOf(first, locks);
     endAll(ctx, first);
-    turnBegin(); /* one for all */
+    turnBegin(); /* one time slice for all */
     for (size_t i = 0; i < count; i++) {
         lookAgain(ctx, locks[i], now_ms);
     }
@@ -110,7 +111,7 @@ static struct position *findPosition(RedisModuleCtx *ctx, RedisModuleString *nam
     return lock ? contendedPositionOf(lock, owner) : NULL;
 }
 
-/* Whether keys say nothing of these waits of an owner, which begin with `first`. */
+/* Whether none of these waits of an owner, from `first` on, is stored in keys. */
 static bool areInMemoryOnly(struct position *first) {
     struct position *position = first;
     while (position && position->request->discipline != FAIR) {
@@ -124,7 +125,7 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
     RedisModuleString *owner = gives_up->owner;
     int64_t now_ms = gives_up->now_ms;
     if (keynamesSidesAreHere(ctx, name)) {
-        /* The position may be one from an earlier life. */
+        /* The position may be in the keys but not in memory yet. */
         enum result loaded = fairnessLoad(ctx, name, now_ms);
         if (loaded != RESULT_DONE) {
             return loaded;

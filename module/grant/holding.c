@@ -44,9 +44,9 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {
     return rulesOwnsAny(&view);
 }
 
-/* ---- taking ---- */
+/* ---- acquiring ---- */
 
-/* Whether it fits the holds. */
+/* Whether the request fits the holds. */
 static enum verdict decideByHolds(struct holds *holds, const struct acquisition *wants) {
     struct holdsView view;
     holdsSeenBy(holds, wants->owner, &view);
@@ -69,8 +69,8 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
     return (struct sessionsHold){RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
 }
 
-/* A first hold inherits nothing from holds that went some other way: neither their binding, nor
- * that they are to be released. */
+/* A first hold inherits nothing from earlier holds that were removed in another way: neither their
+ * binding, nor that they were to be released. */
 static void beginAnew(struct holds *holds, const struct acquisition *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     if (inflightCount() > 0) {
@@ -84,12 +84,12 @@ static void bind(struct holds *holds, const struct acquisition *wants) {
     sessionsBind(holds->ctx, &hold, &wants->session, holds->now_ms);
 }
 
-/* How many holds, or permits, the owner is to be told of. */
+/* How many holds, or permits, the reply reports. */
 static int64_t countOf(const struct acquisition *wants) {
     return wants->asks.mode == MODE_SEMAPHORE ? wants->asks.permits.count : 1;
 }
 
-/* How many of them are to be added. */
+/* How many of them the grant has to add. */
 static int64_t lacks(struct holds *holds, const struct acquisition *wants, enum verdict verdict) {
     if (verdict == VERDICT_GRANT) {
         return countOf(wants);
@@ -118,7 +118,7 @@ static int64_t add(struct holds *holds, const struct acquisition *wants, enum ve
     return has;
 }
 
-/* What else goes with the grant, or is to go with it once its client has been told. */
+/* Records the rest of the grant: now, or once the reply has been delivered. */
 static void noteTaken(struct holds *holds, const struct acquisition *wants,
                       struct inflight *inflight, struct inflightTaken *taken) {
     taken->of = (struct inflightOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
@@ -200,8 +200,8 @@ enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum ho
     return view.own[MODE_READ] > 0 && view.own[MODE_WRITE] > 0 ? RESULT_BOTH_MODES : RESULT_DONE;
 }
 
-/* The owner has released its last hold in one mode. If it has none in the other either, nothing
- * is bound any more. */
+/* The owner has released its last hold in one mode. If it has none in the other mode either, its
+ * holds are no longer bound to a connection. */
 static void unbindIfGone(struct holds *holds, RedisModuleString *owner) {
     if (sessionsCount() == 0) {
         return;

@@ -1,6 +1,6 @@
 /* See lockcheck.h. */
 #ifndef CHECKED
-#define CHECKED /* also for who looks at this file alone: make tidy */
+#define CHECKED /* also when this file is checked alone: make tidy */
 #endif
 #include "grant/lockcheck.h"
 
@@ -19,15 +19,16 @@
 #include "waits/toplocks.h"
 #include "waits/waiters.h"
 
-/* Each pass earns the right to look at so many positions; saved up to what ten of the longest
- * queues of the tests cost. */
+/* Each pass adds EARNED positions to the number that may be checked, up to MOST_SAVED, which is
+ * what ten of the longest queues of the tests need. */
 #define EARNED 64
 #define MOST_SAVED 100000
 
-/* Of more holders than this, only their number is a problem of the tests of quantity. */
+/* The holders of a lock that has more than this are not compared: only tests of large numbers have
+ * so many. */
 #define MOST_HOLDERS 64
 
-/* ---- what stands in the log ---- */
+/* ---- what is written to the log ---- */
 
 static const char *nameOfMode(enum lockMode mode) {
     static const char *const names[MODE_COUNT] = {[MODE_READ] = "read",
@@ -71,7 +72,7 @@ static void logHolder(const struct holder *holder, void *ctx) {
                     (long long)holder->count);
 }
 
-/* The server ends here. */
+/* Logs the lock and ends the server. */
 static void fail(struct holds *holds, struct lock *lock, const char *fault) {
     RedisModule_Log(holds->ctx, "warning", "broken invariant: %s", fault);
     if (lock) {
@@ -92,7 +93,7 @@ static bool isToEnd(const struct waiter *waiter) {
     return !waiter->client.bc || (block_ms > 0 && timerAfter(block_ms) != INT64_MAX);
 }
 
-/* Invariants 3 and 4 of one waiter. */
+/* Checks invariants 3 and 4 for one waiter. These functions return what is wrong, or NULL. */
 static const char *waiterFault(const struct waiter *waiter) {
     bool searched = waitgraphHas(&waiter->request);
     if (waiter->over) {
@@ -124,8 +125,8 @@ static const char *lockFault(const struct lock *lock) {
 
 /* ---- memory and keys ---- */
 
-/* Invariant 2, of one waiter: who stands at the head, or holds the lock, does not fit. One for
- * several keys fits only where all of them do; multikey.c knows. */
+/* Checks invariant 2 for one waiter: if it is at the head, or its owner holds the lock, it does not
+ * fit. A waiter for several keys fits only if all of them do, which multikey.c decides. */
 static const char *fitFault(struct holds *holds, const struct waiter *waiter, bool is_head) {
     struct holdsView view;
     bool is_kept = !waiter->client.bc || cancelledHas(waiter);
@@ -139,8 +140,8 @@ static const char *fitFault(struct holds *holds, const struct waiter *waiter, bo
     return may_fit && rulesFits(verdict) ? "a waiter that fits waits" : NULL;
 }
 
-/* Of positions that have been read from the keys two may say the same, or what is no ticket, as a
- * double does not tell it from others: somebody else has written there. */
+/* Positions that were read from the keys may have equal tickets, or scores too large for a double
+ * to represent exactly: another client has written there. */
 static const char *ticketFault(const struct waiter *waiter, const struct waiter **last_fair) {
     if (waiter->request.discipline != FAIR || waiter->ticket >= INT64_C(1) << 53) {
         return NULL;
@@ -150,7 +151,7 @@ static const char *ticketFault(const struct waiter *waiter, const struct waiter 
     return is_in_order ? NULL : "tickets that are not in the order of positions";
 }
 
-/* Whether the key can be asked who holds it. */
+/* Whether the holders can be read from the key. */
 static bool isReadable(const struct holds *holds) {
     return holds->shape != HOLDS_WRONG_TYPE && holds->shape != HOLDS_MOVING &&
            holds->shape != HOLDS_IN_USE;

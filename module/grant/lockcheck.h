@@ -1,9 +1,9 @@
-/* The invariants of docs/design.md, asserted of a lock after every use of it: the checking build
- * (`make CHECKED=1`), with which the integration tests run. In any other build nothing of this is
- * there.
+/* The invariants of docs/design.md, asserted for a lock after every use of it, in the checking
+ * build (`make CHECKED=1`), which the integration tests use. In other builds these functions are
+ * empty.
  *
- * What is broken stands in the server's log, with the lock as memory has it, and the server ends
- * with a crash report.
+ * A broken invariant is written to the server's log, with the lock as it is in memory, and the
+ * server ends with a crash report.
  */
 #ifndef LOCK_LOCKCHECK_H
 #define LOCK_LOCKCHECK_H
@@ -14,17 +14,19 @@
 
 #ifdef CHECKED
 
-/* The pass over this lock is over, and its key is open still: memory is consistent with itself,
- * nobody who fits waits, and the next look at the lock comes no later than `look_ms`. A lock with
- * many positions is looked at now and then only, so that checking costs each pass the same. */
+/* The grant pass for this lock has ended, and its key is still open: asserts that memory is
+ * consistent, that no waiter that fits waits, and that the next check of the lock is not later than
+ * `look_ms`. A lock with many positions is checked only now and then, so that checking costs about
+ * the same for each pass. */
 void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms);
 
-/* The owner has just been given what it wants, which is no re-entry: nobody else holds the lock in
- * a mode that conflicts, and of a semaphore no more permits are taken than the limit. */
+/* The owner has just been granted its request, which is not a re-entry: asserts that no other owner
+ * holds the lock in a mode that conflicts, and that no more permits of a semaphore are taken than
+ * the limit. */
 void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants);
 
-/* The drain is over. Invariant 6: while nobody waits, no answer is on its way and nothing is bound,
- * the module has no memory. */
+/* The drain has ended. Asserts invariant 6: while nobody waits, no reply is pending and nothing is
+ * bound, the module has no memory. */
 void lockcheckAfterDrain(void);
 
 #else

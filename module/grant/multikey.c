@@ -1,4 +1,4 @@
-/* Multi-key locks: several locks for one owner, all or none; opened, judged and taken together.
+/* The decisions and grants of multi-key locks.
  *
  *   multikeyDistinct                           the names
  *   multikeyNew, multikeyOpen, multikeyClose   the handles
@@ -53,7 +53,7 @@ void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString
     key->holds = &key->opened;
 }
 
-/* A lock that the caller has opened, and closes. */
+/* Adds a lock that the caller has opened, and closes. */
 static void addOpen(struct multikey *locks, struct holds *holds) {
     locks->keys[locks->count++].holds = holds;
 }
@@ -71,7 +71,7 @@ static struct lock *lockOf(const struct multikeyKey *key) {
     return contendedFind(RedisModule_GetSelectedDb(key->holds->ctx), key->holds->name);
 }
 
-/* What one lock says, without who else waits there. */
+/* The decision for one lock by its holds only, without its queue. */
 static enum result judgeHolds(struct multikeyKey *key, const struct acquisition *wants) {
     enum result checked = holdingCheck(key->holds);
     if (checked != RESULT_DONE) {
@@ -96,8 +96,8 @@ static enum result judgeHolds(struct multikeyKey *key, const struct acquisition 
     return RESULT_DONE;
 }
 
-/* Whether the answer for one lock outweighs that for the others: what can never be, before what can
- * be later. */
+/* Whether the result for one lock takes precedence over that for the others: what is never possible
+ * comes before what is possible later. */
 static bool outweighs(enum result one, enum result other) {
     static const int weights[] = {
         [RESULT_DONE] = 0,       [RESULT_BUSY] = 1,     [RESULT_TRY_AGAIN] = 2,
@@ -108,7 +108,7 @@ static bool outweighs(enum result one, enum result other) {
 
 static bool mustStandBehind(const struct multikeyKey *key, RedisModuleString *owner) {
     struct lock *lock = lockOf(key);
-    if (!lock || key->verdict != VERDICT_GRANT) { /* what the owner has already fits anyhow */
+    if (!lock || key->verdict != VERDICT_GRANT) { /* what the owner already has always fits */
         return false;
     }
     struct request newcomer = {.mode = MODE_EXCLUSIVE, .discipline = MULTIKEY};
@@ -137,7 +137,7 @@ void multikeyTake(struct multikey *locks, const struct acquisition *wants,
     for (size_t i = 0; i < locks->count; i++) {
         const struct multikeyKey *key = &locks->keys[i];
         int64_t count = holdingTake(key->holds, wants, key->verdict, inflight);
-        RedisModule_Assert(count > 0); /* all have been judged, and no key comes twice */
+        RedisModule_Assert(count > 0); /* all have been judged, and no key occurs twice */
         (void)failpoint(FAILPOINT_MULTIKEY_BETWEEN);
     }
 }
@@ -148,13 +148,13 @@ static bool isAtHead(const struct position *position) {
     return waitqueueFirst(position->queue) == position;
 }
 
-/* Whether a client could write this key now. In a cluster one key of a slot may have gone ahead to
- * another node. */
+/* Whether a client could write this key now. In a cluster one key of a slot may have moved to
+ * another node already. */
 static bool isServed(RedisModuleCtx *ctx, RedisModuleString *name) {
     return !serverIsCluster() || serverConsentTo(ctx, name) == SERVER_ACCEPTS;
 }
 
-/* Like judgeHolds, for who stands in all the queues. */
+/* The same as judgeHolds, for a waiter that is in all the queues. */
 static enum result judgeWanted(struct multikeyKey *key, const struct waiter *waiter,
                                const struct waiterKey *wanted) {
     enum result result = judgeHolds(key, &waiter->wants);
@@ -166,10 +166,10 @@ static bool isOpen(const struct holds *holds, const struct waiterKey *wanted) {
     return RedisModule_StringCompare(wanted->name, holds->name) == 0;
 }
 
-/* Opens one lock of the waiter and judges it; but that of the pass is open already, and whoever
- * runs the pass has asked for its key. Any other key is asked for before it is opened: the question
- * is a write by another way, which on Redis 7.0 may find the key expired, and free it under a
- * handle. */
+/* Opens one lock of the waiter and decides on it. The lock of the pass is open already, and the
+ * caller of the pass has checked that its key may be written. For any other key that check comes
+ * before it is opened: it is a write in another way, which on Redis 7.0 may find the key expired,
+ * and free it under an open handle. */
 static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
                              struct waiterKey *wanted) {
     struct multikeyKey key = {.holds = holds};
@@ -190,14 +190,13 @@ static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
     return result;
 }
 
-/* Looks for a lock that does not fit; its answer is that for all. What the others would say changes
- * nothing: every such answer means to wait on, until a pass of that lock looks again, but for
+/* Looks for a lock that does not fit; its result is the result for all. The other locks' results
+ * change nothing: each means to go on waiting until a pass of that lock checks again, except
  * RESULT_TOO_MANY_HOLDS, which never fits and is found before the waiter could be granted.
  *
- * Begins with the lock that was in the way the last time, and goes on from there. So as long as
- * that stays in the way, a pass opens this one only, however many the waiter wants. And since
- * nobody takes a free lock whose head waits for several, all the passes together open each about
- * once. */
+ * Begins with the lock that did not fit the last time, and goes on from there. So as long as that
+ * lock does not fit, a pass opens only this one, for any number of keys. And since nobody acquires
+ * a free lock whose head waits for several, all passes together open each lock about once. */
 static enum result lookAtEach(struct holds *holds, struct waiter *waiter) {
     enum result result = RESULT_DONE;
     for (size_t i = 0; result == RESULT_DONE && i < waiter->key_count; i++) {
@@ -209,9 +208,9 @@ static enum result lookAtEach(struct holds *holds, struct waiter *waiter) {
     return result;
 }
 
-/* ---- for the grant pass: taking them all ---- */
+/* ---- for the grant pass: acquiring all ---- */
 
-/* Opens all locks of the waiter but the one that is open already. */
+/* Opens all locks of the waiter except the one that is open already. */
 static struct multikey *openFor(struct holds *holds, const struct waiter *waiter) {
     struct multikey *locks = multikeyNew(waiter->key_count);
     for (size_t i = 0; i < waiter->key_count; i++) {
@@ -224,8 +223,8 @@ static struct multikey *openFor(struct holds *holds, const struct waiter *waiter
     return locks;
 }
 
-/* Judges them anew, together: on Redis 7.0 a lease may have ended since each was looked at. Unseen:
- * by a test, as that takes the one moment in between. */
+/* Decides on them again, together: on Redis 7.0 a lease may have expired since each was checked.
+ * Equivalent: no test can hit the one moment in between. */
 static bool stillFit(struct multikey *locks, const struct waiter *waiter) {
     for (size_t i = 0; i < locks->count; i++) {
         if (judgeWanted(&locks->keys[i], waiter, &waiter->keys[i]) != RESULT_DONE) {
@@ -235,7 +234,7 @@ static bool stillFit(struct multikey *locks, const struct waiter *waiter) {
     return true;
 }
 
-/* Whether the owner that stands here has another position in the same queue. */
+/* Whether the owner of this position has another one in the same queue. */
 static bool standsTwice(const struct position *position) {
     const struct request *request = position->request;
     const struct position *one =
@@ -243,8 +242,8 @@ static bool standsTwice(const struct position *position) {
     return one != position || waitqueueNextOfOwner(one);
 }
 
-/* The other locks are taken too, and their own passes do not know: sets the next look at those for
- * which others wait, and has the owner's other waits there looked at. */
+/* The other locks are acquired too, without a pass of their own: sets the next check of those for
+ * which others wait, and has the owner's other waits there checked. */
 static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
     for (size_t i = 0; i < locks->count; i++) {
         struct position *position = &waiter->keys[i].position;

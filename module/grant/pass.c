@@ -1,12 +1,11 @@
-/* The grant pass (rule 4 of docs/design.md): letting in those waiters of a lock that fit now. There
- * is one, for every cause: a second way to hand a lock off is a bug.
+/* The steps of the grant pass.
  *
  *   passHandOff      a command has just freed the lock
- *   passAfterTake    an owner has just taken it past the queue
- *   passRun          something outside may have changed it
- *   pass_work        the drain's way to the last one
+ *   passAfterTake    an owner has just acquired it without waiting
+ *   passRun          something outside the module may have changed it
+ *   pass_work        how the drain calls passRun
  *
- * To let another kind of waiter in: grantIfFits. Rule numbers are those of docs/design.md. Contracts
+ * To grant another kind of waiter: grantIfFits. Rule numbers are those of docs/design.md. Contracts
  * are in pass.h.
  */
 #include "grant/pass.h"
@@ -31,11 +30,11 @@
 
 enum passProgress {
     PASS_GOES_ON,
-    PASS_IS_DONE, /* nobody else fits */
-    PASS_IS_CUT   /* the turn is over in the middle of a grant's consequences */
+    PASS_IS_DONE, /* no other waiter fits */
+    PASS_IS_CUT   /* the time slice has ended between a grant and what follows from it */
 };
 
-/* Gives the lock to the waiter, whom it fits. The waiter is gone. */
+/* Grants the lock to the waiter, which fits. The waiter is freed. */
 static void take(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
     struct waitersGranted granted = {.inflight = inflightNew(&waiter->wants.session, holds->now_ms),
                                      .now_ms = holds->now_ms};
@@ -48,13 +47,13 @@ static void take(struct holds *holds, struct waiter *waiter, enum verdict verdic
     }
 }
 
-/* Gives the lock to the waiter if it fits now. Returns whether the waiter is gone. */
+/* Grants the lock to the waiter if it fits now. Returns whether the waiter is gone. */
 static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     if (cancelledEndIf(holds->ctx, waiter)) {
         return true;
     }
     if (!waiter->client.bc) {
-        return false; /* a reserved position: its owner has to come back for it */
+        return false; /* a reserved position: its owner has to request it again */
     }
     if (waiter->request.discipline == MULTIKEY) {
         return multikeyGrant(holds, waiter);
@@ -80,14 +79,15 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
     return true;
 }
 
-/* Whether rule 2 puts the wait at the head. Those for several keys keep one order in all queues. */
+/* Whether rule 2 puts the wait at the head. Waits for several keys keep the same order in all
+ * queues. */
 static bool isUpgrade(struct holds *holds, const struct waiter *waiter) {
     return waiter->request.discipline != MULTIKEY &&
            holdingDecide(holds, &waiter->wants) == VERDICT_UPGRADE;
 }
 
-/* What was found out of an owner's waits for one key: those that ask for the same fit all, or none,
- * until one of them is granted. An owner may have thousands of them. */
+/* What is known about an owner's waits for one key, of which it may have thousands: all that make
+ * the same request fit, or none does, until one of them is granted. */
 enum unfit { UNFIT_UNKNOWN, UNFIT_WAITS, UNFIT_UPGRADE };
 
 struct unfitWaits {
@@ -96,7 +96,7 @@ struct unfitWaits {
     int64_t others_from; /* the order of the first position of another owner */
 };
 
-/* Whether no other owner stands before this position. */
+/* Whether no other owner has a position ahead of this one. */
 static bool isBeforeOthers(const struct position *position, struct unfitWaits *unfit) {
     if (!unfit->knows_others) {
         const struct request *request = position->request;
@@ -112,7 +112,8 @@ static bool isBeforeOthers(const struct position *position, struct unfitWaits *u
     return position->order < unfit->others_from;
 }
 
-/* Returns whether the wait is over. */
+/* Grants the wait if it fits, or moves it to the head if it is an upgrade. Returns whether it has
+ * ended. */
 static bool grantOrNote(struct holds *holds, struct waiter *waiter, struct unfitWaits *unfit) {
     const struct request *request = &waiter->request;
     enum unfit *of_kind = &unfit->by_request[request->mode][request->once][waiter->wants.fenced];
@@ -128,9 +129,9 @@ static bool grantOrNote(struct holds *holds, struct waiter *waiter, struct unfit
     return false;
 }
 
-/* One of the waits of an owner that holds the lock: decided by rule 1 alone, and what has to wait
- * still waits at the head (rule 2). A position that was kept for the owner has served its purpose.
- * Returns whether it is over. */
+/* One wait of an owner that holds the lock: decided by rule 1 alone, and if it does not fit it
+ * waits at the head (rule 2). A position that was reserved for the owner has served its purpose.
+ * Returns whether the wait has ended. */
 static bool lookAtReentry(struct holds *holds, struct position *position,
                           struct unfitWaits *unfit) {
     struct waiter *waiter = waiterOfPosition(position);
@@ -148,16 +149,16 @@ static bool lookAtReentry(struct holds *holds, struct position *position,
     return granted;
 }
 
-/* One of the waits of an owner that has so many permits. Who has permits, or waits for some, waits
- * as everybody; but by ONCE it may have them now. Returns whether it is over. */
+/* One wait of an owner that has `own` permits. An owner that has permits, or waits for some, waits
+ * like any other; but with ONCE it may have enough now. Returns whether the wait has ended. */
 static bool lookAtRepeat(struct holds *holds, struct position *position, int64_t own) {
     struct waiter *waiter = waiterOfPosition(position);
     return waiter->request.mode == MODE_SEMAPHORE && waiter->wants.asks.once &&
            waiter->wants.asks.permits.count <= own && grantIfFits(holds, waiter);
 }
 
-/* One of the waits of an owner that holds the lock, and of permits so many. Returns whether it is
- * over. */
+/* One wait of an owner that holds the lock, and `permits` permits if it is a semaphore. Returns
+ * whether the wait has ended. */
 static bool lookAtOwn(struct holds *holds, struct position *position, int64_t permits,
                       struct unfitWaits *unfit) {
     if (holds->shape == HOLDS_SEMAPHORE) {
@@ -171,14 +172,15 @@ static int64_t permitsOf(struct holds *holds, RedisModuleString *owner) {
     return holds->shape == HOLDS_SEMAPHORE ? holdsCount(holds, owner) : 0;
 }
 
-/* Whether a hold may let its owner in elsewhere here: permits only where somebody waits by ONCE. */
+/* Whether a hold may make other waits of its owner fit: with permits only where a wait uses
+ * ONCE. */
 static bool mayReenter(const struct holds *holds, const struct lock *lock) {
     return holds->shape != HOLDS_SEMAPHORE || lock->queue.once > 0;
 }
 
-/* The owner has come by a hold: looks at whatever else it waits for here, on other connections.
- * Returns false if the turn was over first; then at least one wait is over, so that those that do
- * not fit, and are looked at again, cannot keep it from the others. */
+/* The owner has acquired a hold: checks its other waits here, on other connections. Returns false
+ * if the time slice ended first. Then at least one wait has ended, so that waits that do not fit,
+ * and are checked again, cannot use up every time slice. */
 static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
     if (!mayReenter(holds, lock)) {
         return true;
@@ -195,14 +197,14 @@ static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
     return true;
 }
 
-/* The same after a grant, which may have used up the time slice: it was the one that has to be. */
+/* The same after a grant, which may have used up the time slice: that grant is then the wait that
+ * has to end. */
 static bool grantMore(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
     bool is_cut = mayReenter(holds, lock) && contendedPositionOf(lock, owner) && turnIsOver();
     return !is_cut && grantReentries(holds, lock, owner);
 }
 
-/* Gives the lock to the waiter at the head, if it fits, and lets in what else its owner waits for
- * here. */
+/* Grants the lock to the waiter at the head, if it fits, and then its owner's other waits here. */
 static enum passProgress grantHead(struct holds *holds, struct lock *lock, struct waiter *waiter) {
     if (cancelledEndIf(holds->ctx, waiter)) {
         return PASS_GOES_ON;
@@ -217,14 +219,15 @@ static enum passProgress grantHead(struct holds *holds, struct lock *lock, struc
     return progress;
 }
 
-/* Has the drain look for holders among all waiters, from the first on. */
+/* Has the drain check for holders among all waiters, from the first on. */
 static void lookAtAllAgain(struct lock *lock) {
     lock->key.notes |= WAITEDKEY_EDITED;
     lock->key.progress = INT64_MIN;
     contendedOwnWaitsLeft(lock);
 }
 
-/* Lets waiters in from the head, as long as they fit. Returns false if the turn was over first. */
+/* Grants waiters from the head on, as long as they fit. Returns false if the time slice ended
+ * first. */
 static bool grantFromHead(struct holds *holds, struct lock *lock) {
     struct position *head;
     while ((head = waitqueueFirst(&lock->queue))) {
@@ -232,12 +235,12 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
         case PASS_IS_DONE:
             return true;
         case PASS_IS_CUT:
-            lookAtAllAgain(lock); /* the owner's other waits are left */
+            lookAtAllAgain(lock); /* the owner's other waits are still to be checked */
             return false;
         case PASS_GOES_ON:
             break;
         }
-        /* Whoever waits now is another owner: the holder's own waits have been looked at. */
+        /* All that wait now are other owners: the holder's own waits have been checked. */
         if (holds->shape == HOLDS_PLAIN) {
             return true;
         }
@@ -248,12 +251,12 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
     return true;
 }
 
-/* What every use of a lock in memory ends with: the keys are as memory is, and the next look is
- * set. What the turn was too short for, the drain goes on with; what a key in use is in the way of
- * is tried again after a while. */
+/* The end of every use of a lock in memory: brings the keys up to date and sets the timer for the
+ * next check. What the time slice was too short for is continued by the drain. What a key in use
+ * prevents is tried again after a while. */
 static void settle(struct holds *holds, struct lock *lock, bool done) {
-    /* What a flush took away is not written again position by position before it is known who is
-     * over. */
+    /* Positions that a flush has deleted are written again only when it is known which of them have
+     * ended. */
     bool flush_goes_on = !done && (lock->key.notes & WAITEDKEY_FLUSHED);
     bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
     bool is_put_off = lock->is_put_off || holds->shape == HOLDS_IN_USE;
@@ -274,16 +277,16 @@ static void settle(struct holds *holds, struct lock *lock, bool done) {
     waitedkeyEndUse(holds->ctx, &lock->key);
 }
 
-/* ---- a holder who waits ---- */
+/* ---- holders that wait ---- */
 
-/* Up to so many holders are asked whether they wait here; of more it is each waiter that is asked
- * whether it holds the lock. */
+/* Up to this many holders are checked whether they wait here; if there are more, each waiter is
+ * checked whether it holds the lock. */
 #define FEW_HOLDERS 64
 
 struct reentering {
     struct lock *lock;
     size_t count;
-    RedisModuleString *owners[FEW_HOLDERS + 1]; /* holders who wait here too */
+    RedisModuleString *owners[FEW_HOLDERS + 1]; /* holders that also wait here */
 };
 
 static void findReentering(const struct holder *holder, void *data) {
@@ -293,7 +296,7 @@ static void findReentering(const struct holder *holder, void *data) {
     }
 }
 
-/* First found, then granted: a grant writes the key, which is not to be done while it is
+/* First finds them, then grants: a grant writes the key, which must not be done while it is
  * scanned. */
 static bool grantToFewHolders(struct holds *holds, struct lock *lock) {
     struct reentering found = {.lock = lock};
@@ -306,7 +309,7 @@ static bool grantToFewHolders(struct holds *holds, struct lock *lock) {
     return done;
 }
 
-/* Goes on where the last turn ended: whatever stands before that has been looked at. */
+/* Continues where the last time slice ended: all positions ahead of that have been checked. */
 static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
     struct position *next;
     for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
@@ -327,8 +330,8 @@ static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
     return true;
 }
 
-/* Somebody else may have written owners into the key that wait in the middle of the queue. Returns
- * false if the turn was over before all were found. */
+/* Another client may have written owners into the key that wait in the middle of the queue. Returns
+ * false if the time slice ended before all were found. */
 static bool grantToHolders(struct holds *holds, struct lock *lock) {
     bool has_owners = holds->shape == HOLDS_PLAIN || holds->shape == HOLDS_READ_WRITE ||
                       holds->shape == HOLDS_SEMAPHORE;
@@ -341,14 +344,14 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
 
 /* ---- the pass ---- */
 
-/* The pass itself, with what has happened to the lock since the last one. Works all notes off, but
- * those that it says are to be worked on still; in a quarantine those that let nobody in. Returns
- * false if the turn was over first, or the lock is in use. */
+/* The pass, after what has happened to the lock since the last one. Clears all flags, except those
+ * whose work is not finished; during a quarantine it clears only those that let nobody in. Returns
+ * false if the time slice ended first, or the lock is in use. */
 static bool passOver(struct holds *holds, struct lock *lock) {
     holdsPrune(holds);
     if (holds->shape == HOLDS_MOVING) {
-        contendedOwnWaitsSeen(lock); /* for searches: a slot may be on the move for ever */
-        return true;                 /* the notes are for when it is ours again */
+        contendedOwnWaitsSeen(lock); /* for searches: a slot may be moving without end */
+        return true;                 /* the flags stay until the slot is this node's again */
     }
     if (holds->shape == HOLDS_IN_USE) {
         return false;
@@ -362,7 +365,7 @@ static bool passOver(struct holds *holds, struct lock *lock) {
         effectsEvent(holds->ctx, holds->name, "lock.expired");
     }
     if (quarantineKeeps(holds->ctx, holds->now_ms)) {
-        return true; /* who could be let in is noted when it is over */
+        return true; /* its end sets the flags for those that may fit then */
     }
     if ((lock->key.notes & (CONTENDED_RESERVES_BEGIN | CONTENDED_RESERVES_CONFIGURED)) &&
         !fairnessCountReserves(holds->ctx, lock, holds->now_ms)) {
@@ -415,8 +418,9 @@ void passHandOff(struct holds *holds) {
     }
 }
 
-/* Whether what is over of a semaphore, or a lease that has just ended, or whatever else there was to
- * be looked at, may let somebody in though the owner has just taken the lock. */
+/* Whether a waiter may fit although the owner has just acquired the lock: because of expired
+ * permits of a semaphore, of a lease that has just expired, or of something else that is still to
+ * be checked. */
 static bool mayFitNow(const struct holds *holds, const struct lock *lock) {
     bool is_late = waitedkeyWatchedAt(&lock->key) <= holds->now_ms;
     return lock->key.due || is_late || holds->shape == HOLDS_SEMAPHORE;
@@ -427,7 +431,7 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
     if (!lock) {
         return;
     }
-    bool was_cut = lock->is_cut; /* then the drain is on its way, in turns of its own */
+    bool was_cut = lock->is_cut; /* then the drain continues it, in its own time slices */
     turnBegin();
     waitedkeyUse(&lock->key);
     bool done = grantReentries(holds, lock, owner);
@@ -451,7 +455,7 @@ static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *er
     bool over = false;
     while ((position = waitqueueFirst(&lock->queue)) && !over) {
         if (cancelledEndIf(ctx, waiterOfPosition(position))) {
-            /* its client is not to go on waiting there */
+            /* cancelled: its client is not redirected */
         } else if (error) {
             waitersEndRedirected(ctx, waiterOfPosition(position), error);
         } else {
@@ -461,7 +465,7 @@ static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *er
     }
 }
 
-/* What is not written down of it is not ours to write any more. */
+/* Pending changes of the fair queue are dropped: the keys are another node's now. */
 static void redirect(RedisModuleCtx *ctx, struct waitedkey *key) {
     struct lock *lock = contendedOfKey(key);
     RedisModuleString *error = redirectFind(ctx, key->name);
@@ -471,8 +475,8 @@ static void redirect(RedisModuleCtx *ctx, struct waitedkey *key) {
     waitedkeyEndUse(ctx, key); /* if some are left, it is still due */
 }
 
-/* We have become a replica: whoever waited has been answered by the server, and positions that are
- * kept for owners are the master's to keep now. The new role has made every lock due. */
+/* The server has become a replica: it has replied to all that waited, and reserved positions are
+ * now kept by the master. The new role has made every lock due. */
 static void forget(RedisModuleCtx *ctx, struct waitedkey *key) {
     waitersForgetDetached(ctx, contendedOfKey(key));
 }

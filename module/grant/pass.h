@@ -1,5 +1,5 @@
-/* The grant pass (rule 4 of docs/design.md): letting in those waiters of a lock that fit now. There
- * is one, for every cause: a second way to hand a lock off is a bug.
+/* The grant pass (rule 4 of docs/design.md): grants a lock to those of its waiters that fit now.
+ * There is one pass, for every cause: a second way to hand a lock off is a bug.
  *
  * Works in the selected database of the handle's context.
  */
@@ -12,18 +12,19 @@
 #include "redismodule.h"
 #include "waits/contended.h"
 
-/* Something outside may have changed the lock: runs the pass, brings the fair queue's keys up to
- * date, clears the lock's notes, watches the lease of what is left. `lock` may be gone afterwards.
- */
+/* Something outside the module may have changed the lock: runs the pass, brings the fair queue's
+ * keys up to date, clears the lock's flags, and sets the timer for the next lease end. `lock` may
+ * be freed. */
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
-/* The lock has just been freed by a command: hands it off, or says that it is free. */
+/* A command has just freed the lock: hands it off, or announces that it is free. */
 void passHandOff(struct holds *holds);
 
-/* The owner has just taken the lock past the queue: lets in what else it waits for there. */
+/* The owner has just acquired the lock without waiting: grants its other waits in the queue that
+ * fit now. */
 void passAfterTake(struct holds *holds, RedisModuleString *owner);
 
-/* What the drain does with a lock that is due; for contendedConnect. */
+/* What the drain does with a due lock; for contendedConnect. */
 extern const struct waitedkeyWork pass_work;
 
 #endif

@@ -1,11 +1,10 @@
-/* How holds end before their lease does: by their owner, by force, with a client that died before
- * it was told, with a connection. Each time the lock is handed off.
+/* The ways to release a hold.
  *
  *   releaseLock      LOCK.RELEASE
  *   releaseLocks     LOCK.MRELEASE
  *   releaseForce     LOCK.FORCE
- *   releaseLost      the drain's job: clients that died between grant and reply (rule 5)
- *   releaseRefused   likewise: what replicas have not acknowledged in time
+ *   releaseLost      the drain's job: clients that died between grant and reply
+ *   releaseRefused   the drain's job: grants not acknowledged within the time of REPLICAS
  *   releaseSession   a connection has closed: sessions.c
  *
  * Contracts are in release.h.
@@ -31,8 +30,8 @@
 
 /* ---- one lock ---- */
 
-/* Of permits that were lost with their client some may have been released already, by another of
- * its owner. */
+/* How much of a lost hold is still there: some of its permits may have been released already, by
+ * another client of its owner. */
 static int64_t lostCount(struct holds *holds, const struct release *release) {
     if (holds->shape != HOLDS_SEMAPHORE) {
         return release->count;
@@ -43,8 +42,8 @@ static int64_t lostCount(struct holds *holds, const struct release *release) {
     return own > 0 && own < release->count ? own : release->count;
 }
 
-/* The owner has released what it may not have been told of, and follows up what it was told. A client
- * that died has said nothing. */
+/* A release by the owner takes holds in flight first, and confirms the owner's grants. The release
+ * of a lost hold does neither, because no client has sent it. */
 static void noteReleased(struct holds *holds, const struct release *release, enum lockMode mode) {
     if (release->is_lost) {
         return;
@@ -111,7 +110,7 @@ enum result releaseForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_t n
 
 /* ---- several locks ---- */
 
-/* Whether the owner has a hold of this lock to release. */
+/* Whether the owner has a hold on this lock to release. */
 static enum result check(struct holds *holds, RedisModuleString *owner) {
     enum lockMode mode;
     enum result chosen = holdingModeOf(holds, owner, HOLDING_ONLY_MODE, &mode);
@@ -128,7 +127,7 @@ static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyNames *loc
     enum result result = RESULT_DONE;
     for (size_t i = 0; result == RESULT_DONE && i < locks->count; i++) {
         struct holds holds;
-        /* Which takes away what is over. */
+        /* To write, because that removes expired holds. */
         holdsOpenToWrite(&holds, ctx, locks->names[i], release->now_ms);
         result = check(&holds, release->owner);
         holdsClose(&holds);
@@ -136,8 +135,8 @@ static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyNames *loc
     return result;
 }
 
-/* Returns whether somebody may get in now. Counts those that the owner does not hold any more, in
- * the only mode that it had. */
+/* Returns whether a waiter may fit now. Counts in `*freed` the locks that the owner no longer
+ * holds, in the only mode that it had. */
 static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struct release *release,
                        int64_t *freed) {
     struct holds holds;
@@ -156,8 +155,8 @@ static bool releaseOne(RedisModuleCtx *ctx, RedisModuleString *name, const struc
     return chosen == RESULT_DONE && holdingFrees(mode, left);
 }
 
-/* Puts the names of the locks to hand off first. Returns how many they are. One handle at a time:
- * two locks may share their side keys. */
+/* Moves the names of the locks to hand off to the front. Returns how many there are. One handle is
+ * open at a time, because two locks may share their side keys. */
 static size_t releaseEach(RedisModuleCtx *ctx, struct multikeyNames *locks,
                           const struct release *release, int64_t *freed) {
     size_t count = 0;
@@ -184,7 +183,7 @@ enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
     if (result == RESULT_DONE) {
         count = releaseEach(ctx, &distinct, release, &outcome->count);
     }
-    turnBegin(); /* one for all */
+    turnBegin(); /* one time slice for all */
     for (size_t i = 0; i < count; i++) {
         handOff(ctx, distinct.names[i], release->now_ms);
     }
@@ -193,7 +192,7 @@ enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
     return result;
 }
 
-/* ---- grants that were lost ---- */
+/* ---- lost grants ---- */
 
 static enum holdingWhich whichOf(enum lockMode mode) {
     switch (mode) {
@@ -210,7 +209,8 @@ static enum holdingWhich whichOf(enum lockMode mode) {
     return HOLDING_ONLY_MODE;
 }
 
-/* First off the record: the lock may go to another wait of the same owner, which takes it anew. */
+/* Removes the record before the release: the lock may be handed to another wait of the same owner,
+ * which is a new hold. */
 static void releaseHold(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
     RedisModuleString *name = lost->name, *owner = lost->owner;
     const struct release release = {.owner = owner,
@@ -234,8 +234,8 @@ static bool isInUse(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms
     return in_use;
 }
 
-/* Returns false if the server would refuse the write now, or uses the key. In the latter case the
- * others are first the next time. */
+/* Returns false if the server would refuse the write now, or uses the key. If it uses the key, the
+ * other lost holds are tried first the next time. */
 static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lost->db);
     switch (serverConsentTo(ctx, lost->name)) {
@@ -255,7 +255,8 @@ static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, in
     return false;
 }
 
-/* Releases what is lost, until the turn is over. Returns false if the server refuses some of it now. */
+/* Releases lost holds until the time slice ends. Returns false if the server refuses one of them
+ * now. */
 static bool releaseSome(RedisModuleCtx *ctx, int64_t now_ms) {
     bool refused = false;
     struct inflightHold *lost;
@@ -273,8 +274,9 @@ void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
-/* First their holds, then their clients: who asks again at once is not to find a hold of its own,
- * nor anybody else to find it busy. What the server would refuse to release now stays lost. */
+/* Releases the holds before it replies to the clients: a client that retries at once must not find
+ * a hold of its own, and no other client must find the lock busy. What the server would refuse to
+ * release now stays lost. */
 void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
     struct ack *ack;
     bool accepted = true;
@@ -282,7 +284,7 @@ void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
         acksLose(ctx, ack);
         accepted = releaseSome(ctx, now_ms);
         if (accepted && inflightFirstLost()) {
-            break; /* the turn is over before all is released */
+            break; /* the time slice ended before all was released */
         }
         acksTellRefused(ctx, ack);
     }
@@ -304,7 +306,7 @@ void releaseForgetLost(RedisModuleCtx *ctx) {
 
 /* ---- sessions ---- */
 
-/* Whether somebody waits for the lock, and the server would let him have it now. */
+/* Whether a client waits for the lock, and the server would accept the grant now. */
 static bool mayHandOff(RedisModuleCtx *ctx, RedisModuleString *name, const struct lock *lock) {
     return lock && serverConsentTo(ctx, name) == SERVER_ACCEPTS;
 }
@@ -323,7 +325,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
         if (hand_off || !lock) {
             passHandOff(&holds);
         } else {
-            waitedkeyMarkDue(ctx, &lock->key); /* the drain asks again until it may */
+            waitedkeyMarkDue(ctx, &lock->key); /* the drain retries until it may */
             latchesChanged(ctx, name);
         }
     }

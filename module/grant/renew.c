@@ -13,8 +13,8 @@
 #include "waits/unheard.h"
 #include "waits/watches.h"
 
-/* Its client relies on the holds from now on, whoever was to be told of them; or as soon as it is
- * told itself, by `inflight`. */
+/* The renewal's client depends on the holds from now on, whichever client was to receive a reply
+ * about them; with `inflight`, once that reply has been delivered. */
 static void noteTold(struct holds *holds, RedisModuleString *owner, struct inflight *inflight) {
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
@@ -68,7 +68,8 @@ static void rebind(RedisModuleCtx *ctx, RedisModuleString *name, const struct re
     }
 }
 
-/* The lease stands, whatever the replicas say: of the holds that the answer tells of it adds none. */
+/* The new lease stays, whether or not replicas acknowledge it: the reply reports holds, but adds
+ * none. */
 static enum result awaitReplicas(RedisModuleCtx *ctx, const struct renewal *renewal,
                                  struct inflight *inflight, const struct outcome *outcome) {
     const struct acksAnswer answer = {.replicas = renewal->replicas,

@@ -1,4 +1,4 @@
-/* Holds that are to stay: LOCK.RENEW, and the look at the lock that LOCK.GUARD begins with. */
+/* LOCK.RENEW, and the check of the owner's hold that LOCK.GUARD begins with. */
 #ifndef LOCK_RENEW_H
 #define LOCK_RENEW_H
 
@@ -15,20 +15,20 @@ struct renewal {
     RedisModuleString *owner;
     int64_t lease_ms; /* from now */
     enum renewBinding binding;
-    struct acquisitionSession session;   /* of BINDING_NEW: the connection */
-    struct acquisitionReplicas replicas; /* which are to have acknowledged it */
+    struct acquisitionSession session;   /* BINDING_NEW: the connection */
+    struct acquisitionReplicas replicas; /* which must acknowledge the renewal */
     int64_t now_ms;
 };
 
-/* Gives the owner's holds of the lock, in the selected database, a new lease, and binds them anew
- * or not any more. RESULT_DONE (`count`: its holds), RESULT_NOT_HELD, or what
- * holdingCheck says. With `replicas` RESULT_WAITING instead of RESULT_DONE, or what acksReady says,
- * and nothing has happened. */
+/* Gives the owner's holds on the lock, in the selected database, a new lease, and binds them to a
+ * connection or removes their binding, as `binding` says. RESULT_DONE (`count`: its holds),
+ * RESULT_NOT_HELD, RESULT_STOOD_STILL, or what holdingCheck returns. With `replicas` RESULT_WAITING
+ * instead of RESULT_DONE, or what acksReady returns, and then nothing has changed. */
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome);
 
-/* Whether the owner holds the lock, in whatever mode: RESULT_DONE, RESULT_NOT_HELD,
- * or what holdingCheck says. Takes nothing away but what is over. */
+/* Whether the owner holds the lock, in any mode: RESULT_DONE, RESULT_NOT_HELD, or what holdingCheck
+ * returns. Removes nothing but expired holds. */
 enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                        int64_t now_ms);
 
