@@ -1,14 +1,14 @@
-/* A blocked client, whatever it waits for: blocking it, its deadline, its going away, its answer.
+/* Blocking and unblocking clients.
  *
  *   blockedBegin         blocks the client of the running command
- *   blockedEndAfter      when its wait is to end by itself
- *   blockedAnswer…       ends the block: the client is told, before the server sleeps
- *   blockedEnd           ends the block of one that is gone, or has been told by the server
+ *   blockedEndAfter      when its wait times out
+ *   blockedAnswer…       unblocks it with a reply, which is written before the server sleeps
+ *   blockedEnd           unblocks one that is gone, or that the server has replied to
  *   blockedEndAll        the server is a replica now
  *   blockedMove          it waits for something else from now on
  *
  * To add a kind of waiter: embed the struct, write the three functions, call blockedBegin; see
- * waiters.c. To add a kind of answer: a row of enum answerKind, a case in onReply, a function here.
+ * waiters.c. To add a kind of reply: a row of enum answerKind, a case in onReply, a function here.
  *
  * Contracts are in blocked.h.
  */
@@ -41,7 +41,7 @@ bool blockedIsFound(const struct blocked *blocked) {
     return ofClient(blocked->bc) == blocked;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 enum answerKind {
     ANSWER_NUMBER,
@@ -91,7 +91,8 @@ static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return REDISMODULE_ERR;
 }
 
-/* The server has printed the answer, or has found that the client died in this very loop turn. */
+/* The server has written the reply, or has found that the client died in this event-loop
+ * iteration. */
 static void onFree(RedisModuleCtx *ctx, void *data) {
     struct answer *answer = data;
     if (answer->receipt.told) {
@@ -111,7 +112,7 @@ static struct answer *newAnswer(enum answerKind kind) {
     return answer;
 }
 
-/* Ends the block; `answer` is the server's then, or NULL. */
+/* Unblocks the client. The server takes over `answer`, which may be NULL. */
 static void unblock(struct blocked *blocked, struct answer *answer) {
     RedisModule_UnblockClient(blocked->bc, answer);
     mapRemove(&by_client, &blocked->by_client);
@@ -215,9 +216,9 @@ static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
     blocked->kind->onDeadline(ctx, blocked);
 }
 
-/* ---- what the server tells ---- */
+/* ---- callbacks of the server ---- */
 
-/* A client whose wait had ended before is not in the map any more. */
+/* A client whose wait has ended before is no longer in the map. */
 static void onDisconnect(RedisModuleCtx *ctx, RedisModuleBlockedClient *bc) {
     struct blocked *blocked = ofClient(bc);
     if (blocked) {
@@ -250,7 +251,7 @@ void blockedEndAll(RedisModuleCtx *ctx) {
 
 /* ---- blocking ---- */
 
-/* Without a time-out of the server's: those come up to 100 ms late, and race with unblocking. */
+/* Without a time-out of the server: those are up to 100 ms late, and race with unblocking. */
 static RedisModuleBlockedClient *block(RedisModuleCtx *ctx) {
     if (failpoint(FAILPOINT_BLOCK)) {
         return NULL;

@@ -1,12 +1,13 @@
-/* A blocked client, whatever it waits for: blocking it, its deadline, its going away, its answer.
+/* A blocked client, whatever it waits for: how it is blocked, its deadline, what happens when its
+ * connection closes, and its reply.
  *
- * A waiter of any kind embeds `struct blocked`, and says in a `struct blockedKind` what is to
- * happen when the deadline comes, the connection closes, or CLIENT UNBLOCK ends the wait. It may
- * outlive its client: then it has a deadline only.
+ * A waiter of any kind embeds `struct blocked`, and defines in a `struct blockedKind` what happens
+ * when the deadline passes, the connection closes, or CLIENT UNBLOCK ends the wait. It may outlive
+ * its client: then it only has a deadline.
  *
- * An answer is made when the wait ends and travels as the private data of the unblocking: the
- * server prints it through a callback of this file, and then frees it. A client that died in
- * between is never told; whoever made the answer hears of it.
+ * A reply is made when the wait ends, and is the private data of the unblocking: the server calls
+ * back into this file to write it, and then to free it. If the client has died in between, the
+ * reply is not written, and the receipt that was given with it is called with `delivered` false.
  */
 #ifndef LOCK_BLOCKED_H
 #define LOCK_BLOCKED_H
@@ -20,93 +21,95 @@
 #include "server/reply.h"
 #include "server/timer.h"
 
-/* What the server spends on an answer, most of it to write it, after the turn that has made it
+/* What a reply costs the server in µs, most of it for writing it, after the time slice that made it
  * (turnCharge). */
 #define BLOCKED_REPLY_US 8
 
-/* A deadline that never comes: BLOCK 0. */
+/* A deadline that never passes: BLOCK 0. */
 #define BLOCKED_FOR_EVER INT64_MAX
 
 struct blocked {
     const struct blockedKind *kind;
-    RedisModuleBlockedClient *bc; /* NULL: there is no client, or none any more */
+    RedisModuleBlockedClient *bc; /* NULL: there is no client */
     struct mapEntry by_client;
-    unsigned long long client_id; /* 0: likewise */
+    unsigned long long client_id; /* 0: there is no client */
     struct timer timer;           /* for the deadline */
     int64_t end_ms;               /* see blockedEndMs */
-    uint64_t clock_steps;         /* timerClockSteps, when `end_ms` was reckoned */
+    uint64_t clock_steps;         /* timerClockSteps when `end_ms` was computed */
 };
 
-/* What a kind of waiter does when its wait ends otherwise than it has waited for. Each may free
+/* What a kind of waiter does when its wait ends without what it waits for. Each function may free
  * what it is given. */
 struct blockedKind {
-    /* The deadline has come. */
+    /* The deadline has passed. */
     void (*onDeadline)(RedisModuleCtx *ctx, struct blocked *blocked);
-    /* There is no client any more: its connection has closed, or the server itself has answered it,
-     * by CLIENT UNBLOCK … ERROR or because it became a replica. */
+    /* The client is gone: its connection has closed, or the server itself has replied to it,
+     * because of CLIENT UNBLOCK … ERROR or because the server became a replica. */
     void (*onGone)(RedisModuleCtx *ctx, struct blocked *blocked);
-    /* Likewise, but by CLIENT UNBLOCK … TIMEOUT: it has been told null. */
+    /* The same for CLIENT UNBLOCK … TIMEOUT: the client has received null. */
     void (*onUnblock)(RedisModuleCtx *ctx, struct blocked *blocked);
 };
 
-/* Blocks the client of `ctx`, for ever. Returns false when the server will not block this client;
- * then nothing has happened. */
+/* Blocks the client of `ctx`, without a deadline. Returns false if the server does not block this
+ * client; then nothing has changed. */
 bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blockedKind *kind);
 
-/* The wait ends by itself after `block_ms` from now, which is `now_ms` in unix time, and not earlier or
- * later as it was to; 0 = never. The time is measured by the monotonic clock: setting the wall clock
- * makes no wait longer or shorter. */
+/* The wait times out `block_ms` from now, which is `now_ms` in unix time; 0: never. Replaces any
+ * earlier deadline. The time is measured by the monotonic clock: setting the wall clock makes no
+ * wait longer or shorter. */
 void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block_ms,
                      int64_t now_ms);
 
-/* What is kept without its client ends at this unix time. */
+/* What is kept without its client ends at `at_ms`, unix time. Replaces any earlier deadline. */
 void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms);
 
-/* At which unix time it ends, or BLOCKED_FOR_EVER. The same each time, until the wall clock is set: then
- * it is reckoned anew. */
+/* The unix time in ms at which it ends, or BLOCKED_FOR_EVER. The same on every call, until the wall
+ * clock is set: then it is computed again from `now_ms`. */
 int64_t blockedEndMs(struct blocked *blocked, int64_t now_ms);
 
+/* It has no deadline from now on. To be called before `blocked` is freed. */
 void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked);
 
-/* The client of `from` waits for something else from now on: `to`, which has none, has it,
- * and no deadline yet. */
+/* Moves the client of `from` to `to`, which has none: it waits for something else from now on,
+ * without a deadline. */
 void blockedMove(struct blocked *from, struct blocked *to, const struct blockedKind *kind);
 
-/* Whether the map of blocked clients leads from the client to this. */
+/* Whether this is found by its client in the map of blocked clients. */
 bool blockedIsFound(const struct blocked *blocked);
 
-/* How many clients are blocked, and whether one more may be (lock.max-waiters). */
+/* How many clients are blocked, and whether one more may be blocked (lock.max-waiters). */
 size_t blockedCount(void);
 bool blockedHaveRoom(void);
 
-/* How many answers the server has not yet written, or found to have no reader. */
+/* How many replies the server has neither written yet nor found to have no client. */
 size_t blockedAnswersInFlight(void);
 
-/* Each of these ends the block and answers the client, if there is one. The client is gone then;
- * the deadline stays. */
+/* Each of the following functions unblocks the client with a reply, if there is a client. `blocked`
+ * has no client after that; its deadline stays. */
 
-/* What is called with `data` when the number has been delivered, or when the client turned out to
- * be dead. */
+/* What is called with `data` when the reply has been delivered (`delivered`), or when the client
+ * turned out to be dead. */
 struct blockedReceipt {
     void (*told)(RedisModuleCtx *ctx, bool delivered, void *data);
     void *data;
 };
 
-/* With a number. There must be a client. */
+/* With an integer. There must be a client. `receipt.told` may be NULL. */
 void blockedAnswerNumber(struct blocked *blocked, int64_t number, struct blockedReceipt receipt);
 void blockedAnswerWord(struct blocked *blocked, enum replyWord word);
 void blockedAnswerNull(struct blocked *blocked);
 void blockedAnswerError(struct blocked *blocked, enum replyError error);
-/* With DEADLOCK and this text, which is the callee's. */
+/* With the error DEADLOCK and this text, which the callee takes over. */
 void blockedAnswerDeadlock(struct blocked *blocked, RedisModuleString *cycle);
-/* With this error, of redirectFind or its like; it stays the caller's. */
+/* With this error text, such as that of redirectFind; it stays the caller's. */
 void blockedAnswerText(struct blocked *blocked, RedisModuleString *error);
 
-/* Ends the block of a client that is gone, or is answered by the server itself. */
+/* Unblocks a client that is gone, or that the server replies to itself. */
 void blockedEnd(struct blocked *blocked);
 
-/* The server has become a replica, and has answered those who waited. In a cluster Valkey 9 leaves
- * out who is not blocked on keys: they hear the same from here. Allowed in every callback. */
+/* The server has become a replica and has replied to the clients that waited. In a cluster Valkey 9
+ * leaves out clients that are not blocked on keys: these receive the same error here. Allowed in
+ * every callback. */
 void blockedEndAll(RedisModuleCtx *ctx);
 
 #endif

@@ -1,13 +1,13 @@
-/* The drain: the one place outside a client's command where the module writes.
+/* The alarm, and the run of all jobs.
  *
- *   drainSetAlarm     a note has been taken: run the drain soon
- *   drainRunSoon      the same, for who is a timer's callback already
- *   drainWakeLoop     for other timers that are made when the server is about to sleep
- *   drainRetry        the server refuses writes for now: run the drain again in a while
+ *   drainSetAlarm     there is work: run the drain soon
+ *   drainRunSoon      the same, for the callback of a timer
+ *   drainWakeLoop     for other timers that are set when the server is about to sleep
+ *   drainRetry        the server refuses writes for now: run the drain again after a while
  *   drainIsQuiet      whether the module can be unloaded
  *
- * To add a kind of work: write its functions in the file that owns the notes, and give it a row
- * in the table of module.c.
+ * To add a kind of work: write its functions in the file that records what is to be done, and give
+ * it a row in the table of module.c.
  *
  * Contracts are in drain.h.
  */
@@ -18,7 +18,7 @@
 #include "server/timer.h"
 #include "server/turn.h"
 
-/* So much time lies between two drains that timers of others ring for. */
+/* The least time between two drains that other timers start (drainRunSoon). */
 #define APART_US 1000
 
 #define RETRY_MS 20
@@ -30,9 +30,9 @@ static struct {
 } work;
 
 static struct {
-    uint64_t rang_at_us; /* when the drain has run last, monotonic */
+    uint64_t rang_at_us; /* when the drain ran last, monotonic */
     struct timer timer;
-    size_t wakings; /* those that the server has yet to call */
+    size_t wakings; /* callbacks that the server has still to call */
 } alarm;
 
 void drainConnect(const struct drainJob *jobs, size_t count, void (*done)(void)) {
@@ -93,8 +93,8 @@ static void drain(RedisModuleCtx *ctx, uint64_t now_us) {
 
 /* ---- the alarm ---- */
 
-/* The server calls all timers that are due before anything else: a drain for each would make one
- * long turn of many short ones. */
+/* The server calls all due timers before it does anything else: a drain for each would turn many
+ * short time slices into one long one. */
 void drainRunSoon(RedisModuleCtx *ctx) {
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     if (now_us - alarm.rang_at_us < APART_US) {
@@ -119,7 +119,7 @@ bool drainIsQuiet(void) {
     return alarm.wakings == 0;
 }
 
-/* Once is enough: as long as the server has yet to call, it does not sleep. */
+/* Once is enough: the server does not sleep until it has called back. */
 void drainWakeLoop(void) {
     if (alarm.wakings == 0) {
         alarm.wakings++;
@@ -128,7 +128,7 @@ void drainWakeLoop(void) {
 }
 
 void drainSetAlarm(RedisModuleCtx *ctx, int64_t delay_ms) {
-    /* At once means before all timers that are due, which may be thousands. */
+    /* Time 0 puts the alarm before all other due timers, of which there may be thousands. */
     int64_t at_us = delay_ms > 0 ? timerAfter(delay_ms) : 0;
     if (!alarm.timer.is_set || at_us < alarm.timer.place.at) {
         timerSet(ctx, &alarm.timer, at_us, ring);

@@ -1,9 +1,8 @@
-/* Clients that wait for one key each, in no queue: what those of latches and watches have in
- * common.
+/* How a wait for one key begins and ends.
  *
  *   keywaitBegin      the client is blocked, and in the list of its key; then one of
- *   keywaitTell…      it is told what it has waited for
- *   onDeadline        its time is over
+ *   keywaitTell…      what it waits for has happened: it receives the reply
+ *   onDeadline        its wait has timed out
  *   onOver            its connection has closed, or CLIENT UNBLOCK
  *   keywaitRedirect   another node serves the key
  *
@@ -34,7 +33,7 @@ struct keywait *keywaitFirst(const struct keywaits *waits) {
 
 /* ---- how a wait ends ---- */
 
-/* The client has been told, or is gone. */
+/* The client has received its reply, or is gone: frees the wait. */
 static void leave(RedisModuleCtx *ctx, struct keywait *wait) {
     struct keywaits *of = wait->of;
     RedisModule_Assert(!wait->client.bc);
@@ -65,7 +64,7 @@ static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     if (wait->kind->onDeadline) {
         wait->kind->onDeadline(wait);
     }
-    nullrepliesSend(ctx, client); /* unless it has been told */
+    nullrepliesSend(ctx, client); /* unless it has received its reply */
     leave(ctx, wait);
 }
 
@@ -75,7 +74,7 @@ static void onOver(RedisModuleCtx *ctx, struct blocked *client) {
 
 static const struct blockedKind blocked_kind = {onDeadline, onOver, onOver};
 
-/* ---- how it begins ---- */
+/* ---- how a wait begins ---- */
 
 enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
                          struct keywait **wait) {
@@ -121,7 +120,7 @@ static void sendOn(RedisModuleCtx *ctx, struct keywait *wait, RedisModuleString 
     leave(ctx, wait);
 }
 
-/* As long as some are left it stays due. */
+/* The key stays due as long as some are left. */
 void keywaitRedirect(RedisModuleCtx *ctx, struct waitedkey *key) {
     struct keywaits *waits = (struct keywaits *)key;
     RedisModuleString *error = redirectFind(ctx, key->name);
@@ -133,7 +132,7 @@ void keywaitRedirect(RedisModuleCtx *ctx, struct waitedkey *key) {
     waitedkeyEndUse(ctx, key);
 }
 
-/* The server has answered all of them when it became a replica, and told us. */
+/* The server has replied to all of them when it became a replica, and their waits have ended. */
 void keywaitForget(RedisModuleCtx *ctx, struct waitedkey *key) {
     waitedkeyClearDue(key);
     waitedkeyDropIfIdle(ctx, key);

@@ -1,12 +1,12 @@
-/* Clients that wait for one key each, in no queue: what those of latches and watches have in
- * common.
+/* Clients that wait for one key each, without a queue: what latches and watches have in common.
  *
- * Such a client waits until it is told what it has asked for, or its wait ends as any does:
- * deadline, closed connection, CLIENT UNBLOCK, a slot that moves. It is in nobody's way.
+ * Such a client waits until the event that it has requested happens, or until its wait ends like
+ * any other: deadline, closed connection, CLIENT UNBLOCK, a slot that is moved. It delays no other
+ * client.
  *
- * A kind embeds `struct keywait` in what it keeps of a client, and `struct keywaits` in the entry
- * of its table (waitedkey.h), both as the first member. Only the drain tells who waits: a client's
- * wait never ends in the command of another.
+ * A kind embeds `struct keywait` in what it stores for a client, and `struct keywaits` in the entry
+ * of its table (waitedkey.h), both as the first member. Only the drain replies to such clients: a
+ * wait never ends inside the command of another client.
  */
 #ifndef LOCK_KEYWAIT_H
 #define LOCK_KEYWAIT_H
@@ -21,10 +21,10 @@
 #include "redismodule.h"
 #include "server/reply.h"
 
-/* The entry of a key. It exists as long as somebody waits. */
+/* The entry of a key. It exists as long as a client waits. */
 struct keywaits {
     struct waitedkey key;
-    struct list waits; /* in order of arrival, unless the kind puts it otherwise */
+    struct list waits; /* in order of arrival, unless the kind reorders it */
 };
 
 struct keywait {
@@ -36,39 +36,39 @@ struct keywait {
 
 struct keywaitKind {
     struct waitedkeyTable *table;
-    size_t size; /* of what embeds the struct keywait */
-    /* When the deadline has come: answers, if it is not to be null. NULL: does nothing. */
+    size_t size; /* of the struct that embeds struct keywait */
+    /* The deadline has passed: replies, if the reply is not to be null. NULL: does nothing. */
     void (*onDeadline)(struct keywait *wait);
-    /* The wait is over: takes it out of whatever else leads to it, and frees what it owns, but not
-     * itself. NULL: nothing to be done. */
+    /* The wait has ended: removes it from everything of the kind that refers to it, and frees what
+     * it owns, but not the wait itself. NULL: nothing to do. */
     void (*onLeave)(struct keywait *wait);
-    size_t *count; /* of those who wait, kept by keywait.c */
+    size_t *count; /* of the clients that wait, updated by keywait.c */
 };
 
 /* How a wait is to begin. */
 struct keywaitStart {
     const struct keywaitKind *kind;
     RedisModuleString *name; /* of the key, in the selected database */
-    int64_t block_ms;        /* 0 = for ever; below 0: not at all */
+    int64_t block_ms;        /* 0: without a limit; negative: not at all */
     int64_t now_ms;
 };
 
-/* RESULT_WAITING: the client of `ctx` is blocked, and `*wait` is in the list of its key, all zero
- * in what the kind adds. Or RESULT_BUSY, if it does not wait, or the client may not be blocked; or
- * RESULT_TOO_MANY_WAITERS: then nothing has happened. */
+/* Begins a wait. RESULT_WAITING: the client of `ctx` is blocked, and `*wait` is in the list of its
+ * key, all zero in the members that the kind adds. RESULT_BUSY: it does not wait, or the client may
+ * not be blocked. RESULT_TOO_MANY_WAITERS: lock.max-waiters is reached. Unless it is
+ * RESULT_WAITING, nothing has changed. */
 enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
                          struct keywait **wait);
 
-/* Ends the wait, and tells the client. The entry of the key may be gone afterwards, unless it is in
+/* Ends the wait with a reply, and frees it. The entry of the key may be freed too, unless it is in
  * use. */
 void keywaitTellNumber(RedisModuleCtx *ctx, struct keywait *wait, int64_t number);
 void keywaitTellWord(RedisModuleCtx *ctx, struct keywait *wait, enum replyWord word);
 
-/* The first who waits, or NULL. */
+/* The first wait of the key, or NULL. */
 struct keywait *keywaitFirst(const struct keywaits *waits);
 
-/* For the kind's struct waitedkeyKind: nobody waits any more; nothing but the entry is to be
- * freed. */
+/* For the kind's struct waitedkeyKind: whether nobody waits; nothing to free but the entry. */
 bool keywaitIsIdle(const struct waitedkey *key);
 void keywaitOnDrop(struct waitedkey *key);
 

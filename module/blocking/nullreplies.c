@@ -18,8 +18,8 @@ struct pending {
 
 static struct {
     struct list pending;
-    uint64_t window_us; /* when the first of those was sent that count now */
-    unsigned sent;      /* since then */
+    uint64_t window_us; /* when the first of those counted in `sent` was sent */
+    unsigned sent;      /* how many were sent since then */
 } replies;
 
 static struct pending *ofBlocked(struct blocked *client) {
@@ -39,8 +39,8 @@ static void onOver(RedisModuleCtx *ctx, struct blocked *client) {
 
 static const struct blockedKind kind = {onOver, onOver, onOver};
 
-/* Those that are pending come first. In a time slice waits are ended first: each may keep others from a
- * lock, and ends in a tenth of the time that its reply takes. */
+/* Replies that are pending are sent first. In a time slice waits are only ended: each may keep
+ * others from a lock, and ending it takes a tenth of the time that its reply takes. */
 static bool maySendNow(void) {
     if (turnHasBegun()) {
         return false;

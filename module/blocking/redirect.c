@@ -1,7 +1,7 @@
 /* See redirect.h.
  *
- * Where a slot is we ask by CLUSTER NODES. Not by CLUSTER SLOTS, which crashes Valkey 8.0 to 9.0.0
- * when a timer asks.
+ * The node that serves a slot is read from CLUSTER NODES. Not from CLUSTER SLOTS, which crashes
+ * Valkey 8.0 to 9.0.0 when a timer calls it.
  */
 #include "blocking/redirect.h"
 
@@ -42,14 +42,14 @@ static enum clusternodesName preferredName(RedisModuleCtx *ctx) {
     return name;
 }
 
-/* What has been found out since redirectForget: the text that the routes are read from, and the last
+/* What has been found since redirectForget: the text that the routes are read from, and the last
  * route. */
 static struct {
-    RedisModuleCallReply *nodes; /* NULL: not asked yet, or no answer */
+    RedisModuleCallReply *nodes; /* NULL: not queried yet, or no reply */
     enum clusternodesName name;
     bool asked;
     int slot;                 /* of `error`; -1: none */
-    RedisModuleString *error; /* NULL if nobody knows */
+    RedisModuleString *error; /* NULL: cannot be determined */
 } found = {.slot = -1};
 
 static void forgetRoute(void) {
@@ -87,7 +87,7 @@ static RedisModuleString *errorOf(const struct clusternodesRoute *route, int slo
     return error;
 }
 
-/* Many keys of one slot come one after the other: what was found for the last is kept. */
+/* Many keys of one slot follow each other: what was found for the last one is kept. */
 static void findRoute(RedisModuleCtx *ctx, int slot) {
     if (slot == found.slot) {
         return;

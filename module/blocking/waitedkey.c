@@ -1,18 +1,17 @@
-/* The keys that somebody waits for: what has been noted of each, and the due list that the drain
- * works off.
+/* The tables of keys that clients wait for, their flags and timers, and the due lists.
  *
  *   waitedkeyFind, waitedkeyFindOrMake     the entry of a key in a table
- *   waitedkeyNote, waitedkeyMarkDue        something happened to it: the drain is to look
- *   waitedkeyWatch                         the drain is to look at a time
- *   waitedkeyUse, waitedkeyEndUse          a walk over those who wait is under way
- *   waitedkeyDropIfIdle                    nobody waits any more
- *   waitedkeyNoteKey, waitedkeyNoteAll     what events.c has heard
+ *   waitedkeyNote, waitedkeyMarkDue        something happened to it: the drain is to check it
+ *   waitedkeyWatch                         the drain is to check it at a certain time
+ *   waitedkeyUse, waitedkeyEndUse          an iteration over its waits is in progress
+ *   waitedkeyDropIfIdle                    a wait has ended
+ *   waitedkeyNoteKey, waitedkeyNoteAll     events of the server, from events.c
  *   waitedkeyWorkDue, waitedkeyForgetDue   the drain's job
  *
  * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose
  * entries begin with a struct waitedkey; a table has one map for each database number. To add a
- * kind: define the entry and its struct waitedkeyKind, give the table its struct waitedkeyWork at
- * load, and every event, timer and slot's move reaches it.
+ * kind: define the entry and its struct waitedkeyKind, and give the table its struct waitedkeyWork
+ * at load. Then every event, timer and move of a slot reaches it.
  *
  * Contracts are in waitedkey.h.
  */
@@ -27,7 +26,7 @@
 #include "server/server.h"
 #include "server/turn.h"
 
-/* Past the end of a key's time by the resolution of the clock: it has expired for sure. */
+/* The resolution of the clock: this long after the end of its time a key has certainly expired. */
 #define AFTER_END_MS 1
 
 #define SLOT_LOOK_MS 1000
@@ -36,7 +35,7 @@
 
 static struct {
     struct list tables; /* those that have entries */
-    struct list due[2]; /* those to be looked at, by whether that only reads */
+    struct list due[2]; /* due entries, by whether their check only reads */
     struct timer slot_timer;
 } live;
 
@@ -83,7 +82,7 @@ struct waitedkey *waitedkeyFindOrMake(struct waitedkeyTable *table, int db,
     key = memAlloc(table->kind->size);
     key->table = table;
     key->db = db;
-    /* A copy: the caller's may be a slice of a client's query buffer. */
+    /* A copy: the caller's string may point into a client's query buffer. */
     key->name = RedisModule_CreateStringFromString(NULL, name);
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(key->name, &length);
@@ -94,9 +93,8 @@ struct waitedkey *waitedkeyFindOrMake(struct waitedkeyTable *table, int db,
     return key;
 }
 
-/* Nobody waits there any more: no memory, and no timer that would keep the module from being
- * unloaded.
- */
+/* Nobody waits in this table any more: frees its memory, and stops the timer, which would keep the
+ * module from being unloaded, after the last table. */
 static void forgetTable(RedisModuleCtx *ctx, struct waitedkeyTable *table) {
     memFree(table->by_db);
     table->by_db = NULL;
@@ -132,7 +130,7 @@ void waitedkeyEndUse(RedisModuleCtx *ctx, struct waitedkey *key) {
     waitedkeyDropIfIdle(ctx, key);
 }
 
-/* ---- notes ---- */
+/* ---- flags ---- */
 
 static struct list *dueListOf(const struct waitedkey *key) {
     return &live.due[key->table->work->reads_only];
@@ -219,7 +217,7 @@ static void noteEvent(struct waitedkey *key, void *notes) {
     addNotes(key, *(unsigned *)notes);
 }
 
-/* With one alarm for all: setting it costs more than the notes of a key. */
+/* Sets one alarm for all, because setting it costs more than the flags of a key. */
 void waitedkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
     struct waitedkeyTable *table = ofLink(live.tables.first);
     for (; table; table = ofLink(table->in_live.next)) {
@@ -274,7 +272,7 @@ bool waitedkeyAreDue(void) {
     return firstDue(false);
 }
 
-/* Returns whether the key could be looked at; if not it is still due. */
+/* Returns whether the key could be checked; if not, it is still due. */
 static bool lookOrPostpone(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
     const struct waitedkeyWork *work = key->table->work;
     RedisModule_SelectDb(ctx, key->db);
@@ -295,7 +293,7 @@ static bool lookOrPostpone(RedisModuleCtx *ctx, struct waitedkey *key, int64_t n
     return false;
 }
 
-/* Returns whether the server refused, which it would for all others of this list too. */
+/* Returns whether the server refused a write, as it would for all other keys of this list. */
 static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
     struct waitedkey *key;
     while ((key = firstDue(reads_only)) && !turnIsOver()) {
@@ -306,8 +304,8 @@ static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
     return false;
 }
 
-/* The two lists begin in turn: neither keeps the other from its time. Unseen: what only reads would
- * go on with the retry too, some ms later. */
+/* The two lists are first in alternate runs, so that neither uses up the time of the other.
+ * Equivalent: checks that only read would also go on with the retry, some ms later. */
 void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
     static bool readers_first;
     readers_first = !readers_first;
