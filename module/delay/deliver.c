@@ -1,20 +1,21 @@
-/* Delivering: what is due goes from a queue's keys to its list.
+/* Delivery, queue by queue and in batches.
  *
  *   deliverDue       the drain's job
  *   deliverHold      the same, while nothing may be written
- *   lookAt           one queue: may it be written to?
- *   deliver          then batches of what is due, and when to look again
+ *   lookAt           one queue: may it be written?
+ *   deliver          then batches of due elements, and when to check it again
  *   collect          a batch: the next ids, and their values
  *   push             the batch, as RPUSH, ZREM and HDEL in one transaction
  *
- * As commands, and not by low-level calls: RPUSH wakes who blocks on the list, asks for memory, and
- * tells keyspace listeners, as it does when a client says it. They are replicated as what they are.
+ * These are commands, not low-level calls: RPUSH wakes clients that block on the list, checks the
+ * memory limit, and notifies keyspace listeners, as it does for a client. They are replicated as
+ * they are.
  *
  * An element that cannot be delivered stays: while the server refuses writes, or uses the queue's
- * keys, while `list` is no list, and while there is no value for it, as between two commands of
- * another client that restores the keys. The first three hold up the queue, which is tried again
- * after a while. The last is passed by alone: elements without a value gather at the front of the
- * sorted set, and the next batch begins behind them, by rank.
+ * keys, while `list` is not a list, and while there is no value for the element, as between two
+ * commands of another client that restores the keys. The first three delay the whole queue, which
+ * is tried again after a while. In the last case only the element is skipped: elements without a
+ * value gather at the front of the sorted set, and the next batch begins behind them, by rank.
  */
 #include "delay/deliver.h"
 
@@ -30,29 +31,31 @@
 #include "server/stats.h"
 #include "server/turn.h"
 
-/* How many elements go in one command; of long ids and values fewer, so that those before the last
- * have no more bytes than this. */
+/* How many elements are pushed by one command. If ids and values are long there are fewer: all but
+ * the last have at most BATCH_BYTES together. */
 #define BATCH 32
 #define BATCH_BYTES 65536
 
-/* Where elements without a value have been passed by, ids are read before their length is known. */
+/* If elements without a value have been skipped, ids are read before their length is known. */
 #define BATCH_BEHIND_SKIPPED 8
 
-/* Nothing announces that there is memory again, or that the list is one: the queue is tried again
- * after the first, and then after twice as long each time, up to the second. */
+/* There is no event when memory is available again, or when the key has become a list: the queue is
+ * tried again after the first time, and then after twice the last one, up to the second. */
 #define FIRST_RETRY_MS 100
 #define LAST_RETRY_MS 1000
 
-/* Where a look takes long, as by a name of 10 MB, the pause between two is this many times as long. */
+/* If a check takes long, for example because of a name of 10 MB, the pause after it is this many
+ * times as long. */
 #define RETRY_SHARE 200
 
-/* While clients are paused, all queues are looked at as often as this. */
+/* While clients are paused, all queues are checked this often. */
 #define HELD_RETRY_MS 20
 
-/* A queue whose slot moves is looked at as often as this. */
+/* A queue whose slot is being moved is checked this often. */
 #define MOVING_RETRY_MS 500
 
-/* A value that is missing comes with an event, unless it comes with a slot or a swap. */
+/* Skipped elements are checked again after this time. A missing value that is written is an event,
+ * but not if it arrives with a slot or a swap. */
 #define SKIPPED_RETRY_MS 10000
 
 /* ---- the server's commands ---- */
@@ -63,20 +66,21 @@ static void freeReply(RedisModuleCallReply *reply) {
     }
 }
 
-/* Whether the server has done it. The reply is freed. */
+/* Whether the command has succeeded. Frees the reply. */
 static bool isDone(RedisModuleCallReply *reply) {
     bool done = reply && RedisModule_CallReplyType(reply) != REDISMODULE_REPLY_ERROR;
     freeReply(reply);
     return done;
 }
 
-/* Whether the server would make room by itself. */
+/* Whether the server evicts keys to make room. */
 static bool evicts(RedisModuleCtx *ctx) {
     return RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_EVICT;
 }
 
-/* Asked anew: what the server looks at in a call ("M") is the memory as it was before the last
- * client's command, which may be long ago. Where it evicts, it is left to decide by that. */
+/* Whether the server is out of memory, checked now: for a call ("M") the server uses the state from
+ * before the last client's command, which may be long ago. A server that evicts keys decides by
+ * that itself. */
 static bool isOutOfMemory(RedisModuleCtx *ctx) {
     return (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_OOM) && !evicts(ctx);
 }
@@ -86,9 +90,9 @@ static bool isOutOfMemory(RedisModuleCtx *ctx) {
 struct batch {
     struct delayedQueue *queue;
     RedisModuleString *list, *due_name, *value_name;
-    size_t most;    /* elements that it has room for */
+    size_t most;    /* how many elements it has room for */
     size_t bytes;   /* of their ids and values */
-    size_t skipped; /* elements without a value; the others are these */
+    size_t skipped; /* how many elements have no value */
     size_t count;
     RedisModuleString *ids[BATCH], *values[BATCH];
 };
@@ -120,7 +124,7 @@ static size_t lengthOf(RedisModuleString *string) {
     return length;
 }
 
-/* Takes both references. Returns whether the batch has room for more. */
+/* Takes over both references. Returns whether the batch has room for more. */
 static bool addToBatch(struct batch *batch, RedisModuleString *id, RedisModuleString *value) {
     batch->bytes += lengthOf(id) + (value ? lengthOf(value) : 0);
     if (value) {
@@ -163,7 +167,7 @@ static void addEach(RedisModuleCtx *ctx, struct batch *batch, RedisModuleCallRep
     delaykeysClose(&keys);
 }
 
-/* By rank, which only a command knows. */
+/* Reads by rank, which only a command can do. */
 static void addBehindSkipped(RedisModuleCtx *ctx, struct batch *batch) {
     size_t from = batch->queue->skipped;
     RedisModuleCallReply *reply =
@@ -173,7 +177,7 @@ static void addBehindSkipped(RedisModuleCtx *ctx, struct batch *batch) {
     freeReply(reply);
 }
 
-/* Collects the next of `due` elements. Returns false when there is none. */
+/* Collects the next of `due` elements. Returns false if there is none. */
 static bool collect(RedisModuleCtx *ctx, struct batch *batch, size_t due) {
     size_t left = due - batch->queue->skipped;
     size_t most = batch->queue->skipped > 0 ? BATCH_BEHIND_SKIPPED : BATCH;
@@ -186,15 +190,15 @@ static bool collect(RedisModuleCtx *ctx, struct batch *batch, size_t due) {
     return batch->count + batch->skipped > 0;
 }
 
-/* A command on a key and many arguments. Returns whether the server has done it. */
+/* Calls a command with a key and many arguments. Returns whether it has succeeded. */
 static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
                  const struct batch *batch, RedisModuleString *const *arguments) {
     const char *format = evicts(ctx) ? "!EMsv" : "!Esv";
     return isDone(RedisModule_Call(ctx, command, format, key, arguments, batch->count));
 }
 
-/* What has been pushed has to go, or it would be pushed again: also where somebody has taken the
- * command away (rename-command). */
+/* Removes what has been pushed, which would be pushed again otherwise, even if the command is
+ * disabled by rename-command. */
 static void removeSurely(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
     delaykeysOpen(&keys, ctx, batch->list, KEY_TO_WRITE);
@@ -202,8 +206,8 @@ static void removeSurely(RedisModuleCtx *ctx, const struct batch *batch) {
     delaykeysClose(&keys);
 }
 
-/* ZREM, and HDEL, or UNLINK when nothing is left. What is removed has been pushed, so the server
- * would not refuse it. */
+/* ZREM, and HDEL, or UNLINK when nothing is left. The server does not refuse this, because the push
+ * has succeeded. */
 static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, batch->queue->name);
@@ -218,7 +222,7 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     }
 }
 
-/* Whether what is pushed could be removed: neither key is in use. */
+/* Whether what is pushed can be removed after it: neither key is in use. */
 static bool canRemove(RedisModuleCtx *ctx, const struct batch *batch) {
     struct delaykeys keys;
     delaykeysOpen(&keys, ctx, batch->list, KEY_TO_WRITE);
@@ -227,9 +231,9 @@ static bool canRemove(RedisModuleCtx *ctx, const struct batch *batch) {
     return !in_use;
 }
 
-/* Returns false when the list would not take it. Our own changes need not be heard: no test would
- * see it if they were, but there would be more looks at the queue, and at its elements without a
- * value. */
+/* Returns false if the push was refused. The module's own changes are not treated as events: no
+ * test would notice if they were, but the queue, and its elements without a value, would be checked
+ * more often. */
 static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
@@ -250,7 +254,7 @@ struct look {
     uint64_t began_us;
 };
 
-/* How many elements are due; 0 too when the server does not say. */
+/* How many elements are due; also 0 if the server refuses the command. */
 static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct batch names;
     char before[32];
@@ -267,7 +271,7 @@ static size_t countDue(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t 
     return (size_t)count;
 }
 
-/* Delivers a batch of `due` elements, which are fewer then. Returns false when it was refused. */
+/* Delivers a batch of `*due` elements, and subtracts it. Returns false if it was refused. */
 static bool deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue, size_t *due) {
     struct batch batch;
     beginBatch(ctx, queue, &batch);
@@ -281,7 +285,7 @@ static bool deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue, size_t 
     return done;
 }
 
-/* Elements that were passed by are looked at again. */
+/* If it is time, has the skipped elements checked again. */
 static void beginAgain(struct delayedQueue *queue, int64_t now_ms) {
     if (now_ms >= queue->again_ms) {
         queue->again_ms = now_ms + SKIPPED_RETRY_MS;
@@ -290,8 +294,8 @@ static void beginAgain(struct delayedQueue *queue, int64_t now_ms) {
     }
 }
 
-/* Finds out when to look next at a queue of which nothing more is due but what has no value;
- * forgets it when it has no elements. */
+/* Sets when to check a queue next in which nothing is due any more except elements without a value;
+ * removes its entry if it has no elements. */
 static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, queue->name);
@@ -308,14 +312,15 @@ static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t
     queuesPutOff(queue, next_ms);
 }
 
-/* How long a queue is put off that was refused so often, by a look that has begun then. */
+/* The delay of a queue that was refused, by its number of refusals and by the time of this check,
+ * which began at `began_us`. */
 static int64_t retryAfter(const struct delayedQueue *queue, uint64_t began_us) {
     uint64_t took_us = RedisModule_MonotonicMicroseconds() - began_us;
     int64_t longer_ms = (int64_t)(took_us * RETRY_SHARE / 1000);
     return longer_ms > queue->retry_ms ? longer_ms : queue->retry_ms;
 }
 
-/* All that is due stays for now. */
+/* The due elements stay for now. */
 static void refuse(struct delayedQueue *queue, size_t due, const struct look *look) {
     int64_t retry_ms = queue->retry_ms > 0 ? 2 * queue->retry_ms : FIRST_RETRY_MS;
     queue->retry_ms = retry_ms < LAST_RETRY_MS ? retry_ms : LAST_RETRY_MS;
@@ -324,7 +329,8 @@ static void refuse(struct delayedQueue *queue, size_t due, const struct look *lo
     queuesPutBehind(queue, look->now_ms + retryAfter(queue, look->began_us));
 }
 
-/* A batch at least, and what else the turn has time for. Queues that have more take turns. */
+/* Delivers at least one batch, and more as the time slice allows. Queues that have more due
+ * elements alternate. */
 static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, const struct look *look) {
     int64_t now_ms = look->now_ms;
     size_t due = countDue(ctx, queue, now_ms);
@@ -349,8 +355,8 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, const struc
     }
 }
 
-/* Of a slot that moves, one key may be here and another there. Where a key is, the slot may yet
- * come, or stay after all; where there is none, it has gone. */
+/* If a slot is being moved, one key may be here and the other on the other node. If the sorted set
+ * is here, the slot may still arrive, or stay; if it is not, it has moved away. */
 static void putOffUntilMoved(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, queue->name);
@@ -383,7 +389,7 @@ static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
     }
 }
 
-/* One queue at least, also when the locks have used up the turn: they may do so for a while. */
+/* At least one queue, even when locks have used up the time slice, as they may do for a while. */
 void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
     struct delayedQueue *queue = queuesDue(now_ms);
     while (queue) {

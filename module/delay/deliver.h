@@ -1,4 +1,4 @@
-/* Delivering: what is due goes from a queue's keys to its list. */
+/* Delivery: moves due elements from a delayed queue's keys to its list. */
 #ifndef LOCK_DELIVER_H
 #define LOCK_DELIVER_H
 
@@ -6,11 +6,11 @@
 
 #include "redismodule.h"
 
-/* The drain's job: delivers what is due, as much as the time slice has time for. */
+/* The drain's job: delivers the due elements, as many as the time slice allows. */
 void deliverDue(RedisModuleCtx *ctx, int64_t now_ms);
 
-/* The same while nothing may be written: counts what is due, for INFO, and has it looked at again
- * soon. */
+/* The same while nothing may be written: counts the due elements, for INFO, and has their queues
+ * checked again soon. */
 void deliverHold(RedisModuleCtx *ctx, int64_t now_ms);
 
 #endif

@@ -9,15 +9,15 @@
 #include "keys/delaykeys.h"
 #include "server/turn.h"
 
-/* How many elements without a value are looked at again in a ms at most, on average: a client that
- * writes to a queue of 500,000 of them has them walked only every eight seconds. */
+/* How many elements without a value are checked again in a ms at most, on average: a client that
+ * writes to a queue with 500,000 of them has them walked only every eight seconds. */
 #define WALKED_AGAIN_A_MS 64
 
-/* The queues of a database. SWAPDB gives two of these each other's number, and a flush puts one
- * aside, however many queues it has. */
+/* The queues of a database. SWAPDB exchanges the numbers of two of these, and a flush puts one
+ * aside, for any number of queues. */
 struct queuesDb {
     int number;
-    struct link in_list; /* of those that have queues, or of those put aside */
+    struct link in_list; /* in the list of those that have queues, or of those put aside */
     struct map by_name;
     struct heap going, refused; /* each queue is in one of the two */
     size_t stuck;
@@ -25,8 +25,8 @@ struct queuesDb {
 
 static struct {
     struct list dbs;     /* those that have queues */
-    struct list aside;   /* whose queues are to be freed, bit by bit */
-    size_t count, stuck; /* of the first */
+    struct list aside;   /* those whose queues are to be freed, some at a time */
+    size_t count, stuck; /* of `dbs` */
     bool own_change;
     void (*listen)(RedisModuleCtx *ctx);
 } queues;
@@ -53,7 +53,8 @@ static struct queuesDb *nextDb(const struct queuesDb *db) {
     return ofLink(db->in_list.next);
 }
 
-/* Those that have queues are not more than `databases`, mostly one. NULL: it has none. */
+/* The database with this number, or NULL if it has no queues. The list has at most `databases`
+ * elements, usually one. */
 static struct queuesDb *findDb(int number) {
     struct queuesDb *db = firstDb();
     while (db && db->number != number) {
@@ -92,7 +93,7 @@ struct delayedQueue *queuesFind(int db, RedisModuleString *name) {
 static struct delayedQueue *make(int db, RedisModuleString *name) {
     struct delayedQueue *queue = memAlloc(sizeof(*queue));
     queue->of = findOrMakeDb(db);
-    /* A copy: the caller's may be a slice of a client's query buffer. */
+    /* A copy: the caller's string may point into a client's query buffer. */
     queue->name = RedisModule_CreateStringFromString(NULL, name);
     queue->line = &queue->of->going;
     size_t length;
@@ -102,7 +103,7 @@ static struct delayedQueue *make(int db, RedisModuleString *name) {
     return queue;
 }
 
-/* ---- when to look ---- */
+/* ---- when to check ---- */
 
 static void setAlarm(RedisModuleCtx *ctx, int64_t at_ms) {
     int64_t now_ms = RedisModule_Milliseconds();
@@ -171,7 +172,7 @@ void queuesSetStuck(struct delayedQueue *queue, size_t count) {
     queue->stuck = count;
 }
 
-/* A queue that was refused is tried again in its time. */
+/* A queue that was refused keeps its time. */
 void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t at_ms) {
     struct delayedQueue *queue = queuesFind(db, name);
     if (!queue) {
@@ -200,8 +201,8 @@ void queuesOwnChange(bool is_own) {
     queues.own_change = is_own;
 }
 
-/* On a replica the queues are the master's, and what is loaded is looked for when all of it is
- * there. */
+/* Whether events are to be handled. On a replica the queues are the master's; while data is loaded
+ * they are ignored, because a scan follows. */
 static bool isOurs(RedisModuleCtx *ctx) {
     int flags = RedisModule_GetContextFlags(ctx);
     return (flags & REDISMODULE_CTX_FLAGS_MASTER) && !(flags & REDISMODULE_CTX_FLAGS_LOADING);
@@ -225,7 +226,7 @@ void queuesKeyChanged(RedisModuleCtx *ctx, int db, RedisModuleString *key) {
     RedisModule_FreeString(ctx, name);
 }
 
-/* ---- forgetting ---- */
+/* ---- removing ---- */
 
 static void freeQueue(struct delayedQueue *queue) {
     heapRemove(queue->line, &queue->look);
@@ -273,7 +274,7 @@ static struct delayedQueue *at(const struct heap *line, size_t index) {
     return LIST_ELEMENT(line->nodes[index], struct delayedQueue, look);
 }
 
-/* The last of a heap: no other moves when it is removed. */
+/* The last queue of a heap: removing it moves no other. */
 static struct delayedQueue *lastOf(const struct queuesDb *db) {
     const struct heap *line = db->going.count > 0 ? &db->going : &db->refused;
     return at(line, line->count - 1);
@@ -292,7 +293,7 @@ void queuesFreeForgotten(RedisModuleCtx *ctx) {
     }
 }
 
-/* ---- what happens to all ---- */
+/* ---- events for all queues ---- */
 
 void queuesSwapped(int first_db, int second_db) {
     struct queuesDb *one = findDb(first_db), *other = findDb(second_db);
@@ -310,11 +311,11 @@ static void lookAtAllOf(struct queuesDb *db) {
     }
     for (size_t i = 0; i < db->going.count; i++) {
         at(&db->going, i)->again_ms = 0;
-        queuesPutOff(at(&db->going, i), 0); /* it stays there: those before it are at 0 */
+        queuesPutOff(at(&db->going, i), 0); /* it keeps its index: those before it are at 0 */
     }
 }
 
-/* One step for all: it is the clock that makes it, and no client. */
+/* All in one step: no client can cause it, only the clock. */
 void queuesClockStepped(RedisModuleCtx *ctx) {
     for (struct queuesDb *db = firstDb(); db; db = nextDb(db)) {
         lookAtAllOf(db);

@@ -10,17 +10,17 @@
 #include "keys/delaykeys.h"
 #include "server/turn.h"
 
-/* One look at the clock for this many keys, some 100 µs. Redis 7.0 walks some 1,000 in a ms. */
+/* The clock is read once for this many keys, about 100 µs. Redis 7.0 scans about 1,000 in a ms. */
 #define KEYS_A_LOOK 200
 
 #define FIRST "0"
 
 static struct {
     bool is_running;
-    bool begins_anew; /* with the next slice: it may be a key of this one that asked for it */
-    bool once_more;   /* another one, when this is over */
+    bool begins_anew; /* with the next step: the cause may be a key of this one */
+    bool once_more;   /* another scan when this one has ended */
     int db;
-    char cursor[24]; /* SCAN's */
+    char cursor[24]; /* of SCAN */
 } scan;
 
 bool scanIsRunning(void) {
@@ -76,7 +76,7 @@ size_t scanMeetKeys(RedisModuleCtx *ctx, int db, RedisModuleCallReply *names) {
     return count;
 }
 
-/* The reply of SCAN: the next cursor, and keys. Returns false if it is something else. */
+/* Reads the reply of SCAN: the next cursor, and keys. Returns false if it is something else. */
 static bool take(RedisModuleCtx *ctx, RedisModuleCallReply *reply) {
     RedisModuleCallReply *keys = reply ? RedisModule_CallReplyArrayElement(reply, 1) : NULL;
     if (!keys) {
@@ -90,7 +90,7 @@ static bool take(RedisModuleCtx *ctx, RedisModuleCallReply *reply) {
     return true;
 }
 
-/* Walks some keys. Returns whether there may be more. */
+/* Scans some keys. Returns whether there may be more. */
 static bool step(RedisModuleCtx *ctx) {
     if (RedisModule_SelectDb(ctx, scan.db) != REDISMODULE_OK) {
         return false;
@@ -121,9 +121,9 @@ static void begin(void) {
     strcpy(scan.cursor, FIRST);
 }
 
-/* What the drain has time for; and some keys at least, also when the locks have used that up. Without a
- * pause: a million keys are to be walked within two seconds, and whoever has something to say is
- * heard between any two drains. */
+/* As many keys as the time slice allows, and some even if locks have used it up. Without pauses: a
+ * million keys are to be scanned within two seconds, and between any two drains the server serves
+ * other clients. */
 void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
     if (!scan.is_running) {

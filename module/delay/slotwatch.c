@@ -1,8 +1,8 @@
 /* See slotwatch.h.
  *
- * The node's own slots we ask by CLUSTER NODES. Not by CLUSTER SLOTS, which crashes Valkey 8.0 to
- * 9.0.0 when a timer asks; and the epochs of CLUSTER INFO do not tell: a node that has the largest
- * already needs no new one to be given a slot.
+ * The node's own slots are read from CLUSTER NODES. Not from CLUSTER SLOTS, which crashes Valkey
+ * 8.0 to 9.0.0 when a timer calls it. The epochs of CLUSTER INFO are no sign: a node that has the
+ * largest one already is given a slot without a new one.
  */
 #include "delay/slotwatch.h"
 
@@ -16,16 +16,16 @@
 #include "server/server.h"
 #include "server/timer.h"
 
-/* Seldom, as MONITOR shows each look; and often enough for queues to be found within two
+/* Not often, because MONITOR shows each query; but often enough for queues to be found within two
  * seconds. */
 #define LOOK_MS 500
 
-/* More slots that come at once, or more keys, and all keys are walked, in slices. */
+/* If more slots arrive at once, or more keys, all keys are scanned, in time slices. */
 #define MOST_SLOTS 64
 #define MOST_KEYS 1000
 
 static struct timer timer;
-static struct clusternodesSlots known; /* the slots that were ours at the last look */
+static struct clusternodesSlots known; /* this node's slots at the last query */
 
 static void askSlots(RedisModuleCtx *ctx, struct clusternodesSlots *slots) {
     RedisModuleCallReply *reply = RedisModule_Call(ctx, "CLUSTER", "c", "NODES");
@@ -37,7 +37,8 @@ static void askSlots(RedisModuleCtx *ctx, struct clusternodesSlots *slots) {
     }
 }
 
-/* Meets the keys of a slot, `most` of them at most. Returns how many it has met. */
+/* Has the queues among the keys of a slot checked, for at most `most` keys. Returns for how
+ * many. */
 static size_t meetKeys(RedisModuleCtx *ctx, int db, size_t slot, size_t most) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "CLUSTER", "cll", "GETKEYSINSLOT", (long long)slot, (long long)most);
@@ -48,14 +49,15 @@ static size_t meetKeys(RedisModuleCtx *ctx, int db, size_t slot, size_t most) {
     return count;
 }
 
-/* Slots that have come, and what a look has time for: most come alone, and have a thousandth of the
- * keys. */
+/* How many more slots and keys one query may check. Most slots arrive alone, with a thousandth of
+ * the keys. */
 struct come {
     size_t slots, keys;
 };
 
-/* Meets the keys of a slot in all databases, as long as there is time. An empty one is passed over:
- * of most servers there is only the first in a cluster, and GETKEYSINSLOT speaks of that in any. */
+/* Checks the keys of a slot in all databases, as far as `left` allows. An empty database is
+ * skipped: on most servers only the first exists in a cluster, and GETKEYSINSLOT returns the keys
+ * of that one in any. */
 static void hasCome(RedisModuleCtx *ctx, size_t slot, struct come *left) {
     if (left->slots == 0 || left->keys == 0) {
         return;
@@ -66,7 +68,7 @@ static void hasCome(RedisModuleCtx *ctx, size_t slot, struct come *left) {
     }
 }
 
-/* Learns which slots are ours, and has the queues found of those that were not. */
+/* Queries which slots are this node's, and has the queues in the new ones found. */
 static void lookAtSlots(RedisModuleCtx *ctx) {
     struct clusternodesSlots before = known;
     struct come left = {MOST_SLOTS, MOST_KEYS};
@@ -82,7 +84,8 @@ static void lookAtSlots(RedisModuleCtx *ctx) {
     }
 }
 
-/* A timer that never ends would keep the module from being unloaded where that is allowed. */
+/* A timer that is set again without end would keep the module from being unloaded, where that is
+ * allowed. */
 static void look(RedisModuleCtx *ctx, struct timer *timer_that_rang);
 
 static void lookLater(RedisModuleCtx *ctx) {
