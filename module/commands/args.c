@@ -15,8 +15,8 @@
 
 #define WORD(text) text, sizeof(text) - 1
 
-/* The options, and which of them exclude each other: two rows that share a bit of `excludes`
- * contradict. */
+/* The options, and which of them exclude each other: two rows that share a bit of `excludes` cannot
+ * be given together. */
 static const struct optionRow {
     const char *name;
     size_t length; /* of the name */
@@ -40,7 +40,7 @@ static const struct optionRow {
     {WORD("RELEASE"), ARGS_RELEASE, ARGS_RELEASE, 0},
 };
 
-/* strcasecmp, for bytes that may hold a zero. */
+/* strcasecmp for bytes that may contain a zero. */
 static bool spells(RedisModuleString *argument, const struct optionRow *row) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(argument, &length);
@@ -60,8 +60,8 @@ struct args argsOf(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return (struct args){ctx, argv, argc, RedisModule_Milliseconds()};
 }
 
-/* A lease in units of `unit_ms`, as PEXPIRE checks its own: positive, and now + lease must not
- * overflow. */
+/* Reads a lease in units of `unit_ms`, with the checks of PEXPIRE: it is positive, and now + lease
+ * does not overflow. */
 static int leaseOrReply(const struct args *args, RedisModuleString *value, int64_t unit_ms,
                         int64_t *lease_ms) {
     long long amount;
@@ -123,7 +123,7 @@ static int replicasOrReply(const struct args *args, RedisModuleString **values,
     return argsIntegerOrReply(args->ctx, values[1], &within, &replicas->within_ms);
 }
 
-/* `values` are the arguments behind the option. */
+/* `values` are the arguments after the option. */
 static int valueOrReply(const struct args *args, enum argsOption option, RedisModuleString **values,
                         struct argsOptions *options) {
     RedisModuleString *value = values[0];
@@ -153,7 +153,8 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     return REDISMODULE_OK;
 }
 
-/* What can be a session's is a lease; that of a latch, which has PX and EX too, is none. */
+/* Checks the lease against lock.max-lease, for commands that accept SESSION. Others, such as
+ * LATCH.SET, have PX and EX, but no lease. */
 static int leaseLimitOrReply(const struct args *args, unsigned allowed,
                              const struct argsOptions *options) {
     long long longest_ms = configMaxLeaseMs();

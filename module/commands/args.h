@@ -1,10 +1,10 @@
-/* Reading the arguments of the commands.
+/* Parses the arguments of the commands.
  *
- * One cursor walks the arguments from left to right; each option may stand once, in any order and
- * case. Functions named …OrReply return REDISMODULE_OK, or have replied the error and return
- * REDISMODULE_ERR: the handler then just returns.
+ * Arguments are read from left to right; each option may be given once, in any order and case.
+ * Functions named …OrReply return REDISMODULE_OK, or have replied the error and return
+ * REDISMODULE_ERR: then the handler just returns.
  *
- * To add an option: a bit of enum argsOption, a row of option_rows, and where it goes, in
+ * To add an option: a bit of enum argsOption, a row of option_rows, and where its value goes, in
  * valueOrReply or argsOptionsOrReply. CONTRIBUTING.md has the whole list.
  */
 #ifndef LOCK_ARGS_H
@@ -18,10 +18,10 @@
 
 #define ARGS_MOST_KEYS 1024
 
-/* Which options a command takes; see argsOptionsOrReply. */
+/* The options that a command accepts; see argsOptionsOrReply. */
 enum argsOption {
     ARGS_PX = 1 << 0, /* PX ms: the lease */
-    ARGS_EX = 1 << 1, /* EX s: likewise */
+    ARGS_EX = 1 << 1, /* EX s: the same in seconds */
     ARGS_BLOCK = 1 << 2,
     ARGS_READ = 1 << 3,
     ARGS_WRITE = 1 << 4,
@@ -49,30 +49,29 @@ struct args {
     int64_t now_ms; /* unix time: read once for each command */
 };
 
+/* Returns the arguments with the time now. */
 struct args argsOf(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 struct argsOptions {
-    unsigned given; /* of enum argsOption */
-    struct acquisition
-        wants;     /* what the options ask for; owner, mode and discipline are the handler's
-                                 to fill in */
-    int64_t count; /* COUNT; default: 10 */
+    unsigned given;           /* of enum argsOption */
+    struct acquisition wants; /* the handler adds owner, mode and discipline */
+    int64_t count;            /* COUNT; default: 10 */
 };
 
-/* Checks an owner, by ownerfieldJudge. */
+/* Checks that this can be an owner (ownerfieldJudge). */
 int argsOwnerOrReply(RedisModuleCtx *ctx, RedisModuleString *owner);
 
-/* Reads argv[first] and what follows as options out of `allowed`, a set of enum argsOption. No
- * lease or wait may end past the largest time, and no lease be longer than lock.max-lease; SESSION
- * needs a connection, which a script, a call from a module and a replica do not have. What is not
- * given has its default: lock.default-lease, and not to wait. */
+/* Reads the arguments from argv[first] on as options out of `allowed`, a set of enum argsOption. No
+ * lease or wait may end after the largest time, and no lease may be longer than lock.max-lease;
+ * SESSION needs a connection, which a script, a call from a module and a replica do not have.
+ * Options that are not given have their defaults: lock.default-lease, and not to wait. */
 int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options);
 
-/* Reads the limit of a semaphore: 1 to 2^31-1, and not less than the permits that are wanted. */
+/* Reads the limit of a semaphore: 1 to 2^31-1, and not less than the permits that are requested. */
 int argsLimitOrReply(const struct args *args, RedisModuleString *value, struct permits *permits);
 
-/* Reads `value` as an integer from `least` to `most`; replies `error` if it is none. */
+/* Reads `value` as an integer from `least` to `most`; replies `error` if it is not one. */
 struct argsInteger {
     int64_t least, most;
     enum replyError error;
@@ -80,8 +79,8 @@ struct argsInteger {
 int argsIntegerOrReply(RedisModuleCtx *ctx, RedisModuleString *value,
                        const struct argsInteger *wanted, int64_t *number);
 
-/* Reads `numkeys key [key ...] owner` from argv[1] on: there is room for that many keys, 1 to
- * 1,024, and an owner behind them. */
+/* Reads `numkeys`, 1 to 1,024, from argv[1], and checks that at least that many keys and an owner
+ * follow. */
 int argsNumkeysOrReply(const struct args *args, int *keys);
 
 #endif

@@ -1,5 +1,4 @@
-/* The delayed queue: DELAY.PUSH, DELAY.CANCEL, DELAY.LIST. What is pushed is delivered by
- * deliver.c. */
+/* The delayed queue: DELAY.PUSH, DELAY.CANCEL, DELAY.LIST. Elements are delivered by deliver.c. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,11 +11,11 @@
 #include "server/reply.h"
 #include "server/server.h"
 
-/* Of an id that the server makes: some 18 minutes. */
+/* The longest step between ids that are tried (makeId): about 18 minutes. */
 #define LONGEST_STEP_US (INT64_C(1) << 30)
 
-/* What every command of a queue needs of its name. From the first of them on the module hears what
- * others do to the keys of queues, and looks for those that were there before. */
+/* Checks what every command of a queue needs of its name. The first call subscribes to the events
+ * of queues' keys, and begins a scan for queues that existed before. */
 static int keysOrReply(RedisModuleCtx *ctx, RedisModuleString *list) {
     queuesListen(ctx);
     if (serverIsCluster() && !keynamesServeCluster(list)) {
@@ -51,8 +50,8 @@ static int64_t randomBelow(int64_t bound) {
     return (int64_t)(bits % (uint64_t)bound);
 }
 
-/* Larger than all that this process has made: the time in µs, in as many digits for centuries, so
- * that ids are in order as text too. */
+/* The last id made; a new one is larger than all that this process has made. It is the time in µs,
+ * which has the same number of digits for centuries, so that ids are also in order as text. */
 static int64_t last_id;
 
 static RedisModuleString *idIfFree(struct delaykeys *keys) {
@@ -64,10 +63,10 @@ static RedisModuleString *idIfFree(struct delaykeys *keys) {
     return NULL;
 }
 
-/* A new id, never one that is pending: a client may have pushed such ids itself, or the clock has
- * stepped back. Where the next ones are taken, the steps are random, and each may be twice as long
- * as the one before: n ids in a row take some log n steps, and no client can foresee which ids are
- * tried. */
+/* Returns a new id, never one that is pending: a client may have pushed such ids itself, or the
+ * clock may have been set back. If the next ids are taken, the steps are random, and each may be
+ * twice as long as the one before: n taken ids in a row need about log n steps, and no client can
+ * predict which ids are tried. */
 static RedisModuleString *makeId(struct delaykeys *keys) {
     int64_t now_us = serverMicroseconds(), reach = 1;
     last_id = now_us > last_id ? now_us : last_id + 1;
@@ -79,7 +78,7 @@ static RedisModuleString *makeId(struct delaykeys *keys) {
     return id;
 }
 
-/* Returns whether the element is a new one. */
+/* Puts the element into the keys and replies its id. Returns whether it is a new one. */
 static bool push(const struct args *args, struct delaykeys *keys, int64_t due_ms) {
     RedisModuleString **argv = args->argv;
     RedisModuleString *id = argv[2];
@@ -94,7 +93,7 @@ static bool push(const struct args *args, struct delaykeys *keys, int64_t due_ms
     return is_new;
 }
 
-/* Whether the keys, opened to be written to, can be. */
+/* Checks that the keys, which were opened for writing, can be written. */
 static int writableOrReply(const struct delaykeys *keys) {
     if (delaykeysAreInUse(keys)) {
         return replyError(keys->ctx, REPLY_KEY_IN_USE);
@@ -102,7 +101,7 @@ static int writableOrReply(const struct delaykeys *keys) {
     return delaykeysIsWrongType(keys) ? replyError(keys->ctx, REPLY_WRONG_TYPE) : REDISMODULE_OK;
 }
 
-/* Whether the element can be put there. */
+/* Checks that an element can be added. */
 static int queueOrReply(const struct delaykeys *keys) {
     if (writableOrReply(keys) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
@@ -110,8 +109,8 @@ static int queueOrReply(const struct delaykeys *keys) {
     return delaykeysAreOfAnother(keys) ? replyError(keys->ctx, REPLY_ANOTHER_LIST) : REDISMODULE_OK;
 }
 
-/* An element has gone, or has another time: if it was the last one, or some have been passed by,
- * memory looks anew. */
+/* An element was removed, or its time has changed: if it was the last one, or some elements have
+ * been skipped, has the queue checked again. */
 static void noteGone(RedisModuleCtx *ctx, RedisModuleString *list, size_t left) {
     RedisModuleString *name = delaykeysQueueOf(ctx, list);
     struct delayedQueue *queue = queuesFind(RedisModule_GetSelectedDb(ctx), name);
@@ -121,7 +120,8 @@ static void noteGone(RedisModuleCtx *ctx, RedisModuleString *list, size_t left) 
     RedisModule_FreeString(ctx, name);
 }
 
-/* A replica that may be written to delivers nothing: it is the master's business. */
+/* Has the queue checked when the element is due. Not on a writable replica, which delivers nothing,
+ * because the master does. */
 static void notePushed(RedisModuleCtx *ctx, RedisModuleString *list, int64_t due_ms) {
     if (RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER) {
         RedisModuleString *queue = delaykeysQueueOf(ctx, list);

@@ -1,8 +1,9 @@
 /* A command under a lock: LOCK.GUARD.
  *
- * The look at the lock and the command are one step, so a holder that lost its lock can no longer
- * write. The inner command runs as the caller: its ACL, its RESP version, its refusals (OOM,
- * READONLY, …), and as in a script: nothing that a script may not call, and nothing that blocks.
+ * The check of the lock and the command are one step, so an owner that has lost its lock can no
+ * longer write. The inner command runs as the caller: with its ACL, its RESP version, its refusals
+ * (OOM, READONLY, …), and as in a script: nothing that a script may not call, and nothing that
+ * blocks.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -32,7 +33,7 @@ static bool isError(RedisModuleCallReply *reply, const char *begin, const char *
 }
 
 /* Whether the server has refused the command because scripts may not call it, and so has not run
- * it. The error number alone does not tell: what a command does while it runs may leave it, too. */
+ * it. The error number alone is not enough, because a command may also set it while it runs. */
 static bool isRefusedToScripts(RedisModuleCallReply *reply, int error) {
     return error == ESPIPE && isError(reply, "ERR command '", "' is not allowed on script mode");
 }
@@ -73,14 +74,14 @@ static RedisModuleCallReply *call(RedisModuleCtx *ctx, RedisModuleString **argv,
         !mayBlock(ctx, argv[FIRST_INNER])) {
         return reply;
     }
-    /* BLPOP and its like are kept from scripts because they block. A call from a module never
-     * blocks: they do what they do in MULTI. */
+    /* Scripts may not call BLPOP and similar commands because they block. A call from a module
+     * never blocks: they do what they do in MULTI. */
     RedisModule_FreeCallReply(reply);
     return RedisModule_Call(ctx, command, "!CEM0v", arguments, count);
 }
 
-/* Redis 7.0 has texts of its own, and another code, for what the caller may not do. Replies what
- * later servers do. Returns whether it was that. */
+/* Redis 7.0 has different texts, and another error code, for what the caller may not do. Replies
+ * what later servers reply. Returns whether it was such an error. */
 static bool replyNoPermission(RedisModuleCtx *ctx, RedisModuleCallReply *reply,
                               RedisModuleString *command) {
     static const char begin[] = "ERR acl verification failed, can't ";

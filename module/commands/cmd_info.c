@@ -1,4 +1,4 @@
-/* Looking: LOCK.INFO, and the section of INFO lock. Writes nothing, so it serves on replicas too.
+/* LOCK.INFO, and the section of INFO lock. Both write nothing, so they also work on replicas.
  *
  * To show more of a holder: replyHolder; of a waiter: struct shown; of the module: addSection, or a
  * counter of stats.h. */
@@ -83,15 +83,15 @@ static void replyHolders(struct holds *holds) {
     replyListEnd(holds->ctx, list.length);
 }
 
-/* One who waits: the fields of LOCK.INFO's `waiters`. */
+/* One waiter: the fields of an element of `waiters` in LOCK.INFO. */
 struct shown {
     RedisModuleString *owner;
     enum lockMode mode;
     bool fair;
     unsigned long long client_id; /* 0: detached */
     int64_t since_ms;
-    int64_t end_ms;         /* INT64_MAX: for ever */
-    struct permits permits; /* of a semaphore: what was asked for */
+    int64_t end_ms;         /* INT64_MAX: no end */
+    struct permits permits; /* for a semaphore: what was requested */
 };
 
 static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t now_ms) {
@@ -105,7 +105,7 @@ static void replyShown(RedisModuleCtx *ctx, const struct shown *shown, int64_t n
     } else {
         replyFieldNull(ctx, "client");
     }
-    /* The clock may have stepped back since. */
+    /* The clock may have been set back since. */
     replyFieldInteger(ctx, "waited", now_ms > shown->since_ms ? now_ms - shown->since_ms : 0);
     if (shown->end_ms == INT64_MAX) {
         replyFieldNull(ctx, "left");
@@ -131,14 +131,13 @@ struct positionList {
     struct fairqueue *fq;
     struct lock *lock; /* NULL while nobody waits */
     int64_t now_ms;
-    int64_t in_keys; /* how many positions only the keys know */
+    int64_t in_keys; /* how many positions are in the keys only */
     bool is_master;
     long shown;
 };
 
-/* A position that only the keys know: on a replica the master's, on a master one from an earlier
- * life.
- */
+/* A position that is in the keys only: on a replica the master's, on a master one that has not been
+ * loaded since the server started or became a master. */
 static void replyPosition(const struct fairposition *position, void *data) {
     struct positionList *list = data;
     struct shown shown = {position->owner,
@@ -186,8 +185,9 @@ static void noteWriter(const struct holder *holder, void *is_written) {
     }
 }
 
-/* Without a walk over all readers: a lock that is written says so in its key. That may be left from
- * a writer whose lease is over, or that somebody has taken out by hand. */
+/* Whether a writer holds the lock. Without an iteration over all readers: the key records the mode
+ * `write`. That may be left from a writer whose lease has expired, or that another client has
+ * removed. */
 static bool isWritten(struct holds *holds) {
     bool is_written = false;
     if (holds->mode == MODE_WRITE) {
@@ -270,7 +270,7 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return REDISMODULE_OK;
 }
 
-/* A server that crashes is asked nothing. */
+/* In a crash report the server is not queried. */
 static void addUnheard(RedisModuleInfoCtx *ctx, int for_crash_report) {
     struct unheardSummary summary = {0};
     if (!for_crash_report) {
@@ -280,10 +280,10 @@ static void addUnheard(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldLongLong(ctx, "unheard_oldest_ms", summary.oldest_ms);
 }
 
-/* The server puts `lock_` before each name. */
+/* The server adds `lock_` in front of each name. */
 static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
     if (RedisModule_InfoAddSection(ctx, NULL) == REDISMODULE_ERR) {
-        return; /* not asked for */
+        return; /* not requested */
     }
     RedisModule_InfoAddFieldULongLong(ctx, "waiters", waitersCount());
     RedisModule_InfoAddFieldULongLong(ctx, "waiters_unsearched", waitersNewcomerCount());

@@ -1,4 +1,4 @@
-/* Latches: LATCH.SET, LATCH.DOWN, LATCH.WAIT. Who waits is told by latches.c. */
+/* Latches: LATCH.SET, LATCH.DOWN, LATCH.WAIT. Clients that wait are replied to by latches.c. */
 #include <stdbool.h>
 
 #include "commands/args.h"
@@ -8,7 +8,7 @@
 #include "waits/events.h"
 #include "waits/latches.h"
 
-/* Opens the key to write. */
+/* Opens the key for writing, and checks its type. */
 static int openOrReply(struct latchkey *latch, RedisModuleCtx *ctx, RedisModuleString *name) {
     latchkeyOpen(latch, ctx, name, KEY_TO_WRITE);
     enum result checked = latchkeyCheck(latch);

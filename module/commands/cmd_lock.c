@@ -1,4 +1,4 @@
-/* The commands that change who holds a lock or waits for it: parse, do, reply.
+/* The commands that change who holds a lock or waits for it: parse, execute, reply.
  *
  *   LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE,                  acquire.h
  *   LOCK.SEMAPHORE, LOCK.MACQUIRE
@@ -6,8 +6,8 @@
  *   LOCK.RELEASE, LOCK.MRELEASE, LOCK.FORCE                              release.h
  *   LOCK.CANCEL                                                          cancel.h
  *
- * Each handler opens with its usage line. To add a command: a handler in the cmd_*.c of its family,
- * its declaration in commands.h, a row in commands.c.
+ * Each handler begins with its usage line. To add a command: a handler in the cmd_*.c of its
+ * family, its declaration in commands.h, a row in commands.c.
  */
 #include <stdbool.h>
 
@@ -22,7 +22,7 @@
 
 /* ---- one key ---- */
 
-/* What an acquiring command is, apart from its arguments. */
+/* What distinguishes an acquiring command, apart from its arguments. */
 struct family {
     enum lockMode mode;
     enum discipline discipline;
@@ -136,7 +136,7 @@ static enum holdingWhich whichOf(unsigned given) {
     return given & ARGS_WRITE ? HOLDING_WRITE : HOLDING_ONLY_MODE;
 }
 
-/* What the owner, argv[2], says with options out of ARGS_WHICH. */
+/* The release that the owner, argv[2], requests with options out of ARGS_WHICH. */
 static struct release releaseOf(const struct args *args, const struct argsOptions *options) {
     return (struct release){.owner = args->argv[2],
                             .which = whichOf(options->given),
@@ -196,7 +196,7 @@ int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 
 /* ---- several keys ---- */
 
-/* What both commands are given. */
+/* The arguments of both commands. */
 struct keysAndOwner {
     struct multikeyNames names;
     RedisModuleString *owner;

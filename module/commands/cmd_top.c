@@ -9,8 +9,8 @@
 #include "waits/toplocks.h"
 #include "waits/waiter.h"
 
-/* How long the first in the queue has waited; its wait has not ended yet and is not counted. Of a name
- * of which only the beginning is known the queue cannot be found. */
+/* How long the first in the queue has waited, in µs; its wait has not ended yet and is not counted.
+ * If only the beginning of the name is known, the queue cannot be found. */
 static int64_t firstHasWaited(const struct contentionView *view, RedisModuleString *name) {
     struct lock *lock = view->is_cut ? NULL : contendedFind(view->db, name);
     struct position *first = lock ? waitqueueFirst(&lock->queue) : NULL;

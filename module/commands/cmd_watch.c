@@ -1,4 +1,4 @@
-/* LOCK.WATCH. Who watches is told by watches.c. */
+/* LOCK.WATCH. Clients that wait are replied to by watches.c. */
 #include "commands/args.h"
 #include "commands/commands.h"
 #include "keys/holds.h"

@@ -1,5 +1,6 @@
-/* See commands.h. One row for each command at the end of the file; what it documents stands above
- * it. The pages in docs/commands/ say the same in prose, and a test compares the two. */
+/* See commands.h. The table at the end of the file has one row for each command; the arguments that
+ * it documents are above. The pages in docs/commands/ have the same information, and a test
+ * compares the two. */
 #include "commands/commands.h"
 
 #include <stdbool.h>
@@ -201,9 +202,9 @@ static RedisModuleCommandArg info_args[] = {KEY_ARG, NUMBER_OPTION("COUNT", "cou
             {0},                                          \
     }
 
-/* The first argument says how many keys follow. Clients that do not look at this, but at the range
- * that COMMAND INFO makes of all specs that are ranges, route by the second one: it is no key of its
- * own (ACL, COMMAND GETKEYS), only where the first one stands. */
+/* The first argument is the number of keys that follow. Clients that do not use this spec, but the
+ * range that COMMAND INFO computes from all range specs, route by the second spec: it is not an
+ * additional key (for ACL and COMMAND GETKEYS), but only shows where the first one is. */
 #define FIRST_ARG_IS_NUMKEYS(key_flags)                                     \
     {                                                                       \
         {.flags = (key_flags),                                              \
@@ -237,7 +238,7 @@ struct commandRow {
     const char *name;
     RedisModuleCmdFunc handler;
     const char *flags;
-    const char *acl_categories; /* for servers that let a module say so */
+    const char *acl_categories; /* for servers that let a module set them */
     int arity;
     const char *complexity;
     const char *summary;
@@ -315,7 +316,7 @@ static const struct commandRow command_rows[] = {
 };
 
 static int registerRow(RedisModuleCtx *ctx, const struct commandRow *row) {
-    /* With a number of keys in front there is no fixed range: the key spec says it. */
+    /* A command with numkeys has no fixed range: its key spec describes the keys. */
     bool in_range = row->key_specs && row->key_specs->find_keys_type == REDISMODULE_KSPEC_FK_RANGE;
     if (RedisModule_CreateCommand(ctx, row->name, row->handler, row->flags, in_range, in_range,
                                   in_range) != REDISMODULE_OK) {

@@ -4,11 +4,12 @@
 
 #include "redismodule.h"
 
-/* Registers them all, with flags, key specs and documentation. Returns REDISMODULE_OK or
+/* Registers all commands, with flags, key specs and documentation. Returns REDISMODULE_OK or
  * REDISMODULE_ERR. */
 int commandsRegister(RedisModuleCtx *ctx);
 
-/* Registers the section of `INFO lock`, which is cmd_info.c's. Returns likewise. */
+/* Registers the section of `INFO lock`, which cmd_info.c writes. Returns REDISMODULE_OK or
+ * REDISMODULE_ERR. */
 int infoRegister(RedisModuleCtx *ctx);
 
 /* cmd_lock.c */

@@ -1,5 +1,5 @@
-/* Loading, and who calls whom back: the drain's jobs, the locks' part in it, the sessions'
- * release. */
+/* Loading and unloading, and the connections between files that call each other back: the drain's
+ * jobs, the grant pass, the release of sessions. */
 #define REDISMODULE_MAIN
 #include "redismodule.h"
 
@@ -44,16 +44,17 @@ static void seedHashes(void) {
     mapSeed(seed);
 }
 
-/* Without the first the server would mark every key that we look at as changed, and abort the
- * transactions that WATCH it; without the second it would give up loading a replica's data beside
- * the old. The third lets Valkey 9 move slots. */
+/* Without the first option the server would mark every key that the module reads as changed, and
+ * abort the transactions that WATCH it. Without the second it would not load a replica's data while
+ * the old data is still served. The third lets Valkey 9 move slots. */
 static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED |
                                   REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD |
                                   VALKEY9_OPTION_HANDLE_ATOMIC_SLOT_MIGRATION;
 
-/* In this order: the passes come before the search, as they may grant what a newcomer waits for;
- * and holds of clients that died, or that replicas have not acknowledged, are released before both.
- * A wait that the search ends makes its locks due, and so sets the alarm again. */
+/* The order matters: grant passes run before the search for cycles, because they may grant what a
+ * newcomer waits for; and holds of clients that died, or that replicas have not acknowledged, are
+ * released before both. A wait that the search ends makes its locks due, and so sets the alarm
+ * again. */
 static const struct drainJob drain_jobs[] = {
     {releaseLost, releaseForgetLost, NULL},
     {releaseRefused, NULL, acksHold},
@@ -114,20 +115,21 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) 
     if (eventsSubscribe(ctx) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }
-    scanBegin(ctx); /* loaded into a server that has keys */
+    scanBegin(ctx); /* the server may have keys already */
     slotwatchBegin(ctx);
-    /* No event tells of a start without data, nor of what a running server has loaded before. */
+    /* There is no event for a start without data, nor for what a running server has loaded
+     * before. */
     quarantineBegin(ctx);
     return REDISMODULE_OK;
 }
 
-/* The server looks this name up too, but its header does not have it. MODULE UNLOAD asks here when
- * nothing that the server knows of is in the way. */
+/* The server looks up this name too, but its header does not declare it. MODULE UNLOAD calls it
+ * when nothing that the server knows of prevents unloading. */
 __attribute__((visibility("default"))) int RedisModule_OnUnload(RedisModuleCtx *ctx);
 
-/* Servers keep pointers to the commands of a module that is gone, whichever it is: in the queues of
- * MULTI, with each client its last command. To follow one is to crash. Nobody is told the reason
- * but by the log: there is no client to answer here. */
+/* Servers keep pointers to the commands of any module that has been unloaded: in the queues of
+ * MULTI, and as the last command of each client. Following one crashes the server. The reason for a
+ * refusal is only in the log, because there is no client to reply to here. */
 static bool unloadIsAllowed(RedisModuleCtx *ctx) {
     if (!configAllowUnload()) {
         RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_WARNING,
@@ -139,7 +141,7 @@ static bool unloadIsAllowed(RedisModuleCtx *ctx) {
     return configAllowUnload();
 }
 
-/* Valkey 9.1 unloads all modules as the last thing before it exits: then nothing can go wrong. */
+/* Valkey 9.1 unloads all modules as the last step before it exits: then unloading is safe. */
 int RedisModule_OnUnload(RedisModuleCtx *ctx) {
     bool is_safe =
         eventsServerShutsDown() || (unloadIsAllowed(ctx) && drainIsQuiet() && timerIsQuiet());

@@ -58,8 +58,8 @@ int slotsCheckInnerOrReply(RedisModuleCtx *ctx, RedisModuleString *name, RedisMo
     if (!serverIsCluster() || !has_arguments) {
         return REDISMODULE_OK;
     }
-    /* Not RedisModule_GetCommandKeysWithFlags: some servers leak in it, and of another module's
-     * command it may name the first key only. */
+    /* Not by RedisModule_GetCommandKeysWithFlags: some servers leak memory in it, and for another
+     * module's command it may return the first key only. */
     RedisModuleCallReply *keys =
         RedisModule_Call(ctx, "COMMAND", "cv", "GETKEYS", argv, (size_t)argc);
     if (!keys) {
