@@ -1,4 +1,4 @@
-/* Replies that wait for replicas.
+/* How a wait for replicas begins, what is checked in each event-loop iteration, and how it ends.
  *
  *   acksReady, acksBegin, acksGoOn   a reply begins to wait; then one of
  *   onTurn                           enough replicas have acknowledged: the reply is sent

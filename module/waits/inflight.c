@@ -1,4 +1,5 @@
-/* Pending replies, and the holds that they report.
+/* The links between pending replies and the holds that they report, called shares: a share is one
+ * hold of one reply.
  *
  *   inflightNew, inflightAdd                a pending reply, and what it reports
  *   inflightEnd                             it has been delivered, or its client has died
@@ -8,9 +9,8 @@
  *                                           while it waits for replicas: acks.c
  *   inflightFirstLost, inflightFreeLost     for the drain: release.c
  *
- * Replies and holds are linked by shares: a share is one hold of one reply. "Unreported" are those
- * holds that no delivered reply has reported. Contracts are in inflight.h; the reasons are in
- * docs/design.md, "Grants in flight".
+ * Those holds are *unreported* that no delivered reply has reported. Contracts are in inflight.h;
+ * the reasons are in docs/design.md, "Grants in flight".
  */
 #include "waits/inflight.h"
 
