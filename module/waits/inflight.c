@@ -9,8 +9,8 @@
  *                                           while it waits for replicas: acks.c
  *   inflightFirstLost, inflightFreeLost     for the drain: release.c
  *
- * Those holds are *unreported* that no delivered reply has reported. Contracts are in inflight.h;
- * the reasons are in docs/design.md, "Grants in flight".
+ * The part of a hold that no delivered reply has reported is called *unreported*. Contracts are in
+ * inflight.h; the reasons are in docs/design.md, "Grants in flight".
  */
 #include "waits/inflight.h"
 
