@@ -1,28 +1,29 @@
 /*
- * One lock, three servers, two clients: can both clients count on the lock at the same time?
+ * One lock, three servers, two clients: can both clients rely on the lock at the same time?
  *
- * The protocol behind docs/safety.md. Each claim of that page is checked with this file, by the switches (-D) that
- * docs/model/claims has for it; and again without each of its assumptions, when it has to fail. README.md beside this
- * file says how to run it and how to read what it finds.
+ * This is the protocol behind docs/safety.md. Each claim of that page is checked with this file, with the switches (-D)
+ * that docs/model/claims has for it. It is checked again without each of its assumptions, and has to fail then.
+ * README.md in this folder explains how to run the model and how to read the results.
  *
- * Time passes in ticks of a second, whenever `Time` likes; so a message may take any time. Every time here is in ticks
- * from now, and every tick brings it down by one, to 0. A server's clock is ahead of the true time by 0 or SKEW, and
- * changes from one to the other as it likes. What a server reckons by its clock it keeps as ticks + clock, and that is
- * not over yet as long as it is more than clock: lasts(). So a time that one server has written down and another one
- * reads means there what it would mean.
+ * Time passes in ticks of a second, at any moment that `Time` chooses; so a message may take any time. Every time in
+ * this model is in ticks from now, and every tick decreases it by one, down to 0. A server's clock is ahead of the true
+ * time by 0 or SKEW, and changes between the two at any tick. A time that a server measures by its clock is stored as
+ * ticks + clock, and has not been reached as long as it is more than clock: lasts(). So a time that one server has
+ * written and another server reads is interpreted by the clock of the reader, as in reality.
  *
- * Servers. Server 0 begins as the master. Who is a master follows itself. Replicas copy the data of their master some
- * time after it was written, in one step: half a copy is what an earlier copy would have been. Any replica may be
- * promoted at any time, whether the old master lives or not: one that has crashed is one that does nothing any more.
+ * Servers. Server 0 begins as the master. A master follows itself. Replicas copy the data of their master some
+ * time after it was written, in one step: a partial copy would be the same as an earlier copy. Any replica may be
+ * promoted at any time, whether the old master is running or not: a crashed server is one that does nothing any more.
  *
- * Clients ask any master, whenever they like. One that is answered counts on the lock for LEASE - MARGIN ticks from
- * when it asked. A server does what it is asked at once; that only the answer takes time is the worst case.
+ * Clients send requests to any master, at any time. A client that receives the reply relies on the lock for
+ * LEASE - MARGIN ticks from its request. A server executes a request at once; it is the worst case that only the reply
+ * takes time.
  */
 
-/* ---- The protections. By default there is none. ---- */
+/* ---- The protections. By default there are none. ---- */
 
 #ifndef REPLICAS
-#define REPLICAS 0   /* REPLICAS n, of every acquisition and every renewal */
+#define REPLICAS 0   /* REPLICAS n, in every acquisition and every renewal */
 #endif
 #ifndef QUARANTINE
 #define QUARANTINE 0 /* lock.quarantine */
@@ -35,19 +36,19 @@
 /* ---- What may happen. By default nothing does. ---- */
 
 #ifndef PROMOTIONS
-#define PROMOTIONS 0 /* so many times a replica is promoted */
+#define PROMOTIONS 0 /* how many times a replica is promoted */
 #endif
 #ifndef LOSSES
-#define LOSSES 0     /* so many times a server restarts without its data */
+#define LOSSES 0     /* how many times a server restarts without its data */
 #endif
 #ifndef SKEW
 #define SKEW 1       /* how far a server's clock may be ahead */
 #endif
 
-/* ---- What is assumed, and the switches that take it out ---- */
+/* ---- The assumptions, and the switches that remove them ---- */
 
 #ifndef LEASE
-#define LEASE 3      /* the lease; lock.max-lease keeps clients from asking for a longer one */
+#define LEASE 3      /* the lease; lock.max-lease prevents clients from requesting a longer one */
 #endif
 #ifdef LONGER_LEASE
 #define lease(c) (LEASE + 2 * c)
@@ -56,10 +57,10 @@
 #endif
 
 #ifndef MARGIN
-#define MARGIN 1     /* a client stops so much earlier: as much as SKEW may be */
+#define MARGIN 1     /* how much earlier a client stops: the largest SKEW */
 #endif
 #ifndef LATE
-#define LATE 0       /* or so much later, because it counts from the answer */
+#define LATE 0       /* or how much later, because it measures the lease from the reply */
 #endif
 
 #ifdef ONE_WITHOUT   /* client 1 acquires without REPLICAS */
@@ -73,7 +74,7 @@
 #define renews_without (REPLICAS == 0)
 #endif
 
-#ifdef ANY_PROMOTED  /* any replica, not the one with the largest offset; 1 and 2 are alike, so 1 is the first */
+#ifdef ANY_PROMOTED  /* any replica, not the one with the largest offset; 1 and 2 are equivalent, so 1 is the first */
 #define promotable(s)  (promotions > 0 || s == 1)
 #define offsets_matter false
 #else
@@ -81,25 +82,26 @@
 #define offsets_matter true
 #endif
 
-#ifdef LEFT_BEHIND   /* a replica may go on with the old master after a promotion, and be told of it any time later */
+#ifdef LEFT_BEHIND   /* a replica may stay with the old master after a promotion, and learn of it at any later time */
 #define leaves(r) false
 #else
 #define leaves(r) (!master(r))
 #endif
 
 #ifndef STOPPED
-#define STOPPED 0    /* a master may stand still for so long, and then write before it has looked at its replicas */
+#define STOPPED 0    /* how long a master may be stalled, and then write before it has counted its replicas */
 #endif
-/* A replica is a good one for LAG, + 1 as the lag is in whole seconds, + 2 as the master counts on its last look so long. */
+/* How long a replica counts as good: LAG, + 1 because the lag is in whole seconds, + 2 because that is how long the
+ * master relies on its last count. */
 #define GOOD (LAG + 1 + 2 + STOPPED)
 
-#ifdef RENEW_ANYTIME /* on a new master clients renew while the old one may still grant */
+#ifdef RENEW_ANYTIME /* clients renew on a new master while the old one may still grant */
 #define renewable(s) true
 #else
 #define renewable(s) (quarantine[s] <= LEASE)
 #endif
 
-#ifdef SESSION_ANYHOW /* a server renews sessions also where it would refuse a client's write */
+#ifdef SESSION_ANYHOW /* a server renews sessions even if it would refuse a client's write */
 #define session_writable(s) true
 #else
 #define session_writable(s) writable(s)
@@ -111,23 +113,23 @@
 #define NOWHERE 3
 
 /* Of each server: */
-byte follows[3];        /* whose data it copies; itself: it is a master */
+byte follows[3];        /* the server whose data it copies; itself: it is a master */
 byte clock[3];          /* how far its clock is ahead */
-byte owner[3] = NOBODY; /* its data: who holds the lock, */
+byte owner[3] = NOBODY; /* its data: the client that holds the lock, */
 byte end[3];            /* and until when, by the clock */
-byte quarantine[3];     /* how long it will last, by a clock that does not jump */
-byte heard[9];          /* [master * 3 + replica]: how long one that has left is still a good one, by the clock */
+byte quarantine[3];     /* how long the quarantine will last, by a clock that does not jump */
+byte heard[9];          /* [master * 3 + replica]: how long a replica that has left still counts as good, by the clock */
 
 /* Of each client: */
-byte counts_on[2];      /* how long it counts on the lock */
-bit has[2];             /* it has got the lock and not released it; the lease may be over */
-bit asks[2];            /* a server has done what it asked for, and it is not answered yet: */
-byte asked[2] = NOWHERE; /* by which server */
-byte got[2];            /* which replicas have acknowledged it, in bits */
-byte would_count[2];    /* what counts_on would be, were it answered now */
+byte counts_on[2];      /* how long it relies on the lock */
+bit has[2];             /* it has acquired the lock and not released it; the lease may have expired */
+bit asks[2];            /* a server has executed its request, and it has not received the reply yet: */
+byte asked[2] = NOWHERE; /* which server that is */
+byte got[2];            /* which replicas have acknowledged the request, in bits */
+byte would_count[2];    /* what counts_on would be if it received the reply now */
 
 byte promotions, losses; /* how many there were */
-byte newest;             /* who was promoted last */
+byte newest;             /* the server that was promoted last */
 byte ahead = NOWHERE;    /* which replica of `newest` has the largest offset */
 
 #define master(s)    (follows[s] == s)
@@ -139,7 +141,7 @@ byte ahead = NOWHERE;    /* which replica of `newest` has the largest offset */
 #define drop(x)      x = (x > 0 -> x - 1 : 0)
 
 #ifdef SESSION
-/* With SESSION a client counts on the lock until the server that it asked says LOST, or its connection closes. */
+/* With SESSION a client relies on the lock until the server that granted it replies LOST, or its connection closes. */
 #define counts(c) (has[c] && asked[c] != NOWHERE && master(asked[c]) && owner[asked[c]] == c && lasts(end[asked[c]], asked[c]))
 #define forget_server(c) skip
 #else
@@ -147,16 +149,16 @@ byte ahead = NOWHERE;    /* which replica of `newest` has the largest offset */
 #define forget_server(c) asked[c] = NOWHERE
 #endif
 
-/* ---- What is claimed ---- */
+/* ---- The claims ---- */
 
 #ifdef TOKENS
-/* Every grant has a larger token than all before it, whoever gives it. */
-byte token[3];          /* the last one that a server knows of, in ticks from now + NOW, so that an old one is not below 0 */
-byte largest;           /* of all */
-byte since;             /* how long ago it was given */
+/* Every grant has a larger token than all earlier ones, whichever server issues it. */
+byte token[3];          /* the last token that a server knows of, in ticks from now + NOW, so that an old one is not below 0 */
+byte largest;           /* the largest token of all */
+byte since;             /* how long ago it was issued */
 #define NOW 2
 #define max(a, b) ((a) > (b) -> (a) : (b))
-#ifdef UNSPACED         /* who does not know of the last one need not come later than the clocks differ */
+#ifdef UNSPACED         /* a server that does not know the last token may grant before the clocks' difference has passed */
 #define token_may(s) (since > 0)
 #else
 #define token_may(s) (since > 0 && (token[s] == largest || since > SKEW))
@@ -172,17 +174,17 @@ byte since;             /* how long ago it was given */
 #define copy_token(s) skip
 #define lose_token(s) skip
 #define tick_tokens   skip
-/* Never do both clients count on the lock. */
+/* The two clients never rely on the lock at the same time. */
 #define claim assert(!(counts(0) && counts(1)))
 #endif
 
-#ifdef POSSIBLE         /* no claim, but what has to be possible: a new master grants what the other client had taken */
+#ifdef POSSIBLE         /* no claim, but what has to be possible: a new master grants the lock that the other client had */
 #define possible(c) assert(!(promotions > 0 && asked[c] == newest && !has[c] && has[1 - c]))
 #else
 #define possible(c) skip
 #endif
 
-/* ---- What servers do ---- */
+/* ---- Actions of servers ---- */
 
 inline be_answered(c) {
     possible(c);
@@ -193,7 +195,7 @@ inline be_answered(c) {
     claim
 }
 
-/* A lease from now. Who does not ask for replicas is answered at once, which is the worst case. */
+/* A lease from now. A client without REPLICAS receives the reply at once, which is the worst case. */
 inline lease_to(by, to, is_without) {
     end[by] = clock[by] + lease(to);
     would_count[to] = lease(to) - MARGIN + LATE;
@@ -214,7 +216,7 @@ inline grant(s, c) {
     }
 }
 
-/* Also when the client does not count on it any more. */
+/* Also when the client does not rely on the lock any more. */
 inline renew(s, c) {
     atomic {
         writable(s) && renewable(s) && held(s) && owner[s] == c && has[c] && !asks[c] ->
@@ -231,7 +233,7 @@ inline release(s, c) {
     }
 }
 
-/* A replica gets what its master has, and acknowledges it. */
+/* A replica receives its master's data, and acknowledges it. */
 inline copy(s) {
     atomic {
         !master(s) && master(follows[s]) ->
@@ -243,7 +245,7 @@ inline copy(s) {
     }
 }
 
-/* As long as a replica follows, its last acknowledgement is of now. */
+/* As long as a replica follows a master, its last acknowledgement is of this moment. */
 inline go_to(who, to) {
     if
     :: WRITE_TO > 0 && !master(who) && master(follows[who]) && follows[who] != to ->
@@ -253,7 +255,7 @@ inline go_to(who, to) {
     follows[who] = to
 }
 
-/* What a server has answered may still be under way; what it has not is never answered. */
+/* A reply that a server has sent may still be in transit; one that it has not sent is never sent. */
 inline forget(s) {
     heard[s * 3] = 0; heard[s * 3 + 1] = 0; heard[s * 3 + 2] = 0;
     if :: asked[0] == s && !(asks[0] && acked(0)) -> asked[0] = NOWHERE :: else fi;
@@ -272,7 +274,7 @@ inline promote(s) {
     }
 }
 
-/* A server is told who the master is. */
+/* A server learns which server is the master. */
 inline follow(s) {
     atomic {
         s != newest && follows[s] != newest ->
@@ -281,7 +283,7 @@ inline follow(s) {
     }
 }
 
-/* A server restarts without its data, and is what it was, master or replica. */
+/* A server restarts without its data, and keeps its role, master or replica. */
 inline lose(s) {
     atomic {
         losses < LOSSES ->
@@ -306,13 +308,13 @@ proctype Server(byte s) {
     od
 }
 
-/* ---- What happens to clients ---- */
+/* ---- Events of clients ---- */
 
 inline answer(c) {
     atomic { asks[c] && acked(c) -> be_answered(c) }
 }
 
-/* NOREPLICAS, or no answer at all: a server that can takes a grant back; a renewal stands. */
+/* NOREPLICAS, or no reply at all: a server releases the grant again if it can; a renewal remains. */
 inline give_up(c) {
     atomic {
         asks[c] ->
