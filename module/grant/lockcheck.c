@@ -97,7 +97,7 @@ static bool isToEnd(const struct waiter *waiter) {
 static const char *waiterFault(const struct waiter *waiter) {
     bool searched = waitgraphHas(&waiter->request);
     if (waiter->over) {
-        return "a wait that is over stands in a queue";
+        return "a wait that has ended is in a queue";
     }
     if (!waiter->client.timer.is_set && isToEnd(waiter)) {
         return "a wait that is to end has no timer";

@@ -78,7 +78,7 @@ static void begin(RedisModuleCtx *ctx, const char *why) {
 static void end(RedisModuleCtx *ctx) {
     state.on = false;
     timerStop(ctx, &state.timer);
-    RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE, "quarantine: is over");
+    RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE, "quarantine: has ended");
     state.calls->over(ctx);
 }
 
@@ -105,7 +105,7 @@ void quarantineCron(RedisModuleCtx *ctx, int hz) {
 
 bool quarantineKeeps(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!state.on && quarantineKeepsRenewal(now_ms)) {
-        begin(ctx, "the server stood still, ");
+        begin(ctx, "the server was stalled, ");
     }
     return state.on;
 }

@@ -32,7 +32,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NO_TOKEN] = "ERR no larger fencing token is left for this lock",
     [REPLY_TOO_MANY_WAITERS] = "ERR too many waiters, see lock.max-waiters",
     [REPLY_NO_SIDE_KEYS] = "ERR in a cluster this needs a name with a hash tag, or without '}'",
-    [REPLY_BOTH_MODES] = "ERR the owner holds reads and writes: say READ or WRITE",
+    [REPLY_BOTH_MODES] = "ERR the owner holds the lock in both modes: READ or WRITE is required",
     [REPLY_NO_SESSION] = "ERR SESSION needs a connection of its own to a master: not in a script",
     [REPLY_NESTED_GUARD] = "ERR LOCK.GUARD may not run inside itself",
     [REPLY_NO_KEY_PERMISSION] = "NOPERM No permissions to access a key",
@@ -54,9 +54,9 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
     [REPLY_NO_WAIT_FOR_REPLICAS] =
         "NOREPLICAS this client cannot wait: in a transaction, a script, or on a replica",
     [REPLY_NOT_ACKNOWLEDGED] =
-        "NOREPLICAS it was not acknowledged by so many replicas in time, or is over by now",
+        "NOREPLICAS too few replicas acknowledged it in time, or it has ended since",
     [REPLY_STOOD_STILL] =
-        "NOREPLICAS the server stood still and has not counted its replicas since: try again",
+        "NOREPLICAS the server was stalled and has not counted its replicas since: try again",
     [REPLY_UNBLOCKED] = unblocked_text,
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this key is being moved",
     [REPLY_CROSS_SLOT] = "CROSSSLOT Keys in request don't hash to the same slot",
