@@ -10,7 +10,7 @@ from pathlib import Path
 from universalmutator import mutator
 
 RULES = ["universal.rules", "c.rules", "c_like.rules"]
-UNSEEN = re.compile(r"\bUnseen:")
+EQUIVALENT = re.compile(r"\bEquivalent:")
 
 # A comment, a string or a character, whichever begins first.
 _TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
@@ -28,7 +28,7 @@ class Mutant:
     original: str
     mutated: str
     """May be several lines."""
-    unseen: bool
+    equivalent: bool
     """The code says that nobody can see a difference here."""
 
     @property
@@ -58,7 +58,7 @@ class Source:
         """With the word, a comment is about the line that it ends on or, if nothing is there, the next statement."""
         found = set()
         for token in _TOKEN.finditer(text):
-            if token[0].startswith("/") and UNSEEN.search(token[0]):
+            if token[0].startswith("/") and EQUIVALENT.search(token[0]):
                 line = text.count("\n", 0, token.end())
                 while line < len(self.lines) and not self.lines[line].strip():
                     line += 1

@@ -85,7 +85,7 @@ def choose():
 
 def is_done(mutants):
     results = Results()
-    return all(results.get(mutant).get("verdict") in ("noticed", "survived", "unseen") for mutant in mutants)
+    return all(results.get(mutant).get("verdict") in ("noticed", "survived", "equivalent") for mutant in mutants)
 
 
 class Run:
@@ -129,8 +129,8 @@ class Run:
 
     def judge_all(self, jobs):
         for mutant in self._left():
-            if mutant.unseen:
-                self._results.set(mutant, "unseen")
+            if mutant.equivalent:
+                self._results.set(mutant, "equivalent")
         if any(build.has_unit_tests(mutant.source) for mutant in self._left()):
             build.build_unit_base()
         with ThreadPoolExecutor(jobs) as pool:
