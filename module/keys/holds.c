@@ -372,7 +372,7 @@ int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
     } else if (holds->shape == HOLDS_PLAIN && holdsCount(holds, owner) > 0) {
         end_ms = holdsKeyEnd(holds);
     }
-    return leasesIsOver(end_ms, holds->now_ms) ? 0 : end_ms;
+    return leaseExpired(end_ms, holds->now_ms) ? 0 : end_ms;
 }
 
 bool holdsAreThere(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t now_ms) {

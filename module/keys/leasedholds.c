@@ -173,7 +173,7 @@ static void removeField(struct holds *holds, const struct leasedholdsHold *hold)
 /* Whether all remaining holds have expired. While the lock has a holder with an unexpired lease,
  * the last lease is unexpired too. */
 static bool onlyDeadAreLeft(struct holds *holds) {
-    return holds->has_dead && leasesIsOver(leasesLastEnd(leasedholdsLeases(holds)), holds->now_ms);
+    return holds->has_dead && leaseExpired(leasesLastEnd(leasedholdsLeases(holds)), holds->now_ms);
 }
 
 void leasedholdsRemove(struct holds *holds, const struct leasedholdsHold *hold) {
@@ -220,7 +220,7 @@ static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModul
         holder.mode = MODE_SEMAPHORE;
     }
     if (!holdcountIsHold(holds, field) || !holdsParseCount(value, &holder.count) ||
-        leasesIsOver(leasesEndOf(leasedholdsLeases(holds), field), holds->now_ms)) {
+        leaseExpired(leasesEndOf(leasedholdsLeases(holds), field), holds->now_ms)) {
         return;
     }
     if (ownerfieldKindOf(field) == OWNERFIELD_OF_OWNER) {
@@ -266,7 +266,7 @@ static void lookForOther(RedisModuleKey *key, RedisModuleString *field, RedisMod
     if (ownerfieldKindOf(field) != OWNERFIELD_MODE &&
         RedisModule_StringCompare(field, others->owner) != 0) {
         int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), field);
-        others->live = others->live || !leasesIsOver(end_ms, holds->now_ms);
+        others->live = others->live || !leaseExpired(end_ms, holds->now_ms);
     }
 }
 

@@ -146,12 +146,12 @@ int64_t leasesLastEnd(struct leases *leases) {
 #define TIMELESS_AT_ONCE 64
 
 /* A hold whose score is no time ends with the key, as does one without a score. */
-RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms) {
+RedisModuleString *leasesFirstExpired(struct leases *leases, int64_t now_ms) {
     int dropped = 0;
     while (knows(leases)) {
         RedisModuleString *field = NULL;
         int64_t end_ms = endAt(leases, false, &field);
-        if (end_ms > 0 && leasesIsOver(end_ms, now_ms)) {
+        if (end_ms > 0 && leaseExpired(end_ms, now_ms)) {
             return field;
         }
         bool drops = end_ms == 0 && dropped++ < TIMELESS_AT_ONCE;
@@ -171,7 +171,7 @@ RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms) {
         return NULL;
     }
     RedisModuleString *field = NULL;
-    if (leasesIsOver(endAt(leases, true, &field), now_ms) && field) {
+    if (leaseExpired(endAt(leases, true, &field), now_ms) && field) {
         RedisModule_FreeString(leases->ctx, field);
         field = NULL;
     }

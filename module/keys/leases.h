@@ -36,7 +36,7 @@ struct leases {
 /* Whether a lease that ends at `end_ms` has expired. It lasts through its last millisecond, as a
  * key of the server does: so a hold and its key end together, and no other owner is granted the
  * lock before the whole lease has passed, even if it began in the middle of a millisecond. */
-static inline bool leasesIsOver(int64_t end_ms, int64_t now_ms) {
+static inline bool leaseExpired(int64_t end_ms, int64_t now_ms) {
     return end_ms < now_ms;
 }
 
@@ -96,7 +96,7 @@ RedisModuleString *leasesOtherThatLives(struct leases *leases, RedisModuleString
 
 /* The field whose lease ends first, as a new string, if that has expired; else NULL. Scores that
  * are no time are removed first, a limited number at a time. */
-RedisModuleString *leasesFirstOver(struct leases *leases, int64_t now_ms);
+RedisModuleString *leasesFirstExpired(struct leases *leases, int64_t now_ms);
 
 /* Makes the key expire with the lock's, which now expires at `key_end_ms`, unix ms. */
 void leasesSetKeyEnd(struct leases *leases, int64_t key_end_ms);

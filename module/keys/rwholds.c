@@ -20,7 +20,7 @@ static void prune(struct holds *holds) {
     int pruned = 0;
     bool is_enough = false;
     while (!is_enough && holds->shape == HOLDS_READ_WRITE &&
-           (field = leasesFirstOver(leasedholdsLeases(holds), holds->now_ms))) {
+           (field = leasesFirstExpired(leasedholdsLeases(holds), holds->now_ms))) {
         is_enough = pruned == LEASEDHOLDS_PRUNED_AT_ONCE;
         holds->has_dead = is_enough && holds->mode == MODE_READ;
         if (!is_enough) {
@@ -38,7 +38,7 @@ static void prune(struct holds *holds) {
  * that are left, it is removed. */
 static void pruneOwn(struct holds *holds, RedisModuleString *owner) {
     if (holds->has_dead && holdsCount(holds, owner) > 0 &&
-        leasesIsOver(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms)) {
+        leaseExpired(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms)) {
         leasedholdsRemoveDead(holds, owner);
     }
 }

@@ -52,7 +52,7 @@ static void settle(struct holds *holds) {
     if (holds->shape != HOLDS_SEMAPHORE) {
         return;
     }
-    if (leasesIsOver(leasesLastEnd(leases), holds->now_ms)) {
+    if (leaseExpired(leasesLastEnd(leases), holds->now_ms)) {
         leasedholdsClear(holds);
     } else {
         leasedholdsSettle(holds);
@@ -62,7 +62,7 @@ static void settle(struct holds *holds) {
 /* Removes the hold whose lease ended first. Returns whether there was an expired one; stores what
  * was in its field, as leasedholdsRemoveDead returns it. */
 static bool pruneFirst(struct holds *holds, int64_t *count) {
-    RedisModuleString *field = leasesFirstOver(leasedholdsLeases(holds), holds->now_ms);
+    RedisModuleString *field = leasesFirstExpired(leasedholdsLeases(holds), holds->now_ms);
     if (!field) {
         return false;
     }
@@ -114,7 +114,7 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
 
 static bool isOver(struct holds *holds, RedisModuleString *owner) {
     return !leasedholdsEndWithKey(holds) &&
-           leasesIsOver(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms);
+           leaseExpired(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms);
 }
 
 /* The owner's permits, or -1 if the field is no number. Removes them if their lease has expired. */

@@ -189,7 +189,7 @@ static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
     for (int mode = 0; mode < MODE_COUNT; mode++) {
         const struct holder holder = {.owner = owner, .mode = (enum lockMode)mode};
         if (rulesConflict(asking->mode, holder.mode) && holdsOwn(holds, owner, holder.mode) > 0 &&
-            !leasesIsOver(holdsLeaseEnd(holds, &holder), holds->now_ms)) {
+            !leaseExpired(holdsLeaseEnd(holds, &holder), holds->now_ms)) {
             return true;
         }
     }

@@ -217,7 +217,7 @@ static void lookAtOne(struct holds *holds, struct watched *watched, struct watch
 
 static bool lookAtDue(struct holds *holds, struct watched *watched) {
     struct heapNode *first;
-    while ((first = heapFirst(&watched->looks)) && leasesIsOver(first->at, holds->now_ms)) {
+    while ((first = heapFirst(&watched->looks)) && leaseExpired(first->at, holds->now_ms)) {
         if (turnIsOver()) {
             return false;
         }
