@@ -6,8 +6,8 @@
  *   onOver            its connection has closed, or CLIENT UNBLOCK
  *   keywaitRedirect   another node serves the key
  *
- * To add a kind: embed the two structs, fill in a struct keywaitKind, a struct waitedkeyKind and a
- * struct waitedkeyWork, and write the last one's `look`; see latches.c.
+ * To add a kind: embed the two structs, fill in a struct keywaitKind, a struct blockingkeyKind and a
+ * struct blockingkeyWork, and write the last one's `look`; see latches.c.
  *
  * Contracts are in keywait.h.
  */
@@ -44,7 +44,7 @@ static void leave(RedisModuleCtx *ctx, struct keywait *wait) {
         wait->kind->onLeave(wait);
     }
     memFree(wait);
-    waitedkeyDropIfIdle(ctx, &of->key);
+    blockingkeyDropIfIdle(ctx, &of->key);
 }
 
 void keywaitTellNumber(RedisModuleCtx *ctx, struct keywait *wait, int64_t number) {
@@ -91,10 +91,10 @@ enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
     }
     int db = RedisModule_GetSelectedDb(ctx);
     new->kind = start->kind;
-    new->of = (struct keywaits *)waitedkeyFindOrMake(start->kind->table, db, start->name);
+    new->of = (struct keywaits *)blockingkeyFindOrMake(start->kind->table, db, start->name);
     listAddLast(&new->of->waits, &new->in_waits);
     (*new->kind->count)++;
-    waitedkeyWatchSlots(ctx);
+    blockingkeyWatchSlots(ctx);
     blockedEndAfter(ctx, &new->client, start->block_ms, start->now_ms);
     *wait = new;
     return RESULT_WAITING;
@@ -102,11 +102,11 @@ enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
 
 /* ---- for the kinds' tables ---- */
 
-bool keywaitIsIdle(const struct waitedkey *key) {
+bool keywaitIsIdle(const struct blockingkey *key) {
     return !keywaitFirst((const struct keywaits *)key);
 }
 
-void keywaitOnDrop(struct waitedkey *key) {
+void keywaitOnDrop(struct blockingkey *key) {
     (void)key;
 }
 
@@ -121,19 +121,19 @@ static void sendOn(RedisModuleCtx *ctx, struct keywait *wait, RedisModuleString 
 }
 
 /* The key stays due as long as some are left. */
-void keywaitRedirect(RedisModuleCtx *ctx, struct waitedkey *key) {
+void keywaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     struct keywaits *waits = (struct keywaits *)key;
     RedisModuleString *error = redirectFind(ctx, key->name);
-    waitedkeyUse(key);
+    blockingkeyUse(key);
     bool over = false;
     for (struct keywait *first; !over && (first = keywaitFirst(waits)); over = turnIsOver()) {
         sendOn(ctx, first, error);
     }
-    waitedkeyEndUse(ctx, key);
+    blockingkeyEndUse(ctx, key);
 }
 
 /* The server has replied to all of them when it became a replica, and their waits have ended. */
-void keywaitForget(RedisModuleCtx *ctx, struct waitedkey *key) {
-    waitedkeyClearDue(key);
-    waitedkeyDropIfIdle(ctx, key);
+void keywaitForget(RedisModuleCtx *ctx, struct blockingkey *key) {
+    blockingkeyClearDue(key);
+    blockingkeyDropIfIdle(ctx, key);
 }

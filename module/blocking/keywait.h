@@ -5,7 +5,7 @@
  * client.
  *
  * A kind embeds `struct keywait` in what it stores for a client, and `struct keywaits` in the entry
- * of its table (waitedkey.h), both as the first member. Only the drain replies to such clients: a
+ * of its table (blockingkey.h), both as the first member. Only the drain replies to such clients: a
  * wait never ends inside the command of another client.
  */
 #ifndef LOCK_KEYWAIT_H
@@ -16,14 +16,14 @@
 #include <stdint.h>
 
 #include "blocking/blocked.h"
-#include "blocking/waitedkey.h"
+#include "blocking/blockingkey.h"
 #include "core/list.h"
 #include "redismodule.h"
 #include "server/reply.h"
 
 /* The entry of a key. It exists as long as a client waits. */
 struct keywaits {
-    struct waitedkey key;
+    struct blockingkey key;
     struct list waits; /* in order of arrival, unless the kind reorders it */
 };
 
@@ -35,7 +35,7 @@ struct keywait {
 };
 
 struct keywaitKind {
-    struct waitedkeyTable *table;
+    struct blockingkeyTable *table;
     size_t size; /* of the struct that embeds struct keywait */
     /* The deadline has passed: replies, if the reply is not to be null. NULL: does nothing. */
     void (*onDeadline)(struct keywait *wait);
@@ -68,12 +68,12 @@ void keywaitTellWord(RedisModuleCtx *ctx, struct keywait *wait, enum replyWord w
 /* The first wait of the key, or NULL. */
 struct keywait *keywaitFirst(const struct keywaits *waits);
 
-/* For the kind's struct waitedkeyKind: whether nobody waits; nothing to free but the entry. */
-bool keywaitIsIdle(const struct waitedkey *key);
-void keywaitOnDrop(struct waitedkey *key);
+/* For the kind's struct blockingkeyKind: whether nobody waits; nothing to free but the entry. */
+bool keywaitIsIdle(const struct blockingkey *key);
+void keywaitOnDrop(struct blockingkey *key);
 
-/* For its struct waitedkeyWork. */
-void keywaitRedirect(RedisModuleCtx *ctx, struct waitedkey *key);
-void keywaitForget(RedisModuleCtx *ctx, struct waitedkey *key);
+/* For its struct blockingkeyWork. */
+void keywaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key);
+void keywaitForget(RedisModuleCtx *ctx, struct blockingkey *key);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "blocking/drain.h"
 #include "blocking/nullreplies.h"
-#include "blocking/waitedkey.h"
+#include "blocking/blockingkey.h"
 #include "commands/commands.h"
 #include "core/hashmap.h"
 #include "delay/deliver.h"
@@ -58,7 +58,7 @@ static const int module_options = REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
 static const struct drainJob drain_jobs[] = {
     {releaseLost, releaseForgetLost, NULL},
     {releaseRefused, NULL, acksHold},
-    {waitedkeyWorkDue, waitedkeyForgetDue, NULL},
+    {blockingkeyWorkDue, blockingkeyForgetDue, NULL},
     {cancelledGoOn, cancelledForget, cancelledGoOn},
     {deadlockSearch, deadlockForget, deadlockHold},
     {deliverDue, NULL, deliverHold},

@@ -125,7 +125,7 @@ static enum result beginToWait(struct acquiring *acquiring, bool at_head) {
         if (acquiring->fq_is_open) {
             fairnessEnter(&acquiring->fq, lock, waiter, holds->now_ms);
         }
-        waitedkeyWatch(holds->ctx, &lock->key, holdsNextEnd(holds), holds->now_ms);
+        blockingkeyWatch(holds->ctx, &lock->key, holdsNextEnd(holds), holds->now_ms);
     }
     return result;
 }
@@ -327,7 +327,7 @@ static enum result waitForAll(struct acquiringAll *acquiring) {
     enum result result = waitersBegin(acquiring->ctx, &start, &waiter);
     for (size_t i = 0; result == RESULT_WAITING && i < locks->count; i++) {
         struct lock *lock = contendedOfPosition(&waiter->keys[i].position);
-        waitedkeyWatch(acquiring->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds),
+        blockingkeyWatch(acquiring->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds),
                        acquiring->wants->now_ms);
     }
     return result;
@@ -352,7 +352,7 @@ static void passAfterTakeOf(const struct acquiringAll *acquiring, struct lock *l
                             RedisModuleString *name) {
     struct holds holds;
     if (turnIsOver()) {
-        waitedkeyNote(acquiring->ctx, &lock->key, WAITEDKEY_EDITED);
+        blockingkeyNote(acquiring->ctx, &lock->key, BLOCKINGKEY_EDITED);
         contendedOwnWaitsLeft(lock);
         return;
     }

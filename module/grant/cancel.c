@@ -20,7 +20,7 @@
 /* Waits for more keys than this in total are ended in time slices; a single wait never is. */
 #define FEW_KEYS 512
 
-/* Takes into use (waitedkeyUse) every lock whose queue has one of the owner's waits, from `first`
+/* Takes into use (blockingkeyUse) every lock whose queue has one of the owner's waits, from `first`
  * on; a wait for several keys is in several queues. Returns how many locks there are. */
 static size_t useLocksOf(struct position *first, struct lock **locks) {
     size_t count = 0;
@@ -29,7 +29,7 @@ static size_t useLocksOf(struct position *first, struct lock **locks) {
         for (size_t i = 0; i < waiter->key_count; i++) {
             struct lock *lock = contendedOfPosition(&waiter->keys[i].position);
             if (!lock->key.in_use) {
-                waitedkeyUse(&lock->key);
+                blockingkeyUse(&lock->key);
                 locks[count++] = lock;
             }
         }
@@ -61,7 +61,7 @@ static void lookAgain(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
         passRun(ctx, lock, now_ms);
         return;
     }
-    waitedkeyEndUse(ctx, &lock->key);
+    blockingkeyEndUse(ctx, &lock->key);
     if (is_due) {
         drainSetAlarm(ctx, 0);
     }

@@ -194,7 +194,7 @@ void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms)
     if (!fault) {
         fault = positionsFault(holds, lock);
     }
-    int64_t watched_ms = waitedkeyWatchedAt(&lock->key);
+    int64_t watched_ms = blockingkeyWatchedAt(&lock->key);
     bool late = watched_ms > look_ms && watched_ms > holds->now_ms;
     if (!fault && look_ms != INT64_MAX && late) {
         fault = "no look at the lock is set, or one that is too late";

@@ -185,7 +185,7 @@ static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
     holdsClose(&key.opened);
     if (result == RESULT_KEY_IN_USE) {
         struct lock *lock = contendedOfPosition(&wanted->position);
-        waitedkeyWatchInUse(holds->ctx, &lock->key, holds->now_ms);
+        blockingkeyWatchInUse(holds->ctx, &lock->key, holds->now_ms);
     }
     return result;
 }
@@ -251,9 +251,9 @@ static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter
         if (locks->keys[i].holds == holds || lock->queue.positions.length == 1) {
             continue;
         }
-        waitedkeyWatch(holds->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds), holds->now_ms);
+        blockingkeyWatch(holds->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds), holds->now_ms);
         if (standsTwice(position)) {
-            waitedkeyNote(holds->ctx, &lock->key, WAITEDKEY_EDITED);
+            blockingkeyNote(holds->ctx, &lock->key, BLOCKINGKEY_EDITED);
             contendedOwnWaitsLeft(lock);
         }
     }

@@ -221,7 +221,7 @@ static enum passProgress grantHead(struct holds *holds, struct lock *lock, struc
 
 /* Has the drain check for holders among all waiters, from the first on. */
 static void lookAtAllAgain(struct lock *lock) {
-    lock->key.notes |= WAITEDKEY_EDITED;
+    lock->key.notes |= BLOCKINGKEY_EDITED;
     lock->key.progress = INT64_MIN;
     contendedOwnWaitsLeft(lock);
 }
@@ -257,24 +257,24 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
 static void settle(struct holds *holds, struct lock *lock, bool done) {
     /* Positions that a flush has deleted are written again only when it is known which of them have
      * ended. */
-    bool flush_goes_on = !done && (lock->key.notes & WAITEDKEY_FLUSHED);
+    bool flush_goes_on = !done && (lock->key.notes & BLOCKINGKEY_FLUSHED);
     bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
     bool is_put_off = lock->is_put_off || holds->shape == HOLDS_IN_USE;
-    waitedkeyClearDue(&lock->key);
+    blockingkeyClearDue(&lock->key);
     lock->is_put_off = false;
     lock->is_cut = !done || !written || is_put_off;
     int64_t end_ms = holdsNextEnd(holds), fair_ms = fairnessNextLook(lock);
     int64_t look_ms = end_ms < fair_ms ? end_ms : fair_ms;
-    waitedkeyWatch(holds->ctx, &lock->key, look_ms, holds->now_ms);
+    blockingkeyWatch(holds->ctx, &lock->key, look_ms, holds->now_ms);
     lockcheckAfterPass(holds, lock, look_ms);
     if (is_put_off) {
-        waitedkeyWatchInUse(holds->ctx, &lock->key, holds->now_ms);
+        blockingkeyWatchInUse(holds->ctx, &lock->key, holds->now_ms);
     } else if (lock->is_cut) {
         lock->key.in_use = false;
-        waitedkeyMarkDue(holds->ctx, &lock->key);
+        blockingkeyMarkDue(holds->ctx, &lock->key);
         return;
     }
-    waitedkeyEndUse(holds->ctx, &lock->key);
+    blockingkeyEndUse(holds->ctx, &lock->key);
 }
 
 /* ---- holders that wait ---- */
@@ -356,11 +356,11 @@ static bool passOver(struct holds *holds, struct lock *lock) {
     if (holds->shape == HOLDS_IN_USE) {
         return false;
     }
-    if ((lock->key.notes & WAITEDKEY_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
+    if ((lock->key.notes & BLOCKINGKEY_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
         return false;
     }
-    waitedkeyTakeNote(&lock->key, WAITEDKEY_FLUSHED);
-    if (waitedkeyTakeNote(&lock->key, WAITEDKEY_EXPIRED)) {
+    blockingkeyTakeNote(&lock->key, BLOCKINGKEY_FLUSHED);
+    if (blockingkeyTakeNote(&lock->key, BLOCKINGKEY_EXPIRED)) {
         statsCount(STATS_LEASE_ENDS);
         effectsEvent(holds->ctx, holds->name, "lock.expired");
     }
@@ -371,11 +371,11 @@ static bool passOver(struct holds *holds, struct lock *lock) {
         !fairnessCountReserves(holds->ctx, lock, holds->now_ms)) {
         return false;
     }
-    waitedkeyTakeNote(&lock->key, CONTENDED_RESERVES_BEGIN | CONTENDED_RESERVES_CONFIGURED);
-    if ((lock->key.notes & WAITEDKEY_EDITED) && !grantToHolders(holds, lock)) {
+    blockingkeyTakeNote(&lock->key, CONTENDED_RESERVES_BEGIN | CONTENDED_RESERVES_CONFIGURED);
+    if ((lock->key.notes & BLOCKINGKEY_EDITED) && !grantToHolders(holds, lock)) {
         return false;
     }
-    waitedkeyTakeNote(&lock->key, WAITEDKEY_EDITED);
+    blockingkeyTakeNote(&lock->key, BLOCKINGKEY_EDITED);
     contendedOwnWaitsSeen(lock);
     return holds->shape == HOLDS_WRONG_TYPE || grantFromHead(holds, lock);
 }
@@ -383,7 +383,7 @@ static bool passOver(struct holds *holds, struct lock *lock) {
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     struct holds holds;
     turnBegin();
-    waitedkeyUse(&lock->key);
+    blockingkeyUse(&lock->key);
     holdsOpenToWrite(&holds, ctx, lock->key.name, now_ms);
     bool done = passOver(&holds, lock);
     settle(&holds, lock, done);
@@ -398,9 +398,9 @@ static struct lock *contendedLockOf(struct holds *holds) {
 static void handOff(struct holds *holds, struct lock *lock) {
     turnBegin();
     if (turnIsOver()) {
-        waitedkeyMarkDue(holds->ctx, &lock->key); /* one of many that a command frees */
+        blockingkeyMarkDue(holds->ctx, &lock->key); /* one of many that a command frees */
     } else {
-        waitedkeyUse(&lock->key);
+        blockingkeyUse(&lock->key);
         bool done = passOver(holds, lock);
         settle(holds, lock, done);
     }
@@ -422,7 +422,7 @@ void passHandOff(struct holds *holds) {
  * permits of a semaphore, of a lease that has just expired, or of something else that is still to
  * be checked. */
 static bool mayFitNow(const struct holds *holds, const struct lock *lock) {
-    bool is_late = waitedkeyWatchedAt(&lock->key) <= holds->now_ms;
+    bool is_late = blockingkeyWatchedAt(&lock->key) <= holds->now_ms;
     return lock->key.due || is_late || holds->shape == HOLDS_SEMAPHORE;
 }
 
@@ -433,7 +433,7 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
     }
     bool was_cut = lock->is_cut; /* then the drain continues it, in its own time slices */
     turnBegin();
-    waitedkeyUse(&lock->key);
+    blockingkeyUse(&lock->key);
     bool done = grantReentries(holds, lock, owner);
     if (!done) {
         lookAtAllAgain(lock);
@@ -446,7 +446,7 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
 
 /* ---- for the drain ---- */
 
-static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
+static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
     passRun(ctx, contendedOfKey(key), now_ms);
 }
 
@@ -466,19 +466,19 @@ static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *er
 }
 
 /* Pending changes of the fair queue are dropped: the keys are another node's now. */
-static void redirect(RedisModuleCtx *ctx, struct waitedkey *key) {
+static void redirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     struct lock *lock = contendedOfKey(key);
     RedisModuleString *error = redirectFind(ctx, key->name);
-    waitedkeyUse(key);
+    blockingkeyUse(key);
     sendOn(ctx, lock, error);
     unwrittenForget(lock);
-    waitedkeyEndUse(ctx, key); /* if some are left, it is still due */
+    blockingkeyEndUse(ctx, key); /* if some are left, it is still due */
 }
 
 /* The server has become a replica: it has replied to all that waited, and reserved positions are
  * now kept by the master. The new role has made every lock due. */
-static void forget(RedisModuleCtx *ctx, struct waitedkey *key) {
+static void forget(RedisModuleCtx *ctx, struct blockingkey *key) {
     waitersForgetDetached(ctx, contendedOfKey(key));
 }
 
-const struct waitedkeyWork pass_work = {look, redirect, forget, .reads_only = false};
+const struct blockingkeyWork pass_work = {look, redirect, forget, .reads_only = false};

@@ -25,6 +25,6 @@ void passHandOff(struct holds *holds);
 void passAfterTake(struct holds *holds, RedisModuleString *owner);
 
 /* What the drain does with a due lock; for contendedConnect. */
-extern const struct waitedkeyWork pass_work;
+extern const struct blockingkeyWork pass_work;
 
 #endif

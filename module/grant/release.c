@@ -325,7 +325,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
         if (hand_off || !lock) {
             passHandOff(&holds);
         } else {
-            waitedkeyMarkDue(ctx, &lock->key); /* the drain retries until it may */
+            blockingkeyMarkDue(ctx, &lock->key); /* the drain retries until it may */
             latchesChanged(ctx, name);
         }
     }

@@ -48,7 +48,7 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
     latchesChanged(holds->ctx, holds->name);
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
     if (lock) {
-        waitedkeyWatch(holds->ctx, &lock->key, holdsNextEnd(holds), holds->now_ms);
+        blockingkeyWatch(holds->ctx, &lock->key, holdsNextEnd(holds), holds->now_ms);
     }
     return RESULT_DONE;
 }

@@ -1,20 +1,20 @@
 /* See contended.h. */
 #include "waits/contended.h"
 
-static bool isIdle(const struct waitedkey *key);
-static void onDrop(struct waitedkey *key);
+static bool isIdle(const struct blockingkey *key);
+static void onDrop(struct blockingkey *key);
 
-static const struct waitedkeyKind kind = {sizeof(struct lock), isIdle, onDrop};
+static const struct blockingkeyKind kind = {sizeof(struct lock), isIdle, onDrop};
 
-static struct waitedkeyTable locks = {.kind = &kind};
+static struct blockingkeyTable locks = {.kind = &kind};
 
 static size_t own_waits_left; /* how many locks have `own_waits_left` set */
 
-void contendedConnect(const struct waitedkeyWork *work) {
+void contendedConnect(const struct blockingkeyWork *work) {
     locks.work = work;
 }
 
-struct lock *contendedOfKey(struct waitedkey *key) {
+struct lock *contendedOfKey(struct blockingkey *key) {
     return key ? LIST_ELEMENT(key, struct lock, key) : NULL;
 }
 
@@ -27,11 +27,11 @@ struct lock *contendedOfPosition(struct position *position) {
 }
 
 struct lock *contendedFind(int db, RedisModuleString *name) {
-    return contendedOfKey(waitedkeyFind(&locks, db, name));
+    return contendedOfKey(blockingkeyFind(&locks, db, name));
 }
 
 struct lock *contendedFindOrMake(int db, RedisModuleString *name) {
-    return contendedOfKey(waitedkeyFindOrMake(&locks, db, name));
+    return contendedOfKey(blockingkeyFindOrMake(&locks, db, name));
 }
 
 struct position *contendedPositionOf(const struct lock *lock, RedisModuleString *owner) {
@@ -44,12 +44,12 @@ bool contendedIsWritten(const struct lock *lock) {
     return listIsEmpty(&lock->fair.unwritten) && !(lock->key.notes & CONTENDED_OTHER_POSITIONS);
 }
 
-static bool isIdle(const struct waitedkey *key) {
+static bool isIdle(const struct blockingkey *key) {
     const struct lock *lock = (const struct lock *)key;
     return !waitqueueFirst(&lock->queue) && contendedIsWritten(lock);
 }
 
-static void onDrop(struct waitedkey *key) {
+static void onDrop(struct blockingkey *key) {
     struct lock *lock = contendedOfKey(key);
     fairqueueForgetNames(&lock->fair.names);
     contendedOwnWaitsSeen(lock);
@@ -82,12 +82,12 @@ struct swap {
 
 static void noteOtherPositions(RedisModuleCtx *ctx, struct lock *lock) {
     lock->fair.loaded = true; /* keys that the swap has moved here are not to be loaded */
-    waitedkeyNote(ctx, &lock->key, CONTENDED_OTHER_POSITIONS);
+    blockingkeyNote(ctx, &lock->key, CONTENDED_OTHER_POSITIONS);
 }
 
 /* Flags the lock, and the one of the same name where its keys are now. The latter may be created
  * here, in the other map, not in the one that is being iterated over. */
-static void noteSwapped(struct waitedkey *key, void *data) {
+static void noteSwapped(struct blockingkey *key, void *data) {
     const struct swap *swap = data;
     struct lock *lock = contendedOfKey(key);
     if (lock->fair.loaded) {
@@ -101,50 +101,50 @@ void contendedSwapped(RedisModuleCtx *ctx, int first_db, int second_db) {
         return; /* nobody waits there */
     }
     /* Before the iterations, because the array of maps must not be reallocated during one. */
-    waitedkeyMakeRoomFor(&locks, first_db);
-    waitedkeyMakeRoomFor(&locks, second_db);
+    blockingkeyMakeRoomFor(&locks, first_db);
+    blockingkeyMakeRoomFor(&locks, second_db);
     struct swap swap = {ctx, second_db}, back = {ctx, first_db};
-    waitedkeyEach(&locks, first_db, noteSwapped, &swap);
-    waitedkeyEach(&locks, second_db, noteSwapped, &back);
+    blockingkeyEach(&locks, first_db, noteSwapped, &swap);
+    blockingkeyEach(&locks, second_db, noteSwapped, &back);
 }
 
 /* DEBUG RELOAD flushes and then loads: its flush has removed nobody's position. But what it loads
  * may be older than the waiters, or have been saved after a flush by another client. */
-static void noteLoaded(struct waitedkey *key, void *ctx) {
-    waitedkeyTakeNote(key, WAITEDKEY_FLUSHED);
+static void noteLoaded(struct blockingkey *key, void *ctx) {
+    blockingkeyTakeNote(key, BLOCKINGKEY_FLUSHED);
     if (contendedOfKey(key)->fair.loaded) {
-        waitedkeyNote(ctx, key, CONTENDED_OTHER_POSITIONS);
+        blockingkeyNote(ctx, key, CONTENDED_OTHER_POSITIONS);
     }
 }
 
 void contendedLoaded(RedisModuleCtx *ctx) {
-    waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteLoaded, ctx);
+    blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteLoaded, ctx);
 }
 
-static void noteQuarantineOver(struct waitedkey *key, void *ctx) {
-    waitedkeyNote(ctx, key, WAITEDKEY_EDITED | CONTENDED_RESERVES_BEGIN);
+static void noteQuarantineOver(struct blockingkey *key, void *ctx) {
+    blockingkeyNote(ctx, key, BLOCKINGKEY_EDITED | CONTENDED_RESERVES_BEGIN);
 }
 
 void contendedQuarantineOver(RedisModuleCtx *ctx) {
-    waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteQuarantineOver, ctx);
+    blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteQuarantineOver, ctx);
 }
 
-static void noteClock(struct waitedkey *key, void *ctx) {
+static void noteClock(struct blockingkey *key, void *ctx) {
     if (contendedOfKey(key)->fair.loaded) {
-        waitedkeyNote(ctx, key, CONTENDED_OTHER_POSITIONS);
+        blockingkeyNote(ctx, key, CONTENDED_OTHER_POSITIONS);
     }
 }
 
 void contendedClockStepped(RedisModuleCtx *ctx) {
-    waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteClock, ctx);
+    blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteClock, ctx);
 }
 
-static void noteReserves(struct waitedkey *key, void *ctx) {
+static void noteReserves(struct blockingkey *key, void *ctx) {
     if (contendedOfKey(key)->fair.loaded) {
-        waitedkeyNote(ctx, key, CONTENDED_RESERVES_CONFIGURED);
+        blockingkeyNote(ctx, key, CONTENDED_RESERVES_CONFIGURED);
     }
 }
 
 void contendedReservesConfigured(RedisModuleCtx *ctx) {
-    waitedkeyEach(&locks, WAITEDKEY_EVERY_DB, noteReserves, ctx);
+    blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteReserves, ctx);
 }

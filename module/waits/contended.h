@@ -2,7 +2,7 @@
  *
  * An entry exists from the first position to the last, and until the keys of its fair queue show
  * that nobody waits. What it has in common with every other key that clients wait for, such as its
- * flags, its timer and its place in the due list, is in `key`: see blocking/waitedkey.h.
+ * flags, its timer and its place in the due list, is in `key`: see blocking/blockingkey.h.
  */
 #ifndef LOCK_CONTENDED_H
 #define LOCK_CONTENDED_H
@@ -11,22 +11,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "blocking/waitedkey.h"
+#include "blocking/blockingkey.h"
 #include "core/contention.h"
 #include "core/waitqueue.h"
 #include "keys/fairqueue.h"
 #include "redismodule.h"
 
-/* The flags of a lock, in addition to those of every waited-for key. For a lock, WAITEDKEY_EDITED
+/* The flags of a lock, in addition to those of every waited-for key. For a lock, BLOCKINGKEY_EDITED
  * means that its key may have an owner that also waits in its queue. */
 enum contendedNote {
     /* The fair queue's keys may differ from what was written from memory. */
-    CONTENDED_OTHER_POSITIONS = WAITEDKEY_KINDS_OWN,
+    CONTENDED_OTHER_POSITIONS = BLOCKINGKEY_KINDS_OWN,
     /* A quarantine has ended: the time of reserved positions counts from now. */
-    CONTENDED_RESERVES_BEGIN = WAITEDKEY_KINDS_OWN << 1,
+    CONTENDED_RESERVES_BEGIN = BLOCKINGKEY_KINDS_OWN << 1,
     /* lock.fair-reserve may have been lowered: no position is reserved for longer than that from
      * now. */
-    CONTENDED_RESERVES_CONFIGURED = WAITEDKEY_KINDS_OWN << 2
+    CONTENDED_RESERVES_CONFIGURED = BLOCKINGKEY_KINDS_OWN << 2
 };
 
 /* What fairness.c stores about a lock's fair queue. */
@@ -41,7 +41,7 @@ struct fairState {
 };
 
 struct lock {
-    struct waitedkey key;
+    struct blockingkey key;
     struct waitqueue queue;
     struct fairState fair;
     struct contentionTrail trail; /* for LOCK.TOP, see toplocks.c, as are the next two */
@@ -53,7 +53,7 @@ struct lock {
 };
 
 /* To be called once, at load: what is done with a due lock. */
-void contendedConnect(const struct waitedkeyWork *work);
+void contendedConnect(const struct blockingkeyWork *work);
 
 /* The contended lock `name` in database `db`, or NULL. */
 struct lock *contendedFind(int db, RedisModuleString *name);
@@ -62,7 +62,7 @@ struct lock *contendedFind(int db, RedisModuleString *name);
 struct lock *contendedFindOrMake(int db, RedisModuleString *name);
 
 /* The lock whose entry in the due list this is; NULL for NULL. */
-struct lock *contendedOfKey(struct waitedkey *key);
+struct lock *contendedOfKey(struct blockingkey *key);
 
 /* The lock in whose queue this position is; whose queue this is. */
 struct lock *contendedOfPosition(struct position *position);
@@ -75,7 +75,7 @@ struct position *contendedPositionOf(const struct lock *lock, RedisModuleString 
 bool contendedIsWritten(const struct lock *lock);
 
 /* An owner has been granted the lock, and its other waits there are still to be checked (rule 2 of
- * docs/design.md); they have been checked. The caller has set WAITEDKEY_EDITED. */
+ * docs/design.md); they have been checked. The caller has set BLOCKINGKEY_EDITED. */
 void contendedOwnWaitsLeft(struct lock *lock);
 void contendedOwnWaitsSeen(struct lock *lock);
 

@@ -378,7 +378,7 @@ static bool isPutOff(RedisModuleCtx *ctx) {
     if (are_left && nextAt() != UINT64_MAX) {
         drainSetAlarm(ctx, LOOK_AGAIN_MS);
     }
-    search.awaits_passes = search.awaits_passes && waitedkeyAreDue();
+    search.awaits_passes = search.awaits_passes && blockingkeyAreDue();
     return are_left || search.awaits_passes || quarantineIsOn();
 }
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "blocking/blocked.h"
-#include "blocking/waitedkey.h"
+#include "blocking/blockingkey.h"
 #include "delay/queues.h"
 #include "delay/scan.h"
 #include "delay/slotwatch.h"
@@ -32,8 +32,8 @@ static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisMod
     (void)event;
     tallyForget(RedisModule_GetSelectedDb(ctx), key);
     unheardKeyChanged(ctx, RedisModule_GetSelectedDb(ctx), key);
-    unsigned expired = type == REDISMODULE_NOTIFY_EXPIRED ? WAITEDKEY_EXPIRED : 0U;
-    waitedkeyNoteKey(ctx, RedisModule_GetSelectedDb(ctx), key, WAITEDKEY_EDITED | expired);
+    unsigned expired = type == REDISMODULE_NOTIFY_EXPIRED ? BLOCKINGKEY_EXPIRED : 0U;
+    blockingkeyNoteKey(ctx, RedisModule_GetSelectedDb(ctx), key, BLOCKINGKEY_EDITED | expired);
     return REDISMODULE_OK;
 }
 
@@ -61,8 +61,8 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
         queuesForgetAll(ctx, flush->dbnum);
         unheardFlushed(flush->dbnum);
         sessionsLookAnew(ctx);
-        waitedkeyNoteAll(ctx, flush->dbnum < 0 ? WAITEDKEY_EVERY_DB : flush->dbnum,
-                         WAITEDKEY_FLUSHED);
+        blockingkeyNoteAll(ctx, flush->dbnum < 0 ? BLOCKINGKEY_EVERY_DB : flush->dbnum,
+                         BLOCKINGKEY_FLUSHED);
     }
 }
 
@@ -80,8 +80,8 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
     inflightSwapped(swap->dbnum_first, swap->dbnum_second);
     unheardSwapped(swap->dbnum_first, swap->dbnum_second);
-    waitedkeyNoteAll(ctx, swap->dbnum_first, WAITEDKEY_EDITED);
-    waitedkeyNoteAll(ctx, swap->dbnum_second, WAITEDKEY_EDITED);
+    blockingkeyNoteAll(ctx, swap->dbnum_first, BLOCKINGKEY_EDITED);
+    blockingkeyNoteAll(ctx, swap->dbnum_second, BLOCKINGKEY_EDITED);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
@@ -102,7 +102,7 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     queuesForgetAll(ctx, -1);
     sessionsLookAnew(ctx);
     scanBegin(ctx);
-    waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
+    blockingkeyNoteAll(ctx, BLOCKINGKEY_EVERY_DB, BLOCKINGKEY_EDITED);
     contendedLoaded(ctx);
 }
 
@@ -122,7 +122,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */
     slotwatchBegin(ctx);
     beginAnew(ctx);
-    waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_EDITED);
+    blockingkeyNoteAll(ctx, BLOCKINGKEY_EVERY_DB, BLOCKINGKEY_EDITED);
 }
 
 static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {

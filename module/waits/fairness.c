@@ -185,7 +185,7 @@ static void beginAnew(struct fairqueue *fq, struct lock *lock) {
 }
 
 static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
-    if (waitedkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS)) {
+    if (blockingkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS)) {
         beginAnew(fq, lock);
     }
     struct waiter *waiter;
@@ -206,7 +206,7 @@ static void putOff(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     if (needsRefresh(lock, now_ms)) {
         lock->fair.refresh_ms = now_ms + RETRY_MS; /* not at once: there is no event for the end */
     }
-    waitedkeyWatchSlots(ctx);
+    blockingkeyWatchSlots(ctx);
 }
 
 bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
@@ -290,7 +290,7 @@ void fairnessEnter(struct fairqueue *fq, struct lock *lock, struct waiter *waite
         waiter->ticket = nextTicket(lock, now_ms);
     }
     putPosition(fq, lock, waiter, now_ms);
-    waitedkeyWatch(fq->ctx, &lock->key, fairnessNextLook(lock), now_ms);
+    blockingkeyWatch(fq->ctx, &lock->key, fairnessNextLook(lock), now_ms);
 }
 
 bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {

@@ -18,12 +18,12 @@ struct latchWait {
     int64_t number; /* counted from 1 for each entry */
 };
 
-static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms);
-static void redirect(RedisModuleCtx *ctx, struct waitedkey *key);
+static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
+static void redirect(RedisModuleCtx *ctx, struct blockingkey *key);
 
-static const struct waitedkeyKind table_kind = {sizeof(struct latch), keywaitIsIdle, keywaitOnDrop};
-static const struct waitedkeyWork work = {look, redirect, keywaitForget, .reads_only = true};
-static struct waitedkeyTable latches = {.kind = &table_kind, .work = &work};
+static const struct blockingkeyKind table_kind = {sizeof(struct latch), keywaitIsIdle, keywaitOnDrop};
+static const struct blockingkeyWork work = {look, redirect, keywaitForget, .reads_only = true};
+static struct blockingkeyTable latches = {.kind = &table_kind, .work = &work};
 
 static size_t waiting;
 
@@ -31,7 +31,7 @@ size_t latchesWaiting(void) {
     return waiting;
 }
 
-static struct latch *ofKey(struct waitedkey *key) {
+static struct latch *ofKey(struct blockingkey *key) {
     return (struct latch *)key;
 }
 
@@ -62,33 +62,33 @@ enum result latchesWait(const struct latchkey *latchkey, const struct latchesTim
     if (result == RESULT_WAITING) {
         struct latch *latch = (struct latch *)wait->of;
         ((struct latchWait *)wait)->number = ++latch->arrived;
-        waitedkeyWatch(ctx, &latch->all.key, latchkey->end_ms, times->now_ms);
+        blockingkeyWatch(ctx, &latch->all.key, latchkey->end_ms, times->now_ms);
     }
     return result;
 }
 
 /* ---- replying ---- */
 
-static struct waitedkey *find(RedisModuleCtx *ctx, RedisModuleString *name) {
-    return waitedkeyFind(&latches, RedisModule_GetSelectedDb(ctx), name);
+static struct blockingkey *find(RedisModuleCtx *ctx, RedisModuleString *name) {
+    return blockingkeyFind(&latches, RedisModule_GetSelectedDb(ctx), name);
 }
 
 void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct waitedkey *key = find(ctx, name);
+    struct blockingkey *key = find(ctx, name);
     if (key) {
         ofKey(key)->released = ofKey(key)->arrived;
-        waitedkeyMarkDue(ctx, key);
+        blockingkeyMarkDue(ctx, key);
     }
     struct lock *lock = contendedFind(RedisModule_GetSelectedDb(ctx), name);
     if (lock) {
-        waitedkeyNote(ctx, &lock->key, WAITEDKEY_EDITED);
+        blockingkeyNote(ctx, &lock->key, BLOCKINGKEY_EDITED);
     }
 }
 
 void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct waitedkey *key = latches.db_count > 0 ? find(ctx, name) : NULL;
+    struct blockingkey *key = latches.db_count > 0 ? find(ctx, name) : NULL;
     if (key) {
-        waitedkeyMarkDue(ctx, key);
+        blockingkeyMarkDue(ctx, key);
     }
 }
 
@@ -117,25 +117,25 @@ static int64_t readKey(RedisModuleCtx *ctx, struct latch *latch) {
     return latchkey.end_ms;
 }
 
-static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
+static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
     struct latch *latch = ofKey(key);
-    waitedkeyUse(key);
+    blockingkeyUse(key);
     int64_t end_ms = readKey(ctx, latch);
     key->notes = 0;
-    waitedkeyClearDue(key);
-    waitedkeyWatch(ctx, key, end_ms, now_ms);
+    blockingkeyClearDue(key);
+    blockingkeyWatch(ctx, key, end_ms, now_ms);
     if (!tellReleased(ctx, latch)) {
-        waitedkeyMarkDue(ctx, key); /* behind others that are due */
+        blockingkeyMarkDue(ctx, key); /* behind others that are due */
     }
-    waitedkeyEndUse(ctx, key);
+    blockingkeyEndUse(ctx, key);
 }
 
 /* A wait that has seen the latch open, but has not been replied to yet, is not redirected. */
-static void redirect(RedisModuleCtx *ctx, struct waitedkey *key) {
-    waitedkeyUse(key);
+static void redirect(RedisModuleCtx *ctx, struct blockingkey *key) {
+    blockingkeyUse(key);
     if (tellReleased(ctx, ofKey(key))) {
         keywaitRedirect(ctx, key);
     } else {
-        waitedkeyEndUse(ctx, key); /* still due */
+        blockingkeyEndUse(ctx, key); /* still due */
     }
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "blocking/waitedkey.h"
+#include "blocking/blockingkey.h"
 #include "keys/latchkey.h"
 #include "redismodule.h"
 #include "server/reply.h"

@@ -37,7 +37,7 @@ struct waiter *unwrittenNext(struct lock *lock) {
 }
 
 void unwrittenForget(struct lock *lock) {
-    waitedkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS);
+    blockingkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS);
     struct waiter *waiter;
     while ((waiter = unwrittenNext(lock))) {
         if (waiter->over) {

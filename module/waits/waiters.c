@@ -68,9 +68,9 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct positi
     /* The waiter may have been in the way of others that fit. After a grant the pass goes on
      * anyway. */
     if (!granted && (was_head || waiter->noted)) {
-        waitedkeyMarkDue(ctx, &lock->key);
+        blockingkeyMarkDue(ctx, &lock->key);
     }
-    waitedkeyDropIfIdle(ctx, &lock->key);
+    blockingkeyDropIfIdle(ctx, &lock->key);
 }
 
 /* Removes the waiter from everything that refers to it, and frees it, unless its position in the
@@ -125,7 +125,7 @@ void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModul
 }
 
 void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
-    waitedkeyUse(&lock->key);
+    blockingkeyUse(&lock->key);
     struct position *next;
     for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
         next = waitqueueNext(position);
@@ -134,8 +134,8 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
         }
     }
     unwrittenForget(lock);
-    waitedkeyClearDue(&lock->key);
-    waitedkeyEndUse(ctx, &lock->key);
+    blockingkeyClearDue(&lock->key);
+    blockingkeyEndUse(ctx, &lock->key);
 }
 
 /* ---- grants ---- */
@@ -173,7 +173,7 @@ void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter) {
     int64_t now_ms = RedisModule_Milliseconds();
     blockedEndAt(ctx, &waiter->client, quarantineEndOr(now_ms) + configFairReserveMs());
     unwrittenNote(lock, waiter);
-    waitedkeyMarkDue(ctx, &lock->key);
+    blockingkeyMarkDue(ctx, &lock->key);
 }
 
 static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
@@ -299,7 +299,7 @@ static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
 static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *start) {
     const struct acquisition *wants = start->wants;
     eventsWatchKeys(ctx);
-    waitedkeyWatchSlots(ctx);
+    blockingkeyWatchSlots(ctx);
     struct waiter *waiter = newWaiter(wants, start->key_count);
     if (!blockedBegin(&waiter->client, ctx, &kind)) {
         waiterFree(waiter);

@@ -17,7 +17,7 @@
 #include "waits/contended.h"
 
 /* The flag for a new position in the lock's queue. */
-#define NOTE_WAITER WAITEDKEY_KINDS_OWN
+#define NOTE_WAITER BLOCKINGKEY_KINDS_OWN
 
 /* The leases of a lock whose slot is being moved may be on another node: it is checked again after
  * this time. Equivalent: the check of all slots, once a second, would do, later. */
@@ -46,12 +46,12 @@ struct watch {
     bool wants_wanted;
 };
 
-static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms);
+static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 
-static const struct waitedkeyKind table_kind = {sizeof(struct watched), keywaitIsIdle,
+static const struct blockingkeyKind table_kind = {sizeof(struct watched), keywaitIsIdle,
                                                 keywaitOnDrop};
-static const struct waitedkeyWork work = {look, keywaitRedirect, keywaitForget, .reads_only = true};
-static struct waitedkeyTable watched_locks = {.kind = &table_kind, .work = &work};
+static const struct blockingkeyWork work = {look, keywaitRedirect, keywaitForget, .reads_only = true};
+static struct blockingkeyTable watched_locks = {.kind = &table_kind, .work = &work};
 
 static size_t count;
 
@@ -64,7 +64,7 @@ static struct watched *find(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (count == 0) {
         return NULL;
     }
-    return (struct watched *)waitedkeyFind(&watched_locks, RedisModule_GetSelectedDb(ctx), name);
+    return (struct watched *)blockingkeyFind(&watched_locks, RedisModule_GetSelectedDb(ctx), name);
 }
 
 size_t watchesOf(RedisModuleCtx *ctx, RedisModuleString *name) {
@@ -149,7 +149,7 @@ static void join(struct watched *watched, struct watch *watch, const struct watc
 static void setTimer(RedisModuleCtx *ctx, struct watched *watched, int64_t now_ms) {
     const struct heapNode *first = heapFirst(&watched->looks);
     if (first) {
-        waitedkeyWatch(ctx, &watched->all.key, first->at, now_ms);
+        blockingkeyWatch(ctx, &watched->all.key, first->at, now_ms);
     }
 }
 
@@ -180,23 +180,23 @@ void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleS
         heapPut(&watched->looks, &LIST_ELEMENT(entry, struct watch, by_owner)->look, 0);
     }
     if (entry) {
-        waitedkeyNote(ctx, &watched->all.key, WAITEDKEY_EDITED);
+        blockingkeyNote(ctx, &watched->all.key, BLOCKINGKEY_EDITED);
     } else if (noted > 0) {
-        waitedkeyMarkDue(ctx, &watched->all.key);
+        blockingkeyMarkDue(ctx, &watched->all.key);
     }
 }
 
 void watchesNoteAll(RedisModuleCtx *ctx, RedisModuleString *name) {
     struct watched *watched = find(ctx, name);
     if (watched) {
-        waitedkeyNote(ctx, &watched->all.key, WAITEDKEY_EDITED);
+        blockingkeyNote(ctx, &watched->all.key, BLOCKINGKEY_EDITED);
     }
 }
 
 void watchesNoteWaiter(RedisModuleCtx *ctx, RedisModuleString *name) {
     struct watched *watched = find(ctx, name);
     if (watched && !listIsEmpty(&watched->wanting)) {
-        waitedkeyNote(ctx, &watched->all.key, NOTE_WAITER);
+        blockingkeyNote(ctx, &watched->all.key, NOTE_WAITER);
     }
 }
 
@@ -281,23 +281,23 @@ static bool tell(struct holds *holds, struct watched *watched) {
 }
 
 static void lookInto(struct holds *holds, struct watched *watched) {
-    struct waitedkey *key = &watched->all.key;
+    struct blockingkey *key = &watched->all.key;
     bool readable = holdsLeasesAreHere(holds), done = !readable || tell(holds, watched);
-    waitedkeyClearDue(key);
+    blockingkeyClearDue(key);
     if (!readable) {
-        waitedkeyWatch(holds->ctx, key, holds->now_ms + MOVING_RETRY_MS, holds->now_ms);
+        blockingkeyWatch(holds->ctx, key, holds->now_ms + MOVING_RETRY_MS, holds->now_ms);
     } else if (done) {
         setTimer(holds->ctx, watched, holds->now_ms);
     } else {
-        waitedkeyMarkDue(holds->ctx, key); /* behind others that are due */
+        blockingkeyMarkDue(holds->ctx, key); /* behind others that are due */
     }
 }
 
-static void look(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
+static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
     struct holds holds;
-    waitedkeyUse(key);
+    blockingkeyUse(key);
     holdsOpenToRead(&holds, ctx, key->name, now_ms);
     lookInto(&holds, (struct watched *)key);
     holdsClose(&holds);
-    waitedkeyEndUse(ctx, key);
+    blockingkeyEndUse(ctx, key);
 }

@@ -1,8 +1,8 @@
 /* The keys that clients wait for: what has happened to each, as flags, and the due list that the
  * drain works through. An entry exists only while somebody waits: without waiters there is no
  * memory. */
-#ifndef LOCK_WAITEDKEY_H
-#define LOCK_WAITEDKEY_H
+#ifndef LOCK_BLOCKINGKEY_H
+#define LOCK_BLOCKINGKEY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,60 +14,60 @@
 #include "server/timer.h"
 
 /* Every database, where a function takes a number. */
-#define WAITEDKEY_EVERY_DB (-1)
+#define BLOCKINGKEY_EVERY_DB (-1)
 
 /* What has happened to a key since it was checked last, as flags. They add up: a flag stays until
  * its work is done, whatever else happens; only a load clears a flush. */
-enum waitedkeyNote {
-    WAITEDKEY_EDITED = 1 << 0,   /* the key's content may have changed */
-    WAITEDKEY_EXPIRED = 1 << 1,  /* the server has reported that the key expired */
-    WAITEDKEY_FLUSHED = 1 << 2,  /* the key has been flushed */
-    WAITEDKEY_KINDS_OWN = 1 << 3 /* from here on the flags are the kind's */
+enum blockingkeyNote {
+    BLOCKINGKEY_EDITED = 1 << 0,   /* the key's content may have changed */
+    BLOCKINGKEY_EXPIRED = 1 << 1,  /* the server has reported that the key expired */
+    BLOCKINGKEY_FLUSHED = 1 << 2,  /* the key has been flushed */
+    BLOCKINGKEY_KINDS_OWN = 1 << 3 /* from here on the flags are the kind's */
 };
 
 /* No flag: nothing is known to have happened, but it is time to check. */
-#define WAITEDKEY_LOOK 0U
+#define BLOCKINGKEY_LOOK 0U
 
-struct waitedkey {
+struct blockingkey {
     struct mapEntry by_name;
     struct link in_due;
-    struct waitedkeyTable *table;
+    struct blockingkeyTable *table;
     RedisModuleString *name;
     int db;
-    bool in_use; /* see waitedkeyUse */
+    bool in_use; /* see blockingkeyUse */
     bool due;
-    unsigned notes; /* of enum waitedkeyNote */
+    unsigned notes; /* of enum blockingkeyNote */
     struct timer timer;
     int64_t progress; /* how far the work of the flags has come; a new flag sets INT64_MIN */
 };
 
 /* The kind of a table's entries. */
-struct waitedkeyKind {
-    size_t size; /* of an entry, which begins with its struct waitedkey */
+struct blockingkeyKind {
+    size_t size; /* of an entry, which begins with its struct blockingkey */
     /* Whether nobody waits, and nothing else is to be done. */
-    bool (*isIdle)(const struct waitedkey *key);
+    bool (*isIdle)(const struct blockingkey *key);
     /* Frees what the entry owns, but not the entry. */
-    void (*onDrop)(struct waitedkey *key);
+    void (*onDrop)(struct blockingkey *key);
 };
 
 /* What is done with a due entry. */
-struct waitedkeyWork {
+struct blockingkeyWork {
     /* Checks whether waits can end; may drop the entry. After that it is no longer due, unless some
      * of the work is left. */
-    void (*look)(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms);
+    void (*look)(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
     /* The key is another node's: redirects the clients that wait, as many as the time slice allows;
      * the last one drops the entry. */
-    void (*redirect)(RedisModuleCtx *ctx, struct waitedkey *key);
+    void (*redirect)(RedisModuleCtx *ctx, struct blockingkey *key);
     /* The server is a replica, and no client waits: removes what is left, and clears that it is
      * due. */
-    void (*forget)(RedisModuleCtx *ctx, struct waitedkey *key);
+    void (*forget)(RedisModuleCtx *ctx, struct blockingkey *key);
     bool reads_only; /* `look` writes nothing: it also runs while the server would refuse a write */
 };
 
 /* A table that is all zero except `kind` is empty and owns no memory. */
-struct waitedkeyTable {
-    const struct waitedkeyKind *kind;
-    const struct waitedkeyWork *work; /* set at load */
+struct blockingkeyTable {
+    const struct blockingkeyKind *kind;
+    const struct blockingkeyWork *work; /* set at load */
     struct map *by_db;                /* one for each database number up to the highest used */
     int db_count;
     size_t count;
@@ -75,75 +75,75 @@ struct waitedkeyTable {
 };
 
 /* The entry of the key in database `db`, or NULL. One comparison when nobody waits. */
-struct waitedkey *waitedkeyFind(const struct waitedkeyTable *table, int db,
+struct blockingkey *blockingkeyFind(const struct blockingkeyTable *table, int db,
                                 RedisModuleString *name);
 
 /* The same, but creates the entry, all zero, if there is none; then the caller must add a wait. */
-struct waitedkey *waitedkeyFindOrMake(struct waitedkeyTable *table, int db,
+struct blockingkey *blockingkeyFindOrMake(struct blockingkeyTable *table, int db,
                                       RedisModuleString *name);
 
 /* Removes the entry, its flags and its timer, if it is idle. To be called whenever a wait has
  * ended; the entry may be freed. */
-void waitedkeyDropIfIdle(RedisModuleCtx *ctx, struct waitedkey *key);
+void blockingkeyDropIfIdle(RedisModuleCtx *ctx, struct blockingkey *key);
 
-/* While an entry is in use, waitedkeyDropIfIdle keeps it, so that code that iterates over its waits
+/* While an entry is in use, blockingkeyDropIfIdle keeps it, so that code that iterates over its waits
  * may end them; and because the user of the entry checks what becomes due, no alarm is set for it.
- * Not nested: the first waitedkeyEndUse ends the use. */
-void waitedkeyUse(struct waitedkey *key);
+ * Not nested: the first blockingkeyEndUse ends the use. */
+void blockingkeyUse(struct blockingkey *key);
 
 /* Ends the use, and drops the entry if it has become idle. */
-void waitedkeyEndUse(RedisModuleCtx *ctx, struct waitedkey *key);
+void blockingkeyEndUse(RedisModuleCtx *ctx, struct blockingkey *key);
 
 /* The drain is to check the entry: sets the alarm, unless the entry is in use. Allowed in every
  * callback. */
-void waitedkeyMarkDue(RedisModuleCtx *ctx, struct waitedkey *key);
+void blockingkeyMarkDue(RedisModuleCtx *ctx, struct blockingkey *key);
 
-/* The same, and sets `notes`, flags of enum waitedkeyNote. The drain begins again with work of the
+/* The same, and sets `notes`, flags of enum blockingkeyNote. The drain begins again with work of the
  * entry that it has begun. */
-void waitedkeyNote(RedisModuleCtx *ctx, struct waitedkey *key, unsigned notes);
+void blockingkeyNote(RedisModuleCtx *ctx, struct blockingkey *key, unsigned notes);
 
 /* The same for the entries of this key in all tables. */
-void waitedkeyNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name, unsigned notes);
+void blockingkeyNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name, unsigned notes);
 
-/* The same for every entry of this database, or with WAITEDKEY_EVERY_DB of all. */
-void waitedkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes);
+/* The same for every entry of this database, or with BLOCKINGKEY_EVERY_DB of all. */
+void blockingkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes);
 
 /* Clears the flag. Returns whether it was set: then the caller does its work. */
-bool waitedkeyTakeNote(struct waitedkey *key, unsigned note);
+bool blockingkeyTakeNote(struct blockingkey *key, unsigned note);
 
 /* The entry is no longer due: the caller checks it. */
-void waitedkeyClearDue(struct waitedkey *key);
+void blockingkeyClearDue(struct blockingkey *key);
 
 /* Makes sure that the entry becomes due just after `at_ms` (unix time; INT64_MAX: never). If its
  * timer is set for an earlier time, it is kept: the check that follows sets it again. */
-void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, int64_t now_ms);
+void blockingkeyWatch(RedisModuleCtx *ctx, struct blockingkey *key, int64_t at_ms, int64_t now_ms);
 
 /* The same after a short while: a key that must be written is in use by the server, and there is no
- * event for the end of that. Sets WAITEDKEY_EDITED, so that everything is checked then. */
-void waitedkeyWatchInUse(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms);
+ * event for the end of that. Sets BLOCKINGKEY_EDITED, so that everything is checked then. */
+void blockingkeyWatchInUse(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 
 /* The unix time in ms after which its timer makes it due; INT64_MAX: never. */
-int64_t waitedkeyWatchedAt(const struct waitedkey *key);
+int64_t blockingkeyWatchedAt(const struct blockingkey *key);
 
 /* In a cluster, makes all entries due once a second as long as there are any: Redis 7.0 gives slots
  * away without an event for their keys. Otherwise does nothing. */
-void waitedkeyWatchSlots(RedisModuleCtx *ctx);
+void blockingkeyWatchSlots(RedisModuleCtx *ctx);
 
-/* Makes room for the map of this database, so that an iteration over another one (waitedkeyEach)
+/* Makes room for the map of this database, so that an iteration over another one (blockingkeyEach)
  * may create entries in it: the array of maps must not be reallocated meanwhile. */
-void waitedkeyMakeRoomFor(struct waitedkeyTable *table, int db);
+void blockingkeyMakeRoomFor(struct blockingkeyTable *table, int db);
 
-/* Calls `visit` for each entry of this database, or of all with WAITEDKEY_EVERY_DB. `visit` may
+/* Calls `visit` for each entry of this database, or of all with BLOCKINGKEY_EVERY_DB. `visit` may
  * drop the entry that it is given, and create others in other databases. */
-void waitedkeyEach(const struct waitedkeyTable *table, int db,
-                   void (*visit)(struct waitedkey *key, void *context), void *context);
+void blockingkeyEach(const struct blockingkeyTable *table, int db,
+                   void (*visit)(struct blockingkey *key, void *context), void *context);
 
 /* The drain's job: checks the due entries, as many as the time slice allows; on a replica, removes
  * what is left of them. */
-void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms);
-void waitedkeyForgetDue(RedisModuleCtx *ctx);
+void blockingkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms);
+void blockingkeyForgetDue(RedisModuleCtx *ctx);
 
 /* Whether any entry is due whose check may write. */
-bool waitedkeyAreDue(void);
+bool blockingkeyAreDue(void);
 
 #endif

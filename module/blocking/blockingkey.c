@@ -1,21 +1,21 @@
 /* The tables of keys that clients wait for, their flags and timers, and the due lists.
  *
- *   waitedkeyFind, waitedkeyFindOrMake     the entry of a key in a table
- *   waitedkeyNote, waitedkeyMarkDue        something happened to it: the drain is to check it
- *   waitedkeyWatch                         the drain is to check it at a certain time
- *   waitedkeyUse, waitedkeyEndUse          an iteration over its waits is in progress
- *   waitedkeyDropIfIdle                    a wait has ended
- *   waitedkeyNoteKey, waitedkeyNoteAll     events of the server, from events.c
- *   waitedkeyWorkDue, waitedkeyForgetDue   the drain's job
+ *   blockingkeyFind, blockingkeyFindOrMake     the entry of a key in a table
+ *   blockingkeyNote, blockingkeyMarkDue        something happened to it: the drain is to check it
+ *   blockingkeyWatch                         the drain is to check it at a certain time
+ *   blockingkeyUse, blockingkeyEndUse          an iteration over its waits is in progress
+ *   blockingkeyDropIfIdle                    a wait has ended
+ *   blockingkeyNoteKey, blockingkeyNoteAll     events of the server, from events.c
+ *   blockingkeyWorkDue, blockingkeyForgetDue   the drain's job
  *
  * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose
- * entries begin with a struct waitedkey; a table has one map for each database number. To add a
- * kind: define the entry and its struct waitedkeyKind, and give the table its struct waitedkeyWork
+ * entries begin with a struct blockingkey; a table has one map for each database number. To add a
+ * kind: define the entry and its struct blockingkeyKind, and give the table its struct blockingkeyWork
  * at load. Then every event, timer and move of a slot reaches it.
  *
- * Contracts are in waitedkey.h.
+ * Contracts are in blockingkey.h.
  */
-#include "blocking/waitedkey.h"
+#include "blocking/blockingkey.h"
 
 #include <string.h>
 
@@ -39,17 +39,17 @@ static struct {
     struct timer slot_timer;
 } live;
 
-static struct waitedkey *ofEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct waitedkey, by_name) : NULL;
+static struct blockingkey *ofEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct blockingkey, by_name) : NULL;
 }
 
-static struct waitedkeyTable *ofLink(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct waitedkeyTable, in_live) : NULL;
+static struct blockingkeyTable *ofLink(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct blockingkeyTable, in_live) : NULL;
 }
 
 /* ---- the tables ---- */
 
-struct waitedkey *waitedkeyFind(const struct waitedkeyTable *table, int db,
+struct blockingkey *blockingkeyFind(const struct blockingkeyTable *table, int db,
                                 RedisModuleString *name) {
     if (db >= table->db_count) {
         return NULL;
@@ -59,7 +59,7 @@ struct waitedkey *waitedkeyFind(const struct waitedkeyTable *table, int db,
     return ofEntry(mapFind(&table->by_db[db], bytes, length));
 }
 
-void waitedkeyMakeRoomFor(struct waitedkeyTable *table, int db) {
+void blockingkeyMakeRoomFor(struct blockingkeyTable *table, int db) {
     if (db < table->db_count) {
         return;
     }
@@ -72,13 +72,13 @@ void waitedkeyMakeRoomFor(struct waitedkeyTable *table, int db) {
     table->db_count = db + 1;
 }
 
-struct waitedkey *waitedkeyFindOrMake(struct waitedkeyTable *table, int db,
+struct blockingkey *blockingkeyFindOrMake(struct blockingkeyTable *table, int db,
                                       RedisModuleString *name) {
-    struct waitedkey *key = waitedkeyFind(table, db, name);
+    struct blockingkey *key = blockingkeyFind(table, db, name);
     if (key) {
         return key;
     }
-    waitedkeyMakeRoomFor(table, db);
+    blockingkeyMakeRoomFor(table, db);
     key = memAlloc(table->kind->size);
     key->table = table;
     key->db = db;
@@ -95,7 +95,7 @@ struct waitedkey *waitedkeyFindOrMake(struct waitedkeyTable *table, int db,
 
 /* Nobody waits in this table any more: frees its memory, and stops the timer, which would keep the
  * module from being unloaded, after the last table. */
-static void forgetTable(RedisModuleCtx *ctx, struct waitedkeyTable *table) {
+static void forgetTable(RedisModuleCtx *ctx, struct blockingkeyTable *table) {
     memFree(table->by_db);
     table->by_db = NULL;
     table->db_count = 0;
@@ -105,12 +105,12 @@ static void forgetTable(RedisModuleCtx *ctx, struct waitedkeyTable *table) {
     }
 }
 
-void waitedkeyDropIfIdle(RedisModuleCtx *ctx, struct waitedkey *key) {
-    struct waitedkeyTable *table = key->table;
+void blockingkeyDropIfIdle(RedisModuleCtx *ctx, struct blockingkey *key) {
+    struct blockingkeyTable *table = key->table;
     if (key->in_use || !table->kind->isIdle(key)) {
         return;
     }
-    waitedkeyClearDue(key);
+    blockingkeyClearDue(key);
     timerStop(ctx, &key->timer);
     mapRemove(&table->by_db[key->db], &key->by_name);
     table->kind->onDrop(key);
@@ -121,80 +121,80 @@ void waitedkeyDropIfIdle(RedisModuleCtx *ctx, struct waitedkey *key) {
     }
 }
 
-void waitedkeyUse(struct waitedkey *key) {
+void blockingkeyUse(struct blockingkey *key) {
     key->in_use = true;
 }
 
-void waitedkeyEndUse(RedisModuleCtx *ctx, struct waitedkey *key) {
+void blockingkeyEndUse(RedisModuleCtx *ctx, struct blockingkey *key) {
     key->in_use = false;
-    waitedkeyDropIfIdle(ctx, key);
+    blockingkeyDropIfIdle(ctx, key);
 }
 
 /* ---- flags ---- */
 
-static struct list *dueListOf(const struct waitedkey *key) {
+static struct list *dueListOf(const struct blockingkey *key) {
     return &live.due[key->table->work->reads_only];
 }
 
-static void addToDue(struct waitedkey *key) {
+static void addToDue(struct blockingkey *key) {
     if (!key->due) {
         key->due = true;
         listAddLast(dueListOf(key), &key->in_due);
     }
 }
 
-static struct waitedkey *firstDue(bool reads_only) {
+static struct blockingkey *firstDue(bool reads_only) {
     struct link *first = live.due[reads_only].first;
-    return first ? LIST_ELEMENT(first, struct waitedkey, in_due) : NULL;
+    return first ? LIST_ELEMENT(first, struct blockingkey, in_due) : NULL;
 }
 
-static void setAlarmUnlessUsed(RedisModuleCtx *ctx, const struct waitedkey *key) {
+static void setAlarmUnlessUsed(RedisModuleCtx *ctx, const struct blockingkey *key) {
     if (!key->in_use) {
         drainSetAlarm(ctx, 0);
     }
 }
 
-void waitedkeyMarkDue(RedisModuleCtx *ctx, struct waitedkey *key) {
+void blockingkeyMarkDue(RedisModuleCtx *ctx, struct blockingkey *key) {
     addToDue(key);
     setAlarmUnlessUsed(ctx, key);
 }
 
-void waitedkeyClearDue(struct waitedkey *key) {
+void blockingkeyClearDue(struct blockingkey *key) {
     if (key->due) {
         key->due = false;
         listRemove(dueListOf(key), &key->in_due);
     }
 }
 
-static void addNotes(struct waitedkey *key, unsigned notes) {
+static void addNotes(struct blockingkey *key, unsigned notes) {
     key->notes |= notes;
     key->progress = INT64_MIN;
     addToDue(key);
 }
 
-void waitedkeyNote(RedisModuleCtx *ctx, struct waitedkey *key, unsigned notes) {
+void blockingkeyNote(RedisModuleCtx *ctx, struct blockingkey *key, unsigned notes) {
     addNotes(key, notes);
     setAlarmUnlessUsed(ctx, key);
 }
 
-bool waitedkeyTakeNote(struct waitedkey *key, unsigned note) {
+bool blockingkeyTakeNote(struct blockingkey *key, unsigned note) {
     bool noted = key->notes & note;
     key->notes &= ~note;
     return noted;
 }
 
-void waitedkeyNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name, unsigned notes) {
-    struct waitedkeyTable *table = ofLink(live.tables.first);
+void blockingkeyNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name, unsigned notes) {
+    struct blockingkeyTable *table = ofLink(live.tables.first);
     for (; table; table = ofLink(table->in_live.next)) {
-        struct waitedkey *key = waitedkeyFind(table, db, name);
+        struct blockingkey *key = blockingkeyFind(table, db, name);
         if (key) {
-            waitedkeyNote(ctx, key, notes);
+            blockingkeyNote(ctx, key, notes);
         }
     }
 }
 
 struct visitor {
-    void (*visit)(struct waitedkey *key, void *context);
+    void (*visit)(struct blockingkey *key, void *context);
     void *context;
 };
 
@@ -203,25 +203,25 @@ static void visitEntry(struct mapEntry *entry, void *data) {
     visitor->visit(ofEntry(entry), visitor->context);
 }
 
-void waitedkeyEach(const struct waitedkeyTable *table, int db,
-                   void (*visit)(struct waitedkey *key, void *context), void *context) {
+void blockingkeyEach(const struct blockingkeyTable *table, int db,
+                   void (*visit)(struct blockingkey *key, void *context), void *context) {
     struct visitor visitor = {visit, context};
     for (int i = 0; i < table->db_count; i++) {
-        if (db == WAITEDKEY_EVERY_DB || db == i) {
+        if (db == BLOCKINGKEY_EVERY_DB || db == i) {
             mapEach(&table->by_db[i], visitEntry, &visitor);
         }
     }
 }
 
-static void noteEvent(struct waitedkey *key, void *notes) {
+static void noteEvent(struct blockingkey *key, void *notes) {
     addNotes(key, *(unsigned *)notes);
 }
 
 /* Sets one alarm for all, because setting it costs more than the flags of a key. */
-void waitedkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
-    struct waitedkeyTable *table = ofLink(live.tables.first);
+void blockingkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
+    struct blockingkeyTable *table = ofLink(live.tables.first);
     for (; table; table = ofLink(table->in_live.next)) {
-        waitedkeyEach(table, db, noteEvent, &notes);
+        blockingkeyEach(table, db, noteEvent, &notes);
     }
     if (firstDue(false) || firstDue(true)) {
         drainSetAlarm(ctx, 0);
@@ -231,36 +231,36 @@ void waitedkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
 /* ---- timers ---- */
 
 static void timeToLook(RedisModuleCtx *ctx, struct timer *timer) {
-    struct waitedkey *key = TIMER_OWNER(timer, struct waitedkey, timer);
+    struct blockingkey *key = TIMER_OWNER(timer, struct blockingkey, timer);
     addToDue(key);
     drainRunSoon(ctx);
 }
 
-void waitedkeyWatch(RedisModuleCtx *ctx, struct waitedkey *key, int64_t at_ms, int64_t now_ms) {
-    if (at_ms == INT64_MAX || waitedkeyWatchedAt(key) <= at_ms) {
+void blockingkeyWatch(RedisModuleCtx *ctx, struct blockingkey *key, int64_t at_ms, int64_t now_ms) {
+    if (at_ms == INT64_MAX || blockingkeyWatchedAt(key) <= at_ms) {
         return;
     }
     int64_t end_ms = at_ms > now_ms ? at_ms : now_ms;
     timerSetWall(ctx, &key->timer, end_ms + AFTER_END_MS, timeToLook);
 }
 
-void waitedkeyWatchInUse(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
-    key->notes |= WAITEDKEY_EDITED;
+void blockingkeyWatchInUse(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
+    key->notes |= BLOCKINGKEY_EDITED;
     key->progress = INT64_MIN;
-    waitedkeyWatch(ctx, key, now_ms + IN_USE_RETRY_MS, now_ms);
+    blockingkeyWatch(ctx, key, now_ms + IN_USE_RETRY_MS, now_ms);
 }
 
-int64_t waitedkeyWatchedAt(const struct waitedkey *key) {
+int64_t blockingkeyWatchedAt(const struct blockingkey *key) {
     return key->timer.is_set ? key->timer.place.at - AFTER_END_MS : INT64_MAX;
 }
 
 static void lookAtSlots(RedisModuleCtx *ctx, struct timer *timer) {
     (void)timer;
-    waitedkeyNoteAll(ctx, WAITEDKEY_EVERY_DB, WAITEDKEY_LOOK);
-    waitedkeyWatchSlots(ctx);
+    blockingkeyNoteAll(ctx, BLOCKINGKEY_EVERY_DB, BLOCKINGKEY_LOOK);
+    blockingkeyWatchSlots(ctx);
 }
 
-void waitedkeyWatchSlots(RedisModuleCtx *ctx) {
+void blockingkeyWatchSlots(RedisModuleCtx *ctx) {
     if (serverIsCluster() && !live.slot_timer.is_set) {
         timerSet(ctx, &live.slot_timer, timerAfter(SLOT_LOOK_MS), lookAtSlots);
     }
@@ -268,13 +268,13 @@ void waitedkeyWatchSlots(RedisModuleCtx *ctx) {
 
 /* ---- the drain's job ---- */
 
-bool waitedkeyAreDue(void) {
+bool blockingkeyAreDue(void) {
     return firstDue(false);
 }
 
 /* Returns whether the key could be checked; if not, it is still due. */
-static bool lookOrPostpone(RedisModuleCtx *ctx, struct waitedkey *key, int64_t now_ms) {
-    const struct waitedkeyWork *work = key->table->work;
+static bool lookOrPostpone(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
+    const struct blockingkeyWork *work = key->table->work;
     RedisModule_SelectDb(ctx, key->db);
     (void)failpoint(FAILPOINT_DRAIN_LOCK);
     switch (serverConsentTo(ctx, key->name)) {
@@ -295,7 +295,7 @@ static bool lookOrPostpone(RedisModuleCtx *ctx, struct waitedkey *key, int64_t n
 
 /* Returns whether the server refused a write, as it would for all other keys of this list. */
 static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
-    struct waitedkey *key;
+    struct blockingkey *key;
     while ((key = firstDue(reads_only)) && !turnIsOver()) {
         if (!lookOrPostpone(ctx, key, now_ms)) {
             return true;
@@ -306,7 +306,7 @@ static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
 
 /* The two lists are first in alternate runs, so that neither uses up the time of the other.
  * Equivalent: checks that only read would also go on with the retry, some ms later. */
-void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
+void blockingkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
     static bool readers_first;
     readers_first = !readers_first;
     bool refused = workOn(ctx, readers_first, now_ms);
@@ -319,8 +319,8 @@ void waitedkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
-void waitedkeyForgetDue(RedisModuleCtx *ctx) {
-    struct waitedkey *key;
+void blockingkeyForgetDue(RedisModuleCtx *ctx) {
+    struct blockingkey *key;
     while (((key = firstDue(false)) || (key = firstDue(true))) && !turnIsOver()) {
         key->table->work->forget(ctx, key);
     }
