@@ -1,28 +1,28 @@
-/* See latches.h. What is the same for all clients that wait for one key is in keywait.c. */
+/* See latches.h. What is the same for all clients that wait for one key is in simplewait.c. */
 #include "waits/latches.h"
 
 #include <stdbool.h>
 
-#include "blocking/keywait.h"
+#include "blocking/simplewait.h"
 #include "server/turn.h"
 #include "waits/contended.h"
 
 struct latch {
-    struct keywaits all;
+    struct simplewaits all;
     int64_t arrived;  /* the number of the wait that began last */
     int64_t released; /* waits up to this number have seen it open: they are to be replied to */
 };
 
 struct latchWait {
-    struct keywait wait;
+    struct simplewait wait;
     int64_t number; /* counted from 1 for each entry */
 };
 
 static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 static void redirect(RedisModuleCtx *ctx, struct blockingkey *key);
 
-static const struct blockingkeyKind table_kind = {sizeof(struct latch), keywaitIsIdle, keywaitOnDrop};
-static const struct blockingkeyWork work = {look, redirect, keywaitForget, .reads_only = true};
+static const struct blockingkeyKind table_kind = {sizeof(struct latch), simplewaitIsIdle, simplewaitOnDrop};
+static const struct blockingkeyWork work = {look, redirect, simplewaitForget, .reads_only = true};
 static struct blockingkeyTable latches = {.kind = &table_kind, .work = &work};
 
 static size_t waiting;
@@ -37,28 +37,28 @@ static struct latch *ofKey(struct blockingkey *key) {
 
 /* ---- waiting ---- */
 
-static bool isReleased(const struct keywait *wait) {
+static bool isReleased(const struct simplewait *wait) {
     const struct latch *latch = (const struct latch *)wait->of;
     return ((const struct latchWait *)wait)->number <= latch->released;
 }
 
 /* The latch has been open, but the drain has not reached this wait yet. */
-static void onDeadline(struct keywait *wait) {
+static void onDeadline(struct simplewait *wait) {
     if (isReleased(wait)) {
         blockedAnswerNumber(&wait->client, 1, (struct blockedReceipt){NULL, NULL});
     }
 }
 
-static const struct keywaitKind kind = {.table = &latches,
+static const struct simplewaitKind kind = {.table = &latches,
                                         .size = sizeof(struct latchWait),
                                         .onDeadline = onDeadline,
                                         .count = &waiting};
 
 enum result latchesWait(const struct latchkey *latchkey, const struct latchesTimes *times) {
     RedisModuleCtx *ctx = latchkey->ctx;
-    const struct keywaitStart start = {&kind, latchkey->name, times->block_ms, times->now_ms};
-    struct keywait *wait;
-    enum result result = keywaitBegin(ctx, &start, &wait);
+    const struct simplewaitStart start = {&kind, latchkey->name, times->block_ms, times->now_ms};
+    struct simplewait *wait;
+    enum result result = simplewaitBegin(ctx, &start, &wait);
     if (result == RESULT_WAITING) {
         struct latch *latch = (struct latch *)wait->of;
         ((struct latchWait *)wait)->number = ++latch->arrived;
@@ -95,12 +95,12 @@ void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
 /* Replies to the waits that have seen the latch open, which are the first ones. Returns false if
  * the time slice ended before that was done for all. */
 static bool tellReleased(RedisModuleCtx *ctx, struct latch *latch) {
-    struct keywait *first;
-    while ((first = keywaitFirst(&latch->all)) && isReleased(first)) {
+    struct simplewait *first;
+    while ((first = simplewaitFirst(&latch->all)) && isReleased(first)) {
         if (turnIsOver()) {
             return false;
         }
-        keywaitTellNumber(ctx, first, 1);
+        simplewaitReplyNumber(ctx, first, 1);
     }
     return true;
 }
@@ -134,7 +134,7 @@ static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
 static void redirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     blockingkeyUse(key);
     if (tellReleased(ctx, ofKey(key))) {
-        keywaitRedirect(ctx, key);
+        simplewaitRedirect(ctx, key);
     } else {
         blockingkeyEndUse(ctx, key); /* still due */
     }

@@ -21,7 +21,7 @@ struct latchesTimes {
 
 /* The client of the running command waits for the latch, which is shut. RESULT_WAITING: the client
  * is blocked, and the caller must subscribe to changes of strings (eventsWatchStrings). Or
- * RESULT_BUSY, RESULT_TOO_MANY_WAITERS, as keywaitBegin. */
+ * RESULT_BUSY, RESULT_TOO_MANY_WAITERS, as simplewaitBegin. */
 enum result latchesWait(const struct latchkey *latch, const struct latchesTimes *times);
 
 /* A command has opened the latch `name` in the selected database. The drain replies to the clients

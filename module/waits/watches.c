@@ -1,5 +1,5 @@
 /* The watches of each lock, and what the drain replies to them. What is the same for all clients
- * that wait for one key is in keywait.c.
+ * that wait for one key is in simplewait.c.
  *
  *   watchesState, watchesBegin      the command: what is true now, and waiting for it
  *   watchesNote…                    a command has changed the lock
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "blocking/keywait.h"
+#include "blocking/simplewait.h"
 #include "core/heap.h"
 #include "server/turn.h"
 #include "waits/contended.h"
@@ -28,7 +28,7 @@
 
 /* A watched lock. */
 struct watched {
-    struct keywaits all;
+    struct simplewaits all;
     struct map by_owner;
     struct heap looks;   /* when to check which watch: the ends of leases; 0 = now */
     struct list wanting; /* the watches with WANTED */
@@ -38,7 +38,7 @@ struct watched {
 };
 
 struct watch {
-    struct keywait wait;
+    struct simplewait wait;
     RedisModuleString *owner;
     struct mapEntry by_owner;
     struct heapNode look;
@@ -48,9 +48,9 @@ struct watch {
 
 static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 
-static const struct blockingkeyKind table_kind = {sizeof(struct watched), keywaitIsIdle,
-                                                keywaitOnDrop};
-static const struct blockingkeyWork work = {look, keywaitRedirect, keywaitForget, .reads_only = true};
+static const struct blockingkeyKind table_kind = {sizeof(struct watched), simplewaitIsIdle,
+                                                simplewaitOnDrop};
+static const struct blockingkeyWork work = {look, simplewaitRedirect, simplewaitForget, .reads_only = true};
 static struct blockingkeyTable watched_locks = {.kind = &table_kind, .work = &work};
 
 static size_t count;
@@ -116,11 +116,11 @@ enum replyWord watchesState(struct holds *holds, const struct watchRequest *requ
 
 /* ---- how a watch begins, and ends ---- */
 
-static struct watch *ofWait(struct keywait *wait) {
+static struct watch *ofWait(struct simplewait *wait) {
     return LIST_ELEMENT(wait, struct watch, wait);
 }
 
-static void onLeave(struct keywait *wait) {
+static void onLeave(struct simplewait *wait) {
     struct watch *watch = ofWait(wait);
     struct watched *watched = (struct watched *)wait->of;
     mapRemove(&watched->by_owner, &watch->by_owner);
@@ -131,7 +131,7 @@ static void onLeave(struct keywait *wait) {
     RedisModule_FreeString(NULL, watch->owner);
 }
 
-static const struct keywaitKind kind = {
+static const struct simplewaitKind kind = {
     .table = &watched_locks, .size = sizeof(struct watch), .onLeave = onLeave, .count = &count};
 
 static void join(struct watched *watched, struct watch *watch, const struct watchRequest *request) {
@@ -154,9 +154,9 @@ static void setTimer(RedisModuleCtx *ctx, struct watched *watched, int64_t now_m
 }
 
 enum result watchesBegin(struct holds *holds, const struct watchRequest *request) {
-    const struct keywaitStart start = {&kind, holds->name, request->block_ms, request->now_ms};
-    struct keywait *wait;
-    enum result result = keywaitBegin(holds->ctx, &start, &wait);
+    const struct simplewaitStart start = {&kind, holds->name, request->block_ms, request->now_ms};
+    struct simplewait *wait;
+    enum result result = simplewaitBegin(holds->ctx, &start, &wait);
     if (result == RESULT_WAITING) {
         struct watched *watched = (struct watched *)wait->of;
         join(watched, ofWait(wait), request);
@@ -207,7 +207,7 @@ void watchesNoteWaiter(RedisModuleCtx *ctx, RedisModuleString *name) {
 static void lookAtOne(struct holds *holds, struct watched *watched, struct watch *watch) {
     int64_t end_ms = holdsEndOf(holds, watch->owner);
     if (end_ms == 0) {
-        keywaitTellWord(holds->ctx, &watch->wait, REPLY_LOST);
+        simplewaitReplyWord(holds->ctx, &watch->wait, REPLY_LOST);
     } else {
         heapPut(&watched->looks, &watch->look, end_ms);
     }
@@ -232,7 +232,7 @@ static bool lookAtAll(struct holds *holds, struct watched *watched) {
         if (turnIsOver()) {
             return false;
         }
-        struct keywait *first = keywaitFirst(&watched->all);
+        struct simplewait *first = simplewaitFirst(&watched->all);
         listRemove(all, &first->in_waits);
         listAddLast(all, &first->in_waits);
         lookAtOne(holds, watched, ofWait(first));
@@ -255,7 +255,7 @@ static bool tellWanted(struct holds *holds, struct watched *watched) {
         listRemove(wanting, &first->in_wanting);
         listAddLast(wanting, &first->in_wanting);
         if (isWanted(&claimants, first->owner)) {
-            keywaitTellWord(holds->ctx, &first->wait, REPLY_WANTED);
+            simplewaitReplyWord(holds->ctx, &first->wait, REPLY_WANTED);
         }
     }
     watched->left_of_wanting = 0;

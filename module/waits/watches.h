@@ -28,7 +28,7 @@ enum replyWord watchesState(struct holds *holds, const struct watchRequest *requ
 
 /* The client of the running command watches the lock, of which there is nothing to report now.
  * RESULT_WAITING: the client is blocked, and the caller must subscribe to what may overwrite the
- * key (eventsWatchOverwrites). Or RESULT_BUSY, RESULT_TOO_MANY_WAITERS, as keywaitBegin. */
+ * key (eventsWatchOverwrites). Or RESULT_BUSY, RESULT_TOO_MANY_WAITERS, as simplewaitBegin. */
 enum result watchesBegin(struct holds *holds, const struct watchRequest *request);
 
 /* To be called when a command or the module has changed a lock in the selected database, for the

@@ -4,12 +4,12 @@
  * any other: deadline, closed connection, CLIENT UNBLOCK, a slot that is moved. It delays no other
  * client.
  *
- * A kind embeds `struct keywait` in what it stores for a client, and `struct keywaits` in the entry
+ * A kind embeds `struct simplewait` in what it stores for a client, and `struct simplewaits` in the entry
  * of its table (blockingkey.h), both as the first member. Only the drain replies to such clients: a
  * wait never ends inside the command of another client.
  */
-#ifndef LOCK_KEYWAIT_H
-#define LOCK_KEYWAIT_H
+#ifndef LOCK_SIMPLEWAIT_H
+#define LOCK_SIMPLEWAIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,32 +22,32 @@
 #include "server/reply.h"
 
 /* The entry of a key. It exists as long as a client waits. */
-struct keywaits {
+struct simplewaits {
     struct blockingkey key;
     struct list waits; /* in order of arrival, unless the kind reorders it */
 };
 
-struct keywait {
+struct simplewait {
     struct blocked client;
-    const struct keywaitKind *kind;
-    struct keywaits *of;
+    const struct simplewaitKind *kind;
+    struct simplewaits *of;
     struct link in_waits;
 };
 
-struct keywaitKind {
+struct simplewaitKind {
     struct blockingkeyTable *table;
-    size_t size; /* of the struct that embeds struct keywait */
+    size_t size; /* of the struct that embeds struct simplewait */
     /* The deadline has passed: replies, if the reply is not to be null. NULL: does nothing. */
-    void (*onDeadline)(struct keywait *wait);
+    void (*onDeadline)(struct simplewait *wait);
     /* The wait has ended: removes it from everything of the kind that refers to it, and frees what
      * it owns, but not the wait itself. NULL: nothing to do. */
-    void (*onLeave)(struct keywait *wait);
-    size_t *count; /* of the clients that wait, updated by keywait.c */
+    void (*onLeave)(struct simplewait *wait);
+    size_t *count; /* of the clients that wait, updated by simplewait.c */
 };
 
 /* How a wait is to begin. */
-struct keywaitStart {
-    const struct keywaitKind *kind;
+struct simplewaitStart {
+    const struct simplewaitKind *kind;
     RedisModuleString *name; /* of the key, in the selected database */
     int64_t block_ms;        /* 0: without a limit; negative: not at all */
     int64_t now_ms;
@@ -57,23 +57,23 @@ struct keywaitStart {
  * key, all zero in the members that the kind adds. RESULT_BUSY: it does not wait, or the client may
  * not be blocked. RESULT_TOO_MANY_WAITERS: lock.max-waiters is reached. Unless it is
  * RESULT_WAITING, nothing has changed. */
-enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
-                         struct keywait **wait);
+enum result simplewaitBegin(RedisModuleCtx *ctx, const struct simplewaitStart *start,
+                         struct simplewait **wait);
 
 /* Ends the wait with a reply, and frees it. The entry of the key may be freed too, unless it is in
  * use. */
-void keywaitTellNumber(RedisModuleCtx *ctx, struct keywait *wait, int64_t number);
-void keywaitTellWord(RedisModuleCtx *ctx, struct keywait *wait, enum replyWord word);
+void simplewaitReplyNumber(RedisModuleCtx *ctx, struct simplewait *wait, int64_t number);
+void simplewaitReplyWord(RedisModuleCtx *ctx, struct simplewait *wait, enum replyWord word);
 
 /* The first wait of the key, or NULL. */
-struct keywait *keywaitFirst(const struct keywaits *waits);
+struct simplewait *simplewaitFirst(const struct simplewaits *waits);
 
 /* For the kind's struct blockingkeyKind: whether nobody waits; nothing to free but the entry. */
-bool keywaitIsIdle(const struct blockingkey *key);
-void keywaitOnDrop(struct blockingkey *key);
+bool simplewaitIsIdle(const struct blockingkey *key);
+void simplewaitOnDrop(struct blockingkey *key);
 
 /* For its struct blockingkeyWork. */
-void keywaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key);
-void keywaitForget(RedisModuleCtx *ctx, struct blockingkey *key);
+void simplewaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key);
+void simplewaitForget(RedisModuleCtx *ctx, struct blockingkey *key);
 
 #endif

@@ -1,17 +1,17 @@
 /* How a wait for one key begins and ends.
  *
- *   keywaitBegin      the client is blocked, and in the list of its key; then one of
- *   keywaitTell…      what it waits for has happened: it receives the reply
+ *   simplewaitBegin      the client is blocked, and in the list of its key; then one of
+ *   simplewaitReply…      what it waits for has happened: it receives the reply
  *   onDeadline        its wait has timed out
  *   onOver            its connection has closed, or CLIENT UNBLOCK
- *   keywaitRedirect   another node serves the key
+ *   simplewaitRedirect   another node serves the key
  *
- * To add a kind: embed the two structs, fill in a struct keywaitKind, a struct blockingkeyKind and a
+ * To add a kind: embed the two structs, fill in a struct simplewaitKind, a struct blockingkeyKind and a
  * struct blockingkeyWork, and write the last one's `look`; see latches.c.
  *
- * Contracts are in keywait.h.
+ * Contracts are in simplewait.h.
  */
-#include "blocking/keywait.h"
+#include "blocking/simplewait.h"
 
 #include "blocking/nullreplies.h"
 #include "blocking/redirect.h"
@@ -19,23 +19,23 @@
 #include "server/server.h"
 #include "server/turn.h"
 
-static struct keywait *ofLink(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct keywait, in_waits) : NULL;
+static struct simplewait *ofLink(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct simplewait, in_waits) : NULL;
 }
 
-static struct keywait *ofBlocked(struct blocked *blocked) {
-    return LIST_ELEMENT(blocked, struct keywait, client);
+static struct simplewait *ofBlocked(struct blocked *blocked) {
+    return LIST_ELEMENT(blocked, struct simplewait, client);
 }
 
-struct keywait *keywaitFirst(const struct keywaits *waits) {
+struct simplewait *simplewaitFirst(const struct simplewaits *waits) {
     return ofLink(waits->waits.first);
 }
 
 /* ---- how a wait ends ---- */
 
 /* The client has received its reply, or is gone: frees the wait. */
-static void leave(RedisModuleCtx *ctx, struct keywait *wait) {
-    struct keywaits *of = wait->of;
+static void leave(RedisModuleCtx *ctx, struct simplewait *wait) {
+    struct simplewaits *of = wait->of;
     RedisModule_Assert(!wait->client.bc);
     blockedStopTimer(ctx, &wait->client);
     listRemove(&of->waits, &wait->in_waits);
@@ -47,20 +47,20 @@ static void leave(RedisModuleCtx *ctx, struct keywait *wait) {
     blockingkeyDropIfIdle(ctx, &of->key);
 }
 
-void keywaitTellNumber(RedisModuleCtx *ctx, struct keywait *wait, int64_t number) {
+void simplewaitReplyNumber(RedisModuleCtx *ctx, struct simplewait *wait, int64_t number) {
     blockedAnswerNumber(&wait->client, number, (struct blockedReceipt){NULL, NULL});
     turnCharge(BLOCKED_REPLY_US);
     leave(ctx, wait);
 }
 
-void keywaitTellWord(RedisModuleCtx *ctx, struct keywait *wait, enum replyWord word) {
+void simplewaitReplyWord(RedisModuleCtx *ctx, struct simplewait *wait, enum replyWord word) {
     blockedAnswerWord(&wait->client, word);
     turnCharge(BLOCKED_REPLY_US);
     leave(ctx, wait);
 }
 
 static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
-    struct keywait *wait = ofBlocked(client);
+    struct simplewait *wait = ofBlocked(client);
     if (wait->kind->onDeadline) {
         wait->kind->onDeadline(wait);
     }
@@ -76,22 +76,22 @@ static const struct blockedKind blocked_kind = {onDeadline, onOver, onOver};
 
 /* ---- how a wait begins ---- */
 
-enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
-                         struct keywait **wait) {
+enum result simplewaitBegin(RedisModuleCtx *ctx, const struct simplewaitStart *start,
+                         struct simplewait **wait) {
     if (start->block_ms < 0 || !serverMayBlock(ctx)) {
         return RESULT_BUSY;
     }
     if (!blockedHaveRoom()) {
         return RESULT_TOO_MANY_WAITERS;
     }
-    struct keywait *new = memAlloc(start->kind->size);
+    struct simplewait *new = memAlloc(start->kind->size);
     if (!blockedBegin(&new->client, ctx, &blocked_kind)) {
         memFree(new);
         return RESULT_BUSY;
     }
     int db = RedisModule_GetSelectedDb(ctx);
     new->kind = start->kind;
-    new->of = (struct keywaits *)blockingkeyFindOrMake(start->kind->table, db, start->name);
+    new->of = (struct simplewaits *)blockingkeyFindOrMake(start->kind->table, db, start->name);
     listAddLast(&new->of->waits, &new->in_waits);
     (*new->kind->count)++;
     blockingkeyWatchSlots(ctx);
@@ -102,15 +102,15 @@ enum result keywaitBegin(RedisModuleCtx *ctx, const struct keywaitStart *start,
 
 /* ---- for the kinds' tables ---- */
 
-bool keywaitIsIdle(const struct blockingkey *key) {
-    return !keywaitFirst((const struct keywaits *)key);
+bool simplewaitIsIdle(const struct blockingkey *key) {
+    return !simplewaitFirst((const struct simplewaits *)key);
 }
 
-void keywaitOnDrop(struct blockingkey *key) {
+void simplewaitOnDrop(struct blockingkey *key) {
     (void)key;
 }
 
-static void sendOn(RedisModuleCtx *ctx, struct keywait *wait, RedisModuleString *error) {
+static void sendOn(RedisModuleCtx *ctx, struct simplewait *wait, RedisModuleString *error) {
     if (error) {
         blockedAnswerText(&wait->client, error);
     } else {
@@ -121,19 +121,19 @@ static void sendOn(RedisModuleCtx *ctx, struct keywait *wait, RedisModuleString 
 }
 
 /* The key stays due as long as some are left. */
-void keywaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
-    struct keywaits *waits = (struct keywaits *)key;
+void simplewaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
+    struct simplewaits *waits = (struct simplewaits *)key;
     RedisModuleString *error = redirectFind(ctx, key->name);
     blockingkeyUse(key);
     bool over = false;
-    for (struct keywait *first; !over && (first = keywaitFirst(waits)); over = turnIsOver()) {
+    for (struct simplewait *first; !over && (first = simplewaitFirst(waits)); over = turnIsOver()) {
         sendOn(ctx, first, error);
     }
     blockingkeyEndUse(ctx, key);
 }
 
 /* The server has replied to all of them when it became a replica, and their waits have ended. */
-void keywaitForget(RedisModuleCtx *ctx, struct blockingkey *key) {
+void simplewaitForget(RedisModuleCtx *ctx, struct blockingkey *key) {
     blockingkeyClearDue(key);
     blockingkeyDropIfIdle(ctx, key);
 }
