@@ -1,7 +1,7 @@
 /* The wait-for graph: every request that waits, by its owner.
  *
  * It also knows which positions of a queue are *ties*: those whose owner waits for something else
- * too. Only ties lead from one queue to another, so a search for cycles (waitsearch.h) never walks
+ * too. Only ties lead from one queue to another, so a search for cycles (cyclesearch.h) never walks
  * a queue of ten thousand requests for one lock.
  *
  * An owner may wait for the same on thousands of connections. All such requests but the oldest are
@@ -22,7 +22,7 @@
 #include "core/rules.h"
 #include "core/waitqueue.h"
 
-struct waitsearch;
+struct cyclesearch;
 
 /* The next element of each walk that a search makes in several steps. Between two steps requests
  * may leave the graph: an element that leaves its list is never the next one here. */
@@ -39,7 +39,7 @@ struct waitgraph {
     struct list newcomers;     /* in order of arrival, linked by `in_list` */
     struct list waited;        /* queues with a request of the graph, linked by `in_waited` */
     uint64_t searches;         /* how many there have been */
-    struct waitsearch *search; /* the current one, or NULL */
+    struct cyclesearch *search; /* the current one, or NULL */
     struct waitgraphWalks next;
 };
 
@@ -54,7 +54,7 @@ void waitgraphEnter(struct waitgraph *graph, struct request *request);
 
 /* Removes the request, which no longer waits, from the graph or the newcomers; does nothing if it
  * is in neither. To be called before its positions leave their queues, and not during a search: see
- * waitsearchLeave. */
+ * cyclesearchLeave. */
 void waitgraphLeave(struct waitgraph *graph, struct request *request);
 
 /* Whether no request of the graph is behind this position of a newcomer. */

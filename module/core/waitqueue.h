@@ -30,7 +30,7 @@ struct request {
     enum lockMode mode;
     enum discipline discipline;
     struct list positions; /* one in each of its queues, linked by `of_request` */
-    /* For waitgraph.c and waitsearch.c. */
+    /* For waitgraph.c and cyclesearch.c. */
     struct mapEntry by_requester; /* its entry in the graph; without a key if it is not there */
     struct link in_list;          /* in the graph's `newcomers`, or its `requests` */
     /* If this is the first request of its owner: the last search that has reached the owner, and
@@ -63,7 +63,7 @@ struct position {
     bool is_tie;             /* it is in the queue's `ties` */
 };
 
-/* What the last search (waitsearch.h) has seen of a queue. */
+/* What the last search (cyclesearch.h) has seen of a queue. */
 struct waitqueueSeen {
     uint64_t search;
     /* Owners are given by their number in the path, plus one; 0 is none. */
@@ -88,7 +88,7 @@ struct waitqueue {
     size_t by_mode[MODE_COUNT];
     size_t multikey; /* positions of discipline MULTIKEY */
     size_t once;     /* positions of requests with ONCE */
-    /* For waitgraph.c and waitsearch.c. */
+    /* For waitgraph.c and cyclesearch.c. */
     struct list ties;      /* positions whose owner waits elsewhere too, unordered, by `in_ties` */
     size_t in_graph;       /* positions of requests in the graph */
     int64_t graph_end;     /* higher than the order of each of those */

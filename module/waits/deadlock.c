@@ -5,7 +5,7 @@
 
 #include "blocking/drain.h"
 #include "core/mem.h"
-#include "core/waitsearch.h"
+#include "core/cyclesearch.h"
 #include "keys/holds.h"
 #include "server/config.h"
 #include "server/quarantine.h"
@@ -120,7 +120,7 @@ RedisModuleString *deadlockOfTwo(RedisModuleCtx *ctx, RedisModuleString *name,
     return text.string;
 }
 
-static bool isInOneDb(const struct waitpathCycle *cycle) {
+static bool isInOneDb(const struct cyclepathCycle *cycle) {
     for (size_t i = 1; i < cycle->length; i++) {
         if (contendedOfQueue(cycle->steps[i].queue)->key.db !=
             contendedOfQueue(cycle->steps[0].queue)->key.db) {
@@ -130,9 +130,9 @@ static bool isInOneDb(const struct waitpathCycle *cycle) {
     return true;
 }
 
-static void appendStep(struct text *text, const struct waitpathCycle *cycle, size_t i) {
-    const struct waitpathStep *step = &cycle->steps[i];
-    const struct waitpathStep *next = &cycle->steps[(i + 1) % cycle->length];
+static void appendStep(struct text *text, const struct cyclepathCycle *cycle, size_t i) {
+    const struct cyclepathStep *step = &cycle->steps[i];
+    const struct cyclepathStep *next = &cycle->steps[(i + 1) % cycle->length];
     struct sentence sentence = {.owner = step->owner,
                                 .owner_length = step->owner_length,
                                 .other = next->owner,
@@ -144,7 +144,7 @@ static void appendStep(struct text *text, const struct waitpathCycle *cycle, siz
     appendSentence(text, &sentence);
 }
 
-static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitpathCycle *cycle) {
+static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct cyclepathCycle *cycle) {
     struct text text = beginText(ctx);
     size_t left_out = cycle->length > MOST_SHOWN ? cycle->length - MOST_SHOWN : 0;
     for (size_t i = 0; i < cycle->length; i++) {
@@ -165,7 +165,7 @@ static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct waitpathCycle
 struct asking {
     RedisModuleCtx *ctx;
     int64_t now_ms;
-    struct waitsearch *search;
+    struct cyclesearch *search;
     struct holds *holds; /* of the lock that is being checked */
     enum lockMode mode;
 };
@@ -176,9 +176,9 @@ static void reachHolder(const struct holder *holder, void *data) {
         size_t length;
         const char *bytes = RedisModule_StringPtrLen(holder->owner, &length);
         if (holder->mode == MODE_EXCLUSIVE) {
-            waitsearchReachAlone(asking->search, bytes, length);
+            cyclesearchReachAlone(asking->search, bytes, length);
         } else {
-            waitsearchReach(asking->search, bytes, length);
+            cyclesearchReach(asking->search, bytes, length);
         }
     }
 }
@@ -217,11 +217,11 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
     size_t steps = stepsToAsk(fields), all = steps * (1 + waitgraphSize(waitersGraph()));
     bool are_many = fields > MOST_AT_ONCE && (all <= MOST_ASKED || fields > MOST_ASKED);
     bool asks_each = fields > all || are_many;
-    if (!waitsearchMayTake(asking->search, asks_each ? all : fields)) {
+    if (!cyclesearchMayTake(asking->search, asks_each ? all : fields)) {
         return;
     }
     if (asks_each) {
-        waitsearchEachRequest(asking->search, steps);
+        cyclesearchEachRequest(asking->search, steps);
     } else {
         holdsEach(holds, reachHolder, asking);
     }
@@ -251,7 +251,7 @@ static void openLock(struct asking *asking, struct waitqueue *queue, enum lockMo
     holdsOpenToRead(holds, asking->ctx, lock->key.name, asking->now_ms);
 }
 
-static void reachHolders(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
+static void reachHolders(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
                          void *data) {
     struct asking *asking = data;
     struct holds holds;
@@ -283,24 +283,24 @@ static struct {
 } search;
 
 static void begin(struct waiter *newcomer) {
-    static const struct waitsearchAsked asked = {reachHolders, isHolder, isHolder, &search.asking};
+    static const struct cyclesearchAsked asked = {reachHolders, isHolder, isHolder, &search.asking};
     search.newcomer = newcomer;
-    waitsearchBegin(waitersGraph(), &newcomer->request, &asked, MOST_STEPS);
+    cyclesearchBegin(waitersGraph(), &newcomer->request, &asked, MOST_STEPS);
 }
 
 /* A cycle through cancelled waits that are still in their queues is not a deadlock. The next search
  * finds out whether this is such a cycle. */
-static bool isToSearchAgain(const struct waitsearchFound *found) {
+static bool isToSearchAgain(const struct cyclesearchFound *found) {
     bool may_be_none = false;
     for (size_t i = 0; found->cycle && !may_be_none && i < found->cycle->length; i++) {
-        const struct waitpathStep *step = &found->cycle->steps[i];
+        const struct cyclepathStep *step = &found->cycle->steps[i];
         may_be_none = cancelledConcerns(step->owner, step->owner_length);
     }
     return may_be_none;
 }
 
 static void refuse(RedisModuleCtx *ctx, struct waiter *newcomer,
-                   const struct waitpathCycle *cycle) {
+                   const struct cyclepathCycle *cycle) {
     RedisModuleString *text = textOf(ctx, cycle);
     RedisModule_SelectDb(ctx, newcomer->db);
     waitersEndDeadlock(ctx, newcomer, text);
@@ -309,18 +309,18 @@ static void refuse(RedisModuleCtx *ctx, struct waiter *newcomer,
 /* Ends the search. If the wait of the newcomer closes a cycle, the wait ends as well. */
 static void end(RedisModuleCtx *ctx) {
     struct waiter *newcomer = search.newcomer;
-    struct waitsearchFound found = waitsearchEnd(waitersGraph());
+    struct cyclesearchFound found = cyclesearchEnd(waitersGraph());
     search.newcomer = NULL;
     statsSearched(found.steps);
-    if (found.result == WAITSEARCH_GAVE_UP) {
+    if (found.result == CYCLESEARCH_GAVE_UP) {
         statsCount(STATS_DEADLOCK_SEARCHES_CUT);
     }
     if (isToSearchAgain(&found)) {
         newcomer->search_at_us =
             RedisModule_MonotonicMicroseconds() + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
-    } else if (found.result == WAITSEARCH_CYCLE) {
+    } else if (found.result == CYCLESEARCH_CYCLE) {
         refuse(ctx, newcomer, found.cycle);
-    } else if (found.result != WAITSEARCH_LEFT) {
+    } else if (found.result != CYCLESEARCH_LEFT) {
         waitersSearched(newcomer);
     }
     memFree(found.cycle);
@@ -331,14 +331,14 @@ static void goOn(RedisModuleCtx *ctx) {
     if (!search.newcomer) {
         begin(waitersFirstNewcomer());
     }
-    if (waitsearchGoOn(waitersGraph(), STEPS_A_LOOK)) {
+    if (cyclesearchContinue(waitersGraph(), STEPS_A_LOOK)) {
         end(ctx);
     }
 }
 
 static void giveUp(void) {
     if (search.newcomer) {
-        memFree(waitsearchEnd(waitersGraph()).cycle);
+        memFree(cyclesearchEnd(waitersGraph()).cycle);
         search.newcomer = NULL;
     }
 }
@@ -401,7 +401,7 @@ static void searchAWhile(RedisModuleCtx *ctx, int64_t now_ms) {
 
 void deadlockHold(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
-    if (search.newcomer && waitsearchIsOver(waitersGraph())) {
+    if (search.newcomer && cyclesearchHasEnded(waitersGraph())) {
         end(ctx);
     }
 }

@@ -1,4 +1,4 @@
-/* Refuses waits that would never end: the search of waitsearch.h, with the holders read from the
+/* Refuses waits that would never end: the search of cyclesearch.h, with the holders read from the
  * keys, and the text that names the cycle (docs/design.md, "Cycles"). */
 #ifndef LOCK_DEADLOCK_H
 #define LOCK_DEADLOCK_H

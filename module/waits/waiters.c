@@ -17,7 +17,7 @@
 #include "blocking/drain.h"
 #include "blocking/nullreplies.h"
 #include "core/mem.h"
-#include "core/waitsearch.h"
+#include "core/cyclesearch.h"
 #include "keys/fairqueue.h"
 #include "server/config.h"
 #include "server/failpoint.h"
@@ -78,7 +78,7 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct positi
 static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     RedisModule_Assert(!waiter->client.bc); /* it has been replied to */
     blockedStopTimer(ctx, &waiter->client);
-    waitsearchLeave(&graph, &waiter->request);
+    cyclesearchLeave(&graph, &waiter->request);
     for_permits -= waiter->request.mode == MODE_SEMAPHORE;
     waiter->over = true;
     for (size_t i = 0; i < waiter->key_count; i++) {
@@ -190,7 +190,7 @@ static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
 static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
     toplocksEnd(contendedOfPosition(&waiter->keys[0].position), waiter, false);
     waiter->began_us = 0;
-    waitsearchLeave(&graph, &waiter->request);
+    cyclesearchLeave(&graph, &waiter->request);
     waitersReserve(ctx, waiter);
 }
 
@@ -253,7 +253,7 @@ static void takeOver(RedisModuleCtx *ctx, struct waiter *old, struct waiter *wai
     struct position *old_position = &old->keys[0].position;
     struct lock *lock = contendedOfPosition(old_position);
     struct waiterKey *key = nameKey(waiter, 0, lock);
-    waitsearchLeave(&graph, &old->request);
+    cyclesearchLeave(&graph, &old->request);
     waitqueueTakeOver(old_position, &key->position, &waiter->request);
     waiter->ticket = old->ticket;
     waiter->since_ms = old->since_ms;
@@ -288,7 +288,7 @@ static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
         return;
     }
     if (!configDeadlockDetection()) {
-        waitsearchEnter(&graph, &waiter->request);
+        cyclesearchEnter(&graph, &waiter->request);
         return;
     }
     waitgraphAnnounce(&graph, &waiter->request);
@@ -356,7 +356,7 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairpos
 
 void waitersMoveFirst(struct waiter *waiter) {
     struct position *position = &waiter->keys[0].position;
-    waitsearchMove(&graph, position);
+    cyclesearchMove(&graph, position);
     waitqueueMoveFirst(position);
 }
 

@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: cycles through those who stand ahead in a queue. */
+/* cyclesearch.[ch]: cycles through those who stand ahead in a queue. */
 #include "support/asks.h"
 #include "support/unit.h"
 #include "support/world.h"
@@ -209,5 +209,5 @@ int main(void) {
         UNIT(a_writer_who_stands_twice_hides_none_between),
         UNIT(a_hold_is_told_rather_than_a_place_ahead),
     };
-    return cmocka_run_group_tests_name("waitsearch, ahead", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cyclesearch, ahead", tests, NULL, NULL);
 }

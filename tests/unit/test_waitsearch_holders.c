@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: cycles through those who hold what others wait for, and who is who. */
+/* cyclesearch.[ch]: cycles through those who hold what others wait for, and who is who. */
 #include "core/mem.h"
 #include "support/asks.h"
 #include "support/unit.h"
@@ -11,10 +11,10 @@ static void without_waits_nobody_is_asked_for_holders(void **state) {
     struct ask ask = asks("a", MODE_WRITE, 0);
     size_t calls = 0, steps = 0;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
-                     WAITSEARCH_NO_CYCLE);
+                     CYCLESEARCH_NO_CYCLE);
     ask.first = true;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
-                     WAITSEARCH_NO_CYCLE);
+                     CYCLESEARCH_NO_CYCLE);
     assert_int_equal(calls, 0);
     worldEnd(&world);
 }
@@ -153,10 +153,10 @@ static void owners_are_bytes(void **state) {
     ask.request.owner_length = 2;
     asksAssertNoCycle(&world, ask);
     ask.request.owner_length = 3;
-    struct waitpathCycle *cycle = NULL;
+    struct cyclepathCycle *cycle = NULL;
     size_t steps = ASKS_NO_BOUND;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, NULL, &cycle),
-                     WAITSEARCH_CYCLE);
+                     CYCLESEARCH_CYCLE);
     assert_int_equal(cycle->length, 2);
     assert_int_equal(cycle->steps[0].owner_length, 3);
     assert_memory_equal(cycle->steps[0].owner, a_y, 3);
@@ -182,5 +182,5 @@ int main(void) {
         UNIT(a_cycle_of_others_is_not_followed_for_ever),
         UNIT(owners_are_bytes),
     };
-    return cmocka_run_group_tests_name("waitsearch, holders", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cyclesearch, holders", tests, NULL, NULL);
 }

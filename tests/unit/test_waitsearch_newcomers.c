@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: cycles of a request that stands in its queues already. */
+/* cyclesearch.[ch]: cycles of a request that stands in its queues already. */
 #include "support/asks.h"
 #include "support/unit.h"
 #include "support/world.h"
@@ -111,5 +111,5 @@ int main(void) {
         UNIT(one_of_several_that_its_owner_holds_is_not_waited_for),
         UNIT(the_first_of_several_may_be_held_by_its_owner),
     };
-    return cmocka_run_group_tests_name("waitsearch, newcomers", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cyclesearch, newcomers", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: cycles of an owner with several positions in a queue, and of a new position that is
+/* cyclesearch.[ch]: cycles of an owner with several positions in a queue, and of a new position that is
  * not the last. */
 #include "support/asks.h"
 #include "support/unit.h"
@@ -178,5 +178,5 @@ int main(void) {
         UNIT(a_fair_request_is_back_before_a_reader),
         UNIT(a_request_behind_an_own_one_gets_before_those_in_between),
     };
-    return cmocka_run_group_tests_name("waitsearch, positions", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cyclesearch, positions", tests, NULL, NULL);
 }

@@ -51,8 +51,8 @@ static void leave(struct world *world, const struct ask *ask, struct request *re
     }
 }
 
-enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
-                               size_t *calls, struct waitpathCycle **cycle) {
+enum cyclesearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
+                               size_t *calls, struct cyclepathCycle **cycle) {
     struct request newcomer = ask->request, *of_old = NULL;
     struct position positions[2] = {0}, *old = positionToTakeOver(world, ask);
     if (old) {
@@ -64,7 +64,7 @@ enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_
     waitgraphAnnounce(&world->graph, &newcomer);
     struct lockSearch how = {.way = way, .most = *steps};
     how.calls = calls;
-    struct waitsearchFound found = lockSearch(&world->graph, &newcomer, &how);
+    struct cyclesearchFound found = lockSearch(&world->graph, &newcomer, &how);
     *steps = found.steps;
     if (cycle) {
         *cycle = found.cycle;
@@ -79,12 +79,12 @@ enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_
 }
 
 /* "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */
-static void tell(const struct world *world, const struct waitpathCycle *cycle, char *text,
+static void tell(const struct world *world, const struct cyclepathCycle *cycle, char *text,
                  size_t size) {
     size_t at = 0;
     for (size_t i = 0; i < cycle->length && at < size; i++) {
-        const struct waitpathStep *step = &cycle->steps[i];
-        const struct waitpathStep *next = &cycle->steps[(i + 1) % cycle->length];
+        const struct cyclepathStep *step = &cycle->steps[i];
+        const struct cyclepathStep *next = &cycle->steps[(i + 1) % cycle->length];
         size_t lock = (size_t)(lockOfQueue(step->queue) - world->locks);
         at += (size_t)snprintf(text + at, size - at, "%s%.*s %zu%s %.*s", i ? ", " : "",
                                (int)step->owner_length, step->owner, lock, step->behind ? "<" : "",
@@ -92,7 +92,7 @@ static void tell(const struct world *world, const struct waitpathCycle *cycle, c
     }
 }
 
-static void assertTells(const struct world *world, struct waitpathCycle *cycle,
+static void assertTells(const struct world *world, struct cyclepathCycle *cycle,
                         const char *wanted) {
     char text[256] = "";
     if (cycle) {
@@ -104,9 +104,9 @@ static void assertTells(const struct world *world, struct waitpathCycle *cycle,
 
 void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted) {
     for (int way = 0; way < LOCKS_WAYS; way++) {
-        struct waitpathCycle *cycle = NULL;
+        struct cyclepathCycle *cycle = NULL;
         size_t steps = ASKS_NO_BOUND;
-        bool found = asksFind(world, &ask, &steps, way, NULL, &cycle) == WAITSEARCH_CYCLE;
+        bool found = asksFind(world, &ask, &steps, way, NULL, &cycle) == CYCLESEARCH_CYCLE;
         assert_int_equal(found, cycle != NULL);
         assertTells(world, cycle, wanted);
     }
@@ -115,7 +115,7 @@ void asksAssertAnswer(struct world *world, struct ask ask, const char *wanted) {
 void asksAssertAnswerOf(struct world *world, const struct wait *newcomer, const char *wanted) {
     for (int way = 0; way < LOCKS_WAYS; way++) {
         const struct lockSearch how = {.way = way, .most = ASKS_NO_BOUND, .slice = 1};
-        struct waitsearchFound found = lockSearch(&world->graph, &newcomer->request, &how);
+        struct cyclesearchFound found = lockSearch(&world->graph, &newcomer->request, &how);
         assertTells(world, found.cycle, wanted);
     }
 }

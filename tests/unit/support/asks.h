@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/waitsearch.h"
+#include "core/cyclesearch.h"
 #include "world.h"
 
 #define ASKS_NO_BOUND SIZE_MAX
@@ -27,8 +27,8 @@ struct ask asksFairly(const char *owner, size_t lock);
 
 /* A whole search, with the request as a newcomer, which is gone again afterwards. `way` is one of
  * locks.h. */
-enum waitsearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
-                               size_t *calls, struct waitpathCycle **cycle);
+enum cyclesearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
+                               size_t *calls, struct cyclepathCycle **cycle);
 
 /* The cycle that the wait would close is this one, whichever way is asked.
  * "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */

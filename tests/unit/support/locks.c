@@ -54,15 +54,15 @@ static void countCall(void *context) {
     }
 }
 
-static void tell(struct waitsearch *search, const struct fakeHold *hold) {
+static void tell(struct cyclesearch *search, const struct fakeHold *hold) {
     if (hold->mode == MODE_EXCLUSIVE) {
-        waitsearchReachAlone(search, hold->owner, hold->length);
+        cyclesearchReachAlone(search, hold->owner, hold->length);
     } else {
-        waitsearchReach(search, hold->owner, hold->length);
+        cyclesearchReach(search, hold->owner, hold->length);
     }
 }
 
-static void tellHolds(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
+static void tellHolds(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
                       void *context) {
     const struct fakeLock *lock = lockOfQueue(queue);
     countCall(context);
@@ -73,7 +73,7 @@ static void tellHolds(struct waitsearch *search, struct waitqueue *queue, enum l
     }
 }
 
-static void askRequests(struct waitsearch *search, struct waitqueue *queue, enum lockMode mode,
+static void askRequests(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
                         void *context) {
     const struct fakeLock *lock = lockOfQueue(queue);
     if (lock->held == 1 && lock->holds[0].mode == MODE_EXCLUSIVE) {
@@ -81,8 +81,8 @@ static void askRequests(struct waitsearch *search, struct waitqueue *queue, enum
         return;
     }
     countCall(context);
-    if (waitsearchMayTake(search, 1)) {
-        waitsearchEachRequest(search, 1);
+    if (cyclesearchMayTake(search, 1)) {
+        cyclesearchEachRequest(search, 1);
     }
 }
 
@@ -107,23 +107,23 @@ static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode, const struc
     return true;
 }
 
-struct waitsearchAsked lockAsked(int way, size_t *calls) {
+struct cyclesearchAsked lockAsked(int way, size_t *calls) {
     bool by_holds = way == LOCKS_BY_HOLDS || way == LOCKS_BY_HOLDS_UNPROVEN;
     bool unproven = way == LOCKS_BY_HOLDS_UNPROVEN || way == LOCKS_BY_REQUESTS_UNPROVEN;
-    return (struct waitsearchAsked){.holders = by_holds ? tellHolds : askRequests,
+    return (struct cyclesearchAsked){.holders = by_holds ? tellHolds : askRequests,
                                     .is_holder = isHolder,
                                     .may_be_holder = unproven ? mayBeHolder : isCountedHolder,
                                     .context = calls};
 }
 
-struct waitsearchFound lockSearch(struct waitgraph *graph, const struct request *asker,
+struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct request *asker,
                                   const struct lockSearch *how) {
-    const struct waitsearchAsked asked = lockAsked(how->way, how->calls);
-    waitsearchBegin(graph, asker, &asked, how->most);
-    while (!waitsearchGoOn(graph, how->slice > 0 ? how->slice : SIZE_MAX / 2)) {
+    const struct cyclesearchAsked asked = lockAsked(how->way, how->calls);
+    cyclesearchBegin(graph, asker, &asked, how->most);
+    while (!cyclesearchContinue(graph, how->slice > 0 ? how->slice : SIZE_MAX / 2)) {
         if (how->between) {
             how->between(how->data);
         }
     }
-    return waitsearchEnd(graph);
+    return cyclesearchEnd(graph);
 }

@@ -8,7 +8,7 @@
 
 #include "core/rules.h"
 #include "core/waitqueue.h"
-#include "core/waitsearch.h"
+#include "core/cyclesearch.h"
 
 #define LOCKS_MOST_HOLDS 24
 
@@ -52,7 +52,7 @@ enum {
     LOCKS_WAYS
 };
 
-struct waitsearchAsked lockAsked(int way, size_t *calls);
+struct cyclesearchAsked lockAsked(int way, size_t *calls);
 
 /* How a search is made: a way of the above; in how many steps at most; how many at a time, 0 is all
  * at once; and what happens between two of these. */
@@ -65,7 +65,7 @@ struct lockSearch {
 };
 
 /* A whole search. */
-struct waitsearchFound lockSearch(struct waitgraph *graph, const struct request *asker,
+struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct request *asker,
                                   const struct lockSearch *how);
 
 #endif

@@ -1,5 +1,5 @@
 /* A small world of locks, holds and waits, without a server: who waits for which lock is said in a
- * line of a test. For the tests of waitgraph.c and waitsearch.c. */
+ * line of a test. For the tests of waitgraph.c and cyclesearch.c. */
 #ifndef LOCK_TESTS_WORLD_H
 #define LOCK_TESTS_WORLD_H
 

@@ -1,33 +1,33 @@
-/* See waitedfor.h. */
-#include "core/waitedfor.h"
+/* See cycleprecheck.h. */
+#include "core/cycleprecheck.h"
 
-/* After this many positions the answer is WAITEDFOR_MAYBE. */
+/* After this many positions the answer is CYCLEPRECHECK_MAYBE. */
 #define MOST_LOOKS 200
 
 /* This many positions of the examined owner itself count as one of those. */
 #define OWN_A_LOOK 64
 
-void waitedforBegin(struct waitedfor *asked, struct waitgraph *graph,
-                    const struct request *newcomer, struct waitedforHolders holders) {
+void cycleprecheckBegin(struct cycleprecheck *asked, struct waitgraph *graph,
+                    const struct request *newcomer, struct cycleprecheckHolders holders) {
     asked->graph = graph;
     asked->newcomer = newcomer;
     asked->holders = holders;
-    asked->stage = WAITEDFOR_NEXT_OWNER;
+    asked->stage = CYCLEPRECHECK_NEXT_OWNER;
     asked->next = asked->looks = 0;
     asked->owners[0] = newcomer;
     asked->count = 1;
-    asked->answer = WAITEDFOR_GOES_ON;
+    asked->answer = CYCLEPRECHECK_CONTINUES;
 }
 
-static void giveUp(struct waitedfor *asked) {
-    asked->answer = WAITEDFOR_MAYBE;
+static void giveUp(struct cycleprecheck *asked) {
+    asked->answer = CYCLEPRECHECK_MAYBE;
 }
 
-static bool goesOn(const struct waitedfor *asked) {
-    return asked->answer == WAITEDFOR_GOES_ON;
+static bool goesOn(const struct cycleprecheck *asked) {
+    return asked->answer == CYCLEPRECHECK_CONTINUES;
 }
 
-static bool isKnown(const struct waitedfor *asked, const struct request *waiting) {
+static bool isKnown(const struct cycleprecheck *asked, const struct request *waiting) {
     for (size_t i = 1; i < asked->count; i++) {
         if (waitqueueSameOwner(waiting, asked->owners[i])) {
             return true;
@@ -38,12 +38,12 @@ static bool isKnown(const struct waitedfor *asked, const struct request *waiting
 
 /* The owner of `waiting` may wait for the examined owner: it is to be examined too. If it is the
  * newcomer's owner, the newcomer may wait for itself. */
-static void note(struct waitedfor *asked, const struct request *waiting) {
+static void note(struct cycleprecheck *asked, const struct request *waiting) {
     if (waitqueueSameOwner(waiting, asked->owners[asked->next]) || isKnown(asked, waiting)) {
         return;
     }
     bool is_newcomers = waitqueueSameOwner(waiting, asked->newcomer);
-    if (is_newcomers || asked->count == WAITEDFOR_MOST_OWNERS) {
+    if (is_newcomers || asked->count == CYCLEPRECHECK_MOST_OWNERS) {
         giveUp(asked);
     } else {
         asked->owners[asked->count++] = waiting;
@@ -51,7 +51,7 @@ static void note(struct waitedfor *asked, const struct request *waiting) {
 }
 
 /* Looks at a position whose owner may wait for the examined owner. */
-static void lookAt(struct waitedfor *asked, const struct position *position) {
+static void lookAt(struct cycleprecheck *asked, const struct position *position) {
     if (asked->looks++ == MOST_LOOKS) {
         giveUp(asked);
     } else if (waitgraphHas(position->request)) {
@@ -65,18 +65,18 @@ static void lookAt(struct waitedfor *asked, const struct position *position) {
  * also waits for it is at the head of the queue. So a newcomer that is last in the queue holds the
  * lock only if no request of the graph is there. Requests for several locks are an exception: they
  * may hold some of them. */
-static bool isKnownNotToHold(const struct waitedfor *asked, const struct waitqueue *queue) {
+static bool isKnownNotToHold(const struct cycleprecheck *asked, const struct waitqueue *queue) {
     struct position *position = waitqueueFirstOf(asked->newcomer);
     return asked->next == 0 && asked->newcomer->discipline != MULTIKEY &&
            position->queue == queue && waitgraphIsLast(position);
 }
 
-bool waitedforIsAsking(const struct waitedfor *asked) {
-    return goesOn(asked) && asked->stage != WAITEDFOR_NEXT_OWNER;
+bool cycleprecheckIsAsking(const struct cycleprecheck *asked) {
+    return goesOn(asked) && asked->stage != CYCLEPRECHECK_NEXT_OWNER;
 }
 
-size_t waitedforCost(const struct waitedfor *asked) {
-    if (waitedforIsAsking(asked)) {
+size_t cycleprecheckCost(const struct cycleprecheck *asked) {
+    if (cycleprecheckIsAsking(asked)) {
         return 0;
     }
     size_t waited = asked->graph->waited.length;
@@ -87,12 +87,12 @@ size_t waitedforCost(const struct waitedfor *asked) {
     return waited - (own->in_graph > 0 && isKnownNotToHold(asked, own));
 }
 
-static bool holds(const struct waitedfor *asked, struct waitqueue *queue, enum lockMode mode) {
+static bool holds(const struct cycleprecheck *asked, struct waitqueue *queue, enum lockMode mode) {
     return asked->holders.is_holder(queue, mode, asked->owners[asked->next],
                                     asked->holders.context);
 }
 
-static void askAbout(struct waitedfor *asked, struct waitqueue *queue) {
+static void askAbout(struct cycleprecheck *asked, struct waitqueue *queue) {
     enum lockMode mode = queue->writers.length > 0 ? MODE_WRITE : MODE_READ;
     if (isKnownNotToHold(asked, queue) || !holds(asked, queue, mode)) {
         return;
@@ -105,7 +105,7 @@ static void askAbout(struct waitedfor *asked, struct waitqueue *queue) {
 
 /* ---- positions ---- */
 
-static void lookAtWritersBehind(struct waitedfor *asked, const struct position *position) {
+static void lookAtWritersBehind(struct cycleprecheck *asked, const struct position *position) {
     for (const struct position *writer = waitqueueLastWriter(position->queue);
          writer && writer->order > position->order && goesOn(asked);
          writer = waitqueueWriterBefore(writer)) {
@@ -113,7 +113,7 @@ static void lookAtWritersBehind(struct waitedfor *asked, const struct position *
     }
 }
 
-static void lookAtAllBehind(struct waitedfor *asked, const struct position *position) {
+static void lookAtAllBehind(struct cycleprecheck *asked, const struct position *position) {
     for (const struct position *next = waitqueueNext(position); next && goesOn(asked);
          next = waitqueueNext(next)) {
         lookAt(asked, next);
@@ -122,7 +122,7 @@ static void lookAtAllBehind(struct waitedfor *asked, const struct position *posi
 
 /* The first position of an owner counts for all its requests in the queue. So only if it is the
  * owner's only position does it matter that it is a reader's. */
-static void lookBehind(struct waitedfor *asked, struct position *position) {
+static void lookBehind(struct cycleprecheck *asked, struct position *position) {
     bool is_last = waitgraphHas(position->request)
                        ? position->order >= position->queue->graph_end - 1
                        : waitgraphIsLast(position);
@@ -136,14 +136,14 @@ static void lookBehind(struct waitedfor *asked, struct position *position) {
     }
 }
 
-static void lookBehindAll(struct waitedfor *asked, const struct request *request) {
+static void lookBehindAll(struct cycleprecheck *asked, const struct request *request) {
     for (struct position *position = waitqueueFirstOf(request); position && goesOn(asked);
          position = waitqueueNextOf(position)) {
         lookBehind(asked, position);
     }
 }
 
-static void lookBehindRequest(struct waitedfor *asked, const struct request *request) {
+static void lookBehindRequest(struct cycleprecheck *asked, const struct request *request) {
     asked->looks += 1 + request->positions.length / OWN_A_LOOK;
     if (asked->looks > MOST_LOOKS) {
         giveUp(asked);
@@ -152,7 +152,7 @@ static void lookBehindRequest(struct waitedfor *asked, const struct request *req
     }
 }
 
-static void lookBehindOwner(struct waitedfor *asked) {
+static void lookBehindOwner(struct cycleprecheck *asked) {
     const struct request *of = asked->owners[asked->next];
     if (asked->next == 0) {
         lookBehindAll(asked, of);
@@ -167,7 +167,7 @@ static void lookBehindOwner(struct waitedfor *asked) {
 
 /* Whether the newcomer waits here for the examined owner, which waits for the newcomer. This is
  * tested separately, because the newcomer is not in the graph. */
-static void askWhetherNewcomerWaits(struct waitedfor *asked, struct position *position) {
+static void askWhetherNewcomerWaits(struct cycleprecheck *asked, struct position *position) {
     const struct request *owner = asked->owners[asked->next];
     if (waitqueueOfOwner(position->queue, owner->owner, owner->owner_length) ||
         holds(asked, position->queue, asked->newcomer->mode)) {
@@ -177,53 +177,53 @@ static void askWhetherNewcomerWaits(struct waitedfor *asked, struct position *po
 
 /* ---- the steps ---- */
 
-static void beginOwner(struct waitedfor *asked) {
+static void beginOwner(struct cycleprecheck *asked) {
     asked->position = asked->next > 0 ? waitqueueFirstOf(asked->newcomer) : NULL;
-    asked->stage = asked->position ? WAITEDFOR_NEWCOMER : WAITEDFOR_POSITIONS;
+    asked->stage = asked->position ? CYCLEPRECHECK_NEWCOMER : CYCLEPRECHECK_POSITIONS;
 }
 
-static void stepOfNewcomer(struct waitedfor *asked) {
+static void stepOfNewcomer(struct cycleprecheck *asked) {
     askWhetherNewcomerWaits(asked, asked->position);
     asked->position = waitqueueNextOf(asked->position);
     if (!asked->position) {
-        asked->stage = WAITEDFOR_POSITIONS;
+        asked->stage = CYCLEPRECHECK_POSITIONS;
     }
 }
 
-static void stepOfHolds(struct waitedfor *asked) {
+static void stepOfHolds(struct cycleprecheck *asked) {
     struct waitqueue *queue = waitgraphNextWaited(asked->graph);
     if (queue) {
         askAbout(asked, queue);
         return;
     }
-    asked->stage = WAITEDFOR_NEXT_OWNER;
+    asked->stage = CYCLEPRECHECK_NEXT_OWNER;
     if (++asked->next == asked->count) {
-        asked->answer = WAITEDFOR_NOBODY;
+        asked->answer = CYCLEPRECHECK_NOBODY;
     }
 }
 
-void waitedforGoOn(struct waitedfor *asked) {
+void cycleprecheckContinue(struct cycleprecheck *asked) {
     switch (asked->stage) {
-    case WAITEDFOR_NEXT_OWNER:
+    case CYCLEPRECHECK_NEXT_OWNER:
         beginOwner(asked);
         break;
-    case WAITEDFOR_NEWCOMER:
+    case CYCLEPRECHECK_NEWCOMER:
         stepOfNewcomer(asked);
         break;
-    case WAITEDFOR_POSITIONS:
+    case CYCLEPRECHECK_POSITIONS:
         lookBehindOwner(asked);
         waitgraphWalkWaited(asked->graph);
-        asked->stage = WAITEDFOR_HOLDS;
+        asked->stage = CYCLEPRECHECK_HOLDS;
         break;
-    case WAITEDFOR_HOLDS:
+    case CYCLEPRECHECK_HOLDS:
         stepOfHolds(asked);
         break;
     }
 }
 
 /* If this request represents its owner among those to be examined, the owner may still wait with
- * another request: the answer is WAITEDFOR_MAYBE. */
-void waitedforLeave(struct waitedfor *asked, const struct request *request) {
+ * another request: the answer is CYCLEPRECHECK_MAYBE. */
+void cycleprecheckLeave(struct cycleprecheck *asked, const struct request *request) {
     for (size_t i = 1; i < asked->count && goesOn(asked); i++) {
         if (asked->owners[i] == request) {
             giveUp(asked);

@@ -1,7 +1,7 @@
-/* The owners that a search for cycles (waitsearch.h) has reached, and by which edges, so that it
+/* The owners that a search for cycles (cyclesearch.h) has reached, and by which edges, so that it
  * can report the cycle. */
-#ifndef LOCK_WAITPATH_H
-#define LOCK_WAITPATH_H
+#ifndef LOCK_CYCLEPATH_H
+#define LOCK_CYCLEPATH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,68 +9,68 @@
 #include "core/waitqueue.h"
 
 /* The edge by which the search reached an owner. */
-struct waitpathEdge {
+struct cyclepathEdge {
     size_t from;             /* the owner that waits for it: its number in the path */
     struct waitqueue *queue; /* where it waits */
     bool behind;             /* the reached owner is ahead there; no hold of it is in the way */
 };
 
-struct waitpathReached {
+struct cyclepathReached {
     /* The first request of the owner; NULL if it has none in the graph. For number 0 the first one
      * other than the asker. */
     struct request *first;
-    struct waitpathEdge edge;
+    struct cyclepathEdge edge;
     bool stands_for_others; /* others were not reached, because it leads to the same owners */
     bool has_changed;       /* one of its requests has left the graph since it was reached */
 };
 
-#define WAITPATH_AT_FIRST 16
+#define CYCLEPATH_AT_FIRST 16
 
-struct waitpath {
+struct cyclepath {
     const struct request *asker;
-    struct waitpathReached *reached; /* number 0 is the asker's */
+    struct cyclepathReached *reached; /* number 0 is the asker's */
     size_t count, room;
-    struct waitpathReached few[WAITPATH_AT_FIRST];
+    struct cyclepathReached few[CYCLEPATH_AT_FIRST];
 };
 
 /* One wait of a cycle: `owner` waits in `queue` for the owner of the next step, which holds that
  * lock or is ahead. The owner of the last step waits for that of the first. */
-struct waitpathStep {
+struct cyclepathStep {
     const char *owner; /* points into a request in the graph, or the asker */
     size_t owner_length;
     struct waitqueue *queue;
     bool behind; /* the next owner is ahead there; no hold of it is in the way */
 };
 
-struct waitpathCycle {
+struct cyclepathCycle {
     size_t length;
-    struct waitpathStep steps[];
+    struct cyclepathStep steps[];
 };
 
 /* Begins a path at the asker. `own`: the first of its owner's other requests, or NULL. To be ended
- * with waitpathEnd. */
-void waitpathBegin(struct waitpath *path, const struct request *asker, struct request *own);
+ * with cyclepathEnd. */
+void cyclepathBegin(struct cyclepath *path, const struct request *asker, struct request *own);
 
 /* Frees the memory of the path. */
-void waitpathEnd(struct waitpath *path);
+void cyclepathEnd(struct cyclepath *path);
 
 /* Adds an owner, whose first request this is, and which was reached by this edge. Returns its
  * number. */
-size_t waitpathAdd(struct waitpath *path, struct request *first, const struct waitpathEdge *edge);
+size_t cyclepathAdd(struct cyclepath *path, struct request *first, const struct cyclepathEdge *edge);
 
 /* To be called before a request of this owner, the first or another, leaves the graph. `first` is
  * the owner's first request from then on, or NULL. */
-void waitpathLeave(struct waitpath *path, size_t owner, struct request *first);
+void cyclepathLeave(struct cyclepath *path, size_t owner, struct request *first);
 
 /* Whether a request of any owner on the way from the asker to the end of this edge has left the
  * graph since that owner was reached. */
-bool waitpathHasChanged(const struct waitpath *path, const struct waitpathEdge *last);
+bool cyclepathHasChanged(const struct cyclepath *path, const struct cyclepathEdge *last);
 
 /* A request of this owner. */
-const struct request *waitpathRequest(const struct waitpath *path, size_t owner);
+const struct request *cyclepathRequest(const struct cyclepath *path, size_t owner);
 
 /* The cycle that this edge closes: the way from the asker to the asker, which comes first. Belongs
  * to the caller, to be freed with memFree. */
-struct waitpathCycle *waitpathCycle(const struct waitpath *path, const struct waitpathEdge *last);
+struct cyclepathCycle *cyclepathCycle(const struct cyclepath *path, const struct cyclepathEdge *last);
 
 #endif

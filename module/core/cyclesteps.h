@@ -6,12 +6,12 @@
  * already waited for is expanded only if other requests begin to wait for the new position: any
  * other cycle through those older waits would have been refused when they began.
  */
-#ifndef LOCK_SEARCHSTEPS_H
-#define LOCK_SEARCHSTEPS_H
+#ifndef LOCK_CYCLESTEPS_H
+#define LOCK_CYCLESTEPS_H
 
-#include "core/searchstate.h"
+#include "core/cyclestate.h"
 
 /* Takes one step. The search must not have ended. */
-void searchOneStep(struct waitsearch *search);
+void searchOneStep(struct cyclesearch *search);
 
 #endif

@@ -6,14 +6,14 @@
  * those. To find that out, each lock with waiters is tested a few times, however many requests wait
  * there and for whatever reason.
  *
- * So the pre-check goes in the opposite direction to waitsearch.c: from the newcomer to the owners
+ * So the pre-check goes in the opposite direction to cyclesearch.c: from the newcomer to the owners
  * that wait for it, and to the owners that wait for those. Its answer is either "no owner" or
  * "maybe one".
  *
  * It works in steps, between which requests may leave the graph.
  */
-#ifndef LOCK_WAITEDFOR_H
-#define LOCK_WAITEDFOR_H
+#ifndef LOCK_CYCLEPRECHECK_H
+#define LOCK_CYCLEPRECHECK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,59 +24,59 @@
 
 /* Whether the owner of this request holds the lock of this queue in a mode that conflicts with
  * `mode`. */
-typedef bool (*waitedforIsHolder)(struct waitqueue *queue, enum lockMode mode,
+typedef bool (*cycleprecheckIsHolder)(struct waitqueue *queue, enum lockMode mode,
                                   const struct request *request, void *context);
 
-/* At most this many owners are examined. If there are more, the answer is WAITEDFOR_MAYBE. */
-#define WAITEDFOR_MOST_OWNERS 32
+/* At most this many owners are examined. If there are more, the answer is CYCLEPRECHECK_MAYBE. */
+#define CYCLEPRECHECK_MOST_OWNERS 32
 
-enum waitedforAnswer {
-    WAITEDFOR_GOES_ON,
-    WAITEDFOR_NOBODY, /* no cycle */
-    WAITEDFOR_MAYBE
+enum cycleprecheckAnswer {
+    CYCLEPRECHECK_CONTINUES,
+    CYCLEPRECHECK_NOBODY, /* no cycle */
+    CYCLEPRECHECK_MAYBE
 };
 
 /* The callback that knows who holds what. */
-struct waitedforHolders {
-    waitedforIsHolder is_holder;
+struct cycleprecheckHolders {
+    cycleprecheckIsHolder is_holder;
     void *context;
 };
 
 /* What is examined next for an owner. */
-enum waitedforStage {
-    WAITEDFOR_NEXT_OWNER,
-    WAITEDFOR_NEWCOMER,  /* whether the newcomer waits for it: in each of its positions */
-    WAITEDFOR_POSITIONS, /* which requests are behind its positions */
-    WAITEDFOR_HOLDS      /* whether it holds locks that others wait for: each of those */
+enum cycleprecheckStage {
+    CYCLEPRECHECK_NEXT_OWNER,
+    CYCLEPRECHECK_NEWCOMER,  /* whether the newcomer waits for it: in each of its positions */
+    CYCLEPRECHECK_POSITIONS, /* which requests are behind its positions */
+    CYCLEPRECHECK_HOLDS      /* whether it holds locks that others wait for: each of those */
 };
 
-struct waitedfor {
+struct cycleprecheck {
     struct waitgraph *graph;
     const struct request *newcomer;
-    struct waitedforHolders holders;
-    enum waitedforStage stage;
-    struct position *position; /* of the newcomer, in WAITEDFOR_NEWCOMER */
+    struct cycleprecheckHolders holders;
+    enum cycleprecheckStage stage;
+    struct position *position; /* of the newcomer, in CYCLEPRECHECK_NEWCOMER */
     size_t next, count, looks;
     /* One request of each owner; the first is the newcomer. */
-    const struct request *owners[WAITEDFOR_MOST_OWNERS];
-    enum waitedforAnswer answer;
+    const struct request *owners[CYCLEPRECHECK_MOST_OWNERS];
+    enum cycleprecheckAnswer answer;
 };
 
 /* Begins the pre-check of this newcomer, which is in its queues, but not in the graph. */
-void waitedforBegin(struct waitedfor *asked, struct waitgraph *graph,
-                    const struct request *newcomer, struct waitedforHolders holders);
+void cycleprecheckBegin(struct cycleprecheck *asked, struct waitgraph *graph,
+                    const struct request *newcomer, struct cycleprecheckHolders holders);
 
 /* About how many locks are to be tested for the next owner; 0 while an owner is being examined. */
-size_t waitedforCost(const struct waitedfor *asked);
+size_t cycleprecheckCost(const struct cycleprecheck *asked);
 
 /* Whether an owner is being examined. */
-bool waitedforIsAsking(const struct waitedfor *asked);
+bool cycleprecheckIsAsking(const struct cycleprecheck *asked);
 
 /* Takes one step: tests one lock, as a rule. Sets `answer`, which must have been
- * WAITEDFOR_GOES_ON. */
-void waitedforGoOn(struct waitedfor *asked);
+ * CYCLEPRECHECK_CONTINUES. */
+void cycleprecheckContinue(struct cycleprecheck *asked);
 
 /* To be called before this request, which is in the graph, leaves it. */
-void waitedforLeave(struct waitedfor *asked, const struct request *request);
+void cycleprecheckLeave(struct cycleprecheck *asked, const struct request *request);
 
 #endif

@@ -13,58 +13,58 @@
  *
  * In each queue the search visits the holders, the ties, and at most one other position: the last
  * writer ahead of a reader. It visits ties only if there are no more holders to follow, and it ends
- * as soon as a pre-check has found that no owner waits for the asker (waitedfor.h). It does not
+ * as soon as a pre-check has found that no owner waits for the asker (cycleprecheck.h). It does not
  * know who holds a lock, and calls back for that.
  *
  * A search works in steps. Between two calls requests may leave the graph; one that enters it makes
  * the search restart. So only the edges of an owner that has left a queue, and waits elsewhere, may
- * differ from what the search has seen: then it restarts (waitsearchLeave, waitsearchMove).
+ * differ from what the search has seen: then it restarts (cyclesearchLeave, cyclesearchMove).
  */
-#ifndef LOCK_WAITSEARCH_H
-#define LOCK_WAITSEARCH_H
+#ifndef LOCK_CYCLESEARCH_H
+#define LOCK_CYCLESEARCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/searchreach.h"
-#include "core/searchstate.h"
+#include "core/cyclereach.h"
+#include "core/cyclestate.h"
 #include "core/waitgraph.h"
-#include "core/waitpath.h"
+#include "core/cyclepath.h"
 #include "core/waitqueue.h"
 
 /* What a search has cost and found. */
-struct waitsearchFound {
-    enum waitsearchResult result;
+struct cyclesearchFound {
+    enum cyclesearchResult result;
     size_t steps;
-    /* Only for WAITSEARCH_CYCLE. Belongs to the caller, to be freed with memFree. */
-    struct waitpathCycle *cycle;
+    /* Only for CYCLESEARCH_CYCLE. Belongs to the caller, to be freed with memFree. */
+    struct cyclepathCycle *cycle;
 };
 
 /* Begins to search whether the wait of `asker`, a newcomer that is in its queues, closes a cycle.
- * The search is `graph->search` until waitsearchEnd; there is one at a time. It takes at most
- * `most` steps: one to visit a holder, a tie or a position; for waitsearchEachRequest as many as
+ * The search is `graph->search` until cyclesearchEnd; there is one at a time. It takes at most
+ * `most` steps: one to visit a holder, a tie or a position; for cyclesearchEachRequest as many as
  * the caller gives. The pre-check takes one more for each lock that it tests: at most as many
  * again. */
-void waitsearchBegin(struct waitgraph *graph, const struct request *asker,
-                     const struct waitsearchAsked *asked, size_t most);
+void cyclesearchBegin(struct waitgraph *graph, const struct request *asker,
+                     const struct cyclesearchAsked *asked, size_t most);
 
 /* Takes about `steps` steps. Returns whether the search has ended. */
-bool waitsearchGoOn(struct waitgraph *graph, size_t steps);
+bool cyclesearchContinue(struct waitgraph *graph, size_t steps);
 
 /* Whether the current search has ended: it has a result, or its asker has left. */
-bool waitsearchIsOver(const struct waitgraph *graph);
+bool cyclesearchHasEnded(const struct waitgraph *graph);
 
 /* Ends the search, frees it, and returns what it has found. */
-struct waitsearchFound waitsearchEnd(struct waitgraph *graph);
+struct cyclesearchFound cyclesearchEnd(struct waitgraph *graph);
 
 /* As waitgraphEnter, for a request from which no search is made. A current search restarts. */
-void waitsearchEnter(struct waitgraph *graph, struct request *request);
+void cyclesearchEnter(struct waitgraph *graph, struct request *request);
 
 /* As waitgraphLeave, and to be called instead of it where there may be a search. */
-void waitsearchLeave(struct waitgraph *graph, struct request *request);
+void cyclesearchLeave(struct waitgraph *graph, struct request *request);
 
 /* To be called before this position moves to the head of its queue. */
-void waitsearchMove(struct waitgraph *graph, const struct position *position);
+void cyclesearchMove(struct waitgraph *graph, const struct position *position);
 
 #endif

@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: how long a search is, and whether it gives up in time. */
+/* cyclesearch.[ch]: how long a search is, and whether it gives up in time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void with_one_hot_lock_nobody_is_asked_for_holders(void **state) {
     size_t calls = 0;
     size_t steps = 0;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
-                     WAITSEARCH_NO_CYCLE);
+                     CYCLESEARCH_NO_CYCLE);
     assert_int_equal(steps, 0);
     assert_int_equal(calls, 0);
     worldEnd(&world);
@@ -39,7 +39,7 @@ static void holders_are_asked_for_once_for_each_queue_and_mode(void **state) {
     size_t calls = 0;
     size_t steps = ASKS_NO_BOUND;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS_UNPROVEN, &calls, NULL),
-                     WAITSEARCH_NO_CYCLE);
+                     CYCLESEARCH_NO_CYCLE);
     assert_int_equal(calls, 1 + 2);
     worldEnd(&world);
 }
@@ -56,19 +56,19 @@ static void a_long_queue_is_not_walked(void **state) {
     struct ask ask = asks("b", MODE_WRITE, 0);
     size_t steps = 2;
     assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS_UNPROVEN, NULL, NULL),
-                     WAITSEARCH_NO_CYCLE);
+                     CYCLESEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
 /* Without the proof, which takes steps of its own. */
 static void assertStepsNeededWith(int way, struct world *world, struct ask ask, size_t needed,
-                                  enum waitsearchResult wanted) {
+                                  enum cyclesearchResult wanted) {
     for (size_t most = 0; most < needed + 3; most++) {
-        struct waitpathCycle *cycle = NULL;
+        struct cyclepathCycle *cycle = NULL;
         size_t steps = most;
-        enum waitsearchResult result = asksFind(world, &ask, &steps, way, NULL, &cycle);
-        assert_int_equal(result, most < needed ? WAITSEARCH_GAVE_UP : wanted);
-        if (result == WAITSEARCH_CYCLE) {
+        enum cyclesearchResult result = asksFind(world, &ask, &steps, way, NULL, &cycle);
+        assert_int_equal(result, most < needed ? CYCLESEARCH_GAVE_UP : wanted);
+        if (result == CYCLESEARCH_CYCLE) {
             memFree(cycle);
         } else {
             assert_null(cycle);
@@ -78,7 +78,7 @@ static void assertStepsNeededWith(int way, struct world *world, struct ask ask, 
 }
 
 static void assertStepsNeeded(struct world *world, struct ask ask, size_t needed,
-                              enum waitsearchResult wanted) {
+                              enum cyclesearchResult wanted) {
     assertStepsNeededWith(LOCKS_BY_HOLDS_UNPROVEN, world, ask, needed, wanted);
 }
 
@@ -90,9 +90,9 @@ static void a_search_gives_up_past_the_bound_and_not_at_it(void **state) {
     worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
     worldWaits(&world, "a", MODE_EXCLUSIVE, 5); /* a tie for the time of the search */
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_NO_CYCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, CYCLESEARCH_NO_CYCLE);
     worldWaits(&world, "c", MODE_EXCLUSIVE, 2);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CYCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, CYCLESEARCH_CYCLE);
     worldEnd(&world);
 }
 
@@ -102,10 +102,10 @@ static void ties_and_writers_are_steps(void **state) {
     struct world world = {.count = 0};
     worldWaitsMultikeyly(&world, "r", MODE_READ, 0, 1);
     worldWaitsMultikeyly(&world, "s", MODE_READ, 0, 1);
-    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 2, WAITSEARCH_NO_CYCLE);
+    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 2, CYCLESEARCH_NO_CYCLE);
     worldDetached(&world, "d", 0);
     worldDetached(&world, "e", 0);
-    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 4, WAITSEARCH_NO_CYCLE);
+    assertStepsNeeded(&world, asks("a", MODE_READ, 0), 4, CYCLESEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
@@ -113,7 +113,7 @@ static void at_the_head_no_step_is_taken_for_those_behind(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldWaitsMultikeyly(&world, "w", MODE_WRITE, 0, 1);
-    assertStepsNeeded(&world, asksFirst("a", MODE_WRITE, 0), 0, WAITSEARCH_NO_CYCLE);
+    assertStepsNeeded(&world, asksFirst("a", MODE_WRITE, 0), 0, CYCLESEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
@@ -125,7 +125,7 @@ static void what_is_told_after_the_cycle_is_found_changes_nothing(void **state) 
     worldHolds(&world, "c", MODE_READ, 1);
     worldWaits(&world, "b", MODE_WRITE, 1);
     worldWaits(&world, "c", MODE_WRITE, 2);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, WAITSEARCH_CYCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 2, CYCLESEARCH_CYCLE);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 1 a");
     worldEnd(&world);
 }
@@ -144,7 +144,7 @@ static void those_who_are_asked_are_steps(void **state) {
     size_t asked = LENGTH_OF(others) + 2; /* and b, and the asker */
     size_t needed = asked + 1 + asked;    /* for lock 0, then b is reached, then for lock 1 */
     assertStepsNeededWith(LOCKS_BY_REQUESTS_UNPROVEN, &world, asks("a", MODE_WRITE, 0), needed,
-                          WAITSEARCH_NO_CYCLE);
+                          CYCLESEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
@@ -159,7 +159,7 @@ static void nobody_is_asked_twice_for_the_same(void **state) {
     /* a, b and c are asked for lock 0, b is reached; likewise for lock 1, c is reached, and waits
      * for lock 0: a is asked. */
     assertStepsNeededWith(LOCKS_BY_REQUESTS_UNPROVEN, &world, asks("a", MODE_WRITE, 0),
-                          3 + 1 + 3 + 1 + 1, WAITSEARCH_NO_CYCLE);
+                          3 + 1 + 3 + 1 + 1, CYCLESEARCH_NO_CYCLE);
     worldHolds(&world, "a", MODE_READ, 0);
     asksAssertAnswer(&world, asksFirst("a", MODE_WRITE, 0), "a 0 b, b 1 c, c 0 a");
     worldEnd(&world);
@@ -180,7 +180,7 @@ static void places_of_a_holder_are_steps(void **state) {
     size_t at_0 = 1 + waits;   /* b once more, and the positions */
     size_t at_1 = 1 + waits;   /* h; and the ties there */
     assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), from_a + at_0 + at_1,
-                      WAITSEARCH_NO_CYCLE);
+                      CYCLESEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
@@ -194,7 +194,7 @@ static void copies_are_no_steps(void **state) {
         worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 1);
     }
     size_t of_one = (1 + 1) + (1 + 1) + (1 + 1); /* as above */
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), of_one, WAITSEARCH_NO_CYCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), of_one, CYCLESEARCH_NO_CYCLE);
     worldEnd(&world);
 }
 
@@ -218,7 +218,7 @@ static void holders_are_followed_before_ties(void **state) {
     worldCrowd(&world);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 2);
     worldWaits(&world, "c", MODE_EXCLUSIVE, 3);
-    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, WAITSEARCH_CYCLE);
+    assertStepsNeeded(&world, asks("a", MODE_EXCLUSIVE, 0), 3, CYCLESEARCH_CYCLE);
     asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 2 c, c 3 a");
     worldEnd(&world);
 }
@@ -226,7 +226,7 @@ static void holders_are_followed_before_ties(void **state) {
 static void assertStepsTaken(struct world *world, struct ask ask, size_t most) {
     size_t steps = ASKS_NO_BOUND;
     assert_int_equal(asksFind(world, &ask, &steps, LOCKS_BY_HOLDS, NULL, NULL),
-                     WAITSEARCH_NO_CYCLE);
+                     CYCLESEARCH_NO_CYCLE);
     assert_in_range(steps, 0, most);
 }
 
@@ -277,7 +277,7 @@ static void freeChain(struct chain *chain) {
     free(chain);
 }
 
-static void assertIsWholeChain(const struct chain *chain, const struct waitpathCycle *cycle) {
+static void assertIsWholeChain(const struct chain *chain, const struct cyclepathCycle *cycle) {
     assert_int_equal(cycle->length, LONG);
     for (size_t i = 0; i < LONG; i++) {
         const char *name = chain->names[(i + LONG - 1) % LONG];
@@ -289,13 +289,13 @@ static void assertIsWholeChain(const struct chain *chain, const struct waitpathC
 }
 
 /* What a newcomer who wants the first lock of the chain hears, in at most so many steps. */
-static enum waitsearchResult searchFrom(struct chain *chain, const char *owner, size_t steps,
-                                        int way, struct waitpathCycle **cycle) {
+static enum cyclesearchResult searchFrom(struct chain *chain, const char *owner, size_t steps,
+                                        int way, struct cyclepathCycle **cycle) {
     struct request newcomer = worldRequest(owner, MODE_EXCLUSIVE);
     struct position position = {0};
     const struct lockSearch how = {.way = way, .most = steps, .slice = 100};
     waitqueueAdd(&chain->locks[0].queue, &position, &newcomer);
-    struct waitsearchFound found = lockSearch(&chain->graph, &newcomer, &how);
+    struct cyclesearchFound found = lockSearch(&chain->graph, &newcomer, &how);
     if (cycle) {
         *cycle = found.cycle;
     }
@@ -307,11 +307,11 @@ static void a_chain_of_ten_thousand_waits(void **state) {
     (void)state;
     struct chain *chain = newChain();
     const char *last = chain->names[LONG - 1];
-    struct waitpathCycle *cycle = NULL;
+    struct cyclepathCycle *cycle = NULL;
     for (int way = LOCKS_BY_HOLDS; way < LOCKS_WAYS; way += LOCKS_BY_HOLDS_UNPROVEN) {
-        assert_int_equal(searchFrom(chain, "stranger", LONG, way, &cycle), WAITSEARCH_NO_CYCLE);
-        assert_int_equal(searchFrom(chain, last, LONG - 1, way, &cycle), WAITSEARCH_GAVE_UP);
-        assert_int_equal(searchFrom(chain, last, LONG, way, &cycle), WAITSEARCH_CYCLE);
+        assert_int_equal(searchFrom(chain, "stranger", LONG, way, &cycle), CYCLESEARCH_NO_CYCLE);
+        assert_int_equal(searchFrom(chain, last, LONG - 1, way, &cycle), CYCLESEARCH_GAVE_UP);
+        assert_int_equal(searchFrom(chain, last, LONG, way, &cycle), CYCLESEARCH_CYCLE);
         assertIsWholeChain(chain, cycle);
         memFree(cycle);
     }
@@ -335,5 +335,5 @@ int main(void) {
         UNIT(a_crowd_takes_no_steps),
         UNIT(a_chain_of_ten_thousand_waits),
     };
-    return cmocka_run_group_tests_name("waitsearch, length", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cyclesearch, length", tests, NULL, NULL);
 }

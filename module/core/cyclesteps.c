@@ -1,13 +1,13 @@
-/* See searchsteps.h. */
-#include "core/searchsteps.h"
+/* See cyclesteps.h. */
+#include "core/cyclesteps.h"
 
 #include <string.h>
 
-#include "core/searchreach.h"
+#include "core/cyclereach.h"
 
 /* Whether this is a request for several keys whose owner is the only holder of this lock: such a
  * request waits for no other owner here. */
-static bool isHeldByOwner(struct waitsearch *search, const struct request *request) {
+static bool isHeldByOwner(struct cyclesearch *search, const struct request *request) {
     return request->discipline == MULTIKEY &&
            searchSeenIn(search, search->at.queue)->alone == search->at.from + 1;
 }
@@ -17,7 +17,7 @@ static bool isHeldByOwner(struct waitsearch *search, const struct request *reque
 /* The order at which the owner of this request counts in the queue; its own position is at `order`.
  * Of several positions only the first counts: once the owner has the lock, the others are
  * re-entries (rule 2). */
-static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *queue,
+static int64_t firstOrder(struct cyclesearch *search, const struct waitqueue *queue,
                           const struct request *request, int64_t order) {
     const struct position *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
     while (own && own->order < order && !waitgraphHas(own->request)) {
@@ -29,7 +29,7 @@ static int64_t firstOrder(struct waitsearch *search, const struct waitqueue *que
     return own && own->order < order && waitgraphHas(own->request) ? own->order : order;
 }
 
-static bool standsBefore(struct waitsearch *search, const struct position *position,
+static bool standsBefore(struct cyclesearch *search, const struct position *position,
                          int64_t order) {
     return position->order < order ||
            firstOrder(search, search->at.queue, position->request, position->order) < order;
@@ -37,33 +37,33 @@ static bool standsBefore(struct waitsearch *search, const struct position *posit
 
 /* ---- from one position to the next ---- */
 
-static void goToPosition(struct waitsearch *search, const struct request *request) {
+static void goToPosition(struct cyclesearch *search, const struct request *request) {
     search->request = request;
     search->position = request ? waitqueueFirstOf(request) : NULL;
     search->stage = request ? SEARCH_POSITION : SEARCH_OWNER;
 }
 
-static void goToNextPosition(struct waitsearch *search) {
+static void goToNextPosition(struct cyclesearch *search) {
     search->position = waitqueueNextOf(search->position);
     search->stage = SEARCH_POSITION;
 }
 
-static void goToHolders(struct waitsearch *search, enum lockMode mode) {
+static void goToHolders(struct cyclesearch *search, enum lockMode mode) {
     search->at.behind = false;
     search->mode = mode;
     search->stage = SEARCH_HOLDERS;
 }
 
-static void goToTies(struct waitsearch *search, enum lockMode mode, int64_t order) {
+static void goToTies(struct cyclesearch *search, enum lockMode mode, int64_t order) {
     search->mode = mode;
     search->order = order;
     search->stage = SEARCH_TIES;
 }
 
 /* Holders are followed before ties. If no owner is left to expand, there is no cycle. */
-static void takeOwner(struct waitsearch *search) {
+static void takeOwner(struct cyclesearch *search) {
     if (search->tied == search->path.count) {
-        search->result = WAITSEARCH_NO_CYCLE;
+        search->result = CYCLESEARCH_NO_CYCLE;
         return;
     }
     search->is_for_ties = search->held == search->path.count;
@@ -74,7 +74,7 @@ static void takeOwner(struct waitsearch *search) {
 
 /* If the asker is ahead of other requests, those now wait for it, and so for everything that its
  * owner waits for: then the owner's other requests are expanded too. */
-static const struct request *nextRequest(const struct waitsearch *search) {
+static const struct request *nextRequest(const struct cyclesearch *search) {
     if (search->request != search->asker) {
         return waitgraphNextOf(search->request);
     }
@@ -85,7 +85,7 @@ static const struct request *nextRequest(const struct waitsearch *search) {
 
 /* Begins to find the holders of the lock that the asker wants. That is not recorded as seen: the
  * asker's own hold does not block the asker, but it blocks other owners. */
-static void lookForHoldersOfAsker(struct waitsearch *search) {
+static void lookForHoldersOfAsker(struct cyclesearch *search) {
     struct position *position = search->position;
     int64_t order = waitgraphIsLast(position) ? INT64_MAX : position->order;
     search->order = firstOrder(search, position->queue, search->asker, order);
@@ -95,7 +95,7 @@ static void lookForHoldersOfAsker(struct waitsearch *search) {
 /* Begins to find the holders of what the owner in this position wants. For the asker nothing is
  * recorded as seen, here and in lookForTies: its own holds and positions do not block it, but they
  * block other owners. */
-static void lookForHolders(struct waitsearch *search) {
+static void lookForHolders(struct cyclesearch *search) {
     enum lockMode mode = search->request->mode;
     struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
     if (seen->holders[mode]) {
@@ -106,7 +106,7 @@ static void lookForHolders(struct waitsearch *search) {
     goToHolders(search, mode);
 }
 
-static void leaveHolders(struct waitsearch *search) {
+static void leaveHolders(struct cyclesearch *search) {
     struct waitqueue *queue = search->at.queue;
     if (search->request == search->asker && !isHeldByOwner(search, search->asker)) {
         searchSeenIn(search, queue)->asker = search->order;
@@ -115,7 +115,7 @@ static void leaveHolders(struct waitsearch *search) {
     goToNextPosition(search);
 }
 
-static void takeHolders(struct waitsearch *search) {
+static void takeHolders(struct cyclesearch *search) {
     size_t steps = search->postponed > 0 ? search->postponed : 1;
     if (searchAskFirst(search, steps)) {
         return;
@@ -127,7 +127,7 @@ static void takeHolders(struct waitsearch *search) {
     }
 }
 
-static void takeEach(struct waitsearch *search) {
+static void takeEach(struct cyclesearch *search) {
     const struct request *request = waitgraphNextRequest(search->graph);
     if (request) {
         search->work++;
@@ -141,7 +141,7 @@ static void takeEach(struct waitsearch *search) {
 
 /* Reaches the asker if it is before this order here. It can be: as an upgrade; as a fair request
  * that took over a position of its owner; or if its owner already waits here. */
-static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
+static void reachAsker(struct cyclesearch *search, enum lockMode mode, int64_t order) {
     if (searchSeenIn(search, search->at.queue)->asker < order &&
         rulesConflict(mode, search->asker->mode)) {
         search->at.behind = true;
@@ -153,14 +153,14 @@ static void reachAsker(struct waitsearch *search, enum lockMode mode, int64_t or
  * NULL. The search has to treat them as ties, because with the asker the owner now waits in another
  * queue too. If it waited elsewhere before, they are ties already; if not, all of them wait for the
  * same. */
-static const struct position *untiedOfAsker(const struct waitsearch *search) {
+static const struct position *untiedOfAsker(const struct cyclesearch *search) {
     const struct request *first = search->path.reached[0].first;
     bool is_here = first && search->at.from != 0 && !waitqueueFirstOf(first)->is_tie &&
                    waitqueueFirstOf(first)->queue == search->at.queue;
     return is_here ? waitqueueFirstOf(first) : NULL;
 }
 
-static void reachUntiedOfAsker(struct waitsearch *search, enum lockMode mode, int64_t order) {
+static void reachUntiedOfAsker(struct cyclesearch *search, enum lockMode mode, int64_t order) {
     const struct position *position = untiedOfAsker(search);
     if (position && searchLooks(search) && rulesConflict(mode, position->request->mode) &&
         standsBefore(search, position, order)) {
@@ -169,7 +169,7 @@ static void reachUntiedOfAsker(struct waitsearch *search, enum lockMode mode, in
     }
 }
 
-static void lookForTiesOfAsker(struct waitsearch *search) {
+static void lookForTiesOfAsker(struct cyclesearch *search) {
     struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
     enum lockMode mode = search->asker->mode;
     bool is_first = waitqueueFirst(search->at.queue) == search->position;
@@ -183,7 +183,7 @@ static void lookForTiesOfAsker(struct waitsearch *search) {
 
 /* Whether this owner's positions here have been expanded in this mode. Records all of them as
  * expanded at once, because an owner may wait here on thousands of connections. */
-static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen *seen,
+static bool wasLookedFrom(const struct cyclesearch *search, struct waitqueueSeen *seen,
                           enum lockMode mode) {
     size_t number = search->at.from + 1;
     if (seen->looked != number) {
@@ -196,14 +196,14 @@ static bool wasLookedFrom(const struct waitsearch *search, struct waitqueueSeen 
 }
 
 /* Whether only holders can be in the way of a request in this queue. */
-static bool holdersAreAll(const struct waitsearch *search, enum lockMode mode) {
+static bool holdersAreAll(const struct cyclesearch *search, enum lockMode mode) {
     const struct waitqueue *queue = search->at.queue;
     return queue->ties.length == 0 && rulesConflict(mode, MODE_READ) &&
            queue->seen.asker == INT64_MAX && !untiedOfAsker(search);
 }
 
 /* Begins to find the owners that are in the way of this request and hold nothing here. */
-static void lookForTies(struct waitsearch *search) {
+static void lookForTies(struct cyclesearch *search) {
     enum lockMode mode = search->request->mode;
     struct waitqueueSeen *seen = searchSeenIn(search, search->at.queue);
     bool is_asker = search->at.from == 0;
@@ -234,7 +234,7 @@ static void lookForTies(struct waitsearch *search) {
     goToTies(search, mode, order);
 }
 
-static void beginTies(struct waitsearch *search) {
+static void beginTies(struct cyclesearch *search) {
     if (!searchAskFirst(search, search->at.queue->ties.length)) {
         search->at.behind = true;
         waitgraphWalkTies(search->graph, search->at.queue);
@@ -244,7 +244,7 @@ static void beginTies(struct waitsearch *search) {
 
 /* Whether the owner of this request has been reached; or is the one that is expanded, which is not
  * in its own way. */
-static bool wasReached(const struct waitsearch *search, const struct request *request) {
+static bool wasReached(const struct cyclesearch *search, const struct request *request) {
     const struct request *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     return first == search->path.reached[search->at.from].first || searchHasReached(search, first);
@@ -254,7 +254,7 @@ static bool wasReached(const struct waitsearch *search, const struct request *re
  * owner is before `search->order`: with this position, or with an earlier one, after which this one
  * is a re-entry. The walk begins with the youngest tie, which has most of the others ahead of it:
  * what is reached from there need not be reached again. */
-static void takeTie(struct waitsearch *search) {
+static void takeTie(struct cyclesearch *search) {
     const struct position *tie = waitgraphNextTie(search->graph);
     if (!tie) {
         search->stage = SEARCH_WRITERS;
@@ -271,7 +271,7 @@ static void takeTie(struct waitsearch *search) {
  * reader. The last of the writers leads to every owner that any of them leads to; except if its
  * owner has another position further ahead, because it counts there. A writer does not need this:
  * whatever blocks a writer ahead of it also blocks itself. */
-static void beginWriters(struct waitsearch *search) {
+static void beginWriters(struct cyclesearch *search) {
     if (rulesConflict(search->mode, MODE_READ)) {
         goToNextPosition(search);
     } else {
@@ -282,7 +282,7 @@ static void beginWriters(struct waitsearch *search) {
 
 /* Records that this writer leads to every owner that the writers ahead of it lead to: those need
  * not be reached. */
-static void noteStandsForOthers(struct waitsearch *search, const struct request *request) {
+static void noteStandsForOthers(struct cyclesearch *search, const struct request *request) {
     const struct request *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     if (searchHasReached(search, first)) {
@@ -290,7 +290,7 @@ static void noteStandsForOthers(struct waitsearch *search, const struct request 
     }
 }
 
-static void takeWriter(struct waitsearch *search) {
+static void takeWriter(struct cyclesearch *search) {
     struct position *writer = search->writer;
     if (!writer) {
         goToNextPosition(search);
@@ -310,7 +310,7 @@ static void takeWriter(struct waitsearch *search) {
 
 /* ---- the next step ---- */
 
-static void takePosition(struct waitsearch *search) {
+static void takePosition(struct cyclesearch *search) {
     search->work++;
     if (!search->position) {
         const struct request *next = nextRequest(search);
@@ -333,8 +333,8 @@ static void takePosition(struct waitsearch *search) {
 /* ---- whether the cycle still exists ---- */
 
 /* The modes in which the owner at the beginning of this edge waits there, as bits. */
-static unsigned modesWanted(const struct waitsearch *search, const struct waitpathEdge *edge) {
-    const struct request *of = waitpathRequest(&search->path, edge->from);
+static unsigned modesWanted(const struct cyclesearch *search, const struct cyclepathEdge *edge) {
+    const struct request *of = cyclepathRequest(&search->path, edge->from);
     const struct position *position = waitqueueOfOwner(edge->queue, of->owner, of->owner_length);
     unsigned modes = 0;
     for (; position; position = waitqueueNextOfOwner(position)) {
@@ -345,12 +345,12 @@ static unsigned modesWanted(const struct waitsearch *search, const struct waitpa
     return modes;
 }
 
-static bool isHeld(const struct waitsearch *search, const struct waitpathEdge *edge, size_t by) {
+static bool isHeld(const struct cyclesearch *search, const struct cyclepathEdge *edge, size_t by) {
     unsigned modes = modesWanted(search, edge);
     for (int mode = 0; mode < MODE_COUNT; mode++) {
         if ((modes & (1U << mode)) &&
             search->asked.is_holder(edge->queue, (enum lockMode)mode,
-                                    waitpathRequest(&search->path, by), search->asked.context)) {
+                                    cyclepathRequest(&search->path, by), search->asked.context)) {
             return true;
         }
     }
@@ -359,14 +359,14 @@ static bool isHeld(const struct waitsearch *search, const struct waitpathEdge *e
 
 /* Checks one edge of the cycle: between two calls requests may have left the graph, and holds may
  * have ended. */
-static void checkOne(struct waitsearch *search) {
-    const struct waitpathEdge *edge = search->checked;
+static void checkOne(struct cyclesearch *search) {
+    const struct cyclepathEdge *edge = search->checked;
     search->work++;
-    if (waitpathHasChanged(&search->path, &search->at) ||
+    if (cyclepathHasChanged(&search->path, &search->at) ||
         (!edge->behind && !isHeld(search, edge, search->checked_to))) {
         search->has_to_restart = true;
     } else if (edge->from == 0) {
-        search->result = WAITSEARCH_CYCLE;
+        search->result = CYCLESEARCH_CYCLE;
     } else {
         search->checked_to = edge->from;
         search->checked = &search->path.reached[edge->from].edge;
@@ -376,9 +376,9 @@ static void checkOne(struct waitsearch *search) {
 /* A cycle of up to 64 waits is checked in one step: all of it exists at that moment. */
 #define CHECKED_AT_ONCE 64
 
-static void check(struct waitsearch *search) {
+static void check(struct cyclesearch *search) {
     if (!search->was_suspended) {
-        search->result = WAITSEARCH_CYCLE;
+        search->result = CYCLESEARCH_CYCLE;
         return;
     }
     for (int i = 0; i < CHECKED_AT_ONCE && searchGoesOn(search); i++) {
@@ -386,20 +386,20 @@ static void check(struct waitsearch *search) {
     }
 }
 
-static void begin(struct waitsearch *search) {
+static void begin(struct cyclesearch *search) {
     if (!searchAskFirst(search, 1 + search->asker->positions.length)) {
         search->stage = SEARCH_OWNER;
     }
 }
 
-void searchOneStep(struct waitsearch *search) {
-    static void (*const steps[])(struct waitsearch * search) = {
+void searchOneStep(struct cyclesearch *search) {
+    static void (*const steps[])(struct cyclesearch * search) = {
         [SEARCH_BEGIN] = begin,           [SEARCH_OWNER] = takeOwner,
         [SEARCH_POSITION] = takePosition, [SEARCH_HOLDERS] = takeHolders,
         [SEARCH_EACH] = takeEach,         [SEARCH_TIES] = beginTies,
         [SEARCH_TIE] = takeTie,           [SEARCH_WRITERS] = beginWriters,
         [SEARCH_WRITER] = takeWriter,     [SEARCH_CHECK] = check};
-    if (waitedforIsAsking(&search->waited_for)) {
+    if (cycleprecheckIsAsking(&search->waited_for)) {
         searchAskOn(search);
     } else {
         steps[search->stage](search);

@@ -1,24 +1,24 @@
-/* See searchreach.h. */
-#include "core/searchreach.h"
+/* See cyclereach.h. */
+#include "core/cyclereach.h"
 
 #include <string.h>
 
-bool searchGoesOn(const struct waitsearch *search) {
-    return search->result == WAITSEARCH_GOES_ON && !search->has_to_restart;
+bool searchGoesOn(const struct cyclesearch *search) {
+    return search->result == CYCLESEARCH_CONTINUES && !search->has_to_restart;
 }
 
-bool searchLooks(const struct waitsearch *search) {
+bool searchLooks(const struct cyclesearch *search) {
     return searchGoesOn(search) && search->stage != SEARCH_CHECK;
 }
 
-bool searchIsAsker(const struct waitsearch *search, const char *owner, size_t length) {
+bool searchIsAsker(const struct cyclesearch *search, const char *owner, size_t length) {
     return length == search->asker->owner_length &&
            memcmp(owner, search->asker->owner, length) == 0;
 }
 
-bool searchTakeSteps(struct waitsearch *search, size_t count) {
+bool searchTakeSteps(struct cyclesearch *search, size_t count) {
     if (searchLooks(search) && search->most - search->steps < count) {
-        search->result = WAITSEARCH_GAVE_UP;
+        search->result = CYCLESEARCH_GAVE_UP;
     }
     if (searchLooks(search)) {
         search->steps += count;
@@ -33,21 +33,21 @@ bool searchTakeSteps(struct waitsearch *search, size_t count) {
  * pre-check will have cost less in total after that than the search after those steps. So a search
  * costs at most twice what it would cost without the pre-check; and if no owner waits for the
  * asker, at most twice what the pre-check costs. */
-static bool isToAskFirst(const struct waitsearch *search, size_t steps) {
-    return search->waited_for.answer == WAITEDFOR_GOES_ON &&
-           search->asked_about + waitedforCost(&search->waited_for) < search->steps + steps;
+static bool isToAskFirst(const struct cyclesearch *search, size_t steps) {
+    return search->waited_for.answer == CYCLEPRECHECK_CONTINUES &&
+           search->asked_about + cycleprecheckCost(&search->waited_for) < search->steps + steps;
 }
 
-void searchAskOn(struct waitsearch *search) {
-    search->asked_about += waitedforCost(&search->waited_for);
+void searchAskOn(struct cyclesearch *search) {
+    search->asked_about += cycleprecheckCost(&search->waited_for);
     search->work++;
-    waitedforGoOn(&search->waited_for);
-    if (search->waited_for.answer == WAITEDFOR_NOBODY) {
-        search->result = WAITSEARCH_NO_CYCLE;
+    cycleprecheckContinue(&search->waited_for);
+    if (search->waited_for.answer == CYCLEPRECHECK_NOBODY) {
+        search->result = CYCLESEARCH_NO_CYCLE;
     }
 }
 
-bool searchAskFirst(struct waitsearch *search, size_t steps) {
+bool searchAskFirst(struct cyclesearch *search, size_t steps) {
     bool is_to_ask = isToAskFirst(search, steps);
     if (is_to_ask) {
         searchAskOn(search);
@@ -55,14 +55,14 @@ bool searchAskFirst(struct waitsearch *search, size_t steps) {
     return is_to_ask;
 }
 
-bool waitsearchMayTake(struct waitsearch *search, size_t steps) {
+bool cyclesearchMayTake(struct cyclesearch *search, size_t steps) {
     search->postponed = isToAskFirst(search, steps) ? steps : 0;
     return search->postponed == 0;
 }
 
 /* ---- reaching an owner ---- */
 
-struct waitqueueSeen *searchSeenIn(struct waitsearch *search, struct waitqueue *queue) {
+struct waitqueueSeen *searchSeenIn(struct cyclesearch *search, struct waitqueue *queue) {
     if (queue->seen.search != search->graph->searches) {
         queue->seen = (struct waitqueueSeen){.search = search->graph->searches, .asker = INT64_MAX};
         for (int mode = 0; mode < MODE_COUNT; mode++) {
@@ -72,19 +72,19 @@ struct waitqueueSeen *searchSeenIn(struct waitsearch *search, struct waitqueue *
     return &queue->seen;
 }
 
-static void foundCycle(struct waitsearch *search) {
+static void foundCycle(struct cyclesearch *search) {
     search->stage = SEARCH_CHECK;
     search->checked = &search->at;
     search->checked_to = 0;
 }
 
-bool searchHasReached(const struct waitsearch *search, const struct request *first) {
+bool searchHasReached(const struct cyclesearch *search, const struct request *first) {
     return first->reached_in == search->graph->searches;
 }
 
 /* Returns the number of this owner in the path plus one; or 0 if it does not wait, or if the search
  * has given up. */
-static size_t reach(struct waitsearch *search, const char *owner, size_t length) {
+static size_t reach(struct cyclesearch *search, const char *owner, size_t length) {
     if (!searchTakeSteps(search, 1)) {
         return 0;
     }
@@ -97,34 +97,34 @@ static size_t reach(struct waitsearch *search, const char *owner, size_t length)
     struct request *first = waitgraphFirstOf(search->graph, owner, length);
     if (first && !searchHasReached(search, first)) {
         first->reached_in = search->graph->searches;
-        first->reached_as = waitpathAdd(&search->path, first, &search->at);
+        first->reached_as = cyclepathAdd(&search->path, first, &search->at);
     }
     return first ? first->reached_as + 1 : 0;
 }
 
-void waitsearchReach(struct waitsearch *search, const char *owner, size_t length) {
+void cyclesearchReach(struct cyclesearch *search, const char *owner, size_t length) {
     reach(search, owner, length);
 }
 
-void searchReach(struct waitsearch *search, const struct request *request) {
+void searchReach(struct cyclesearch *search, const struct request *request) {
     reach(search, request->owner, request->owner_length);
 }
 
-void waitsearchReachAlone(struct waitsearch *search, const char *owner, size_t length) {
+void cyclesearchReachAlone(struct cyclesearch *search, const char *owner, size_t length) {
     size_t number = reach(search, owner, length);
     searchSeenIn(search, search->at.queue)->alone = number;
 }
 
 /* ---- testing each request ---- */
 
-void searchAskWhetherHolder(struct waitsearch *search, const struct request *request) {
+void searchAskWhetherHolder(struct cyclesearch *search, const struct request *request) {
     if (searchTakeSteps(search, search->steps_of_each) &&
         search->asked.is_holder(search->at.queue, search->mode, request, search->asked.context)) {
         searchReach(search, request);
     }
 }
 
-void waitsearchEachRequest(struct waitsearch *search, size_t steps) {
+void cyclesearchEachRequest(struct cyclesearch *search, size_t steps) {
     bool *asked = &searchSeenIn(search, search->at.queue)->asked[search->mode];
     search->steps_of_each = steps;
     search->stage = SEARCH_EACH;

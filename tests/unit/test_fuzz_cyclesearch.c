@@ -10,14 +10,14 @@
 
 #include "core/mem.h"
 #include "core/queuecheck.h"
-#include "core/waitsearch.h"
+#include "core/cyclesearch.h"
 #include "support/detector.h"
 #include "support/locks.h"
 #include "support/unit.h"
 
 /* ---- the detector's question to the graph ---- */
 
-static size_t ownerOfStep(const struct waitpathStep *step) {
+static size_t ownerOfStep(const struct cyclepathStep *step) {
     for (size_t i = 0; i < DETECTOR_MOST_OWNERS; i++) {
         if (detectorOwners[i].length == step->owner_length &&
             memcmp(detectorOwners[i].bytes, step->owner, step->owner_length) == 0) {
@@ -30,10 +30,10 @@ static size_t ownerOfStep(const struct waitpathStep *step) {
 
 /* Every step is a wait, and the last leads back to the asker. */
 static void assertIsCycle(struct detectorWorld *world, const struct detectorAsk *ask,
-                          const struct waitpathCycle *cycle) {
+                          const struct cyclepathCycle *cycle) {
     assert_int_equal(ownerOfStep(&cycle->steps[0]), ask->owner);
     for (size_t i = 0; i < cycle->length; i++) {
-        const struct waitpathStep *step = &cycle->steps[i];
+        const struct cyclepathStep *step = &cycle->steps[i];
         size_t one = ownerOfStep(step);
         size_t other = ownerOfStep(&cycle->steps[(i + 1) % cycle->length]);
         size_t lock = (size_t)(lockOfQueue(step->queue) - world->locks);
@@ -182,13 +182,13 @@ static void beginToWait(struct fuzz *fuzz, struct detectorWorld *world) {
 }
 
 static void detach(struct detectorWorld *world, size_t at) {
-    waitsearchLeave(&world->graph, &world->waits[at]->request);
+    cyclesearchLeave(&world->graph, &world->waits[at]->request);
     world->waits[at]->in_graph = false;
 }
 
 static void endWait(struct detectorWorld *world, size_t at) {
     struct detectorWait *wait = world->waits[at];
-    waitsearchLeave(&world->graph, &wait->request);
+    cyclesearchLeave(&world->graph, &wait->request);
     for (size_t i = 0; i < wait->lock_count; i++) {
         waitqueueRemove(&wait->positions[i]);
         removeFrom(&world->lines[wait->locks[i]], wait);
@@ -200,7 +200,7 @@ static void endWait(struct detectorWorld *world, size_t at) {
 static void moveFirst(struct fuzz *fuzz, struct detectorWorld *world, struct detectorWait *wait) {
     size_t at = fuzzBelow(fuzz, wait->lock_count);
     struct detectorLine *line = &world->lines[wait->locks[at]];
-    waitsearchMove(&world->graph, &wait->positions[at]);
+    cyclesearchMove(&world->graph, &wait->positions[at]);
     waitqueueMoveFirst(&wait->positions[at]);
     removeFrom(line, wait);
     insertAt(line, 0, wait);
@@ -309,21 +309,21 @@ static void assertCounts(const struct detectorWorld *world) {
 static void assertSameAnswer(struct detectorWorld *world, const struct detectorWait *newcomer,
                              const struct detectorAsk *ask, const struct lockSearch *how,
                              struct detectorLengths lengths) {
-    struct waitsearchFound found = lockSearch(&world->graph, &newcomer->request, how);
+    struct cyclesearchFound found = lockSearch(&world->graph, &newcomer->request, how);
     switch (found.result) {
-    case WAITSEARCH_GAVE_UP:
+    case CYCLESEARCH_GAVE_UP:
         assert_true(how->most < DETECTOR_NEVER);
         break;
-    case WAITSEARCH_NO_CYCLE:
+    case CYCLESEARCH_NO_CYCLE:
         assert_int_equal(lengths.closed, DETECTOR_NEVER);
         break;
-    case WAITSEARCH_CYCLE:
+    case CYCLESEARCH_CYCLE:
         assert_true(lengths.any != DETECTOR_NEVER && found.cycle->length >= lengths.any);
         assertIsCycle(world, ask, found.cycle);
         memFree(found.cycle);
         break;
-    case WAITSEARCH_LEFT:
-    case WAITSEARCH_GOES_ON:
+    case CYCLESEARCH_LEFT:
+    case CYCLESEARCH_CONTINUES:
         fail_msg("a search without an end");
     }
 }
@@ -458,18 +458,18 @@ static void checkDisturbed(struct fuzz *fuzz, struct detectorWorld *world,
                                    .slice = 1 + fuzzBelow(fuzz, 3),
                                    .between = endSome,
                                    .data = &disturbed};
-    struct waitsearchFound found = lockSearch(&world->graph, &newcomer->request, &how);
-    if (found.result == WAITSEARCH_CYCLE) {
+    struct cyclesearchFound found = lockSearch(&world->graph, &newcomer->request, &how);
+    if (found.result == CYCLESEARCH_CYCLE) {
         assertIsCycle(world, ask, found.cycle);
         memFree(found.cycle);
     }
     if (!disturbed.newcomer) {
-        assert_int_equal(found.result, WAITSEARCH_LEFT);
+        assert_int_equal(found.result, CYCLESEARCH_LEFT);
         return;
     }
     endNewcomer(world, newcomer);
     struct detectorLengths after = detectorShortestCycles(world, ask);
-    assert_true(found.result == WAITSEARCH_CYCLE || after.closed == DETECTOR_NEVER);
+    assert_true(found.result == CYCLESEARCH_CYCLE || after.closed == DETECTOR_NEVER);
 }
 
 /* It has taken a position over somewhere in the queue. */
@@ -503,7 +503,7 @@ static void endWorld(struct detectorWorld *world, size_t memory_before) {
 
 static void every_answer_is_that_of_a_detector_without_shortcuts(void **state) {
     (void)state;
-    struct fuzz fuzz = fuzzStart("waitsearch", 50000);
+    struct fuzz fuzz = fuzzStart("cyclesearch", 50000);
     size_t before = memLive();
     struct detectorWorld world;
     beginWorld(&fuzz, &world);
@@ -528,5 +528,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(every_answer_is_that_of_a_detector_without_shortcuts),
     };
-    return cmocka_run_group_tests_name("fuzz waitsearch", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("fuzz cyclesearch", tests, NULL, NULL);
 }

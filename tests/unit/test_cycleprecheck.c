@@ -1,5 +1,5 @@
-/* waitedfor.[ch]: past its bounds it says that maybe somebody waits, never that nobody does. */
-#include "core/waitedfor.h"
+/* cycleprecheck.[ch]: past its bounds it says that maybe somebody waits, never that nobody does. */
+#include "core/cycleprecheck.h"
 
 #include <stdio.h>
 
@@ -12,15 +12,15 @@
 static char names[CROWD][24];
 
 /* What is found out about a newcomer who asks for lock 1, which z holds. */
-static enum waitedforAnswer answerOf(struct world *world) {
-    const struct waitsearchAsked holds = lockAsked(LOCKS_BY_HOLDS, NULL);
+static enum cycleprecheckAnswer answerOf(struct world *world) {
+    const struct cyclesearchAsked holds = lockAsked(LOCKS_BY_HOLDS, NULL);
     struct wait *newcomer = worldStands(world, "a", MODE_WRITE, 1);
-    struct waitedfor asked;
+    struct cycleprecheck asked;
     waitgraphAnnounce(&world->graph, &newcomer->request);
-    waitedforBegin(&asked, &world->graph, &newcomer->request,
-                   (struct waitedforHolders){holds.is_holder, NULL});
-    while (asked.answer == WAITEDFOR_GOES_ON) {
-        waitedforGoOn(&asked);
+    cycleprecheckBegin(&asked, &world->graph, &newcomer->request,
+                   (struct cycleprecheckHolders){holds.is_holder, NULL});
+    while (asked.answer == CYCLEPRECHECK_CONTINUES) {
+        cycleprecheckContinue(&asked);
     }
     worldWaitEnds(world, newcomer);
     world->count--;
@@ -41,16 +41,16 @@ static void nobody_is_said_of_as_many_owners_as_are_asked_about_and_not_of_more(
     (void)state;
     static const size_t counts[] = {0,
                                     1,
-                                    WAITEDFOR_MOST_OWNERS - 2,
-                                    WAITEDFOR_MOST_OWNERS - 1,
-                                    WAITEDFOR_MOST_OWNERS,
-                                    WAITEDFOR_MOST_OWNERS + 1,
-                                    3 * WAITEDFOR_MOST_OWNERS};
+                                    CYCLEPRECHECK_MOST_OWNERS - 2,
+                                    CYCLEPRECHECK_MOST_OWNERS - 1,
+                                    CYCLEPRECHECK_MOST_OWNERS,
+                                    CYCLEPRECHECK_MOST_OWNERS + 1,
+                                    3 * CYCLEPRECHECK_MOST_OWNERS};
     for (size_t i = 0; i < LENGTH_OF(counts); i++) {
         struct world world = {.count = 0};
         worldWaitsForA(&world, counts[i], false);
-        bool all = 1 + counts[i] <= WAITEDFOR_MOST_OWNERS; /* and the newcomer's own */
-        assert_int_equal(answerOf(&world), all ? WAITEDFOR_NOBODY : WAITEDFOR_MAYBE);
+        bool all = 1 + counts[i] <= CYCLEPRECHECK_MOST_OWNERS; /* and the newcomer's own */
+        assert_int_equal(answerOf(&world), all ? CYCLEPRECHECK_NOBODY : CYCLEPRECHECK_MAYBE);
         worldEnd(&world);
     }
 }
@@ -62,7 +62,7 @@ static void few_places_of_one_owner_are_all_looked_at_and_many_are_not(void **st
         struct world world = {.count = 0};
         worldWaitsForA(&world, counts[i], true);
         /* Of each also those behind it. */
-        assert_int_equal(answerOf(&world), counts[i] < 20 ? WAITEDFOR_NOBODY : WAITEDFOR_MAYBE);
+        assert_int_equal(answerOf(&world), counts[i] < 20 ? CYCLEPRECHECK_NOBODY : CYCLEPRECHECK_MAYBE);
         worldEnd(&world);
     }
 }
@@ -75,7 +75,7 @@ static void behind_any_number_of_others_the_one_that_matters_is_not_denied(void 
             struct world world = {.count = 0};
             worldWaitsForA(&world, count, of_one_owner);
             worldWaits(&world, "z", MODE_READ, 0);
-            assert_int_equal(answerOf(&world), WAITEDFOR_MAYBE);
+            assert_int_equal(answerOf(&world), CYCLEPRECHECK_MAYBE);
             worldEnd(&world);
         }
     }
@@ -92,7 +92,7 @@ static void at_the_end_of_a_chain_the_one_that_matters_is_not_denied(void **stat
         worldHolds(&world, chain[i], MODE_WRITE, locks[i]);
         worldWaits(&world, chain[i + 1], MODE_WRITE, locks[i]);
         bool is_last = i + 1 == LENGTH_OF(locks);
-        assert_int_equal(answerOf(&world), is_last ? WAITEDFOR_MAYBE : WAITEDFOR_NOBODY);
+        assert_int_equal(answerOf(&world), is_last ? CYCLEPRECHECK_MAYBE : CYCLEPRECHECK_NOBODY);
     }
     worldEnd(&world);
 }
@@ -104,5 +104,5 @@ int main(void) {
         UNIT(behind_any_number_of_others_the_one_that_matters_is_not_denied),
         UNIT(at_the_end_of_a_chain_the_one_that_matters_is_not_denied),
     };
-    return cmocka_run_group_tests_name("waitedfor", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cycleprecheck", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* waitsearch.[ch]: a search in several calls, between which requests leave, move, and holds end. */
+/* cyclesearch.[ch]: a search in several calls, between which requests leave, move, and holds end. */
 #include "core/mem.h"
 #include "support/asks.h"
 #include "support/unit.h"
@@ -19,7 +19,7 @@ static void onePause(void *data) {
 }
 
 /* What a search from this newcomer finds, one step at a time, when that happens in the middle of it. */
-static struct waitsearchFound found(struct world *world, const struct wait *newcomer, size_t after,
+static struct cyclesearchFound found(struct world *world, const struct wait *newcomer, size_t after,
                                     void (*happens)(struct world *world)) {
     struct event event = {.after = after, .happens = happens, .world = world};
     const struct lockSearch how = {.way = LOCKS_BY_HOLDS_UNPROVEN,
@@ -27,7 +27,7 @@ static struct waitsearchFound found(struct world *world, const struct wait *newc
                                    .slice = 1,
                                    .between = onePause,
                                    .data = &event};
-    struct waitsearchFound result = lockSearch(&world->graph, &newcomer->request, &how);
+    struct cyclesearchFound result = lockSearch(&world->graph, &newcomer->request, &how);
     assert_true(event.calls > after); /* or nothing has happened */
     memFree(result.cycle);
     return result;
@@ -51,7 +51,7 @@ static struct wait *chain(struct world *world) {
 }
 
 static void leave(struct world *world, struct wait *wait) {
-    waitsearchLeave(&world->graph, &wait->request);
+    cyclesearchLeave(&world->graph, &wait->request);
     worldWaitEnds(world, wait);
 }
 
@@ -78,7 +78,7 @@ static void a_cycle_is_found_in_many_calls(void **state) {
     (void)state;
     struct world world = {.count = 0};
     const struct wait *newcomer = chain(&world);
-    assert_int_equal(found(&world, newcomer, CALLS, nothing).result, WAITSEARCH_CYCLE);
+    assert_int_equal(found(&world, newcomer, CALLS, nothing).result, CYCLESEARCH_CYCLE);
     worldEnd(&world);
 }
 
@@ -87,7 +87,7 @@ static void whenever_a_wait_of_it_ends_there_is_no_cycle(void **state) {
     for (size_t after = 0; after <= CALLS; after++) {
         struct world world = {.count = 0};
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, cWaitsNoMore).result, WAITSEARCH_NO_CYCLE);
+        assert_int_equal(found(&world, newcomer, after, cWaitsNoMore).result, CYCLESEARCH_NO_CYCLE);
         worldEnd(&world);
     }
 }
@@ -98,7 +98,7 @@ static void if_a_hold_of_it_ends_there_is_no_cycle(void **state) {
     for (size_t after = 0; after < CALLS - 4; after++) {
         struct world world = {.count = 0};
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, cHoldsNoMore).result, WAITSEARCH_NO_CYCLE);
+        assert_int_equal(found(&world, newcomer, after, cHoldsNoMore).result, CYCLESEARCH_NO_CYCLE);
         worldEnd(&world);
     }
 }
@@ -108,7 +108,7 @@ static void whenever_the_asker_leaves_the_search_is_over(void **state) {
     for (size_t after = 0; after <= CALLS; after++) {
         struct world world = {.count = 0};
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, theAskerLeaves).result, WAITSEARCH_LEFT);
+        assert_int_equal(found(&world, newcomer, after, theAskerLeaves).result, CYCLESEARCH_LEFT);
         worldEnd(&world);
     }
 }
@@ -124,7 +124,7 @@ static void another_wait_of_the_same_owner_keeps_the_cycle(void **state) {
         struct world world = {.count = 0};
         worldWaits(&world, "c", MODE_EXCLUSIVE, 2);
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, theFirstWaitEnds).result, WAITSEARCH_CYCLE);
+        assert_int_equal(found(&world, newcomer, after, theFirstWaitEnds).result, CYCLESEARCH_CYCLE);
         worldEnd(&world);
     }
 }
@@ -135,7 +135,7 @@ static void assertFoundWhenever(struct wait *(*begin)(struct world *world), size
     for (size_t after = 0; after < calls; after++) {
         struct world world = {.count = 0};
         const struct wait *newcomer = begin(&world);
-        assert_int_equal(found(&world, newcomer, after, happens).result, WAITSEARCH_CYCLE);
+        assert_int_equal(found(&world, newcomer, after, happens).result, CYCLESEARCH_CYCLE);
         worldEnd(&world);
     }
 }
@@ -203,7 +203,7 @@ static void whenever_the_last_writer_leaves_those_ahead_are_reached(void **state
 /* c waits for b already, and stands behind it now; at the head it is in its way. */
 static void theAskerMoves(struct world *world) {
     struct position *position = &world->waits[2].positions[0];
-    waitsearchMove(&world->graph, position);
+    cyclesearchMove(&world->graph, position);
     waitqueueMoveFirst(position);
 }
 
@@ -216,7 +216,7 @@ static void wherever_the_asker_moves_it_is_searched_from_there(void **state) {
         worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
         worldWaits(&world, "c", MODE_EXCLUSIVE, 1);
         struct wait *newcomer = comes(&world, "c", 0);
-        assert_int_equal(found(&world, newcomer, after, theAskerMoves).result, WAITSEARCH_CYCLE);
+        assert_int_equal(found(&world, newcomer, after, theAskerMoves).result, CYCLESEARCH_CYCLE);
         worldEnd(&world);
     }
 }
@@ -233,5 +233,5 @@ int main(void) {
         UNIT(another_wait_of_the_same_owner_keeps_the_cycle),
         UNIT(wherever_the_asker_moves_it_is_searched_from_there),
     };
-    return cmocka_run_group_tests_name("waitsearch, in several calls", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("cyclesearch, in several calls", tests, NULL, NULL);
 }
