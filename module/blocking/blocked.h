@@ -22,7 +22,7 @@
 #include "server/timer.h"
 
 /* What a reply costs the server in µs, most of it for writing it, after the time slice that made it
- * (turnCharge). */
+ * (timesliceCharge). */
 #define BLOCKED_REPLY_US 8
 
 /* A deadline that never passes: BLOCK 0. */

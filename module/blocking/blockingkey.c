@@ -24,7 +24,7 @@
 #include "core/mem.h"
 #include "server/failpoint.h"
 #include "server/server.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 /* The resolution of the clock: this long after the end of its time a key has certainly expired. */
 #define AFTER_END_MS 1
@@ -296,7 +296,7 @@ static bool lookOrPostpone(RedisModuleCtx *ctx, struct blockingkey *key, int64_t
 /* Returns whether the server refused a write, as it would for all other keys of this list. */
 static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
     struct blockingkey *key;
-    while ((key = firstDue(reads_only)) && !turnIsOver()) {
+    while ((key = firstDue(reads_only)) && !timesliceHasEnded()) {
         if (!lookOrPostpone(ctx, key, now_ms)) {
             return true;
         }
@@ -321,7 +321,7 @@ void blockingkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
 
 void blockingkeyForgetDue(RedisModuleCtx *ctx) {
     struct blockingkey *key;
-    while (((key = firstDue(false)) || (key = firstDue(true))) && !turnIsOver()) {
+    while (((key = firstDue(false)) || (key = firstDue(true))) && !timesliceHasEnded()) {
         key->table->work->forget(ctx, key);
     }
     if (key) {

@@ -16,7 +16,7 @@
 #include "server/failpoint.h"
 #include "server/server.h"
 #include "server/timer.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 /* The least time between two drains that other timers start (drainRunSoon). */
 #define APART_US 1000
@@ -85,9 +85,9 @@ static void workOrForget(RedisModuleCtx *ctx) {
 
 static void drain(RedisModuleCtx *ctx, uint64_t now_us) {
     alarm.rang_at_us = now_us;
-    turnBegin();
+    timesliceBegin();
     workOrForget(ctx);
-    turnEnd();
+    timesliceEnd();
     work.done();
 }
 

@@ -13,7 +13,7 @@
 
 #include "redismodule.h"
 
-/* One kind of work. Each function does as much as the time slice allows (turn.h), and sets the
+/* One kind of work. Each function does as much as the time slice allows (timeslice.h), and sets the
  * alarm again for the rest. */
 struct drainJob {
     /* Does the work that callbacks and commands have recorded. The server accepts writes; it may

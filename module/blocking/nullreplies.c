@@ -4,7 +4,7 @@
 #include "blocking/drain.h"
 #include "core/list.h"
 #include "core/mem.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 /* How many are sent at once: about half a ms of the server's work, and then none for a ms. */
 #define MOST_AT_ONCE 64
@@ -42,7 +42,7 @@ static const struct blockedKind kind = {onOver, onOver, onOver};
 /* Replies that are pending are sent first. In a time slice waits are only ended: each may keep
  * others from a lock, and ending it takes a tenth of the time that its reply takes. */
 static bool maySendNow(void) {
-    if (turnHasBegun()) {
+    if (timesliceHasBegun()) {
         return false;
     }
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
@@ -73,9 +73,9 @@ void nullrepliesGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     while (first) {
         struct pending *pending = LIST_ELEMENT(first, struct pending, in_list);
         blockedAnswerNull(&pending->client);
-        turnCharge(BLOCKED_REPLY_US);
+        timesliceCharge(BLOCKED_REPLY_US);
         leave(pending);
-        first = turnIsOver() ? NULL : replies.pending.first;
+        first = timesliceHasEnded() ? NULL : replies.pending.first;
     }
     if (!listIsEmpty(&replies.pending)) {
         drainSetAlarm(ctx, 0);

@@ -17,7 +17,7 @@
 #include "blocking/redirect.h"
 #include "core/mem.h"
 #include "server/server.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 static struct simplewait *ofLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct simplewait, in_waits) : NULL;
@@ -49,13 +49,13 @@ static void leave(RedisModuleCtx *ctx, struct simplewait *wait) {
 
 void simplewaitReplyNumber(RedisModuleCtx *ctx, struct simplewait *wait, int64_t number) {
     blockedAnswerNumber(&wait->client, number, (struct blockedReceipt){NULL, NULL});
-    turnCharge(BLOCKED_REPLY_US);
+    timesliceCharge(BLOCKED_REPLY_US);
     leave(ctx, wait);
 }
 
 void simplewaitReplyWord(RedisModuleCtx *ctx, struct simplewait *wait, enum replyWord word) {
     blockedAnswerWord(&wait->client, word);
-    turnCharge(BLOCKED_REPLY_US);
+    timesliceCharge(BLOCKED_REPLY_US);
     leave(ctx, wait);
 }
 
@@ -116,7 +116,7 @@ static void sendOn(RedisModuleCtx *ctx, struct simplewait *wait, RedisModuleStri
     } else {
         blockedAnswerError(&wait->client, REPLY_TRY_AGAIN);
     }
-    turnCharge(BLOCKED_REPLY_US);
+    timesliceCharge(BLOCKED_REPLY_US);
     leave(ctx, wait);
 }
 
@@ -126,7 +126,7 @@ void simplewaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     RedisModuleString *error = redirectFind(ctx, key->name);
     blockingkeyUse(key);
     bool over = false;
-    for (struct simplewait *first; !over && (first = simplewaitFirst(waits)); over = turnIsOver()) {
+    for (struct simplewait *first; !over && (first = simplewaitFirst(waits)); over = timesliceHasEnded()) {
         sendOn(ctx, first, error);
     }
     blockingkeyEndUse(ctx, key);

@@ -29,7 +29,7 @@
 #include "server/failpoint.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 /* How many elements are pushed by one command. If ids and values are long there are fewer: all but
  * the last have at most BATCH_BYTES together. */
@@ -338,7 +338,7 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, const struc
     beginAgain(queue, now_ms);
     while (taken && due > queue->skipped) {
         taken = deliverSome(ctx, queue, &due);
-        if (turnIsOverByClock()) {
+        if (timesliceHasEndedByClock()) {
             break;
         }
     }
@@ -394,7 +394,7 @@ void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
     struct delayedQueue *queue = queuesDue(now_ms);
     while (queue) {
         lookAt(ctx, queue, now_ms);
-        queue = turnIsOverByClock() ? NULL : queuesDue(now_ms);
+        queue = timesliceHasEndedByClock() ? NULL : queuesDue(now_ms);
     }
     queuesFreeForgotten(ctx);
     queuesSetAlarm(ctx);
@@ -402,7 +402,7 @@ void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
 
 void deliverHold(RedisModuleCtx *ctx, int64_t now_ms) {
     struct delayedQueue *queue;
-    while ((queue = queuesDue(now_ms)) && !turnIsOverByClock()) {
+    while ((queue = queuesDue(now_ms)) && !timesliceHasEndedByClock()) {
         RedisModule_SelectDb(ctx, queuesDbOf(queue));
         queuesWalkAgain(queue);
         queuesSetStuck(queue, countDue(ctx, queue, now_ms));

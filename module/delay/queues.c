@@ -7,7 +7,7 @@
 #include "core/list.h"
 #include "core/mem.h"
 #include "keys/delaykeys.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 /* How many elements without a value are checked again in a ms at most, on average: a client that
  * writes to a queue with 500,000 of them has them walked only every eight seconds. */
@@ -286,7 +286,7 @@ void queuesFreeForgotten(RedisModuleCtx *ctx) {
     while (!is_over && (db = ofLink(queues.aside.first))) {
         freeQueue(lastOf(db));
         freeDbIfEmpty(db, &queues.aside);
-        is_over = turnIsOver();
+        is_over = timesliceHasEnded();
     }
     if (!listIsEmpty(&queues.aside)) {
         drainSetAlarm(ctx, 0);

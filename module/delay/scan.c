@@ -8,7 +8,7 @@
 #include "blocking/drain.h"
 #include "delay/queues.h"
 #include "keys/delaykeys.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 /* The clock is read once for this many keys, about 100 µs. Redis 7.0 scans about 1,000 in a ms. */
 #define KEYS_A_LOOK 200
@@ -133,7 +133,7 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
         begin();
     }
     bool goes_on = step(ctx);
-    while (goes_on && !turnIsOverByClock()) {
+    while (goes_on && !timesliceHasEndedByClock()) {
         goes_on = step(ctx);
     }
     if (!goes_on && scan.once_more) {

@@ -20,7 +20,7 @@
 #include "keys/keynames.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/acks.h"
 #include "waits/cancelled.h"
 #include "waits/contended.h"
@@ -351,7 +351,7 @@ static enum result acquireAll(struct acquiringAll *acquiring, struct outcome *ou
 static void passAfterTakeOf(const struct acquiringAll *acquiring, struct lock *lock,
                             RedisModuleString *name) {
     struct holds holds;
-    if (turnIsOver()) {
+    if (timesliceHasEnded()) {
         blockingkeyNote(acquiring->ctx, &lock->key, BLOCKINGKEY_EDITED);
         contendedOwnWaitsLeft(lock);
         return;
@@ -364,14 +364,14 @@ static void passAfterTakeOf(const struct acquiringAll *acquiring, struct lock *l
 /* Grants the owner's other waits for these locks, on other connections (rule 2). */
 static void passAfterTakeOfAll(const struct acquiringAll *acquiring) {
     int db = RedisModule_GetSelectedDb(acquiring->ctx);
-    turnBegin(); /* one time slice for all */
+    timesliceBegin(); /* one time slice for all */
     for (size_t i = 0; contendedCount() > 0 && i < acquiring->names.count; i++) {
         struct lock *lock = contendedFind(db, acquiring->names.names[i]);
         if (lock) {
             passAfterTakeOf(acquiring, lock, acquiring->names.names[i]);
         }
     }
-    turnEnd();
+    timesliceEnd();
 }
 
 /* RESULT_DONE, or what fairnessLoad returns for one of them. */

@@ -10,7 +10,7 @@
 #include "keys/keynames.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/acks.h"
 #include "waits/cancelled.h"
 #include "waits/contended.h"
@@ -48,7 +48,7 @@ static void endAll(RedisModuleCtx *ctx, struct position *first) {
 
 /* Whether the lock, which has become due, can be handed off here. */
 static bool canPass(RedisModuleCtx *ctx, const struct lock *lock) {
-    return !turnIsOver() &&
+    return !timesliceHasEnded() &&
            (!serverIsCluster() || serverConsentTo(ctx, lock->key.name) == SERVER_ACCEPTS);
 }
 
@@ -85,11 +85,11 @@ static void endNow(RedisModuleCtx *ctx, struct position *first, size_t room, int
     struct lock **locks = room > 1 ? memAlloc(room * sizeof(struct lock *)) : &one;
     size_t count = useLocksOf(first, locks);
     endAll(ctx, first);
-    turnBegin(); /* one time slice for all */
+    timesliceBegin(); /* one time slice for all */
     for (size_t i = 0; i < count; i++) {
         lookAgain(ctx, locks[i], now_ms);
     }
-    turnEnd();
+    timesliceEnd();
     if (room > 1) {
         memFree(locks);
     }

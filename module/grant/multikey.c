@@ -14,7 +14,7 @@
 #include "server/failpoint.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 struct multikeyNames multikeyDistinct(const struct multikeyNames *given) {
     struct multikeyNames distinct = {memAlloc(given->count * sizeof(given->names[0])), 0};
@@ -281,7 +281,7 @@ static bool grantAll(struct holds *holds, struct waiter *waiter) {
 }
 
 bool multikeyGrant(struct holds *holds, struct waiter *waiter) {
-    turnPieceIsLong();
+    timeslicePieceIsLong();
     holdsCloseLeases(holds); /* as multikeyOpen does, because of the others */
     enum result result = lookAtEach(holds, waiter);
     if (result == RESULT_TOO_MANY_HOLDS) {

@@ -21,7 +21,7 @@
 #include "server/effects.h"
 #include "server/quarantine.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/cancelled.h"
 #include "waits/fairness.h"
 #include "waits/latches.h"
@@ -190,7 +190,7 @@ static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
     struct position *next, *position = contendedPositionOf(lock, owner);
     for (; position; position = next) {
         next = waitqueueNextOfOwner(position);
-        if (lookAtOwn(holds, position, permits, &unfit) && next && turnIsOver()) {
+        if (lookAtOwn(holds, position, permits, &unfit) && next && timesliceHasEnded()) {
             return false;
         }
     }
@@ -200,7 +200,7 @@ static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
 /* The same after a grant, which may have used up the time slice: that grant is then the wait that
  * has to end. */
 static bool grantMore(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
-    bool is_cut = mayReenter(holds, lock) && contendedPositionOf(lock, owner) && turnIsOver();
+    bool is_cut = mayReenter(holds, lock) && contendedPositionOf(lock, owner) && timesliceHasEnded();
     return !is_cut && grantReentries(holds, lock, owner);
 }
 
@@ -244,7 +244,7 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
         if (holds->shape == HOLDS_PLAIN) {
             return true;
         }
-        if (turnIsOver()) {
+        if (timesliceHasEnded()) {
             return false;
         }
     }
@@ -323,7 +323,7 @@ static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
             struct unfitWaits unfit = {.knows_others = true, .others_from = INT64_MIN};
             lookAtOwn(holds, position, permitsOf(holds, owner), &unfit);
         }
-        if (next && turnIsOver()) {
+        if (next && timesliceHasEnded()) {
             return false;
         }
     }
@@ -382,13 +382,13 @@ static bool passOver(struct holds *holds, struct lock *lock) {
 
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     struct holds holds;
-    turnBegin();
+    timesliceBegin();
     blockingkeyUse(&lock->key);
     holdsOpenToWrite(&holds, ctx, lock->key.name, now_ms);
     bool done = passOver(&holds, lock);
     settle(&holds, lock, done);
     holdsClose(&holds);
-    turnEnd();
+    timesliceEnd();
 }
 
 static struct lock *contendedLockOf(struct holds *holds) {
@@ -396,15 +396,15 @@ static struct lock *contendedLockOf(struct holds *holds) {
 }
 
 static void handOff(struct holds *holds, struct lock *lock) {
-    turnBegin();
-    if (turnIsOver()) {
+    timesliceBegin();
+    if (timesliceHasEnded()) {
         blockingkeyMarkDue(holds->ctx, &lock->key); /* one of many that a command frees */
     } else {
         blockingkeyUse(&lock->key);
         bool done = passOver(holds, lock);
         settle(holds, lock, done);
     }
-    turnEnd();
+    timesliceEnd();
 }
 
 void passHandOff(struct holds *holds) {
@@ -432,7 +432,7 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
         return;
     }
     bool was_cut = lock->is_cut; /* then the drain continues it, in its own time slices */
-    turnBegin();
+    timesliceBegin();
     blockingkeyUse(&lock->key);
     bool done = grantReentries(holds, lock, owner);
     if (!done) {
@@ -441,7 +441,7 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
         done = passOver(holds, lock);
     }
     settle(holds, lock, done && !was_cut);
-    turnEnd();
+    timesliceEnd();
 }
 
 /* ---- for the drain ---- */
@@ -461,7 +461,7 @@ static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *er
         } else {
             waitersEnd(ctx, waiterOfPosition(position), WAITERS_TRY_AGAIN);
         }
-        over = turnIsOver();
+        over = timesliceHasEnded();
     }
 }
 

@@ -20,7 +20,7 @@
 #include "server/effects.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/inflight.h"
@@ -183,11 +183,11 @@ enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
     if (result == RESULT_DONE) {
         count = releaseEach(ctx, &distinct, release, &outcome->count);
     }
-    turnBegin(); /* one time slice for all */
+    timesliceBegin(); /* one time slice for all */
     for (size_t i = 0; i < count; i++) {
         handOff(ctx, distinct.names[i], release->now_ms);
     }
-    turnEnd();
+    timesliceEnd();
     memFree(distinct.names);
     return result;
 }
@@ -260,7 +260,7 @@ static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, in
 static bool releaseSome(RedisModuleCtx *ctx, int64_t now_ms) {
     bool refused = false;
     struct inflightHold *lost;
-    while (!refused && (lost = inflightFirstLost()) && !turnIsOver()) {
+    while (!refused && (lost = inflightFirstLost()) && !timesliceHasEnded()) {
         refused = !releaseOrPostpone(ctx, lost, now_ms);
     }
     return !refused;
@@ -280,7 +280,7 @@ void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
 void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
     struct ack *ack;
     bool accepted = true;
-    while ((ack = acksFirstRefused()) && !turnIsOver()) {
+    while ((ack = acksFirstRefused()) && !timesliceHasEnded()) {
         acksLose(ctx, ack);
         accepted = releaseSome(ctx, now_ms);
         if (accepted && inflightFirstLost()) {

@@ -8,7 +8,7 @@
 #include "keys/leasedholds.h"
 #include "keys/trees.h"
 #include "server/effects.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 
 /* If a semaphore has at least CROWD holders, each acquisition also removes up to PRUNED_BY_THE_WAY
  * expired holds. Otherwise expired holds would pile up until the limit is reached. */
@@ -105,7 +105,7 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
         return false;
     }
     int64_t left = taken(holds), count;
-    while (left > most && !(turnHasBegun() && turnIsOver()) && pruneFirst(holds, &count)) {
+    while (left > most && !(timesliceHasBegun() && timesliceHasEnded()) && pruneFirst(holds, &count)) {
         made = true;
         left = holds->shape == HOLDS_SEMAPHORE ? takenWithout(holds, left, count) : most;
     }

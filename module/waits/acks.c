@@ -17,7 +17,7 @@
 #include "server/replicas.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/acklines.h"
 #include "waits/events.h"
 
@@ -94,7 +94,7 @@ static void tell(RedisModuleCtx *ctx, struct ack *ack) {
     inflightAwaits(ack->inflight, NULL);
     ack->inflight = NULL;
     blockedAnswerNumber(&ack->client, ack->number, receipt);
-    turnCharge(BLOCKED_REPLY_US);
+    timesliceCharge(BLOCKED_REPLY_US);
     leave(ctx, ack);
 }
 
@@ -104,7 +104,7 @@ void acksTellRefused(RedisModuleCtx *ctx, struct ack *ack) {
     } else {
         blockedAnswerError(&ack->client, REPLY_NOT_ACKNOWLEDGED);
     }
-    turnCharge(BLOCKED_REPLY_US);
+    timesliceCharge(BLOCKED_REPLY_US);
     leave(ctx, ack);
 }
 
@@ -211,11 +211,11 @@ static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
 
 static void tellAcknowledged(RedisModuleCtx *ctx) {
     struct ackplace *place;
-    turnBegin();
-    while ((place = acklinesFirstAcknowledged()) && !turnIsOver()) {
+    timesliceBegin();
+    while ((place = acklinesFirstAcknowledged()) && !timesliceHasEnded()) {
         tellOrRefuse(ctx, LIST_ELEMENT(place, struct ack, place));
     }
-    turnEnd();
+    timesliceEnd();
     if (place) {
         drainWakeLoop(); /* the others in the next iteration, without a sleep */
     }
@@ -342,7 +342,7 @@ void acksRest(RedisModuleCtx *ctx, int64_t now_ms) {
 void acksHold(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
     struct ack *ack;
-    while ((ack = acksFirstRefused()) && !turnIsOver()) {
+    while ((ack = acksFirstRefused()) && !timesliceHasEnded()) {
         acksLose(ctx, ack);
         acksTellRefused(ctx, ack);
     }

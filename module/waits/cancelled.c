@@ -11,7 +11,7 @@
 #include "core/list.h"
 #include "core/mem.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/contended.h"
 
 struct cancelled {
@@ -128,7 +128,7 @@ struct position *cancelledFirstOther(RedisModuleCtx *ctx, RedisModuleString *nam
 /* ---- ending cancelled waits ---- */
 
 static void end(RedisModuleCtx *ctx, struct waiter *waiter) {
-    turnPieceIsLong(); /* it may be in a thousand queues */
+    timeslicePieceIsLong(); /* it may be in a thousand queues */
     statsCount(STATS_CANCELLED);
     waitersEnd(ctx, waiter, WAITERS_CANCELLED);
 }
@@ -160,7 +160,7 @@ void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
     struct cancelled *cancelled;
     bool over = false;
-    for (; !over && (cancelled = first()); over = turnIsOver()) {
+    for (; !over && (cancelled = first()); over = timesliceHasEnded()) {
         struct waiter *waiter = nextOf(cancelled);
         if (waiter) {
             end(ctx, waiter);

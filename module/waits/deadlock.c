@@ -10,7 +10,7 @@
 #include "server/config.h"
 #include "server/quarantine.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/cancelled.h"
 #include "waits/contended.h"
 
@@ -394,7 +394,7 @@ static void searchAWhile(RedisModuleCtx *ctx, int64_t now_ms) {
             skip();
         }
         now_us = RedisModule_MonotonicMicroseconds();
-    } while (!turnIsOverByClock() && nextAt() <= now_us);
+    } while (!timesliceHasEndedByClock() && nextAt() <= now_us);
     uint64_t from_us = search.paid_until_us > began_us ? search.paid_until_us : began_us;
     search.paid_until_us = from_us + SHARE * (now_us - began_us);
 }

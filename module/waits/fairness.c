@@ -4,7 +4,7 @@
 #include "keys/fairqueue.h"
 #include "keys/keynames.h"
 #include "server/config.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/unwritten.h"
 
 /* How long the keys are kept after the last time that they are known to be needed. While a client
@@ -191,7 +191,7 @@ static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     struct waiter *waiter;
     while ((waiter = unwrittenNext(lock))) {
         writePosition(fq, lock, waiter, now_ms);
-        if (turnIsOver()) {
+        if (timesliceHasEnded()) {
             break;
         }
     }
@@ -246,9 +246,9 @@ enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleS
     }
     if (lock) {
         lock->fair.loaded = true;
-        turnBegin();
+        timesliceBegin();
         writeDown(fq, lock, now_ms); /* as far as it gets: the lock stays due for the rest */
-        turnEnd();
+        timesliceEnd();
     }
     return RESULT_DONE;
 }
@@ -300,7 +300,7 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock) {
         next = waitqueueNext(position);
         if (!waiter->client.bc) {
             waitersEnd(ctx, waiter, WAITERS_CANCELLED);
-            if (turnIsOver()) {
+            if (timesliceHasEnded()) {
                 return false;
             }
         }
@@ -329,7 +329,7 @@ bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_m
         if (!waiter->client.bc && !isForeseen(lock, waiter, now_ms)) {
             waitersReserve(ctx, waiter);
         }
-        if (turnIsOver()) {
+        if (timesliceHasEnded()) {
             return false;
         }
     }

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "blocking/simplewait.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/contended.h"
 
 struct latch {
@@ -97,7 +97,7 @@ void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
 static bool tellReleased(RedisModuleCtx *ctx, struct latch *latch) {
     struct simplewait *first;
     while ((first = simplewaitFirst(&latch->all)) && isReleased(first)) {
-        if (turnIsOver()) {
+        if (timesliceHasEnded()) {
             return false;
         }
         simplewaitReplyNumber(ctx, first, 1);

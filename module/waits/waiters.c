@@ -25,7 +25,7 @@
 #include "server/reply.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/acks.h"
 #include "waits/events.h"
 #include "waits/toplocks.h"
@@ -91,7 +91,7 @@ static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
 
 static void answerError(struct waiter *waiter, enum replyError error) {
     blockedAnswerError(&waiter->client, error);
-    turnCharge(BLOCKED_REPLY_US);
+    timesliceCharge(BLOCKED_REPLY_US);
 }
 
 void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding how) {
@@ -120,7 +120,7 @@ void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleS
 
 void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *error) {
     blockedAnswerText(&waiter->client, error);
-    turnCharge(BLOCKED_REPLY_US);
+    timesliceCharge(BLOCKED_REPLY_US);
     leave(ctx, waiter, false);
 }
 
@@ -161,7 +161,7 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
     } else {
         blockedAnswerNumber(&waiter->client, granted->answer,
                             (struct blockedReceipt){inflightEnd, granted->inflight});
-        turnCharge(BLOCKED_REPLY_US);
+        timesliceCharge(BLOCKED_REPLY_US);
     }
     leave(ctx, waiter, true);
 }

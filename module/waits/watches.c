@@ -13,7 +13,7 @@
 
 #include "blocking/simplewait.h"
 #include "core/heap.h"
-#include "server/turn.h"
+#include "server/timeslice.h"
 #include "waits/contended.h"
 
 /* The flag for a new position in the lock's queue. */
@@ -218,7 +218,7 @@ static void lookAtOne(struct holds *holds, struct watched *watched, struct watch
 static bool lookAtDue(struct holds *holds, struct watched *watched) {
     struct heapNode *first;
     while ((first = heapFirst(&watched->looks)) && leaseExpired(first->at, holds->now_ms)) {
-        if (turnIsOver()) {
+        if (timesliceHasEnded()) {
             return false;
         }
         lookAtOne(holds, watched, LIST_ELEMENT(first, struct watch, look));
@@ -229,7 +229,7 @@ static bool lookAtDue(struct holds *holds, struct watched *watched) {
 static bool lookAtAll(struct holds *holds, struct watched *watched) {
     struct list *all = &watched->all.waits;
     for (; watched->left_of_all > 0 && !listIsEmpty(all); watched->left_of_all--) {
-        if (turnIsOver()) {
+        if (timesliceHasEnded()) {
             return false;
         }
         struct simplewait *first = simplewaitFirst(&watched->all);
@@ -248,7 +248,7 @@ static bool tellWanted(struct holds *holds, struct watched *watched) {
     }
     const struct claimants claimants = claimantsOf(holds->ctx, holds->name);
     for (; watched->left_of_wanting > 0 && !listIsEmpty(wanting); watched->left_of_wanting--) {
-        if (turnIsOver()) {
+        if (timesliceHasEnded()) {
             return false;
         }
         struct watch *first = LIST_ELEMENT(wanting->first, struct watch, in_wanting);
