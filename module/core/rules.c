@@ -2,19 +2,19 @@
 #include "core/rules.h"
 
 /* Whether holds of two different owners are compatible. */
-enum company {
-    APART,    /* never */
-    TOGETHER, /* always */
-    BY_NUMBER /* as long as their permits are within the limit */
+enum compatibility {
+    CONFLICTING,    /* never */
+    COMPATIBLE, /* always */
+    COUNTED /* as long as their permits are within the limit */
 };
 
 /* One row for each requested mode, one column for each mode that another owner holds. */
-static const enum company company[MODE_COUNT][MODE_COUNT] = {
+static const enum compatibility compatibility[MODE_COUNT][MODE_COUNT] = {
     /*                    READ      WRITE  EXCLUSIVE  SEMAPHORE */
-    [MODE_READ] = {TOGETHER, APART, APART, APART},
-    [MODE_WRITE] = {APART, APART, APART, APART},
-    [MODE_EXCLUSIVE] = {APART, APART, APART, APART},
-    [MODE_SEMAPHORE] = {APART, APART, APART, BY_NUMBER},
+    [MODE_READ] = {COMPATIBLE, CONFLICTING, CONFLICTING, CONFLICTING},
+    [MODE_WRITE] = {CONFLICTING, CONFLICTING, CONFLICTING, CONFLICTING},
+    [MODE_EXCLUSIVE] = {CONFLICTING, CONFLICTING, CONFLICTING, CONFLICTING},
+    [MODE_SEMAPHORE] = {CONFLICTING, CONFLICTING, CONFLICTING, COUNTED},
 };
 
 /* The kind of lock that holds of this mode are stored as. One owner cannot hold two kinds on one
@@ -31,11 +31,11 @@ static const enum kind {
 };
 
 bool rulesConflict(enum lockMode one, enum lockMode other) {
-    return company[one][other] == APART;
+    return compatibility[one][other] == CONFLICTING;
 }
 
 bool rulesStandsBehind(enum lockMode mode, enum lockMode other) {
-    return company[mode][other] != TOGETHER;
+    return compatibility[mode][other] != COMPATIBLE;
 }
 
 bool rulesFits(enum verdict verdict) {
@@ -70,7 +70,7 @@ enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsV
             owns = true;
             owns_other_kind |= kinds[held] != kinds[request->mode];
         }
-        is_in_the_way |= view->others[held] && company[request->mode][held] == APART;
+        is_in_the_way |= view->others[held] && compatibility[request->mode][held] == CONFLICTING;
     }
     if (owns_other_kind) {
         return VERDICT_SELF_BLOCKED;
