@@ -2,7 +2,7 @@
 #include "keys/fairqueue.h"
 
 #include "keys/ownerfield.h"
-#include "keys/trees.h"
+#include "keys/encoding.h"
 #include "server/config.h"
 #include "server/effects.h"
 #include "server/failpoint.h"
@@ -124,9 +124,9 @@ void fairqueuePut(struct fairqueue *fq, const struct fairposition *position, int
     fairqueueSetEnd(fq, position->owner, position->end_ms, expire_ms);
 }
 
-void fairqueueGrowTrees(struct fairqueue *fq) {
-    treesGrowSet(fq->ctx, fq->queue);
-    treesGrowSet(fq->ctx, fq->timeout);
+void fairqueueGrowEncoding(struct fairqueue *fq) {
+    encodingGrowSet(fq->ctx, fq->queue);
+    encodingGrowSet(fq->ctx, fq->timeout);
 }
 
 void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end_ms,

@@ -65,8 +65,8 @@ struct fairposition {
 void fairqueuePut(struct fairqueue *fq, const struct fairposition *position, int64_t expire_ms);
 
 /* Makes the server encode both keys, which exist, as skiplists, however short they are: see
- * trees.h. They stay so until they are deleted. */
-void fairqueueGrowTrees(struct fairqueue *fq);
+ * encoding.h. They stay so until they are deleted. */
+void fairqueueGrowEncoding(struct fairqueue *fq);
 
 /* Changes when the owner's position ends, and leaves its place in the queue. `expire_ms` as in
  * fairqueuePut. */

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "keys/trees.h"
+#include "keys/encoding.h"
 #include "server/effects.h"
 
 static bool isType(const struct leases *leases, int type) {
@@ -123,7 +123,7 @@ void leasesRemove(struct leases *leases, RedisModuleString *field) {
 }
 
 void leasesGrowTree(struct leases *leases) {
-    treesGrowSet(leases->ctx, leases->key);
+    encodingGrowSet(leases->ctx, leases->key);
 }
 
 void leasesClear(struct leases *leases) {

@@ -74,7 +74,7 @@ int64_t leasesEndOf(struct leases *leases, RedisModuleString *field);
 void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms);
 void leasesRemove(struct leases *leases, RedisModuleString *field);
 
-/* Makes the server encode the set as a skiplist, whatever its length: see trees.h. */
+/* Makes the server encode the set as a skiplist, whatever its length: see encoding.h. */
 void leasesGrowTree(struct leases *leases);
 
 /* Deletes the key. */

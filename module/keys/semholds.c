@@ -6,7 +6,7 @@
 
 #include "keys/holdcount.h"
 #include "keys/leasedholds.h"
-#include "keys/trees.h"
+#include "keys/encoding.h"
 #include "server/effects.h"
 #include "server/timeslice.h"
 
@@ -22,10 +22,10 @@ static int64_t takenOf(const struct tallySum *sum) {
     return sum->permits + (sum->foreign > 0 ? RULES_MAX_HOLDS : 0);
 }
 
-/* With several holders both keys are encoded as a hashtable and a skiplist (trees.h) when their
+/* With several holders both keys are encoded as a hashtable and a skiplist (encoding.h) when their
  * fields are first counted: even for two holders each costs less than a listpack. */
 static void grow(struct holds *holds) {
-    treesGrowHash(holds->ctx, holds->key);
+    encodingGrowHash(holds->ctx, holds->key);
     leasesGrowTree(leasedholdsLeases(holds));
 }
 

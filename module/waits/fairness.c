@@ -100,13 +100,13 @@ static struct lock *loadPositions(struct fairqueue *fq, RedisModuleString *name,
 /* Makes the server encode the keys as skip lists once the queue is long enough. The conversion
  * costs as much as it saves in a few hand-offs: not worth it for a queue that stays short and soon
  * ends. */
-static void growTrees(struct fairqueue *fq, struct lock *lock) {
+static void growEncoding(struct fairqueue *fq, struct lock *lock) {
     size_t length = fairqueueLength(fq);
     if (length == 0) {
-        lock->fair.trees = false; /* new keys */
-    } else if (length >= SHORT_QUEUE && !lock->fair.trees) {
-        fairqueueGrowTrees(fq);
-        lock->fair.trees = true;
+        lock->fair.is_grown = false; /* new keys */
+    } else if (length >= SHORT_QUEUE && !lock->fair.is_grown) {
+        fairqueueGrowEncoding(fq);
+        lock->fair.is_grown = true;
     }
 }
 
@@ -114,7 +114,7 @@ static void growTrees(struct fairqueue *fq, struct lock *lock) {
 static void putPosition(struct fairqueue *fq, struct lock *lock, struct waiter *waiter,
                         int64_t now_ms) {
     bool extend;
-    growTrees(fq, lock);
+    growEncoding(fq, lock);
     int64_t end_ms = blockedEndMs(&waiter->client, now_ms);
     int64_t expire_ms = expiryFor(lock, end_ms, now_ms, &extend);
     const struct fairposition position = {waiter->wants.owner, waiter->ticket, end_ms};

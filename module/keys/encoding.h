@@ -10,17 +10,17 @@
  *
  * The member or field that is added for that is longer than an owner may be, so it belongs to no
  * owner. It is added and removed here, and not propagated. */
-#ifndef LOCK_TREES_H
-#define LOCK_TREES_H
+#ifndef LOCK_ENCODING_H
+#define LOCK_ENCODING_H
 
 #include "redismodule.h"
 
 /* Makes the server encode this sorted set, opened to write, as a skiplist. Does nothing if it is
  * none. */
-void treesGrowSet(RedisModuleCtx *ctx, RedisModuleKey *key);
+void encodingGrowSet(RedisModuleCtx *ctx, RedisModuleKey *key);
 
 /* Makes the server encode this hash, opened to write, as a hashtable. Does nothing if it is
  * none. */
-void treesGrowHash(RedisModuleCtx *ctx, RedisModuleKey *key);
+void encodingGrowHash(RedisModuleCtx *ctx, RedisModuleKey *key);
 
 #endif

@@ -1,5 +1,5 @@
-/* See trees.h. */
-#include "keys/trees.h"
+/* See encoding.h. */
+#include "keys/encoding.h"
 
 #include <stddef.h>
 
@@ -8,7 +8,7 @@ static RedisModuleString *longerThanOwners(RedisModuleCtx *ctx) {
     return RedisModule_CreateString(ctx, bytes, sizeof(bytes));
 }
 
-void treesGrowSet(RedisModuleCtx *ctx, RedisModuleKey *key) {
+void encodingGrowSet(RedisModuleCtx *ctx, RedisModuleKey *key) {
     if (!key || RedisModule_KeyType(key) != REDISMODULE_KEYTYPE_ZSET) {
         return;
     }
@@ -21,7 +21,7 @@ void treesGrowSet(RedisModuleCtx *ctx, RedisModuleKey *key) {
     RedisModule_FreeString(ctx, member);
 }
 
-void treesGrowHash(RedisModuleCtx *ctx, RedisModuleKey *key) {
+void encodingGrowHash(RedisModuleCtx *ctx, RedisModuleKey *key) {
     if (!key || RedisModule_KeyType(key) != REDISMODULE_KEYTYPE_HASH) {
         return;
     }
