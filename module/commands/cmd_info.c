@@ -196,8 +196,8 @@ static bool isWritten(struct holds *holds) {
     return is_written;
 }
 
-static const char *shapeName(struct holds *holds) {
-    switch (holds->shape) {
+static const char *kindName(struct holds *holds) {
+    switch (holds->kind) {
     case HOLDS_FREE:
         return "free";
     case HOLDS_READ_WRITE:
@@ -224,7 +224,7 @@ static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
                                 .is_master = RedisModule_GetContextFlags(ctx) &
                                              REDISMODULE_CTX_FLAGS_MASTER};
     list.in_keys = positionsInKeysOnly(&list);
-    if (holds->shape == HOLDS_WRONG_TYPE) {
+    if (holds->kind == HOLDS_WRONG_TYPE) {
         replyError(ctx, REPLY_WRONG_TYPE);
         return;
     }
@@ -234,7 +234,7 @@ static void replyInfo(struct holds *holds, struct fairqueue *fq, int64_t most) {
         return;
     }
     replyMap(ctx, 6);
-    replyFieldText(ctx, "mode", is_free ? "free" : shapeName(holds));
+    replyFieldText(ctx, "mode", is_free ? "free" : kindName(holds));
     replyHolders(holds);
     replyWaiters(&list, most);
     int64_t token = fenceLast(ctx, holds->name);

@@ -8,7 +8,7 @@
 #include "waits/watches.h"
 
 static enum result check(struct holds *holds) {
-    if (holds->shape == HOLDS_WRONG_TYPE) {
+    if (holds->kind == HOLDS_WRONG_TYPE) {
         return RESULT_WRONG_TYPE;
     }
     return holdsLeasesAreHere(holds) ? RESULT_DONE : RESULT_TRY_AGAIN;

@@ -143,9 +143,9 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
         return RESULT_DONE;
     }
     struct holds holds;
-    enum holdsShape shape = holdsOpenToRead(&holds, ctx, name, now_ms);
+    enum holdsKind kind = holdsOpenToRead(&holds, ctx, name, now_ms);
     holdsClose(&holds);
-    return shape == HOLDS_WRONG_TYPE ? RESULT_WRONG_TYPE : RESULT_DONE;
+    return kind == HOLDS_WRONG_TYPE ? RESULT_WRONG_TYPE : RESULT_DONE;
 }
 
 enum result cancelOrRelease(RedisModuleCtx *ctx, RedisModuleString *name,

@@ -15,7 +15,7 @@ bool holdingHasSides(const struct acquisition *wants) {
 }
 
 enum result holdingCheck(const struct holds *holds) {
-    switch (holds->shape) {
+    switch (holds->kind) {
     case HOLDS_WRONG_TYPE:
         return RESULT_WRONG_TYPE;
     case HOLDS_MOVING:
@@ -51,7 +51,7 @@ static enum verdict decideByHolds(struct holds *holds, const struct acquisition 
     struct holdsView view;
     holdsSeenBy(holds, wants->owner, &view);
     enum verdict verdict = rulesDecide(&wants->asks, &view);
-    if (holds->shape != HOLDS_SEMAPHORE || rulesFits(verdict) ||
+    if (holds->kind != HOLDS_SEMAPHORE || rulesFits(verdict) ||
         !holdsMakeRoom(holds, wants->asks.permits.limit - rulesLacks(&wants->asks, &view))) {
         return verdict;
     }
@@ -186,8 +186,8 @@ enum result holdingModeOf(struct holds *holds, RedisModuleString *owner, enum ho
         *mode = modes[which];
         return RESULT_DONE;
     }
-    *mode = holds->shape == HOLDS_SEMAPHORE ? MODE_SEMAPHORE : MODE_EXCLUSIVE;
-    if (holds->shape != HOLDS_READ_WRITE) {
+    *mode = holds->kind == HOLDS_SEMAPHORE ? MODE_SEMAPHORE : MODE_EXCLUSIVE;
+    if (holds->kind != HOLDS_READ_WRITE) {
         return RESULT_DONE;
     }
     *mode = MODE_READ;

@@ -78,8 +78,8 @@ static void fail(struct holds *holds, struct lock *lock, const char *fault) {
     if (lock) {
         logLock(holds->ctx, lock);
     }
-    RedisModule_Log(holds->ctx, "warning", "lock %s has shape %d at %lld",
-                    RedisModule_StringPtrLen(holds->name, NULL), (int)holds->shape,
+    RedisModule_Log(holds->ctx, "warning", "lock %s has kind %d at %lld",
+                    RedisModule_StringPtrLen(holds->name, NULL), (int)holds->kind,
                     (long long)holds->now_ms);
     holdsEach(holds, logHolder, holds->ctx);
     RedisModule__Assert(fault, __FILE__, __LINE__);
@@ -134,7 +134,7 @@ static const char *fitFault(struct holds *holds, const struct waiter *waiter, bo
         return NULL;
     }
     holdsSeenBy(holds, waiter->wants.owner, &view);
-    bool by_rule_2 = holds->shape != HOLDS_SEMAPHORE && !view.foreign && rulesOwnsAny(&view);
+    bool by_rule_2 = holds->kind != HOLDS_SEMAPHORE && !view.foreign && rulesOwnsAny(&view);
     enum verdict verdict = rulesDecide(&waiter->wants.asks, &view);
     bool may_fit = is_head || by_rule_2 || verdict == VERDICT_HELD;
     return may_fit && rulesFits(verdict) ? "a waiter that fits waits" : NULL;
@@ -153,8 +153,8 @@ static const char *ticketFault(const struct waiter *waiter, const struct waiter 
 
 /* Whether the holders can be read from the key. */
 static bool isReadable(const struct holds *holds) {
-    return holds->shape != HOLDS_WRONG_TYPE && holds->shape != HOLDS_MOVING &&
-           holds->shape != HOLDS_IN_USE;
+    return holds->kind != HOLDS_WRONG_TYPE && holds->kind != HOLDS_MOVING &&
+           holds->kind != HOLDS_IN_USE;
 }
 
 static const char *positionsFault(struct holds *holds, struct lock *lock) {

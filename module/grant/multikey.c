@@ -44,8 +44,8 @@ struct multikey *multikeyNew(size_t room) {
 void multikeyOpen(struct multikey *locks, RedisModuleCtx *ctx, RedisModuleString *name,
                   int64_t now_ms) {
     struct multikeyKey *key = &locks->keys[locks->count++];
-    enum holdsShape shape = holdsOpenToWrite(&key->opened, ctx, name, now_ms);
-    if (shape == HOLDS_WRONG_TYPE) {
+    enum holdsKind kind = holdsOpenToWrite(&key->opened, ctx, name, now_ms);
+    if (kind == HOLDS_WRONG_TYPE) {
         holdsClose(&key->opened);
     } else {
         holdsCloseLeases(&key->opened);

@@ -161,7 +161,7 @@ static bool lookAtRepeat(struct holds *holds, struct position *position, int64_t
  * whether the wait has ended. */
 static bool lookAtOwn(struct holds *holds, struct position *position, int64_t permits,
                       struct unfitWaits *unfit) {
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (holds->kind == HOLDS_SEMAPHORE) {
         return lookAtRepeat(holds, position, permits);
     }
     return waiterOfPosition(position)->request.mode != MODE_SEMAPHORE &&
@@ -169,13 +169,13 @@ static bool lookAtOwn(struct holds *holds, struct position *position, int64_t pe
 }
 
 static int64_t permitsOf(struct holds *holds, RedisModuleString *owner) {
-    return holds->shape == HOLDS_SEMAPHORE ? holdsCount(holds, owner) : 0;
+    return holds->kind == HOLDS_SEMAPHORE ? holdsCount(holds, owner) : 0;
 }
 
 /* Whether a hold may make other waits of its owner fit: with permits only where a wait uses
  * ONCE. */
 static bool mayReenter(const struct holds *holds, const struct lock *lock) {
-    return holds->shape != HOLDS_SEMAPHORE || lock->queue.once > 0;
+    return holds->kind != HOLDS_SEMAPHORE || lock->queue.once > 0;
 }
 
 /* The owner has acquired a hold: checks its other waits here, on other connections. Returns false
@@ -241,7 +241,7 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
             break;
         }
         /* All that wait now are other owners: the holder's own waits have been checked. */
-        if (holds->shape == HOLDS_PLAIN) {
+        if (holds->kind == HOLDS_PLAIN) {
             return true;
         }
         if (timesliceHasEnded()) {
@@ -259,7 +259,7 @@ static void settle(struct holds *holds, struct lock *lock, bool done) {
      * ended. */
     bool flush_goes_on = !done && (lock->key.notes & BLOCKINGKEY_FLUSHED);
     bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
-    bool is_put_off = lock->is_put_off || holds->shape == HOLDS_IN_USE;
+    bool is_put_off = lock->is_put_off || holds->kind == HOLDS_IN_USE;
     blockingkeyClearDue(&lock->key);
     lock->is_put_off = false;
     lock->is_cut = !done || !written || is_put_off;
@@ -333,8 +333,8 @@ static bool grantToWaitersWhoHold(struct holds *holds, struct lock *lock) {
 /* Another client may have written owners into the key that wait in the middle of the queue. Returns
  * false if the time slice ended before all were found. */
 static bool grantToHolders(struct holds *holds, struct lock *lock) {
-    bool has_owners = holds->shape == HOLDS_PLAIN || holds->shape == HOLDS_READ_WRITE ||
-                      holds->shape == HOLDS_SEMAPHORE;
+    bool has_owners = holds->kind == HOLDS_PLAIN || holds->kind == HOLDS_READ_WRITE ||
+                      holds->kind == HOLDS_SEMAPHORE;
     if (!has_owners || !mayReenter(holds, lock)) {
         return true;
     }
@@ -349,11 +349,11 @@ static bool grantToHolders(struct holds *holds, struct lock *lock) {
  * false if the time slice ended first, or the lock is in use. */
 static bool passOver(struct holds *holds, struct lock *lock) {
     holdsPrune(holds);
-    if (holds->shape == HOLDS_MOVING) {
+    if (holds->kind == HOLDS_MOVING) {
         contendedOwnWaitsSeen(lock); /* for searches: a slot may be moving without end */
         return true;                 /* the flags stay until the slot is this node's again */
     }
-    if (holds->shape == HOLDS_IN_USE) {
+    if (holds->kind == HOLDS_IN_USE) {
         return false;
     }
     if ((lock->key.notes & BLOCKINGKEY_FLUSHED) && !fairnessFlushed(holds->ctx, lock)) {
@@ -377,7 +377,7 @@ static bool passOver(struct holds *holds, struct lock *lock) {
     }
     blockingkeyTakeNote(&lock->key, BLOCKINGKEY_EDITED);
     contendedOwnWaitsSeen(lock);
-    return holds->shape == HOLDS_WRONG_TYPE || grantFromHead(holds, lock);
+    return holds->kind == HOLDS_WRONG_TYPE || grantFromHead(holds, lock);
 }
 
 void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
@@ -413,7 +413,7 @@ void passHandOff(struct holds *holds) {
         handOff(holds, lock);
     }
     latchesChanged(holds->ctx, holds->name);
-    if (holds->shape == HOLDS_FREE) {
+    if (holds->kind == HOLDS_FREE) {
         effectsFreeForRedisson(holds->ctx, holds->name);
     }
 }
@@ -423,7 +423,7 @@ void passHandOff(struct holds *holds) {
  * be checked. */
 static bool mayFitNow(const struct holds *holds, const struct lock *lock) {
     bool is_late = blockingkeyWatchedAt(&lock->key) <= holds->now_ms;
-    return lock->key.due || is_late || holds->shape == HOLDS_SEMAPHORE;
+    return lock->key.due || is_late || holds->kind == HOLDS_SEMAPHORE;
 }
 
 void passAfterTake(struct holds *holds, RedisModuleString *owner) {

@@ -33,7 +33,7 @@
 /* How much of a lost hold is still there: some of its permits may have been released already, by
  * another client of its owner. */
 static int64_t lostCount(struct holds *holds, const struct release *release) {
-    if (holds->shape != HOLDS_SEMAPHORE) {
+    if (holds->kind != HOLDS_SEMAPHORE) {
         return release->count;
     }
     struct holdsView view;

@@ -7,7 +7,7 @@
 #include "server/fieldttl.h"
 
 static bool isSemaphore(const struct holds *holds) {
-    return holds->shape == HOLDS_SEMAPHORE;
+    return holds->kind == HOLDS_SEMAPHORE;
 }
 
 static bool isHoldOf(const struct holds *holds, enum ownerfieldKind kind) {

@@ -52,7 +52,7 @@ static enum lockMode readMode(struct holds *holds) {
 }
 
 /* A lock with many holders has a field `mode`. A plain lock has one field, its owner's. */
-static enum holdsShape shapeOfHash(struct holds *holds) {
+static enum holdsKind kindOfHash(struct holds *holds) {
     if (RedisModule_ValueLength(holds->key) == 1) {
         return HOLDS_PLAIN; /* or the rest of another kind: see hasModeOnly */
     }
@@ -67,22 +67,22 @@ static enum holdsShape shapeOfHash(struct holds *holds) {
  * removed the last owner of another lock directly. Not tested when the key is opened, because plain
  * locks would pay for it. */
 static bool hasModeOnly(struct holds *holds) {
-    return holds->shape == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
+    return holds->kind == HOLDS_PLAIN && readMode(holds) != MODE_COUNT;
 }
 
-static enum holdsShape shapeOf(struct holds *holds) {
+static enum holdsKind kindOf(struct holds *holds) {
     switch (RedisModule_KeyType(holds->key)) {
     case REDISMODULE_KEYTYPE_EMPTY:
         return HOLDS_FREE;
     case REDISMODULE_KEYTYPE_HASH:
-        return shapeOfHash(holds);
+        return kindOfHash(holds);
     default:
         return HOLDS_WRONG_TYPE;
     }
 }
 
 int64_t holdsKeyEnd(const struct holds *holds) {
-    bool is_there = holds->shape != HOLDS_FREE && holds->shape != HOLDS_IN_USE;
+    bool is_there = holds->kind != HOLDS_FREE && holds->kind != HOLDS_IN_USE;
     mstime_t end = is_there ? RedisModule_GetAbsExpire(holds->key) : REDISMODULE_NO_EXPIRE;
     return end == REDISMODULE_NO_EXPIRE ? LEASES_NO_END : end;
 }
@@ -133,19 +133,19 @@ void holdsPut(struct holds *holds, RedisModuleString *field, int64_t count) {
 
 /* Whether each hold has a lease of its own. */
 static bool isLeased(const struct holds *holds) {
-    return holds->shape == HOLDS_READ_WRITE || holds->shape == HOLDS_SEMAPHORE;
+    return holds->kind == HOLDS_READ_WRITE || holds->kind == HOLDS_SEMAPHORE;
 }
 
 void holdsDelete(struct holds *holds) {
     if (isLeased(holds)) {
         tallyForget(RedisModule_GetSelectedDb(holds->ctx), holds->name);
     }
-    if (holds->shape == HOLDS_PLAIN) {
+    if (holds->kind == HOLDS_PLAIN) {
         RedisModule_DeleteKey(holds->key);
     } else {
         RedisModule_UnlinkKey(holds->key); /* may be large: freed in the background */
     }
-    holds->shape = HOLDS_FREE;
+    holds->kind = HOLDS_FREE;
     holds->has_dead = false;
     effectsDeleted(holds->ctx, holds->name);
 }
@@ -157,7 +157,7 @@ bool holdsLeasesAreHere(struct holds *holds) {
 }
 
 /* The kind for a handle that may write: the one in the key, unless nothing can be written. */
-static enum holdsShape shapeToWrite(struct holds *holds) {
+static enum holdsKind kindToWrite(struct holds *holds) {
     if (keynamesIsInUse(holds->key, KEY_TO_WRITE)) {
         return HOLDS_IN_USE;
     }
@@ -165,28 +165,28 @@ static enum holdsShape shapeToWrite(struct holds *holds) {
         return HOLDS_MOVING;
     }
     bool in_use = isLeased(holds) && leasedholdsLeases(holds)->in_use;
-    return in_use ? HOLDS_IN_USE : holds->shape;
+    return in_use ? HOLDS_IN_USE : holds->kind;
 }
 
-static enum holdsShape open(struct holds *holds) {
+static enum holdsKind open(struct holds *holds) {
     holds->key = keynamesOpen(holds->ctx, holds->name, holds->access);
-    holds->shape = shapeOf(holds);
+    holds->kind = kindOf(holds);
     if (holds->access == KEY_TO_WRITE) {
-        holds->shape = shapeToWrite(holds);
+        holds->kind = kindToWrite(holds);
     }
-    if (holds->shape == HOLDS_READ_WRITE) {
+    if (holds->kind == HOLDS_READ_WRITE) {
         rwholdsOpen(holds);
     }
-    return holds->shape;
+    return holds->kind;
 }
 
-enum holdsShape holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+enum holdsKind holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                  int64_t now_ms) {
     *holds = (struct holds){.ctx = ctx, .name = name, .now_ms = now_ms, .access = KEY_TO_WRITE};
     return open(holds);
 }
 
-enum holdsShape holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+enum holdsKind holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                 int64_t now_ms) {
     *holds = (struct holds){.ctx = ctx, .name = name, .now_ms = now_ms, .access = KEY_TO_READ};
     return open(holds);
@@ -212,7 +212,7 @@ void holdsClose(struct holds *holds) {
 /* If another client has removed the last owner directly, the rest belongs to no owner. Its leases
  * are closed again, because those of other locks may be open (multikey.c). */
 bool holdsIsFree(struct holds *holds) {
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (holds->kind == HOLDS_SEMAPHORE) {
         return semholdsIsFree(holds);
     }
     if (hasModeOnly(holds)) {
@@ -220,22 +220,22 @@ bool holdsIsFree(struct holds *holds) {
             leasedholdsClear(holds);
             holdsCloseLeases(holds);
         }
-        holds->shape = HOLDS_FREE;
+        holds->kind = HOLDS_FREE;
     }
-    return holds->shape == HOLDS_FREE;
+    return holds->kind == HOLDS_FREE;
 }
 
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
-    RedisModule_Assert(holds->shape != HOLDS_WRONG_TYPE);
+    RedisModule_Assert(holds->kind != HOLDS_WRONG_TYPE);
     *view =
-        (struct holdsView){.foreign = holds->shape == HOLDS_FOREIGN ||
-                                      holds->shape == HOLDS_MOVING || holds->shape == HOLDS_IN_USE};
-    if (holds->shape == HOLDS_READ_WRITE) {
+        (struct holdsView){.foreign = holds->kind == HOLDS_FOREIGN ||
+                                      holds->kind == HOLDS_MOVING || holds->kind == HOLDS_IN_USE};
+    if (holds->kind == HOLDS_READ_WRITE) {
         rwholdsSeenBy(holds, owner, view);
-    } else if (holds->shape == HOLDS_SEMAPHORE) {
+    } else if (holds->kind == HOLDS_SEMAPHORE) {
         semholdsSeenBy(holds, owner, view);
     }
-    if (holds->shape != HOLDS_PLAIN) {
+    if (holds->kind != HOLDS_PLAIN) {
         return;
     }
     int64_t count = holdsCount(holds, owner);
@@ -245,27 +245,27 @@ void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView
 }
 
 int64_t holdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
-    if (holds->shape == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
+    if (holds->kind == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
         return holdsCount(holds, owner);
     }
     bool is_mode_of_it = mode == MODE_READ || mode == MODE_WRITE;
-    return holds->shape == HOLDS_READ_WRITE && is_mode_of_it ? rwholdsOwn(holds, owner, mode) : 0;
+    return holds->kind == HOLDS_READ_WRITE && is_mode_of_it ? rwholdsOwn(holds, owner, mode) : 0;
 }
 
 int64_t holdsNextEnd(struct holds *holds) {
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (holds->kind == HOLDS_SEMAPHORE) {
         return semholdsNextEnd(holds);
     }
-    return holds->shape == HOLDS_READ_WRITE ? leasesFirstEnd(leasedholdsLeases(holds))
+    return holds->kind == HOLDS_READ_WRITE ? leasesFirstEnd(leasedholdsLeases(holds))
                                             : holdsKeyEnd(holds);
 }
 
 bool holdsMakeRoom(struct holds *holds, int64_t most) {
-    return holds->shape == HOLDS_SEMAPHORE && semholdsMakeRoom(holds, most);
+    return holds->kind == HOLDS_SEMAPHORE && semholdsMakeRoom(holds, most);
 }
 
 void holdsPrune(struct holds *holds) {
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (holds->kind == HOLDS_SEMAPHORE) {
         semholdsPrune(holds);
     }
 }
@@ -300,20 +300,20 @@ int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request) {
 
 int64_t holdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode,
                      int64_t count) {
-    if (holds->shape == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
+    if (holds->kind == HOLDS_PLAIN && mode == MODE_EXCLUSIVE) {
         return plainholdsRelease(holds, owner);
     }
-    if (holds->shape == HOLDS_READ_WRITE && (mode == MODE_READ || mode == MODE_WRITE)) {
+    if (holds->kind == HOLDS_READ_WRITE && (mode == MODE_READ || mode == MODE_WRITE)) {
         return rwholdsRelease(holds, owner, mode);
     }
-    if (holds->shape == HOLDS_SEMAPHORE && mode == MODE_SEMAPHORE) {
+    if (holds->kind == HOLDS_SEMAPHORE && mode == MODE_SEMAPHORE) {
         return semholdsRelease(holds, owner, count);
     }
     return -1;
 }
 
 int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
-    switch (holds->shape) {
+    switch (holds->kind) {
     case HOLDS_PLAIN:
         return plainholdsRenew(holds, owner, lease_ms);
     case HOLDS_READ_WRITE:
@@ -331,13 +331,13 @@ int64_t holdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_
 }
 
 int64_t holdsDrop(struct holds *holds, RedisModuleString *owner) {
-    if (holds->shape == HOLDS_READ_WRITE) {
+    if (holds->kind == HOLDS_READ_WRITE) {
         return rwholdsDrop(holds, owner);
     }
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (holds->kind == HOLDS_SEMAPHORE) {
         return semholdsDrop(holds, owner);
     }
-    int64_t count = holds->shape == HOLDS_PLAIN ? holdsCount(holds, owner) : 0;
+    int64_t count = holds->kind == HOLDS_PLAIN ? holdsCount(holds, owner) : 0;
     if (count < 1) {
         return 0;
     }
@@ -346,7 +346,7 @@ int64_t holdsDrop(struct holds *holds, RedisModuleString *owner) {
 }
 
 bool holdsForce(struct holds *holds) {
-    RedisModule_Assert(holds->shape != HOLDS_MOVING && holds->shape != HOLDS_IN_USE);
+    RedisModule_Assert(holds->kind != HOLDS_MOVING && holds->kind != HOLDS_IN_USE);
     if (holdsIsFree(holds)) {
         return false;
     }
@@ -365,11 +365,11 @@ int64_t holdsLeaseEnd(struct holds *holds, const struct holder *holder) {
 
 int64_t holdsEndOf(struct holds *holds, RedisModuleString *owner) {
     int64_t end_ms = 0;
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (holds->kind == HOLDS_SEMAPHORE) {
         end_ms = semholdsEndOf(holds, owner);
-    } else if (holds->shape == HOLDS_READ_WRITE) {
+    } else if (holds->kind == HOLDS_READ_WRITE) {
         end_ms = rwholdsEndOf(holds, owner);
-    } else if (holds->shape == HOLDS_PLAIN && holdsCount(holds, owner) > 0) {
+    } else if (holds->kind == HOLDS_PLAIN && holdsCount(holds, owner) > 0) {
         end_ms = holdsKeyEnd(holds);
     }
     return leaseExpired(end_ms, holds->now_ms) ? 0 : end_ms;
@@ -388,7 +388,7 @@ void holdsEach(struct holds *holds, void (*visit)(const struct holder *holder, v
                void *context) {
     if (isLeased(holds)) {
         leasedholdsEach(holds, visit, context);
-    } else if (holds->shape == HOLDS_PLAIN) {
+    } else if (holds->kind == HOLDS_PLAIN) {
         plainholdsEach(holds, visit, context);
     }
 }

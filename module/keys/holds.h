@@ -26,7 +26,7 @@
 /* The end of a lease that never ends: the key has no TTL. */
 #define HOLDS_NO_END LEASES_NO_END
 
-enum holdsShape {
+enum holdsKind {
     HOLDS_FREE,       /* no key */
     HOLDS_PLAIN,      /* a plain lock */
     HOLDS_READ_WRITE, /* a read-write lock */
@@ -46,7 +46,7 @@ struct holds {
     RedisModuleKey *key;
     int64_t now_ms;
     enum keyAccess access;
-    enum holdsShape shape;
+    enum holdsKind kind;
     /* For HOLDS_READ_WRITE and HOLDS_SEMAPHORE: what the field `mode` says. */
     enum lockMode mode;
     enum { SIDES_UNKNOWN, SIDES_HERE, SIDES_MOVING } sides; /* see holdsSidesAreHere */
@@ -60,9 +60,9 @@ struct holds {
  * To write: this removes expired holds of a read-write lock. But while the slot of the lock moves
  * to another node the kind is HOLDS_MOVING, and no function here changes the lock; the same is true
  * for HOLDS_IN_USE. */
-enum holdsShape holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+enum holdsKind holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                  int64_t now_ms);
-enum holdsShape holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+enum holdsKind holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                 int64_t now_ms);
 
 /* Closes the key, and the leases if they are open. */

@@ -149,7 +149,7 @@ void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString
     effectsMode(ctx, holds->name, text);
     effectsCount(ctx, holds->name, field, count);
     holds->mode = mode;
-    holds->shape = mode == MODE_SEMAPHORE ? HOLDS_SEMAPHORE : HOLDS_READ_WRITE;
+    holds->kind = mode == MODE_SEMAPHORE ? HOLDS_SEMAPHORE : HOLDS_READ_WRITE;
 }
 
 void leasedholdsClear(struct holds *holds) {

@@ -6,7 +6,7 @@
 
 int64_t plainholdsTake(struct holds *holds, const struct holdsRequest *request) {
     RedisModuleString *owner = request->owner;
-    bool is_new = holds->shape == HOLDS_FREE;
+    bool is_new = holds->kind == HOLDS_FREE;
     int64_t count = request->is_first ? 0 : holdsCount(holds, owner);
     if (count == RULES_MAX_HOLDS) {
         return 0;
@@ -14,7 +14,7 @@ int64_t plainholdsTake(struct holds *holds, const struct holdsRequest *request) 
     int64_t lease_end = holdsEndAfter(holds, request->lease_ms);
     bool changes_lease = is_new || lease_end > holdsKeyEnd(holds);
     holdsPut(holds, owner, count + 1);
-    holds->shape = HOLDS_PLAIN;
+    holds->kind = HOLDS_PLAIN;
     if (changes_lease) {
         RedisModule_SetAbsExpire(holds->key, lease_end);
     }

@@ -19,7 +19,7 @@ static void prune(struct holds *holds) {
     RedisModuleString *field;
     int pruned = 0;
     bool is_enough = false;
-    while (!is_enough && holds->shape == HOLDS_READ_WRITE &&
+    while (!is_enough && holds->kind == HOLDS_READ_WRITE &&
            (field = leasesFirstExpired(leasedholdsLeases(holds), holds->now_ms))) {
         is_enough = pruned == LEASEDHOLDS_PRUNED_AT_ONCE;
         holds->has_dead = is_enough && holds->mode == MODE_READ;
@@ -29,7 +29,7 @@ static void prune(struct holds *holds) {
         }
         RedisModule_FreeString(holds->ctx, field);
     }
-    if (pruned > 0 && holds->shape == HOLDS_READ_WRITE) {
+    if (pruned > 0 && holds->kind == HOLDS_READ_WRITE) {
         leasedholdsSettle(holds);
     }
 }
@@ -104,7 +104,7 @@ static void seeOthers(struct holds *holds, struct own *own, struct holdsView *vi
 
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
     pruneOwn(holds, owner);
-    if (holds->shape != HOLDS_READ_WRITE) {
+    if (holds->kind != HOLDS_READ_WRITE) {
         return; /* no hold is left */
     }
     struct own own = {owner, rwholdsOwn(holds, owner, MODE_READ), 0};
@@ -129,7 +129,7 @@ int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request) {
     if (holds->has_dead && mode == MODE_WRITE) {
         keepOnly(holds, request->owner);
     }
-    bool is_free = holds->shape == HOLDS_FREE;
+    bool is_free = holds->kind == HOLDS_FREE;
     RedisModuleString *field = leasedholdsFieldOf(holds, request->owner, mode);
     int64_t count = request->is_first ? 0 : holdsCount(holds, field);
     if (count == RULES_MAX_HOLDS) {
@@ -154,7 +154,7 @@ int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request) {
 
 int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
     pruneOwn(holds, owner);
-    if (holds->shape != HOLDS_READ_WRITE) {
+    if (holds->kind != HOLDS_READ_WRITE) {
         return -1;
     }
     RedisModuleString *field = leasedholdsFieldOf(holds, owner, mode);
@@ -164,7 +164,7 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
         effectsCount(holds->ctx, holds->name, field, count - 1);
     } else if (count == 1) {
         leasedholdsRemove(holds, &(struct leasedholdsHold){field, mode, count});
-        if (holds->shape == HOLDS_READ_WRITE) {
+        if (holds->kind == HOLDS_READ_WRITE) {
             leasedholdsSettle(holds);
         }
     }
@@ -175,7 +175,7 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms) {
     pruneOwn(holds, owner);
     int64_t total = 0;
-    for (int mode = MODE_READ; mode <= MODE_WRITE && holds->shape == HOLDS_READ_WRITE; mode++) {
+    for (int mode = MODE_READ; mode <= MODE_WRITE && holds->kind == HOLDS_READ_WRITE; mode++) {
         RedisModuleString *field = leasedholdsFieldOf(holds, owner, (enum lockMode)mode);
         int64_t count = holdsCount(holds, field);
         if (count > 0) {
@@ -191,7 +191,7 @@ int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t leas
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
     pruneOwn(holds, owner);
     int64_t total = 0;
-    for (int mode = MODE_READ; mode <= MODE_WRITE && holds->shape == HOLDS_READ_WRITE; mode++) {
+    for (int mode = MODE_READ; mode <= MODE_WRITE && holds->kind == HOLDS_READ_WRITE; mode++) {
         RedisModuleString *field = leasedholdsFieldOf(holds, owner, (enum lockMode)mode);
         int64_t count = holdsCount(holds, field);
         if (count > 0) {
@@ -200,7 +200,7 @@ int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner) {
         }
         RedisModule_FreeString(holds->ctx, field);
     }
-    if (total > 0 && holds->shape == HOLDS_READ_WRITE) {
+    if (total > 0 && holds->kind == HOLDS_READ_WRITE) {
         leasedholdsSettle(holds);
     }
     return total;

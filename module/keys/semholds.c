@@ -49,7 +49,7 @@ static int64_t taken(struct holds *holds) {
  * was removed, the lock is free. */
 static void settle(struct holds *holds) {
     struct leases *leases = leasedholdsLeases(holds);
-    if (holds->shape != HOLDS_SEMAPHORE) {
+    if (holds->kind != HOLDS_SEMAPHORE) {
         return;
     }
     if (leaseExpired(leasesLastEnd(leases), holds->now_ms)) {
@@ -74,7 +74,7 @@ static bool pruneFirst(struct holds *holds, int64_t *count) {
 void semholdsPrune(struct holds *holds) {
     int pruned = 0;
     int64_t count;
-    while (holds->shape == HOLDS_SEMAPHORE && pruned < LEASEDHOLDS_PRUNED_AT_ONCE &&
+    while (holds->kind == HOLDS_SEMAPHORE && pruned < LEASEDHOLDS_PRUNED_AT_ONCE &&
            pruneFirst(holds, &count)) {
         pruned++;
     }
@@ -107,7 +107,7 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
     int64_t left = taken(holds), count;
     while (left > most && !(timesliceHasBegun() && timesliceHasEnded()) && pruneFirst(holds, &count)) {
         made = true;
-        left = holds->shape == HOLDS_SEMAPHORE ? takenWithout(holds, left, count) : most;
+        left = holds->kind == HOLDS_SEMAPHORE ? takenWithout(holds, left, count) : most;
     }
     return made;
 }
@@ -142,7 +142,7 @@ static bool clearIfNobodys(struct holds *holds, const struct tallySum *sum) {
 void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
     RedisModule_Assert(holds->access == KEY_TO_WRITE);
     int64_t own = ownPermits(holds, owner);
-    if (holds->shape != HOLDS_SEMAPHORE) {
+    if (holds->kind != HOLDS_SEMAPHORE) {
         return; /* no hold is left */
     }
     view->foreign = own < 0;
@@ -173,7 +173,7 @@ int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request) {
     if (own > RULES_MAX_HOLDS - request->count) {
         return 0;
     }
-    if (holds->shape == HOLDS_FREE) {
+    if (holds->kind == HOLDS_FREE) {
         leasedholdsBegin(holds, MODE_SEMAPHORE, request->owner, request->count);
     } else {
         leasedholdsRefresh(holds);
@@ -245,7 +245,7 @@ bool semholdsIsFree(struct holds *holds) {
         return !is_held && sum.foreign == 0;
     }
     semholdsPrune(holds);
-    return holds->shape == HOLDS_FREE;
+    return holds->kind == HOLDS_FREE;
 }
 
 int64_t semholdsEndOf(struct holds *holds, RedisModuleString *owner) {

@@ -233,10 +233,10 @@ static void reachHoldersOfReadWrite(struct asking *asking, struct holds *holds) 
  * wait for one particular owner. */
 static void reachHoldersOf(struct asking *asking, struct holds *holds) {
     asking->holds = holds;
-    if (holds->shape == HOLDS_SEMAPHORE) {
+    if (holds->kind == HOLDS_SEMAPHORE) {
         return;
     }
-    if (holds->shape == HOLDS_READ_WRITE) {
+    if (holds->kind == HOLDS_READ_WRITE) {
         reachHoldersOfReadWrite(asking, holds);
     } else {
         holdsEach(holds, reachHolder, asking);
@@ -268,7 +268,7 @@ static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct r
     struct holds holds;
     openLock(asking, queue, mode, &holds);
     asking->holds = &holds;
-    bool is_holder = holds.shape != HOLDS_WRONG_TYPE && isOwnerInTheWay(asking, request);
+    bool is_holder = holds.kind != HOLDS_WRONG_TYPE && isOwnerInTheWay(asking, request);
     holdsClose(&holds);
     return is_holder;
 }

@@ -161,8 +161,8 @@ size_t sessionsCount(void) {
 
 /* Whether nothing can be written to the lock now: its leases may be on another node, to which its
  * slot is being moved, or a key is in use. */
-static bool isOutOfReach(enum holdsShape shape) {
-    return shape == HOLDS_MOVING || shape == HOLDS_IN_USE;
+static bool isOutOfReach(enum holdsKind kind) {
+    return kind == HOLDS_MOVING || kind == HOLDS_IN_USE;
 }
 
 /* Returns whether the owner still holds the lock, or may hold it: a lock that is out of reach is
@@ -182,9 +182,9 @@ static bool renew(RedisModuleCtx *ctx, const struct binding *binding, int64_t no
 
 static bool hasToWait(RedisModuleCtx *ctx, const struct binding *binding, int64_t now_ms) {
     struct holds holds;
-    enum holdsShape shape = holdsOpenToWrite(&holds, ctx, binding->name, now_ms);
+    enum holdsKind kind = holdsOpenToWrite(&holds, ctx, binding->name, now_ms);
     holdsClose(&holds);
-    return isOutOfReach(shape);
+    return isOutOfReach(kind);
 }
 
 static bool releaseNext(RedisModuleCtx *ctx, int64_t now_ms) {
