@@ -3,7 +3,7 @@
 
 #include "grant/lockcheck.h"
 #include "keys/fence.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/failpoint.h"
 #include "server/quarantine.h"
 #include "waits/sessions.h"
@@ -108,7 +108,7 @@ static int64_t add(struct holds *holds, const struct acquisition *wants, enum ve
         return 0;
     }
     (void)failpoint(FAILPOINT_TAKE_WRITTEN);
-    effectsEvent(holds->ctx, holds->name, "lock.granted");
+    propagateEvent(holds->ctx, holds->name, "lock.granted");
     if (verdict != VERDICT_REENTER) {
         lockcheckAfterGrant(holds, wants);
     }
@@ -228,7 +228,7 @@ int64_t holdingRelease(struct holds *holds, RedisModuleString *owner, enum lockM
     if (left == 0) {
         unbindIfGone(holds, owner);
         watchesNoteOwner(holds->ctx, holds->name, owner);
-        effectsEvent(holds->ctx, holds->name, "lock.released");
+        propagateEvent(holds->ctx, holds->name, "lock.released");
         (void)failpoint(FAILPOINT_RELEASE_DONE);
     }
     return left;

@@ -18,7 +18,7 @@
 #include "grant/holding.h"
 #include "grant/lockcheck.h"
 #include "grant/multikey.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/quarantine.h"
 #include "server/stats.h"
 #include "server/timeslice.h"
@@ -362,7 +362,7 @@ static bool passOver(struct holds *holds, struct lock *lock) {
     blockingkeyTakeNote(&lock->key, BLOCKINGKEY_FLUSHED);
     if (blockingkeyTakeNote(&lock->key, BLOCKINGKEY_EXPIRED)) {
         statsCount(STATS_LEASE_ENDS);
-        effectsEvent(holds->ctx, holds->name, "lock.expired");
+        propagateEvent(holds->ctx, holds->name, "lock.expired");
     }
     if (quarantineKeeps(holds->ctx, holds->now_ms)) {
         return true; /* its end sets the flags for those that may fit then */
@@ -414,7 +414,7 @@ void passHandOff(struct holds *holds) {
     }
     latchesChanged(holds->ctx, holds->name);
     if (holds->kind == HOLDS_FREE) {
-        effectsFreeForRedisson(holds->ctx, holds->name);
+        propagateFreeForRedisson(holds->ctx, holds->name);
     }
 }
 

@@ -17,7 +17,7 @@
 #include "core/mem.h"
 #include "grant/pass.h"
 #include "keys/holds.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/server.h"
 #include "server/stats.h"
 #include "server/timeslice.h"
@@ -93,7 +93,7 @@ static enum result forceIn(struct holds *holds, struct outcome *outcome) {
         statsCount(STATS_FORCED);
         unheardForced(holds->ctx, holds->name);
         watchesNoteAll(holds->ctx, holds->name);
-        effectsEvent(holds->ctx, holds->name, "lock.forced");
+        propagateEvent(holds->ctx, holds->name, "lock.forced");
         passHandOff(holds);
     }
     return RESULT_DONE;
@@ -321,7 +321,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
         statsCount(STATS_SESSIONS_RELEASED);
         unheardFollowedUp(ctx, name, owner);
         watchesNoteOwner(ctx, name, owner);
-        effectsEvent(ctx, name, "lock.released");
+        propagateEvent(ctx, name, "lock.released");
         if (hand_off || !lock) {
             passHandOff(&holds);
         } else {

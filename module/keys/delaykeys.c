@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/mem.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 
 #define DUE "delay:due:"
 #define VALUE "delay:value:"
@@ -243,7 +243,7 @@ static double scoreAt(struct delaykeys *keys, int64_t due_ms) {
 static void nameList(struct delaykeys *keys) {
     RedisModuleString *field = RedisModule_CreateString(keys->ctx, list_field, 0);
     RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, field, keys->list, NULL);
-    effectsField(keys->ctx, keys->value_name, field, keys->list);
+    propagateField(keys->ctx, keys->value_name, field, keys->list);
     RedisModule_FreeString(keys->ctx, field);
 }
 
@@ -301,9 +301,9 @@ bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleStri
         nameList(keys);
     }
     RedisModule_ZsetAdd(keys->due, score, id, &added);
-    effectsExactScore(keys->ctx, keys->due_name, id, score);
+    propagateExactScore(keys->ctx, keys->due_name, id, score);
     RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, id, value, NULL);
-    effectsField(keys->ctx, keys->value_name, id, value);
+    propagateField(keys->ctx, keys->value_name, id, value);
     return added & REDISMODULE_ZADD_ADDED;
 }
 
@@ -311,7 +311,7 @@ bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleStri
 static void clear(struct delaykeys *keys) {
     if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_UnlinkKey(keys->value);
-        effectsDeleted(keys->ctx, keys->value_name);
+        propagateDeleted(keys->ctx, keys->value_name);
     }
 }
 
@@ -351,7 +351,7 @@ static void removeValues(struct delaykeys *keys, struct removed *removed) {
                             REDISMODULE_HASH_DELETE, NULL);
     }
     if (removed->count > 0) {
-        effectsFieldsGone(keys->ctx, keys->value_name, removed->ids, removed->count);
+        propagateFieldsGone(keys->ctx, keys->value_name, removed->ids, removed->count);
     }
 }
 
@@ -363,7 +363,7 @@ static size_t removeTogether(struct delaykeys *keys, RedisModuleString *const *i
     if (removed_count == 0) {
         return 0;
     }
-    effectsUnscoredMany(keys->ctx, keys->due_name, removed->ids, removed->count);
+    propagateUnscoredMany(keys->ctx, keys->due_name, removed->ids, removed->count);
     if (delaykeysLength(keys) == 0) {
         clear(keys);
     } else if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {

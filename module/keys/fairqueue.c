@@ -4,7 +4,7 @@
 #include "keys/ownerfield.h"
 #include "keys/encoding.h"
 #include "server/config.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/failpoint.h"
 #include "server/quarantine.h"
 
@@ -91,7 +91,7 @@ static void expireAt(struct fairqueue *fq, RedisModuleKey *key, RedisModuleStrin
                      int64_t expire_ms) {
     if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
         RedisModule_SetAbsExpire(key, expire_ms);
-        effectsLease(fq->ctx, name, expire_ms);
+        propagateLease(fq->ctx, name, expire_ms);
     }
 }
 
@@ -111,7 +111,7 @@ static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleStrin
     bool for_ever = score->value == FAIRQUEUE_NO_END;
     double value = for_ever ? REDISMODULE_POSITIVE_INFINITE : (double)score->value;
     RedisModule_ZsetAdd(key, value, score->owner, NULL);
-    effectsScore(fq->ctx, name, score->owner, score->value);
+    propagateScore(fq->ctx, name, score->owner, score->value);
     if (is_new) {
         expireAt(fq, key, name, score->expire_ms);
     }
@@ -142,7 +142,7 @@ static void removeScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleSt
         RedisModule_ZsetRem(key, owner, &removed);
     }
     if (removed) {
-        effectsUnscored(fq->ctx, name, owner);
+        propagateUnscored(fq->ctx, name, owner);
     }
 }
 
@@ -154,7 +154,7 @@ void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner) {
 static void clear(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name) {
     if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
         RedisModule_UnlinkKey(key); /* may be large: freed in the background */
-        effectsDeleted(fq->ctx, name);
+        propagateDeleted(fq->ctx, name);
     }
 }
 

@@ -7,7 +7,7 @@
  *
  * Memory is the truth while the process lives. The keys are read when the process first uses a
  * lock, after a restart or a promotion. Only this file reads and writes them, and each write is
- * propagated (effects.h). Whatever another client does to them, no two owners hold the lock because
+ * propagated (propagate.h). Whatever another client does to them, no two owners hold the lock because
  * of it. A key of another type is left alone.
  */
 #ifndef LOCK_FAIRQUEUE_H

@@ -7,7 +7,7 @@
 #include "keys/given.h"
 #include "keys/keynames.h"
 #include "server/config.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/server.h"
 
 /* The largest token that is issued. A larger value, or one that is no number, was written by
@@ -167,8 +167,8 @@ static void writeDown(struct fence *fence, int64_t token, RedisModuleString *own
     RedisModuleString *value = RedisModule_CreateStringFromLongLong(fence->ctx, token);
     RedisModule_HashSet(fence->key, REDISMODULE_HASH_CFIELDS, "token", value, "owner", owner, NULL);
     RedisModule_SetAbsExpire(fence->key, expire_ms);
-    const struct effectsToken record = {token, owner, expire_ms};
-    effectsToken(fence->ctx, fence->name, &record);
+    const struct propagateToken record = {token, owner, expire_ms};
+    propagateToken(fence->ctx, fence->name, &record);
     RedisModule_FreeString(fence->ctx, value);
 }
 

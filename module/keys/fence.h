@@ -18,7 +18,7 @@
  * process has issued in this life: a record that came back with a snapshot, a promotion or a swap
  * may be older than tokens that were issued to other owners meanwhile, and are lost.
  *
- * Only this file reads and writes this key. Each write is propagated (effects.h).
+ * Only this file reads and writes this key. Each write is propagated (propagate.h).
  */
 #ifndef LOCK_FENCE_H
 #define LOCK_FENCE_H

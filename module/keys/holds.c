@@ -20,7 +20,7 @@
 #include "keys/rwholds.h"
 #include "keys/semholds.h"
 #include "keys/tally.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 
 /* ---- the key itself ---- */
 
@@ -94,7 +94,7 @@ int64_t holdsEndAfter(const struct holds *holds, int64_t lease_ms) {
 
 void holdsSetKeyEnd(struct holds *holds, int64_t end_ms) {
     RedisModule_SetAbsExpire(holds->key, end_ms == LEASES_NO_END ? REDISMODULE_NO_EXPIRE : end_ms);
-    effectsLease(holds->ctx, holds->name, end_ms);
+    propagateLease(holds->ctx, holds->name, end_ms);
 }
 
 bool holdsParseCount(RedisModuleString *value, int64_t *count) {
@@ -147,7 +147,7 @@ void holdsDelete(struct holds *holds) {
     }
     holds->kind = HOLDS_FREE;
     holds->has_dead = false;
-    effectsDeleted(holds->ctx, holds->name);
+    propagateDeleted(holds->ctx, holds->name);
 }
 
 /* ---- the handle ---- */

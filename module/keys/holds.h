@@ -8,7 +8,7 @@
  * The key is the truth about holds. Memory has nothing of it but the sum of the holds of a lock
  * with many holders (tally.h). A handle is opened, used and closed within one command or one step
  * of the drain, in one database, with one time: on Redis 7.0 a key can expire between two accesses.
- * Each write here is also propagated (effects.h).
+ * Each write here is also propagated (propagate.h).
  */
 #ifndef LOCK_HOLDS_H
 #define LOCK_HOLDS_H

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "server/effects.h"
+#include "server/propagate.h"
 
 /* The length of INT64_MIN in decimal. */
 #define LONGEST_NUMBER 20
@@ -74,7 +74,7 @@ enum result latchkeyCheck(const struct latchkey *latch) {
 static void removeKey(struct latchkey *latch) {
     if (RedisModule_KeyType(latch->key) != REDISMODULE_KEYTYPE_EMPTY) {
         RedisModule_DeleteKey(latch->key);
-        effectsDeleted(latch->ctx, latch->name);
+        propagateDeleted(latch->ctx, latch->name);
     }
 }
 
@@ -86,8 +86,8 @@ static void put(struct latchkey *latch, int64_t count, int64_t end_ms) {
     if (end_ms != LATCHKEY_NO_END) {
         RedisModule_SetAbsExpire(latch->key, end_ms);
     }
-    const struct effectsNumber number = {count, end_ms};
-    effectsNumber(latch->ctx, latch->name, &number);
+    const struct propagateNumber number = {count, end_ms};
+    propagateNumber(latch->ctx, latch->name, &number);
 }
 
 void latchkeySet(struct latchkey *latch, int64_t count, int64_t end_ms) {

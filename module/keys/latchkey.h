@@ -1,7 +1,7 @@
 /* The key of a latch: a plain string with how often it is still to be counted down. The latch is
  * open if there is no key, or if the number is 0 or less: DECR by another client counts down too.
  *
- * Only this file reads and writes this key; each write is propagated (effects.h).
+ * Only this file reads and writes this key; each write is propagated (propagate.h).
  */
 #ifndef LOCK_LATCHKEY_H
 #define LOCK_LATCHKEY_H

@@ -6,7 +6,7 @@
 #include "keys/holdcount.h"
 #include "keys/ownerfield.h"
 #include "keys/tally.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/stats.h"
 
 /* ---- fields ---- */
@@ -28,7 +28,7 @@ void leasedholdsSetMode(struct holds *holds, enum lockMode mode) {
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_CFIELDS, "mode", value, NULL);
     RedisModule_FreeString(holds->ctx, value);
     holds->mode = mode;
-    effectsMode(holds->ctx, holds->name, text);
+    propagateMode(holds->ctx, holds->name, text);
 }
 
 size_t leasedholdsCount(struct holds *holds) {
@@ -146,8 +146,8 @@ void leasedholdsBegin(struct holds *holds, enum lockMode mode, RedisModuleString
     RedisModule_FreeString(ctx, mode_field);
     RedisModule_FreeString(ctx, mode_value);
     RedisModule_FreeString(ctx, value);
-    effectsMode(ctx, holds->name, text);
-    effectsCount(ctx, holds->name, field, count);
+    propagateMode(ctx, holds->name, text);
+    propagateCount(ctx, holds->name, field, count);
     holds->mode = mode;
     holds->kind = mode == MODE_SEMAPHORE ? HOLDS_SEMAPHORE : HOLDS_READ_WRITE;
 }
@@ -162,7 +162,7 @@ void leasedholdsClear(struct holds *holds) {
 static void removeField(struct holds *holds, const struct leasedholdsHold *hold) {
     RedisModule_HashSet(holds->key, REDISMODULE_HASH_NONE, hold->field, REDISMODULE_HASH_DELETE,
                         NULL);
-    effectsFieldGone(holds->ctx, holds->name, hold->field);
+    propagateFieldGone(holds->ctx, holds->name, hold->field);
     holdcountNote(holds, hold->field, hold->count, 0);
     leasesRemove(leasedholdsLeases(holds), hold->field);
     if (hold->mode == MODE_WRITE) {
@@ -200,7 +200,7 @@ int64_t leasedholdsRemoveDead(struct holds *holds, RedisModuleString *field) {
     }
     leasedholdsRemove(holds, &hold);
     statsCount(STATS_LEASE_ENDS);
-    effectsEvent(holds->ctx, holds->name, "lock.expired");
+    propagateEvent(holds->ctx, holds->name, "lock.expired");
     return count;
 }
 

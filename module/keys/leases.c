@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "keys/encoding.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 
 static bool isType(const struct leases *leases, int type) {
     return leases->key ? RedisModule_KeyType(leases->key) == type
@@ -108,7 +108,7 @@ void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms) 
         return;
     }
     RedisModule_ZsetAdd(leases->key, toScore(end_ms), field, NULL);
-    effectsScore(leases->ctx, leases->name, field, end_ms);
+    propagateScore(leases->ctx, leases->name, field, end_ms);
     leases->freshness = LEASES_FRESH;
 }
 
@@ -118,7 +118,7 @@ void leasesRemove(struct leases *leases, RedisModuleString *field) {
         RedisModule_ZsetRem(leases->key, field, &removed);
     }
     if (removed) {
-        effectsUnscored(leases->ctx, leases->name, field);
+        propagateUnscored(leases->ctx, leases->name, field);
     }
 }
 
@@ -129,7 +129,7 @@ void leasesGrowTree(struct leases *leases) {
 void leasesClear(struct leases *leases) {
     if (isType(leases, REDISMODULE_KEYTYPE_ZSET)) {
         RedisModule_UnlinkKey(leases->key); /* may be large: freed in the background */
-        effectsDeleted(leases->ctx, leases->name);
+        propagateDeleted(leases->ctx, leases->name);
     }
     leases->freshness = LEASES_STALE;
 }
@@ -200,6 +200,6 @@ void leasesSetKeyEnd(struct leases *leases, int64_t key_end_ms) {
     if (isType(leases, REDISMODULE_KEYTYPE_ZSET)) {
         RedisModule_SetAbsExpire(leases->key,
                                  key_end_ms == LEASES_NO_END ? REDISMODULE_NO_EXPIRE : key_end_ms);
-        effectsLease(leases->ctx, leases->name, key_end_ms);
+        propagateLease(leases->ctx, leases->name, key_end_ms);
     }
 }

@@ -8,7 +8,7 @@
  * changed: if its last end is not the key's, it is *stale*, and every lease ends with the key. A
  * score that is no time (0, less, -inf) is no end either: such a lease, too, ends with the key.
  *
- * Only this file reads and writes this key. Each write is propagated (effects.h).
+ * Only this file reads and writes this key. Each write is propagated (propagate.h).
  */
 #ifndef LOCK_LEASES_H
 #define LOCK_LEASES_H

@@ -2,7 +2,7 @@
 #include "keys/plainholds.h"
 
 #include "keys/ownerfield.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 
 int64_t plainholdsTake(struct holds *holds, const struct holdsRequest *request) {
     RedisModuleString *owner = request->owner;
@@ -18,11 +18,11 @@ int64_t plainholdsTake(struct holds *holds, const struct holdsRequest *request) 
     if (changes_lease) {
         RedisModule_SetAbsExpire(holds->key, lease_end);
     }
-    const struct effectsHold hold = {owner, count + 1, lease_end};
+    const struct propagateHold hold = {owner, count + 1, lease_end};
     if (changes_lease) {
-        effectsHold(holds->ctx, holds->name, &hold);
+        propagateHold(holds->ctx, holds->name, &hold);
     } else {
-        effectsCount(holds->ctx, holds->name, owner, count + 1);
+        propagateCount(holds->ctx, holds->name, owner, count + 1);
     }
     return count + 1;
 }
@@ -44,7 +44,7 @@ int64_t plainholdsRelease(struct holds *holds, RedisModuleString *owner) {
         holdsDelete(holds);
     } else {
         holdsPut(holds, owner, count - 1);
-        effectsCount(holds->ctx, holds->name, owner, count - 1);
+        propagateCount(holds->ctx, holds->name, owner, count - 1);
     }
     return count - 1;
 }

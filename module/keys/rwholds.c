@@ -3,7 +3,7 @@
 
 #include "keys/holdcount.h"
 #include "keys/leasedholds.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/stats.h"
 
 int64_t rwholdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mode) {
@@ -55,7 +55,7 @@ static void keepOnly(struct holds *holds, RedisModuleString *owner) {
     int64_t reads = holdsCount(holds, owner);
     int64_t end_ms = leasesEndOf(leasedholdsLeases(holds), owner);
     statsCountMany(STATS_LEASE_ENDS, leasedholdsCount(holds) - (reads > 0));
-    effectsEvent(holds->ctx, holds->name, "lock.expired");
+    propagateEvent(holds->ctx, holds->name, "lock.expired");
     leasedholdsClear(holds);
     if (reads > 0) {
         leasedholdsBegin(holds, MODE_READ, owner, reads);
@@ -144,7 +144,7 @@ int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request) {
             leasedholdsSetMode(holds, MODE_WRITE);
         }
         holdsPut(holds, field, count + 1);
-        effectsCount(holds->ctx, holds->name, field, count + 1);
+        propagateCount(holds->ctx, holds->name, field, count + 1);
         holdcountNote(holds, field, count, count + 1);
     }
     leasedholdsLengthen(holds, field, request->lease_ms, count == 0);
@@ -161,7 +161,7 @@ int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockM
     int64_t count = holdsCount(holds, field);
     if (count > 1) {
         holdsPut(holds, field, count - 1);
-        effectsCount(holds->ctx, holds->name, field, count - 1);
+        propagateCount(holds->ctx, holds->name, field, count - 1);
     } else if (count == 1) {
         leasedholdsRemove(holds, &(struct leasedholdsHold){field, mode, count});
         if (holds->kind == HOLDS_READ_WRITE) {

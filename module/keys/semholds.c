@@ -7,7 +7,7 @@
 #include "keys/holdcount.h"
 #include "keys/leasedholds.h"
 #include "keys/encoding.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/timeslice.h"
 
 /* If a semaphore has at least CROWD holders, each acquisition also removes up to PRUNED_BY_THE_WAY
@@ -179,7 +179,7 @@ int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request) {
         leasedholdsRefresh(holds);
         pruneCrowd(holds);
         holdsPut(holds, request->owner, own + request->count);
-        effectsCount(holds->ctx, holds->name, request->owner, own + request->count);
+        propagateCount(holds->ctx, holds->name, request->owner, own + request->count);
         holdcountNote(holds, request->owner, own, own + request->count);
     }
     leasedholdsLengthen(holds, request->owner, request->lease_ms, own == 0);
@@ -206,7 +206,7 @@ int64_t semholdsRelease(struct holds *holds, RedisModuleString *owner, int64_t c
         removeAll(holds, owner, own);
     } else {
         holdsPut(holds, owner, own - count);
-        effectsCount(holds->ctx, holds->name, owner, own - count);
+        propagateCount(holds->ctx, holds->name, owner, own - count);
         holdcountNote(holds, owner, own, own - count);
     }
     return own - count;

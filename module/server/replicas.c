@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/server.h"
 
 static struct {
@@ -100,7 +100,7 @@ bool replicasAsk(RedisModuleCtx *ctx, int64_t offset) {
     }
     asked.offset = seen.sent;
     asked.at_us = now_us;
-    effectsAskReplicas(ctx);
+    propagateAskReplicas(ctx);
     return true;
 }
 

@@ -38,7 +38,7 @@ int64_t replicasAcknowledged(size_t count);
  * request does not cover that. There is one request at a time: the next is sent as soon as the
  * fastest replica has answered the last one; or after a while, because that replica may have gone.
  * Not while nothing may be sent to them (serverWritableNow): then they acknowledge by themselves.
- * Returns whether a request was sent. Only where effectsAskReplicas may be called, after
+ * Returns whether a request was sent. Only where propagateAskReplicas may be called, after
  * replicasLook. */
 bool replicasAsk(RedisModuleCtx *ctx, int64_t offset);
 

@@ -12,7 +12,7 @@
 #include "keys/fairqueue.h"
 #include "keys/fence.h"
 #include "keys/tally.h"
-#include "server/effects.h"
+#include "server/propagate.h"
 #include "server/quarantine.h"
 #include "server/replicas.h"
 #include "server/timer.h"
@@ -87,7 +87,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
 
 static void beginAnew(RedisModuleCtx *ctx) {
     quarantineBegin(ctx);
-    effectsListenersMayHaveChanged();
+    propagateListenersMayHaveChanged();
     replicasMayHaveChanged();
     tallyForgetAll();
     fairqueueRestarted(RedisModule_Milliseconds());
@@ -130,7 +130,7 @@ static void onListener(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub
     (void)event;
     (void)subevent;
     (void)data;
-    effectsListenersMayHaveChanged();
+    propagateListenersMayHaveChanged();
 }
 
 /* The last event before a server exits. */

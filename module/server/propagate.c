@@ -1,4 +1,4 @@
-/* See effects.h.
+/* See propagate.h.
  *
  * Replicating costs about 2,600 instructions a command even without a listener, a fifth of a whole
  * SET. So the module tracks whether there is one. There is none if the AOF is off and there is no
@@ -11,7 +11,7 @@
  * module always replicates.) In a cluster the module always replicates: slots can be streamed to
  * another node in ways that INFO does not show.
  */
-#include "server/effects.h"
+#include "server/propagate.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 
 static enum { LISTENERS_UNKNOWN, LISTENERS_NONE, LISTENERS_SOME } listeners = LISTENERS_UNKNOWN;
 
-void effectsListenersMayHaveChanged(void) {
+void propagateListenersMayHaveChanged(void) {
     listeners = LISTENERS_UNKNOWN;
 }
 
@@ -56,7 +56,7 @@ static void countChange(RedisModuleCtx *ctx) {
     RedisModule_ReplicateVerbatim(ctx);
 }
 
-void effectsCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+void propagateCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
                   int64_t count) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "ssl", name, field, (long long)count);
@@ -66,7 +66,7 @@ void effectsCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsHold *hold) {
+void propagateHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct propagateHold *hold) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "ssl", name, hold->field, (long long)hold->count);
         RedisModule_Replicate(ctx, "PEXPIREAT", "sl", name, (long long)hold->lease_end_ms);
@@ -76,7 +76,7 @@ void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct effe
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode) {
+void propagateMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "scc", name, "mode", mode);
     } else {
@@ -85,7 +85,7 @@ void effectsMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode)
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field) {
+void propagateFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HDEL", "ss", name, field);
     } else {
@@ -94,7 +94,7 @@ void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleS
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
+void propagateFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
                        RedisModuleString *const *fields, size_t count) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HDEL", "sv", name, fields, count);
@@ -104,7 +104,7 @@ void effectsFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms) {
+void propagateLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms) {
     if (!somebodyListens(ctx)) {
         countChange(ctx);
     } else if (lease_end_ms == INT64_MAX) {
@@ -115,7 +115,7 @@ void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_en
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsToken *token) {
+void propagateToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct propagateToken *token) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "sclcs", name, "token", (long long)token->token, "owner",
                               token->owner);
@@ -126,7 +126,7 @@ void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct eff
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
+void propagateScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                   int64_t score) {
     if (!somebodyListens(ctx)) {
         countChange(ctx);
@@ -138,7 +138,7 @@ void effectsScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
+void propagateExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                        double score) {
     if (somebodyListens(ctx)) {
         char text[32];
@@ -150,7 +150,7 @@ void effectsExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModule
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+void propagateField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
                   RedisModuleString *value) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "sss", name, field, value);
@@ -160,7 +160,7 @@ void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStrin
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member) {
+void propagateUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "ZREM", "ss", name, member);
     } else {
@@ -169,7 +169,7 @@ void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleSt
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
+void propagateUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
                          RedisModuleString *const *members, size_t count) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "ZREM", "sv", name, members, count);
@@ -179,8 +179,8 @@ void effectsUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsNumber(RedisModuleCtx *ctx, RedisModuleString *name,
-                   const struct effectsNumber *number) {
+void propagateNumber(RedisModuleCtx *ctx, RedisModuleString *name,
+                   const struct propagateNumber *number) {
     if (!somebodyListens(ctx)) {
         countChange(ctx);
     } else if (number->expire_ms == INT64_MAX) {
@@ -192,7 +192,7 @@ void effectsNumber(RedisModuleCtx *ctx, RedisModuleString *name,
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsDeleted(RedisModuleCtx *ctx, RedisModuleString *name) {
+void propagateDeleted(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "DEL", "s", name);
     } else {
@@ -201,11 +201,11 @@ void effectsDeleted(RedisModuleCtx *ctx, RedisModuleString *name) {
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void effectsAskReplicas(RedisModuleCtx *ctx) {
+void propagateAskReplicas(RedisModuleCtx *ctx) {
     RedisModule_Replicate(ctx, "REPLCONF", "Acc", "GETACK", "*"); /* A: not to the AOF */
 }
 
-void effectsEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *event) {
+void propagateEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *event) {
     RedisModule_NotifyKeyspaceEvent(ctx, REDISMODULE_NOTIFY_MODULE, event, name);
 }
 
@@ -229,7 +229,7 @@ static RedisModuleString *redissonChannel(RedisModuleCtx *ctx, RedisModuleString
     return channel;
 }
 
-void effectsFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name) {
+void propagateFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (!configRedissonInterop()) {
         return;
     }

@@ -6,8 +6,8 @@
  *
  * `name` is always the full name of the key, in the selected database of `ctx`.
  */
-#ifndef LOCK_EFFECTS_H
-#define LOCK_EFFECTS_H
+#ifndef LOCK_PROPAGATE_H
+#define LOCK_PROPAGATE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,32 +15,32 @@
 #include "redismodule.h"
 
 /* The hash `name` now has `count` in `field`. */
-void effectsCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+void propagateCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
                   int64_t count);
 
-struct effectsHold {
+struct propagateHold {
     RedisModuleString *field;
     int64_t count;
     int64_t lease_end_ms; /* unix ms */
 };
 
 /* The same, and the key expires when the lease ends. */
-void effectsHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsHold *hold);
+void propagateHold(RedisModuleCtx *ctx, RedisModuleString *name, const struct propagateHold *hold);
 
 /* The hash `name` now has `mode` in its field `mode`. */
-void effectsMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode);
+void propagateMode(RedisModuleCtx *ctx, RedisModuleString *name, const char *mode);
 
 /* The hash `name` no longer has `field`. */
-void effectsFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field);
+void propagateFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field);
 
 /* The same for many at once. */
-void effectsFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
+void propagateFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
                        RedisModuleString *const *fields, size_t count);
 
 /* The key now expires at `lease_end_ms`, unix ms; INT64_MAX: never. */
-void effectsLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms);
+void propagateLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms);
 
-struct effectsToken {
+struct propagateToken {
     int64_t token;
     RedisModuleString *owner;
     int64_t expire_ms; /* unix ms */
@@ -48,53 +48,53 @@ struct effectsToken {
 
 /* The hash `name` now has these values in its fields `token` and `owner`, and expires at
  * `expire_ms`. */
-void effectsToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct effectsToken *token);
+void propagateToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct propagateToken *token);
 
 /* The sorted set `name` now has `member` at `score`; INT64_MAX stands for +inf. */
-void effectsScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
+void propagateScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                   int64_t score);
 
 /* The same, with the exact score. */
-void effectsExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
+void propagateExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
                        double score);
 
 /* The hash `name` now has `value` in `field`. */
-void effectsField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
+void propagateField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
                   RedisModuleString *value);
 
 /* The sorted set `name` no longer has `member`. */
-void effectsUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
+void propagateUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
 
 /* The same for many at once. */
-void effectsUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
+void propagateUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
                          RedisModuleString *const *members, size_t count);
 
-struct effectsNumber {
+struct propagateNumber {
     int64_t number;
     int64_t expire_ms; /* unix ms; INT64_MAX: never */
 };
 
 /* The string `name` now is this number, and expires at `expire_ms`. */
-void effectsNumber(RedisModuleCtx *ctx, RedisModuleString *name,
-                   const struct effectsNumber *number);
+void propagateNumber(RedisModuleCtx *ctx, RedisModuleString *name,
+                   const struct propagateNumber *number);
 
 /* The key was deleted. */
-void effectsDeleted(RedisModuleCtx *ctx, RedisModuleString *name);
+void propagateDeleted(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* Publishes the keyspace event `event` (class `d`, module) for the key. */
-void effectsEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *event);
+void propagateEvent(RedisModuleCtx *ctx, RedisModuleString *name, const char *event);
 
 /* The lock is free and was not granted to a waiter of the module: notifies Redisson's waiters, if
  * lock.redisson-interop is on. */
-void effectsFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name);
+void propagateFreeForRedisson(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* Requests that the replicas acknowledge all that they have been sent before this. Only while the
  * server may be written to (serverWritableNow), and in a callback in which nothing else is
  * propagated: in one transaction with a change they would acknowledge what comes before that. */
-void effectsAskReplicas(RedisModuleCtx *ctx);
+void propagateAskReplicas(RedisModuleCtx *ctx);
 
 /* To be called when something has happened that can give the server a listener (a fork for a
  * replica or an AOF, a new role, a load): the next change queries the server again. */
-void effectsListenersMayHaveChanged(void);
+void propagateListenersMayHaveChanged(void);
 
 #endif
