@@ -277,7 +277,7 @@ static bool lookOrPostpone(RedisModuleCtx *ctx, struct blockingkey *key, int64_t
     const struct blockingkeyWork *work = key->table->work;
     RedisModule_SelectDb(ctx, key->db);
     (void)failpoint(FAILPOINT_DRAIN_LOCK);
-    switch (serverConsentTo(ctx, key->name)) {
+    switch (serverMayWriteKey(ctx, key->name)) {
     case SERVER_ACCEPTS:
         work->look(ctx, key, now_ms);
         return true;

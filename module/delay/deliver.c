@@ -372,7 +372,7 @@ static void putOffUntilMoved(RedisModuleCtx *ctx, struct delayedQueue *queue, in
 static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     const struct look look = {now_ms, RedisModule_MonotonicMicroseconds()};
     RedisModule_SelectDb(ctx, queuesDbOf(queue));
-    switch (serverConsentTo(ctx, queue->name)) {
+    switch (serverMayWriteKey(ctx, queue->name)) {
     case SERVER_ACCEPTS:
         if (keynamesSidesAreHere(ctx, queue->name)) {
             deliver(ctx, queue, &look);

@@ -49,7 +49,7 @@ static void endAll(RedisModuleCtx *ctx, struct position *first) {
 /* Whether the lock, which has become due, can be handed off here. */
 static bool canPass(RedisModuleCtx *ctx, const struct lock *lock) {
     return !timesliceHasEnded() &&
-           (!serverIsCluster() || serverConsentTo(ctx, lock->key.name) == SERVER_ACCEPTS);
+           (!serverIsCluster() || serverMayWriteKey(ctx, lock->key.name) == SERVER_ACCEPTS);
 }
 
 /* Ends the use of the lock, and hands it off if it has become due. The drain does that when the

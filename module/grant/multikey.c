@@ -151,7 +151,7 @@ static bool isAtHead(const struct position *position) {
 /* Whether a client could write this key now. In a cluster one key of a slot may have moved to
  * another node already. */
 static bool isServed(RedisModuleCtx *ctx, RedisModuleString *name) {
-    return !serverIsCluster() || serverConsentTo(ctx, name) == SERVER_ACCEPTS;
+    return !serverIsCluster() || serverMayWriteKey(ctx, name) == SERVER_ACCEPTS;
 }
 
 /* The same as judgeHolds, for a waiter that is in all the queues. */

@@ -238,7 +238,7 @@ static bool isInUse(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms
  * other lost holds are tried first the next time. */
 static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lost->db);
-    switch (serverConsentTo(ctx, lost->name)) {
+    switch (serverMayWriteKey(ctx, lost->name)) {
     case SERVER_ACCEPTS:
         if (isInUse(ctx, lost->name, now_ms)) {
             inflightPutLast(lost);
@@ -308,7 +308,7 @@ void releaseForgetLost(RedisModuleCtx *ctx) {
 
 /* Whether a client waits for the lock, and the server would accept the grant now. */
 static bool mayHandOff(RedisModuleCtx *ctx, RedisModuleString *name, const struct lock *lock) {
-    return lock && serverConsentTo(ctx, name) == SERVER_ACCEPTS;
+    return lock && serverMayWriteKey(ctx, name) == SERVER_ACCEPTS;
 }
 
 void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,

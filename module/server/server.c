@@ -135,7 +135,7 @@ static int refusal(RedisModuleCallReply *reply) {
     return refused ? error : 0;
 }
 
-enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name) {
+enum serverConsent serverMayWriteKey(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (failpoint(FAILPOINT_CONSENT)) {
         return SERVER_REFUSES;
     }

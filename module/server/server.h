@@ -73,12 +73,12 @@ enum serverConsent {
  * Low-level key calls check nothing of this, so a grant outside a client's command calls this
  * first. It changes nothing. On Redis from 7.2 and Valkey from 8 it leaves no trace; on 7.0 MONITOR
  * and INFO commandstats show a PEXPIREAT. Costs about 1 µs. */
-enum serverConsent serverConsentTo(RedisModuleCtx *ctx, RedisModuleString *name);
+enum serverConsent serverMayWriteKey(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* In a cluster: whether a client could send one command that reads all these keys to this node now.
  * False if they hash to different slots; if another node serves their slot; or if that is being
  * moved, by MIGRATE one key at a time, and one of them is not here. Leaves traces as
- * serverConsentTo does; on 7.0 an EXISTS. Costs about 1 µs. */
+ * serverMayWriteKey does; on 7.0 an EXISTS. Costs about 1 µs. */
 bool serverHasKeys(RedisModuleCtx *ctx, RedisModuleString **names, size_t count);
 
 /* In a cluster: whether the slot of these two names is stable: it is not being moved by MIGRATE,

@@ -256,7 +256,7 @@ static bool mayRenew(RedisModuleCtx *ctx, int64_t now_ms) {
         return false;
     }
     RedisModule_SelectDb(ctx, bindingsDb(binding));
-    return serverConsentTo(ctx, binding->name) != SERVER_REFUSES;
+    return serverMayWriteKey(ctx, binding->name) != SERVER_REFUSES;
 }
 
 /* Takes one step of each kind: one list must not delay the other. */
