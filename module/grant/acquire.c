@@ -27,7 +27,7 @@
 #include "waits/deadlock.h"
 #include "waits/events.h"
 #include "waits/fairness.h"
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 #include "waits/unheard.h"
 #include "waits/waiters.h"
 
@@ -44,25 +44,25 @@ static enum result waitsForItself(const struct holds *holds, const struct acquis
 /* ---- the reply when locks are acquired at once ---- */
 
 /* NULL: the command replies; with REPLICAS the reply is sent later. */
-static struct inflight *newAnswer(const struct acquisition *wants) {
-    return wants->replicas.count > 0 ? inflightNew(&wants->session, wants->now_ms) : NULL;
+static struct pendingreply *newAnswer(const struct acquisition *wants) {
+    return wants->replicas.count > 0 ? pendingreplyNew(&wants->session, wants->now_ms) : NULL;
 }
 
-static void dropAnswer(struct inflight *inflight) {
-    if (inflight) {
-        inflightDrop(inflight);
+static void dropAnswer(struct pendingreply *pendingreply) {
+    if (pendingreply) {
+        pendingreplyDrop(pendingreply);
     }
 }
 
 /* RESULT_DONE: the caller replies; or what acksBegin returns. */
 static enum result answerOrAwait(RedisModuleCtx *ctx, const struct acquisition *wants,
-                                 int64_t number, struct inflight *inflight) {
-    if (!inflight) {
+                                 int64_t number, struct pendingreply *pendingreply) {
+    if (!pendingreply) {
         return RESULT_DONE;
     }
     const struct acksAnswer answer = {.replicas = wants->replicas,
                                       .number = number,
-                                      .inflight = inflight,
+                                      .pendingreply = pendingreply,
                                       .lease_ms = wants->lease_ms,
                                       .now_ms = wants->now_ms};
     return acksBegin(ctx, &answer);
@@ -90,15 +90,15 @@ static void closeFairQueue(struct acquiring *acquiring) {
 static enum result take(struct acquiring *acquiring, enum verdict verdict,
                         struct outcome *outcome) {
     closeFairQueue(acquiring); /* keyspace listeners and the grant pass may write it */
-    struct inflight *inflight = newAnswer(acquiring->wants);
-    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, inflight);
+    struct pendingreply *pendingreply = newAnswer(acquiring->wants);
+    outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, pendingreply);
     if (outcome->count == 0) {
-        dropAnswer(inflight);
+        dropAnswer(pendingreply);
         return RESULT_TOO_MANY_HOLDS;
     }
     statsCount(holdingCountedAs(verdict));
     passAfterTake(&acquiring->holds, acquiring->wants->owner);
-    return answerOrAwait(acquiring->holds.ctx, acquiring->wants, outcome->count, inflight);
+    return answerOrAwait(acquiring->holds.ctx, acquiring->wants, outcome->count, pendingreply);
 }
 
 /* Acquires a lock that fits. An owner has one position in the fair queue, and this request has
@@ -296,7 +296,7 @@ struct acquiringAll {
     const struct acquisition *wants;
     struct multikeyNames names; /* each once */
     struct multikey *locks;     /* open, in the order of the names */
-    struct inflight *inflight;  /* the reply, if REPLICAS delays it */
+    struct pendingreply *pendingreply;  /* the reply, if REPLICAS delays it */
 };
 
 static void openAll(struct acquiringAll *acquiring) {
@@ -309,8 +309,8 @@ static void openAll(struct acquiringAll *acquiring) {
 
 static enum result takeAll(struct acquiringAll *acquiring, struct outcome *outcome) {
     struct multikey *locks = acquiring->locks;
-    acquiring->inflight = newAnswer(acquiring->wants);
-    multikeyTake(locks, acquiring->wants, acquiring->inflight);
+    acquiring->pendingreply = newAnswer(acquiring->wants);
+    multikeyTake(locks, acquiring->wants, acquiring->pendingreply);
     for (size_t i = 0; i < locks->count; i++) {
         statsCount(holdingCountedAs(locks->keys[i].verdict));
     }
@@ -392,7 +392,7 @@ static enum result openAndAcquireAll(struct acquiringAll *acquiring, struct outc
     if (result == RESULT_DONE) {
         passAfterTakeOfAll(acquiring);
         result =
-            answerOrAwait(acquiring->ctx, acquiring->wants, outcome->count, acquiring->inflight);
+            answerOrAwait(acquiring->ctx, acquiring->wants, outcome->count, acquiring->pendingreply);
     }
     return result;
 }

@@ -73,8 +73,8 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
  * binding, nor that they were to be released. */
 static void beginAnew(struct holds *holds, const struct acquisition *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
-    if (inflightCount() > 0) {
-        inflightForget(hold.db, holds->name, wants->owner);
+    if (pendingreplyCount() > 0) {
+        pendingreplyForget(hold.db, holds->name, wants->owner);
     }
     sessionsUnbind(&hold);
 }
@@ -120,24 +120,24 @@ static int64_t add(struct holds *holds, const struct acquisition *wants, enum ve
 
 /* Records the rest of the grant: now, or once the reply has been delivered. */
 static void noteTaken(struct holds *holds, const struct acquisition *wants,
-                      struct inflight *inflight, struct inflightTaken *taken) {
-    taken->of = (struct inflightOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
+                      struct pendingreply *pendingreply, struct pendingreplyTaken *taken) {
+    taken->of = (struct pendingreplyOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
                                        wants->owner, wants->asks.mode};
     taken->owner_is_kept = wants->owner_is_kept;
     taken->needs = wants->asks.once ? countOf(wants) : 0;
-    inflightHas(&taken->of, taken->has - taken->added);
-    if (inflight) {
-        inflightAdd(inflight, taken);
+    pendingreplyHas(&taken->of, taken->has - taken->added);
+    if (pendingreply) {
+        pendingreplyAdd(pendingreply, taken);
         return;
     }
-    inflightTold(taken);
+    pendingreplyConfirmed(taken);
     if (wants->session.client_id) {
         bind(holds, wants);
     }
 }
 
 int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
-                    struct inflight *inflight) {
+                    struct pendingreply *pendingreply) {
     RedisModule_Assert(rulesFits(verdict) && !quarantineIsOn());
     (void)failpoint(FAILPOINT_TAKE_BEGUN);
     const struct holdsRequest request = {.owner = wants->owner,
@@ -150,12 +150,12 @@ int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum v
     if (has == 0) {
         return 0;
     }
-    if (!inflight) {
+    if (!pendingreply) {
         unheardFollowedUp(holds->ctx, holds->name, wants->owner);
     }
-    if (inflight || wants->session.client_id || inflightCount() > 0) {
-        struct inflightTaken taken = {.added = request.count, .has = has};
-        noteTaken(holds, wants, inflight, &taken);
+    if (pendingreply || wants->session.client_id || pendingreplyCount() > 0) {
+        struct pendingreplyTaken taken = {.added = request.count, .has = has};
+        noteTaken(holds, wants, pendingreply, &taken);
     }
     if (!wants->fenced) {
         return has;

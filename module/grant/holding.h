@@ -13,7 +13,7 @@
 #include "server/reply.h"
 #include "server/stats.h"
 #include "waits/acquisition.h"
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 
 /* Whether such a request, or its wait, is also written to side keys. */
 bool holdingHasSides(const struct acquisition *wants);
@@ -37,12 +37,12 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
 enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants);
 
 /* Acquires the lock. `verdict` is one that fits (rulesFits), and was returned for this handle.
- * `inflight`: the pending reply that will report the hold, to which it is added, and a session is
+ * `pendingreply`: the pending reply that will report the hold, to which it is added, and a session is
  * bound when the reply is delivered; NULL: the command replies at once. Returns the owner's hold
  * count in this mode, or with FENCED the token; 0: the count would exceed its limit, and nothing
  * has changed. */
 int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
-                    struct inflight *inflight);
+                    struct pendingreply *pendingreply);
 
 /* The counter for a grant inside a command. */
 enum statsCounter holdingCountedAs(enum verdict verdict);

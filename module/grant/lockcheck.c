@@ -14,7 +14,7 @@
 #include "keys/tally.h"
 #include "server/quarantine.h"
 #include "waits/cancelled.h"
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 #include "waits/sessions.h"
 #include "waits/toplocks.h"
 #include "waits/waiters.h"
@@ -238,7 +238,7 @@ void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
 
 void lockcheckAfterDrain(void) {
     bool used = contendedCount() > 0 || blockedCount() > 0 || blockedAnswersInFlight() > 0 ||
-                inflightCount() > 0 || sessionsCount() > 0 || queuesKeepMemory() ||
+                pendingreplyCount() > 0 || sessionsCount() > 0 || queuesKeepMemory() ||
                 tallyCount() > 0 || cancelledCount() > 0;
     size_t kept = (fenceKeepsMemory() ? 1 : 0) + toplocksMemory() + timerMemory();
     RedisModule_Assert(used || memLive() == kept);

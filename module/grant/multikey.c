@@ -133,10 +133,10 @@ enum result multikeyJudge(struct multikey *locks, const struct acquisition *want
 }
 
 void multikeyTake(struct multikey *locks, const struct acquisition *wants,
-                  struct inflight *inflight) {
+                  struct pendingreply *pendingreply) {
     for (size_t i = 0; i < locks->count; i++) {
         const struct multikeyKey *key = &locks->keys[i];
-        int64_t count = holdingTake(key->holds, wants, key->verdict, inflight);
+        int64_t count = holdingTake(key->holds, wants, key->verdict, pendingreply);
         RedisModule_Assert(count > 0); /* all have been judged, and no key occurs twice */
         (void)failpoint(FAILPOINT_MULTIKEY_BETWEEN);
     }
@@ -261,8 +261,8 @@ static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter
 
 static void grantOpen(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
     const struct waitersGranted granted = {
-        (int64_t)locks->count, inflightNew(&waiter->wants.session, holds->now_ms), holds->now_ms};
-    multikeyTake(locks, &waiter->wants, granted.inflight);
+        (int64_t)locks->count, pendingreplyNew(&waiter->wants.session, holds->now_ms), holds->now_ms};
+    multikeyTake(locks, &waiter->wants, granted.pendingreply);
     noteTaken(locks, holds, waiter);
     for (size_t i = 1; i < locks->count; i++) {
         statsCount(STATS_GRANTED_AFTER_WAIT); /* the first is counted with the waiter */

@@ -58,10 +58,10 @@ void multikeyClose(struct multikey *locks);
  * `*own` as another kind of lock. */
 enum result multikeyJudge(struct multikey *locks, const struct acquisition *wants, size_t *own);
 
-/* Acquires all locks, after multikeyJudge has returned RESULT_DONE; `inflight` as for
+/* Acquires all locks, after multikeyJudge has returned RESULT_DONE; `pendingreply` as for
  * holdingTake. */
 void multikeyTake(struct multikey *locks, const struct acquisition *wants,
-                  struct inflight *inflight);
+                  struct pendingreply *pendingreply);
 
 /* For the grant pass of the lock of `holds`: grants the waiter, which waits for several keys, all
  * of them if it fits now. Returns whether the waiter is gone: granted, or ended because its hold

@@ -36,11 +36,11 @@ enum passProgress {
 
 /* Grants the lock to the waiter, which fits. The waiter is freed. */
 static void take(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
-    struct waitersGranted granted = {.inflight = inflightNew(&waiter->wants.session, holds->now_ms),
+    struct waitersGranted granted = {.pendingreply = pendingreplyNew(&waiter->wants.session, holds->now_ms),
                                      .now_ms = holds->now_ms};
-    granted.answer = holdingTake(holds, &waiter->wants, verdict, granted.inflight);
+    granted.answer = holdingTake(holds, &waiter->wants, verdict, granted.pendingreply);
     if (granted.answer == 0) {
-        inflightDrop(granted.inflight);
+        pendingreplyDrop(granted.pendingreply);
         waitersEnd(holds->ctx, waiter, WAITERS_TOO_MANY_HOLDS);
     } else {
         waitersGrant(holds->ctx, waiter, &granted);

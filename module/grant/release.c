@@ -23,7 +23,7 @@
 #include "server/timeslice.h"
 #include "waits/acks.h"
 #include "waits/contended.h"
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 #include "waits/latches.h"
 #include "waits/unheard.h"
 #include "waits/watches.h"
@@ -49,10 +49,10 @@ static void noteReleased(struct holds *holds, const struct release *release, enu
         return;
     }
     unheardFollowedUp(holds->ctx, holds->name, release->owner);
-    if (inflightCount() > 0) {
-        const struct inflightOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
+    if (pendingreplyCount() > 0) {
+        const struct pendingreplyOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
                                          release->owner, mode};
-        inflightReleased(&of, release->count);
+        pendingreplyReleased(&of, release->count);
     }
 }
 
@@ -211,7 +211,7 @@ static enum holdingWhich whichOf(enum lockMode mode) {
 
 /* Removes the record before the release: the lock may be handed to another wait of the same owner,
  * which is a new hold. */
-static void releaseHold(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
+static void releaseHold(RedisModuleCtx *ctx, struct pendingreplyHold *lost, int64_t now_ms) {
     RedisModuleString *name = lost->name, *owner = lost->owner;
     const struct release release = {.owner = owner,
                                     .which = whichOf(lost->mode),
@@ -221,7 +221,7 @@ static void releaseHold(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t 
     struct outcome outcome = {0};
     RedisModule_RetainString(NULL, name);
     RedisModule_RetainString(NULL, owner);
-    inflightFreeLost(lost);
+    pendingreplyFreeLost(lost);
     releaseLock(ctx, name, &release, &outcome);
     RedisModule_FreeString(NULL, name);
     RedisModule_FreeString(NULL, owner);
@@ -236,18 +236,18 @@ static bool isInUse(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms
 
 /* Returns false if the server would refuse the write now, or uses the key. If it uses the key, the
  * other lost holds are tried first the next time. */
-static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, int64_t now_ms) {
+static bool releaseOrPostpone(RedisModuleCtx *ctx, struct pendingreplyHold *lost, int64_t now_ms) {
     RedisModule_SelectDb(ctx, lost->db);
     switch (serverMayWriteKey(ctx, lost->name)) {
     case SERVER_ACCEPTS:
         if (isInUse(ctx, lost->name, now_ms)) {
-            inflightPutLast(lost);
+            pendingreplyPutLast(lost);
             return false;
         }
         releaseHold(ctx, lost, now_ms);
         return true;
     case SERVER_NOT_OURS:
-        inflightFreeLost(lost);
+        pendingreplyFreeLost(lost);
         return true;
     case SERVER_REFUSES:
         break;
@@ -259,8 +259,8 @@ static bool releaseOrPostpone(RedisModuleCtx *ctx, struct inflightHold *lost, in
  * now. */
 static bool releaseSome(RedisModuleCtx *ctx, int64_t now_ms) {
     bool refused = false;
-    struct inflightHold *lost;
-    while (!refused && (lost = inflightFirstLost()) && !timesliceHasEnded()) {
+    struct pendingreplyHold *lost;
+    while (!refused && (lost = pendingreplyFirstLost()) && !timesliceHasEnded()) {
         refused = !releaseOrPostpone(ctx, lost, now_ms);
     }
     return !refused;
@@ -269,7 +269,7 @@ static bool releaseSome(RedisModuleCtx *ctx, int64_t now_ms) {
 void releaseLost(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!releaseSome(ctx, now_ms)) {
         drainRetry(ctx);
-    } else if (inflightFirstLost()) {
+    } else if (pendingreplyFirstLost()) {
         drainSetAlarm(ctx, 0);
     }
 }
@@ -283,7 +283,7 @@ void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
     while ((ack = acksFirstRefused()) && !timesliceHasEnded()) {
         acksLose(ctx, ack);
         accepted = releaseSome(ctx, now_ms);
-        if (accepted && inflightFirstLost()) {
+        if (accepted && pendingreplyFirstLost()) {
             break; /* the time slice ended before all was released */
         }
         acksTellRefused(ctx, ack);
@@ -298,9 +298,9 @@ void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
 
 void releaseForgetLost(RedisModuleCtx *ctx) {
     (void)ctx;
-    struct inflightHold *lost;
-    while ((lost = inflightFirstLost())) {
-        inflightFreeLost(lost);
+    struct pendingreplyHold *lost;
+    while ((lost = pendingreplyFirstLost())) {
+        pendingreplyFreeLost(lost);
     }
 }
 

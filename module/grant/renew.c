@@ -7,32 +7,32 @@
 #include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/events.h"
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 #include "waits/latches.h"
 #include "waits/sessions.h"
 #include "waits/unheard.h"
 #include "waits/watches.h"
 
 /* The renewal's client depends on the holds from now on, whichever client was to receive a reply
- * about them; with `inflight`, once that reply has been delivered. */
-static void noteTold(struct holds *holds, RedisModuleString *owner, struct inflight *inflight) {
+ * about them; with `pendingreply`, once that reply has been delivered. */
+static void noteTold(struct holds *holds, RedisModuleString *owner, struct pendingreply *pendingreply) {
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        const struct inflightTaken told = {
+        const struct pendingreplyTaken told = {
             .of = {RedisModule_GetSelectedDb(holds->ctx), holds->name, owner, (enum lockMode)mode},
             .has = view.own[mode],
             .needs = view.own[mode]};
-        if (!inflight) {
-            inflightTold(&told);
+        if (!pendingreply) {
+            pendingreplyConfirmed(&told);
         } else if (told.has > 0) {
-            inflightAdd(inflight, &told);
+            pendingreplyAdd(pendingreply, &told);
         }
     }
 }
 
 static enum result renewIn(struct holds *holds, const struct renewal *renewal,
-                           struct inflight *inflight, struct outcome *outcome) {
+                           struct pendingreply *pendingreply, struct outcome *outcome) {
     enum result checked = holdingCheck(holds);
     if (checked != RESULT_DONE) {
         return checked;
@@ -41,8 +41,8 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
     if (outcome->count == 0) {
         return RESULT_NOT_HELD;
     }
-    if (inflight || inflightCount() > 0) {
-        noteTold(holds, renewal->owner, inflight);
+    if (pendingreply || pendingreplyCount() > 0) {
+        noteTold(holds, renewal->owner, pendingreply);
     }
     watchesNoteOwner(holds->ctx, holds->name, renewal->owner);
     latchesChanged(holds->ctx, holds->name);
@@ -71,10 +71,10 @@ static void rebind(RedisModuleCtx *ctx, RedisModuleString *name, const struct re
 /* The new lease stays, whether or not replicas acknowledge it: the reply reports holds, but adds
  * none. */
 static enum result awaitReplicas(RedisModuleCtx *ctx, const struct renewal *renewal,
-                                 struct inflight *inflight, const struct outcome *outcome) {
+                                 struct pendingreply *pendingreply, const struct outcome *outcome) {
     const struct acksAnswer answer = {.replicas = renewal->replicas,
                                       .number = outcome->count,
-                                      .inflight = inflight,
+                                      .pendingreply = pendingreply,
                                       .is_renewal = true,
                                       .lease_ms = renewal->lease_ms,
                                       .now_ms = renewal->now_ms};
@@ -92,18 +92,18 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
         return ready;
     }
     const struct acquisitionSession none = {0};
-    struct inflight *inflight =
-        renewal->replicas.count > 0 ? inflightNew(&none, INFLIGHT_RENEWAL) : NULL;
+    struct pendingreply *pendingreply =
+        renewal->replicas.count > 0 ? pendingreplyNew(&none, PENDINGREPLY_RENEWAL) : NULL;
     unheardFollowedUp(ctx, name, renewal->owner);
     holdsOpenToWrite(&holds, ctx, name, renewal->now_ms);
-    enum result result = renewIn(&holds, renewal, inflight, outcome);
+    enum result result = renewIn(&holds, renewal, pendingreply, outcome);
     holdsClose(&holds);
     if (result == RESULT_DONE) {
         rebind(ctx, name, renewal);
-        return inflight ? awaitReplicas(ctx, renewal, inflight, outcome) : RESULT_DONE;
+        return pendingreply ? awaitReplicas(ctx, renewal, pendingreply, outcome) : RESULT_DONE;
     }
-    if (inflight) {
-        inflightDrop(inflight);
+    if (pendingreply) {
+        pendingreplyDrop(pendingreply);
     }
     return result;
 }

@@ -43,7 +43,7 @@ struct ack {
     bool is_refused;
     bool is_cancelled; /* also refused: its client receives null */
     int64_t number;
-    struct inflight *inflight; /* NULL: it is lost already */
+    struct pendingreply *pendingreply; /* NULL: it is lost already */
     uint64_t grace_until_look; /* 0: it needed none so far */
 };
 
@@ -67,7 +67,7 @@ static struct ack *ofBlocked(struct blocked *client) {
 
 /* The reply has been sent, or the client is gone: frees `ack`. */
 static void leave(RedisModuleCtx *ctx, struct ack *ack) {
-    RedisModule_Assert(!ack->client.bc && !ack->inflight);
+    RedisModule_Assert(!ack->client.bc && !ack->pendingreply);
     blockedStopTimer(ctx, &ack->client);
     acklinesLeave(&ack->place);
     if (ack->is_refused) {
@@ -81,18 +81,18 @@ static void leave(RedisModuleCtx *ctx, struct ack *ack) {
 }
 
 void acksLose(RedisModuleCtx *ctx, struct ack *ack) {
-    struct inflight *inflight = ack->inflight;
-    if (inflight) {
-        ack->inflight = NULL;
-        inflightAwaits(inflight, NULL);
-        inflightEnd(ctx, false, inflight);
+    struct pendingreply *pendingreply = ack->pendingreply;
+    if (pendingreply) {
+        ack->pendingreply = NULL;
+        pendingreplyAwaits(pendingreply, NULL);
+        pendingreplyEnd(ctx, false, pendingreply);
     }
 }
 
 static void tell(RedisModuleCtx *ctx, struct ack *ack) {
-    struct blockedReceipt receipt = {inflightEnd, ack->inflight};
-    inflightAwaits(ack->inflight, NULL);
-    ack->inflight = NULL;
+    struct blockedReceipt receipt = {pendingreplyEnd, ack->pendingreply};
+    pendingreplyAwaits(ack->pendingreply, NULL);
+    ack->pendingreply = NULL;
     blockedAnswerNumber(&ack->client, ack->number, receipt);
     timesliceCharge(BLOCKED_REPLY_US);
     leave(ctx, ack);
@@ -143,7 +143,7 @@ static void cancel(struct ack *ack, void *data) {
 /* The drain does the rest, in time slices, because there may be many. */
 size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner) {
     struct cancelling cancelling = {ctx, 0};
-    inflightEachAwaiting(db, name, owner, cancel, &cancelling);
+    pendingreplyEachAwaiting(db, name, owner, cancel, &cancelling);
     if (cancelling.count > 0) {
         drainSetAlarm(ctx, 0);
     }
@@ -201,7 +201,7 @@ static void placeFresh(void) {
 
 /* If a hold of the reply no longer exists, the reply is refused. */
 static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
-    if (inflightStands(ctx, ack->inflight)) {
+    if (pendingreplyIsValid(ctx, ack->pendingreply)) {
         tell(ctx, ack);
     } else {
         refuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
@@ -293,9 +293,9 @@ static void begin(RedisModuleCtx *ctx, struct ack *ack, const struct acksAnswer 
         within_ms = answer->lease_ms;
     }
     ack->number = answer->number;
-    ack->inflight = answer->inflight;
+    ack->pendingreply = answer->pendingreply;
     if (!answer->is_renewal) {
-        inflightAwaits(answer->inflight, ack);
+        pendingreplyAwaits(answer->pendingreply, ack);
     }
     acklinesEnter(&ack->place, (size_t)answer->replicas.count);
     blockedEndAfter(ctx, &ack->client, within_ms, answer->now_ms);
@@ -306,7 +306,7 @@ enum result acksBegin(RedisModuleCtx *ctx, const struct acksAnswer *answer) {
     struct ack *ack = memAlloc(sizeof(*ack));
     if (!blockedBegin(&ack->client, ctx, &kind)) {
         memFree(ack);
-        inflightEnd(ctx, false, answer->inflight);
+        pendingreplyEnd(ctx, false, answer->pendingreply);
         return RESULT_NO_WAIT_FOR_REPLICAS;
     }
     begin(ctx, ack, answer);

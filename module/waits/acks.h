@@ -21,14 +21,14 @@
 #include "redismodule.h"
 #include "server/reply.h"
 #include "waits/acquisition.h"
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 
 struct ack;
 
 struct acksAnswer {
     struct acquisitionReplicas replicas;
     int64_t number;
-    struct inflight *inflight; /* what the reply reports; the callee takes it over */
+    struct pendingreply *pendingreply; /* what the reply reports; the callee takes it over */
     bool is_renewal;           /* LOCK.CANCEL does not end it */
     int64_t lease_ms;          /* of the grant: the reply waits no longer than that */
     int64_t now_ms;

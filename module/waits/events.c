@@ -17,7 +17,7 @@
 #include "server/replicas.h"
 #include "server/timer.h"
 #include "waits/contended.h"
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 #include "waits/sessions.h"
 #include "waits/unheard.h"
 
@@ -78,7 +78,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     fenceSwapped(swap->dbnum_first, swap->dbnum_second);
     queuesSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
-    inflightSwapped(swap->dbnum_first, swap->dbnum_second);
+    pendingreplySwapped(swap->dbnum_first, swap->dbnum_second);
     unheardSwapped(swap->dbnum_first, swap->dbnum_second);
     blockingkeyNoteAll(ctx, swap->dbnum_first, BLOCKINGKEY_EDITED);
     blockingkeyNoteAll(ctx, swap->dbnum_second, BLOCKINGKEY_EDITED);

@@ -145,7 +145,7 @@ static void awaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
                           const struct waitersGranted *granted) {
     const struct acksAnswer answer = {.replicas = waiter->wants.replicas,
                                       .number = granted->answer,
-                                      .inflight = granted->inflight,
+                                      .pendingreply = granted->pendingreply,
                                       .lease_ms = waiter->wants.lease_ms,
                                       .now_ms = granted->now_ms};
     acksGoOn(ctx, &waiter->client, &answer);
@@ -160,7 +160,7 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
         awaitReplicas(ctx, waiter, granted);
     } else {
         blockedAnswerNumber(&waiter->client, granted->answer,
-                            (struct blockedReceipt){inflightEnd, granted->inflight});
+                            (struct blockedReceipt){pendingreplyEnd, granted->pendingreply});
         timesliceCharge(BLOCKED_REPLY_US);
     }
     leave(ctx, waiter, true);

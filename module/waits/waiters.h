@@ -2,7 +2,7 @@
  *
  * A waiter whose wait has ended is removed from all queues at once, and its client is replied to
  * before the server sleeps. If the client dies before that, the drain releases the hold: see
- * inflight.h.
+ * pendingreply.h.
  *
  * A fair waiter (discipline FAIR) outlives its client: when the connection closes it is *detached*,
  * and keeps its position for a while. Its position is stored in keys, which this file never writes:
@@ -22,7 +22,7 @@
 #include "server/reply.h"
 #include "waits/acquisition.h"
 #include "waits/contended.h"
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 #include "waits/waiter.h"
 
 /* How long after a wait began a search for cycles is made from it. Most waits end sooner and cost
@@ -84,7 +84,7 @@ void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairpos
 
 struct waitersGranted {
     int64_t answer;
-    struct inflight *inflight; /* what the reply reports; the callee takes it over */
+    struct pendingreply *pendingreply; /* what the reply reports; the callee takes it over */
     int64_t now_ms;
 };
 

@@ -1,7 +1,7 @@
 /* Pending replies: grants whose reply the server has not written yet. That lasts from the hand-off
  * until the reply is written, a moment later (rule 5 of docs/design.md).
  *
- * A *pending reply* (struct inflight) reports *holds in flight* (struct inflightHold), one for each
+ * A *pending reply* (struct pendingreply) reports *holds in flight* (struct pendingreplyHold), one for each
  * lock: exactly what its grant has added there. With ONCE a grant may add nothing, or less than the
  * reply reports, because its owner already has the rest. If that rest is in flight too, the reply
  * *depends on* it. A hold whose replies have all failed, because their clients died, is *lost*, and
@@ -11,8 +11,8 @@
  * If a hold was removed in another way, by LOCK.FORCE for example, and its owner has acquired the
  * lock again since, then the owner's present hold is not the lost one.
  */
-#ifndef LOCK_INFLIGHT_H
-#define LOCK_INFLIGHT_H
+#ifndef LOCK_PENDINGREPLY_H
+#define LOCK_PENDINGREPLY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,15 +25,15 @@
 #include "waits/acquisition.h"
 
 /* The holds of one owner on one lock in one mode. */
-struct inflightOwner {
+struct pendingreplyOwner {
     int db;
     RedisModuleString *name, *owner; /* owned by the caller */
     enum lockMode mode;
 };
 
 /* What a grant has changed on one lock. */
-struct inflightTaken {
-    struct inflightOwner of;
+struct pendingreplyTaken {
+    struct pendingreplyOwner of;
     int64_t added;      /* how many holds, or permits, the grant has added */
     int64_t has;        /* how many the owner has now, in this mode */
     bool owner_is_kept; /* `of.owner` is the module's own string: it may be retained */
@@ -42,7 +42,7 @@ struct inflightTaken {
 
 /* A hold in flight. `count` is 0 if the owner had all of it already, and for a hold that a renewal
  * reports. */
-struct inflightHold {
+struct pendingreplyHold {
     struct mapEntry by_hold; /* lock and owner */
     struct link in_lost;
     bool is_lost;  /* every client that waited for a reply about it has died */
@@ -57,69 +57,69 @@ struct inflightHold {
     char *hold_key;
 };
 
-struct inflight;
+struct pendingreply;
 struct ack; /* of acks.c: a client whose reply waits for replicas */
 
 /* Returns a new pending reply, which reports nothing yet. `session`: the connection that its holds
  * are bound to when the reply is delivered, or none. `granted_ms`: when they were granted, unix
- * time, or INFLIGHT_RENEWAL. It is freed by inflightDrop, or by inflightEnd once it has been handed
+ * time, or PENDINGREPLY_RENEWAL. It is freed by pendingreplyDrop, or by pendingreplyEnd once it has been handed
  * to blocked.c or acks.c. */
-#define INFLIGHT_RENEWAL 0
-struct inflight *inflightNew(const struct acquisitionSession *session, int64_t granted_ms);
+#define PENDINGREPLY_RENEWAL 0
+struct pendingreply *pendingreplyNew(const struct acquisitionSession *session, int64_t granted_ms);
 
 /* Adds what was granted on one lock to what the reply reports. */
-void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken);
+void pendingreplyAdd(struct pendingreply *pendingreply, const struct pendingreplyTaken *taken);
 
 /* The reply waits for replicas as `ack`; NULL: it no longer waits. */
-void inflightAwaits(struct inflight *inflight, struct ack *ack);
+void pendingreplyAwaits(struct pendingreply *pendingreply, struct ack *ack);
 
 /* Calls `visit` for the `ack` of each waiting reply that reports holds of this owner on this lock,
  * or depends on them; for some more than once. `visit` must not end a reply. */
-void inflightEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
+void pendingreplyEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
                           void (*visit)(struct ack *ack, void *data), void *data);
 
 /* Whether all holds that the reply's grant has made still exist, as far as the keys show: false if
  * a lease has expired meanwhile, or another client has removed a hold. Selects databases. */
-bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight);
+bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pendingreply);
 
 /* Frees a reply that will not be sent, because nothing was granted. It must report nothing. */
-void inflightDrop(struct inflight *inflight);
+void pendingreplyDrop(struct pendingreply *pendingreply);
 
 /* Ends a pending reply and frees it. `delivered`: the server has written it; otherwise its client
- * has died. `data` is the struct inflight: this is the callback of struct blockedReceipt
+ * has died. `data` is the struct pendingreply: this is the callback of struct blockedReceipt
  * (blocked.h). */
-void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data);
+void pendingreplyEnd(RedisModuleCtx *ctx, bool delivered, void *data);
 
 /* A command replies at once and reports this. The holds in flight that its reply depends on
  * stay. */
-void inflightTold(const struct inflightTaken *taken);
+void pendingreplyConfirmed(const struct pendingreplyTaken *taken);
 
 /* The owner has acquired this lock without holding it before: what was in flight for it has been
  * removed in another way. */
-void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner);
+void pendingreplyForget(int db, RedisModuleString *name, RedisModuleString *owner);
 
 /* The owner has `count` holds in this mode, or had before it acquired more. Holds in flight above
  * that number have been removed in another way. */
-void inflightHas(const struct inflightOwner *of, int64_t count);
+void pendingreplyHas(const struct pendingreplyOwner *of, int64_t count);
 
 /* The owner has released `count` holds in this mode. It may have given up waiting and mean those in
  * flight: so these are taken first, because nothing may be taken from a client that has received a
  * reply. */
-void inflightReleased(const struct inflightOwner *of, int64_t count);
+void pendingreplyReleased(const struct pendingreplyOwner *of, int64_t count);
 
 /* How many holds are in flight or lost. */
-size_t inflightCount(void);
+size_t pendingreplyCount(void);
 
 /* SWAPDB has moved the holds to the other database. */
-void inflightSwapped(int first_db, int second_db);
+void pendingreplySwapped(int first_db, int second_db);
 
 /* The first lost hold, or NULL. `count` - `kept` of it are to be released. It stays in the list
- * until inflightFreeLost. */
-struct inflightHold *inflightFirstLost(void);
+ * until pendingreplyFreeLost. */
+struct pendingreplyHold *pendingreplyFirstLost(void);
 
-void inflightFreeLost(struct inflightHold *hold);
+void pendingreplyFreeLost(struct pendingreplyHold *hold);
 
 /* The hold cannot be released yet: moves it behind all other lost ones. */
-void inflightPutLast(struct inflightHold *lost);
+void pendingreplyPutLast(struct pendingreplyHold *lost);
 
 #endif

@@ -1,18 +1,18 @@
 /* The links between pending replies and the holds that they report, called shares: a share is one
  * hold of one reply.
  *
- *   inflightNew, inflightAdd                a pending reply, and what it reports
- *   inflightEnd                             it has been delivered, or its client has died
- *   inflightTold, inflightForget, inflightHas, inflightReleased
+ *   pendingreplyNew, pendingreplyAdd                a pending reply, and what it reports
+ *   pendingreplyEnd                             it has been delivered, or its client has died
+ *   pendingreplyConfirmed, pendingreplyForget, pendingreplyHas, pendingreplyReleased
  *                                           what others do to the same holds meanwhile
- *   inflightAwaits, inflightEachAwaiting, inflightStands
+ *   pendingreplyAwaits, pendingreplyEachAwaiting, pendingreplyIsValid
  *                                           while it waits for replicas: acks.c
- *   inflightFirstLost, inflightFreeLost     for the drain: release.c
+ *   pendingreplyFirstLost, pendingreplyFreeLost     for the drain: release.c
  *
  * The part of a hold that no delivered reply has reported is called *unreported*. Contracts are in
- * inflight.h; the reasons are in docs/design.md, "Grants in flight".
+ * pendingreply.h; the reasons are in docs/design.md, "Grants in flight".
  */
-#include "waits/inflight.h"
+#include "waits/pendingreply.h"
 
 #include <string.h>
 
@@ -27,15 +27,15 @@
 struct share {
     struct link in_shares; /* of the reply */
     struct link in_hold;
-    struct inflight *of;
-    struct inflightHold *hold;
+    struct pendingreply *of;
+    struct pendingreplyHold *hold;
     int64_t kept; /* the least `kept` of the hold once the reply is delivered */
     bool is_own;  /* the reply's grant has made the hold, even if it added nothing */
 };
 
-struct inflight {
+struct pendingreply {
     struct acquisitionSession session;
-    int64_t granted_ms; /* or INFLIGHT_RENEWAL */
+    int64_t granted_ms; /* or PENDINGREPLY_RENEWAL */
     struct list shares;
     struct ack *ack;
 };
@@ -61,11 +61,11 @@ static char *holdKey(RedisModuleString *name, RedisModuleString *owner, size_t *
     return key;
 }
 
-static struct inflightHold *ofEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct inflightHold, by_hold) : NULL;
+static struct pendingreplyHold *ofEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct pendingreplyHold, by_hold) : NULL;
 }
 
-static struct inflightHold *inDb(struct inflightHold *hold, int db) {
+static struct pendingreplyHold *inDb(struct pendingreplyHold *hold, int db) {
     while (hold && hold->db != db) {
         hold = ofEntry(mapFindNext(&hold->by_hold));
     }
@@ -74,18 +74,18 @@ static struct inflightHold *inDb(struct inflightHold *hold, int db) {
 
 /* The first hold in flight of this owner on this lock, in any mode, or NULL; nextHold has the
  * next. */
-static struct inflightHold *firstHold(int db, RedisModuleString *name, RedisModuleString *owner) {
+static struct pendingreplyHold *firstHold(int db, RedisModuleString *name, RedisModuleString *owner) {
     if (state.by_hold.used == 0) {
         return NULL;
     }
     size_t length;
     char *key = holdKey(name, owner, &length);
-    struct inflightHold *hold = ofEntry(mapFind(&state.by_hold, key, length));
+    struct pendingreplyHold *hold = ofEntry(mapFind(&state.by_hold, key, length));
     memFree(key);
     return inDb(hold, db);
 }
 
-static struct inflightHold *nextHold(const struct inflightHold *hold) {
+static struct pendingreplyHold *nextHold(const struct pendingreplyHold *hold) {
     return inDb(ofEntry(mapFindNext(&hold->by_hold)), hold->db);
 }
 
@@ -94,8 +94,8 @@ static RedisModuleString *shared(RedisModuleString *string) {
     return string;
 }
 
-static struct inflightHold *newHold(const struct inflightTaken *taken) {
-    struct inflightHold *hold = memAlloc(sizeof(*hold));
+static struct pendingreplyHold *newHold(const struct pendingreplyTaken *taken) {
+    struct pendingreplyHold *hold = memAlloc(sizeof(*hold));
     size_t length;
     hold->db = taken->of.db;
     hold->mode = taken->of.mode;
@@ -109,7 +109,7 @@ static struct inflightHold *newHold(const struct inflightTaken *taken) {
     return hold;
 }
 
-static void freeHold(struct inflightHold *hold) {
+static void freeHold(struct pendingreplyHold *hold) {
     mapRemove(&state.by_hold, &hold->by_hold);
     RedisModule_FreeString(NULL, hold->name);
     RedisModule_FreeString(NULL, hold->owner);
@@ -117,7 +117,7 @@ static void freeHold(struct inflightHold *hold) {
     memFree(hold);
 }
 
-static void setLost(struct inflightHold *hold, bool is_lost) {
+static void setLost(struct pendingreplyHold *hold, bool is_lost) {
     if (is_lost && !hold->is_lost) {
         listAddLast(&state.lost, &hold->in_lost);
     } else if (!is_lost && hold->is_lost) {
@@ -127,24 +127,24 @@ static void setLost(struct inflightHold *hold, bool is_lost) {
 }
 
 /* How many of its holds are unreported. */
-static int64_t untold(const struct inflightHold *hold) {
+static int64_t untold(const struct pendingreplyHold *hold) {
     return hold->count - hold->kept;
 }
 
 /* Without pending replies a hold is lost if some of it is unreported, and is freed otherwise. */
-static void settle(struct inflightHold *hold) {
+static void settle(struct pendingreplyHold *hold) {
     setLost(hold, listIsEmpty(&hold->shares) && untold(hold) > 0);
     if (listIsEmpty(&hold->shares) && !hold->is_lost) {
         freeHold(hold);
     }
 }
 
-static void keep(struct inflightHold *hold, int64_t kept) {
+static void keep(struct pendingreplyHold *hold, int64_t kept) {
     hold->kept = kept > hold->kept ? kept : hold->kept;
 }
 
-void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner) {
-    struct inflightHold *next, *hold = firstHold(db, name, owner);
+void pendingreplyForget(int db, RedisModuleString *name, RedisModuleString *owner) {
+    struct pendingreplyHold *next, *hold = firstHold(db, name, owner);
     for (; hold; hold = next) {
         next = nextHold(hold);
         hold->is_gone = true;
@@ -154,14 +154,14 @@ void inflightForget(int db, RedisModuleString *name, RedisModuleString *owner) {
 }
 
 /* `count` of its unreported holds have been removed in another way. */
-static void forgetPart(struct inflightHold *hold, int64_t count) {
+static void forgetPart(struct pendingreplyHold *hold, int64_t count) {
     keep(hold, hold->kept + count);
     hold->is_gone = hold->is_gone || (count > 0 && untold(hold) == 0);
     settle(hold);
 }
 
-void inflightHas(const struct inflightOwner *of, int64_t count) {
-    struct inflightHold *next, *hold = firstHold(of->db, of->name, of->owner);
+void pendingreplyHas(const struct pendingreplyOwner *of, int64_t count) {
+    struct pendingreplyHold *next, *hold = firstHold(of->db, of->name, of->owner);
     for (; hold; hold = next) {
         next = nextHold(hold);
         if (hold->mode != of->mode) {
@@ -173,8 +173,8 @@ void inflightHas(const struct inflightOwner *of, int64_t count) {
     }
 }
 
-void inflightReleased(const struct inflightOwner *of, int64_t count) {
-    struct inflightHold *next, *hold = firstHold(of->db, of->name, of->owner);
+void pendingreplyReleased(const struct pendingreplyOwner *of, int64_t count) {
+    struct pendingreplyHold *next, *hold = firstHold(of->db, of->name, of->owner);
     for (; hold && count > 0; hold = next) {
         next = nextHold(hold);
         if (hold->mode != of->mode) {
@@ -186,7 +186,7 @@ void inflightReleased(const struct inflightOwner *of, int64_t count) {
     }
 }
 
-size_t inflightCount(void) {
+size_t pendingreplyCount(void) {
     return state.by_hold.used;
 }
 
@@ -196,7 +196,7 @@ struct swap {
 
 static void goAlong(struct mapEntry *entry, void *data) {
     const struct swap *swap = data;
-    struct inflightHold *hold = ofEntry(entry);
+    struct pendingreplyHold *hold = ofEntry(entry);
     if (hold->db == swap->first_db) {
         hold->db = swap->second_db;
     } else if (hold->db == swap->second_db) {
@@ -204,21 +204,21 @@ static void goAlong(struct mapEntry *entry, void *data) {
     }
 }
 
-void inflightSwapped(int first_db, int second_db) {
+void pendingreplySwapped(int first_db, int second_db) {
     struct swap swap = {first_db, second_db};
     mapEach(&state.by_hold, goAlong, &swap);
 }
 
-struct inflightHold *inflightFirstLost(void) {
-    return state.lost.first ? LIST_ELEMENT(state.lost.first, struct inflightHold, in_lost) : NULL;
+struct pendingreplyHold *pendingreplyFirstLost(void) {
+    return state.lost.first ? LIST_ELEMENT(state.lost.first, struct pendingreplyHold, in_lost) : NULL;
 }
 
-void inflightFreeLost(struct inflightHold *hold) {
+void pendingreplyFreeLost(struct pendingreplyHold *hold) {
     setLost(hold, false);
     freeHold(hold);
 }
 
-void inflightPutLast(struct inflightHold *lost) {
+void pendingreplyPutLast(struct pendingreplyHold *lost) {
     setLost(lost, false);
     setLost(lost, true);
 }
@@ -227,9 +227,9 @@ void inflightPutLast(struct inflightHold *lost) {
 
 /* How many of the holds that the reply reports are in flight by other grants: those that it needs,
  * less those that its own grant has added, and less those that can no longer be lost. */
-static int64_t reliesOn(const struct inflightTaken *taken, struct inflightHold *first) {
+static int64_t reliesOn(const struct pendingreplyTaken *taken, struct pendingreplyHold *first) {
     int64_t settled = taken->has - taken->added;
-    for (struct inflightHold *hold = first; hold; hold = nextHold(hold)) {
+    for (struct pendingreplyHold *hold = first; hold; hold = nextHold(hold)) {
         settled -= hold->mode == taken->of.mode ? untold(hold) : 0;
     }
     return taken->needs - taken->added - (settled > 0 ? settled : 0);
@@ -237,7 +237,7 @@ static int64_t reliesOn(const struct inflightTaken *taken, struct inflightHold *
 
 /* How many unreported holds of `hold` the reply depends on: at most `*needed`, which is reduced by
  * them. */
-static int64_t takeFrom(const struct inflightHold *hold, const struct inflightTaken *taken,
+static int64_t takeFrom(const struct pendingreplyHold *hold, const struct pendingreplyTaken *taken,
                         int64_t *needed) {
     int64_t part = hold->mode == taken->of.mode ? untold(hold) : 0;
     part = part < *needed ? part : *needed;
@@ -245,8 +245,8 @@ static int64_t takeFrom(const struct inflightHold *hold, const struct inflightTa
     return part;
 }
 
-void inflightTold(const struct inflightTaken *taken) {
-    struct inflightHold *next, *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
+void pendingreplyConfirmed(const struct pendingreplyTaken *taken) {
+    struct pendingreplyHold *next, *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
     int64_t needed = reliesOn(taken, hold);
     for (; hold && needed > 0; hold = next) {
         next = nextHold(hold);
@@ -257,55 +257,55 @@ void inflightTold(const struct inflightTaken *taken) {
 
 /* ---- replies ---- */
 
-struct inflight *inflightNew(const struct acquisitionSession *session, int64_t granted_ms) {
-    struct inflight *inflight = memAlloc(sizeof(*inflight));
-    inflight->session = *session;
-    inflight->granted_ms = granted_ms;
-    return inflight;
+struct pendingreply *pendingreplyNew(const struct acquisitionSession *session, int64_t granted_ms) {
+    struct pendingreply *pendingreply = memAlloc(sizeof(*pendingreply));
+    pendingreply->session = *session;
+    pendingreply->granted_ms = granted_ms;
+    return pendingreply;
 }
 
-static void addShare(struct inflight *inflight, struct inflightHold *hold, int64_t count,
+static void addShare(struct pendingreply *pendingreply, struct pendingreplyHold *hold, int64_t count,
                      bool is_own) {
     struct share *share = memAlloc(sizeof(*share));
     share->hold = hold;
     share->kept = hold->kept + count;
     share->is_own = is_own;
-    share->of = inflight;
-    listAddLast(&inflight->shares, &share->in_shares);
+    share->of = pendingreply;
+    listAddLast(&pendingreply->shares, &share->in_shares);
     listAddLast(&hold->shares, &share->in_hold);
     setLost(hold, false);
 }
 
-void inflightAdd(struct inflight *inflight, const struct inflightTaken *taken) {
-    struct inflightHold *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
+void pendingreplyAdd(struct pendingreply *pendingreply, const struct pendingreplyTaken *taken) {
+    struct pendingreplyHold *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
     int64_t needed = reliesOn(taken, hold);
     for (; hold && needed > 0; hold = nextHold(hold)) {
         int64_t part = takeFrom(hold, taken, &needed);
         if (part > 0) {
-            addShare(inflight, hold, part, false);
+            addShare(pendingreply, hold, part, false);
         }
     }
-    addShare(inflight, newHold(taken), taken->added, true);
+    addShare(pendingreply, newHold(taken), taken->added, true);
 }
 
 static struct share *ofAnswer(struct link *link) {
     return link ? LIST_ELEMENT(link, struct share, in_shares) : NULL;
 }
 
-void inflightDrop(struct inflight *inflight) {
-    RedisModule_Assert(!inflight->shares.first);
-    memFree(inflight);
+void pendingreplyDrop(struct pendingreply *pendingreply) {
+    RedisModule_Assert(!pendingreply->shares.first);
+    memFree(pendingreply);
 }
 
 /* ---- replies that wait for replicas ---- */
 
-void inflightAwaits(struct inflight *inflight, struct ack *ack) {
-    inflight->ack = ack;
+void pendingreplyAwaits(struct pendingreply *pendingreply, struct ack *ack) {
+    pendingreply->ack = ack;
 }
 
-void inflightEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
+void pendingreplyEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
                           void (*visit)(struct ack *ack, void *data), void *data) {
-    struct inflightHold *hold = firstHold(db, name, owner);
+    struct pendingreplyHold *hold = firstHold(db, name, owner);
     for (; hold; hold = nextHold(hold)) {
         for (struct link *link = hold->shares.first; link; link = link->next) {
             struct ack *ack = LIST_ELEMENT(link, struct share, in_hold)->of->ack;
@@ -316,12 +316,12 @@ void inflightEachAwaiting(int db, RedisModuleString *name, RedisModuleString *ow
     }
 }
 
-bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight) {
+bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pendingreply) {
     int64_t now_ms = RedisModule_Milliseconds();
     bool stands = true;
-    struct share *share = ofAnswer(inflight->shares.first);
+    struct share *share = ofAnswer(pendingreply->shares.first);
     for (; share && stands; share = ofAnswer(share->in_shares.next)) {
-        const struct inflightHold *hold = share->hold;
+        const struct pendingreplyHold *hold = share->hold;
         const struct holdsOwner of = {hold->db, hold->name, hold->owner};
         stands = !share->is_own || (!hold->is_gone && holdsAreThere(ctx, &of, now_ms));
     }
@@ -330,7 +330,7 @@ bool inflightStands(RedisModuleCtx *ctx, const struct inflight *inflight) {
 
 /* ---- how a reply ends ---- */
 
-static void bind(RedisModuleCtx *ctx, const struct inflightHold *of,
+static void bind(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
                  const struct acquisitionSession *session) {
     const struct sessionsHold hold = {of->db, of->name, of->owner};
     if (!of->is_gone) {
@@ -340,7 +340,7 @@ static void bind(RedisModuleCtx *ctx, const struct inflightHold *of,
 
 /* The reply has been delivered, but the client may have stopped reading: the grant is
  * unconfirmed. */
-static void noteUnheard(RedisModuleCtx *ctx, const struct inflightHold *of, int64_t granted_ms) {
+static void noteUnheard(RedisModuleCtx *ctx, const struct pendingreplyHold *of, int64_t granted_ms) {
     const struct unheardGrant grant = {.of = {of->db, of->name, of->owner},
                                        .client_id = RedisModule_GetClientId(ctx),
                                        .granted_ms = granted_ms,
@@ -350,32 +350,32 @@ static void noteUnheard(RedisModuleCtx *ctx, const struct inflightHold *of, int6
     }
 }
 
-static void endShare(struct inflight *inflight, struct share *share, bool delivered) {
+static void endShare(struct pendingreply *pendingreply, struct share *share, bool delivered) {
     if (delivered) {
         keep(share->hold, share->kept);
     }
     listRemove(&share->hold->shares, &share->in_hold);
     settle(share->hold);
-    listRemove(&inflight->shares, &share->in_shares);
+    listRemove(&pendingreply->shares, &share->in_shares);
     memFree(share);
 }
 
-void inflightEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
-    struct inflight *inflight = data;
+void pendingreplyEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
+    struct pendingreply *pendingreply = data;
     struct share *share;
     bool binds =
-        delivered && inflight->session.client_id && serverWritableNow(ctx) != SERVER_IS_REPLICA;
-    bool grants = delivered && inflight->granted_ms != INFLIGHT_RENEWAL;
-    while ((share = ofAnswer(inflight->shares.first))) {
+        delivered && pendingreply->session.client_id && serverWritableNow(ctx) != SERVER_IS_REPLICA;
+    bool grants = delivered && pendingreply->granted_ms != PENDINGREPLY_RENEWAL;
+    while ((share = ofAnswer(pendingreply->shares.first))) {
         if (grants && share->is_own) {
-            noteUnheard(ctx, share->hold, inflight->granted_ms);
+            noteUnheard(ctx, share->hold, pendingreply->granted_ms);
         }
         if (binds && share->is_own) {
-            bind(ctx, share->hold, &inflight->session);
+            bind(ctx, share->hold, &pendingreply->session);
         }
-        endShare(inflight, share, delivered);
+        endShare(pendingreply, share, delivered);
     }
-    inflightDrop(inflight);
+    pendingreplyDrop(pendingreply);
     if (state.lost.first) {
         drainSetAlarm(ctx, 0);
     }
