@@ -215,7 +215,7 @@ static void releaseHold(RedisModuleCtx *ctx, struct pendingreplyHold *lost, int6
     RedisModuleString *name = lost->name, *owner = lost->owner;
     const struct release release = {.owner = owner,
                                     .which = whichOf(lost->mode),
-                                    .count = lost->count - lost->kept,
+                                    .count = lost->count - lost->retained,
                                     .is_lost = true,
                                     .now_ms = now_ms};
     struct outcome outcome = {0};

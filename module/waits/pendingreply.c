@@ -29,7 +29,7 @@ struct share {
     struct link in_hold;
     struct pendingreply *of;
     struct pendingreplyHold *hold;
-    int64_t kept; /* the least `kept` of the hold once the reply is delivered */
+    int64_t retained; /* the least `retained` of the hold once the reply is delivered */
     bool is_own;  /* the reply's grant has made the hold, even if it added nothing */
 };
 
@@ -127,20 +127,20 @@ static void setLost(struct pendingreplyHold *hold, bool is_lost) {
 }
 
 /* How many of its holds are unreported. */
-static int64_t untold(const struct pendingreplyHold *hold) {
-    return hold->count - hold->kept;
+static int64_t unreported(const struct pendingreplyHold *hold) {
+    return hold->count - hold->retained;
 }
 
 /* Without pending replies a hold is lost if some of it is unreported, and is freed otherwise. */
 static void settle(struct pendingreplyHold *hold) {
-    setLost(hold, listIsEmpty(&hold->shares) && untold(hold) > 0);
+    setLost(hold, listIsEmpty(&hold->shares) && unreported(hold) > 0);
     if (listIsEmpty(&hold->shares) && !hold->is_lost) {
         freeHold(hold);
     }
 }
 
-static void keep(struct pendingreplyHold *hold, int64_t kept) {
-    hold->kept = kept > hold->kept ? kept : hold->kept;
+static void keep(struct pendingreplyHold *hold, int64_t retained) {
+    hold->retained = retained > hold->retained ? retained : hold->retained;
 }
 
 void pendingreplyForget(int db, RedisModuleString *name, RedisModuleString *owner) {
@@ -154,9 +154,9 @@ void pendingreplyForget(int db, RedisModuleString *name, RedisModuleString *owne
 }
 
 /* `count` of its unreported holds have been removed in another way. */
-static void forgetPart(struct pendingreplyHold *hold, int64_t count) {
-    keep(hold, hold->kept + count);
-    hold->is_gone = hold->is_gone || (count > 0 && untold(hold) == 0);
+static void removePart(struct pendingreplyHold *hold, int64_t count) {
+    keep(hold, hold->retained + count);
+    hold->is_gone = hold->is_gone || (count > 0 && unreported(hold) == 0);
     settle(hold);
 }
 
@@ -167,9 +167,9 @@ void pendingreplyHas(const struct pendingreplyOwner *of, int64_t count) {
         if (hold->mode != of->mode) {
             continue;
         }
-        int64_t here = untold(hold) < count ? untold(hold) : count;
+        int64_t here = unreported(hold) < count ? unreported(hold) : count;
         count -= here;
-        forgetPart(hold, untold(hold) - here);
+        removePart(hold, unreported(hold) - here);
     }
 }
 
@@ -180,9 +180,9 @@ void pendingreplyReleased(const struct pendingreplyOwner *of, int64_t count) {
         if (hold->mode != of->mode) {
             continue;
         }
-        int64_t part = untold(hold) < count ? untold(hold) : count;
+        int64_t part = unreported(hold) < count ? unreported(hold) : count;
         count -= part;
-        forgetPart(hold, part);
+        removePart(hold, part);
     }
 }
 
@@ -227,19 +227,19 @@ void pendingreplyPutLast(struct pendingreplyHold *lost) {
 
 /* How many of the holds that the reply reports are in flight by other grants: those that it needs,
  * less those that its own grant has added, and less those that can no longer be lost. */
-static int64_t reliesOn(const struct pendingreplyTaken *taken, struct pendingreplyHold *first) {
-    int64_t settled = taken->has - taken->added;
+static int64_t dependsOn(const struct pendingreplyTaken *taken, struct pendingreplyHold *first) {
+    int64_t resolved = taken->has - taken->added;
     for (struct pendingreplyHold *hold = first; hold; hold = nextHold(hold)) {
-        settled -= hold->mode == taken->of.mode ? untold(hold) : 0;
+        resolved -= hold->mode == taken->of.mode ? unreported(hold) : 0;
     }
-    return taken->needs - taken->added - (settled > 0 ? settled : 0);
+    return taken->needs - taken->added - (resolved > 0 ? resolved : 0);
 }
 
 /* How many unreported holds of `hold` the reply depends on: at most `*needed`, which is reduced by
  * them. */
 static int64_t takeFrom(const struct pendingreplyHold *hold, const struct pendingreplyTaken *taken,
                         int64_t *needed) {
-    int64_t part = hold->mode == taken->of.mode ? untold(hold) : 0;
+    int64_t part = hold->mode == taken->of.mode ? unreported(hold) : 0;
     part = part < *needed ? part : *needed;
     *needed -= part;
     return part;
@@ -247,10 +247,10 @@ static int64_t takeFrom(const struct pendingreplyHold *hold, const struct pendin
 
 void pendingreplyConfirmed(const struct pendingreplyTaken *taken) {
     struct pendingreplyHold *next, *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
-    int64_t needed = reliesOn(taken, hold);
+    int64_t needed = dependsOn(taken, hold);
     for (; hold && needed > 0; hold = next) {
         next = nextHold(hold);
-        keep(hold, hold->kept + takeFrom(hold, taken, &needed));
+        keep(hold, hold->retained + takeFrom(hold, taken, &needed));
         settle(hold);
     }
 }
@@ -268,7 +268,7 @@ static void addShare(struct pendingreply *pendingreply, struct pendingreplyHold 
                      bool is_own) {
     struct share *share = memAlloc(sizeof(*share));
     share->hold = hold;
-    share->kept = hold->kept + count;
+    share->retained = hold->retained + count;
     share->is_own = is_own;
     share->of = pendingreply;
     listAddLast(&pendingreply->shares, &share->in_shares);
@@ -278,7 +278,7 @@ static void addShare(struct pendingreply *pendingreply, struct pendingreplyHold 
 
 void pendingreplyAdd(struct pendingreply *pendingreply, const struct pendingreplyTaken *taken) {
     struct pendingreplyHold *hold = firstHold(taken->of.db, taken->of.name, taken->of.owner);
-    int64_t needed = reliesOn(taken, hold);
+    int64_t needed = dependsOn(taken, hold);
     for (; hold && needed > 0; hold = nextHold(hold)) {
         int64_t part = takeFrom(hold, taken, &needed);
         if (part > 0) {
@@ -352,7 +352,7 @@ static void noteUnheard(RedisModuleCtx *ctx, const struct pendingreplyHold *of, 
 
 static void endShare(struct pendingreply *pendingreply, struct share *share, bool delivered) {
     if (delivered) {
-        keep(share->hold, share->kept);
+        keep(share->hold, share->retained);
     }
     listRemove(&share->hold->shares, &share->in_hold);
     settle(share->hold);

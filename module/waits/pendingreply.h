@@ -52,7 +52,7 @@ struct pendingreplyHold {
     enum lockMode mode;
     RedisModuleString *name, *owner;
     int64_t count;      /* added by the grant */
-    int64_t kept;       /* how many of them a delivered reply has reported */
+    int64_t retained;       /* how many of them a delivered reply has reported */
     struct list shares; /* one for each pending reply that reports it or depends on it */
     char *hold_key;
 };
@@ -113,7 +113,7 @@ size_t pendingreplyCount(void);
 /* SWAPDB has moved the holds to the other database. */
 void pendingreplySwapped(int first_db, int second_db);
 
-/* The first lost hold, or NULL. `count` - `kept` of it are to be released. It stays in the list
+/* The first lost hold, or NULL. `count` - `retained` of it are to be released. It stays in the list
  * until pendingreplyFreeLost. */
 struct pendingreplyHold *pendingreplyFirstLost(void);
 
