@@ -114,7 +114,7 @@ static int countOrReply(const struct args *args, RedisModuleString *value, int64
 }
 
 static int replicasOrReply(const struct args *args, RedisModuleString **values,
-                           struct acquisitionReplicas *replicas) {
+                           struct requestReplicas *replicas) {
     static const struct argsInteger count = {1, INT32_MAX, REPLY_BAD_REPLICAS};
     const struct argsInteger within = {1, INT64_MAX - args->now_ms, REPLY_BAD_REPLICAS_TIME};
     if (argsIntegerOrReply(args->ctx, values[0], &count, &replicas->count) != REDISMODULE_OK) {
@@ -137,7 +137,7 @@ static int valueOrReply(const struct args *args, enum argsOption option, RedisMo
     case ARGS_COUNT:
         return countOrReply(args, value, &options->count);
     case ARGS_PERMITS:
-        return permitsOrReply(args, value, &options->wants.asks.permits.count);
+        return permitsOrReply(args, value, &options->wants.lock.permits.count);
     case ARGS_REPLICAS:
         return replicasOrReply(args, values, &options->wants.replicas);
     case ARGS_FENCED:
@@ -177,8 +177,8 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
                        struct argsOptions *options) {
     *options = (struct argsOptions){.wants = {.now_ms = args->now_ms,
                                               .lease_ms = configDefaultLeaseMs(),
-                                              .block_ms = ACQUISITION_NO_WAIT,
-                                              .asks.permits.count = 1},
+                                              .block_ms = REQUEST_NO_WAIT,
+                                              .lock.permits.count = 1},
                                     .count = DEFAULT_INFO_COUNT};
     for (int at = first; at < args->argc; at++) {
         const struct optionRow *row = findOption(args->argv[at], allowed);
@@ -198,7 +198,7 @@ int argsOptionsOrReply(const struct args *args, int first, unsigned allowed,
         at += row->values;
     }
     options->wants.fenced = options->given & ARGS_FENCED;
-    options->wants.asks.once = options->given & ARGS_ONCE;
+    options->wants.lock.once = options->given & ARGS_ONCE;
     if (leaseLimitOrReply(args, allowed, options) != REDISMODULE_OK) {
         return REDISMODULE_ERR;
     }

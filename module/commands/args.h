@@ -14,7 +14,7 @@
 
 #include "redismodule.h"
 #include "server/reply.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 
 #define ARGS_MOST_KEYS 1024
 
@@ -54,7 +54,7 @@ struct args argsOf(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 struct argsOptions {
     unsigned given;           /* of enum argsOption */
-    struct acquisition wants; /* the handler adds owner, mode and discipline */
+    struct request wants; /* the handler adds owner, mode and discipline */
     int64_t count;            /* COUNT; default: 10 */
 };
 

@@ -122,7 +122,7 @@ static void replyWaiter(RedisModuleCtx *ctx, struct waiter *waiter, int64_t now_
     struct shown shown = {
         waiter->wants.owner,       waiter->request.mode, waiter->request.discipline == FAIR,
         waiter->client.client_id,  waiter->since_ms,     blockedEndMs(&waiter->client, now_ms),
-        waiter->wants.asks.permits};
+        waiter->wants.lock.permits};
     replyShown(ctx, &shown, now_ms);
 }
 

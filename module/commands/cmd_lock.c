@@ -40,7 +40,7 @@ static int acquire(const struct args *args, const struct family *family) {
         return REDISMODULE_OK;
     }
     options.wants.owner = args->argv[2];
-    options.wants.asks.mode = family->mode;
+    options.wants.lock.mode = family->mode;
     options.wants.discipline = family->discipline;
     struct outcome outcome = {0};
     enum result result = acquireLock(args->ctx, args->argv[1], &options.wants, &outcome);
@@ -84,17 +84,17 @@ int writeCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 int semaphoreCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const struct args args = argsOf(ctx, argv, argc);
     struct argsOptions options;
-    struct acquisition *wants = &options.wants;
+    struct request *wants = &options.wants;
     if (argc < 4) {
         return RedisModule_WrongArity(ctx);
     }
     if (argsOwnerOrReply(ctx, argv[2]) != REDISMODULE_OK ||
         argsOptionsOrReply(&args, 4, ARGS_ACQUIRE | ARGS_PERMITS, &options) != REDISMODULE_OK ||
-        argsLimitOrReply(&args, argv[3], &wants->asks.permits) != REDISMODULE_OK) {
+        argsLimitOrReply(&args, argv[3], &wants->lock.permits) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
     wants->owner = argv[2];
-    wants->asks.mode = MODE_SEMAPHORE;
+    wants->lock.mode = MODE_SEMAPHORE;
     wants->discipline = ORDERED;
     struct outcome outcome = {0};
     enum result result = acquireLock(ctx, argv[1], wants, &outcome);
@@ -140,7 +140,7 @@ static enum holdingWhich whichOf(unsigned given) {
 static struct release releaseOf(const struct args *args, const struct argsOptions *options) {
     return (struct release){.owner = args->argv[2],
                             .which = whichOf(options->given),
-                            .count = options->wants.asks.permits.count,
+                            .count = options->wants.lock.permits.count,
                             .now_ms = args->now_ms};
 }
 
@@ -232,7 +232,7 @@ int macquireCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         return REDISMODULE_OK;
     }
     given.options.wants.owner = given.owner;
-    given.options.wants.asks.mode = MODE_EXCLUSIVE;
+    given.options.wants.lock.mode = MODE_EXCLUSIVE;
     given.options.wants.discipline = MULTIKEY;
     struct outcome outcome = {0};
     enum result result = acquireLocks(ctx, &given.names, &given.options.wants, &outcome);

@@ -5,7 +5,7 @@
 
 #include "core/mem.h"
 
-void cyclepathBegin(struct cyclepath *path, const struct request *asker, struct request *own) {
+void cyclepathBegin(struct cyclepath *path, const struct waitRequest *asker, struct waitRequest *own) {
     path->asker = asker;
     path->reached = path->few;
     path->room = CYCLEPATH_AT_FIRST;
@@ -27,7 +27,7 @@ static void makeRoom(struct cyclepath *path) {
     path->room *= 2;
 }
 
-size_t cyclepathAdd(struct cyclepath *path, struct request *first, const struct cyclepathEdge *edge) {
+size_t cyclepathAdd(struct cyclepath *path, struct waitRequest *first, const struct cyclepathEdge *edge) {
     if (path->count == path->room) {
         makeRoom(path);
     }
@@ -35,7 +35,7 @@ size_t cyclepathAdd(struct cyclepath *path, struct request *first, const struct 
     return path->count++;
 }
 
-void cyclepathLeave(struct cyclepath *path, size_t owner, struct request *first) {
+void cyclepathLeave(struct cyclepath *path, size_t owner, struct waitRequest *first) {
     path->reached[owner].first = first;
     path->reached[owner].has_changed = true;
 }
@@ -48,7 +48,7 @@ bool cyclepathHasChanged(const struct cyclepath *path, const struct cyclepathEdg
     return path->reached[owner].has_changed;
 }
 
-const struct request *cyclepathRequest(const struct cyclepath *path, size_t owner) {
+const struct waitRequest *cyclepathRequest(const struct cyclepath *path, size_t owner) {
     return owner == 0 ? path->asker : path->reached[owner].first;
 }
 
@@ -65,7 +65,7 @@ struct cyclepathCycle *cyclepathCycle(const struct cyclepath *path, const struct
     struct cyclepathCycle *cycle = memAlloc(sizeof(*cycle) + at * sizeof(cycle->steps[0]));
     cycle->length = at;
     for (const struct cyclepathEdge *edge = last; at-- > 0; edge = &path->reached[edge->from].edge) {
-        const struct request *of = cyclepathRequest(path, edge->from);
+        const struct waitRequest *of = cyclepathRequest(path, edge->from);
         cycle->steps[at] =
             (struct cyclepathStep){of->owner, of->owner_length, edge->queue, edge->behind};
     }

@@ -18,7 +18,7 @@ struct cyclepathEdge {
 struct cyclepathReached {
     /* The first request of the owner; NULL if it has none in the graph. For number 0 the first one
      * other than the asker. */
-    struct request *first;
+    struct waitRequest *first;
     struct cyclepathEdge edge;
     bool stands_for_others; /* others were not reached, because it leads to the same owners */
     bool has_changed;       /* one of its requests has left the graph since it was reached */
@@ -27,7 +27,7 @@ struct cyclepathReached {
 #define CYCLEPATH_AT_FIRST 16
 
 struct cyclepath {
-    const struct request *asker;
+    const struct waitRequest *asker;
     struct cyclepathReached *reached; /* number 0 is the asker's */
     size_t count, room;
     struct cyclepathReached few[CYCLEPATH_AT_FIRST];
@@ -49,25 +49,25 @@ struct cyclepathCycle {
 
 /* Begins a path at the asker. `own`: the first of its owner's other requests, or NULL. To be ended
  * with cyclepathEnd. */
-void cyclepathBegin(struct cyclepath *path, const struct request *asker, struct request *own);
+void cyclepathBegin(struct cyclepath *path, const struct waitRequest *asker, struct waitRequest *own);
 
 /* Frees the memory of the path. */
 void cyclepathEnd(struct cyclepath *path);
 
 /* Adds an owner, whose first request this is, and which was reached by this edge. Returns its
  * number. */
-size_t cyclepathAdd(struct cyclepath *path, struct request *first, const struct cyclepathEdge *edge);
+size_t cyclepathAdd(struct cyclepath *path, struct waitRequest *first, const struct cyclepathEdge *edge);
 
 /* To be called before a request of this owner, the first or another, leaves the graph. `first` is
  * the owner's first request from then on, or NULL. */
-void cyclepathLeave(struct cyclepath *path, size_t owner, struct request *first);
+void cyclepathLeave(struct cyclepath *path, size_t owner, struct waitRequest *first);
 
 /* Whether a request of any owner on the way from the asker to the end of this edge has left the
  * graph since that owner was reached. */
 bool cyclepathHasChanged(const struct cyclepath *path, const struct cyclepathEdge *last);
 
 /* A request of this owner. */
-const struct request *cyclepathRequest(const struct cyclepath *path, size_t owner);
+const struct waitRequest *cyclepathRequest(const struct cyclepath *path, size_t owner);
 
 /* The cycle that this edge closes: the way from the asker to the asker, which comes first. Belongs
  * to the caller, to be freed with memFree. */

@@ -8,7 +8,7 @@
 #define OWN_A_LOOK 64
 
 void cycleprecheckBegin(struct cycleprecheck *asked, struct waitgraph *graph,
-                    const struct request *newcomer, struct cycleprecheckHolders holders) {
+                    const struct waitRequest *newcomer, struct cycleprecheckHolders holders) {
     asked->graph = graph;
     asked->newcomer = newcomer;
     asked->holders = holders;
@@ -27,7 +27,7 @@ static bool goesOn(const struct cycleprecheck *asked) {
     return asked->answer == CYCLEPRECHECK_CONTINUES;
 }
 
-static bool isKnown(const struct cycleprecheck *asked, const struct request *waiting) {
+static bool isKnown(const struct cycleprecheck *asked, const struct waitRequest *waiting) {
     for (size_t i = 1; i < asked->count; i++) {
         if (waitqueueSameOwner(waiting, asked->owners[i])) {
             return true;
@@ -38,7 +38,7 @@ static bool isKnown(const struct cycleprecheck *asked, const struct request *wai
 
 /* The owner of `waiting` may wait for the examined owner: it is to be examined too. If it is the
  * newcomer's owner, the newcomer may wait for itself. */
-static void note(struct cycleprecheck *asked, const struct request *waiting) {
+static void note(struct cycleprecheck *asked, const struct waitRequest *waiting) {
     if (waitqueueSameOwner(waiting, asked->owners[asked->next]) || isKnown(asked, waiting)) {
         return;
     }
@@ -136,14 +136,14 @@ static void lookBehind(struct cycleprecheck *asked, struct position *position) {
     }
 }
 
-static void lookBehindAll(struct cycleprecheck *asked, const struct request *request) {
+static void lookBehindAll(struct cycleprecheck *asked, const struct waitRequest *request) {
     for (struct position *position = waitqueueFirstOf(request); position && goesOn(asked);
          position = waitqueueNextOf(position)) {
         lookBehind(asked, position);
     }
 }
 
-static void lookBehindRequest(struct cycleprecheck *asked, const struct request *request) {
+static void lookBehindRequest(struct cycleprecheck *asked, const struct waitRequest *request) {
     asked->looks += 1 + request->positions.length / OWN_A_LOOK;
     if (asked->looks > MOST_LOOKS) {
         giveUp(asked);
@@ -153,7 +153,7 @@ static void lookBehindRequest(struct cycleprecheck *asked, const struct request 
 }
 
 static void lookBehindOwner(struct cycleprecheck *asked) {
-    const struct request *of = asked->owners[asked->next];
+    const struct waitRequest *of = asked->owners[asked->next];
     if (asked->next == 0) {
         lookBehindAll(asked, of);
     }
@@ -168,7 +168,7 @@ static void lookBehindOwner(struct cycleprecheck *asked) {
 /* Whether the newcomer waits here for the examined owner, which waits for the newcomer. This is
  * tested separately, because the newcomer is not in the graph. */
 static void askWhetherNewcomerWaits(struct cycleprecheck *asked, struct position *position) {
-    const struct request *owner = asked->owners[asked->next];
+    const struct waitRequest *owner = asked->owners[asked->next];
     if (waitqueueOfOwner(position->queue, owner->owner, owner->owner_length) ||
         holds(asked, position->queue, asked->newcomer->mode)) {
         giveUp(asked);
@@ -223,7 +223,7 @@ void cycleprecheckContinue(struct cycleprecheck *asked) {
 
 /* If this request represents its owner among those to be examined, the owner may still wait with
  * another request: the answer is CYCLEPRECHECK_MAYBE. */
-void cycleprecheckLeave(struct cycleprecheck *asked, const struct request *request) {
+void cycleprecheckLeave(struct cycleprecheck *asked, const struct waitRequest *request) {
     for (size_t i = 1; i < asked->count && goesOn(asked); i++) {
         if (asked->owners[i] == request) {
             giveUp(asked);

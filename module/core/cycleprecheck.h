@@ -25,7 +25,7 @@
 /* Whether the owner of this request holds the lock of this queue in a mode that conflicts with
  * `mode`. */
 typedef bool (*cycleprecheckIsHolder)(struct waitqueue *queue, enum lockMode mode,
-                                  const struct request *request, void *context);
+                                  const struct waitRequest *request, void *context);
 
 /* At most this many owners are examined. If there are more, the answer is CYCLEPRECHECK_MAYBE. */
 #define CYCLEPRECHECK_MOST_OWNERS 32
@@ -52,19 +52,19 @@ enum cycleprecheckStage {
 
 struct cycleprecheck {
     struct waitgraph *graph;
-    const struct request *newcomer;
+    const struct waitRequest *newcomer;
     struct cycleprecheckHolders holders;
     enum cycleprecheckStage stage;
     struct position *position; /* of the newcomer, in CYCLEPRECHECK_NEWCOMER */
     size_t next, count, looks;
     /* One request of each owner; the first is the newcomer. */
-    const struct request *owners[CYCLEPRECHECK_MOST_OWNERS];
+    const struct waitRequest *owners[CYCLEPRECHECK_MOST_OWNERS];
     enum cycleprecheckAnswer answer;
 };
 
 /* Begins the pre-check of this newcomer, which is in its queues, but not in the graph. */
 void cycleprecheckBegin(struct cycleprecheck *asked, struct waitgraph *graph,
-                    const struct request *newcomer, struct cycleprecheckHolders holders);
+                    const struct waitRequest *newcomer, struct cycleprecheckHolders holders);
 
 /* About how many locks are to be tested for the next owner; 0 while an owner is being examined. */
 size_t cycleprecheckCost(const struct cycleprecheck *asked);
@@ -77,6 +77,6 @@ bool cycleprecheckIsAsking(const struct cycleprecheck *asked);
 void cycleprecheckContinue(struct cycleprecheck *asked);
 
 /* To be called before this request, which is in the graph, leaves it. */
-void cycleprecheckLeave(struct cycleprecheck *asked, const struct request *request);
+void cycleprecheckLeave(struct cycleprecheck *asked, const struct waitRequest *request);
 
 #endif

@@ -78,7 +78,7 @@ static void foundCycle(struct cyclesearch *search) {
     search->checked_to = 0;
 }
 
-bool searchHasReached(const struct cyclesearch *search, const struct request *first) {
+bool searchHasReached(const struct cyclesearch *search, const struct waitRequest *first) {
     return first->reached_in == search->graph->searches;
 }
 
@@ -94,7 +94,7 @@ static size_t reach(struct cyclesearch *search, const char *owner, size_t length
         }
         return 1;
     }
-    struct request *first = waitgraphFirstOf(search->graph, owner, length);
+    struct waitRequest *first = waitgraphFirstOf(search->graph, owner, length);
     if (first && !searchHasReached(search, first)) {
         first->reached_in = search->graph->searches;
         first->reached_as = cyclepathAdd(&search->path, first, &search->at);
@@ -106,7 +106,7 @@ void cyclesearchReach(struct cyclesearch *search, const char *owner, size_t leng
     reach(search, owner, length);
 }
 
-void searchReach(struct cyclesearch *search, const struct request *request) {
+void searchReach(struct cyclesearch *search, const struct waitRequest *request) {
     reach(search, request->owner, request->owner_length);
 }
 
@@ -117,7 +117,7 @@ void cyclesearchReachAlone(struct cyclesearch *search, const char *owner, size_t
 
 /* ---- testing each request ---- */
 
-void searchAskWhetherHolder(struct cyclesearch *search, const struct request *request) {
+void searchAskWhetherHolder(struct cyclesearch *search, const struct waitRequest *request) {
     if (searchTakeSteps(search, search->steps_of_each) &&
         search->asked.is_holder(search->at.queue, search->mode, request, search->asked.context)) {
         searchReach(search, request);

@@ -47,15 +47,15 @@ struct waitqueueSeen *searchSeenIn(struct cyclesearch *search, struct waitqueue 
 
 /* Reaches the owner of this request by the edge `search->at`, as one step. If it is the asker's
  * owner, a cycle is found. */
-void searchReach(struct cyclesearch *search, const struct request *request);
+void searchReach(struct cyclesearch *search, const struct waitRequest *request);
 
 /* Whether the owner whose first request this is has been reached. */
-bool searchHasReached(const struct cyclesearch *search, const struct request *first);
+bool searchHasReached(const struct cyclesearch *search, const struct waitRequest *first);
 
 /* Whether this is the asker's owner. */
 bool searchIsAsker(const struct cyclesearch *search, const char *owner, size_t length);
 
 /* In SEARCH_EACH: tests whether the owner of this request holds the lock, and if so reaches it. */
-void searchAskWhetherHolder(struct cyclesearch *search, const struct request *request);
+void searchAskWhetherHolder(struct cyclesearch *search, const struct waitRequest *request);
 
 #endif

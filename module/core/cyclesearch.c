@@ -7,14 +7,14 @@
 /* Begins an attempt, which has reached no owner, with a new pre-check. */
 static void start(struct cyclesearch *search) {
     struct waitgraph *graph = search->graph;
-    const struct request *asker = search->asker;
+    const struct waitRequest *asker = search->asker;
     graph->searches++;
     cycleprecheckBegin(&search->waited_for, graph, asker,
                    (struct cycleprecheckHolders){search->asked.may_be_holder, search->asked.context});
     cyclepathBegin(&search->path, asker, waitgraphFirstOf(graph, asker->owner, asker->owner_length));
 }
 
-void cyclesearchBegin(struct waitgraph *graph, const struct request *asker,
+void cyclesearchBegin(struct waitgraph *graph, const struct waitRequest *asker,
                      const struct cyclesearchAsked *asked, size_t most) {
     struct cyclesearch *search = memAlloc(sizeof(*search));
     *search = (struct cyclesearch){.graph = graph, .asker = asker, .asked = *asked, .most = most};
@@ -81,14 +81,14 @@ struct cyclesearchFound cyclesearchEnd(struct waitgraph *graph) {
 
 /* If the owner of a request that leaves has been reached, another of its requests represents it
  * from now on. */
-static void leavePath(struct cyclesearch *search, struct request *request) {
-    struct request *first = waitgraphFirstOf(search->graph, request->owner, request->owner_length);
+static void leavePath(struct cyclesearch *search, struct waitRequest *request) {
+    struct waitRequest *first = waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     bool is_asker = searchIsAsker(search, request->owner, request->owner_length);
     if (!is_asker && !searchHasReached(search, first)) {
         return;
     }
     size_t number = is_asker ? 0 : first->reached_as;
-    struct request *heir = first == request ? waitgraphNextOf(request) : first;
+    struct waitRequest *heir = first == request ? waitgraphNextOf(request) : first;
     cyclepathLeave(&search->path, number, heir);
     if (heir && !is_asker) {
         heir->reached_in = search->graph->searches;
@@ -104,8 +104,8 @@ static void passWriter(struct cyclesearch *search, const struct position *positi
 
 /* Whether owners were not reached because this one leads to the same owners and is still to be
  * expanded. */
-static bool standsForOthers(const struct cyclesearch *search, const struct request *request) {
-    const struct request *first =
+static bool standsForOthers(const struct cyclesearch *search, const struct waitRequest *request) {
+    const struct waitRequest *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     return searchHasReached(search, first) && first->reached_as >= search->tied &&
            search->path.reached[first->reached_as].stands_for_others;
@@ -115,7 +115,7 @@ static bool standsForOthers(const struct cyclesearch *search, const struct reque
  * it also waits elsewhere. If it leaves because the lock is granted to it, it becomes a holder
  * where the holders have been visited; if not, it may have another position where the ties have
  * been visited. */
-static bool leadsOn(const struct cyclesearch *search, const struct request *request) {
+static bool leadsOn(const struct cyclesearch *search, const struct waitRequest *request) {
     bool leads_on = !mapIsAlone(&request->by_requester);
     const struct position *position = leads_on ? waitqueueFirstOf(request) : NULL;
     while (position && position->queue->seen.search != search->graph->searches) {
@@ -124,7 +124,7 @@ static bool leadsOn(const struct cyclesearch *search, const struct request *requ
     return position;
 }
 
-static void leave(struct cyclesearch *search, struct request *request) {
+static void leave(struct cyclesearch *search, struct waitRequest *request) {
     if (search->result != CYCLESEARCH_CONTINUES) {
         return; /* the asker may have been freed */
     }
@@ -143,7 +143,7 @@ static void leave(struct cyclesearch *search, struct request *request) {
     }
 }
 
-void cyclesearchEnter(struct waitgraph *graph, struct request *request) {
+void cyclesearchEnter(struct waitgraph *graph, struct waitRequest *request) {
     struct cyclesearch *search = graph->search;
     waitgraphEnter(graph, request);
     if (search && search->result == CYCLESEARCH_CONTINUES) {
@@ -151,7 +151,7 @@ void cyclesearchEnter(struct waitgraph *graph, struct request *request) {
     }
 }
 
-void cyclesearchLeave(struct waitgraph *graph, struct request *request) {
+void cyclesearchLeave(struct waitgraph *graph, struct waitRequest *request) {
     if (graph->search) {
         leave(graph->search, request);
     }

@@ -46,7 +46,7 @@ struct cyclesearchFound {
  * `most` steps: one to visit a holder, a tie or a position; for cyclesearchEachRequest as many as
  * the caller gives. The pre-check takes one more for each lock that it tests: at most as many
  * again. */
-void cyclesearchBegin(struct waitgraph *graph, const struct request *asker,
+void cyclesearchBegin(struct waitgraph *graph, const struct waitRequest *asker,
                      const struct cyclesearchAsked *asked, size_t most);
 
 /* Takes about `steps` steps. Returns whether the search has ended. */
@@ -59,10 +59,10 @@ bool cyclesearchHasEnded(const struct waitgraph *graph);
 struct cyclesearchFound cyclesearchEnd(struct waitgraph *graph);
 
 /* As waitgraphEnter, for a request from which no search is made. A current search restarts. */
-void cyclesearchEnter(struct waitgraph *graph, struct request *request);
+void cyclesearchEnter(struct waitgraph *graph, struct waitRequest *request);
 
 /* As waitgraphLeave, and to be called instead of it where there may be a search. */
-void cyclesearchLeave(struct waitgraph *graph, struct request *request);
+void cyclesearchLeave(struct waitgraph *graph, struct waitRequest *request);
 
 /* To be called before this position moves to the head of its queue. */
 void cyclesearchMove(struct waitgraph *graph, const struct position *position);

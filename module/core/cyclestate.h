@@ -51,7 +51,7 @@ enum searchStage {
 
 struct cyclesearch {
     struct waitgraph *graph;
-    const struct request *asker;
+    const struct waitRequest *asker;
     struct cyclesearchAsked asked;
     enum cyclesearchResult result;
     enum searchStage stage;
@@ -72,7 +72,7 @@ struct cyclesearch {
     /* What is being expanded: an owner, one of its requests, the position of that and its queue,
      * and the mode that is requested there. */
     struct cyclepathEdge at;
-    const struct request *request;
+    const struct waitRequest *request;
     struct position *position;
     enum lockMode mode;
     /* The order at which the owner counts in this queue: that of its first position; for the asker

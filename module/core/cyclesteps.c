@@ -7,7 +7,7 @@
 
 /* Whether this is a request for several keys whose owner is the only holder of this lock: such a
  * request waits for no other owner here. */
-static bool isHeldByOwner(struct cyclesearch *search, const struct request *request) {
+static bool isHeldByOwner(struct cyclesearch *search, const struct waitRequest *request) {
     return request->discipline == MULTIKEY &&
            searchSeenIn(search, search->at.queue)->alone == search->at.from + 1;
 }
@@ -18,7 +18,7 @@ static bool isHeldByOwner(struct cyclesearch *search, const struct request *requ
  * Of several positions only the first counts: once the owner has the lock, the others are
  * re-entries (rule 2). */
 static int64_t firstOrder(struct cyclesearch *search, const struct waitqueue *queue,
-                          const struct request *request, int64_t order) {
+                          const struct waitRequest *request, int64_t order) {
     const struct position *own = waitqueueOfOwner(queue, request->owner, request->owner_length);
     while (own && own->order < order && !waitgraphHas(own->request)) {
         own = waitqueueNextOfOwner(own);
@@ -37,7 +37,7 @@ static bool standsBefore(struct cyclesearch *search, const struct position *posi
 
 /* ---- from one position to the next ---- */
 
-static void goToPosition(struct cyclesearch *search, const struct request *request) {
+static void goToPosition(struct cyclesearch *search, const struct waitRequest *request) {
     search->request = request;
     search->position = request ? waitqueueFirstOf(request) : NULL;
     search->stage = request ? SEARCH_POSITION : SEARCH_OWNER;
@@ -74,7 +74,7 @@ static void takeOwner(struct cyclesearch *search) {
 
 /* If the asker is ahead of other requests, those now wait for it, and so for everything that its
  * owner waits for: then the owner's other requests are expanded too. */
-static const struct request *nextRequest(const struct cyclesearch *search) {
+static const struct waitRequest *nextRequest(const struct cyclesearch *search) {
     if (search->request != search->asker) {
         return waitgraphNextOf(search->request);
     }
@@ -128,7 +128,7 @@ static void takeHolders(struct cyclesearch *search) {
 }
 
 static void takeEach(struct cyclesearch *search) {
-    const struct request *request = waitgraphNextRequest(search->graph);
+    const struct waitRequest *request = waitgraphNextRequest(search->graph);
     if (request) {
         search->work++;
         searchAskWhetherHolder(search, request);
@@ -154,7 +154,7 @@ static void reachAsker(struct cyclesearch *search, enum lockMode mode, int64_t o
  * queue too. If it waited elsewhere before, they are ties already; if not, all of them wait for the
  * same. */
 static const struct position *untiedOfAsker(const struct cyclesearch *search) {
-    const struct request *first = search->path.reached[0].first;
+    const struct waitRequest *first = search->path.reached[0].first;
     bool is_here = first && search->at.from != 0 && !waitqueueFirstOf(first)->is_tie &&
                    waitqueueFirstOf(first)->queue == search->at.queue;
     return is_here ? waitqueueFirstOf(first) : NULL;
@@ -244,8 +244,8 @@ static void beginTies(struct cyclesearch *search) {
 
 /* Whether the owner of this request has been reached; or is the one that is expanded, which is not
  * in its own way. */
-static bool wasReached(const struct cyclesearch *search, const struct request *request) {
-    const struct request *first =
+static bool wasReached(const struct cyclesearch *search, const struct waitRequest *request) {
+    const struct waitRequest *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     return first == search->path.reached[search->at.from].first || searchHasReached(search, first);
 }
@@ -282,8 +282,8 @@ static void beginWriters(struct cyclesearch *search) {
 
 /* Records that this writer leads to every owner that the writers ahead of it lead to: those need
  * not be reached. */
-static void noteStandsForOthers(struct cyclesearch *search, const struct request *request) {
-    const struct request *first =
+static void noteStandsForOthers(struct cyclesearch *search, const struct waitRequest *request) {
+    const struct waitRequest *first =
         waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     if (searchHasReached(search, first)) {
         search->path.reached[first->reached_as].stands_for_others = true;
@@ -313,7 +313,7 @@ static void takeWriter(struct cyclesearch *search) {
 static void takePosition(struct cyclesearch *search) {
     search->work++;
     if (!search->position) {
-        const struct request *next = nextRequest(search);
+        const struct waitRequest *next = nextRequest(search);
         goToPosition(search, next);
         if (next && next->is_copy) {
             search->position = NULL;
@@ -334,7 +334,7 @@ static void takePosition(struct cyclesearch *search) {
 
 /* The modes in which the owner at the beginning of this edge waits there, as bits. */
 static unsigned modesWanted(const struct cyclesearch *search, const struct cyclepathEdge *edge) {
-    const struct request *of = cyclepathRequest(&search->path, edge->from);
+    const struct waitRequest *of = cyclepathRequest(&search->path, edge->from);
     const struct position *position = waitqueueOfOwner(edge->queue, of->owner, of->owner_length);
     unsigned modes = 0;
     for (; position; position = waitqueueNextOfOwner(position)) {

@@ -16,7 +16,7 @@ struct counted {
  * first are compared: else 10,000 positions of one owner would take a hundred million steps. */
 static bool isIndexed(const struct waitqueue *queue, const struct position *position) {
     const size_t most = 64;
-    const struct request *request = position->request;
+    const struct waitRequest *request = position->request;
     const struct position *found = waitqueueOfOwner(queue, request->owner, request->owner_length);
     for (size_t i = 0; found && found != position && i < most; i++) {
         found = waitqueueNextOfOwner(found);

@@ -52,12 +52,12 @@ bool rulesOwnsAny(const struct holdsView *view) {
     return false;
 }
 
-int64_t rulesLacks(const struct rulesRequest *request, const struct holdsView *view) {
+int64_t rulesLacks(const struct lockRequest *request, const struct holdsView *view) {
     int64_t count = request->mode == MODE_SEMAPHORE ? request->permits.count : 1;
     return request->once ? count - view->own[request->mode] : count;
 }
 
-enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsView *view) {
+enum verdict rulesDecide(const struct lockRequest *request, const struct holdsView *view) {
     if (view->foreign) {
         return VERDICT_WAIT;
     }

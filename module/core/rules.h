@@ -28,7 +28,7 @@ struct permits {
 };
 
 /* What is requested. */
-struct rulesRequest {
+struct lockRequest {
     enum lockMode mode;
     struct permits permits; /* only for MODE_SEMAPHORE */
     bool once;              /* by ONCE: adds only what the owner does not hold yet */
@@ -66,10 +66,10 @@ bool rulesOwnsAny(const struct holdsView *view);
 
 /* How many holds, or permits, the request adds. With ONCE those that the owner does not hold yet: 0
  * or less if it holds all of them. */
-int64_t rulesLacks(const struct rulesRequest *request, const struct holdsView *view);
+int64_t rulesLacks(const struct lockRequest *request, const struct holdsView *view);
 
 /* Whether the request fits the holds (rules 1 and 2 of docs/design.md). */
-enum verdict rulesDecide(const struct rulesRequest *request, const struct holdsView *view);
+enum verdict rulesDecide(const struct lockRequest *request, const struct holdsView *view);
 
 /* Whether the request fits, according to this verdict. */
 bool rulesFits(enum verdict verdict);

@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-static struct request *fromEntry(struct mapEntry *entry) {
-    return entry ? LIST_ELEMENT(entry, struct request, by_requester) : NULL;
+static struct waitRequest *fromEntry(struct mapEntry *entry) {
+    return entry ? LIST_ELEMENT(entry, struct waitRequest, by_requester) : NULL;
 }
 
 static struct position *fromTie(struct link *link) {
@@ -15,15 +15,15 @@ size_t waitgraphSize(const struct waitgraph *graph) {
     return graph->by_owner.used;
 }
 
-bool waitgraphHas(const struct request *request) {
+bool waitgraphHas(const struct waitRequest *request) {
     return request->by_requester.key;
 }
 
-struct request *waitgraphFirstOf(const struct waitgraph *graph, const char *owner, size_t length) {
+struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner, size_t length) {
     return fromEntry(mapFind(&graph->by_owner, owner, length));
 }
 
-struct request *waitgraphNextOf(const struct request *request) {
+struct waitRequest *waitgraphNextOf(const struct waitRequest *request) {
     return fromEntry(mapFindNext(&request->by_requester));
 }
 
@@ -33,8 +33,8 @@ static struct waitqueue *fromWaited(struct link *link) {
     return link ? LIST_ELEMENT(link, struct waitqueue, in_waited) : NULL;
 }
 
-static struct request *fromList(struct link *link) {
-    return link ? LIST_ELEMENT(link, struct request, in_list) : NULL;
+static struct waitRequest *fromList(struct link *link) {
+    return link ? LIST_ELEMENT(link, struct waitRequest, in_list) : NULL;
 }
 
 void waitgraphWalkTies(struct waitgraph *graph, const struct waitqueue *queue) {
@@ -57,11 +57,11 @@ static void passRequest(struct waitgraph *graph) {
     graph->next.request = fromList(graph->next.request->in_list.next);
 }
 
-struct request *waitgraphNextRequest(struct waitgraph *graph) {
+struct waitRequest *waitgraphNextRequest(struct waitgraph *graph) {
     while (graph->next.request && graph->next.request->is_copy) {
         passRequest(graph);
     }
-    struct request *request = graph->next.request;
+    struct waitRequest *request = graph->next.request;
     if (request) {
         passRequest(graph);
     }
@@ -84,7 +84,7 @@ struct waitqueue *waitgraphNextWaited(struct waitgraph *graph) {
 
 /* Whether the request waits for exactly what the other, of the same owner, waits for. A request in
  * another mode does not: it counts at the owner's first position, in its own mode. */
-static bool repeats(const struct request *request, const struct request *other) {
+static bool repeats(const struct waitRequest *request, const struct waitRequest *other) {
     if (request->mode != other->mode || request->positions.length != other->positions.length ||
         (request->discipline == MULTIKEY) != (other->discipline == MULTIKEY)) {
         return false;
@@ -99,7 +99,7 @@ static bool repeats(const struct request *request, const struct request *other) 
 
 /* ---- ties ---- */
 
-static void tie(struct request *request) {
+static void tie(struct waitRequest *request) {
     if (request->is_copy) {
         return;
     }
@@ -112,7 +112,7 @@ static void tie(struct request *request) {
     }
 }
 
-static void untie(struct waitgraph *graph, struct request *request) {
+static void untie(struct waitgraph *graph, struct waitRequest *request) {
     for (struct position *position = waitqueueFirstOf(request); position;
          position = waitqueueNextOf(position)) {
         if (graph->next.tie == position) {
@@ -126,25 +126,25 @@ static void untie(struct waitgraph *graph, struct request *request) {
 }
 
 /* Whether the owner's requests are ties: all are, except copies, or none. */
-static bool isTied(const struct request *first) {
+static bool isTied(const struct waitRequest *first) {
     return waitqueueFirstOf(first)->is_tie;
 }
 
 /* Whether this is the owner's only request, and for one key. */
-static bool isAlone(const struct request *first) {
+static bool isAlone(const struct waitRequest *first) {
     return first->positions.length == 1 && !waitgraphNextOf(first);
 }
 
-static void tieFrom(struct request *first) {
-    for (struct request *request = first; request; request = waitgraphNextOf(request)) {
+static void tieFrom(struct waitRequest *first) {
+    for (struct waitRequest *request = first; request; request = waitgraphNextOf(request)) {
         tie(request);
     }
 }
 
 /* Makes ties of the owner's requests if the new one waits for something else than the older
  * ones. */
-static void tieIfElsewhere(const struct waitgraph *graph, struct request *request) {
-    struct request *first = waitgraphFirstOf(graph, request->owner, request->owner_length);
+static void tieIfElsewhere(const struct waitgraph *graph, struct waitRequest *request) {
+    struct waitRequest *first = waitgraphFirstOf(graph, request->owner, request->owner_length);
     if (request->positions.length > 1 || isTied(first)) {
         tieFrom(isTied(first) ? request : first);
     } else if (first != request && !repeats(request, first)) {
@@ -154,7 +154,7 @@ static void tieIfElsewhere(const struct waitgraph *graph, struct request *reques
 
 /* ---- entering and leaving ---- */
 
-static void countIn(struct waitgraph *graph, struct request *request) {
+static void countIn(struct waitgraph *graph, struct waitRequest *request) {
     for (struct position *position = waitqueueFirstOf(request); position;
          position = waitqueueNextOf(position)) {
         struct waitqueue *queue = position->queue;
@@ -167,7 +167,7 @@ static void countIn(struct waitgraph *graph, struct request *request) {
     }
 }
 
-static void countOut(struct waitgraph *graph, struct request *request) {
+static void countOut(struct waitgraph *graph, struct waitRequest *request) {
     for (struct position *position = waitqueueFirstOf(request); position;
          position = waitqueueNextOf(position)) {
         struct waitqueue *queue = position->queue;
@@ -180,12 +180,12 @@ static void countOut(struct waitgraph *graph, struct request *request) {
     }
 }
 
-void waitgraphAnnounce(struct waitgraph *graph, struct request *request) {
+void waitgraphAnnounce(struct waitgraph *graph, struct waitRequest *request) {
     request->is_newcomer = true;
     listAddLast(&graph->newcomers, &request->in_list);
 }
 
-struct request *waitgraphFirstNewcomer(const struct waitgraph *graph) {
+struct waitRequest *waitgraphFirstNewcomer(const struct waitgraph *graph) {
     return fromList(graph->newcomers.first);
 }
 
@@ -204,27 +204,27 @@ bool waitgraphIsLast(struct position *newcomer) {
     return true;
 }
 
-static void forgetNewcomer(struct waitgraph *graph, struct request *request) {
+static void forgetNewcomer(struct waitgraph *graph, struct waitRequest *request) {
     if (request->is_newcomer) {
         request->is_newcomer = false;
         listRemove(&graph->newcomers, &request->in_list);
     }
 }
 
-void waitgraphEnter(struct waitgraph *graph, struct request *request) {
+void waitgraphEnter(struct waitgraph *graph, struct waitRequest *request) {
     assert(waitqueueFirstOf(request) && !waitgraphHas(request));
     forgetNewcomer(graph, request);
     mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
     listAddLast(&graph->requests, &request->in_list);
-    const struct request *older = fromEntry(request->by_requester.older);
+    const struct waitRequest *older = fromEntry(request->by_requester.older);
     request->is_copy = older && repeats(request, older);
     countIn(graph, request);
     tieIfElsewhere(graph, request);
 }
 
 /* The oldest copy of the request takes its place. */
-static void leaveToCopy(struct request *request) {
-    struct request *heir = waitgraphNextOf(request);
+static void leaveToCopy(struct waitRequest *request) {
+    struct waitRequest *heir = waitgraphNextOf(request);
     if (!request->is_copy && heir && heir->is_copy) {
         heir->is_copy = false;
         if (isTied(request)) {
@@ -233,7 +233,7 @@ static void leaveToCopy(struct request *request) {
     }
 }
 
-static void takeOut(struct waitgraph *graph, struct request *request) {
+static void takeOut(struct waitgraph *graph, struct waitRequest *request) {
     if (graph->next.request == request) {
         passRequest(graph);
     }
@@ -243,7 +243,7 @@ static void takeOut(struct waitgraph *graph, struct request *request) {
     request->is_copy = false;
 }
 
-void waitgraphLeave(struct waitgraph *graph, struct request *request) {
+void waitgraphLeave(struct waitgraph *graph, struct waitRequest *request) {
     forgetNewcomer(graph, request);
     if (!waitgraphHas(request)) {
         return;
@@ -253,7 +253,7 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
     untie(graph, request);
     countOut(graph, request);
     takeOut(graph, request);
-    struct request *first =
+    struct waitRequest *first =
         was_alone ? NULL : waitgraphFirstOf(graph, request->owner, request->owner_length);
     if (first && isAlone(first)) {
         untie(graph, first);
@@ -268,14 +268,14 @@ void waitgraphLeave(struct waitgraph *graph, struct request *request) {
  * again. */
 #define ENOUGH_PLACES 16
 
-static bool asksForNoLess(const struct position *position, const struct request *newcomer) {
-    const struct request *request = position->request;
+static bool asksForNoLess(const struct position *position, const struct waitRequest *newcomer) {
+    const struct waitRequest *request = position->request;
     return waitgraphHas(request) && request->discipline != MULTIKEY &&
            (request->mode == newcomer->mode || rulesConflict(request->mode, MODE_READ));
 }
 
 /* Whether its owner's first ENOUGH_PLACES positions here are ahead of it. */
-static bool standsBehindOwn(const struct request *newcomer, const struct position *own) {
+static bool standsBehindOwn(const struct waitRequest *newcomer, const struct position *own) {
     int count = 0;
     const struct position *position =
         waitqueueOfOwner(own->queue, newcomer->owner, newcomer->owner_length);
@@ -289,7 +289,7 @@ static bool standsBehindOwn(const struct request *newcomer, const struct positio
 
 /* Whether the next ENOUGH_PLACES positions behind it, with none in between, are its owner's: it is
  * an upgrade. */
-static bool standsBeforeOwn(const struct request *newcomer, const struct position *own) {
+static bool standsBeforeOwn(const struct waitRequest *newcomer, const struct position *own) {
     int count = 0;
     const struct position *position = waitqueueNext(own);
     while (position && count < ENOUGH_PLACES && waitqueueSameOwner(position->request, newcomer) &&
@@ -302,7 +302,7 @@ static bool standsBeforeOwn(const struct request *newcomer, const struct positio
 
 /* For a request for several keys: whether its owner's first ENOUGH_PLACES positions at one of them
  * belong to requests for the same keys. */
-static bool repeatsOwn(const struct request *newcomer, const struct position *own) {
+static bool repeatsOwn(const struct waitRequest *newcomer, const struct position *own) {
     int count = 0;
     const struct position *position =
         waitqueueOfOwner(own->queue, newcomer->owner, newcomer->owner_length);
@@ -315,7 +315,7 @@ static bool repeatsOwn(const struct request *newcomer, const struct position *ow
     return count == ENOUGH_PLACES;
 }
 
-bool waitgraphAsksForNothingNew(const struct request *newcomer) {
+bool waitgraphAsksForNothingNew(const struct waitRequest *newcomer) {
     const struct position *own = waitqueueFirstOf(newcomer);
     return newcomer->discipline == MULTIKEY
                ? repeatsOwn(newcomer, own)

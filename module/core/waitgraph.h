@@ -28,7 +28,7 @@ struct cyclesearch;
  * may leave the graph: an element that leaves its list is never the next one here. */
 struct waitgraphWalks {
     struct position *tie;
-    struct request *request;
+    struct waitRequest *request;
     struct waitqueue *waited;
 };
 
@@ -44,37 +44,37 @@ struct waitgraph {
 };
 
 /* The request is in all its queues now, and becomes a newcomer. */
-void waitgraphAnnounce(struct waitgraph *graph, struct request *request);
+void waitgraphAnnounce(struct waitgraph *graph, struct waitRequest *request);
 
 /* The newcomer that came first, or NULL. */
-struct request *waitgraphFirstNewcomer(const struct waitgraph *graph);
+struct waitRequest *waitgraphFirstNewcomer(const struct waitgraph *graph);
 
 /* Adds the request, which is in all its queues, to the graph. It is no longer a newcomer. */
-void waitgraphEnter(struct waitgraph *graph, struct request *request);
+void waitgraphEnter(struct waitgraph *graph, struct waitRequest *request);
 
 /* Removes the request, which no longer waits, from the graph or the newcomers; does nothing if it
  * is in neither. To be called before its positions leave their queues, and not during a search: see
  * cyclesearchLeave. */
-void waitgraphLeave(struct waitgraph *graph, struct request *request);
+void waitgraphLeave(struct waitgraph *graph, struct waitRequest *request);
 
 /* Whether no request of the graph is behind this position of a newcomer. */
 bool waitgraphIsLast(struct position *newcomer);
 
 /* Whether the newcomer only repeats what its owner has been waiting for many times already, so that
  * no search from it is needed. O(1). */
-bool waitgraphAsksForNothingNew(const struct request *newcomer);
+bool waitgraphAsksForNothingNew(const struct waitRequest *newcomer);
 
 /* How many requests are in the graph. */
 size_t waitgraphSize(const struct waitgraph *graph);
 
 /* Whether the request is in the graph. */
-bool waitgraphHas(const struct request *request);
+bool waitgraphHas(const struct waitRequest *request);
 
 /* The oldest request of this owner in the graph, which is no copy; or NULL. */
-struct request *waitgraphFirstOf(const struct waitgraph *graph, const char *owner, size_t length);
+struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner, size_t length);
 
 /* The next request of the same owner, or NULL after the youngest. */
-struct request *waitgraphNextOf(const struct request *request);
+struct waitRequest *waitgraphNextOf(const struct waitRequest *request);
 
 /* Walks: the first function begins a walk, the second returns one element after the other, then
  * NULL. There is one walk of each kind at a time. What enters the graph meanwhile may be left
@@ -86,7 +86,7 @@ struct position *waitgraphNextTie(struct waitgraph *graph);
 
 /* The requests in the graph, without copies. */
 void waitgraphWalkRequests(struct waitgraph *graph);
-struct request *waitgraphNextRequest(struct waitgraph *graph);
+struct waitRequest *waitgraphNextRequest(struct waitgraph *graph);
 
 /* The queues with a request of the graph. */
 void waitgraphWalkWaited(struct waitgraph *graph);

@@ -54,7 +54,7 @@ static void countOwnOut(struct position *position) {
 
 /* `successor` is the owner's next position behind this one, or NULL. */
 static void addOwn(struct position *position, struct position *successor) {
-    const struct request *request = position->request;
+    const struct waitRequest *request = position->request;
     struct map *by_owner = &position->queue->by_owner;
     if (successor) {
         mapAddBefore(by_owner, &position->by_owner, request->owner, &successor->by_owner);
@@ -78,7 +78,7 @@ struct spot {
     int64_t order;
 };
 
-static void insert(struct waitqueue *queue, struct position *position, struct request *request,
+static void insert(struct waitqueue *queue, struct position *position, struct waitRequest *request,
                    const struct spot *spot) {
     assert(!position->queue); /* a position is in one queue at a time */
     position->queue = queue;
@@ -105,13 +105,13 @@ static int64_t orderBehindLast(const struct waitqueue *queue) {
     return last ? last->order + 1 : 0;
 }
 
-void waitqueueAdd(struct waitqueue *queue, struct position *position, struct request *request) {
+void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request) {
     const struct spot end = {NULL, NULL, NULL, orderBehindLast(queue)};
     insert(queue, position, request, &end);
 }
 
 void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
-                       struct request *request) {
+                       struct waitRequest *request) {
     const struct spot head = {queue->positions.first, queue->writers.first,
                               waitqueueOfOwner(queue, request->owner, request->owner_length),
                               orderBeforeFirst(queue)};
@@ -133,7 +133,7 @@ void waitqueueRemove(struct position *position) {
     position->queue = NULL;
 }
 
-void waitqueueTakeOver(struct position *old, struct position *position, struct request *request) {
+void waitqueueTakeOver(struct position *old, struct position *position, struct waitRequest *request) {
     const struct spot same = {&old->in_queue, firstWriterFrom(old), old, old->order};
     insert(old->queue, position, request, &same);
     waitqueueRemove(old);
@@ -183,7 +183,7 @@ static struct position *ofRequest(struct link *link) {
     return link ? LIST_ELEMENT(link, struct position, of_request) : NULL;
 }
 
-struct position *waitqueueFirstOf(const struct request *request) {
+struct position *waitqueueFirstOf(const struct waitRequest *request) {
     return ofRequest(request->positions.first);
 }
 
@@ -199,7 +199,7 @@ struct position *waitqueueNextOfOwner(const struct position *position) {
     return fromEntry(mapFindNext(&position->by_owner));
 }
 
-bool waitqueueSameOwner(const struct request *one, const struct request *other) {
+bool waitqueueSameOwner(const struct waitRequest *one, const struct waitRequest *other) {
     return one->owner_length == other->owner_length &&
            memcmp(one->owner, other->owner, one->owner_length) == 0;
 }
@@ -222,7 +222,7 @@ size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t
 }
 
 /* Whether the newcomer has to wait behind a position, not counting these positions of its owner. */
-static bool standsBehindOthers(const struct waitqueue *queue, const struct request *newcomer,
+static bool standsBehindOthers(const struct waitqueue *queue, const struct waitRequest *newcomer,
                                const struct waitqueueOwn *own) {
     if (newcomer->discipline == PLAIN) {
         return queue->multikey > own->multikey;
@@ -237,7 +237,7 @@ static bool standsBehindOthers(const struct waitqueue *queue, const struct reque
 }
 
 /* First as if the owner had no positions here, because to find those takes a lookup. */
-bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request) {
+bool waitqueueBlocks(const struct waitqueue *queue, const struct waitRequest *request) {
     bool is_behind = standsBehindOthers(queue, request, &none);
     if (!is_behind || request->mode == MODE_SEMAPHORE) {
         return is_behind; /* for permits an owner waits behind itself too */

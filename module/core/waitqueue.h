@@ -24,7 +24,7 @@ enum discipline {
     MULTIKEY /* the same, for several keys at once; and no request barges in while it waits */
 };
 
-struct request {
+struct waitRequest {
     const char *owner; /* owner_length bytes that belong to the caller */
     size_t owner_length;
     enum lockMode mode;
@@ -55,7 +55,7 @@ struct position {
     struct mapEntry by_owner;
     struct link of_request;
     struct waitqueue *queue; /* NULL if it is in none */
-    struct request *request;
+    struct waitRequest *request;
     int64_t order;          /* lower than that of every position behind it in its queue */
     struct link in_writers; /* if it excludes readers */
     struct link in_ties;
@@ -98,10 +98,10 @@ struct waitqueue {
 
 /* Adds `position` at the end, for `request`, which must exist for as long as the position is in the
  * queue. */
-void waitqueueAdd(struct waitqueue *queue, struct position *position, struct request *request);
+void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request);
 
 /* Adds `position` at the head, for an upgrade. */
-void waitqueueAddFirst(struct waitqueue *queue, struct position *position, struct request *request);
+void waitqueueAddFirst(struct waitqueue *queue, struct position *position, struct waitRequest *request);
 
 /* Removes the position from its queue. */
 void waitqueueRemove(struct position *position);
@@ -112,7 +112,7 @@ void waitqueueMoveFirst(struct position *position);
 
 /* Puts `position`, which is in no queue, in the place of `old`, which is removed. Both are of the
  * same owner. */
-void waitqueueTakeOver(struct position *old, struct position *position, struct request *request);
+void waitqueueTakeOver(struct position *old, struct position *position, struct waitRequest *request);
 
 /* The position at the head, or NULL. */
 struct position *waitqueueFirst(const struct waitqueue *queue);
@@ -126,7 +126,7 @@ struct position *waitqueueLastWriter(const struct waitqueue *queue);
 struct position *waitqueueWriterBefore(const struct position *position);
 
 /* The first position of the request, in whatever queue; and the one after this; or NULL. */
-struct position *waitqueueFirstOf(const struct request *request);
+struct position *waitqueueFirstOf(const struct waitRequest *request);
 struct position *waitqueueNextOf(const struct position *position);
 
 /* The first position of this owner, or NULL. An owner may have several, on several connections. */
@@ -136,7 +136,7 @@ struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *own
 struct position *waitqueueNextOfOwner(const struct position *position);
 
 /* Whether both requests have the same owner. */
-bool waitqueueSameOwner(const struct request *one, const struct request *other);
+bool waitqueueSameOwner(const struct waitRequest *one, const struct waitRequest *other);
 
 /* How many positions this owner has in the queue. */
 size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t length);
@@ -145,6 +145,6 @@ size_t waitqueueCountOf(const struct waitqueue *queue, const char *owner, size_t
  * here for a mode that conflicts with its own; one for permits also if its own owner does. A plain
  * one: if another owner waits for several keys at once, because that request would never find all
  * of them free if others barged in. */
-bool waitqueueBlocks(const struct waitqueue *queue, const struct request *request);
+bool waitqueueBlocks(const struct waitqueue *queue, const struct waitRequest *request);
 
 #endif

@@ -32,7 +32,7 @@
 #include "waits/waiters.h"
 
 /* The owner holds this lock as another kind of lock, so its wait would be for itself. */
-static enum result waitsForItself(const struct holds *holds, const struct acquisition *wants,
+static enum result waitsForItself(const struct holds *holds, const struct request *wants,
                                   struct outcome *outcome) {
     if (!waitersMayWait(holds->ctx, wants)) {
         return RESULT_BUSY;
@@ -44,7 +44,7 @@ static enum result waitsForItself(const struct holds *holds, const struct acquis
 /* ---- the reply when locks are acquired at once ---- */
 
 /* NULL: the command replies; with REPLICAS the reply is sent later. */
-static struct pendingreply *newAnswer(const struct acquisition *wants) {
+static struct pendingreply *newAnswer(const struct request *wants) {
     return wants->replicas.count > 0 ? pendingreplyNew(&wants->session, wants->now_ms) : NULL;
 }
 
@@ -55,7 +55,7 @@ static void dropAnswer(struct pendingreply *pendingreply) {
 }
 
 /* RESULT_DONE: the caller replies; or what acksBegin returns. */
-static enum result answerOrAwait(RedisModuleCtx *ctx, const struct acquisition *wants,
+static enum result answerOrAwait(RedisModuleCtx *ctx, const struct request *wants,
                                  int64_t number, struct pendingreply *pendingreply) {
     if (!pendingreply) {
         return RESULT_DONE;
@@ -72,7 +72,7 @@ static enum result answerOrAwait(RedisModuleCtx *ctx, const struct acquisition *
 
 /* One request in progress. */
 struct acquiring {
-    const struct acquisition *wants;
+    const struct request *wants;
     struct holds holds;
     struct lock *lock;   /* NULL while nobody waits */
     struct waiter *own;  /* FAIR: the owner's waiter in the queue, or NULL */
@@ -132,7 +132,7 @@ static enum result beginToWait(struct acquiring *acquiring, bool at_head) {
 
 /* Whether the request has to wait because of the queue, although it fits the holds (rule 3). */
 static bool mustStandBehind(const struct acquiring *acquiring) {
-    const struct acquisition *wants = acquiring->wants;
+    const struct request *wants = acquiring->wants;
     struct lock *lock = acquiring->lock;
     if (!lock) {
         return false;
@@ -140,7 +140,7 @@ static bool mustStandBehind(const struct acquiring *acquiring) {
     if (acquiring->own) {
         return waitqueueFirst(&lock->queue) != &acquiring->own->keys[0].position;
     }
-    struct request newcomer = {.mode = wants->asks.mode, .discipline = wants->discipline};
+    struct waitRequest newcomer = {.mode = wants->lock.mode, .discipline = wants->discipline};
     newcomer.owner = RedisModule_StringPtrLen(wants->owner, &newcomer.owner_length);
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
@@ -169,7 +169,7 @@ static struct waiter *otherUpgrade(struct acquiring *acquiring) {
 /* A reader requests to write while others read. The second one that does so is refused, because
  * each would wait for the other to stop reading. */
 static enum result upgrade(struct acquiring *acquiring, struct outcome *outcome) {
-    const struct acquisition *wants = acquiring->wants;
+    const struct request *wants = acquiring->wants;
     RedisModuleCtx *ctx = acquiring->holds.ctx;
     struct waiter *other = otherUpgrade(acquiring);
     bool is_own = other && RedisModule_StringCompare(other->wants.owner, wants->owner) == 0;
@@ -182,7 +182,7 @@ static enum result upgrade(struct acquiring *acquiring, struct outcome *outcome)
 }
 
 static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcome) {
-    const struct acquisition *wants = acquiring->wants;
+    const struct request *wants = acquiring->wants;
     struct holds *holds = &acquiring->holds;
     enum result checked = holdingCheck(holds);
     if (checked == RESULT_DONE) {
@@ -215,7 +215,7 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
 /* The conditions that a request with side keys, or with REPLICAS, must meet before it opens the
  * lock. */
 static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
-                           const struct acquisition *wants) {
+                           const struct request *wants) {
     enum result ready = acksReady(ctx, &wants->replicas);
     if (ready != RESULT_DONE) {
         return ready;
@@ -237,7 +237,7 @@ static enum result prepare(RedisModuleCtx *ctx, RedisModuleString *name,
 /* Loads the waiters of the fair queue into memory. RESULT_DONE, or what fairnessOpen returns. */
 static enum result loadQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
                              RedisModuleString *name) {
-    const struct acquisition *wants = acquiring->wants;
+    const struct request *wants = acquiring->wants;
     enum result loaded = RESULT_DONE;
     if (wants->discipline == FAIR) {
         loaded = fairnessOpen(&acquiring->fq, ctx, name, wants->now_ms);
@@ -253,7 +253,7 @@ static enum result loadQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
 /* Finds the waiters, and the owner's own one. */
 static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
                                RedisModuleString *name) {
-    const struct acquisition *wants = acquiring->wants;
+    const struct request *wants = acquiring->wants;
     enum result loaded = loadQueue(acquiring, ctx, name);
     if (loaded != RESULT_DONE) {
         return loaded;
@@ -270,7 +270,7 @@ static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
 }
 
 enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
-                        const struct acquisition *wants, struct outcome *outcome) {
+                        const struct request *wants, struct outcome *outcome) {
     unheardAsked(ctx);
     enum result prepared = prepare(ctx, name, wants);
     if (prepared != RESULT_DONE) {
@@ -293,7 +293,7 @@ enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
 /* One request in progress. */
 struct acquiringAll {
     RedisModuleCtx *ctx;
-    const struct acquisition *wants;
+    const struct request *wants;
     struct multikeyNames names; /* each once */
     struct multikey *locks;     /* open, in the order of the names */
     struct pendingreply *pendingreply;  /* the reply, if REPLICAS delays it */
@@ -398,7 +398,7 @@ static enum result openAndAcquireAll(struct acquiringAll *acquiring, struct outc
 }
 
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
-                         const struct acquisition *wants, struct outcome *outcome) {
+                         const struct request *wants, struct outcome *outcome) {
     unheardAsked(ctx);
     enum result ready = acksReady(ctx, &wants->replicas);
     if (ready != RESULT_DONE) {

@@ -10,8 +10,8 @@
 #include "waits/unheard.h"
 #include "waits/watches.h"
 
-bool holdingHasSides(const struct acquisition *wants) {
-    return wants->fenced || wants->discipline == FAIR || wants->asks.mode != MODE_EXCLUSIVE;
+bool holdingHasSides(const struct request *wants) {
+    return wants->fenced || wants->discipline == FAIR || wants->lock.mode != MODE_EXCLUSIVE;
 }
 
 enum result holdingCheck(const struct holds *holds) {
@@ -32,8 +32,8 @@ enum result holdingCheck(const struct holds *holds) {
     return RESULT_DONE;
 }
 
-enum result holdingCheckSides(struct holds *holds, const struct acquisition *wants) {
-    bool is_leased = wants->asks.mode != MODE_EXCLUSIVE;
+enum result holdingCheckSides(struct holds *holds, const struct request *wants) {
+    bool is_leased = wants->lock.mode != MODE_EXCLUSIVE;
     enum result result = is_leased ? holdsCanLease(holds) : RESULT_DONE;
     return result == RESULT_DONE && wants->fenced ? fenceCheck(holds->ctx, holds->name) : result;
 }
@@ -47,19 +47,19 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner) {
 /* ---- acquiring ---- */
 
 /* Whether the request fits the holds. */
-static enum verdict decideByHolds(struct holds *holds, const struct acquisition *wants) {
+static enum verdict decideByHolds(struct holds *holds, const struct request *wants) {
     struct holdsView view;
     holdsSeenBy(holds, wants->owner, &view);
-    enum verdict verdict = rulesDecide(&wants->asks, &view);
+    enum verdict verdict = rulesDecide(&wants->lock, &view);
     if (holds->kind != HOLDS_SEMAPHORE || rulesFits(verdict) ||
-        !holdsMakeRoom(holds, wants->asks.permits.limit - rulesLacks(&wants->asks, &view))) {
+        !holdsMakeRoom(holds, wants->lock.permits.limit - rulesLacks(&wants->lock, &view))) {
         return verdict;
     }
     holdsSeenBy(holds, wants->owner, &view);
-    return rulesDecide(&wants->asks, &view);
+    return rulesDecide(&wants->lock, &view);
 }
 
-enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants) {
+enum verdict holdingDecide(struct holds *holds, const struct request *wants) {
     enum verdict verdict = decideByHolds(holds, wants);
     bool is_kept = rulesFits(verdict) && quarantineKeeps(holds->ctx, holds->now_ms);
     return is_kept ? VERDICT_WAIT : verdict;
@@ -71,7 +71,7 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
 
 /* A first hold inherits nothing from earlier holds that were removed in another way: neither their
  * binding, nor that they were to be released. */
-static void beginAnew(struct holds *holds, const struct acquisition *wants) {
+static void beginAnew(struct holds *holds, const struct request *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     if (pendingreplyCount() > 0) {
         pendingreplyForget(hold.db, holds->name, wants->owner);
@@ -79,30 +79,30 @@ static void beginAnew(struct holds *holds, const struct acquisition *wants) {
     sessionsUnbind(&hold);
 }
 
-static void bind(struct holds *holds, const struct acquisition *wants) {
+static void bind(struct holds *holds, const struct request *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     sessionsBind(holds->ctx, &hold, &wants->session, holds->now_ms);
 }
 
 /* How many holds, or permits, the reply reports. */
-static int64_t countOf(const struct acquisition *wants) {
-    return wants->asks.mode == MODE_SEMAPHORE ? wants->asks.permits.count : 1;
+static int64_t countOf(const struct request *wants) {
+    return wants->lock.mode == MODE_SEMAPHORE ? wants->lock.permits.count : 1;
 }
 
 /* How many of them the grant has to add. */
-static int64_t lacks(struct holds *holds, const struct acquisition *wants, enum verdict verdict) {
+static int64_t lacks(struct holds *holds, const struct request *wants, enum verdict verdict) {
     if (verdict == VERDICT_GRANT) {
         return countOf(wants);
     }
     if (verdict == VERDICT_HELD) {
         return 0;
     }
-    bool has_some = wants->asks.once && verdict == VERDICT_ADD;
+    bool has_some = wants->lock.once && verdict == VERDICT_ADD;
     return countOf(wants) - (has_some ? holdsCount(holds, wants->owner) : 0);
 }
 
-static int64_t add(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
-                   const struct holdsRequest *request) {
+static int64_t add(struct holds *holds, const struct request *wants, enum verdict verdict,
+                   const struct holdsGrant *request) {
     int64_t has = holdsTake(holds, request);
     if (has == 0) {
         return 0;
@@ -119,12 +119,12 @@ static int64_t add(struct holds *holds, const struct acquisition *wants, enum ve
 }
 
 /* Records the rest of the grant: now, or once the reply has been delivered. */
-static void noteTaken(struct holds *holds, const struct acquisition *wants,
+static void noteTaken(struct holds *holds, const struct request *wants,
                       struct pendingreply *pendingreply, struct pendingreplyTaken *taken) {
     taken->of = (struct pendingreplyOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
-                                       wants->owner, wants->asks.mode};
+                                       wants->owner, wants->lock.mode};
     taken->owner_is_kept = wants->owner_is_kept;
-    taken->needs = wants->asks.once ? countOf(wants) : 0;
+    taken->needs = wants->lock.once ? countOf(wants) : 0;
     pendingreplyHas(&taken->of, taken->has - taken->added);
     if (pendingreply) {
         pendingreplyAdd(pendingreply, taken);
@@ -136,12 +136,12 @@ static void noteTaken(struct holds *holds, const struct acquisition *wants,
     }
 }
 
-int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
+int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdict verdict,
                     struct pendingreply *pendingreply) {
     RedisModule_Assert(rulesFits(verdict) && !quarantineIsOn());
     (void)failpoint(FAILPOINT_TAKE_BEGUN);
-    const struct holdsRequest request = {.owner = wants->owner,
-                                         .mode = wants->asks.mode,
+    const struct holdsGrant request = {.owner = wants->owner,
+                                         .mode = wants->lock.mode,
                                          .is_first = verdict == VERDICT_GRANT,
                                          .count = lacks(holds, wants, verdict),
                                          .lease_ms = wants->lease_ms};

@@ -12,11 +12,11 @@
 #include "redismodule.h"
 #include "server/reply.h"
 #include "server/stats.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 #include "waits/pendingreply.h"
 
 /* Whether such a request, or its wait, is also written to side keys. */
-bool holdingHasSides(const struct acquisition *wants);
+bool holdingHasSides(const struct request *wants);
 
 /* Whether the lock can be read and changed: RESULT_DONE; RESULT_WRONG_TYPE; RESULT_TRY_AGAIN for a
  * read-write lock or a semaphore whose slot is being moved; RESULT_KEY_IN_USE. */
@@ -25,7 +25,7 @@ enum result holdingCheck(const struct holds *holds);
 /* Whether the side keys that the request writes when it acquires the lock can be written: leases
  * and token. RESULT_DONE, RESULT_WRONG_TYPE, RESULT_KEY_IN_USE, or RESULT_NO_TOKEN if there is no
  * larger token. Only for a lock that holdingCheck accepts. */
-enum result holdingCheckSides(struct holds *holds, const struct acquisition *wants);
+enum result holdingCheckSides(struct holds *holds, const struct request *wants);
 
 /* Whether the owner has a hold, in any mode. Only for a lock that holdingCheck accepts. */
 bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
@@ -34,14 +34,14 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
  * no quarantine is on; during a quarantine a request that fits gets VERDICT_WAIT. Expired permits
  * of a semaphore are removed first, as far as the request needs them. Only for a lock that
  * holdingCheck accepts. */
-enum verdict holdingDecide(struct holds *holds, const struct acquisition *wants);
+enum verdict holdingDecide(struct holds *holds, const struct request *wants);
 
 /* Acquires the lock. `verdict` is one that fits (rulesFits), and was returned for this handle.
  * `pendingreply`: the pending reply that will report the hold, to which it is added, and a session is
  * bound when the reply is delivered; NULL: the command replies at once. Returns the owner's hold
  * count in this mode, or with FENCED the token; 0: the count would exceed its limit, and nothing
  * has changed. */
-int64_t holdingTake(struct holds *holds, const struct acquisition *wants, enum verdict verdict,
+int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdict verdict,
                     struct pendingreply *pendingreply);
 
 /* The counter for a grant inside a command. */

@@ -39,7 +39,7 @@ static const char *nameOfMode(enum lockMode mode) {
 }
 
 static void logPosition(RedisModuleCtx *ctx, struct position *position) {
-    const struct request *request = position->request;
+    const struct waitRequest *request = position->request;
     struct waiter *waiter = waiterOfPosition(position);
     RedisModule_Log(ctx, "warning",
                     "  position %lld: owner %.*s, %s, discipline %d, client %llu%s, ticket %lld, "
@@ -135,7 +135,7 @@ static const char *fitFault(struct holds *holds, const struct waiter *waiter, bo
     }
     holdsSeenBy(holds, waiter->wants.owner, &view);
     bool by_rule_2 = holds->kind != HOLDS_SEMAPHORE && !view.foreign && rulesOwnsAny(&view);
-    enum verdict verdict = rulesDecide(&waiter->wants.asks, &view);
+    enum verdict verdict = rulesDecide(&waiter->wants.lock, &view);
     bool may_fit = is_head || by_rule_2 || verdict == VERDICT_HELD;
     return may_fit && rulesFits(verdict) ? "a waiter that fits waits" : NULL;
 }
@@ -207,7 +207,7 @@ void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms)
 /* ---- keys ---- */
 
 struct rivals {
-    const struct acquisition *wants;
+    const struct request *wants;
     RedisModuleString *found;
     int64_t permits; /* of all holders */
 };
@@ -215,13 +215,13 @@ struct rivals {
 static void findRival(const struct holder *holder, void *data) {
     struct rivals *rivals = data;
     if (RedisModule_StringCompare(holder->owner, rivals->wants->owner) != 0 &&
-        rulesConflict(holder->mode, rivals->wants->asks.mode)) {
+        rulesConflict(holder->mode, rivals->wants->lock.mode)) {
         rivals->found = holder->owner;
     }
     rivals->permits += holder->mode == MODE_SEMAPHORE ? holder->count : 0;
 }
 
-void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
+void lockcheckAfterGrant(struct holds *holds, const struct request *wants) {
     struct rivals rivals = {.wants = wants};
     if (holdsFieldCount(holds) <= MOST_HOLDERS) {
         holdsEach(holds, findRival, &rivals);
@@ -229,7 +229,7 @@ void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
     if (rivals.found) {
         fail(holds, NULL, "two owners hold a lock in modes that conflict");
     }
-    if (wants->asks.mode == MODE_SEMAPHORE && rivals.permits > wants->asks.permits.limit) {
+    if (wants->lock.mode == MODE_SEMAPHORE && rivals.permits > wants->lock.permits.limit) {
         fail(holds, NULL, "more permits are taken than the limit");
     }
 }

@@ -9,7 +9,7 @@
 #define LOCK_LOCKCHECK_H
 
 #include "keys/holds.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 #include "waits/contended.h"
 
 #ifdef CHECKED
@@ -23,7 +23,7 @@ void lockcheckAfterPass(struct holds *holds, struct lock *lock, int64_t look_ms)
 /* The owner has just been granted its request, which is not a re-entry: asserts that no other owner
  * holds the lock in a mode that conflicts, and that no more permits of a semaphore are taken than
  * the limit. */
-void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants);
+void lockcheckAfterGrant(struct holds *holds, const struct request *wants);
 
 /* The drain has ended. Asserts invariant 6: while nobody waits, no reply is pending and nothing is
  * bound, the module has no memory. */
@@ -38,7 +38,7 @@ static inline void lockcheckAfterPass(struct holds *holds, struct lock *lock, in
     (void)holds, (void)lock, (void)look_ms;
 }
 
-static inline void lockcheckAfterGrant(struct holds *holds, const struct acquisition *wants) {
+static inline void lockcheckAfterGrant(struct holds *holds, const struct request *wants) {
     (void)holds, (void)wants;
 }
 

@@ -72,7 +72,7 @@ static struct lock *lockOf(const struct multikeyKey *key) {
 }
 
 /* The decision for one lock by its holds only, without its queue. */
-static enum result judgeHolds(struct multikeyKey *key, const struct acquisition *wants) {
+static enum result judgeHolds(struct multikeyKey *key, const struct request *wants) {
     enum result checked = holdingCheck(key->holds);
     if (checked != RESULT_DONE) {
         return checked;
@@ -111,12 +111,12 @@ static bool mustStandBehind(const struct multikeyKey *key, RedisModuleString *ow
     if (!lock || key->verdict != VERDICT_GRANT) { /* what the owner already has always fits */
         return false;
     }
-    struct request newcomer = {.mode = MODE_EXCLUSIVE, .discipline = MULTIKEY};
+    struct waitRequest newcomer = {.mode = MODE_EXCLUSIVE, .discipline = MULTIKEY};
     newcomer.owner = RedisModule_StringPtrLen(owner, &newcomer.owner_length);
     return waitqueueBlocks(&lock->queue, &newcomer);
 }
 
-enum result multikeyJudge(struct multikey *locks, const struct acquisition *wants, size_t *own) {
+enum result multikeyJudge(struct multikey *locks, const struct request *wants, size_t *own) {
     enum result result = RESULT_DONE;
     for (size_t i = 0; i < locks->count; i++) {
         struct multikeyKey *key = &locks->keys[i];
@@ -132,7 +132,7 @@ enum result multikeyJudge(struct multikey *locks, const struct acquisition *want
     return result;
 }
 
-void multikeyTake(struct multikey *locks, const struct acquisition *wants,
+void multikeyTake(struct multikey *locks, const struct request *wants,
                   struct pendingreply *pendingreply) {
     for (size_t i = 0; i < locks->count; i++) {
         const struct multikeyKey *key = &locks->keys[i];
@@ -236,7 +236,7 @@ static bool stillFit(struct multikey *locks, const struct waiter *waiter) {
 
 /* Whether the owner of this position has another one in the same queue. */
 static bool standsTwice(const struct position *position) {
-    const struct request *request = position->request;
+    const struct waitRequest *request = position->request;
     const struct position *one =
         waitqueueOfOwner(position->queue, request->owner, request->owner_length);
     return one != position || waitqueueNextOfOwner(one);

@@ -56,11 +56,11 @@ void multikeyClose(struct multikey *locks);
  * RESULT_BUSY: it has to wait; RESULT_WRONG_TYPE, RESULT_TRY_AGAIN, RESULT_KEY_IN_USE,
  * RESULT_TOO_MANY_HOLDS; RESULT_DEADLOCK: it would wait for itself, because it holds lock number
  * `*own` as another kind of lock. */
-enum result multikeyJudge(struct multikey *locks, const struct acquisition *wants, size_t *own);
+enum result multikeyJudge(struct multikey *locks, const struct request *wants, size_t *own);
 
 /* Acquires all locks, after multikeyJudge has returned RESULT_DONE; `pendingreply` as for
  * holdingTake. */
-void multikeyTake(struct multikey *locks, const struct acquisition *wants,
+void multikeyTake(struct multikey *locks, const struct request *wants,
                   struct pendingreply *pendingreply);
 
 /* For the grant pass of the lock of `holds`: grants the waiter, which waits for several keys, all

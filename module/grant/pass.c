@@ -99,7 +99,7 @@ struct unfitWaits {
 /* Whether no other owner has a position ahead of this one. */
 static bool isBeforeOthers(const struct position *position, struct unfitWaits *unfit) {
     if (!unfit->knows_others) {
-        const struct request *request = position->request;
+        const struct waitRequest *request = position->request;
         size_t own = waitqueueCountOf(position->queue, request->owner, request->owner_length);
         bool has_others = own < position->queue->positions.length;
         const struct position *first = has_others ? waitqueueFirst(position->queue) : NULL;
@@ -115,7 +115,7 @@ static bool isBeforeOthers(const struct position *position, struct unfitWaits *u
 /* Grants the wait if it fits, or moves it to the head if it is an upgrade. Returns whether it has
  * ended. */
 static bool grantOrNote(struct holds *holds, struct waiter *waiter, struct unfitWaits *unfit) {
-    const struct request *request = &waiter->request;
+    const struct waitRequest *request = &waiter->request;
     enum unfit *of_kind = &unfit->by_request[request->mode][request->once][waiter->wants.fenced];
     if (*of_kind == UNFIT_UNKNOWN) {
         if (grantIfFits(holds, waiter)) {
@@ -153,8 +153,8 @@ static bool lookAtReentry(struct holds *holds, struct position *position,
  * like any other; but with ONCE it may have enough now. Returns whether the wait has ended. */
 static bool lookAtRepeat(struct holds *holds, struct position *position, int64_t own) {
     struct waiter *waiter = waiterOfPosition(position);
-    return waiter->request.mode == MODE_SEMAPHORE && waiter->wants.asks.once &&
-           waiter->wants.asks.permits.count <= own && grantIfFits(holds, waiter);
+    return waiter->request.mode == MODE_SEMAPHORE && waiter->wants.lock.once &&
+           waiter->wants.lock.permits.count <= own && grantIfFits(holds, waiter);
 }
 
 /* One wait of an owner that holds the lock, and `permits` permits if it is a semaphore. Returns

@@ -91,7 +91,7 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
     if (ready != RESULT_DONE) {
         return ready;
     }
-    const struct acquisitionSession none = {0};
+    const struct requestSession none = {0};
     struct pendingreply *pendingreply =
         renewal->replicas.count > 0 ? pendingreplyNew(&none, PENDINGREPLY_RENEWAL) : NULL;
     unheardFollowedUp(ctx, name, renewal->owner);

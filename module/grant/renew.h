@@ -6,7 +6,7 @@
 
 #include "redismodule.h"
 #include "server/reply.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 
 /* What LOCK.RENEW does with the binding of the holds to a connection. */
 enum renewBinding { BINDING_KEEP, BINDING_END, BINDING_NEW };
@@ -15,8 +15,8 @@ struct renewal {
     RedisModuleString *owner;
     int64_t lease_ms; /* from now */
     enum renewBinding binding;
-    struct acquisitionSession session;   /* BINDING_NEW: the connection */
-    struct acquisitionReplicas replicas; /* which must acknowledge the renewal */
+    struct requestSession session;   /* BINDING_NEW: the connection */
+    struct requestReplicas replicas; /* which must acknowledge the renewal */
     int64_t now_ms;
 };
 

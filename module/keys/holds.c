@@ -278,7 +278,7 @@ enum result holdsCanLease(struct holds *holds) {
     return leasesIsWrongType(leases) ? RESULT_WRONG_TYPE : RESULT_DONE;
 }
 
-int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
+int64_t holdsTake(struct holds *holds, const struct holdsGrant *request) {
     switch (request->mode) {
     case MODE_EXCLUSIVE:
         return plainholdsTake(holds, request);
@@ -293,7 +293,7 @@ int64_t holdsTake(struct holds *holds, const struct holdsRequest *request) {
     return 0;
 }
 
-int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request) {
+int64_t holdsLengthen(struct holds *holds, const struct holdsGrant *request) {
     return isLeased(holds) ? leasedholdsLengthenHold(holds, request)
                            : plainholdsLengthen(holds, request);
 }

@@ -110,7 +110,7 @@ bool holdsMakeRoom(struct holds *holds, int64_t most);
 void holdsPrune(struct holds *holds);
 
 /* What is acquired. */
-struct holdsRequest {
+struct holdsGrant {
     RedisModuleString *owner;
     enum lockMode mode;
     bool is_first; /* the owner has no hold here, in any mode */
@@ -121,11 +121,11 @@ struct holdsRequest {
 /* Gives the owner these holds, which must fit according to rulesDecide with this handle. The lease
  * ends at now + lease_ms, or when the current one ends if that is later. Returns the owner's count
  * in this mode; or 0 if that would exceed RULES_MAX_HOLDS: then nothing is changed. */
-int64_t holdsTake(struct holds *holds, const struct holdsRequest *request);
+int64_t holdsTake(struct holds *holds, const struct holdsGrant *request);
 
 /* Gives the holds that the owner has in this mode a lease as holdsTake does, and adds none: `count`
  * and `is_first` are ignored. Returns how many holds they are. */
-int64_t holdsLengthen(struct holds *holds, const struct holdsRequest *request);
+int64_t holdsLengthen(struct holds *holds, const struct holdsGrant *request);
 
 /* Releases `count` holds of `owner` in `mode` (1, except for a semaphore). The last hold of the
  * last owner deletes the key. The lease of the remaining holds does not change. Returns how many

@@ -117,7 +117,7 @@ void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t 
     }
 }
 
-int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsRequest *request) {
+int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsGrant *request) {
     RedisModuleString *field = leasedholdsFieldOf(holds, request->owner, request->mode);
     int64_t count = holdsCount(holds, field);
     leasedholdsRefresh(holds);

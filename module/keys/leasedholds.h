@@ -54,7 +54,7 @@ void leasedholdsLengthen(struct holds *holds, RedisModuleString *field, int64_t 
                          bool is_new);
 
 /* Implements holdsLengthen. */
-int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsRequest *request);
+int64_t leasedholdsLengthenHold(struct holds *holds, const struct holdsGrant *request);
 
 /* Makes the key expire with the last lease. To be called when a lease that may have been the last
  * has been removed. */

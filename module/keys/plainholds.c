@@ -4,7 +4,7 @@
 #include "keys/ownerfield.h"
 #include "server/propagate.h"
 
-int64_t plainholdsTake(struct holds *holds, const struct holdsRequest *request) {
+int64_t plainholdsTake(struct holds *holds, const struct holdsGrant *request) {
     RedisModuleString *owner = request->owner;
     bool is_new = holds->kind == HOLDS_FREE;
     int64_t count = request->is_first ? 0 : holdsCount(holds, owner);
@@ -27,7 +27,7 @@ int64_t plainholdsTake(struct holds *holds, const struct holdsRequest *request) 
     return count + 1;
 }
 
-int64_t plainholdsLengthen(struct holds *holds, const struct holdsRequest *request) {
+int64_t plainholdsLengthen(struct holds *holds, const struct holdsGrant *request) {
     int64_t end_ms = holdsEndAfter(holds, request->lease_ms);
     if (end_ms > holdsKeyEnd(holds)) {
         holdsSetKeyEnd(holds, end_ms);

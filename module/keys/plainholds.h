@@ -6,8 +6,8 @@
 #include "keys/holds.h"
 
 /* The lock may be free. */
-int64_t plainholdsTake(struct holds *holds, const struct holdsRequest *request);
-int64_t plainholdsLengthen(struct holds *holds, const struct holdsRequest *request);
+int64_t plainholdsTake(struct holds *holds, const struct holdsGrant *request);
+int64_t plainholdsLengthen(struct holds *holds, const struct holdsGrant *request);
 int64_t plainholdsRelease(struct holds *holds, RedisModuleString *owner);
 int64_t plainholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 

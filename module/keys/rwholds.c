@@ -124,7 +124,7 @@ void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsVi
     }
 }
 
-int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request) {
+int64_t rwholdsTake(struct holds *holds, const struct holdsGrant *request) {
     enum lockMode mode = request->mode;
     if (holds->has_dead && mode == MODE_WRITE) {
         keepOnly(holds, request->owner);

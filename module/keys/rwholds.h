@@ -16,7 +16,7 @@ int64_t rwholdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode 
 void rwholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* The lock may be free. */
-int64_t rwholdsTake(struct holds *holds, const struct holdsRequest *request);
+int64_t rwholdsTake(struct holds *holds, const struct holdsGrant *request);
 int64_t rwholdsRelease(struct holds *holds, RedisModuleString *owner, enum lockMode mode);
 int64_t rwholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t rwholdsDrop(struct holds *holds, RedisModuleString *owner);

@@ -168,7 +168,7 @@ static void pruneCrowd(struct holds *holds) {
     }
 }
 
-int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request) {
+int64_t semholdsTake(struct holds *holds, const struct holdsGrant *request) {
     int64_t own = request->is_first ? 0 : holdsCount(holds, request->owner);
     if (own > RULES_MAX_HOLDS - request->count) {
         return 0;

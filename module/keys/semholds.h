@@ -21,7 +21,7 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most);
 void semholdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view);
 
 /* The lock may be free. */
-int64_t semholdsTake(struct holds *holds, const struct holdsRequest *request);
+int64_t semholdsTake(struct holds *holds, const struct holdsGrant *request);
 int64_t semholdsRelease(struct holds *holds, RedisModuleString *owner, int64_t count);
 int64_t semholdsRenew(struct holds *holds, RedisModuleString *owner, int64_t lease_ms);
 int64_t semholdsDrop(struct holds *holds, RedisModuleString *owner);

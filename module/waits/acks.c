@@ -258,7 +258,7 @@ static void onTurn(RedisModuleCtx *ctx) {
 
 /* ---- how a wait begins ---- */
 
-enum result acksReady(RedisModuleCtx *ctx, const struct acquisitionReplicas *replicas) {
+enum result acksReady(RedisModuleCtx *ctx, const struct requestReplicas *replicas) {
     if (replicas->count == 0) {
         return RESULT_DONE;
     }

@@ -20,13 +20,13 @@
 #include "blocking/blocked.h"
 #include "redismodule.h"
 #include "server/reply.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 #include "waits/pendingreply.h"
 
 struct ack;
 
 struct acksAnswer {
-    struct acquisitionReplicas replicas;
+    struct requestReplicas replicas;
     int64_t number;
     struct pendingreply *pendingreply; /* what the reply reports; the callee takes it over */
     bool is_renewal;           /* LOCK.CANCEL does not end it */
@@ -38,7 +38,7 @@ struct acksAnswer {
  * written. RESULT_DONE: it may, or it requests none. RESULT_FEW_REPLICAS: fewer are connected.
  * RESULT_NO_WAIT_FOR_REPLICAS: its client may not be blocked. RESULT_TOO_MANY_WAITERS:
  * lock.max-waiters is reached. */
-enum result acksReady(RedisModuleCtx *ctx, const struct acquisitionReplicas *replicas);
+enum result acksReady(RedisModuleCtx *ctx, const struct requestReplicas *replicas);
 
 /* Blocks the client of the running command, which receives its reply when replicas have
  * acknowledged what the command has written. RESULT_WAITING; or RESULT_NO_WAIT_FOR_REPLICAS if the

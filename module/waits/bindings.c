@@ -247,7 +247,7 @@ static struct binding *make(const struct sessionsHold *hold) {
     return binding;
 }
 
-void bindingsBind(const struct sessionsHold *hold, const struct acquisitionSession *session,
+void bindingsBind(const struct sessionsHold *hold, const struct requestSession *session,
                   int64_t now_ms) {
     struct binding *binding = bindingsFind(hold);
     if (binding && !bindingsIsClosed(binding) && binding->order > session->order) {

@@ -17,7 +17,7 @@
 #include "core/hashmap.h"
 #include "core/list.h"
 #include "redismodule.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 
 /* An owner's holds on a lock. */
 struct sessionsHold {
@@ -48,7 +48,7 @@ struct binding *bindingsFind(const struct sessionsHold *hold);
 
 /* Binds the holds to this connection instead of any other. Of two open connections the one with the
  * later request (`order`) keeps them. The lease has just been renewed. */
-void bindingsBind(const struct sessionsHold *hold, const struct acquisitionSession *session,
+void bindingsBind(const struct sessionsHold *hold, const struct requestSession *session,
                   int64_t now_ms);
 
 /* Removes the binding and frees it; removes and frees all. */

@@ -104,7 +104,7 @@ static bool covers(const struct cancelled *cancelled, const struct waiter *waite
 }
 
 bool cancelledHas(const struct waiter *waiter) {
-    const struct request *request = &waiter->request;
+    const struct waitRequest *request = &waiter->request;
     struct cancelled *cancelled = firstOfOwner(request->owner, request->owner_length);
     while (cancelled && !covers(cancelled, waiter)) {
         cancelled = nextOfOwner(cancelled);

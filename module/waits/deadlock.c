@@ -196,7 +196,7 @@ static bool isInTheWay(struct asking *asking, RedisModuleString *owner) {
     return false;
 }
 
-static bool isOwnerInTheWay(struct asking *asking, const struct request *request) {
+static bool isOwnerInTheWay(struct asking *asking, const struct waitRequest *request) {
     RedisModuleCtx *ctx = asking->ctx;
     RedisModuleString *owner = RedisModule_CreateString(ctx, request->owner, request->owner_length);
     bool is_in_the_way = isInTheWay(asking, owner);
@@ -262,7 +262,7 @@ static void reachHolders(struct cyclesearch *search, struct waitqueue *queue, en
 }
 
 /* The same for one owner. */
-static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
+static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct waitRequest *request,
                      void *data) {
     struct asking *asking = data;
     struct holds holds;

@@ -34,7 +34,7 @@ struct share {
 };
 
 struct pendingreply {
-    struct acquisitionSession session;
+    struct requestSession session;
     int64_t granted_ms; /* or PENDINGREPLY_RENEWAL */
     struct list shares;
     struct ack *ack;
@@ -257,7 +257,7 @@ void pendingreplyConfirmed(const struct pendingreplyTaken *taken) {
 
 /* ---- replies ---- */
 
-struct pendingreply *pendingreplyNew(const struct acquisitionSession *session, int64_t granted_ms) {
+struct pendingreply *pendingreplyNew(const struct requestSession *session, int64_t granted_ms) {
     struct pendingreply *pendingreply = memAlloc(sizeof(*pendingreply));
     pendingreply->session = *session;
     pendingreply->granted_ms = granted_ms;
@@ -331,7 +331,7 @@ bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pending
 /* ---- how a reply ends ---- */
 
 static void bind(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
-                 const struct acquisitionSession *session) {
+                 const struct requestSession *session) {
     const struct sessionsHold hold = {of->db, of->name, of->owner};
     if (!of->is_gone) {
         sessionsBind(ctx, &hold, session, RedisModule_Milliseconds());

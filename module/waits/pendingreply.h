@@ -22,7 +22,7 @@
 #include "core/list.h"
 #include "core/rules.h"
 #include "redismodule.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 
 /* The holds of one owner on one lock in one mode. */
 struct pendingreplyOwner {
@@ -65,7 +65,7 @@ struct ack; /* of acks.c: a client whose reply waits for replicas */
  * time, or PENDINGREPLY_RENEWAL. It is freed by pendingreplyDrop, or by pendingreplyEnd once it has been handed
  * to blocked.c or acks.c. */
 #define PENDINGREPLY_RENEWAL 0
-struct pendingreply *pendingreplyNew(const struct acquisitionSession *session, int64_t granted_ms);
+struct pendingreply *pendingreplyNew(const struct requestSession *session, int64_t granted_ms);
 
 /* Adds what was granted on one lock to what the reply reports. */
 void pendingreplyAdd(struct pendingreply *pendingreply, const struct pendingreplyTaken *taken);

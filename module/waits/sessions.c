@@ -95,13 +95,13 @@ static void wakeSoon(RedisModuleCtx *ctx) {
     drainWakeLoop();
 }
 
-struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx) {
+struct requestSession sessionsAsked(RedisModuleCtx *ctx) {
     static uint64_t last_order;
-    return (struct acquisitionSession){serverConnectionOf(ctx), ++last_order};
+    return (struct requestSession){serverConnectionOf(ctx), ++last_order};
 }
 
 void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
-                  const struct acquisitionSession *session, int64_t now_ms) {
+                  const struct requestSession *session, int64_t now_ms) {
     if (bindingsCount() == 0) {
         sessions.walk_at_us = timerNow() + LOOK_ANEW_US;
     }

@@ -24,12 +24,12 @@ void sessionsConnect(sessionsRelease release);
 
 /* The connection of the running command and the number of its request; `client_id` is 0 for a
  * client without a connection. */
-struct acquisitionSession sessionsAsked(RedisModuleCtx *ctx);
+struct requestSession sessionsAsked(RedisModuleCtx *ctx);
 
 /* Binds the holds to this connection instead of any other. Of two open connections the one that
  * sent the later request keeps them, whichever received its reply last. */
 void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
-                  const struct acquisitionSession *session, int64_t now_ms);
+                  const struct requestSession *session, int64_t now_ms);
 
 /* The holds last as long as their leases from now on. Does nothing when they are not bound. */
 void sessionsUnbind(const struct sessionsHold *hold);

@@ -10,7 +10,7 @@
 #include "core/list.h"
 #include "core/waitqueue.h"
 #include "redismodule.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 
 /* One key that a waiter waits for. */
 struct waiterKey {
@@ -19,9 +19,9 @@ struct waiterKey {
 };
 
 struct waiter {
-    struct request request;
+    struct waitRequest request;
     uint64_t number;          /* higher for a later waiter */
-    struct acquisition wants; /* the owner is the waiter's own string */
+    struct request wants; /* the owner is the waiter's own string */
     struct blocked client;    /* without one: detached; its deadline ends the reservation */
     int64_t since_ms;
     int64_t began_us;      /* monotonic, for toplocks.c; 0 while there is no client */

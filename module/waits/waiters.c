@@ -213,7 +213,7 @@ static const struct blockedKind kind = {onDeadline, onGone, onUnblock};
 
 /* ---- how a wait begins ---- */
 
-static struct waiter *newWaiter(const struct acquisition *wants, size_t key_count) {
+static struct waiter *newWaiter(const struct request *wants, size_t key_count) {
     struct waiter *waiter = memAlloc(sizeof(*waiter) + key_count * sizeof(waiter->keys[0]));
     waiter->number = ++last_number;
     waiter->wants = *wants;
@@ -222,9 +222,9 @@ static struct waiter *newWaiter(const struct acquisition *wants, size_t key_coun
     waiter->wants.owner_is_kept = true;
     waiter->request.owner =
         RedisModule_StringPtrLen(waiter->wants.owner, &waiter->request.owner_length);
-    waiter->request.mode = wants->asks.mode;
+    waiter->request.mode = wants->lock.mode;
     waiter->request.discipline = wants->discipline;
-    waiter->request.once = wants->asks.once;
+    waiter->request.once = wants->lock.once;
     waiter->client.kind = &kind;
     return waiter;
 }
@@ -297,7 +297,7 @@ static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
 
 /* Blocks the client. Returns its new waiter, or NULL if the server does not block this client. */
 static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *start) {
-    const struct acquisition *wants = start->wants;
+    const struct request *wants = start->wants;
     eventsWatchKeys(ctx);
     blockingkeyWatchSlots(ctx);
     struct waiter *waiter = newWaiter(wants, start->key_count);
@@ -316,8 +316,8 @@ static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *star
     return waiter;
 }
 
-bool waitersMayWait(RedisModuleCtx *ctx, const struct acquisition *wants) {
-    return wants->block_ms != ACQUISITION_NO_WAIT && serverMayBlock(ctx);
+bool waitersMayWait(RedisModuleCtx *ctx, const struct request *wants) {
+    return wants->block_ms != REQUEST_NO_WAIT && serverMayBlock(ctx);
 }
 
 enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
@@ -340,8 +340,8 @@ enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
 
 void waitersRestore(RedisModuleCtx *ctx, struct lock *lock, const struct fairposition *position,
                     struct waitersLife life) {
-    const struct acquisition wants = {
-        .owner = position->owner, .asks.mode = MODE_EXCLUSIVE, .discipline = FAIR};
+    const struct request wants = {
+        .owner = position->owner, .lock.mode = MODE_EXCLUSIVE, .discipline = FAIR};
     struct waiter *waiter = newWaiter(&wants, 1);
     waiter->db = lock->key.db;
     waiter->ticket = position->ticket;
@@ -363,7 +363,7 @@ void waitersMoveFirst(struct waiter *waiter) {
 /* ---- for the search for cycles ---- */
 
 struct waiter *waitersFirstNewcomer(void) {
-    struct request *first = waitgraphFirstNewcomer(&graph);
+    struct waitRequest *first = waitgraphFirstNewcomer(&graph);
     return first ? LIST_ELEMENT(first, struct waiter, request) : NULL;
 }
 

@@ -20,7 +20,7 @@
 #include "core/waitqueue.h"
 #include "redismodule.h"
 #include "server/reply.h"
-#include "waits/acquisition.h"
+#include "waits/request.h"
 #include "waits/contended.h"
 #include "waits/pendingreply.h"
 #include "waits/waiter.h"
@@ -40,7 +40,7 @@ enum waitersEnding {
 
 /* How a wait is to begin. */
 struct waitersStart {
-    const struct acquisition *wants;
+    const struct request *wants;
     RedisModuleString **names; /* of the locks, each once */
     size_t key_count;
     bool at_head;       /* of the queue, for an upgrade (rule 2 of docs/design.md) */
@@ -48,7 +48,7 @@ struct waitersStart {
 };
 
 /* Whether this request may wait, in the command of `ctx`. */
-bool waitersMayWait(RedisModuleCtx *ctx, const struct acquisition *wants);
+bool waitersMayWait(RedisModuleCtx *ctx, const struct request *wants);
 
 /* Begins to wait, in the selected database. RESULT_WAITING: the client of `ctx` is blocked and
  * `*waiter` is in all queues, as a newcomer; the alarm is set for the search from it. The caller

@@ -77,11 +77,11 @@ size_t watchesOf(RedisModuleCtx *ctx, RedisModuleString *name) {
 /* Who waits for a lock: the owner of the first request in its queue, and whether other owners wait
  * too. */
 struct claimants {
-    const struct request *first; /* NULL: nobody waits */
+    const struct waitRequest *first; /* NULL: nobody waits */
     bool are_several;
 };
 
-static bool isOf(const struct request *request, const char *owner, size_t length) {
+static bool isOf(const struct waitRequest *request, const char *owner, size_t length) {
     return request->owner_length == length && memcmp(request->owner, owner, length) == 0;
 }
 
@@ -91,7 +91,7 @@ static struct claimants claimantsOf(RedisModuleCtx *ctx, RedisModuleString *name
     if (!head) {
         return (struct claimants){NULL, false};
     }
-    const struct request *first = head->request;
+    const struct waitRequest *first = head->request;
     size_t of_first = waitqueueCountOf(&lock->queue, first->owner, first->owner_length);
     return (struct claimants){first, lock->queue.positions.length > of_first};
 }

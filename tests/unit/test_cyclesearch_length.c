@@ -249,7 +249,7 @@ static void a_crowd_takes_no_steps(void **state) {
 struct chain {
     struct waitgraph graph;
     struct fakeLock locks[LONG];
-    struct request requests[LONG];
+    struct waitRequest requests[LONG];
     struct position positions[LONG];
     char names[LONG][8];
 };
@@ -291,7 +291,7 @@ static void assertIsWholeChain(const struct chain *chain, const struct cyclepath
 /* What a newcomer who wants the first lock of the chain hears, in at most so many steps. */
 static enum cyclesearchResult searchFrom(struct chain *chain, const char *owner, size_t steps,
                                         int way, struct cyclepathCycle **cycle) {
-    struct request newcomer = worldRequest(owner, MODE_EXCLUSIVE);
+    struct waitRequest newcomer = worldRequest(owner, MODE_EXCLUSIVE);
     struct position position = {0};
     const struct lockSearch how = {.way = way, .most = steps, .slice = 100};
     waitqueueAdd(&chain->locks[0].queue, &position, &newcomer);

@@ -96,7 +96,7 @@ static void leaveOutHeld(const struct detectorWorld *world, struct detectorAsk *
 static struct detectorAsk randomAsk(struct fuzz *fuzz, const struct detectorWorld *world) {
     static const enum discipline disciplines[] = {PLAIN, ORDERED, ORDERED, FAIR, MULTIKEY};
     struct detectorAsk ask = {.owner = fuzzBelow(fuzz, world->owner_count)};
-    ask.request = (struct request){
+    ask.request = (struct waitRequest){
         .owner = detectorOwners[ask.owner].bytes,
         .owner_length = detectorOwners[ask.owner].length,
         .mode = randomMode(fuzz),

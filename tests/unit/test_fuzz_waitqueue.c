@@ -15,7 +15,7 @@
 /* A position with the request that it stands for, as the model knows it. */
 struct waiting {
     char *owner;
-    struct request request;
+    struct waitRequest request;
     struct position position;
 };
 
@@ -67,7 +67,7 @@ static struct waiting *newWaiting(struct fuzz *fuzz, const struct owner *owner) 
     waiting->owner = malloc(owner->length); /* not a byte more: no reader may count on an end */
     assert_non_null(waiting->owner);
     memcpy(waiting->owner, owner->bytes, owner->length);
-    waiting->request = (struct request){.owner = waiting->owner,
+    waiting->request = (struct waitRequest){.owner = waiting->owner,
                                         .owner_length = owner->length,
                                         .mode = randomMode(fuzz),
                                         .discipline = randomDiscipline(fuzz)};
@@ -133,7 +133,7 @@ static void assertSameOfOwner(const struct waitqueue *queue, const struct model 
 static void assertSameBlocking(const struct waitqueue *queue, const struct model *model,
                                const struct owner *owner) {
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        const struct request request = {.owner = owner->bytes,
+        const struct waitRequest request = {.owner = owner->bytes,
                                         .owner_length = owner->length,
                                         .mode = (enum lockMode)mode,
                                         .discipline = ORDERED};
@@ -151,7 +151,7 @@ static void assertSameBlocking(const struct waitqueue *queue, const struct model
 /* Who asks for a plain lock stands behind those only who wait for several keys at once. */
 static void assertSameBlockingOfPlain(const struct waitqueue *queue, const struct model *model,
                                       const struct owner *owner) {
-    const struct request request = {.owner = owner->bytes,
+    const struct waitRequest request = {.owner = owner->bytes,
                                     .owner_length = owner->length,
                                     .mode = MODE_EXCLUSIVE,
                                     .discipline = PLAIN};

@@ -155,7 +155,7 @@ static void forEveryView(void (*check)(const struct holdsView *view)) {
 
 /* Of a semaphore so many may be taken that the number is in nobody's way. */
 static enum verdict decide(enum lockMode mode, const struct holdsView *view) {
-    const struct rulesRequest request = {mode, {1, RULES_MAX_HOLDS}, .once = false};
+    const struct lockRequest request = {mode, {1, RULES_MAX_HOLDS}, .once = false};
     return rulesDecide(&request, view);
 }
 
@@ -247,7 +247,7 @@ static void permits_fit_as_long_as_they_are_within_the_limit(void **state) {
     for (size_t i = 0; i < LENGTH_OF(numbers) * LENGTH_OF(numbers); i++) {
         const struct permits permits = {numbers[i / LENGTH_OF(numbers)],
                                         numbers[i % LENGTH_OF(numbers)]};
-        const struct rulesRequest request = {MODE_SEMAPHORE, permits, .once = false};
+        const struct lockRequest request = {MODE_SEMAPHORE, permits, .once = false};
         for (size_t j = 0; j < LENGTH_OF(numbers); j++) {
             struct holdsView view = {.others = {[MODE_SEMAPHORE] = true},
                                      .permits_taken = numbers[j]};
@@ -257,7 +257,7 @@ static void permits_fit_as_long_as_they_are_within_the_limit(void **state) {
             assert_int_equal(rulesDecide(&request, &view), fits ? VERDICT_ADD : VERDICT_WAIT);
         }
     }
-    const struct rulesRequest request = {MODE_SEMAPHORE, {1, RULES_MAX_HOLDS}, .once = false};
+    const struct lockRequest request = {MODE_SEMAPHORE, {1, RULES_MAX_HOLDS}, .once = false};
     const struct holdsView overfull = {.permits_taken = INT64_MAX}; /* written by hand */
     assert_int_equal(rulesDecide(&request, &overfull), VERDICT_WAIT);
 }
@@ -267,7 +267,7 @@ static void permits_fit_as_long_as_they_are_within_the_limit(void **state) {
 static void once_what_the_owner_has_is_held_and_what_it_lacks_is_added(void **state) {
     (void)state;
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
-        const struct rulesRequest request = {every_mode[i], {3, 5}, .once = true};
+        const struct lockRequest request = {every_mode[i], {3, 5}, .once = true};
         bool by_number = every_mode[i] == MODE_SEMAPHORE;
         struct holdsView view = {.own = {0}};
         assert_int_equal(rulesLacks(&request, &view), by_number ? 3 : 1);
@@ -285,7 +285,7 @@ static void once_what_the_owner_has_is_held_and_what_it_lacks_is_added(void **st
 
 static void once_permits_that_are_lacking_have_to_be_within_the_limit(void **state) {
     (void)state;
-    const struct rulesRequest request = {MODE_SEMAPHORE, {3, 5}, .once = true};
+    const struct lockRequest request = {MODE_SEMAPHORE, {3, 5}, .once = true};
     for (int64_t taken = 2; taken < 8; taken++) {
         const struct holdsView view = {.own = {[MODE_SEMAPHORE] = 2}, .permits_taken = taken};
         assert_int_equal(rulesLacks(&request, &view), 1);

@@ -19,7 +19,7 @@ static void a_newcomer_is_not_in_the_graph_before_it_enters(void **state) {
     (void)state;
     struct world world = {.count = 0};
     struct waitgraph *graph = &world.graph;
-    struct request *newcomers[3];
+    struct waitRequest *newcomers[3];
     for (size_t i = 0; i < LENGTH_OF(newcomers); i++) {
         newcomers[i] = &worldStands(&world, "o", MODE_WRITE, 0)->request;
         waitgraphAnnounce(graph, newcomers[i]);
@@ -208,7 +208,7 @@ static void the_seventeenth_upgrade_of_an_owner_asks_for_nothing_new(void **stat
 }
 
 static struct wait *standsMultikeyly(struct world *world, size_t one, size_t other) {
-    struct request request = worldRequest("o", MODE_EXCLUSIVE);
+    struct waitRequest request = worldRequest("o", MODE_EXCLUSIVE);
     request.discipline = MULTIKEY;
     struct wait *wait = worldStandsFor(world, request, one);
     waitqueueAdd(&world->locks[other].queue, &wait->positions[1], &wait->request);

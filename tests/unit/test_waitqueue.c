@@ -5,8 +5,8 @@
 
 #include "support/unit.h"
 
-static struct request requestOf(const char *owner, enum lockMode mode) {
-    return (struct request){
+static struct waitRequest requestOf(const char *owner, enum lockMode mode) {
+    return (struct waitRequest){
         .owner = owner, .owner_length = strlen(owner), .mode = mode, .discipline = ORDERED};
 }
 
@@ -38,7 +38,7 @@ static void an_empty_queue_has_nobody_and_owns_no_memory(void **state) {
     struct waitqueue queue = {0};
     assert_null(waitqueueFirst(&queue));
     assert_null(waitqueueOfOwner(&queue, "a", 1));
-    struct request write = requestOf("a", MODE_WRITE);
+    struct waitRequest write = requestOf("a", MODE_WRITE);
     assert_false(waitqueueBlocks(&queue, &write));
     assert_int_equal(memLive(), before);
 }
@@ -46,7 +46,7 @@ static void an_empty_queue_has_nobody_and_owns_no_memory(void **state) {
 static void add_keeps_the_order_of_arrival(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request a = requestOf("a", MODE_READ), b = requestOf("b", MODE_EXCLUSIVE);
+    struct waitRequest a = requestOf("a", MODE_READ), b = requestOf("b", MODE_EXCLUSIVE);
     struct position first = {0}, second = {0}, third = {0};
     waitqueueAdd(&queue, &first, &b);
     waitqueueAdd(&queue, &second, &a);
@@ -62,7 +62,7 @@ static void add_keeps_the_order_of_arrival(void **state) {
 static void an_upgrade_stands_at_the_head(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_WRITE);
+    struct waitRequest a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_WRITE);
     struct position waiting = {0}, upgrade = {0}, alone = {0};
     waitqueueAddFirst(&queue, &alone, &a);
     assertOrder(&queue, (struct position *[]){&alone}, 1);
@@ -77,7 +77,7 @@ static void an_upgrade_stands_at_the_head(void **state) {
 static void move_first_brings_a_place_to_the_head_and_keeps_the_others_in_order(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_READ);
+    struct waitRequest a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_READ);
     struct position p = {0}, q = {0}, r = {0};
     waitqueueAdd(&queue, &p, &a);
     waitqueueMoveFirst(&p); /* alone */
@@ -99,7 +99,7 @@ static void move_first_brings_a_place_to_the_head_and_keeps_the_others_in_order(
 static void a_removed_place_is_nowhere_and_may_stand_again(void **state) {
     (void)state;
     struct waitqueue one = {0}, other = {0};
-    struct request a = requestOf("a", MODE_READ), b = requestOf("b", MODE_WRITE);
+    struct waitRequest a = requestOf("a", MODE_READ), b = requestOf("b", MODE_WRITE);
     struct position p = {0}, q = {0};
     waitqueueAdd(&one, &p, &a);
     waitqueueAdd(&one, &q, &b);
@@ -120,7 +120,7 @@ static void an_emptied_queue_owns_no_memory(void **state) {
     (void)state;
     size_t before = memLive();
     struct waitqueue queue = {0};
-    struct request a = requestOf("a", MODE_READ);
+    struct waitRequest a = requestOf("a", MODE_READ);
     struct position positions[40] = {{.queue = NULL}};
     for (size_t i = 0; i < LENGTH_OF(positions); i++) {
         waitqueueAdd(&queue, &positions[i], &a);
@@ -144,7 +144,7 @@ static void an_owner_finds_its_own_places_and_nobody_elses(void **state) {
         {"a", 1, MODE_READ},   {"a\0x", 3, MODE_READ},      {"a\0y", 3, MODE_WRITE},
         {"a\0", 2, MODE_READ}, {"a\0x", 3, MODE_EXCLUSIVE}, {"a\0x", 3, MODE_READ},
     };
-    struct request requests[LENGTH_OF(waits)];
+    struct waitRequest requests[LENGTH_OF(waits)];
     struct position positions[LENGTH_OF(requests)] = {{.queue = NULL}};
     for (size_t i = 0; i < LENGTH_OF(requests); i++) {
         requests[i] = requestOf(waits[i].owner, waits[i].mode);
@@ -170,7 +170,7 @@ static void a_request_stands_in_several_queues_at_once(void **state) {
     (void)state;
     struct waitqueue queues[3] = {{.by_mode = {0}}};
     struct position positions[3] = {{.queue = NULL}};
-    struct request all = requestOf("a", MODE_EXCLUSIVE), b = requestOf("b", MODE_READ);
+    struct waitRequest all = requestOf("a", MODE_EXCLUSIVE), b = requestOf("b", MODE_READ);
     for (size_t i = 0; i < 3; i++) {
         waitqueueAdd(&queues[i], &positions[i], &all);
     }
@@ -187,8 +187,8 @@ static void a_request_stands_in_several_queues_at_once(void **state) {
 static void a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request reader = requestOf("r", MODE_READ), writer = requestOf("w", MODE_WRITE);
-    struct request newcomer = requestOf("new", MODE_READ);
+    struct waitRequest reader = requestOf("r", MODE_READ), writer = requestOf("w", MODE_WRITE);
+    struct waitRequest newcomer = requestOf("new", MODE_READ);
     struct position p = {0}, q = {0};
     waitqueueAdd(&queue, &p, &reader);
     assert_false(waitqueueBlocks(&queue, &newcomer));
@@ -204,9 +204,9 @@ static void a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader(void 
 static void an_ordered_request_waits_behind_a_plain_waiter_too(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request plain = requestOf("p", MODE_EXCLUSIVE);
+    struct waitRequest plain = requestOf("p", MODE_EXCLUSIVE);
     plain.discipline = PLAIN;
-    struct request newcomer = requestOf("new", MODE_READ);
+    struct waitRequest newcomer = requestOf("new", MODE_READ);
     struct position position = {0};
     waitqueueAdd(&queue, &position, &plain);
     assert_true(waitqueueBlocks(&queue, &newcomer));
@@ -216,13 +216,13 @@ static void an_ordered_request_waits_behind_a_plain_waiter_too(void **state) {
 static void a_plain_request_stands_behind_others_who_wait_for_several_keys(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request plain = requestOf("p", MODE_EXCLUSIVE),
+    struct waitRequest plain = requestOf("p", MODE_EXCLUSIVE),
                    multikey = requestOf("j", MODE_EXCLUSIVE);
     plain.discipline = PLAIN;
     multikey.discipline = MULTIKEY;
     struct position positions[3] = {{.queue = NULL}};
     waitqueueAdd(&queue, &positions[0], &plain);
-    struct request newcomer = requestOf("new", MODE_EXCLUSIVE);
+    struct waitRequest newcomer = requestOf("new", MODE_EXCLUSIVE);
     newcomer.discipline = PLAIN;
     assert_false(waitqueueBlocks(&queue, &newcomer));
     waitqueueAdd(&queue, &positions[1], &multikey);
@@ -230,7 +230,7 @@ static void a_plain_request_stands_behind_others_who_wait_for_several_keys(void 
     newcomer.owner = "j"; /* not behind itself */
     newcomer.owner_length = 1;
     assert_false(waitqueueBlocks(&queue, &newcomer));
-    struct request taking_over = requestOf("j", MODE_EXCLUSIVE);
+    struct waitRequest taking_over = requestOf("j", MODE_EXCLUSIVE);
     waitqueueTakeOver(&positions[1], &positions[2], &taking_over);
     newcomer.owner = "x";
     assert_false(waitqueueBlocks(&queue, &newcomer));
@@ -241,7 +241,7 @@ static void a_plain_request_stands_behind_others_who_wait_for_several_keys(void 
 static void the_order_of_a_place_is_lower_than_of_those_behind(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    struct request request = requestOf("a", MODE_READ);
+    struct waitRequest request = requestOf("a", MODE_READ);
     struct position positions[6] = {{.queue = NULL}};
     waitqueueAdd(&queue, &positions[0], &request);
     waitqueueAddFirst(&queue, &positions[1], &request);
@@ -264,7 +264,7 @@ static void the_order_of_a_place_is_lower_than_of_those_behind(void **state) {
 static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE};
 
 /* Rule 3 in its own words: somebody else waits here, and not both of them read. */
-static bool blocksByRule3(const struct request *waiting, const struct request *newcomer) {
+static bool blocksByRule3(const struct waitRequest *waiting, const struct waitRequest *newcomer) {
     bool same_owner = waiting->owner_length == newcomer->owner_length &&
                       memcmp(waiting->owner, newcomer->owner, waiting->owner_length) == 0;
     bool both_read = waiting->mode == MODE_READ && newcomer->mode == MODE_READ;
@@ -277,7 +277,7 @@ static void a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others(voi
     static const char *const owners[] = {"a", "b", "stranger"};
     for (unsigned crowd = 0; crowd < 3 * 3 * 3 * 3 * 3 * 3; crowd++) {
         struct waitqueue queue = {0};
-        struct request waiting[12];
+        struct waitRequest waiting[12];
         struct position positions[12] = {{.queue = NULL}};
         size_t count = 0;
         unsigned rest = crowd;
@@ -288,7 +288,7 @@ static void a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others(voi
             }
         }
         for (size_t i = 0; i < LENGTH_OF(owners) * LENGTH_OF(every_mode); i++) {
-            struct request newcomer = requestOf(owners[i % 3], every_mode[i / 3]);
+            struct waitRequest newcomer = requestOf(owners[i % 3], every_mode[i / 3]);
             bool blocked = false;
             for (size_t j = 0; j < count; j++) {
                 blocked |= blocksByRule3(&waiting[j], &newcomer);

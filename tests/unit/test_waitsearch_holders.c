@@ -142,7 +142,7 @@ static void owners_are_bytes(void **state) {
     (void)state;
     struct world world = {.count = 0};
     static const char a_x[] = "a\0x", a_y[] = "a\0y";
-    struct request request = worldRequest(a_x, MODE_WRITE);
+    struct waitRequest request = worldRequest(a_x, MODE_WRITE);
     request.owner_length = 3;
     struct wait *wait = worldStandsFor(&world, request, 1);
     waitgraphEnter(&world.graph, &wait->request);

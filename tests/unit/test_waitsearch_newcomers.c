@@ -78,7 +78,7 @@ static void one_of_several_that_its_owner_holds_is_not_waited_for(void **state) 
     worldHolds(&world, "c", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "x", MODE_EXCLUSIVE, 1);
     worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 2);
-    struct request request = worldRequest("c", MODE_EXCLUSIVE);
+    struct waitRequest request = worldRequest("c", MODE_EXCLUSIVE);
     request.discipline = MULTIKEY;
     struct wait *newcomer = worldStandsFor(&world, request, 1);
     waitqueueAdd(&world.locks[0].queue, &newcomer->positions[1], &newcomer->request);
@@ -93,7 +93,7 @@ static void the_first_of_several_may_be_held_by_its_owner(void **state) {
     worldHolds(&world, "c", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
-    struct request request = worldRequest("c", MODE_EXCLUSIVE);
+    struct waitRequest request = worldRequest("c", MODE_EXCLUSIVE);
     request.discipline = MULTIKEY;
     struct wait *newcomer = worldStandsFor(&world, request, 0);
     waitqueueAdd(&world.locks[1].queue, &newcomer->positions[1], &newcomer->request);

@@ -31,7 +31,7 @@ static struct position *positionToTakeOver(struct world *world, const struct ask
     return takes_over ? position : NULL;
 }
 
-static void stand(struct world *world, const struct ask *ask, struct request *request,
+static void stand(struct world *world, const struct ask *ask, struct waitRequest *request,
                   struct position *positions) {
     for (size_t i = 0; i < ask->count; i++) {
         struct waitqueue *queue = &world->locks[ask->locks[i]].queue;
@@ -43,7 +43,7 @@ static void stand(struct world *world, const struct ask *ask, struct request *re
     }
 }
 
-static void leave(struct world *world, const struct ask *ask, struct request *request,
+static void leave(struct world *world, const struct ask *ask, struct waitRequest *request,
                   struct position *positions) {
     waitgraphLeave(&world->graph, request);
     for (size_t i = 0; i < ask->count; i++) {
@@ -53,7 +53,7 @@ static void leave(struct world *world, const struct ask *ask, struct request *re
 
 enum cyclesearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
                                size_t *calls, struct cyclepathCycle **cycle) {
-    struct request newcomer = ask->request, *of_old = NULL;
+    struct waitRequest newcomer = ask->request, *of_old = NULL;
     struct position positions[2] = {0}, *old = positionToTakeOver(world, ask);
     if (old) {
         of_old = old->request;

@@ -12,7 +12,7 @@
 
 /* A request that is to wait. */
 struct ask {
-    struct request request;
+    struct waitRequest request;
     bool first;
     size_t locks[2];
     size_t count;

@@ -16,7 +16,7 @@
 #define DETECTOR_NEVER SIZE_MAX
 
 struct detectorWait {
-    struct request request;
+    struct waitRequest request;
     size_t owner;
     bool in_graph; /* if not, it is a position without a client */
     size_t lock_count;
@@ -42,7 +42,7 @@ struct detectorWorld {
 /* A request that does not wait yet. */
 struct detectorAsk {
     size_t owner;
-    struct request request;
+    struct waitRequest request;
     bool first;
     size_t lock_count;
     size_t locks[DETECTOR_MOST_LOCKS];

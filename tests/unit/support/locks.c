@@ -86,19 +86,19 @@ static void askRequests(struct cyclesearch *search, struct waitqueue *queue, enu
     }
 }
 
-static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
+static bool isHolder(struct waitqueue *queue, enum lockMode mode, const struct waitRequest *request,
                      void *context) {
     (void)context;
     return lockIsInTheWay(lockOfQueue(queue), request->owner, request->owner_length, mode);
 }
 
 static bool isCountedHolder(struct waitqueue *queue, enum lockMode mode,
-                            const struct request *request, void *context) {
+                            const struct waitRequest *request, void *context) {
     countCall(context);
     return isHolder(queue, mode, request, context);
 }
 
-static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode, const struct request *request,
+static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode, const struct waitRequest *request,
                         void *context) {
     (void)queue;
     (void)mode;
@@ -116,7 +116,7 @@ struct cyclesearchAsked lockAsked(int way, size_t *calls) {
                                     .context = calls};
 }
 
-struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct request *asker,
+struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct waitRequest *asker,
                                   const struct lockSearch *how) {
     const struct cyclesearchAsked asked = lockAsked(how->way, how->calls);
     cyclesearchBegin(graph, asker, &asked, how->most);

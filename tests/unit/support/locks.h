@@ -65,7 +65,7 @@ struct lockSearch {
 };
 
 /* A whole search. */
-struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct request *asker,
+struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct waitRequest *asker,
                                   const struct lockSearch *how);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "unit.h"
 
-struct request worldRequest(const char *owner, enum lockMode mode) {
-    return (struct request){
+struct waitRequest worldRequest(const char *owner, enum lockMode mode) {
+    return (struct waitRequest){
         .owner = owner, .owner_length = strlen(owner), .mode = mode, .discipline = ORDERED};
 }
 
@@ -14,7 +14,7 @@ void worldHolds(struct world *world, const char *owner, enum lockMode mode, size
     lockHold(&world->locks[lock], owner, strlen(owner), mode);
 }
 
-struct wait *worldStandsFor(struct world *world, struct request request, size_t lock) {
+struct wait *worldStandsFor(struct world *world, struct waitRequest request, size_t lock) {
     assert_true(world->count < WORLD_MOST_WAITS);
     struct wait *wait = &world->waits[world->count++];
     wait->request = request;
@@ -34,7 +34,7 @@ struct wait *worldWaits(struct world *world, const char *owner, enum lockMode mo
 
 struct wait *worldWaitsMultikeyly(struct world *world, const char *owner, enum lockMode mode,
                                   size_t one, size_t other) {
-    struct request request = worldRequest(owner, mode);
+    struct waitRequest request = worldRequest(owner, mode);
     request.discipline = MULTIKEY;
     struct wait *wait = worldStandsFor(world, request, one);
     waitqueueAdd(&world->locks[other].queue, &wait->positions[1], &wait->request);
@@ -43,7 +43,7 @@ struct wait *worldWaitsMultikeyly(struct world *world, const char *owner, enum l
 }
 
 struct wait *worldDetached(struct world *world, const char *owner, size_t lock) {
-    struct request request = worldRequest(owner, MODE_EXCLUSIVE);
+    struct waitRequest request = worldRequest(owner, MODE_EXCLUSIVE);
     request.discipline = FAIR;
     return worldStandsFor(world, request, lock);
 }

@@ -12,7 +12,7 @@
 #define WORLD_MOST_WAITS 128
 
 struct wait {
-    struct request request;
+    struct waitRequest request;
     struct position positions[WORLD_LOCKS];
 };
 
@@ -25,12 +25,12 @@ struct world {
 };
 
 /* An ordered one. The owner's bytes stay the caller's. */
-struct request worldRequest(const char *owner, enum lockMode mode);
+struct waitRequest worldRequest(const char *owner, enum lockMode mode);
 
 void worldHolds(struct world *world, const char *owner, enum lockMode mode, size_t lock);
 
 /* Stands at the end of the queue, and is not in the graph. */
-struct wait *worldStandsFor(struct world *world, struct request request, size_t lock);
+struct wait *worldStandsFor(struct world *world, struct waitRequest request, size_t lock);
 struct wait *worldStands(struct world *world, const char *owner, enum lockMode mode, size_t lock);
 
 /* Stands at the end of the queue, and is in the graph. */

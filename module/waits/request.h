@@ -10,8 +10,8 @@
  * whole list, and the question to begin with: what happens if the client dies between grant and
  * reply?
  */
-#ifndef LOCK_ACQUISITION_H
-#define LOCK_ACQUISITION_H
+#ifndef LOCK_REQUEST_H
+#define LOCK_REQUEST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,32 +21,32 @@
 #include "redismodule.h"
 
 /* A connection to which a hold is to be bound. */
-struct acquisitionSession {
+struct requestSession {
     unsigned long long client_id; /* 0 = none */
     uint64_t order;               /* higher for a later request */
 };
 
 /* How many replicas must acknowledge a grant, or a renewal, before its client receives the
  * reply. */
-struct acquisitionReplicas {
+struct requestReplicas {
     int64_t count;     /* 0 = none */
     int64_t within_ms; /* from the grant */
 };
 
 /* `block_ms` of a request that does not wait, and of one that waits without a limit. */
-#define ACQUISITION_NO_WAIT (-1)
-#define ACQUISITION_FOR_EVER 0
+#define REQUEST_NO_WAIT (-1)
+#define REQUEST_FOR_EVER 0
 
-struct acquisition {
+struct request {
     RedisModuleString *owner;
     bool owner_is_kept;       /* the module's own string, not an argument: it may be retained */
-    struct rulesRequest asks; /* the mode; for a semaphore PERMITS and the limit; ONCE */
+    struct lockRequest lock; /* the mode; for a semaphore PERMITS and the limit; ONCE */
     enum discipline discipline;
     int64_t now_ms;                      /* unix time of the request: read once for each command */
     int64_t lease_ms;                    /* PX, EX, or lock.default-lease */
     int64_t block_ms;                    /* BLOCK: how long it may wait */
-    struct acquisitionSession session;   /* SESSION */
-    struct acquisitionReplicas replicas; /* REPLICAS */
+    struct requestSession session;   /* SESSION */
+    struct requestReplicas replicas; /* REPLICAS */
     bool fenced;                         /* FENCED: the reply is to be a fencing token */
 };
 
