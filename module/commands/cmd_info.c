@@ -20,7 +20,7 @@
 #include "waits/contended.h"
 #include "waits/latches.h"
 #include "waits/sessions.h"
-#include "waits/unheard.h"
+#include "waits/unconfirmed.h"
 #include "waits/waiters.h"
 #include "waits/watches.h"
 
@@ -44,13 +44,13 @@ struct holderList {
     long length;
 };
 
-static void replyUnheard(struct holds *holds, RedisModuleString *owner) {
+static void replyUnconfirmed(struct holds *holds, RedisModuleString *owner) {
     const struct holdsOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name, owner};
-    int64_t unheard_ms = unheardFor(holds->ctx, &of, holds->now_ms);
-    if (unheard_ms >= 0) {
-        replyFieldInteger(holds->ctx, "unheard", unheard_ms);
+    int64_t unconfirmed_ms = unconfirmedFor(holds->ctx, &of, holds->now_ms);
+    if (unconfirmed_ms >= 0) {
+        replyFieldInteger(holds->ctx, "unconfirmed", unconfirmed_ms);
     } else {
-        replyFieldNull(holds->ctx, "unheard");
+        replyFieldNull(holds->ctx, "unconfirmed");
     }
 }
 
@@ -71,7 +71,7 @@ static void replyHolder(const struct holder *holder, void *data) {
     } else {
         replyFieldNull(ctx, "session");
     }
-    replyUnheard(list->holds, holder->owner);
+    replyUnconfirmed(list->holds, holder->owner);
     list->length++;
 }
 
@@ -271,13 +271,13 @@ int infoCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
 }
 
 /* In a crash report the server is not queried. */
-static void addUnheard(RedisModuleInfoCtx *ctx, int for_crash_report) {
-    struct unheardSummary summary = {0};
+static void addUnconfirmed(RedisModuleInfoCtx *ctx, int for_crash_report) {
+    struct unconfirmedSummary summary = {0};
     if (!for_crash_report) {
-        summary = unheardLook();
+        summary = unconfirmedLook();
     }
-    RedisModule_InfoAddFieldULongLong(ctx, "unheard_grants", summary.grants);
-    RedisModule_InfoAddFieldLongLong(ctx, "unheard_oldest_ms", summary.oldest_ms);
+    RedisModule_InfoAddFieldULongLong(ctx, "unconfirmed_grants", summary.grants);
+    RedisModule_InfoAddFieldLongLong(ctx, "unconfirmed_oldest_ms", summary.oldest_ms);
 }
 
 /* The server adds `lock_` in front of each name. */
@@ -292,7 +292,7 @@ static void addSection(RedisModuleInfoCtx *ctx, int for_crash_report) {
     RedisModule_InfoAddFieldULongLong(ctx, "sessions", sessionsCount());
     RedisModule_InfoAddFieldULongLong(ctx, "watchers", watchesCount());
     RedisModule_InfoAddFieldULongLong(ctx, "latch_waiters", latchesWaiting());
-    addUnheard(ctx, for_crash_report);
+    addUnconfirmed(ctx, for_crash_report);
     RedisModule_InfoAddFieldLongLong(ctx, "quarantine_ms", quarantineLeftMs());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_queues", queuesCount());
     RedisModule_InfoAddFieldULongLong(ctx, "delay_stuck", queuesStuck());

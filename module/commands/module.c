@@ -33,7 +33,7 @@
 #include "waits/events.h"
 #include "waits/sessions.h"
 #include "waits/toplocks.h"
-#include "waits/unheard.h"
+#include "waits/unconfirmed.h"
 
 #define MODULE_NAME "lock"
 #define MODULE_VERSION 1
@@ -64,7 +64,7 @@ static const struct drainJob drain_jobs[] = {
     {deliverDue, NULL, deliverHold},
     {scanGoOn, scanForget, NULL},
     {acksRest, acksForget, NULL},
-    {unheardLookAtDue, NULL, NULL},
+    {unconfirmedLookAtDue, NULL, NULL},
     {nullrepliesGoOn, NULL, nullrepliesGoOn},
 };
 
@@ -150,6 +150,6 @@ int RedisModule_OnUnload(RedisModuleCtx *ctx) {
     }
     tallyForgetAll();
     toplocksFree();
-    unheardFlushed(UNHEARD_EVERY_DB);
+    unconfirmedFlushed(UNCONFIRMED_EVERY_DB);
     return REDISMODULE_OK;
 }

@@ -28,7 +28,7 @@
 #include "waits/events.h"
 #include "waits/fairness.h"
 #include "waits/pendingreply.h"
-#include "waits/unheard.h"
+#include "waits/unconfirmed.h"
 #include "waits/waiters.h"
 
 /* The owner holds this lock as another kind of lock, so its wait would be for itself. */
@@ -271,7 +271,7 @@ static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
 
 enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
                         const struct request *wants, struct outcome *outcome) {
-    unheardAsked(ctx);
+    unconfirmedRequested(ctx);
     enum result prepared = prepare(ctx, name, wants);
     if (prepared != RESULT_DONE) {
         return prepared;
@@ -399,7 +399,7 @@ static enum result openAndAcquireAll(struct acquiringAll *acquiring, struct outc
 
 enum result acquireLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
                          const struct request *wants, struct outcome *outcome) {
-    unheardAsked(ctx);
+    unconfirmedRequested(ctx);
     enum result ready = acksReady(ctx, &wants->replicas);
     if (ready != RESULT_DONE) {
         return ready;

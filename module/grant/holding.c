@@ -7,7 +7,7 @@
 #include "server/failpoint.h"
 #include "server/quarantine.h"
 #include "waits/sessions.h"
-#include "waits/unheard.h"
+#include "waits/unconfirmed.h"
 #include "waits/watches.h"
 
 bool holdingHasSides(const struct request *wants) {
@@ -151,7 +151,7 @@ int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdi
         return 0;
     }
     if (!pendingreply) {
-        unheardFollowedUp(holds->ctx, holds->name, wants->owner);
+        unconfirmedEnd(holds->ctx, holds->name, wants->owner);
     }
     if (pendingreply || wants->session.client_id || pendingreplyCount() > 0) {
         struct pendingreplyTaken taken = {.added = request.count, .has = has};

@@ -25,7 +25,7 @@
 #include "waits/contended.h"
 #include "waits/pendingreply.h"
 #include "waits/latches.h"
-#include "waits/unheard.h"
+#include "waits/unconfirmed.h"
 #include "waits/watches.h"
 
 /* ---- one lock ---- */
@@ -48,7 +48,7 @@ static void noteReleased(struct holds *holds, const struct release *release, enu
     if (release->is_lost) {
         return;
     }
-    unheardFollowedUp(holds->ctx, holds->name, release->owner);
+    unconfirmedEnd(holds->ctx, holds->name, release->owner);
     if (pendingreplyCount() > 0) {
         const struct pendingreplyOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
                                          release->owner, mode};
@@ -91,7 +91,7 @@ static enum result forceIn(struct holds *holds, struct outcome *outcome) {
     outcome->count = holdsForce(holds);
     if (outcome->count) {
         statsCount(STATS_FORCED);
-        unheardForced(holds->ctx, holds->name);
+        unconfirmedForced(holds->ctx, holds->name);
         watchesNoteAll(holds->ctx, holds->name);
         propagateEvent(holds->ctx, holds->name, "lock.forced");
         passHandOff(holds);
@@ -319,7 +319,7 @@ void releaseSession(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     if (holdsDrop(&holds, owner) > 0) {
         statsCount(STATS_SESSIONS_RELEASED);
-        unheardFollowedUp(ctx, name, owner);
+        unconfirmedEnd(ctx, name, owner);
         watchesNoteOwner(ctx, name, owner);
         propagateEvent(ctx, name, "lock.released");
         if (hand_off || !lock) {

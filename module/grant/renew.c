@@ -10,7 +10,7 @@
 #include "waits/pendingreply.h"
 #include "waits/latches.h"
 #include "waits/sessions.h"
-#include "waits/unheard.h"
+#include "waits/unconfirmed.h"
 #include "waits/watches.h"
 
 /* The renewal's client depends on the holds from now on, whichever client was to receive a reply
@@ -94,7 +94,7 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
     const struct requestSession none = {0};
     struct pendingreply *pendingreply =
         renewal->replicas.count > 0 ? pendingreplyNew(&none, PENDINGREPLY_RENEWAL) : NULL;
-    unheardFollowedUp(ctx, name, renewal->owner);
+    unconfirmedEnd(ctx, name, renewal->owner);
     holdsOpenToWrite(&holds, ctx, name, renewal->now_ms);
     enum result result = renewIn(&holds, renewal, pendingreply, outcome);
     holdsClose(&holds);
@@ -111,7 +111,7 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
 enum result renewCheck(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner,
                        int64_t now_ms) {
     struct holds holds;
-    unheardFollowedUp(ctx, name, owner);
+    unconfirmedEnd(ctx, name, owner);
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     enum result result = holdingCheck(&holds);
     if (result == RESULT_DONE && !holdingIsHeld(&holds, owner)) {

@@ -19,7 +19,7 @@
 #include "waits/contended.h"
 #include "waits/pendingreply.h"
 #include "waits/sessions.h"
-#include "waits/unheard.h"
+#include "waits/unconfirmed.h"
 
 static bool watches_keys, watches_clients, watches_delays, watches_flushes;
 static bool watches_strings, watches_overwrites, watches_clock, watches_replicas;
@@ -31,7 +31,7 @@ static bool shuts_down;
 static int onKeyEvent(RedisModuleCtx *ctx, int type, const char *event, RedisModuleString *key) {
     (void)event;
     tallyForget(RedisModule_GetSelectedDb(ctx), key);
-    unheardKeyChanged(ctx, RedisModule_GetSelectedDb(ctx), key);
+    unconfirmedKeyChanged(ctx, RedisModule_GetSelectedDb(ctx), key);
     unsigned expired = type == REDISMODULE_NOTIFY_EXPIRED ? BLOCKINGKEY_EXPIRED : 0U;
     blockingkeyNoteKey(ctx, RedisModule_GetSelectedDb(ctx), key, BLOCKINGKEY_EDITED | expired);
     return REDISMODULE_OK;
@@ -59,7 +59,7 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
     if (subevent == REDISMODULE_SUBEVENT_FLUSHDB_END) {
         tallyForgetAll();
         queuesForgetAll(ctx, flush->dbnum);
-        unheardFlushed(flush->dbnum);
+        unconfirmedFlushed(flush->dbnum);
         sessionsLookAnew(ctx);
         blockingkeyNoteAll(ctx, flush->dbnum < 0 ? BLOCKINGKEY_EVERY_DB : flush->dbnum,
                          BLOCKINGKEY_FLUSHED);
@@ -79,7 +79,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     queuesSwapped(swap->dbnum_first, swap->dbnum_second);
     sessionsSwapped(swap->dbnum_first, swap->dbnum_second);
     pendingreplySwapped(swap->dbnum_first, swap->dbnum_second);
-    unheardSwapped(swap->dbnum_first, swap->dbnum_second);
+    unconfirmedSwapped(swap->dbnum_first, swap->dbnum_second);
     blockingkeyNoteAll(ctx, swap->dbnum_first, BLOCKINGKEY_EDITED);
     blockingkeyNoteAll(ctx, swap->dbnum_second, BLOCKINGKEY_EDITED);
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
@@ -116,7 +116,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)data;
     if (subevent == REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA) {
         sessionsForgetAll();
-        unheardFlushed(UNHEARD_EVERY_DB);
+        unconfirmedFlushed(UNCONFIRMED_EVERY_DB);
         blockedEndAll(ctx);
     }
     scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */

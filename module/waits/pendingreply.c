@@ -21,7 +21,7 @@
 #include "keys/holds.h"
 #include "server/server.h"
 #include "waits/sessions.h"
-#include "waits/unheard.h"
+#include "waits/unconfirmed.h"
 
 /* One hold that a reply reports or depends on. */
 struct share {
@@ -340,13 +340,13 @@ static void bind(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
 
 /* The reply has been delivered, but the client may have stopped reading: the grant is
  * unconfirmed. */
-static void noteUnheard(RedisModuleCtx *ctx, const struct pendingreplyHold *of, int64_t granted_ms) {
-    const struct unheardGrant grant = {.of = {of->db, of->name, of->owner},
+static void noteUnconfirmed(RedisModuleCtx *ctx, const struct pendingreplyHold *of, int64_t granted_ms) {
+    const struct unconfirmedGrant grant = {.of = {of->db, of->name, of->owner},
                                        .client_id = RedisModule_GetClientId(ctx),
                                        .granted_ms = granted_ms,
                                        .is_first = of->is_first};
     if (!of->is_gone) {
-        unheardBegin(&grant);
+        unconfirmedBegin(&grant);
     }
 }
 
@@ -368,7 +368,7 @@ void pendingreplyEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
     bool grants = delivered && pendingreply->granted_ms != PENDINGREPLY_RENEWAL;
     while ((share = ofAnswer(pendingreply->shares.first))) {
         if (grants && share->is_own) {
-            noteUnheard(ctx, share->hold, pendingreply->granted_ms);
+            noteUnconfirmed(ctx, share->hold, pendingreply->granted_ms);
         }
         if (binds && share->is_own) {
             bind(ctx, share->hold, &pendingreply->session);

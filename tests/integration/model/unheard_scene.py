@@ -39,25 +39,25 @@ def holders_of(client, key="k"):
     return [as_map(one) for one in found.get("holders", [])]
 
 
-def unheard(server, key="k", db=0):
+def unconfirmed(server, key="k", db=0):
     """What LOCK.INFO says of each holder."""
-    return {one["owner"]: one["unheard"] for one in holders_of(server.client(db=db), key)}
+    return {one["owner"]: one["unconfirmed"] for one in holders_of(server.client(db=db), key)}
 
 
-def unheard_grants(server):
+def unconfirmed_grants(server):
     """What INFO says: how many, and the age of the oldest."""
     info = server.info("lock")
-    return info["lock_unheard_grants"], info["lock_unheard_oldest_ms"]
+    return info["lock_unconfirmed_grants"], info["lock_unconfirmed_oldest_ms"]
 
 
 def assert_a_ghost(server, owner="w", db=0):
-    age = unheard(server, db=db)[owner]
+    age = unconfirmed(server, db=db)[owner]
     assert age is not None
-    grants, oldest = unheard_grants(server)
+    grants, oldest = unconfirmed_grants(server)
     assert grants == 1
     assert oldest >= age
 
 
 def assert_none(server):
-    assert unheard_grants(server) == (0, 0)
-    assert set(unheard(server).values()) <= {None}
+    assert unconfirmed_grants(server) == (0, 0)
+    assert set(unconfirmed(server).values()) <= {None}

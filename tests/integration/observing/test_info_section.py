@@ -39,7 +39,7 @@ def test_fields_of_info(make_server):
     server = make_server()
     names = ["waiters", "waiters_unsearched", "contended_locks", "sessions", *COUNTERS, *PERCENTILES]
     names += ["deadlock_searches", "deadlock_search_steps"]  # no counters here: a search comes a moment later
-    names += ["watchers", "latch_waiters", "quarantine_ms", "unheard_grants", "unheard_oldest_ms"]
+    names += ["watchers", "latch_waiters", "quarantine_ms", "unconfirmed_grants", "unconfirmed_oldest_ms"]
     names += ["awaiting_replicas", "not_acknowledged"]
     names += ["delay_queues", "delay_stuck", "delay_scanning", "delay_delivered"]
     # A server begins with a look for queues.

@@ -7,7 +7,7 @@ from model.waiting_scene import HOUR
 
 LONGEST = 10**15  # the longest time that a config can have
 GAUGES = ["waiters", "waiters_unsearched", "awaiting_replicas", "contended_locks", "sessions", "watchers"]
-GAUGES += ["latch_waiters", "unheard_grants", "unheard_oldest_ms", "delay_queues", "delay_stuck", "delay_scanning"]
+GAUGES += ["latch_waiters", "unconfirmed_grants", "unconfirmed_oldest_ms", "delay_queues", "delay_stuck", "delay_scanning"]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def server(make_server):
     wait_for(lambda: gauges(server)["waiters"] == 0, what="the connections to close")
     counted = gauges(server)
     assert (counted["sessions"], counted["contended_locks"], counted["delay_queues"]) == (1, 1, 2)
-    assert counted["unheard_grants"] == 1
+    assert counted["unconfirmed_grants"] == 1
     return server
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from harness import wait_for
 from harness.schedule import as_map
-from model.unheard_scene import assert_a_ghost, assert_none, each_kind, holders_of, make_ghost, request
-from model.unheard_scene import unheard, unheard_grants
+from model.unconfirmed_scene import assert_a_ghost, assert_none, each_kind, holders_of, make_ghost, request
+from model.unconfirmed_scene import unconfirmed, unconfirmed_grants
 from model.waiting_scene import HOUR, say
 
 
@@ -16,23 +16,23 @@ def test_is_seen_with_its_age(make_server, kind):
     began = server.now_ms()
     make_ghost(server, kind)
     assert_a_ghost(server)
-    shown, (_, oldest) = unheard(server)["w"], unheard_grants(server)
+    shown, (_, oldest) = unconfirmed(server)["w"], unconfirmed_grants(server)
     assert 0 <= shown <= server.now_ms() - began
-    wait_for(lambda: unheard(server)["w"] > shown + 50, what="the age to grow")
-    assert unheard_grants(server)[1] > oldest
+    wait_for(lambda: unconfirmed(server)["w"] > shown + 50, what="the age to grow")
+    assert unconfirmed_grants(server)[1] > oldest
 
 
 def test_is_the_last_field_of_a_holder(server, client):
     make_ghost(server)
     [holder] = holders_of(client)
-    assert list(holder) == ["owner", "mode", "holds", "pttl", "session", "unheard"]
-    assert isinstance(holder["unheard"], int)
+    assert list(holder) == ["owner", "mode", "holds", "pttl", "session", "unconfirmed"]
+    assert isinstance(holder["unconfirmed"], int)
 
 
 @each_kind
 def test_granted_at_once_is_none(server, kind):
     server.control.execute_command(*request(kind, "w"))
-    assert unheard(server) == {"w": None}
+    assert unconfirmed(server) == {"w": None}
     assert_none(server)
 
 
@@ -41,7 +41,7 @@ def test_of_several_holders_those_that_have_waited(server):
     make_ghost(server, "reader")
     server.control.execute_command(*request("reader", "r"))
     assert_a_ghost(server)
-    assert unheard(server)["r"] is None
+    assert unconfirmed(server)["r"] is None
 
 
 # ---- the connection says something ----
@@ -170,7 +170,7 @@ def told_together(server, *more):
 @pytest.mark.parametrize("speaks", [0, 1])
 def test_one_of_two_that_were_told_follows_it_up(server, more, speaks):
     client = told_together(server, *more)[speaks]
-    assert unheard_grants(server)[0] == 2
+    assert unconfirmed_grants(server)[0] == 2
     client.reply()
     client.call("PING")
     assert_none(server)
@@ -193,13 +193,13 @@ def test_each_of_several_locks_counts(server):
     client.wait_blocked()
     server.control.execute_command("LOCK.MRELEASE", 5, *keys, "h")
     wait_for(client.has_reply, what="the grant")
-    assert unheard_grants(server)[0] == 5
+    assert unconfirmed_grants(server)[0] == 5
     say(server, "LOCK.RENEW k3 w")
-    assert unheard_grants(server)[0] == 4
-    assert [unheard(server, key)["w"] is None for key in keys] == [False, False, False, True, False]
+    assert unconfirmed_grants(server)[0] == 4
+    assert [unconfirmed(server, key)["w"] is None for key in keys] == [False, False, False, True, False]
     client.reply()
     client.call("PING")
-    assert unheard(server, "k0") == {"w": None}
+    assert unconfirmed(server, "k0") == {"w": None}
     assert_none(server)
 
 
@@ -213,14 +213,14 @@ def test_oldest_is_the_first_that_is_left(server):
         say(server, f"LOCK.RELEASE {key} h")
         wait_for(client.has_reply, what="the grant")
         ghosts.append(client)
-        wait_for(lambda key=key: unheard(server, key)[key] > 20, what="time to pass")
-    between, (grants, oldest) = unheard(server, "b")["b"], unheard_grants(server)
+        wait_for(lambda key=key: unconfirmed(server, key)[key] > 20, what="time to pass")
+    between, (grants, oldest) = unconfirmed(server, "b")["b"], unconfirmed_grants(server)
     assert grants == 2
     assert between < oldest <= server.now_ms() - first
     say(server, "LOCK.RENEW a a")
-    grants, oldest = unheard_grants(server)
+    grants, oldest = unconfirmed_grants(server)
     assert grants == 1
-    assert oldest <= unheard(server, "b")["b"]
+    assert oldest <= unconfirmed(server, "b")["b"]
 
 
 # ---- who looks ----
@@ -232,12 +232,12 @@ def test_is_seen_from_a_transaction_and_a_script(server, actor):
     for command in ("MULTI", "LOCK.INFO k", "INFO lock"):
         client.call(*command.split())
     info, section = client.call("EXEC")
-    assert as_map(as_map(info)["holders"][0])["unheard"] is not None
-    assert "lock_unheard_grants:1" in str(section)
+    assert as_map(as_map(info)["holders"][0])["unconfirmed"] is not None
+    assert "lock_unconfirmed_grants:1" in str(section)
     info = client.call("EVAL", "return redis.call('LOCK.INFO', 'k')", 1, "k")
-    assert as_map(as_map(info)["holders"][0])["unheard"] is not None
+    assert as_map(as_map(info)["holders"][0])["unconfirmed"] is not None
     section = client.call("EVAL", "#!lua flags=no-writes\nreturn redis.call('INFO', 'lock')", 0)
-    assert "lock_unheard_grants:1" in str(section)
+    assert "lock_unconfirmed_grants:1" in str(section)
 
 
 def test_is_found_again_after_a_transaction_on_another_slot(make_server):
@@ -251,7 +251,7 @@ def test_is_found_again_after_a_transaction_on_another_slot(make_server):
         client.call(*command.split())
     assert_a_ghost(server)
     say(server, "DEL k")
-    assert unheard_grants(server) == (0, 0)
+    assert unconfirmed_grants(server) == (0, 0)
 
 
 def test_who_looks_may_do_nothing_else(server):
@@ -259,4 +259,4 @@ def test_who_looks_may_do_nothing_else(server):
     server.control.execute_command("ACL", "SETUSER", "eve", "on", "nopass", "~k", "-@all", "+lock.info", "+client|id")
     client = server.client(username="eve", password="any")
     [holder] = holders_of(client)
-    assert holder["unheard"] is not None
+    assert holder["unconfirmed"] is not None

@@ -5,10 +5,10 @@ import pytest
 
 from harness import scaled_ms, wait_for, wait_for_sync
 from model.server_scene import is_loaded
-from model.unheard_scene import assert_a_ghost, assert_none, each_kind, make_ghost, request, unheard, unheard_grants
+from model.unconfirmed_scene import assert_a_ghost, assert_none, each_kind, make_ghost, request, unconfirmed, unconfirmed_grants
 from model.waiting_scene import HOUR, say
 
-MOST = 256  # UNHEARD_MOST
+MOST = 256  # UNCONFIRMED_MOST
 
 ENDS = ["DEL k", "UNLINK k", "HDEL k w", "PEXPIRE k 0", "RENAME k l", "FLUSHDB", "FLUSHALL", "LOCK.FORCE k", "SET k v"]
 
@@ -17,7 +17,7 @@ ENDS = ["DEL k", "UNLINK k", "HDEL k w", "PEXPIRE k 0", "RENAME k l", "FLUSHDB",
 def test_hold_is_over(server, end):
     make_ghost(server)
     say(server, end)
-    assert unheard_grants(server) == (0, 0)
+    assert unconfirmed_grants(server) == (0, 0)
 
 
 @pytest.mark.parametrize("end", ENDS[:-1])
@@ -32,12 +32,12 @@ def test_next_hold_of_the_owner_is_another(server, end):
 def test_next_hold_after_a_wait_is_another(server):
     """It is as old as its own grant."""
     first = make_ghost(server)
-    wait_for(lambda: unheard(server)["w"] > 100, what="time to pass")
+    wait_for(lambda: unconfirmed(server)["w"] > 100, what="time to pass")
     say(server, "DEL k")
     began = server.now_ms()
     second = make_ghost(server)
     assert_a_ghost(server)
-    assert unheard(server)["w"] <= server.now_ms() - began
+    assert unconfirmed(server)["w"] <= server.now_ms() - began
     first.reply()
     first.call("PING")
     assert_a_ghost(server)
@@ -48,7 +48,7 @@ def test_lease_is_over(server):
     make_ghost(server)
     say(server, f"PEXPIRE k {scaled_ms(1000)}")
     assert_a_ghost(server)
-    wait_for(lambda: unheard_grants(server) == (0, 0), what="the lease to end")
+    wait_for(lambda: unconfirmed_grants(server) == (0, 0), what="the lease to end")
 
 
 def test_one_readers_lease_is_over(server):
@@ -60,8 +60,8 @@ def test_one_readers_lease_is_over(server):
     say(server, "LOCK.RELEASE k h")
     server.control.execute_command(*request("reader", "r"))
     wait_for(ghost.has_reply, what="the grant")
-    wait_for(lambda: unheard_grants(server) == (0, 0), what="the lease to end")
-    assert unheard(server) == {"r": None}
+    wait_for(lambda: unconfirmed_grants(server) == (0, 0), what="the lease to end")
+    assert unconfirmed(server) == {"r": None}
 
 
 def by_reset(server, ghost):
@@ -82,7 +82,7 @@ def test_connection_closes(server, close):
     ghost = make_ghost(server)
     close(server, ghost)
     wait_for(lambda: not ghost.is_connected(), what="the connection to close")
-    assert unheard(server) == {"w": None}
+    assert unconfirmed(server) == {"w": None}
     assert_none(server)
 
 
@@ -95,7 +95,7 @@ def test_session_is_one_as_long_as_it_is_connected(make_server):
     ghost.send("LOCK.ACQUIRE", "k", "w", "SESSION", "BLOCK", 0)
     ghost.wait_blocked()
     say(server, "LOCK.RELEASE k h")
-    wait_for(lambda: unheard(server).get("w", 0) > 2 * lease, 10, "it to outlive its lease")
+    wait_for(lambda: unconfirmed(server).get("w", 0) > 2 * lease, 10, "it to outlive its lease")
     assert_a_ghost(server)
     ghost.kill_socket()
     wait_for(lambda: server.control.exists("k") == 0, what="the hold to be released")
@@ -131,13 +131,13 @@ def test_other_databases_flush(server):
     server.client(db=1).execute_command("FLUSHDB")
     assert_a_ghost(server, db=2)
     server.client(db=2).execute_command("FLUSHDB")
-    assert unheard_grants(server) == (0, 0)
+    assert unconfirmed_grants(server) == (0, 0)
 
 
 def test_load_forgets_them(server):
     make_ghost(server)
     say(server, "DEBUG RELOAD")
-    assert unheard(server) == {"w": None}
+    assert unconfirmed(server) == {"w": None}
     assert_none(server)
 
 
@@ -146,8 +146,8 @@ def test_replica_knows_of_none(make_server):
     replica = server.start_replica()
     make_ghost(server)
     wait_for_sync(server, replica)
-    assert unheard(replica) == {"w": None}
-    assert unheard_grants(replica) == (0, 0)
+    assert unconfirmed(replica) == {"w": None}
+    assert unconfirmed_grants(replica) == (0, 0)
     assert_a_ghost(server)
 
 
@@ -156,7 +156,7 @@ def test_demoted_for_a_moment_it_knows_of_none(make_server):
     make_ghost(server)
     for command in ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"):
         say(server, command)
-    assert unheard(server) == {"w": None}
+    assert unconfirmed(server) == {"w": None}
     assert_none(server)
 
 
@@ -209,28 +209,28 @@ def granted_to(server, prefix, count, **options):
 
 
 def seen(server, keys):
-    return sum(value is not None for key in keys for value in unheard(server, key).values())
+    return sum(value is not None for key in keys for value in unconfirmed(server, key).values())
 
 
 def test_the_latest_are_known(make_server):
     server = make_server()
     first = granted_to(server, "a", MOST - 50)
     second = granted_to(server, "b", 50)
-    assert unheard_grants(server)[0] == MOST
+    assert unconfirmed_grants(server)[0] == MOST
     third = granted_to(server, "c", 100)
-    assert unheard_grants(server)[0] == MOST
+    assert unconfirmed_grants(server)[0] == MOST
     assert [seen(server, keys) for keys in (first, second, third)] == [MOST - 150, 50, 100]
     for owner, keys in (("a", first), ("b", second), ("c", third)):
         server.control.execute_command("LOCK.MRELEASE", len(keys), *keys, owner)
     assert_none(server)
     granted_to(server, "d", MOST)
-    assert unheard_grants(server)[0] == MOST
+    assert unconfirmed_grants(server)[0] == MOST
 
 
 def test_more_than_are_known_by_one_grant(make_server):
     server = make_server()
     keys = granted_to(server, "a", 2 * MOST)
-    assert seen(server, keys) == unheard_grants(server)[0] == MOST
+    assert seen(server, keys) == unconfirmed_grants(server)[0] == MOST
 
 
 def test_names_that_look_alike(server):
@@ -245,8 +245,8 @@ def test_names_that_look_alike(server):
         wait_for(ghost.has_reply, what="the grant")
     for left, key in reversed(list(enumerate(keys))):
         server.control.execute_command("LOCK.RENEW", key, "the same owner")
-        assert unheard(server, key) == {"the same owner": None}
-        assert seen(server, keys) == unheard_grants(server)[0] == left
+        assert unconfirmed(server, key) == {"the same owner": None}
+        assert seen(server, keys) == unconfirmed_grants(server)[0] == left
 
 
 def test_unloads_with_some(make_server):

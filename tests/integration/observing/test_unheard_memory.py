@@ -6,11 +6,11 @@
 import pytest
 
 from harness import wait_for
-from model.unheard_scene import unheard_grants
+from model.unconfirmed_scene import unconfirmed_grants
 from model.waiting_scene import HOUR
 
-LONGEST = 4096  # UNHEARD_LONGEST
-MOST = 256  # UNHEARD_MOST
+LONGEST = 4096  # UNCONFIRMED_LONGEST
+MOST = 256  # UNCONFIRMED_MOST
 MEGABYTE = 1 << 20
 
 
@@ -92,13 +92,13 @@ def test_names_are_freed_when_the_hold_ends(make_server, end):
     grant_after_a_wait(server, keys, "w")
     end(server, keys)
     returns_to(server, before, MEGABYTE // 2)
-    assert unheard_grants(server) == (0, 0)
+    assert unconfirmed_grants(server) == (0, 0)
 
 
 @pytest.mark.parametrize("length, grants", [(LONGEST, 1), (LONGEST + 1, 0)])
 def test_grant_with_longer_names_is_not_recorded(server, length, grants):
     grant_after_a_wait(server, ["k" * (length - 1)], "w", close=False)
-    assert unheard_grants(server)[0] == grants
+    assert unconfirmed_grants(server)[0] == grants
 
 
 def test_record_stays_when_the_key_changes_and_the_hold_does_not(server):
@@ -106,4 +106,4 @@ def test_record_stays_when_the_key_changes_and_the_hold_does_not(server):
     for command in ("PEXPIRE k 1000000", "PERSIST k", "HDEL k other", "HINCRBY k w 1"):
         server.control.execute_command(*command.split())
     server.client().ping()  # the drain has run
-    assert unheard_grants(server)[0] == 1
+    assert unconfirmed_grants(server)[0] == 1

@@ -7,7 +7,7 @@ from harness.schedule import as_map
 from model.lock_scene import BYTES, FOREIGN, HIGHEST_COUNT, HOUR, acquire, end_of
 
 FIELDS = ["mode", "holders", "waiting", "waiters", "token", "watchers"]
-HOLDER_FIELDS = ["owner", "mode", "holds", "pttl", "session", "unheard"]
+HOLDER_FIELDS = ["owner", "mode", "holds", "pttl", "session", "unconfirmed"]
 WAITER_FIELDS = ["owner", "mode", "fair", "client", "waited", "left"]
 
 
@@ -68,7 +68,7 @@ def test_held_lock(server, client):
     assert end - server.now_ms() <= pttl <= longest
     assert found == {
         "mode": "exclusive",
-        "holders": [{"owner": "o", "mode": "exclusive", "holds": 2, "session": None, "unheard": None}],
+        "holders": [{"owner": "o", "mode": "exclusive", "holds": 2, "session": None, "unconfirmed": None}],
         "waiting": 0,
         "waiters": [],
         "token": None,
@@ -99,7 +99,7 @@ def test_highest_hold_count(client):
 def test_redissons_holder(client):
     client.hset("k", "uuid:1", 2)
     assert info(client, "k")["holders"] == [
-        {"owner": "uuid:1", "mode": "exclusive", "holds": 2, "pttl": -1, "session": None, "unheard": None}
+        {"owner": "uuid:1", "mode": "exclusive", "holds": 2, "pttl": -1, "session": None, "unconfirmed": None}
     ]
 
 

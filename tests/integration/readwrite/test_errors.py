@@ -214,7 +214,7 @@ STATES = {
         {"a read": 1, "b read": 1},
     ),
 }
-HOLDER = ["owner", "mode", "holds", "pttl", "session", "unheard"]
+HOLDER = ["owner", "mode", "holds", "pttl", "session", "unconfirmed"]
 
 
 def seen(client, key="k"):

@@ -1,0 +1,88 @@
+/* The records of unconfirmed grants: where they are stored, and how they are found. What is done
+ * with them, and why their number and length are limited, is in unconfirmed.h. */
+#ifndef LOCK_UNCONFIRMEDRECORDS_H
+#define LOCK_UNCONFIRMEDRECORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/list.h"
+#include "keys/holds.h"
+#include "redismodule.h"
+
+#define UNCONFIRMED_MOST 256
+#define UNCONFIRMED_LONGEST 4096 /* the name and the owner together */
+
+/* A grant that this connection was sent. */
+struct unconfirmedGrant {
+    struct holdsOwner of;
+    unsigned long long client_id;
+    int64_t granted_ms; /* unix time */
+    bool is_first;      /* the owner's earlier grants on this lock have ended */
+};
+
+enum unconfirmedFound {
+    UNCONFIRMED_SILENT,
+    UNCONFIRMED_CONFIRMED,   /* the connection has sent another command */
+    UNCONFIRMED_ENDED,     /* the hold has ended, or the connection has closed */
+    UNCONFIRMED_PASSED_BY /* it cannot be determined now */
+};
+
+struct unconfirmedText {
+    const char *bytes;
+    size_t length;
+};
+
+/* What identifies a hold. */
+struct unconfirmedHold {
+    struct unconfirmedText name, owner;
+    unsigned bucket, name_bucket;
+    int db;
+};
+
+struct unconfirmedRecord {
+    struct link in_order;                                /* of granting: the first is the oldest */
+    struct link of_name;                                 /* in the bucket of the name */
+    struct unconfirmedRecord *next_of_hold, *next_of_client; /* in their buckets */
+    RedisModuleString *name, *owner;
+    struct unconfirmedHold hold; /* its bytes are those of `name` and `owner` */
+    unsigned long long client_id;
+    int64_t granted_ms;
+    enum unconfirmedFound found; /* by the check that is in progress */
+    bool is_due;             /* its key has changed: the drain checks whether the hold exists */
+};
+
+/* The string's bytes, owned by the string; whether two texts are equal. */
+struct unconfirmedText unconfirmedrecordsText(const RedisModuleString *string);
+bool unconfirmedrecordsSame(const struct unconfirmedText *a, const struct unconfirmedText *b);
+
+/* The key by which the records of these holds are found. Its bytes are those of `of`. */
+struct unconfirmedHold unconfirmedrecordsHold(const struct holdsOwner *of);
+
+/* Records the grant, in place of the oldest if there are UNCONFIRMED_MOST. Nothing is recorded if name
+ * and owner are longer than UNCONFIRMED_LONGEST. The record retains both strings. */
+void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant);
+
+/* Frees the record; all records of this hold. `hold` may be a member of a record that is freed. */
+void unconfirmedrecordsDrop(struct unconfirmedRecord *record);
+void unconfirmedrecordsDropHold(const struct unconfirmedHold *hold);
+
+/* How many records there are. */
+size_t unconfirmedrecordsCount(void);
+
+/* The oldest record, and the next one; those of one hold; that of the grant that this connection
+ * received last. NULL: there is none. */
+struct unconfirmedRecord *unconfirmedrecordsFirst(void);
+struct unconfirmedRecord *unconfirmedrecordsNext(const struct unconfirmedRecord *record);
+struct unconfirmedRecord *unconfirmedrecordsOfHold(const struct unconfirmedHold *hold);
+struct unconfirmedRecord *unconfirmedrecordsNextOfHold(const struct unconfirmedRecord *record);
+struct unconfirmedRecord *unconfirmedrecordsOfClient(unsigned long long client_id);
+
+/* The key has changed: its records become due. Returns whether any of them was not due before. */
+bool unconfirmedrecordsNoteDue(int db, RedisModuleString *name);
+
+/* Returns a due record, which is no longer due then, or NULL. */
+struct unconfirmedRecord *unconfirmedrecordsTakeDue(void);
+
+#endif
