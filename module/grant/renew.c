@@ -84,7 +84,7 @@ static enum result awaitReplicas(RedisModuleCtx *ctx, const struct renewal *rene
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome) {
     if (quarantineKeepsRenewal(renewal->now_ms)) {
-        return RESULT_STOOD_STILL;
+        return RESULT_STALLED;
     }
     struct holds holds;
     enum result ready = acksReady(ctx, &renewal->replicas);

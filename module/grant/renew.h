@@ -22,7 +22,7 @@ struct renewal {
 
 /* Gives the owner's holds on the lock, in the selected database, a new lease, and binds them to a
  * connection or removes their binding, as `binding` says. RESULT_DONE (`count`: its holds),
- * RESULT_NOT_HELD, RESULT_STOOD_STILL, or what holdingCheck returns. With `replicas` RESULT_WAITING
+ * RESULT_NOT_HELD, RESULT_STALLED, or what holdingCheck returns. With `replicas` RESULT_WAITING
  * instead of RESULT_DONE, or what acksReady returns, and then nothing has changed. */
 enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct renewal *renewal,
                       struct outcome *outcome);

@@ -1,7 +1,7 @@
 /* See quarantine.h. */
 #include "server/quarantine.h"
 
-#include "core/standstill.h"
+#include "core/stall.h"
 #include "server/config.h"
 #include "server/timer.h"
 
@@ -33,10 +33,10 @@ static uint64_t leftUs(void) {
 }
 
 bool quarantineKeepsRenewal(int64_t now_ms) {
-    return configQuarantineMs() > 0 && state.is_counted && standstillAt(now_ms);
+    return configQuarantineMs() > 0 && state.is_counted && stallAt(now_ms);
 }
 
-static bool standsStill(void) {
+static bool isStalled(void) {
     return quarantineKeepsRenewal(RedisModule_Milliseconds());
 }
 
@@ -45,7 +45,7 @@ int64_t quarantineLeftMs(void) {
         return 0;
     }
     int64_t left_ms = (int64_t)((leftUs() + 999) / 1000);
-    if (left_ms < COUNTED_AFTER_MS && standsStill()) {
+    if (left_ms < COUNTED_AFTER_MS && isStalled()) {
         return COUNTED_AFTER_MS;
     }
     return left_ms > 0 ? left_ms : 1; /* its timer is late */
@@ -83,7 +83,7 @@ static void end(RedisModuleCtx *ctx) {
 }
 
 static void look(RedisModuleCtx *ctx) {
-    if (state.on && leftUs() == 0 && !standsStill()) {
+    if (state.on && leftUs() == 0 && !isStalled()) {
         end(ctx);
     }
 }
@@ -97,7 +97,7 @@ static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
 }
 
 void quarantineCron(RedisModuleCtx *ctx, int hz) {
-    standstillCron(RedisModule_Milliseconds(), hz);
+    stallCron(RedisModule_Milliseconds(), hz);
     look(ctx);
 }
 
@@ -113,7 +113,7 @@ bool quarantineKeeps(RedisModuleCtx *ctx, int64_t now_ms) {
 static void watchIfConfigured(RedisModuleCtx *ctx) {
     if (configQuarantineMs() > 0 && !state.is_watched) {
         state.is_watched = true;
-        standstillBegin(RedisModule_Milliseconds());
+        stallBegin(RedisModule_Milliseconds());
         state.calls->watch(ctx);
     }
 }
@@ -130,7 +130,7 @@ void quarantineConfigured(RedisModuleCtx *ctx) {
 void quarantineBegin(RedisModuleCtx *ctx) {
     state.is_counted = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER;
     state.since_us = RedisModule_MonotonicMicroseconds();
-    standstillBegin(RedisModule_Milliseconds()); /* the cron does not run during a load */
+    stallBegin(RedisModule_Milliseconds()); /* the cron does not run during a load */
     watchIfConfigured(ctx);
     if (state.is_counted) {
         quarantineConfigured(ctx);

@@ -12,7 +12,7 @@
  * back, the server's cron finds that the quarantine has ended, a tenth of a second late.
  *
  * If lock.quarantine is not 0, it is also on for as long as the server has not counted its replicas
- * since it was stalled (standstill.h): a master that was stopped while another one was promoted
+ * since it was stalled (stall.h): a master that was stopped while another one was promoted
  * would otherwise grant as if nothing had happened. Then it renews nothing either.
  */
 #ifndef LOCK_QUARANTINE_H

@@ -55,7 +55,7 @@ static const char *const error_texts[REPLY_ERROR_COUNT] = {
         "NOREPLICAS this client cannot wait: in a transaction, a script, or on a replica",
     [REPLY_NOT_ACKNOWLEDGED] =
         "NOREPLICAS too few replicas acknowledged it in time, or it has ended since",
-    [REPLY_STOOD_STILL] =
+    [REPLY_STALLED] =
         "NOREPLICAS the server was stalled and has not counted its replicas since: try again",
     [REPLY_UNBLOCKED] = unblocked_text,
     [REPLY_TRY_AGAIN] = "TRYAGAIN the slot of this key is being moved",
@@ -172,8 +172,8 @@ int replyOutcome(RedisModuleCtx *ctx, enum result result, struct outcome *outcom
     case RESULT_NO_WAIT_FOR_REPLICAS:
         replyError(ctx, REPLY_NO_WAIT_FOR_REPLICAS);
         break;
-    case RESULT_STOOD_STILL:
-        replyError(ctx, REPLY_STOOD_STILL);
+    case RESULT_STALLED:
+        replyError(ctx, REPLY_STALLED);
         break;
     case RESULT_DEADLOCK:
         replyDeadlock(ctx, outcome->cycle);

@@ -45,7 +45,7 @@ enum replyError {
     REPLY_FEW_REPLICAS,
     REPLY_NO_WAIT_FOR_REPLICAS,
     REPLY_NOT_ACKNOWLEDGED,
-    REPLY_STOOD_STILL,
+    REPLY_STALLED,
     REPLY_UNBLOCKED,
     REPLY_ERROR_COUNT
 };
@@ -71,7 +71,7 @@ enum result {
     RESULT_NO_LATCH,     /* the key is a string, but no number */
     RESULT_FEW_REPLICAS, /* fewer replicas are connected than are to acknowledge */
     RESULT_NO_WAIT_FOR_REPLICAS, /* the client cannot be blocked until they have */
-    RESULT_STOOD_STILL, /* the server was stalled: it may have lost its replicas meanwhile */
+    RESULT_STALLED, /* the server was stalled: it may have lost its replicas meanwhile */
 };
 
 struct outcome {

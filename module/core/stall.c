@@ -1,5 +1,5 @@
-/* See standstill.h. */
-#include "core/standstill.h"
+/* See stall.h. */
+#include "core/stall.h"
 
 #define HZ_MOST 500 /* the largest hz that the server's config allows */
 #define ROUNDS_KEPT (HZ_MOST + 1)
@@ -11,7 +11,7 @@ static struct {
     int back;
 } cron;
 
-void standstillBegin(int64_t now_ms) {
+void stallBegin(int64_t now_ms) {
     for (int i = 0; i < ROUNDS_KEPT; i++) {
         cron.rounds_ms[i] = now_ms;
     }
@@ -23,13 +23,13 @@ static int roundsToCount(int hz) {
     return hz > 1 ? 1000 / (1000 / hz) : 0;
 }
 
-void standstillCron(int64_t now_ms, int hz) {
+void stallCron(int64_t now_ms, int hz) {
     cron.back = roundsToCount(hz < HZ_MOST ? hz : HZ_MOST);
     cron.last = (cron.last + 1) % ROUNDS_KEPT;
     cron.rounds_ms[cron.last] = now_ms;
 }
 
-bool standstillAt(int64_t now_ms) {
+bool stallAt(int64_t now_ms) {
     int since = (cron.last - cron.back + ROUNDS_KEPT) % ROUNDS_KEPT;
-    return now_ms - cron.rounds_ms[since] > STANDSTILL_MS;
+    return now_ms - cron.rounds_ms[since] > STALL_MS;
 }

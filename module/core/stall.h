@@ -8,22 +8,22 @@
  * count.
  *
  * All times are unix ms, as are the ends of leases. */
-#ifndef LOCK_STANDSTILL_H
-#define LOCK_STANDSTILL_H
+#ifndef LOCK_STALL_H
+#define LOCK_STALL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Begins at `now_ms`: what was before does not count. */
-void standstillBegin(int64_t now_ms);
+void stallBegin(int64_t now_ms);
 
 /* To be called after each run of the server's cron, of which there are `hz` a second as a rule. */
-void standstillCron(int64_t now_ms, int hz);
+void stallCron(int64_t now_ms, int hz);
 
 /* One second, and another one for a machine that is shared. */
-#define STANDSTILL_MS 2000
+#define STALL_MS 2000
 
-/* Whether the server may have counted its replicas more than STANDSTILL_MS before `now_ms`. */
-bool standstillAt(int64_t now_ms);
+/* Whether the server may have counted its replicas more than STALL_MS before `now_ms`. */
+bool stallAt(int64_t now_ms);
 
 #endif
