@@ -68,16 +68,16 @@ static const struct drainJob drain_jobs[] = {
     {nullrepliesGoOn, NULL, nullrepliesGoOn},
 };
 
-static void onQuarantineOver(RedisModuleCtx *ctx) {
-    fairqueueQuarantineOver(RedisModule_Milliseconds());
-    deadlockQuarantineOver();
-    contendedQuarantineOver(ctx);
+static void onQuarantineEnd(RedisModuleCtx *ctx) {
+    fairqueueQuarantineEnded(RedisModule_Milliseconds());
+    deadlockQuarantineEnded();
+    contendedQuarantineEnded(ctx);
 }
 
 static const struct configCalls config_calls = {quarantineConfigured, sessionsConfigured,
                                                 contendedReservesConfigured};
 
-static const struct quarantineCalls quarantine_calls = {eventsWatchClock, onQuarantineOver};
+static const struct quarantineCalls quarantine_calls = {eventsWatchClock, onQuarantineEnd};
 
 static void connect(void) {
     drainConnect(drain_jobs, sizeof(drain_jobs) / sizeof(drain_jobs[0]), lockcheckAfterDrain);

@@ -23,7 +23,7 @@ static void giveUp(struct cycleprecheck *asked) {
     asked->answer = CYCLEPRECHECK_MAYBE;
 }
 
-static bool goesOn(const struct cycleprecheck *asked) {
+static bool continues(const struct cycleprecheck *asked) {
     return asked->answer == CYCLEPRECHECK_CONTINUES;
 }
 
@@ -72,7 +72,7 @@ static bool isKnownNotToHold(const struct cycleprecheck *asked, const struct wai
 }
 
 bool cycleprecheckIsAsking(const struct cycleprecheck *asked) {
-    return goesOn(asked) && asked->stage != CYCLEPRECHECK_NEXT_OWNER;
+    return continues(asked) && asked->stage != CYCLEPRECHECK_NEXT_OWNER;
 }
 
 size_t cycleprecheckCost(const struct cycleprecheck *asked) {
@@ -97,7 +97,7 @@ static void askAbout(struct cycleprecheck *asked, struct waitqueue *queue) {
     if (isKnownNotToHold(asked, queue) || !holds(asked, queue, mode)) {
         return;
     }
-    for (const struct position *position = waitqueueFirst(queue); position && goesOn(asked);
+    for (const struct position *position = waitqueueFirst(queue); position && continues(asked);
          position = waitqueueNext(position)) {
         lookAt(asked, position);
     }
@@ -107,14 +107,14 @@ static void askAbout(struct cycleprecheck *asked, struct waitqueue *queue) {
 
 static void lookAtWritersBehind(struct cycleprecheck *asked, const struct position *position) {
     for (const struct position *writer = waitqueueLastWriter(position->queue);
-         writer && writer->order > position->order && goesOn(asked);
+         writer && writer->order > position->order && continues(asked);
          writer = waitqueueWriterBefore(writer)) {
         lookAt(asked, writer);
     }
 }
 
 static void lookAtAllBehind(struct cycleprecheck *asked, const struct position *position) {
-    for (const struct position *next = waitqueueNext(position); next && goesOn(asked);
+    for (const struct position *next = waitqueueNext(position); next && continues(asked);
          next = waitqueueNext(next)) {
         lookAt(asked, next);
     }
@@ -137,7 +137,7 @@ static void lookBehind(struct cycleprecheck *asked, struct position *position) {
 }
 
 static void lookBehindAll(struct cycleprecheck *asked, const struct waitRequest *request) {
-    for (struct position *position = waitqueueFirstOf(request); position && goesOn(asked);
+    for (struct position *position = waitqueueFirstOf(request); position && continues(asked);
          position = waitqueueNextOf(position)) {
         lookBehind(asked, position);
     }
@@ -157,7 +157,7 @@ static void lookBehindOwner(struct cycleprecheck *asked) {
     if (asked->next == 0) {
         lookBehindAll(asked, of);
     }
-    for (of = waitgraphFirstOf(asked->graph, of->owner, of->owner_length); of && goesOn(asked);
+    for (of = waitgraphFirstOf(asked->graph, of->owner, of->owner_length); of && continues(asked);
          of = waitgraphNextOf(of)) {
         lookBehindRequest(asked, of);
     }
@@ -224,7 +224,7 @@ void cycleprecheckContinue(struct cycleprecheck *asked) {
 /* If this request represents its owner among those to be examined, the owner may still wait with
  * another request: the answer is CYCLEPRECHECK_MAYBE. */
 void cycleprecheckLeave(struct cycleprecheck *asked, const struct waitRequest *request) {
-    for (size_t i = 1; i < asked->count && goesOn(asked); i++) {
+    for (size_t i = 1; i < asked->count && continues(asked); i++) {
         if (asked->owners[i] == request) {
             giveUp(asked);
         }

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-bool searchGoesOn(const struct cyclesearch *search) {
+bool searchContinues(const struct cyclesearch *search) {
     return search->result == CYCLESEARCH_CONTINUES && !search->has_to_restart;
 }
 
 bool searchLooks(const struct cyclesearch *search) {
-    return searchGoesOn(search) && search->stage != SEARCH_CHECK;
+    return searchContinues(search) && search->stage != SEARCH_CHECK;
 }
 
 bool searchIsAsker(const struct cyclesearch *search, const char *owner, size_t length) {

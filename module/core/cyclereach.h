@@ -26,7 +26,7 @@ void cyclesearchReachAlone(struct cyclesearch *search, const char *owner, size_t
 void cyclesearchEachRequest(struct cyclesearch *search, size_t steps);
 
 /* Whether the search has no result yet, and need not restart. */
-bool searchGoesOn(const struct cyclesearch *search);
+bool searchContinues(const struct cyclesearch *search);
 
 /* The same, and it has not found a cycle that is being checked. */
 bool searchLooks(const struct cyclesearch *search);

@@ -381,7 +381,7 @@ static void check(struct cyclesearch *search) {
         search->result = CYCLESEARCH_CYCLE;
         return;
     }
-    for (int i = 0; i < CHECKED_AT_ONCE && searchGoesOn(search); i++) {
+    for (int i = 0; i < CHECKED_AT_ONCE && searchContinues(search); i++) {
         checkOne(search);
     }
 }

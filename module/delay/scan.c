@@ -132,14 +132,14 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     if (scan.begins_anew) {
         begin();
     }
-    bool goes_on = step(ctx);
-    while (goes_on && !timesliceHasEndedByClock()) {
-        goes_on = step(ctx);
+    bool continues = step(ctx);
+    while (continues && !timesliceHasEndedByClock()) {
+        continues = step(ctx);
     }
-    if (!goes_on && scan.once_more) {
+    if (!continues && scan.once_more) {
         scan.begins_anew = true;
     }
-    scan.is_running = goes_on || scan.begins_anew;
+    scan.is_running = continues || scan.begins_anew;
     if (scan.is_running) {
         drainSetAlarm(ctx, 0);
     }

@@ -29,7 +29,7 @@
 #include "waits/waiters.h"
 
 enum passProgress {
-    PASS_GOES_ON,
+    PASS_CONTINUES,
     PASS_IS_DONE, /* no other waiter fits */
     PASS_IS_CUT   /* the time slice has ended between a grant and what follows from it */
 };
@@ -207,13 +207,13 @@ static bool grantMore(struct holds *holds, struct lock *lock, RedisModuleString 
 /* Grants the lock to the waiter at the head, if it fits, and then its owner's other waits here. */
 static enum passProgress grantHead(struct holds *holds, struct lock *lock, struct waiter *waiter) {
     if (cancelledEndIf(holds->ctx, waiter)) {
-        return PASS_GOES_ON;
+        return PASS_CONTINUES;
     }
     RedisModuleString *owner = waiter->wants.owner;
     RedisModule_RetainString(NULL, owner); /* outlives the waiter */
     enum passProgress progress = PASS_IS_DONE;
     if (grantIfFits(holds, waiter)) {
-        progress = grantMore(holds, lock, owner) ? PASS_GOES_ON : PASS_IS_CUT;
+        progress = grantMore(holds, lock, owner) ? PASS_CONTINUES : PASS_IS_CUT;
     }
     RedisModule_FreeString(NULL, owner);
     return progress;
@@ -237,7 +237,7 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
         case PASS_IS_CUT:
             lookAtAllAgain(lock); /* the owner's other waits are still to be checked */
             return false;
-        case PASS_GOES_ON:
+        case PASS_CONTINUES:
             break;
         }
         /* All that wait now are other owners: the holder's own waits have been checked. */
@@ -257,8 +257,8 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
 static void settle(struct holds *holds, struct lock *lock, bool done) {
     /* Positions that a flush has deleted are written again only when it is known which of them have
      * ended. */
-    bool flush_goes_on = !done && (lock->key.notes & BLOCKINGKEY_FLUSHED);
-    bool written = !flush_goes_on && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
+    bool flush_continues = !done && (lock->key.notes & BLOCKINGKEY_FLUSHED);
+    bool written = !flush_continues && fairnessWriteDown(holds->ctx, lock, holds->now_ms);
     bool is_put_off = lock->is_put_off || holds->kind == HOLDS_IN_USE;
     blockingkeyClearDue(&lock->key);
     lock->is_put_off = false;

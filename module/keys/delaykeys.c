@@ -197,14 +197,14 @@ void delaykeysEach(struct delaykeys *keys,
     }
     RedisModule_ZsetFirstInScoreRange(keys->due, REDISMODULE_NEGATIVE_INFINITE,
                                       REDISMODULE_POSITIVE_INFINITE, 0, 0);
-    bool goes_on = true;
-    while (goes_on && !RedisModule_ZsetRangeEndReached(keys->due)) {
+    bool continues = true;
+    while (continues && !RedisModule_ZsetRangeEndReached(keys->due)) {
         double score;
         struct delaykeysElement element;
         element.id = RedisModule_ZsetRangeCurrentElement(keys->due, &score);
         element.due_ms = msOf(score);
         element.value = delaykeysValue(keys, element.id);
-        goes_on = visit(&element, context);
+        continues = visit(&element, context);
         if (element.value) {
             RedisModule_FreeString(keys->ctx, element.value);
         }

@@ -239,7 +239,7 @@ void fairqueueRestarted(int64_t now_ms) {
     restarted_at_ms = kept_from_ms = now_ms;
 }
 
-void fairqueueQuarantineOver(int64_t now_ms) {
+void fairqueueQuarantineEnded(int64_t now_ms) {
     kept_from_ms = now_ms;
 }
 

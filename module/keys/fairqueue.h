@@ -101,10 +101,10 @@ size_t fairqueueLength(struct fairqueue *fq);
 
 /* The keys come from an earlier life of the data set (fence.h): the server has started, has been
  * promoted, or has loaded a data set. The positions in them are kept for lock.fair-reserve, counted
- * from `now_ms`; if a quarantine follows, from its end, `now_ms` of fairqueueQuarantineOver. Times
+ * from `now_ms`; if a quarantine follows, from its end, `now_ms` of fairqueueQuarantineEnded. Times
  * are unix ms. */
 void fairqueueRestarted(int64_t now_ms);
-void fairqueueQuarantineOver(int64_t now_ms);
+void fairqueueQuarantineEnded(int64_t now_ms);
 
 /* Until when positions from an earlier life are kept, unix ms. */
 int64_t fairqueueRestoredEnd(void);

@@ -78,9 +78,9 @@ static int64_t firstEndByCommand(RedisModuleCtx *ctx, RedisModuleString *name,
     struct fields fields = {0};
     int64_t first_ms = INT64_MAX;
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
-    bool goes_on = true;
-    while (goes_on && !no_ttls) {
-        goes_on = RedisModule_ScanKey(key, cursor, addField, &fields);
+    bool continues = true;
+    while (continues && !no_ttls) {
+        continues = RedisModule_ScanKey(key, cursor, addField, &fields);
         int64_t end_ms = fields.count > 0 ? ask(ctx, name, &fields) : INT64_MAX;
         first_ms = end_ms < first_ms ? end_ms : first_ms;
         forget(&fields);

@@ -9,7 +9,7 @@ static struct {
     bool has_called;
 } loop;
 
-static void onTurn(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+static void onIteration(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event, (void)data;
     loop.has_called = subevent == REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP;
     if (loop.has_called) {
@@ -26,7 +26,7 @@ void loopWatch(RedisModuleCtx *ctx, loopCall call) {
     RedisModule_Assert(!loop.call);
     loop.call = call;
     loop.has_called = true; /* it is not known whether the call was made */
-    subscribe(ctx, onTurn);
+    subscribe(ctx, onIteration);
 }
 
 void loopForget(RedisModuleCtx *ctx) {

@@ -1,7 +1,7 @@
 /* How a wait for replicas begins, what is checked in each event-loop iteration, and how it ends.
  *
  *   acksReady, acksBegin, acksGoOn   a reply begins to wait; then one of
- *   onTurn                           enough replicas have acknowledged: the reply is sent
+ *   onIteration                           enough replicas have acknowledged: the reply is sent
  *   onDeadline, acksFirstRefused …   they have not within the time: the drain, release.c
  *   acksCancel                       LOCK.CANCEL
  *   onGone, onUnblock                the connection closes, CLIENT UNBLOCK: see blocked.h
@@ -241,7 +241,7 @@ static void setNextLook(bool soon, uint64_t now_us) {
     acks.look_at_us = now_us + acks.pause_us;
 }
 
-static void onTurn(RedisModuleCtx *ctx) {
+static void onIteration(RedisModuleCtx *ctx) {
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     if (acklinesCount() == 0 || !isTimeToLook(ctx, now_us)) {
         return;
@@ -280,7 +280,7 @@ static void watchTurns(RedisModuleCtx *ctx) {
         acks.newest = -1;
         acks.pause_us = acks.look_at_us = 0;
         replicasForgetQuestion();
-        loopWatch(ctx, onTurn);
+        loopWatch(ctx, onIteration);
     }
     if (loopHasCalled()) {
         drainWakeLoop();

@@ -121,12 +121,12 @@ void contendedLoaded(RedisModuleCtx *ctx) {
     blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteLoaded, ctx);
 }
 
-static void noteQuarantineOver(struct blockingkey *key, void *ctx) {
+static void noteQuarantineEnded(struct blockingkey *key, void *ctx) {
     blockingkeyNote(ctx, key, BLOCKINGKEY_EDITED | CONTENDED_RESERVES_BEGIN);
 }
 
-void contendedQuarantineOver(RedisModuleCtx *ctx) {
-    blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteQuarantineOver, ctx);
+void contendedQuarantineEnded(RedisModuleCtx *ctx) {
+    blockingkeyEach(&locks, BLOCKINGKEY_EVERY_DB, noteQuarantineEnded, ctx);
 }
 
 static void noteClock(struct blockingkey *key, void *ctx) {

@@ -97,7 +97,7 @@ void contendedLoaded(RedisModuleCtx *ctx);
 
 /* A quarantine has ended: any waiter may fit now, also a holder in the middle of a queue, and the
  * time of reserved positions counts from now. */
-void contendedQuarantineOver(RedisModuleCtx *ctx);
+void contendedQuarantineEnded(RedisModuleCtx *ctx);
 
 /* lock.fair-reserve has been changed. */
 void contendedReservesConfigured(RedisModuleCtx *ctx);

@@ -355,7 +355,7 @@ static void skip(void) {
 /* ---- the drain's job ---- */
 
 /* A search that began before the quarantine may have read holds that have changed since. */
-void deadlockQuarantineOver(void) {
+void deadlockQuarantineEnded(void) {
     search.awaits_passes = true;
     giveUp();
 }

@@ -29,7 +29,7 @@ void deadlockForget(RedisModuleCtx *ctx);
 
 /* A quarantine has ended. Holders may wait in the middle of queues, where no search expects them:
  * no search is made until the grant passes have run. */
-void deadlockQuarantineOver(void);
+void deadlockQuarantineEnded(void);
 
 /* The cycles that a single lock can make, refused whatever lock.deadlock-detection says: an owner
  * waits for itself; two readers wait for each other to stop reading. Returns the text of the reply,
