@@ -105,7 +105,7 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
     in_flight--;
 }
 
-static struct answer *newAnswer(enum answerKind kind) {
+static struct answer *blockedNewAnswer(enum answerKind kind) {
     in_flight++;
     struct answer *answer = memAlloc(sizeof(*answer));
     answer->kind = kind;
@@ -122,7 +122,7 @@ static void unblock(struct blocked *blocked, struct answer *answer) {
 
 void blockedAnswerNumber(struct blocked *blocked, int64_t number, struct blockedReceipt receipt) {
     RedisModule_Assert(blocked->bc);
-    struct answer *answer = newAnswer(ANSWER_NUMBER);
+    struct answer *answer = blockedNewAnswer(ANSWER_NUMBER);
     answer->number = number;
     answer->receipt = receipt;
     unblock(blocked, answer);
@@ -130,7 +130,7 @@ void blockedAnswerNumber(struct blocked *blocked, int64_t number, struct blocked
 
 void blockedAnswerWord(struct blocked *blocked, enum replyWord word) {
     if (blocked->bc) {
-        struct answer *answer = newAnswer(ANSWER_WORD);
+        struct answer *answer = blockedNewAnswer(ANSWER_WORD);
         answer->word = word;
         unblock(blocked, answer);
     }
@@ -138,13 +138,13 @@ void blockedAnswerWord(struct blocked *blocked, enum replyWord word) {
 
 void blockedAnswerNull(struct blocked *blocked) {
     if (blocked->bc) {
-        unblock(blocked, newAnswer(ANSWER_NULL));
+        unblock(blocked, blockedNewAnswer(ANSWER_NULL));
     }
 }
 
 void blockedAnswerError(struct blocked *blocked, enum replyError error) {
     if (blocked->bc) {
-        struct answer *answer = newAnswer(ANSWER_ERROR);
+        struct answer *answer = blockedNewAnswer(ANSWER_ERROR);
         answer->error = error;
         unblock(blocked, answer);
     }
@@ -152,14 +152,14 @@ void blockedAnswerError(struct blocked *blocked, enum replyError error) {
 
 void blockedAnswerDeadlock(struct blocked *blocked, RedisModuleString *cycle) {
     RedisModule_Assert(blocked->bc);
-    struct answer *answer = newAnswer(ANSWER_DEADLOCK);
+    struct answer *answer = blockedNewAnswer(ANSWER_DEADLOCK);
     answer->text = cycle;
     unblock(blocked, answer);
 }
 
 void blockedAnswerText(struct blocked *blocked, RedisModuleString *error) {
     if (blocked->bc) {
-        struct answer *answer = newAnswer(ANSWER_TEXT);
+        struct answer *answer = blockedNewAnswer(ANSWER_TEXT);
         answer->text = error;
         RedisModule_RetainString(NULL, error);
         unblock(blocked, answer);
@@ -174,7 +174,7 @@ void blockedEnd(struct blocked *blocked) {
 
 /* ---- deadlines ---- */
 
-static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
+static void blockedOnTimer(RedisModuleCtx *ctx, struct timer *timer);
 
 void blockedStopTimer(RedisModuleCtx *ctx, struct blocked *blocked) {
     timerStop(ctx, &blocked->timer);
@@ -192,13 +192,13 @@ void blockedEndAfter(RedisModuleCtx *ctx, struct blocked *blocked, int64_t block
     putEnd(blocked, for_ever ? BLOCKED_FOR_EVER : now_ms + block_ms);
     blockedStopTimer(ctx, blocked);
     if (at_us != INT64_MAX) {
-        timerSet(ctx, &blocked->timer, at_us, onTimer);
+        timerSet(ctx, &blocked->timer, at_us, blockedOnTimer);
     }
 }
 
 void blockedEndAt(RedisModuleCtx *ctx, struct blocked *blocked, int64_t at_ms) {
     putEnd(blocked, at_ms);
-    timerSetWall(ctx, &blocked->timer, at_ms, onTimer);
+    timerSetWall(ctx, &blocked->timer, at_ms, blockedOnTimer);
 }
 
 int64_t blockedEndMs(struct blocked *blocked, int64_t now_ms) {
@@ -211,7 +211,7 @@ int64_t blockedEndMs(struct blocked *blocked, int64_t now_ms) {
     return blocked->end_ms;
 }
 
-static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
+static void blockedOnTimer(RedisModuleCtx *ctx, struct timer *timer) {
     struct blocked *blocked = TIMER_OWNER(timer, struct blocked, timer);
     blocked->kind->onDeadline(ctx, blocked);
 }
@@ -228,7 +228,7 @@ static void onDisconnect(RedisModuleCtx *ctx, RedisModuleBlockedClient *bc) {
 }
 
 /* CLIENT UNBLOCK … TIMEOUT, and nothing else: the server is given no deadline. */
-static int onUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+static int blockedOnUnblock(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     (void)argv;
     (void)argc;
     struct blocked *blocked = ofClient(RedisModule_GetBlockedClientHandle(ctx));
@@ -252,11 +252,11 @@ void blockedEndAll(RedisModuleCtx *ctx) {
 /* ---- blocking ---- */
 
 /* Without a time-out of the server: those are up to 100 ms late, and race with unblocking. */
-static RedisModuleBlockedClient *block(RedisModuleCtx *ctx) {
+static RedisModuleBlockedClient *blockedBlock(RedisModuleCtx *ctx) {
     if (failpoint(FAILPOINT_BLOCK)) {
         return NULL;
     }
-    return RedisModule_BlockClient(ctx, onReply, serverCanUnblockByCommand() ? onUnblock : NULL,
+    return RedisModule_BlockClient(ctx, onReply, serverCanUnblockByCommand() ? blockedOnUnblock : NULL,
                                    onFree, 0);
 }
 
@@ -278,7 +278,7 @@ void blockedMove(struct blocked *from, struct blocked *to, const struct blockedK
 }
 
 bool blockedBegin(struct blocked *blocked, RedisModuleCtx *ctx, const struct blockedKind *kind) {
-    RedisModuleBlockedClient *bc = block(ctx);
+    RedisModuleBlockedClient *bc = blockedBlock(ctx);
     if (!bc) {
         return false;
     }

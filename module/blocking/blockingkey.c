@@ -39,11 +39,11 @@ static struct {
     struct timer slot_timer;
 } live;
 
-static struct blockingkey *ofEntry(struct mapEntry *entry) {
+static struct blockingkey *blockingkeyOfEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct blockingkey, by_name) : NULL;
 }
 
-static struct blockingkeyTable *ofLink(struct link *link) {
+static struct blockingkeyTable *blockingkeyOfLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct blockingkeyTable, in_live) : NULL;
 }
 
@@ -56,7 +56,7 @@ struct blockingkey *blockingkeyFind(const struct blockingkeyTable *table, int db
     }
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    return ofEntry(mapFind(&table->by_db[db], bytes, length));
+    return blockingkeyOfEntry(mapFind(&table->by_db[db], bytes, length));
 }
 
 void blockingkeyMakeRoomFor(struct blockingkeyTable *table, int db) {
@@ -184,8 +184,8 @@ bool blockingkeyTakeNote(struct blockingkey *key, unsigned note) {
 }
 
 void blockingkeyNoteKey(RedisModuleCtx *ctx, int db, RedisModuleString *name, unsigned notes) {
-    struct blockingkeyTable *table = ofLink(live.tables.first);
-    for (; table; table = ofLink(table->in_live.next)) {
+    struct blockingkeyTable *table = blockingkeyOfLink(live.tables.first);
+    for (; table; table = blockingkeyOfLink(table->in_live.next)) {
         struct blockingkey *key = blockingkeyFind(table, db, name);
         if (key) {
             blockingkeyNote(ctx, key, notes);
@@ -200,7 +200,7 @@ struct visitor {
 
 static void visitEntry(struct mapEntry *entry, void *data) {
     const struct visitor *visitor = data;
-    visitor->visit(ofEntry(entry), visitor->context);
+    visitor->visit(blockingkeyOfEntry(entry), visitor->context);
 }
 
 void blockingkeyEach(const struct blockingkeyTable *table, int db,
@@ -219,8 +219,8 @@ static void noteEvent(struct blockingkey *key, void *notes) {
 
 /* Sets one alarm for all, because setting it costs more than the flags of a key. */
 void blockingkeyNoteAll(RedisModuleCtx *ctx, int db, unsigned notes) {
-    struct blockingkeyTable *table = ofLink(live.tables.first);
-    for (; table; table = ofLink(table->in_live.next)) {
+    struct blockingkeyTable *table = blockingkeyOfLink(live.tables.first);
+    for (; table; table = blockingkeyOfLink(table->in_live.next)) {
         blockingkeyEach(table, db, noteEvent, &notes);
     }
     if (firstDue(false) || firstDue(true)) {
@@ -254,7 +254,7 @@ int64_t blockingkeyWatchedAt(const struct blockingkey *key) {
     return key->timer.is_set ? key->timer.place.at - AFTER_END_MS : INT64_MAX;
 }
 
-static void lookAtSlots(RedisModuleCtx *ctx, struct timer *timer) {
+static void blockingkeyLookAtSlots(RedisModuleCtx *ctx, struct timer *timer) {
     (void)timer;
     blockingkeyNoteAll(ctx, BLOCKINGKEY_EVERY_DB, BLOCKINGKEY_LOOK);
     blockingkeyWatchSlots(ctx);
@@ -262,7 +262,7 @@ static void lookAtSlots(RedisModuleCtx *ctx, struct timer *timer) {
 
 void blockingkeyWatchSlots(RedisModuleCtx *ctx) {
     if (serverIsCluster() && !live.slot_timer.is_set) {
-        timerSet(ctx, &live.slot_timer, timerAfter(SLOT_LOOK_MS), lookAtSlots);
+        timerSet(ctx, &live.slot_timer, timerAfter(SLOT_LOOK_MS), blockingkeyLookAtSlots);
     }
 }
 
@@ -294,7 +294,7 @@ static bool lookOrPostpone(RedisModuleCtx *ctx, struct blockingkey *key, int64_t
 }
 
 /* Returns whether the server refused a write, as it would for all other keys of this list. */
-static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
+static bool blockingkeyWorkOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
     struct blockingkey *key;
     while ((key = firstDue(reads_only)) && !timesliceHasEnded()) {
         if (!lookOrPostpone(ctx, key, now_ms)) {
@@ -309,8 +309,8 @@ static bool workOn(RedisModuleCtx *ctx, bool reads_only, int64_t now_ms) {
 void blockingkeyWorkDue(RedisModuleCtx *ctx, int64_t now_ms) {
     static bool readers_first;
     readers_first = !readers_first;
-    bool refused = workOn(ctx, readers_first, now_ms);
-    refused = workOn(ctx, !readers_first, now_ms) || refused;
+    bool refused = blockingkeyWorkOn(ctx, readers_first, now_ms);
+    refused = blockingkeyWorkOn(ctx, !readers_first, now_ms) || refused;
     redirectForget();
     if (firstDue(true) || (firstDue(false) && !refused)) {
         drainSetAlarm(ctx, 0);

@@ -22,22 +22,22 @@ static struct {
     unsigned sent;      /* how many were sent since then */
 } replies;
 
-static struct pending *ofBlocked(struct blocked *client) {
+static struct pending *nullrepliesOfBlocked(struct blocked *client) {
     return LIST_ELEMENT(client, struct pending, client);
 }
 
-static void leave(struct pending *pending) {
+static void nullrepliesLeave(struct pending *pending) {
     listRemove(&replies.pending, &pending->in_list);
     memFree(pending);
 }
 
 /* The connection has closed, or the server has replied. It has no deadline. */
-static void onOver(RedisModuleCtx *ctx, struct blocked *client) {
+static void nullrepliesOnOver(RedisModuleCtx *ctx, struct blocked *client) {
     (void)ctx;
-    leave(ofBlocked(client));
+    nullrepliesLeave(nullrepliesOfBlocked(client));
 }
 
-static const struct blockedKind kind = {onOver, onOver, onOver};
+static const struct blockedKind kind = {nullrepliesOnOver, nullrepliesOnOver, nullrepliesOnOver};
 
 /* Replies that are pending are sent first. In a time slice waits are only ended: each may keep
  * others from a lock, and ending it takes a tenth of the time that its reply takes. */
@@ -74,7 +74,7 @@ void nullrepliesGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
         struct pending *pending = LIST_ELEMENT(first, struct pending, in_list);
         blockedAnswerNull(&pending->client);
         timesliceCharge(BLOCKED_REPLY_US);
-        leave(pending);
+        nullrepliesLeave(pending);
         first = timesliceHasEnded() ? NULL : replies.pending.first;
     }
     if (!listIsEmpty(&replies.pending)) {

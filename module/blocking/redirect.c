@@ -13,7 +13,7 @@
 #include "core/keyslot.h"
 #include "server/reply.h"
 
-static int slotOf(RedisModuleString *name) {
+static int redirectSlotOf(RedisModuleString *name) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
     return keyslotOf(bytes, length);
@@ -105,6 +105,6 @@ static void findRoute(RedisModuleCtx *ctx, int slot) {
 }
 
 RedisModuleString *redirectFind(RedisModuleCtx *ctx, RedisModuleString *name) {
-    findRoute(ctx, slotOf(name));
+    findRoute(ctx, redirectSlotOf(name));
     return found.error;
 }

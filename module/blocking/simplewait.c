@@ -19,22 +19,22 @@
 #include "server/server.h"
 #include "server/timeslice.h"
 
-static struct simplewait *ofLink(struct link *link) {
+static struct simplewait *simplewaitOfLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct simplewait, in_waits) : NULL;
 }
 
-static struct simplewait *ofBlocked(struct blocked *blocked) {
+static struct simplewait *simplewaitOfBlocked(struct blocked *blocked) {
     return LIST_ELEMENT(blocked, struct simplewait, client);
 }
 
 struct simplewait *simplewaitFirst(const struct simplewaits *waits) {
-    return ofLink(waits->waits.first);
+    return simplewaitOfLink(waits->waits.first);
 }
 
 /* ---- how a wait ends ---- */
 
 /* The client has received its reply, or is gone: frees the wait. */
-static void leave(RedisModuleCtx *ctx, struct simplewait *wait) {
+static void simplewaitLeave(RedisModuleCtx *ctx, struct simplewait *wait) {
     struct simplewaits *of = wait->of;
     RedisModule_Assert(!wait->client.bc);
     blockedStopTimer(ctx, &wait->client);
@@ -50,29 +50,29 @@ static void leave(RedisModuleCtx *ctx, struct simplewait *wait) {
 void simplewaitReplyNumber(RedisModuleCtx *ctx, struct simplewait *wait, int64_t number) {
     blockedAnswerNumber(&wait->client, number, (struct blockedReceipt){NULL, NULL});
     timesliceCharge(BLOCKED_REPLY_US);
-    leave(ctx, wait);
+    simplewaitLeave(ctx, wait);
 }
 
 void simplewaitReplyWord(RedisModuleCtx *ctx, struct simplewait *wait, enum replyWord word) {
     blockedAnswerWord(&wait->client, word);
     timesliceCharge(BLOCKED_REPLY_US);
-    leave(ctx, wait);
+    simplewaitLeave(ctx, wait);
 }
 
-static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
-    struct simplewait *wait = ofBlocked(client);
+static void simplewaitOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
+    struct simplewait *wait = simplewaitOfBlocked(client);
     if (wait->kind->onDeadline) {
         wait->kind->onDeadline(wait);
     }
     nullrepliesSend(ctx, client); /* unless it has received its reply */
-    leave(ctx, wait);
+    simplewaitLeave(ctx, wait);
 }
 
-static void onOver(RedisModuleCtx *ctx, struct blocked *client) {
-    leave(ctx, ofBlocked(client));
+static void simplewaitOnOver(RedisModuleCtx *ctx, struct blocked *client) {
+    simplewaitLeave(ctx, simplewaitOfBlocked(client));
 }
 
-static const struct blockedKind blocked_kind = {onDeadline, onOver, onOver};
+static const struct blockedKind blocked_kind = {simplewaitOnDeadline, simplewaitOnOver, simplewaitOnOver};
 
 /* ---- how a wait begins ---- */
 
@@ -110,14 +110,14 @@ void simplewaitOnDrop(struct blockingkey *key) {
     (void)key;
 }
 
-static void sendOn(RedisModuleCtx *ctx, struct simplewait *wait, RedisModuleString *error) {
+static void simplewaitSendOn(RedisModuleCtx *ctx, struct simplewait *wait, RedisModuleString *error) {
     if (error) {
         blockedAnswerText(&wait->client, error);
     } else {
         blockedAnswerError(&wait->client, REPLY_TRY_AGAIN);
     }
     timesliceCharge(BLOCKED_REPLY_US);
-    leave(ctx, wait);
+    simplewaitLeave(ctx, wait);
 }
 
 /* The key stays due as long as some are left. */
@@ -127,7 +127,7 @@ void simplewaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     blockingkeyUse(key);
     bool over = false;
     for (struct simplewait *first; !over && (first = simplewaitFirst(waits)); over = timesliceHasEnded()) {
-        sendOn(ctx, first, error);
+        simplewaitSendOn(ctx, first, error);
     }
     blockingkeyEndUse(ctx, key);
 }

@@ -41,7 +41,7 @@ static const struct optionRow {
 };
 
 /* strcasecmp for bytes that may contain a zero. */
-static bool spells(RedisModuleString *argument, const struct optionRow *row) {
+static bool argsSpells(RedisModuleString *argument, const struct optionRow *row) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(argument, &length);
     return length == row->length && strncasecmp(bytes, row->name, length) == 0;
@@ -49,7 +49,7 @@ static bool spells(RedisModuleString *argument, const struct optionRow *row) {
 
 static const struct optionRow *findOption(RedisModuleString *argument, unsigned allowed) {
     for (size_t i = 0; i < sizeof(option_rows) / sizeof(option_rows[0]); i++) {
-        if ((option_rows[i].option & allowed) && spells(argument, &option_rows[i])) {
+        if ((option_rows[i].option & allowed) && argsSpells(argument, &option_rows[i])) {
             return &option_rows[i];
         }
     }

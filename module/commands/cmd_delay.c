@@ -79,7 +79,7 @@ static RedisModuleString *makeId(struct delaykeys *keys) {
 }
 
 /* Puts the element into the keys and replies its id. Returns whether it is a new one. */
-static bool push(const struct args *args, struct delaykeys *keys, int64_t due_ms) {
+static bool cmdDelayPush(const struct args *args, struct delaykeys *keys, int64_t due_ms) {
     RedisModuleString **argv = args->argv;
     RedisModuleString *id = argv[2];
     if (isStar(id)) {
@@ -145,7 +145,7 @@ int delayPushCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     struct delaykeys keys;
     delaykeysOpen(&keys, ctx, argv[1], KEY_TO_WRITE);
     if (queueOrReply(&keys) == REDISMODULE_OK) {
-        bool is_new = push(&args, &keys, due_ms);
+        bool is_new = cmdDelayPush(&args, &keys, due_ms);
         notePushed(ctx, argv[1], due_ms);
         if (!is_new) {
             noteGone(ctx, argv[1], delaykeysLength(&keys));

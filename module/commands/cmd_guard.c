@@ -62,7 +62,7 @@ static bool waitsForReplicas(RedisModuleString *command) {
     return strncasecmp(RedisModule_StringPtrLen(command, NULL), "WAIT", strlen("WAIT")) == 0;
 }
 
-static RedisModuleCallReply *call(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+static RedisModuleCallReply *cmdGuardCall(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     const char *command = RedisModule_StringPtrLen(argv[FIRST_INNER], NULL);
     RedisModuleString **arguments = argv + FIRST_INNER + 1;
     size_t count = (size_t)(argc - FIRST_INNER - 1);
@@ -104,7 +104,7 @@ static void runInnerOrReply(RedisModuleCtx *ctx, RedisModuleString **argv, int a
         return;
     }
     running = true;
-    RedisModuleCallReply *reply = call(ctx, argv, argc);
+    RedisModuleCallReply *reply = cmdGuardCall(ctx, argv, argc);
     running = false;
     if (!reply) {
         replyError(ctx, REPLY_NOT_RUN);

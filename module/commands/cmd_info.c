@@ -151,7 +151,7 @@ static void replyPosition(const struct fairposition *position, void *data) {
     list->shown++;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
+static int64_t cmdInfoSmaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -164,11 +164,11 @@ static int64_t positionsInKeysOnly(const struct positionList *list) {
 static void replyWaiters(struct positionList *list, int64_t most) {
     struct lock *lock = list->lock;
     int64_t in_memory = lock ? (int64_t)lock->queue.positions.length : 0;
-    int64_t shown = smaller(most, list->in_keys + in_memory);
+    int64_t shown = cmdInfoSmaller(most, list->in_keys + in_memory);
     replyFieldInteger(list->ctx, "waiting", list->in_keys + in_memory);
     replyFieldName(list->ctx, "waiters");
     replyListStart(list->ctx);
-    const struct fairqueueWalk walk = {FAIRQUEUE_FROM_FIRST, smaller(shown, list->in_keys),
+    const struct fairqueueWalk walk = {FAIRQUEUE_FROM_FIRST, cmdInfoSmaller(shown, list->in_keys),
                                        replyPosition, list};
     fairqueueEach(list->fq, &walk);
     struct position *position = lock ? waitqueueFirst(&lock->queue) : NULL;

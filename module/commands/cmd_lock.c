@@ -126,7 +126,7 @@ int renewCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
     return replyOutcome(ctx, result, &outcome);
 }
 
-static enum holdingWhich whichOf(unsigned given) {
+static enum holdingWhich cmdLockWhichOf(unsigned given) {
     if (given & ARGS_PERMITS) {
         return HOLDING_PERMITS;
     }
@@ -137,9 +137,9 @@ static enum holdingWhich whichOf(unsigned given) {
 }
 
 /* The release that the owner, argv[2], requests with options out of ARGS_WHICH. */
-static struct release releaseOf(const struct args *args, const struct argsOptions *options) {
+static struct release cmdLockReleaseOf(const struct args *args, const struct argsOptions *options) {
     return (struct release){.owner = args->argv[2],
-                            .which = whichOf(options->given),
+                            .which = cmdLockWhichOf(options->given),
                             .count = options->wants.lock.permits.count,
                             .now_ms = args->now_ms};
 }
@@ -155,7 +155,7 @@ int releaseCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         argsOptionsOrReply(&args, 3, ARGS_WHICH, &options) != REDISMODULE_OK) {
         return REDISMODULE_OK;
     }
-    const struct release release = releaseOf(&args, &options);
+    const struct release release = cmdLockReleaseOf(&args, &options);
     struct outcome outcome = {0};
     enum result result = releaseLock(ctx, argv[1], &release, &outcome);
     return replyOutcome(ctx, result, &outcome);
@@ -186,7 +186,7 @@ int cancelCommand(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
         replyError(ctx, REPLY_SYNTAX);
         return REDISMODULE_OK;
     }
-    const struct release release = releaseOf(&args, &options);
+    const struct release release = cmdLockReleaseOf(&args, &options);
     struct outcome outcome = {0};
     enum result result = options.given & ARGS_RELEASE
                              ? cancelOrRelease(ctx, argv[1], &release, &outcome)

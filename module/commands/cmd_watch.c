@@ -7,14 +7,14 @@
 #include "waits/unconfirmed.h"
 #include "waits/watches.h"
 
-static enum result check(struct holds *holds) {
+static enum result cmdWatchCheck(struct holds *holds) {
     if (holds->kind == HOLDS_WRONG_TYPE) {
         return RESULT_WRONG_TYPE;
     }
     return holdsLeasesAreHere(holds) ? RESULT_DONE : RESULT_TRY_AGAIN;
 }
 
-static enum result begin(struct holds *holds, const struct watchRequest *request) {
+static enum result cmdWatchBegin(struct holds *holds, const struct watchRequest *request) {
     enum result result = watchesBegin(holds, request);
     if (result == RESULT_WAITING) {
         eventsWatchKeys(holds->ctx);
@@ -25,14 +25,14 @@ static enum result begin(struct holds *holds, const struct watchRequest *request
 
 static void watch(struct holds *holds, const struct watchRequest *request) {
     struct outcome outcome = {0};
-    enum result result = check(holds);
+    enum result result = cmdWatchCheck(holds);
     if (result == RESULT_DONE) {
         enum replyWord word = watchesState(holds, request);
         if (word != REPLY_WORD_COUNT) {
             replyWord(holds->ctx, word);
             return;
         }
-        result = begin(holds, request);
+        result = cmdWatchBegin(holds, request);
     }
     replyOutcome(holds->ctx, result, &outcome);
 }

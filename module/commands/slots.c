@@ -8,16 +8,16 @@
 #include "server/reply.h"
 #include "server/server.h"
 
-static int slotOf(RedisModuleString *name) {
+static int slotsSlotOf(RedisModuleString *name) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
     return keyslotOf(bytes, length);
 }
 
 static bool areOfOneSlot(RedisModuleString **names, size_t count) {
-    int slot = slotOf(names[0]);
+    int slot = slotsSlotOf(names[0]);
     for (size_t i = 1; i < count; i++) {
-        if (slotOf(names[i]) != slot) {
+        if (slotsSlotOf(names[i]) != slot) {
             return false;
         }
     }

@@ -10,7 +10,7 @@
 /* At most this many locks with waiters are updated to find the one to be replaced. */
 #define MOST_REFRESHED 4
 
-static struct contentionLock *ofName(struct mapEntry *entry) {
+static struct contentionLock *contentionOfName(struct mapEntry *entry) {
     return LIST_ELEMENT(entry, struct contentionLock, by_name);
 }
 
@@ -50,7 +50,7 @@ static size_t keptLength(size_t length) {
 }
 
 /* A map entry has the hash of its key, so nothing is hashed here. */
-static bool isOf(const struct contentionLock *lock, const struct contentionEvent *event) {
+static bool contentionIsOf(const struct contentionLock *lock, const struct contentionEvent *event) {
     return lock->db == event->db && lock->whole_length == event->name->key_length &&
            lock->whole_hash == event->name->hash;
 }
@@ -61,10 +61,10 @@ static struct contentionLock *search(const struct contention *sketch,
     struct mapEntry *entry = name->key_length <= CONTENTION_LONGEST_NAME
                                  ? mapFindLike(&sketch->by_name, name)
                                  : mapFind(&sketch->by_name, name->key, CONTENTION_LONGEST_NAME);
-    while (entry && !isOf(ofName(entry), event)) {
+    while (entry && !contentionIsOf(contentionOfName(entry), event)) {
         entry = mapFindNext(entry);
     }
-    return entry ? ofName(entry) : NULL;
+    return entry ? contentionOfName(entry) : NULL;
 }
 
 static void leaveTrail(const struct contention *sketch, const struct contentionLock *lock,
@@ -73,7 +73,7 @@ static void leaveTrail(const struct contention *sketch, const struct contentionL
     trail->number = lock->number;
 }
 
-static struct contentionLock *find(const struct contention *sketch,
+static struct contentionLock *contentionFind(const struct contention *sketch,
                                    const struct contentionEvent *event) {
     const struct contentionTrail *trail = event->trail;
     if (trail->place < sketch->used && sketch->locks[trail->place].number == trail->number) {
@@ -111,7 +111,7 @@ static struct contentionLock *leastAt(struct contention *sketch, int64_t now_us)
 }
 
 /* Empties a place. The time of the lock that was there becomes the error of the next one. */
-static struct contentionLock *makeRoom(struct contention *sketch, int64_t now_us) {
+static struct contentionLock *contentionMakeRoom(struct contention *sketch, int64_t now_us) {
     struct contentionLock *least = leastAt(sketch, now_us);
     int64_t time_us = least->by_time.at;
     mapRemove(&sketch->by_name, &least->by_name);
@@ -126,7 +126,7 @@ static struct contentionLock *freePlace(struct contention *sketch, int64_t now_u
         sketch->locks = memAlloc(CONTENTION_LOCKS * sizeof(sketch->locks[0]));
     }
     return sketch->used < CONTENTION_LOCKS ? &sketch->locks[sketch->used++]
-                                           : makeRoom(sketch, now_us);
+                                           : contentionMakeRoom(sketch, now_us);
 }
 
 /* Copies the name, or its beginning, to the place. */
@@ -145,7 +145,7 @@ static void name(struct contention *sketch, struct contentionLock *lock,
     }
 }
 
-static struct contentionLock *make(struct contention *sketch, const struct contentionEvent *event) {
+static struct contentionLock *contentionMake(struct contention *sketch, const struct contentionEvent *event) {
     struct contentionLock *lock = freePlace(sketch, event->now_us);
     lock->number = ++sketch->numbers;
     lock->db = event->db;
@@ -159,8 +159,8 @@ static struct contentionLock *make(struct contention *sketch, const struct conte
 /* ---- events ---- */
 
 void contentionBegin(struct contention *sketch, const struct contentionEvent *event) {
-    struct contentionLock *lock = find(sketch, event);
-    lock = lock ? lock : make(sketch, event);
+    struct contentionLock *lock = contentionFind(sketch, event);
+    lock = lock ? lock : contentionMake(sketch, event);
     bringUpToDate(lock, event->now_us);
     if (event->waiting == 1) {
         lock->since_us = event->now_us;
@@ -172,7 +172,7 @@ void contentionBegin(struct contention *sketch, const struct contentionEvent *ev
  * this wait. */
 static struct contentionLock *makeAgain(struct contention *sketch,
                                         const struct contentionEvent *event, int64_t began_us) {
-    struct contentionLock *lock = make(sketch, event);
+    struct contentionLock *lock = contentionMake(sketch, event);
     int64_t from_us = began_us > sketch->since_us ? began_us : sketch->since_us;
     lock->time_us = sum(lock->time_us, since(from_us, event->now_us));
     return lock;
@@ -180,7 +180,7 @@ static struct contentionLock *makeAgain(struct contention *sketch,
 
 void contentionEnd(struct contention *sketch, const struct contentionEvent *event, int64_t began_us,
                    bool is_hand_off) {
-    struct contentionLock *known = find(sketch, event);
+    struct contentionLock *known = contentionFind(sketch, event);
     struct contentionLock *lock = known ? known : makeAgain(sketch, event, began_us);
     int64_t waited_us = since(began_us, event->now_us);
     bringUpToDate(lock, event->now_us);
@@ -256,7 +256,7 @@ void contentionFree(struct contention *sketch) {
 }
 
 /* Begins to count the lock, with its current waiters. */
-static void beginAnew(struct contention *sketch, const struct contentionLock *lock) {
+static void contentionBeginAnew(struct contention *sketch, const struct contentionLock *lock) {
     const struct mapEntry name = {
         .key = lock->name, .key_length = lock->whole_length, .hash = lock->whole_hash};
     struct contentionTrail unknown = {0};
@@ -273,7 +273,7 @@ void contentionReset(struct contention *sketch, int64_t now_us) {
     *sketch = (struct contention){.since_us = now_us, .numbers = old.numbers};
     for (size_t i = 0; i < old.used; i++) {
         if (old.locks[i].waiting > 0) {
-            beginAnew(sketch, &old.locks[i]);
+            contentionBeginAnew(sketch, &old.locks[i]);
         }
     }
     contentionFree(&old);

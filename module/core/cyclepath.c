@@ -19,7 +19,7 @@ void cyclepathEnd(struct cyclepath *path) {
     }
 }
 
-static void makeRoom(struct cyclepath *path) {
+static void cyclepathMakeRoom(struct cyclepath *path) {
     struct cyclepathReached *larger = memAlloc(2 * path->room * sizeof(*larger));
     memcpy(larger, path->reached, path->count * sizeof(*larger));
     cyclepathEnd(path);
@@ -29,7 +29,7 @@ static void makeRoom(struct cyclepath *path) {
 
 size_t cyclepathAdd(struct cyclepath *path, struct waitRequest *first, const struct cyclepathEdge *edge) {
     if (path->count == path->room) {
-        makeRoom(path);
+        cyclepathMakeRoom(path);
     }
     path->reached[path->count] = (struct cyclepathReached){.first = first, .edge = *edge};
     return path->count++;

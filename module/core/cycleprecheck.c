@@ -19,7 +19,7 @@ void cycleprecheckBegin(struct cycleprecheck *asked, struct waitgraph *graph,
     asked->answer = CYCLEPRECHECK_CONTINUES;
 }
 
-static void giveUp(struct cycleprecheck *asked) {
+static void cycleprecheckGiveUp(struct cycleprecheck *asked) {
     asked->answer = CYCLEPRECHECK_MAYBE;
 }
 
@@ -44,16 +44,16 @@ static void note(struct cycleprecheck *asked, const struct waitRequest *waiting)
     }
     bool is_newcomers = waitqueueSameOwner(waiting, asked->newcomer);
     if (is_newcomers || asked->count == CYCLEPRECHECK_MOST_OWNERS) {
-        giveUp(asked);
+        cycleprecheckGiveUp(asked);
     } else {
         asked->owners[asked->count++] = waiting;
     }
 }
 
 /* Looks at a position whose owner may wait for the examined owner. */
-static void lookAt(struct cycleprecheck *asked, const struct position *position) {
+static void cycleprecheckLookAt(struct cycleprecheck *asked, const struct position *position) {
     if (asked->looks++ == MOST_LOOKS) {
-        giveUp(asked);
+        cycleprecheckGiveUp(asked);
     } else if (waitgraphHas(position->request)) {
         note(asked, position->request);
     }
@@ -99,7 +99,7 @@ static void askAbout(struct cycleprecheck *asked, struct waitqueue *queue) {
     }
     for (const struct position *position = waitqueueFirst(queue); position && continues(asked);
          position = waitqueueNext(position)) {
-        lookAt(asked, position);
+        cycleprecheckLookAt(asked, position);
     }
 }
 
@@ -109,14 +109,14 @@ static void lookAtWritersBehind(struct cycleprecheck *asked, const struct positi
     for (const struct position *writer = waitqueueLastWriter(position->queue);
          writer && writer->order > position->order && continues(asked);
          writer = waitqueueWriterBefore(writer)) {
-        lookAt(asked, writer);
+        cycleprecheckLookAt(asked, writer);
     }
 }
 
 static void lookAtAllBehind(struct cycleprecheck *asked, const struct position *position) {
     for (const struct position *next = waitqueueNext(position); next && continues(asked);
          next = waitqueueNext(next)) {
-        lookAt(asked, next);
+        cycleprecheckLookAt(asked, next);
     }
 }
 
@@ -146,7 +146,7 @@ static void lookBehindAll(struct cycleprecheck *asked, const struct waitRequest 
 static void lookBehindRequest(struct cycleprecheck *asked, const struct waitRequest *request) {
     asked->looks += 1 + request->positions.length / OWN_A_LOOK;
     if (asked->looks > MOST_LOOKS) {
-        giveUp(asked);
+        cycleprecheckGiveUp(asked);
     } else {
         lookBehindAll(asked, request);
     }
@@ -171,7 +171,7 @@ static void askWhetherNewcomerWaits(struct cycleprecheck *asked, struct position
     const struct waitRequest *owner = asked->owners[asked->next];
     if (waitqueueOfOwner(position->queue, owner->owner, owner->owner_length) ||
         holds(asked, position->queue, asked->newcomer->mode)) {
-        giveUp(asked);
+        cycleprecheckGiveUp(asked);
     }
 }
 
@@ -226,7 +226,7 @@ void cycleprecheckContinue(struct cycleprecheck *asked) {
 void cycleprecheckLeave(struct cycleprecheck *asked, const struct waitRequest *request) {
     for (size_t i = 1; i < asked->count && continues(asked); i++) {
         if (asked->owners[i] == request) {
-            giveUp(asked);
+            cycleprecheckGiveUp(asked);
         }
     }
 }

@@ -124,7 +124,7 @@ static bool leadsOn(const struct cyclesearch *search, const struct waitRequest *
     return position;
 }
 
-static void leave(struct cyclesearch *search, struct waitRequest *request) {
+static void cyclesearchForget(struct cyclesearch *search, struct waitRequest *request) {
     if (search->result != CYCLESEARCH_CONTINUES) {
         return; /* the asker may have been freed */
     }
@@ -153,7 +153,7 @@ void cyclesearchEnter(struct waitgraph *graph, struct waitRequest *request) {
 
 void cyclesearchLeave(struct waitgraph *graph, struct waitRequest *request) {
     if (graph->search) {
-        leave(graph->search, request);
+        cyclesearchForget(graph->search, request);
     }
     waitgraphLeave(graph, request);
 }

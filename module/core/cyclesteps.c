@@ -376,7 +376,7 @@ static void checkOne(struct cyclesearch *search) {
 /* A cycle of up to 64 waits is checked in one step: all of it exists at that moment. */
 #define CHECKED_AT_ONCE 64
 
-static void check(struct cyclesearch *search) {
+static void cyclestepsCheck(struct cyclesearch *search) {
     if (!search->was_suspended) {
         search->result = CYCLESEARCH_CYCLE;
         return;
@@ -386,7 +386,7 @@ static void check(struct cyclesearch *search) {
     }
 }
 
-static void begin(struct cyclesearch *search) {
+static void cyclestepsBegin(struct cyclesearch *search) {
     if (!searchAskFirst(search, 1 + search->asker->positions.length)) {
         search->stage = SEARCH_OWNER;
     }
@@ -394,11 +394,11 @@ static void begin(struct cyclesearch *search) {
 
 void searchOneStep(struct cyclesearch *search) {
     static void (*const steps[])(struct cyclesearch * search) = {
-        [SEARCH_BEGIN] = begin,           [SEARCH_OWNER] = takeOwner,
+        [SEARCH_BEGIN] = cyclestepsBegin,           [SEARCH_OWNER] = takeOwner,
         [SEARCH_POSITION] = takePosition, [SEARCH_HOLDERS] = takeHolders,
         [SEARCH_EACH] = takeEach,         [SEARCH_TIES] = beginTies,
         [SEARCH_TIE] = takeTie,           [SEARCH_WRITERS] = beginWriters,
-        [SEARCH_WRITER] = takeWriter,     [SEARCH_CHECK] = check};
+        [SEARCH_WRITER] = takeWriter,     [SEARCH_CHECK] = cyclestepsCheck};
     if (cycleprecheckIsAsking(&search->waited_for)) {
         searchAskOn(search);
     } else {

@@ -96,7 +96,7 @@ uint64_t mapHash(const char *bytes, size_t length) {
 
 /* ---- the map ---- */
 
-static struct mapEntry **bucketOf(const struct map *map, uint64_t hash) {
+static struct mapEntry **hashmapBucketOf(const struct map *map, uint64_t hash) {
     if (map->old && (hash & (map->old_count - 1)) >= map->moved) {
         return &map->old[hash & (map->old_count - 1)];
     }
@@ -105,7 +105,7 @@ static struct mapEntry **bucketOf(const struct map *map, uint64_t hash) {
 
 /* The first entry with this key, or NULL. */
 static struct mapEntry *scan(const struct map *map, const char *key, size_t length, uint64_t hash) {
-    struct mapEntry *entry = *bucketOf(map, hash);
+    struct mapEntry *entry = *hashmapBucketOf(map, hash);
     for (; entry; entry = entry->next) {
         if (entry->hash == hash && entry->key_length == length &&
             memcmp(entry->key, key, length) == 0) {
@@ -117,7 +117,7 @@ static struct mapEntry *scan(const struct map *map, const char *key, size_t leng
 
 /* Puts an entry that is the first of its key into its bucket. */
 static void linkFirst(struct map *map, struct mapEntry *entry) {
-    struct mapEntry **bucket = bucketOf(map, entry->hash);
+    struct mapEntry **bucket = hashmapBucketOf(map, entry->hash);
     entry->next = *bucket;
     *bucket = entry;
 }
@@ -146,26 +146,26 @@ static void moveSome(struct map *map) {
     }
 }
 
-static void resize(struct map *map, size_t bucket_count) {
+static void hashmapResize(struct map *map, size_t bucket_count) {
     map->old = map->buckets;
     map->old_count = map->bucket_count;
     map->buckets = memAlloc(bucket_count * sizeof(struct mapEntry *));
     map->bucket_count = bucket_count;
 }
 
-static void makeRoom(struct map *map) {
+static void hashmapMakeRoom(struct map *map) {
     if (map->old) {
         moveSome(map);
     } else if (map->used >= map->bucket_count / 2) {
-        resize(map, map->bucket_count ? map->bucket_count * 2 : INITIAL_BUCKETS);
+        hashmapResize(map, map->bucket_count ? map->bucket_count * 2 : INITIAL_BUCKETS);
     } else if (map->bucket_count > INITIAL_BUCKETS && map->used < map->bucket_count / HARDLY_USED) {
-        resize(map, map->bucket_count / 2);
+        hashmapResize(map, map->bucket_count / 2);
     }
 }
 
 /* Adds an entry whose key and hash are set. */
 static void addHashed(struct map *map, struct mapEntry *entry) {
-    makeRoom(map);
+    hashmapMakeRoom(map);
     struct mapEntry *first = scan(map, entry->key, entry->key_length, entry->hash);
     if (first) {
         entry->older = first->youngest;
@@ -192,7 +192,7 @@ void mapAddLike(struct map *map, struct mapEntry *entry, const struct mapEntry *
 
 /* Puts the entry into the bucket in the place of `first`, the first entry of the same key. */
 static void replaceFirst(struct map *map, struct mapEntry *first, struct mapEntry *entry) {
-    struct mapEntry **at = bucketOf(map, first->hash);
+    struct mapEntry **at = hashmapBucketOf(map, first->hash);
     while (*at != first) {
         at = &(*at)->next;
     }
@@ -208,7 +208,7 @@ void mapAddBefore(struct map *map, struct mapEntry *entry, const char *key,
                                .hash = other->hash,
                                .older = other->older,
                                .younger = other};
-    makeRoom(map);
+    hashmapMakeRoom(map);
     if (other->older) {
         other->older->younger = entry;
     } else {
@@ -225,7 +225,7 @@ bool mapIsAlone(const struct mapEntry *entry) {
 /* Unlinks the first entry of its key. The next entry of the same key, if any, takes its place in
  * the bucket. */
 static void unlinkFirst(struct map *map, struct mapEntry *entry) {
-    struct mapEntry **at = bucketOf(map, entry->hash);
+    struct mapEntry **at = hashmapBucketOf(map, entry->hash);
     while (*at != entry) {
         assert(*at); /* else the entry is in no map, or in another one */
         at = &(*at)->next;

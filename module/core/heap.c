@@ -8,7 +8,7 @@
 
 #define LEAST_ROOM 16
 
-static void resize(struct heap *heap, size_t room) {
+static void heapResize(struct heap *heap, size_t room) {
     struct heapNode **nodes = memAlloc(room * sizeof(struct heapNode *));
     if (heap->count > 0) {
         memcpy(nodes, heap->nodes, heap->count * sizeof(struct heapNode *));
@@ -18,21 +18,21 @@ static void resize(struct heap *heap, size_t room) {
     heap->room = room;
 }
 
-static struct heapNode *at(const struct heap *heap, size_t place) {
+static struct heapNode *heapAt(const struct heap *heap, size_t place) {
     return heap->nodes[place - 1];
 }
 
-static void set(struct heap *heap, size_t place, struct heapNode *node) {
+static void heapSet(struct heap *heap, size_t place, struct heapNode *node) {
     heap->nodes[place - 1] = node;
     node->place = place;
 }
 
 static void rise(struct heap *heap, struct heapNode *node) {
     size_t place = node->place;
-    for (; place > 1 && at(heap, place / 2)->at > node->at; place /= 2) {
-        set(heap, place, at(heap, place / 2));
+    for (; place > 1 && heapAt(heap, place / 2)->at > node->at; place /= 2) {
+        heapSet(heap, place, heapAt(heap, place / 2));
     }
-    set(heap, place, node);
+    heapSet(heap, place, node);
 }
 
 /* The earlier one of the two places below this one; 0 if there is none. */
@@ -41,25 +41,25 @@ static size_t firstBelow(const struct heap *heap, size_t place) {
     if (left > heap->count) {
         return 0;
     }
-    return right <= heap->count && at(heap, right)->at < at(heap, left)->at ? right : left;
+    return right <= heap->count && heapAt(heap, right)->at < heapAt(heap, left)->at ? right : left;
 }
 
 static void sink(struct heap *heap, struct heapNode *node) {
     size_t place = node->place, below;
-    while ((below = firstBelow(heap, place)) && at(heap, below)->at < node->at) {
-        set(heap, place, at(heap, below));
+    while ((below = firstBelow(heap, place)) && heapAt(heap, below)->at < node->at) {
+        heapSet(heap, place, heapAt(heap, below));
         place = below;
     }
-    set(heap, place, node);
+    heapSet(heap, place, node);
 }
 
 void heapPut(struct heap *heap, struct heapNode *node, int64_t moment) {
     if (node->place == 0) {
         if (heap->count == heap->room) {
-            resize(heap, heap->room ? 2 * heap->room : LEAST_ROOM);
+            heapResize(heap, heap->room ? 2 * heap->room : LEAST_ROOM);
         }
         heap->count++;
-        set(heap, heap->count, node);
+        heapSet(heap, heap->count, node);
     }
     node->at = moment;
     rise(heap, node);
@@ -70,13 +70,13 @@ void heapRemove(struct heap *heap, struct heapNode *node) {
     if (node->place == 0) {
         return;
     }
-    assert(at(heap, node->place) == node);
-    struct heapNode *last = at(heap, heap->count);
+    assert(heapAt(heap, node->place) == node);
+    struct heapNode *last = heapAt(heap, heap->count);
     size_t place = node->place;
     heap->count--;
     node->place = 0;
     if (last != node) {
-        set(heap, place, last);
+        heapSet(heap, place, last);
         rise(heap, last);
         sink(heap, last);
     }
@@ -84,10 +84,10 @@ void heapRemove(struct heap *heap, struct heapNode *node) {
         memFree(heap->nodes);
         *heap = (struct heap){0};
     } else if (heap->room > LEAST_ROOM && heap->count < heap->room / 4) {
-        resize(heap, heap->room / 2);
+        heapResize(heap, heap->room / 2);
     }
 }
 
 struct heapNode *heapFirst(const struct heap *heap) {
-    return heap->count ? at(heap, 1) : NULL;
+    return heap->count ? heapAt(heap, 1) : NULL;
 }

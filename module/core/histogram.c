@@ -2,7 +2,7 @@
  * highest one select one of the eight buckets of that power of two. */
 #include "core/histogram.h"
 
-static unsigned bucketOf(uint64_t value) {
+static unsigned histogramBucketOf(uint64_t value) {
     if (value < 16) {
         return (unsigned)value;
     }
@@ -21,7 +21,7 @@ static int64_t bucketEnd(unsigned bucket) {
 }
 
 void histogramRecord(struct histogram *histogram, int64_t value) {
-    histogram->counts[bucketOf(value < 0 ? 0 : (uint64_t)value)]++;
+    histogram->counts[histogramBucketOf(value < 0 ? 0 : (uint64_t)value)]++;
     histogram->total++;
     if (value > histogram->largest) {
         histogram->largest = value;

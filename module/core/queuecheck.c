@@ -63,7 +63,7 @@ static const char *positionFault(const struct waitqueue *queue, const struct pos
     return NULL;
 }
 
-static void countOwn(struct counted *counted, const struct position *position) {
+static void queuecheckCountOwn(struct counted *counted, const struct position *position) {
     for (int mode = 0; mode < MODE_COUNT; mode++) {
         counted->own.by_mode[mode] += position->own.by_mode[mode];
     }
@@ -78,7 +78,7 @@ static void countPosition(struct counted *counted, const struct position *positi
     counted->ties += position->is_tie;
     counted->in_graph += waitgraphHas(position->request);
     if (!position->by_owner.older) {
-        countOwn(counted, position);
+        queuecheckCountOwn(counted, position);
     }
 }
 

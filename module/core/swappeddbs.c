@@ -27,7 +27,7 @@ static int *grown(int *numbers, size_t from, size_t count) {
     return all;
 }
 
-static void makeRoom(struct swappeddbs *dbs, int last_db) {
+static void swappeddbsMakeRoom(struct swappeddbs *dbs, int last_db) {
     size_t count = (size_t)last_db + 1;
     if (count > dbs->count) {
         dbs->staying = grown(dbs->staying, dbs->count, count);
@@ -37,7 +37,7 @@ static void makeRoom(struct swappeddbs *dbs, int last_db) {
 }
 
 void swappeddbsSwap(struct swappeddbs *dbs, int first_db, int second_db) {
-    makeRoom(dbs, first_db > second_db ? first_db : second_db);
+    swappeddbsMakeRoom(dbs, first_db > second_db ? first_db : second_db);
     int first = dbs->staying[first_db], second = dbs->staying[second_db];
     dbs->staying[first_db] = second;
     dbs->staying[second_db] = first;

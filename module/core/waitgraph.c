@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-static struct waitRequest *fromEntry(struct mapEntry *entry) {
+static struct waitRequest *waitgraphFromEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct waitRequest, by_requester) : NULL;
 }
 
@@ -20,11 +20,11 @@ bool waitgraphHas(const struct waitRequest *request) {
 }
 
 struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner, size_t length) {
-    return fromEntry(mapFind(&graph->by_owner, owner, length));
+    return waitgraphFromEntry(mapFind(&graph->by_owner, owner, length));
 }
 
 struct waitRequest *waitgraphNextOf(const struct waitRequest *request) {
-    return fromEntry(mapFindNext(&request->by_requester));
+    return waitgraphFromEntry(mapFindNext(&request->by_requester));
 }
 
 /* ---- walks ---- */
@@ -216,7 +216,7 @@ void waitgraphEnter(struct waitgraph *graph, struct waitRequest *request) {
     forgetNewcomer(graph, request);
     mapAddLike(&graph->by_owner, &request->by_requester, &waitqueueFirstOf(request)->by_owner);
     listAddLast(&graph->requests, &request->in_list);
-    const struct waitRequest *older = fromEntry(request->by_requester.older);
+    const struct waitRequest *older = waitgraphFromEntry(request->by_requester.older);
     request->is_copy = older && repeats(request, older);
     countIn(graph, request);
     tieIfElsewhere(graph, request);
@@ -233,7 +233,7 @@ static void leaveToCopy(struct waitRequest *request) {
     }
 }
 
-static void takeOut(struct waitgraph *graph, struct waitRequest *request) {
+static void waitgraphTakeOut(struct waitgraph *graph, struct waitRequest *request) {
     if (graph->next.request == request) {
         passRequest(graph);
     }
@@ -252,7 +252,7 @@ void waitgraphLeave(struct waitgraph *graph, struct waitRequest *request) {
     leaveToCopy(request);
     untie(graph, request);
     countOut(graph, request);
-    takeOut(graph, request);
+    waitgraphTakeOut(graph, request);
     struct waitRequest *first =
         was_alone ? NULL : waitgraphFirstOf(graph, request->owner, request->owner_length);
     if (first && isAlone(first)) {

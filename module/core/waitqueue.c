@@ -8,7 +8,7 @@ static struct position *fromLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct position, in_queue) : NULL;
 }
 
-static struct position *fromEntry(struct mapEntry *entry) {
+static struct position *waitqueueFromEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct position, by_owner) : NULL;
 }
 
@@ -29,10 +29,10 @@ static struct link *firstWriterFrom(struct position *position) {
 static struct position *firstOfSameOwner(struct position *position) {
     return mapIsAlone(&position->by_owner)
                ? position
-               : fromEntry(mapFindLike(&position->queue->by_owner, &position->by_owner));
+               : waitqueueFromEntry(mapFindLike(&position->queue->by_owner, &position->by_owner));
 }
 
-static void countOwn(struct position *position) {
+static void waitqueueCountOwn(struct position *position) {
     struct position *first = firstOfSameOwner(position);
     if (first == position) {
         const struct position *next = waitqueueNextOfOwner(position);
@@ -61,7 +61,7 @@ static void addOwn(struct position *position, struct position *successor) {
     } else {
         mapAdd(by_owner, &position->by_owner, request->owner, request->owner_length);
     }
-    countOwn(position);
+    waitqueueCountOwn(position);
 }
 
 static void removeOwn(struct position *position) {
@@ -78,7 +78,7 @@ struct spot {
     int64_t order;
 };
 
-static void insert(struct waitqueue *queue, struct position *position, struct waitRequest *request,
+static void waitqueueInsert(struct waitqueue *queue, struct position *position, struct waitRequest *request,
                    const struct spot *spot) {
     assert(!position->queue); /* a position is in one queue at a time */
     position->queue = queue;
@@ -107,7 +107,7 @@ static int64_t orderBehindLast(const struct waitqueue *queue) {
 
 void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request) {
     const struct spot end = {NULL, NULL, NULL, orderBehindLast(queue)};
-    insert(queue, position, request, &end);
+    waitqueueInsert(queue, position, request, &end);
 }
 
 void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
@@ -115,7 +115,7 @@ void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
     const struct spot head = {queue->positions.first, queue->writers.first,
                               waitqueueOfOwner(queue, request->owner, request->owner_length),
                               orderBeforeFirst(queue)};
-    insert(queue, position, request, &head);
+    waitqueueInsert(queue, position, request, &head);
 }
 
 void waitqueueRemove(struct position *position) {
@@ -135,7 +135,7 @@ void waitqueueRemove(struct position *position) {
 
 void waitqueueTakeOver(struct position *old, struct position *position, struct waitRequest *request) {
     const struct spot same = {&old->in_queue, firstWriterFrom(old), old, old->order};
-    insert(old->queue, position, request, &same);
+    waitqueueInsert(old->queue, position, request, &same);
     waitqueueRemove(old);
 }
 
@@ -192,11 +192,11 @@ struct position *waitqueueNextOf(const struct position *position) {
 }
 
 struct position *waitqueueOfOwner(const struct waitqueue *queue, const char *owner, size_t length) {
-    return fromEntry(mapFind(&queue->by_owner, owner, length));
+    return waitqueueFromEntry(mapFind(&queue->by_owner, owner, length));
 }
 
 struct position *waitqueueNextOfOwner(const struct position *position) {
-    return fromEntry(mapFindNext(&position->by_owner));
+    return waitqueueFromEntry(mapFindNext(&position->by_owner));
 }
 
 bool waitqueueSameOwner(const struct waitRequest *one, const struct waitRequest *other) {

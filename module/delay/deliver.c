@@ -191,7 +191,7 @@ static bool collect(RedisModuleCtx *ctx, struct batch *batch, size_t due) {
 }
 
 /* Calls a command with a key and many arguments. Returns whether it has succeeded. */
-static bool call(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
+static bool deliverCall(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
                  const struct batch *batch, RedisModuleString *const *arguments) {
     const char *format = evicts(ctx) ? "!EMsv" : "!Esv";
     return isDone(RedisModule_Call(ctx, command, format, key, arguments, batch->count));
@@ -213,12 +213,12 @@ static void removeBatch(RedisModuleCtx *ctx, const struct batch *batch) {
     delaykeysOpenQueue(&keys, ctx, batch->queue->name);
     bool is_last = delaykeysLength(&keys) == batch->count;
     delaykeysClose(&keys);
-    if (!call(ctx, "ZREM", batch->due_name, batch, batch->ids)) {
+    if (!deliverCall(ctx, "ZREM", batch->due_name, batch, batch->ids)) {
         removeSurely(ctx, batch);
     } else if (is_last) {
         (void)isDone(RedisModule_Call(ctx, "UNLINK", "!Es", batch->value_name));
     } else {
-        call(ctx, "HDEL", batch->value_name, batch, batch->ids);
+        deliverCall(ctx, "HDEL", batch->value_name, batch, batch->ids);
     }
 }
 
@@ -234,10 +234,10 @@ static bool canRemove(RedisModuleCtx *ctx, const struct batch *batch) {
 /* Returns false if the push was refused. The module's own changes are not treated as events: no
  * test would notice if they were, but the queue, and its elements without a value, would be checked
  * more often. */
-static bool push(RedisModuleCtx *ctx, const struct batch *batch) {
+static bool deliverPush(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
-    bool pushed = !isOutOfMemory(ctx) && call(ctx, "RPUSH", batch->list, batch, batch->values);
+    bool pushed = !isOutOfMemory(ctx) && deliverCall(ctx, "RPUSH", batch->list, batch, batch->values);
     if (pushed) {
         (void)failpoint(FAILPOINT_DELIVER_PUSHED);
         removeBatch(ctx, batch);
@@ -276,7 +276,7 @@ static bool deliverSome(RedisModuleCtx *ctx, struct delayedQueue *queue, size_t 
     struct batch batch;
     beginBatch(ctx, queue, &batch);
     bool done = collect(ctx, &batch, *due) &&
-                (batch.count == 0 || (canRemove(ctx, &batch) && push(ctx, &batch)));
+                (batch.count == 0 || (canRemove(ctx, &batch) && deliverPush(ctx, &batch)));
     if (done) {
         *due -= batch.count;
         queue->skipped += batch.skipped;
@@ -296,7 +296,7 @@ static void beginAgain(struct delayedQueue *queue, int64_t now_ms) {
 
 /* Sets when to check a queue next in which nothing is due any more except elements without a value;
  * removes its entry if it has no elements. */
-static void setNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+static void deliverSetNextLook(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     struct delaykeys keys;
     delaykeysOpenQueue(&keys, ctx, queue->name);
     size_t length = delaykeysLength(&keys);
@@ -321,7 +321,7 @@ static int64_t retryAfter(const struct delayedQueue *queue, uint64_t began_us) {
 }
 
 /* The due elements stay for now. */
-static void refuse(struct delayedQueue *queue, size_t due, const struct look *look) {
+static void deliverRefuse(struct delayedQueue *queue, size_t due, const struct look *look) {
     int64_t retry_ms = queue->retry_ms > 0 ? 2 * queue->retry_ms : FIRST_RETRY_MS;
     queue->retry_ms = retry_ms < LAST_RETRY_MS ? retry_ms : LAST_RETRY_MS;
     queuesWalkAgain(queue);
@@ -343,7 +343,7 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, const struc
         }
     }
     if (!taken) {
-        refuse(queue, due, look);
+        deliverRefuse(queue, due, look);
         return;
     }
     queue->retry_ms = 0;
@@ -351,7 +351,7 @@ static void deliver(RedisModuleCtx *ctx, struct delayedQueue *queue, const struc
     if (due > queue->skipped) {
         queuesPutOff(queue, now_ms);
     } else {
-        setNextLook(ctx, queue, now_ms);
+        deliverSetNextLook(ctx, queue, now_ms);
     }
 }
 
@@ -369,7 +369,7 @@ static void putOffUntilMoved(RedisModuleCtx *ctx, struct delayedQueue *queue, in
     }
 }
 
-static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
+static void deliverLookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_ms) {
     const struct look look = {now_ms, RedisModule_MonotonicMicroseconds()};
     RedisModule_SelectDb(ctx, queuesDbOf(queue));
     switch (serverMayWriteKey(ctx, queue->name)) {
@@ -384,7 +384,7 @@ static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
         putOffUntilMoved(ctx, queue, now_ms);
         break;
     case SERVER_REFUSES:
-        refuse(queue, countDue(ctx, queue, now_ms), &look);
+        deliverRefuse(queue, countDue(ctx, queue, now_ms), &look);
         break;
     }
 }
@@ -393,7 +393,7 @@ static void lookAt(RedisModuleCtx *ctx, struct delayedQueue *queue, int64_t now_
 void deliverDue(RedisModuleCtx *ctx, int64_t now_ms) {
     struct delayedQueue *queue = queuesDue(now_ms);
     while (queue) {
-        lookAt(ctx, queue, now_ms);
+        deliverLookAt(ctx, queue, now_ms);
         queue = timesliceHasEndedByClock() ? NULL : queuesDue(now_ms);
     }
     queuesFreeForgotten(ctx);

@@ -41,16 +41,16 @@ void queuesListen(RedisModuleCtx *ctx) {
 
 /* ---- databases ---- */
 
-static struct queuesDb *ofLink(struct link *link) {
+static struct queuesDb *queuesOfLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct queuesDb, in_list) : NULL;
 }
 
 static struct queuesDb *firstDb(void) {
-    return ofLink(queues.dbs.first);
+    return queuesOfLink(queues.dbs.first);
 }
 
 static struct queuesDb *nextDb(const struct queuesDb *db) {
-    return ofLink(db->in_list.next);
+    return queuesOfLink(db->in_list.next);
 }
 
 /* The database with this number, or NULL if it has no queues. The list has at most `databases`
@@ -79,7 +79,7 @@ int queuesDbOf(const struct delayedQueue *queue) {
 
 /* ---- finding and making ---- */
 
-static struct delayedQueue *ofEntry(struct mapEntry *entry) {
+static struct delayedQueue *queuesOfEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct delayedQueue, by_name) : NULL;
 }
 
@@ -87,10 +87,10 @@ struct delayedQueue *queuesFind(int db, RedisModuleString *name) {
     const struct queuesDb *of = findDb(db);
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    return of ? ofEntry(mapFind(&of->by_name, bytes, length)) : NULL;
+    return of ? queuesOfEntry(mapFind(&of->by_name, bytes, length)) : NULL;
 }
 
-static struct delayedQueue *make(int db, RedisModuleString *name) {
+static struct delayedQueue *queuesMake(int db, RedisModuleString *name) {
     struct delayedQueue *queue = memAlloc(sizeof(*queue));
     queue->of = findOrMakeDb(db);
     /* A copy: the caller's string may point into a client's query buffer. */
@@ -105,12 +105,12 @@ static struct delayedQueue *make(int db, RedisModuleString *name) {
 
 /* ---- when to check ---- */
 
-static void setAlarm(RedisModuleCtx *ctx, int64_t at_ms) {
+static void queuesSetAlarmAt(RedisModuleCtx *ctx, int64_t at_ms) {
     int64_t now_ms = RedisModule_Milliseconds();
     drainSetAlarm(ctx, at_ms > now_ms ? at_ms - now_ms : 0);
 }
 
-static struct delayedQueue *first(const struct heap *line) {
+static struct delayedQueue *queuesFirst(const struct heap *line) {
     struct heapNode *node = heapFirst(line);
     return node ? LIST_ELEMENT(node, struct delayedQueue, look) : NULL;
 }
@@ -122,7 +122,7 @@ static struct delayedQueue *earlier(struct delayedQueue *a, struct delayedQueue 
 static struct delayedQueue *firstGoing(void) {
     struct delayedQueue *found = NULL;
     for (const struct queuesDb *db = firstDb(); db; db = nextDb(db)) {
-        found = earlier(found, first(&db->going));
+        found = earlier(found, queuesFirst(&db->going));
     }
     return found;
 }
@@ -130,7 +130,7 @@ static struct delayedQueue *firstGoing(void) {
 static struct delayedQueue *firstRefused(void) {
     struct delayedQueue *found = NULL;
     for (const struct queuesDb *db = firstDb(); db; db = nextDb(db)) {
-        found = earlier(found, first(&db->refused));
+        found = earlier(found, queuesFirst(&db->refused));
     }
     return found;
 }
@@ -138,7 +138,7 @@ static struct delayedQueue *firstRefused(void) {
 void queuesSetAlarm(RedisModuleCtx *ctx) {
     const struct delayedQueue *next = earlier(firstGoing(), firstRefused());
     if (next) {
-        setAlarm(ctx, next->look.at);
+        queuesSetAlarmAt(ctx, next->look.at);
     }
 }
 
@@ -177,7 +177,7 @@ void queuesLookAt(RedisModuleCtx *ctx, int db, RedisModuleString *name, int64_t 
     struct delayedQueue *queue = queuesFind(db, name);
     if (!queue) {
         queuesListen(ctx);
-        queue = make(db, name);
+        queue = queuesMake(db, name);
         queuesPutOff(queue, at_ms);
     } else if (queue->line == &queue->of->going && queue->look.at > at_ms) {
         queuesPutOff(queue, at_ms);
@@ -270,21 +270,21 @@ void queuesForgetAll(RedisModuleCtx *ctx, int number) {
     }
 }
 
-static struct delayedQueue *at(const struct heap *line, size_t index) {
+static struct delayedQueue *queuesAt(const struct heap *line, size_t index) {
     return LIST_ELEMENT(line->nodes[index], struct delayedQueue, look);
 }
 
 /* The last queue of a heap: removing it moves no other. */
-static struct delayedQueue *lastOf(const struct queuesDb *db) {
+static struct delayedQueue *queuesLastOf(const struct queuesDb *db) {
     const struct heap *line = db->going.count > 0 ? &db->going : &db->refused;
-    return at(line, line->count - 1);
+    return queuesAt(line, line->count - 1);
 }
 
 void queuesFreeForgotten(RedisModuleCtx *ctx) {
     struct queuesDb *db;
     bool is_over = false;
-    while (!is_over && (db = ofLink(queues.aside.first))) {
-        freeQueue(lastOf(db));
+    while (!is_over && (db = queuesOfLink(queues.aside.first))) {
+        freeQueue(queuesLastOf(db));
         freeDbIfEmpty(db, &queues.aside);
         is_over = timesliceHasEnded();
     }
@@ -306,12 +306,12 @@ void queuesSwapped(int first_db, int second_db) {
 }
 
 static void lookAtAllOf(struct queuesDb *db) {
-    while (first(&db->refused)) {
-        queuesPutOff(first(&db->refused), 0);
+    while (queuesFirst(&db->refused)) {
+        queuesPutOff(queuesFirst(&db->refused), 0);
     }
     for (size_t i = 0; i < db->going.count; i++) {
-        at(&db->going, i)->again_ms = 0;
-        queuesPutOff(at(&db->going, i), 0); /* it keeps its index: those before it are at 0 */
+        queuesAt(&db->going, i)->again_ms = 0;
+        queuesPutOff(queuesAt(&db->going, i), 0); /* it keeps its index: those before it are at 0 */
     }
 }
 

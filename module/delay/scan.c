@@ -77,7 +77,7 @@ size_t scanMeetKeys(RedisModuleCtx *ctx, int db, RedisModuleCallReply *names) {
 }
 
 /* Reads the reply of SCAN: the next cursor, and keys. Returns false if it is something else. */
-static bool take(RedisModuleCtx *ctx, RedisModuleCallReply *reply) {
+static bool scanTake(RedisModuleCtx *ctx, RedisModuleCallReply *reply) {
     RedisModuleCallReply *keys = reply ? RedisModule_CallReplyArrayElement(reply, 1) : NULL;
     if (!keys) {
         return false;
@@ -98,7 +98,7 @@ static bool step(RedisModuleCtx *ctx) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "SCAN", "ccccl", scan.cursor, "MATCH", DELAYKEYS_DUE_PATTERN, "COUNT",
                          (long long)KEYS_A_LOOK);
-    bool walked = take(ctx, reply);
+    bool walked = scanTake(ctx, reply);
     if (reply) {
         RedisModule_FreeCallReply(reply);
     }
@@ -115,7 +115,7 @@ static bool step(RedisModuleCtx *ctx) {
     return true;
 }
 
-static void begin(void) {
+static void scanStart(void) {
     scan.begins_anew = scan.once_more = false;
     scan.db = 0;
     strcpy(scan.cursor, FIRST);
@@ -130,7 +130,7 @@ void scanGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
         return;
     }
     if (scan.begins_anew) {
-        begin();
+        scanStart();
     }
     bool continues = step(ctx);
     while (continues && !timesliceHasEndedByClock()) {

@@ -69,7 +69,7 @@ static void hasCome(RedisModuleCtx *ctx, size_t slot, struct come *left) {
 }
 
 /* Queries which slots are this node's, and has the queues in the new ones found. */
-static void lookAtSlots(RedisModuleCtx *ctx) {
+static void slotwatchLookAtSlots(RedisModuleCtx *ctx) {
     struct clusternodesSlots before = known;
     struct come left = {MOST_SLOTS, MOST_KEYS};
     askSlots(ctx, &known);
@@ -86,15 +86,15 @@ static void lookAtSlots(RedisModuleCtx *ctx) {
 
 /* A timer that is set again without end would keep the module from being unloaded, where that is
  * allowed. */
-static void look(RedisModuleCtx *ctx, struct timer *timer_that_rang);
+static void slotwatchLook(RedisModuleCtx *ctx, struct timer *timer_that_rang);
 
 static void lookLater(RedisModuleCtx *ctx) {
-    timerSet(ctx, &timer, timerAfter(LOOK_MS), look);
+    timerSet(ctx, &timer, timerAfter(LOOK_MS), slotwatchLook);
 }
 
-static void look(RedisModuleCtx *ctx, struct timer *timer_that_rang) {
+static void slotwatchLook(RedisModuleCtx *ctx, struct timer *timer_that_rang) {
     (void)timer_that_rang;
-    lookAtSlots(ctx);
+    slotwatchLookAtSlots(ctx);
     if (!configAllowUnload()) {
         lookLater(ctx);
     }

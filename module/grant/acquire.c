@@ -44,7 +44,7 @@ static enum result waitsForItself(const struct holds *holds, const struct reques
 /* ---- the reply when locks are acquired at once ---- */
 
 /* NULL: the command replies; with REPLICAS the reply is sent later. */
-static struct pendingreply *newAnswer(const struct request *wants) {
+static struct pendingreply *acquireNewAnswer(const struct request *wants) {
     return wants->replicas.count > 0 ? pendingreplyNew(&wants->session, wants->now_ms) : NULL;
 }
 
@@ -87,10 +87,10 @@ static void closeFairQueue(struct acquiring *acquiring) {
     }
 }
 
-static enum result take(struct acquiring *acquiring, enum verdict verdict,
+static enum result acquireTake(struct acquiring *acquiring, enum verdict verdict,
                         struct outcome *outcome) {
     closeFairQueue(acquiring); /* keyspace listeners and the grant pass may write it */
-    struct pendingreply *pendingreply = newAnswer(acquiring->wants);
+    struct pendingreply *pendingreply = acquireNewAnswer(acquiring->wants);
     outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, pendingreply);
     if (outcome->count == 0) {
         dropAnswer(pendingreply);
@@ -108,7 +108,7 @@ static enum result takeFree(struct acquiring *acquiring, enum verdict verdict,
     if (acquiring->own) {
         waitersEnd(acquiring->holds.ctx, acquiring->own, WAITERS_CANCELLED);
     }
-    return take(acquiring, verdict, outcome);
+    return acquireTake(acquiring, verdict, outcome);
 }
 
 static enum result beginToWait(struct acquiring *acquiring, bool at_head) {
@@ -131,7 +131,7 @@ static enum result beginToWait(struct acquiring *acquiring, bool at_head) {
 }
 
 /* Whether the request has to wait because of the queue, although it fits the holds (rule 3). */
-static bool mustStandBehind(const struct acquiring *acquiring) {
+static bool acquireMustStandBehind(const struct acquiring *acquiring) {
     const struct request *wants = acquiring->wants;
     struct lock *lock = acquiring->lock;
     if (!lock) {
@@ -195,13 +195,13 @@ static enum result acquireIn(struct acquiring *acquiring, struct outcome *outcom
     switch (verdict) {
     case VERDICT_GRANT:
     case VERDICT_ADD:
-        if (mustStandBehind(acquiring)) {
+        if (acquireMustStandBehind(acquiring)) {
             return beginToWait(acquiring, false);
         }
         return takeFree(acquiring, verdict, outcome);
     case VERDICT_REENTER:
     case VERDICT_HELD:
-        return take(acquiring, verdict, outcome);
+        return acquireTake(acquiring, verdict, outcome);
     case VERDICT_WAIT:
         return beginToWait(acquiring, false);
     case VERDICT_UPGRADE:
@@ -309,7 +309,7 @@ static void openAll(struct acquiringAll *acquiring) {
 
 static enum result takeAll(struct acquiringAll *acquiring, struct outcome *outcome) {
     struct multikey *locks = acquiring->locks;
-    acquiring->pendingreply = newAnswer(acquiring->wants);
+    acquiring->pendingreply = acquireNewAnswer(acquiring->wants);
     multikeyTake(locks, acquiring->wants, acquiring->pendingreply);
     for (size_t i = 0; i < locks->count; i++) {
         statsCount(holdingCountedAs(locks->keys[i].verdict));

@@ -95,7 +95,7 @@ static void endNow(RedisModuleCtx *ctx, struct position *first, size_t room, int
     }
 }
 
-static void cancel(RedisModuleCtx *ctx, struct position *first, RedisModuleString *name,
+static void cancelCancel(RedisModuleCtx *ctx, struct position *first, RedisModuleString *name,
                    const struct release *gives_up) {
     size_t keys = countKeys(first);
     if (keys > 0) {
@@ -135,7 +135,7 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
     }
     struct position *first = cancelledFirstOther(ctx, name, owner);
     if (first) {
-        cancel(ctx, first, name, gives_up);
+        cancelCancel(ctx, first, name, gives_up);
     }
     size_t untold = acksCancel(ctx, RedisModule_GetSelectedDb(ctx), name, owner);
     if (first || untold > 0) {

@@ -71,7 +71,7 @@ static struct sessionsHold sessionsHoldOf(const struct holds *holds, RedisModule
 
 /* A first hold inherits nothing from earlier holds that were removed in another way: neither their
  * binding, nor that they were to be released. */
-static void beginAnew(struct holds *holds, const struct request *wants) {
+static void holdingBeginAnew(struct holds *holds, const struct request *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     if (pendingreplyCount() > 0) {
         pendingreplyForget(hold.db, holds->name, wants->owner);
@@ -79,29 +79,29 @@ static void beginAnew(struct holds *holds, const struct request *wants) {
     sessionsUnbind(&hold);
 }
 
-static void bind(struct holds *holds, const struct request *wants) {
+static void holdingBind(struct holds *holds, const struct request *wants) {
     const struct sessionsHold hold = sessionsHoldOf(holds, wants->owner);
     sessionsBind(holds->ctx, &hold, &wants->session, holds->now_ms);
 }
 
 /* How many holds, or permits, the reply reports. */
-static int64_t countOf(const struct request *wants) {
+static int64_t holdingCountOf(const struct request *wants) {
     return wants->lock.mode == MODE_SEMAPHORE ? wants->lock.permits.count : 1;
 }
 
 /* How many of them the grant has to add. */
 static int64_t lacks(struct holds *holds, const struct request *wants, enum verdict verdict) {
     if (verdict == VERDICT_GRANT) {
-        return countOf(wants);
+        return holdingCountOf(wants);
     }
     if (verdict == VERDICT_HELD) {
         return 0;
     }
     bool has_some = wants->lock.once && verdict == VERDICT_ADD;
-    return countOf(wants) - (has_some ? holdsCount(holds, wants->owner) : 0);
+    return holdingCountOf(wants) - (has_some ? holdsCount(holds, wants->owner) : 0);
 }
 
-static int64_t add(struct holds *holds, const struct request *wants, enum verdict verdict,
+static int64_t holdingAdd(struct holds *holds, const struct request *wants, enum verdict verdict,
                    const struct holdsGrant *request) {
     int64_t has = holdsTake(holds, request);
     if (has == 0) {
@@ -113,18 +113,18 @@ static int64_t add(struct holds *holds, const struct request *wants, enum verdic
         lockcheckAfterGrant(holds, wants);
     }
     if (verdict == VERDICT_GRANT) {
-        beginAnew(holds, wants);
+        holdingBeginAnew(holds, wants);
     }
     return has;
 }
 
 /* Records the rest of the grant: now, or once the reply has been delivered. */
-static void noteTaken(struct holds *holds, const struct request *wants,
+static void holdingNoteTaken(struct holds *holds, const struct request *wants,
                       struct pendingreply *pendingreply, struct pendingreplyTaken *taken) {
     taken->of = (struct pendingreplyOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
                                        wants->owner, wants->lock.mode};
     taken->owner_is_kept = wants->owner_is_kept;
-    taken->needs = wants->lock.once ? countOf(wants) : 0;
+    taken->needs = wants->lock.once ? holdingCountOf(wants) : 0;
     pendingreplyHas(&taken->of, taken->has - taken->added);
     if (pendingreply) {
         pendingreplyAdd(pendingreply, taken);
@@ -132,7 +132,7 @@ static void noteTaken(struct holds *holds, const struct request *wants,
     }
     pendingreplyConfirmed(taken);
     if (wants->session.client_id) {
-        bind(holds, wants);
+        holdingBind(holds, wants);
     }
 }
 
@@ -146,7 +146,7 @@ int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdi
                                          .count = lacks(holds, wants, verdict),
                                          .lease_ms = wants->lease_ms};
     int64_t has = verdict == VERDICT_HELD ? holdsLengthen(holds, &request)
-                                          : add(holds, wants, verdict, &request);
+                                          : holdingAdd(holds, wants, verdict, &request);
     if (has == 0) {
         return 0;
     }
@@ -155,7 +155,7 @@ int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdi
     }
     if (pendingreply || wants->session.client_id || pendingreplyCount() > 0) {
         struct pendingreplyTaken taken = {.added = request.count, .has = has};
-        noteTaken(holds, wants, pendingreply, &taken);
+        holdingNoteTaken(holds, wants, pendingreply, &taken);
     }
     if (!wants->fenced) {
         return has;

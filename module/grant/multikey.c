@@ -106,7 +106,7 @@ static bool outweighs(enum result one, enum result other) {
     return weights[one] > weights[other];
 }
 
-static bool mustStandBehind(const struct multikeyKey *key, RedisModuleString *owner) {
+static bool multikeyMustStandBehind(const struct multikeyKey *key, RedisModuleString *owner) {
     struct lock *lock = lockOf(key);
     if (!lock || key->verdict != VERDICT_GRANT) { /* what the owner already has always fits */
         return false;
@@ -121,7 +121,7 @@ enum result multikeyJudge(struct multikey *locks, const struct request *wants, s
     for (size_t i = 0; i < locks->count; i++) {
         struct multikeyKey *key = &locks->keys[i];
         enum result one = judgeHolds(key, wants);
-        if (one == RESULT_DONE && mustStandBehind(key, wants->owner)) {
+        if (one == RESULT_DONE && multikeyMustStandBehind(key, wants->owner)) {
             one = RESULT_BUSY;
         }
         if (outweighs(one, result)) {
@@ -170,7 +170,7 @@ static bool isOpen(const struct holds *holds, const struct waiterKey *wanted) {
  * caller of the pass has checked that its key may be written. For any other key that check comes
  * before it is opened: it is a write in another way, which on Redis 7.0 may find the key expired,
  * and free it under an open handle. */
-static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
+static enum result multikeyLookAtOne(struct holds *holds, const struct waiter *waiter,
                              struct waiterKey *wanted) {
     struct multikeyKey key = {.holds = holds};
     if (isOpen(holds, wanted)) {
@@ -200,7 +200,7 @@ static enum result lookAtOne(struct holds *holds, const struct waiter *waiter,
 static enum result lookAtEach(struct holds *holds, struct waiter *waiter) {
     enum result result = RESULT_DONE;
     for (size_t i = 0; result == RESULT_DONE && i < waiter->key_count; i++) {
-        result = lookAtOne(holds, waiter, &waiter->keys[waiter->in_the_way]);
+        result = multikeyLookAtOne(holds, waiter, &waiter->keys[waiter->in_the_way]);
         if (result == RESULT_DONE) {
             waiter->in_the_way = (waiter->in_the_way + 1) % waiter->key_count;
         }
@@ -244,7 +244,7 @@ static bool standsTwice(const struct position *position) {
 
 /* The other locks are acquired too, without a pass of their own: sets the next check of those for
  * which others wait, and has the owner's other waits there checked. */
-static void noteTaken(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
+static void multikeyNoteTaken(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
     for (size_t i = 0; i < locks->count; i++) {
         struct position *position = &waiter->keys[i].position;
         struct lock *lock = contendedOfPosition(position);
@@ -263,7 +263,7 @@ static void grantOpen(struct multikey *locks, struct holds *holds, struct waiter
     const struct waitersGranted granted = {
         (int64_t)locks->count, pendingreplyNew(&waiter->wants.session, holds->now_ms), holds->now_ms};
     multikeyTake(locks, &waiter->wants, granted.pendingreply);
-    noteTaken(locks, holds, waiter);
+    multikeyNoteTaken(locks, holds, waiter);
     for (size_t i = 1; i < locks->count; i++) {
         statsCount(STATS_GRANTED_AFTER_WAIT); /* the first is counted with the waiter */
     }

@@ -35,7 +35,7 @@ enum passProgress {
 };
 
 /* Grants the lock to the waiter, which fits. The waiter is freed. */
-static void take(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
+static void passTake(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
     struct waitersGranted granted = {.pendingreply = pendingreplyNew(&waiter->wants.session, holds->now_ms),
                                      .now_ms = holds->now_ms};
     granted.answer = holdingTake(holds, &waiter->wants, verdict, granted.pendingreply);
@@ -75,7 +75,7 @@ static bool grantIfFits(struct holds *holds, struct waiter *waiter) {
         waitersEnd(holds->ctx, waiter, WAITERS_NO_TOKEN);
         return true;
     }
-    take(holds, waiter, verdict);
+    passTake(holds, waiter, verdict);
     return true;
 }
 
@@ -254,7 +254,7 @@ static bool grantFromHead(struct holds *holds, struct lock *lock) {
 /* The end of every use of a lock in memory: brings the keys up to date and sets the timer for the
  * next check. What the time slice was too short for is continued by the drain. What a key in use
  * prevents is tried again after a while. */
-static void settle(struct holds *holds, struct lock *lock, bool done) {
+static void passSettle(struct holds *holds, struct lock *lock, bool done) {
     /* Positions that a flush has deleted are written again only when it is known which of them have
      * ended. */
     bool flush_continues = !done && (lock->key.notes & BLOCKINGKEY_FLUSHED);
@@ -386,7 +386,7 @@ void passRun(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
     blockingkeyUse(&lock->key);
     holdsOpenToWrite(&holds, ctx, lock->key.name, now_ms);
     bool done = passOver(&holds, lock);
-    settle(&holds, lock, done);
+    passSettle(&holds, lock, done);
     holdsClose(&holds);
     timesliceEnd();
 }
@@ -395,14 +395,14 @@ static struct lock *contendedLockOf(struct holds *holds) {
     return contendedFind(RedisModule_GetSelectedDb(holds->ctx), holds->name);
 }
 
-static void handOff(struct holds *holds, struct lock *lock) {
+static void passHandOffLock(struct holds *holds, struct lock *lock) {
     timesliceBegin();
     if (timesliceHasEnded()) {
         blockingkeyMarkDue(holds->ctx, &lock->key); /* one of many that a command frees */
     } else {
         blockingkeyUse(&lock->key);
         bool done = passOver(holds, lock);
-        settle(holds, lock, done);
+        passSettle(holds, lock, done);
     }
     timesliceEnd();
 }
@@ -410,7 +410,7 @@ static void handOff(struct holds *holds, struct lock *lock) {
 void passHandOff(struct holds *holds) {
     struct lock *lock = contendedLockOf(holds);
     if (lock) {
-        handOff(holds, lock);
+        passHandOffLock(holds, lock);
     }
     latchesChanged(holds->ctx, holds->name);
     if (holds->kind == HOLDS_FREE) {
@@ -440,17 +440,17 @@ void passAfterTake(struct holds *holds, RedisModuleString *owner) {
     } else if (mayFitNow(holds, lock) && !was_cut) {
         done = passOver(holds, lock);
     }
-    settle(holds, lock, done && !was_cut);
+    passSettle(holds, lock, done && !was_cut);
     timesliceEnd();
 }
 
 /* ---- for the drain ---- */
 
-static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
+static void passLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
     passRun(ctx, contendedOfKey(key), now_ms);
 }
 
-static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *error) {
+static void passSendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *error) {
     struct position *position;
     bool over = false;
     while ((position = waitqueueFirst(&lock->queue)) && !over) {
@@ -466,19 +466,19 @@ static void sendOn(RedisModuleCtx *ctx, struct lock *lock, RedisModuleString *er
 }
 
 /* Pending changes of the fair queue are dropped: the keys are another node's now. */
-static void redirect(RedisModuleCtx *ctx, struct blockingkey *key) {
+static void passRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     struct lock *lock = contendedOfKey(key);
     RedisModuleString *error = redirectFind(ctx, key->name);
     blockingkeyUse(key);
-    sendOn(ctx, lock, error);
+    passSendOn(ctx, lock, error);
     unwrittenForget(lock);
     blockingkeyEndUse(ctx, key); /* if some are left, it is still due */
 }
 
 /* The server has become a replica: it has replied to all that waited, and reserved positions are
  * now kept by the master. The new role has made every lock due. */
-static void forget(RedisModuleCtx *ctx, struct blockingkey *key) {
+static void passForget(RedisModuleCtx *ctx, struct blockingkey *key) {
     waitersForgetDetached(ctx, contendedOfKey(key));
 }
 
-const struct blockingkeyWork pass_work = {look, redirect, forget, .reads_only = false};
+const struct blockingkeyWork pass_work = {passLook, passRedirect, passForget, .reads_only = false};

@@ -111,7 +111,7 @@ enum result releaseForce(RedisModuleCtx *ctx, RedisModuleString *name, int64_t n
 /* ---- several locks ---- */
 
 /* Whether the owner has a hold on this lock to release. */
-static enum result check(struct holds *holds, RedisModuleString *owner) {
+static enum result releaseCheck(struct holds *holds, RedisModuleString *owner) {
     enum lockMode mode;
     enum result chosen = holdingModeOf(holds, owner, HOLDING_ONLY_MODE, &mode);
     if (chosen != RESULT_DONE) {
@@ -129,7 +129,7 @@ static enum result checkAll(RedisModuleCtx *ctx, const struct multikeyNames *loc
         struct holds holds;
         /* To write, because that removes expired holds. */
         holdsOpenToWrite(&holds, ctx, locks->names[i], release->now_ms);
-        result = check(&holds, release->owner);
+        result = releaseCheck(&holds, release->owner);
         holdsClose(&holds);
     }
     return result;
@@ -168,7 +168,7 @@ static size_t releaseEach(RedisModuleCtx *ctx, struct multikeyNames *locks,
     return count;
 }
 
-static void handOff(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
+static void releaseHandOff(RedisModuleCtx *ctx, RedisModuleString *name, int64_t now_ms) {
     struct holds holds;
     holdsOpenToWrite(&holds, ctx, name, now_ms);
     passHandOff(&holds);
@@ -185,7 +185,7 @@ enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
     }
     timesliceBegin(); /* one time slice for all */
     for (size_t i = 0; i < count; i++) {
-        handOff(ctx, distinct.names[i], release->now_ms);
+        releaseHandOff(ctx, distinct.names[i], release->now_ms);
     }
     timesliceEnd();
     memFree(distinct.names);
@@ -194,7 +194,7 @@ enum result releaseLocks(RedisModuleCtx *ctx, const struct multikeyNames *names,
 
 /* ---- lost grants ---- */
 
-static enum holdingWhich whichOf(enum lockMode mode) {
+static enum holdingWhich releaseWhichOf(enum lockMode mode) {
     switch (mode) {
     case MODE_READ:
         return HOLDING_READ;
@@ -214,7 +214,7 @@ static enum holdingWhich whichOf(enum lockMode mode) {
 static void releaseHold(RedisModuleCtx *ctx, struct pendingreplyHold *lost, int64_t now_ms) {
     RedisModuleString *name = lost->name, *owner = lost->owner;
     const struct release release = {.owner = owner,
-                                    .which = whichOf(lost->mode),
+                                    .which = releaseWhichOf(lost->mode),
                                     .count = lost->count - lost->retained,
                                     .is_lost = true,
                                     .now_ms = now_ms};

@@ -70,7 +70,7 @@ static void rebind(RedisModuleCtx *ctx, RedisModuleString *name, const struct re
 
 /* The new lease stays, whether or not replicas acknowledge it: the reply reports holds, but adds
  * none. */
-static enum result awaitReplicas(RedisModuleCtx *ctx, const struct renewal *renewal,
+static enum result renewAwaitReplicas(RedisModuleCtx *ctx, const struct renewal *renewal,
                                  struct pendingreply *pendingreply, const struct outcome *outcome) {
     const struct acksAnswer answer = {.replicas = renewal->replicas,
                                       .number = outcome->count,
@@ -100,7 +100,7 @@ enum result renewLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct
     holdsClose(&holds);
     if (result == RESULT_DONE) {
         rebind(ctx, name, renewal);
-        return pendingreply ? awaitReplicas(ctx, renewal, pendingreply, outcome) : RESULT_DONE;
+        return pendingreply ? renewAwaitReplicas(ctx, renewal, pendingreply, outcome) : RESULT_DONE;
     }
     if (pendingreply) {
         pendingreplyDrop(pendingreply);

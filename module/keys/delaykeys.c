@@ -90,7 +90,7 @@ static RedisModuleString *keyName(const struct delaykeys *keys, const char *pref
     return name;
 }
 
-static void openKeys(struct delaykeys *keys, enum keyAccess access) {
+static void delaykeysOpenKeys(struct delaykeys *keys, enum keyAccess access) {
     keys->due_name = keyName(keys, DUE);
     keys->value_name = keyName(keys, VALUE);
     keys->due = keynamesOpenSide(keys->ctx, keys->queue, keys->due_name, access);
@@ -102,7 +102,7 @@ void delaykeysOpen(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModuleStrin
     keys->ctx = ctx;
     keys->list = list;
     keys->queue = delaykeysQueueOf(ctx, list);
-    openKeys(keys, access);
+    delaykeysOpenKeys(keys, access);
 }
 
 void delaykeysOpenQueue(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModuleString *queue) {
@@ -110,7 +110,7 @@ void delaykeysOpenQueue(struct delaykeys *keys, RedisModuleCtx *ctx, RedisModule
     keys->list = NULL;
     keys->queue = queue;
     RedisModule_RetainString(ctx, queue);
-    openKeys(keys, KEY_TO_READ);
+    delaykeysOpenKeys(keys, KEY_TO_READ);
 }
 
 void delaykeysClose(struct delaykeys *keys) {
@@ -121,7 +121,7 @@ void delaykeysClose(struct delaykeys *keys) {
     RedisModule_FreeString(keys->ctx, keys->queue);
 }
 
-static bool is(RedisModuleKey *key, int type) {
+static bool delaykeysIs(RedisModuleKey *key, int type) {
     return key && RedisModule_KeyType(key) == type;
 }
 
@@ -130,8 +130,8 @@ static bool isEmpty(RedisModuleKey *key) {
 }
 
 bool delaykeysIsWrongType(const struct delaykeys *keys) {
-    return !(isEmpty(keys->due) || is(keys->due, REDISMODULE_KEYTYPE_ZSET)) ||
-           !(isEmpty(keys->value) || is(keys->value, REDISMODULE_KEYTYPE_HASH));
+    return !(isEmpty(keys->due) || delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET)) ||
+           !(isEmpty(keys->value) || delaykeysIs(keys->value, REDISMODULE_KEYTYPE_HASH));
 }
 
 bool delaykeysAreInUse(const struct delaykeys *keys) {
@@ -142,12 +142,12 @@ bool delaykeysAreInUse(const struct delaykeys *keys) {
 /* ---- reading ---- */
 
 size_t delaykeysLength(const struct delaykeys *keys) {
-    return is(keys->due, REDISMODULE_KEYTYPE_ZSET) ? RedisModule_ValueLength(keys->due) : 0;
+    return delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET) ? RedisModule_ValueLength(keys->due) : 0;
 }
 
 bool delaykeysHas(const struct delaykeys *keys, RedisModuleString *id) {
     double score;
-    return is(keys->due, REDISMODULE_KEYTYPE_ZSET) &&
+    return delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET) &&
            RedisModule_ZsetScore(keys->due, id, &score) == REDISMODULE_OK;
 }
 
@@ -160,7 +160,7 @@ static int64_t msOf(double score) {
 }
 
 int64_t delaykeysNext(const struct delaykeys *keys, int64_t after_ms) {
-    if (!is(keys->due, REDISMODULE_KEYTYPE_ZSET)) {
+    if (!delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET)) {
         return INT64_MAX;
     }
     double score = 0;
@@ -183,7 +183,7 @@ bool delaykeysIsId(RedisModuleString *id) {
 
 RedisModuleString *delaykeysValue(const struct delaykeys *keys, RedisModuleString *id) {
     RedisModuleString *value = NULL;
-    if (delaykeysIsId(id) && is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
+    if (delaykeysIsId(id) && delaykeysIs(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_HashGet(keys->value, REDISMODULE_HASH_NONE, id, &value, NULL);
     }
     return value;
@@ -192,7 +192,7 @@ RedisModuleString *delaykeysValue(const struct delaykeys *keys, RedisModuleStrin
 void delaykeysEach(struct delaykeys *keys,
                    bool (*visit)(const struct delaykeysElement *element, void *context),
                    void *context) {
-    if (!is(keys->due, REDISMODULE_KEYTYPE_ZSET)) {
+    if (!delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET)) {
         return;
     }
     RedisModule_ZsetFirstInScoreRange(keys->due, REDISMODULE_NEGATIVE_INFINITE,
@@ -251,7 +251,7 @@ static void nameList(struct delaykeys *keys) {
  * have these keys. */
 static RedisModuleString *namedList(const struct delaykeys *keys) {
     RedisModuleString *named = NULL;
-    if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
+    if (delaykeysIs(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_HashGet(keys->value, REDISMODULE_HASH_CFIELDS, list_field, &named, NULL);
     }
     if (named && !belongs(keys->ctx, named, keys->queue)) {
@@ -296,7 +296,7 @@ bool delaykeysAreOfAnother(const struct delaykeys *keys) {
 bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms) {
     int added = 0;
-    double score = is(keys->due, REDISMODULE_KEYTYPE_ZSET) ? scoreAt(keys, due_ms) : (double)due_ms;
+    double score = delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET) ? scoreAt(keys, due_ms) : (double)due_ms;
     if (delaykeysLength(keys) == 0 && !isListOfKeys(keys)) {
         nameList(keys);
     }
@@ -308,8 +308,8 @@ bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleStri
 }
 
 /* To be called when nothing is pending any more: also removes values that have no due time. */
-static void clear(struct delaykeys *keys) {
-    if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
+static void delaykeysClear(struct delaykeys *keys) {
+    if (delaykeysIs(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         RedisModule_UnlinkKey(keys->value);
         propagateDeleted(keys->ctx, keys->value_name);
     }
@@ -323,7 +323,7 @@ struct removed {
 
 static void removeTimes(struct delaykeys *keys, RedisModuleString *const *ids, size_t count,
                         struct removed *removed) {
-    for (size_t i = 0; i < count && is(keys->due, REDISMODULE_KEYTYPE_ZSET); i++) {
+    for (size_t i = 0; i < count && delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET); i++) {
         int is_removed = 0;
         RedisModule_ZsetRem(keys->due, ids[i], &is_removed);
         if (is_removed) {
@@ -346,7 +346,7 @@ static void leaveOutEmpty(struct removed *removed) {
 
 static void removeValues(struct delaykeys *keys, struct removed *removed) {
     leaveOutEmpty(removed);
-    for (size_t i = 0; i < removed->count && is(keys->value, REDISMODULE_KEYTYPE_HASH); i++) {
+    for (size_t i = 0; i < removed->count && delaykeysIs(keys->value, REDISMODULE_KEYTYPE_HASH); i++) {
         RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, removed->ids[i],
                             REDISMODULE_HASH_DELETE, NULL);
     }
@@ -365,8 +365,8 @@ static size_t removeTogether(struct delaykeys *keys, RedisModuleString *const *i
     }
     propagateUnscoredMany(keys->ctx, keys->due_name, removed->ids, removed->count);
     if (delaykeysLength(keys) == 0) {
-        clear(keys);
-    } else if (is(keys->value, REDISMODULE_KEYTYPE_HASH)) {
+        delaykeysClear(keys);
+    } else if (delaykeysIs(keys->value, REDISMODULE_KEYTYPE_HASH)) {
         removeValues(keys, removed);
     }
     return removed_count;

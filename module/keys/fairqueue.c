@@ -44,7 +44,7 @@ void fairqueueForgetNames(struct fairqueueNames *names) {
     }
 }
 
-static void openKeys(struct fairqueue *fq, RedisModuleString *name, enum keyAccess access) {
+static void fairqueueOpenKeys(struct fairqueue *fq, RedisModuleString *name, enum keyAccess access) {
     fq->queue = keynamesOpenSide(fq->ctx, name, fq->names.queue, access);
     fq->timeout = keynamesOpenSide(fq->ctx, name, fq->names.timeout, access);
     fq->in_use = keynamesSideIsInUse(name, fq->queue, access) ||
@@ -55,13 +55,13 @@ void fairqueueOpenToWrite(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModule
                           struct fairqueueNames *kept) {
     fq->ctx = ctx;
     fq->names = namesOf(name, kept);
-    openKeys(fq, name, KEY_TO_WRITE);
+    fairqueueOpenKeys(fq, name, KEY_TO_WRITE);
 }
 
 void fairqueueOpenToRead(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleString *name) {
     fq->ctx = ctx;
     fq->names = makeNames(name);
-    openKeys(fq, name, KEY_TO_READ);
+    fairqueueOpenKeys(fq, name, KEY_TO_READ);
 }
 
 void fairqueueClose(struct fairqueue *fq) {
@@ -71,12 +71,12 @@ void fairqueueClose(struct fairqueue *fq) {
 }
 
 /* A key that was opened to read and does not exist is NULL. */
-static int typeOf(RedisModuleKey *key) {
+static int fairqueueTypeOf(RedisModuleKey *key) {
     return key ? RedisModule_KeyType(key) : REDISMODULE_KEYTYPE_EMPTY;
 }
 
 static bool isUsable(RedisModuleKey *key) {
-    int type = typeOf(key);
+    int type = fairqueueTypeOf(key);
     return type == REDISMODULE_KEYTYPE_EMPTY || type == REDISMODULE_KEYTYPE_ZSET;
 }
 
@@ -89,7 +89,7 @@ enum result fairqueueCheck(const struct fairqueue *fq) {
 
 static void expireAt(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
                      int64_t expire_ms) {
-    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+    if (fairqueueTypeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
         RedisModule_SetAbsExpire(key, expire_ms);
         propagateLease(fq->ctx, name, expire_ms);
     }
@@ -107,7 +107,7 @@ static void setScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleStrin
     if (!isUsable(key)) {
         return;
     }
-    bool is_new = typeOf(key) == REDISMODULE_KEYTYPE_EMPTY;
+    bool is_new = fairqueueTypeOf(key) == REDISMODULE_KEYTYPE_EMPTY;
     bool for_ever = score->value == FAIRQUEUE_NO_END;
     double value = for_ever ? REDISMODULE_POSITIVE_INFINITE : (double)score->value;
     RedisModule_ZsetAdd(key, value, score->owner, NULL);
@@ -138,7 +138,7 @@ void fairqueueSetEnd(struct fairqueue *fq, RedisModuleString *owner, int64_t end
 static void removeScore(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name,
                         RedisModuleString *owner) {
     int removed = 0;
-    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+    if (fairqueueTypeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
         RedisModule_ZsetRem(key, owner, &removed);
     }
     if (removed) {
@@ -151,16 +151,16 @@ void fairqueueRemove(struct fairqueue *fq, RedisModuleString *owner) {
     removeScore(fq, fq->timeout, fq->names.timeout, owner);
 }
 
-static void clear(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name) {
-    if (typeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
+static void fairqueueClearKey(struct fairqueue *fq, RedisModuleKey *key, RedisModuleString *name) {
+    if (fairqueueTypeOf(key) == REDISMODULE_KEYTYPE_ZSET) {
         RedisModule_UnlinkKey(key); /* may be large: freed in the background */
         propagateDeleted(fq->ctx, name);
     }
 }
 
 void fairqueueClear(struct fairqueue *fq) {
-    clear(fq, fq->queue, fq->names.queue);
-    clear(fq, fq->timeout, fq->names.timeout);
+    fairqueueClearKey(fq, fq->queue, fq->names.queue);
+    fairqueueClearKey(fq, fq->timeout, fq->names.timeout);
 }
 
 void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms) {
@@ -169,29 +169,29 @@ void fairqueueExpireAt(struct fairqueue *fq, int64_t expire_ms) {
 }
 
 /* A score as a time or a ticket. A score that another client has written is cut to what fits. */
-static int64_t fromScore(double score) {
+static int64_t fairqueueFromScore(double score) {
     if (!(score > 0)) {
         return 0;
     }
     return score < 9e18 ? (int64_t)score : FAIRQUEUE_NO_END;
 }
 
-static int64_t endOf(struct fairqueue *fq, RedisModuleString *owner) {
+static int64_t fairqueueEndOf(struct fairqueue *fq, RedisModuleString *owner) {
     double score = 0;
-    if (typeOf(fq->timeout) == REDISMODULE_KEYTYPE_ZSET) {
+    if (fairqueueTypeOf(fq->timeout) == REDISMODULE_KEYTYPE_ZSET) {
         RedisModule_ZsetScore(fq->timeout, owner, &score);
     }
-    return fromScore(score);
+    return fairqueueFromScore(score);
 }
 
 /* At least 1: ticket 0 means that a waiter has none yet. */
 static int64_t ticketOf(double score) {
-    int64_t ticket = fromScore(score);
+    int64_t ticket = fairqueueFromScore(score);
     return ticket > 1 ? ticket : 1;
 }
 
 size_t fairqueueLength(struct fairqueue *fq) {
-    bool is_zset = typeOf(fq->queue) == REDISMODULE_KEYTYPE_ZSET;
+    bool is_zset = fairqueueTypeOf(fq->queue) == REDISMODULE_KEYTYPE_ZSET;
     return is_zset ? RedisModule_ValueLength(fq->queue) : 0;
 }
 
@@ -215,14 +215,14 @@ static void rangeGoOn(RedisModuleKey *key, enum fairqueueOrder order) {
 
 size_t fairqueueEach(struct fairqueue *fq, const struct fairqueueWalk *walk) {
     size_t foreign = 0;
-    if (typeOf(fq->queue) != REDISMODULE_KEYTYPE_ZSET) {
+    if (fairqueueTypeOf(fq->queue) != REDISMODULE_KEYTYPE_ZSET) {
         return 0;
     }
     rangeStart(fq->queue, walk->order);
     for (int64_t i = 0; i < walk->most && !RedisModule_ZsetRangeEndReached(fq->queue); i++) {
         double score;
         RedisModuleString *owner = RedisModule_ZsetRangeCurrentElement(fq->queue, &score);
-        struct fairposition position = {owner, ticketOf(score), endOf(fq, owner)};
+        struct fairposition position = {owner, ticketOf(score), fairqueueEndOf(fq, owner)};
         if (ownerfieldIsOwner(owner)) {
             walk->visit(&position, walk->context);
         } else {

@@ -54,14 +54,14 @@ static void fenceClose(struct fence *fence) {
     RedisModule_FreeString(fence->ctx, fence->name);
 }
 
-static int typeOf(const struct fence *fence) {
+static int fenceTypeOf(const struct fence *fence) {
     return fence->key ? RedisModule_KeyType(fence->key) : REDISMODULE_KEYTYPE_EMPTY;
 }
 
 static int64_t readToken(struct fence *fence) {
     RedisModuleString *value = NULL;
     long long token = 0;
-    if (typeOf(fence) == REDISMODULE_KEYTYPE_HASH) {
+    if (fenceTypeOf(fence) == REDISMODULE_KEYTYPE_HASH) {
         RedisModule_HashGet(fence->key, REDISMODULE_HASH_CFIELDS, "token", &value, NULL);
     }
     if (value) {
@@ -76,7 +76,7 @@ static int64_t readToken(struct fence *fence) {
 
 static bool lastIsOf(struct fence *fence, RedisModuleString *owner) {
     RedisModuleString *value = NULL;
-    if (typeOf(fence) == REDISMODULE_KEYTYPE_HASH) {
+    if (fenceTypeOf(fence) == REDISMODULE_KEYTYPE_HASH) {
         RedisModule_HashGet(fence->key, REDISMODULE_HASH_CFIELDS, "owner", &value, NULL);
     }
     bool same = value && RedisModule_StringCompare(value, owner) == 0;
@@ -140,7 +140,7 @@ void fenceSwapped(int first_db, int second_db) {
 }
 
 /* The larger of the token that was read and the last one that this process has issued. */
-static int64_t lastOf(const struct fence *fence, int64_t read) {
+static int64_t fenceLastOf(const struct fence *fence, int64_t read) {
     const struct given *given = givenFind(fence->ctx, fence->lock);
     return given && given->token > read ? given->token : read;
 }
@@ -158,9 +158,9 @@ static int64_t newToken(int64_t last) {
     return token;
 }
 
-static void writeDown(struct fence *fence, int64_t token, RedisModuleString *owner,
+static void fenceWriteDown(struct fence *fence, int64_t token, RedisModuleString *owner,
                       int64_t now_ms) {
-    if (typeOf(fence) != REDISMODULE_KEYTYPE_HASH && typeOf(fence) != REDISMODULE_KEYTYPE_EMPTY) {
+    if (fenceTypeOf(fence) != REDISMODULE_KEYTYPE_HASH && fenceTypeOf(fence) != REDISMODULE_KEYTYPE_EMPTY) {
         return;
     }
     int64_t expire_ms = now_ms + configTokenRetentionMs();
@@ -177,9 +177,9 @@ int64_t fenceIssue(const struct holds *holds, RedisModuleString *owner, bool is_
     fenceOpen(&fence, holds->ctx, holds->name, KEY_TO_WRITE);
     int64_t last = readToken(&fence);
     bool keeps = is_reentry && isOfThisLife(&fence, last) && lastIsOf(&fence, owner);
-    int64_t token = keeps ? last : newToken(lastOf(&fence, last));
+    int64_t token = keeps ? last : newToken(fenceLastOf(&fence, last));
     givenNote(fence.ctx, fence.lock, token, lifeOfSelected(&fence).number);
-    writeDown(&fence, token, owner, holds->now_ms);
+    fenceWriteDown(&fence, token, owner, holds->now_ms);
     fenceClose(&fence);
     return token;
 }
@@ -196,8 +196,8 @@ enum result fenceCheck(RedisModuleCtx *ctx, RedisModuleString *name) {
     struct fence fence;
     fenceOpen(&fence, ctx, name, KEY_TO_WRITE);
     bool in_use = keynamesSideIsInUse(name, fence.key, KEY_TO_WRITE);
-    int type = typeOf(&fence);
-    int64_t last = lastOf(&fence, readToken(&fence));
+    int type = fenceTypeOf(&fence);
+    int64_t last = fenceLastOf(&fence, readToken(&fence));
     fenceClose(&fence);
     if (in_use) {
         return RESULT_KEY_IN_USE;

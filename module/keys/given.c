@@ -12,7 +12,7 @@
 
 static struct given table[SETS][WAYS];
 
-static uint64_t hashOf(RedisModuleCtx *ctx, RedisModuleString *name) {
+static uint64_t givenHashOf(RedisModuleCtx *ctx, RedisModuleString *name) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
     uint64_t words[2] = {mapHash(bytes, length), (uint64_t)RedisModule_GetSelectedDb(ctx)};
@@ -22,7 +22,7 @@ static uint64_t hashOf(RedisModuleCtx *ctx, RedisModuleString *name) {
     return hash > 0 ? hash : 1;
 }
 
-static struct given *find(uint64_t lock) {
+static struct given *givenFindByHash(uint64_t lock) {
     struct given *set = table[lock % SETS];
     for (int i = 0; i < WAYS; i++) {
         if (set[i].lock == lock) {
@@ -41,12 +41,12 @@ static struct given *smallest(uint64_t lock) {
 }
 
 const struct given *givenFind(RedisModuleCtx *ctx, RedisModuleString *name) {
-    return find(hashOf(ctx, name));
+    return givenFindByHash(givenHashOf(ctx, name));
 }
 
 void givenNote(RedisModuleCtx *ctx, RedisModuleString *name, int64_t token, uint32_t life) {
-    uint64_t lock = hashOf(ctx, name);
-    struct given *given = find(lock);
+    uint64_t lock = givenHashOf(ctx, name);
+    struct given *given = givenFindByHash(lock);
     if (!given) {
         given = smallest(lock);
     }

@@ -19,7 +19,7 @@ bool holdcountIsHold(const struct holds *holds, RedisModuleString *field) {
 }
 
 /* Adds a field with this count to the sum, or with `sign` -1 subtracts it. */
-static void add(const struct holds *holds, struct tallySum *sum, enum ownerfieldKind kind,
+static void holdcountAdd(const struct holds *holds, struct tallySum *sum, enum ownerfieldKind kind,
                 int64_t count, int sign) {
     if (count == 0 || kind == OWNERFIELD_MODE) {
         return;
@@ -39,7 +39,7 @@ struct counting {
     struct tallySum sum;
 };
 
-static void addField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+static void holdcountAddField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
                      void *data) {
     (void)key;
     struct counting *counting = data;
@@ -47,13 +47,13 @@ static void addField(RedisModuleKey *key, RedisModuleString *field, RedisModuleS
     if (!holdsParseCount(value, &count)) {
         count = -1;
     }
-    add(counting->holds, &counting->sum, ownerfieldKindOf(field), count, 1);
+    holdcountAdd(counting->holds, &counting->sum, ownerfieldKindOf(field), count, 1);
 }
 
 static struct tallySum countAll(const struct holds *holds) {
     struct counting counting = {.holds = holds};
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
-    while (RedisModule_ScanKey(holds->key, cursor, addField, &counting)) {
+    while (RedisModule_ScanKey(holds->key, cursor, holdcountAddField, &counting)) {
     }
     RedisModule_ScanCursorDestroy(cursor);
     return counting.sum;
@@ -64,7 +64,7 @@ static struct tallySum countAll(const struct holds *holds) {
 /* The sum of more fields is not checked. */
 #define MOST_CHECKED 64
 
-static void check(const struct holds *holds, const struct tallySum *sum) {
+static void holdcountCheck(const struct holds *holds, const struct tallySum *sum) {
     if (holdsFieldCount(holds) <= MOST_CHECKED) {
         struct tallySum true_sum = countAll(holds);
         RedisModule_Assert(sum->owners == true_sum.owners && sum->permits == true_sum.permits &&
@@ -74,19 +74,19 @@ static void check(const struct holds *holds, const struct tallySum *sum) {
 
 #else
 
-static inline void check(const struct holds *holds, const struct tallySum *sum) {
+static inline void holdcountCheck(const struct holds *holds, const struct tallySum *sum) {
     (void)holds, (void)sum;
 }
 
 #endif
 
-static struct tallyHash hashOf(const struct holds *holds) {
+static struct tallyHash holdcountHashOf(const struct holds *holds) {
     return (struct tallyHash){holds->ctx, holds->name, holdsFieldCount(holds), isSemaphore(holds)};
 }
 
 /* Valid until one ms before the first field expires: the server's time in this command may be one
  * ms ahead of `now_ms`. */
-static void keep(const struct holds *holds, const struct tallyHash *hash,
+static void holdcountKeep(const struct holds *holds, const struct tallyHash *hash,
                  const struct tallySum *sum) {
     int64_t end_ms = fieldttlFirstEnd(holds->ctx, holds->name, holds->key);
     tallyKeep(hash, sum, end_ms == INT64_MAX ? end_ms : end_ms - 1);
@@ -94,25 +94,25 @@ static void keep(const struct holds *holds, const struct tallyHash *hash,
 
 /* A handle that only reads does not store the sum: this may be a replica. */
 bool holdcountGet(struct holds *holds, struct tallySum *sum) {
-    const struct tallyHash hash = hashOf(holds);
+    const struct tallyHash hash = holdcountHashOf(holds);
     if (tallyFind(&hash, holds->now_ms, sum)) {
-        check(holds, sum);
+        holdcountCheck(holds, sum);
         return false;
     }
     *sum = countAll(holds);
     if (holds->access == KEY_TO_WRITE) {
-        keep(holds, &hash, sum);
+        holdcountKeep(holds, &hash, sum);
     }
     return true;
 }
 
 void holdcountNote(struct holds *holds, RedisModuleString *field, int64_t before, int64_t now) {
     if (tallyCount() > 0) {
-        const struct tallyHash hash = hashOf(holds);
+        const struct tallyHash hash = holdcountHashOf(holds);
         enum ownerfieldKind kind = ownerfieldKindOf(field);
         struct tallySum change = {0};
-        add(holds, &change, kind, before, -1);
-        add(holds, &change, kind, now, 1);
+        holdcountAdd(holds, &change, kind, before, -1);
+        holdcountAdd(holds, &change, kind, now, 1);
         tallyChange(&hash, &change);
     }
 }

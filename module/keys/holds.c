@@ -24,7 +24,7 @@
 
 /* ---- the key itself ---- */
 
-static bool spells(RedisModuleString *value, const char *word) {
+static bool holdsSpells(RedisModuleString *value, const char *word) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(value, &length);
     return length == strlen(word) && memcmp(bytes, word, length) == 0;
@@ -44,7 +44,7 @@ static enum lockMode readMode(struct holds *holds) {
         return MODE_COUNT;
     }
     int mode = MODE_READ;
-    while (mode < MODE_COUNT && !(holdsModeText(mode) && spells(value, holdsModeText(mode)))) {
+    while (mode < MODE_COUNT && !(holdsModeText(mode) && holdsSpells(value, holdsModeText(mode)))) {
         mode++;
     }
     RedisModule_FreeString(holds->ctx, value);

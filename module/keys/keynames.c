@@ -19,7 +19,7 @@ RedisModuleKey *keynamesOpen(RedisModuleCtx *ctx, RedisModuleString *name, enum 
     return RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
 }
 
-static char *append(char *at, const char *bytes, size_t length) {
+static char *keynamesAppend(char *at, const char *bytes, size_t length) {
     memcpy(at, bytes, length);
     return at + length;
 }
@@ -31,10 +31,10 @@ RedisModuleString *keynamesSide(RedisModuleCtx *ctx, const char *prefix, RedisMo
     size_t size = prefix_length + length + 2 * brace;
     char small[256], *large = size > sizeof(small) ? memAlloc(size) : NULL;
     char *buffer = large ? large : small;
-    char *at = append(buffer, prefix, prefix_length);
-    at = append(at, "{", brace);
-    at = append(at, bytes, length);
-    append(at, "}", brace);
+    char *at = keynamesAppend(buffer, prefix, prefix_length);
+    at = keynamesAppend(at, "{", brace);
+    at = keynamesAppend(at, bytes, length);
+    keynamesAppend(at, "}", brace);
     RedisModuleString *side = RedisModule_CreateString(ctx, buffer, size);
     memFree(large);
     return side;

@@ -38,7 +38,7 @@ static enum latchkeyState stateOf(struct latchkey *latch) {
 }
 
 /* Only the expiry of a key that exists may be read: Redis 8.6 crashes on any other. */
-static int64_t endOf(RedisModuleKey *key) {
+static int64_t latchkeyEndOf(RedisModuleKey *key) {
     bool exists = RedisModule_KeyType(key) != REDISMODULE_KEYTYPE_EMPTY;
     mstime_t end_ms = exists ? RedisModule_GetAbsExpire(key) : REDISMODULE_NO_EXPIRE;
     return end_ms == REDISMODULE_NO_EXPIRE ? LATCHKEY_NO_END : end_ms;
@@ -49,7 +49,7 @@ void latchkeyOpen(struct latchkey *latch, RedisModuleCtx *ctx, RedisModuleString
     *latch = (struct latchkey){.ctx = ctx, .name = name};
     latch->key = keynamesOpen(ctx, name, access);
     latch->state = keynamesIsInUse(latch->key, access) ? LATCHKEY_IN_USE : stateOf(latch);
-    latch->end_ms = endOf(latch->key);
+    latch->end_ms = latchkeyEndOf(latch->key);
 }
 
 void latchkeyClose(struct latchkey *latch) {

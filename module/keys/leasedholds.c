@@ -50,7 +50,7 @@ bool leasedholdsEndWithKey(struct holds *holds) {
 }
 
 /* Makes the key expire with the last lease, which ends at `end_ms`. */
-static void endAt(struct holds *holds, int64_t end_ms) {
+static void leasedholdsEndAt(struct holds *holds, int64_t end_ms) {
     struct leases *leases = leasedholdsLeases(holds);
     if (end_ms != leases->key_end_ms) {
         holdsSetKeyEnd(holds, end_ms);
@@ -59,7 +59,7 @@ static void endAt(struct holds *holds, int64_t end_ms) {
 }
 
 void leasedholdsSettle(struct holds *holds) {
-    endAt(holds, leasesLastEnd(leasedholdsLeases(holds)));
+    leasedholdsEndAt(holds, leasesLastEnd(leasedholdsLeases(holds)));
 }
 
 static void copyEnd(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
@@ -92,7 +92,7 @@ static bool putLease(struct holds *holds, RedisModuleString *field, int64_t end_
     if (!leasesIsWrongType(leases)) {
         leasesSet(leases, field, end_ms);
         if (end_ms >= leases->key_end_ms) {
-            endAt(holds, end_ms);
+            leasedholdsEndAt(holds, end_ms);
         }
         return true;
     }
@@ -210,7 +210,7 @@ struct visitor {
     void *context;
 };
 
-static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+static void leasedholdsVisitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
                        void *data) {
     (void)key;
     struct visitor *visitor = data;
@@ -247,7 +247,7 @@ void leasedholdsEach(struct holds *holds, void (*visit)(const struct holder *hol
     struct visitor visitor = {holds, visit, context};
     leasedholdsLeases(holds); /* opened now, as no key may be opened while another is scanned */
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
-    while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
+    while (RedisModule_ScanKey(holds->key, cursor, leasedholdsVisitField, &visitor)) {
     }
     RedisModule_ScanCursorDestroy(cursor);
 }

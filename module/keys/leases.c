@@ -16,7 +16,7 @@ static bool isEnd(double score) {
     return score >= 1;
 }
 
-static int64_t fromScore(double score) {
+static int64_t leasesFromScore(double score) {
     if (!isEnd(score)) {
         return 0;
     }
@@ -35,7 +35,7 @@ int64_t leasesKeptEnd(int64_t end_ms) {
 
 /* The first or the last end of the sorted set, which must not be empty. Stores its field too, if
  * `field` is not NULL. */
-static int64_t endAt(struct leases *leases, bool last, RedisModuleString **field) {
+static int64_t leasesEndAt(struct leases *leases, bool last, RedisModuleString **field) {
     double score = 0;
     if (last) {
         RedisModule_ZsetLastInScoreRange(leases->key, REDISMODULE_NEGATIVE_INFINITE,
@@ -51,7 +51,7 @@ static int64_t endAt(struct leases *leases, bool last, RedisModuleString **field
     } else if (element) {
         RedisModule_FreeString(leases->ctx, element);
     }
-    return fromScore(score);
+    return leasesFromScore(score);
 }
 
 void leasesOpen(struct leases *leases, const struct leasesLock *lock, enum keyAccess access) {
@@ -66,7 +66,7 @@ void leasesOpen(struct leases *leases, const struct leasesLock *lock, enum keyAc
 bool leasesAreStale(struct leases *leases) {
     if (leases->freshness == LEASES_UNKNOWN) {
         bool fresh = isType(leases, REDISMODULE_KEYTYPE_ZSET) &&
-                     endAt(leases, true, NULL) == leases->key_end_ms;
+                     leasesEndAt(leases, true, NULL) == leases->key_end_ms;
         leases->freshness = fresh ? LEASES_FRESH : LEASES_STALE;
     }
     return leases->freshness == LEASES_STALE;
@@ -100,7 +100,7 @@ int64_t leasesEndOf(struct leases *leases, RedisModuleString *field) {
     if (!knows(leases) || RedisModule_ZsetScore(leases->key, field, &score) != REDISMODULE_OK) {
         return leases->key_end_ms;
     }
-    return isEnd(score) ? fromScore(score) : leases->key_end_ms;
+    return isEnd(score) ? leasesFromScore(score) : leases->key_end_ms;
 }
 
 void leasesSet(struct leases *leases, RedisModuleString *field, int64_t end_ms) {
@@ -135,11 +135,11 @@ void leasesClear(struct leases *leases) {
 }
 
 int64_t leasesFirstEnd(struct leases *leases) {
-    return knows(leases) ? endAt(leases, false, NULL) : leases->key_end_ms;
+    return knows(leases) ? leasesEndAt(leases, false, NULL) : leases->key_end_ms;
 }
 
 int64_t leasesLastEnd(struct leases *leases) {
-    return knows(leases) ? endAt(leases, true, NULL) : leases->key_end_ms;
+    return knows(leases) ? leasesEndAt(leases, true, NULL) : leases->key_end_ms;
 }
 
 /* How many scores that are no time are removed at once. */
@@ -150,7 +150,7 @@ RedisModuleString *leasesFirstExpired(struct leases *leases, int64_t now_ms) {
     int dropped = 0;
     while (knows(leases)) {
         RedisModuleString *field = NULL;
-        int64_t end_ms = endAt(leases, false, &field);
+        int64_t end_ms = leasesEndAt(leases, false, &field);
         if (end_ms > 0 && leaseExpired(end_ms, now_ms)) {
             return field;
         }
@@ -171,7 +171,7 @@ RedisModuleString *leasesLastField(struct leases *leases, int64_t now_ms) {
         return NULL;
     }
     RedisModuleString *field = NULL;
-    if (leaseExpired(endAt(leases, true, &field), now_ms) && field) {
+    if (leaseExpired(leasesEndAt(leases, true, &field), now_ms) && field) {
         RedisModule_FreeString(leases->ctx, field);
         field = NULL;
     }

@@ -63,7 +63,7 @@ struct visitor {
     void *context;
 };
 
-static void visitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+static void plainholdsVisitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
                        void *data) {
     (void)key;
     struct visitor *visitor = data;
@@ -77,7 +77,7 @@ void plainholdsEach(struct holds *holds, void (*visit)(const struct holder *hold
                     void *context) {
     struct visitor visitor = {visit, context};
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
-    while (RedisModule_ScanKey(holds->key, cursor, visitField, &visitor)) {
+    while (RedisModule_ScanKey(holds->key, cursor, plainholdsVisitField, &visitor)) {
     }
     RedisModule_ScanCursorDestroy(cursor);
 }

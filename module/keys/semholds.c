@@ -24,7 +24,7 @@ static int64_t takenOf(const struct tallySum *sum) {
 
 /* With several holders both keys are encoded as a hashtable and a skiplist (encoding.h) when their
  * fields are first counted: even for two holders each costs less than a listpack. */
-static void grow(struct holds *holds) {
+static void semholdsGrow(struct holds *holds) {
     encodingGrowHash(holds->ctx, holds->key);
     leasesGrowTree(leasedholdsLeases(holds));
 }
@@ -32,7 +32,7 @@ static void grow(struct holds *holds) {
 static struct tallySum sumOf(struct holds *holds) {
     struct tallySum sum;
     if (holdcountGet(holds, &sum)) {
-        grow(holds);
+        semholdsGrow(holds);
     }
     return sum;
 }
@@ -47,7 +47,7 @@ static int64_t taken(struct holds *holds) {
 
 /* Makes the key expire with the last lease. If only expired holds are left, after an unexpired one
  * was removed, the lock is free. */
-static void settle(struct holds *holds) {
+static void semholdsSettle(struct holds *holds) {
     struct leases *leases = leasedholdsLeases(holds);
     if (holds->kind != HOLDS_SEMAPHORE) {
         return;
@@ -193,7 +193,7 @@ static void removeAll(struct holds *holds, RedisModuleString *owner, int64_t own
     bool was_last = !is_only && leasesEndOf(leases, owner) >= leases->key_end_ms;
     leasedholdsRemove(holds, &(struct leasedholdsHold){owner, MODE_SEMAPHORE, own});
     if (was_last) {
-        settle(holds);
+        semholdsSettle(holds);
     }
 }
 

@@ -30,24 +30,24 @@ size_t tallyCount(void) {
     return tallies.by_name.used;
 }
 
-static struct tally *ofEntry(struct mapEntry *entry) {
+static struct tally *tallyOfEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct tally, by_name) : NULL;
 }
 
-static struct tally *find(int db, RedisModuleString *name) {
+static struct tally *tallyFindByName(int db, RedisModuleString *name) {
     if (tallies.by_name.used == 0) {
         return NULL;
     }
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(name, &length);
-    struct tally *tally = ofEntry(mapFind(&tallies.by_name, bytes, length));
+    struct tally *tally = tallyOfEntry(mapFind(&tallies.by_name, bytes, length));
     while (tally && tally->db != db) {
-        tally = ofEntry(mapFindNext(&tally->by_name));
+        tally = tallyOfEntry(mapFindNext(&tally->by_name));
     }
     return tally;
 }
 
-static void drop(struct tally *tally) {
+static void tallyDrop(struct tally *tally) {
     mapRemove(&tallies.by_name, &tally->by_name);
     listRemove(&tallies.recent, &tally->in_recent);
     RedisModule_FreeString(NULL, tally->name);
@@ -63,9 +63,9 @@ static void use(struct tally *tally) {
  * is forgotten, and NULL is returned: the hash was changed without an event, by another module or
  * while its slot was on another node. */
 static struct tally *findOf(const struct tallyHash *hash, size_t fields) {
-    struct tally *tally = find(RedisModule_GetSelectedDb(hash->ctx), hash->name);
+    struct tally *tally = tallyFindByName(RedisModule_GetSelectedDb(hash->ctx), hash->name);
     if (tally && (tally->fields != fields || tally->of_permits != hash->of_permits)) {
-        drop(tally);
+        tallyDrop(tally);
         tally = NULL;
     }
     return tally;
@@ -74,7 +74,7 @@ static struct tally *findOf(const struct tallyHash *hash, size_t fields) {
 bool tallyFind(const struct tallyHash *hash, int64_t now_ms, struct tallySum *sum) {
     struct tally *tally = findOf(hash, hash->fields);
     if (tally && now_ms >= tally->until_ms) {
-        drop(tally);
+        tallyDrop(tally);
         tally = NULL;
     }
     if (tally) {
@@ -84,9 +84,9 @@ bool tallyFind(const struct tallyHash *hash, int64_t now_ms, struct tallySum *su
     return tally;
 }
 
-static struct tally *make(int db, RedisModuleString *name) {
+static struct tally *tallyMake(int db, RedisModuleString *name) {
     if (tallies.by_name.used == TALLY_MOST) {
-        drop(LIST_ELEMENT(tallies.recent.first, struct tally, in_recent));
+        tallyDrop(LIST_ELEMENT(tallies.recent.first, struct tally, in_recent));
     }
     struct tally *tally = memAlloc(sizeof(*tally));
     size_t length;
@@ -102,9 +102,9 @@ static struct tally *make(int db, RedisModuleString *name) {
 void tallyKeep(const struct tallyHash *hash, const struct tallySum *sum, int64_t until_ms) {
     tallies.watch(hash->ctx);
     int db = RedisModule_GetSelectedDb(hash->ctx);
-    struct tally *tally = find(db, hash->name);
+    struct tally *tally = tallyFindByName(db, hash->name);
     if (!tally) {
-        tally = make(db, hash->name);
+        tally = tallyMake(db, hash->name);
     }
     tally->fields = hash->fields;
     tally->of_permits = hash->of_permits;
@@ -125,14 +125,14 @@ void tallyChange(const struct tallyHash *hash, const struct tallySum *change) {
 }
 
 void tallyForget(int db, RedisModuleString *name) {
-    struct tally *tally = find(db, name);
+    struct tally *tally = tallyFindByName(db, name);
     if (tally) {
-        drop(tally);
+        tallyDrop(tally);
     }
 }
 
 void tallyForgetAll(void) {
     while (tallies.recent.first) {
-        drop(LIST_ELEMENT(tallies.recent.first, struct tally, in_recent));
+        tallyDrop(LIST_ELEMENT(tallies.recent.first, struct tally, in_recent));
     }
 }

@@ -106,7 +106,7 @@ static size_t findOpened(const struct openedKey *key) {
 }
 
 /* The key is in use from now on. */
-static void holdKey(void) {
+static void failpointHoldKey(void) {
     static const char text[] = "open in-use";
     RedisModule_FreeString(NULL, armed.text);
     armed.text = RedisModule_CreateString(NULL, text, sizeof(text) - 1);
@@ -130,7 +130,7 @@ bool failpointKeyIsInUse(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (armed.action != FAIL) {
         return happen();
     }
-    holdKey();
+    failpointHoldKey();
     return true;
 }
 
@@ -146,7 +146,7 @@ static size_t numberOf(const char *word, const char *const table[], size_t count
 }
 
 /* The word as a number; 0 if it is none, or is too large. */
-static unsigned long countOf(const char *word) {
+static unsigned long failpointCountOf(const char *word) {
     char *end;
     bool begins_with_digit = *word >= '0' && *word <= '9';
     errno = 0;
@@ -168,7 +168,7 @@ static bool arm(RedisModuleString *value) {
     size_t point = numberOf(strtok_r(text, " ", &rest), names, FAILPOINT_COUNT);
     size_t action = numberOf(strtok_r(NULL, " ", &rest), actions, ACTION_COUNT);
     const char *times = strtok_r(NULL, " ", &rest);
-    unsigned long count = times ? countOf(times) : 1;
+    unsigned long count = times ? failpointCountOf(times) : 1;
     if (point == FAILPOINT_COUNT || action == ACTION_COUNT || count == 0 ||
         strtok_r(NULL, " ", &rest)) {
         return false;
@@ -181,7 +181,7 @@ static bool arm(RedisModuleString *value) {
     return true;
 }
 
-static int set(const char *name, RedisModuleString *value, void *data, RedisModuleString **error) {
+static int failpointSet(const char *name, RedisModuleString *value, void *data, RedisModuleString **error) {
     static const char refused[] = "no such failpoint, or nothing to do there";
     (void)name;
     (void)data;
@@ -208,5 +208,5 @@ static RedisModuleString *get(const char *name, void *data) {
 
 int failpointRegister(RedisModuleCtx *ctx) {
     return RedisModule_RegisterStringConfig(ctx, "failpoint", "", REDISMODULE_CONFIG_DEFAULT, get,
-                                            set, NULL, NULL);
+                                            failpointSet, NULL, NULL);
 }

@@ -16,7 +16,7 @@ struct fields {
     size_t count, room;
 };
 
-static void grow(struct fields *fields) {
+static void fieldttlGrow(struct fields *fields) {
     size_t room = fields->room > 0 ? 2 * fields->room : 16;
     RedisModuleString **names = memAlloc(room * sizeof(RedisModuleString *));
     for (size_t i = 0; i < fields->count; i++) {
@@ -27,18 +27,18 @@ static void grow(struct fields *fields) {
     fields->room = room;
 }
 
-static void addField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
+static void fieldttlAddField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
                      void *data) {
     (void)key, (void)value;
     struct fields *fields = data;
     if (fields->count == fields->room) {
-        grow(fields);
+        fieldttlGrow(fields);
     }
     RedisModule_RetainString(NULL, field);
     fields->names[fields->count++] = field;
 }
 
-static void forget(struct fields *fields) {
+static void fieldttlForget(struct fields *fields) {
     for (size_t i = 0; i < fields->count; i++) {
         RedisModule_FreeString(NULL, fields->names[i]);
     }
@@ -59,7 +59,7 @@ static int64_t firstOf(RedisModuleCallReply *reply) {
 
 /* The key stays open during the call. It cannot expire here: on servers that have the command the
  * time does not advance within a command or a callback. */
-static int64_t ask(RedisModuleCtx *ctx, RedisModuleString *name, const struct fields *fields) {
+static int64_t fieldttlAsk(RedisModuleCtx *ctx, RedisModuleString *name, const struct fields *fields) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "HPEXPIRETIME", "sclv", name, "FIELDS", (long long)fields->count,
                          fields->names, fields->count);
@@ -80,10 +80,10 @@ static int64_t firstEndByCommand(RedisModuleCtx *ctx, RedisModuleString *name,
     RedisModuleScanCursor *cursor = RedisModule_ScanCursorCreate();
     bool continues = true;
     while (continues && !no_ttls) {
-        continues = RedisModule_ScanKey(key, cursor, addField, &fields);
-        int64_t end_ms = fields.count > 0 ? ask(ctx, name, &fields) : INT64_MAX;
+        continues = RedisModule_ScanKey(key, cursor, fieldttlAddField, &fields);
+        int64_t end_ms = fields.count > 0 ? fieldttlAsk(ctx, name, &fields) : INT64_MAX;
         first_ms = end_ms < first_ms ? end_ms : first_ms;
-        forget(&fields);
+        fieldttlForget(&fields);
     }
     RedisModule_ScanCursorDestroy(cursor);
     memFree(fields.names);

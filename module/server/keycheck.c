@@ -10,18 +10,18 @@
 
 #include "redismodule.h"
 
-static bool is(RedisModuleKey *key, int type) {
+static bool keycheckIs(RedisModuleKey *key, int type) {
     return RedisModule_KeyType(key) == type;
 }
 
 static bool isThere(RedisModuleKey *key) {
-    return !is(key, REDISMODULE_KEYTYPE_EMPTY);
+    return !keycheckIs(key, REDISMODULE_KEYTYPE_EMPTY);
 }
 
 /* Whether the key may be written to as this type: there is a handle, and the key is of this type or
  * does not exist. */
 static bool canBecome(RedisModuleKey *key, int type) {
-    return key && (!isThere(key) || is(key, type));
+    return key && (!isThere(key) || keycheckIs(key, type));
 }
 
 /* X(return type, name, parameters, arguments, what must be true) */
@@ -33,7 +33,7 @@ static bool canBecome(RedisModuleKey *key, int type) {
     X(size_t, ValueLength, (RedisModuleKey * key), (key), isThere(key))                          \
     X(int, StringSet, (RedisModuleKey * key, RedisModuleString * value), (key, value), key)      \
     X(char *, StringDMA, (RedisModuleKey * key, size_t * length, int mode), (key, length, mode), \
-      is(key, REDISMODULE_KEYTYPE_STRING))                                                       \
+      keycheckIs(key, REDISMODULE_KEYTYPE_STRING))                                                       \
     X(int, ScanKey,                                                                              \
       (RedisModuleKey * key, RedisModuleScanCursor * cursor, RedisModuleScanKeyCB visit,         \
        void *data),                                                                              \
@@ -41,20 +41,20 @@ static bool canBecome(RedisModuleKey *key, int type) {
     X(int, ZsetAdd, (RedisModuleKey * key, double score, RedisModuleString *member, int *flags), \
       (key, score, member, flags), canBecome(key, REDISMODULE_KEYTYPE_ZSET))                     \
     X(int, ZsetRem, (RedisModuleKey * key, RedisModuleString * member, int *removed),            \
-      (key, member, removed), is(key, REDISMODULE_KEYTYPE_ZSET))                                 \
+      (key, member, removed), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                 \
     X(int, ZsetScore, (RedisModuleKey * key, RedisModuleString * member, double *score),         \
-      (key, member, score), is(key, REDISMODULE_KEYTYPE_ZSET))                                   \
+      (key, member, score), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                   \
     X(int, ZsetFirstInScoreRange,                                                                \
       (RedisModuleKey * key, double min, double max, int without_min, int without_max),          \
-      (key, min, max, without_min, without_max), is(key, REDISMODULE_KEYTYPE_ZSET))              \
+      (key, min, max, without_min, without_max), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))              \
     X(int, ZsetLastInScoreRange,                                                                 \
       (RedisModuleKey * key, double min, double max, int without_min, int without_max),          \
-      (key, min, max, without_min, without_max), is(key, REDISMODULE_KEYTYPE_ZSET))              \
+      (key, min, max, without_min, without_max), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))              \
     X(RedisModuleString *, ZsetRangeCurrentElement, (RedisModuleKey * key, double *score),       \
-      (key, score), is(key, REDISMODULE_KEYTYPE_ZSET))                                           \
-    X(int, ZsetRangeNext, (RedisModuleKey * key), (key), is(key, REDISMODULE_KEYTYPE_ZSET))      \
-    X(int, ZsetRangePrev, (RedisModuleKey * key), (key), is(key, REDISMODULE_KEYTYPE_ZSET))      \
-    X(int, ZsetRangeEndReached, (RedisModuleKey * key), (key), is(key, REDISMODULE_KEYTYPE_ZSET))
+      (key, score), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                           \
+    X(int, ZsetRangeNext, (RedisModuleKey * key), (key), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))      \
+    X(int, ZsetRangePrev, (RedisModuleKey * key), (key), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))      \
+    X(int, ZsetRangeEndReached, (RedisModuleKey * key), (key), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): the arguments come with theirs. */
 #define DEFINE(type, name, parameters, arguments, rule) \
@@ -94,7 +94,7 @@ static int checkedHashGet(RedisModuleKey *key, int flags, ...) {
     va_start(arguments, flags);
     const struct fields fields = fieldsOf(arguments);
     va_end(arguments);
-    RedisModule_Assert(is(key, REDISMODULE_KEYTYPE_HASH));
+    RedisModule_Assert(keycheckIs(key, REDISMODULE_KEYTYPE_HASH));
     return serverHashGet(key, flags, fields.names[0], fields.values[0], fields.names[1],
                          fields.values[1], NULL);
 }
@@ -106,7 +106,7 @@ static int checkedHashSet(RedisModuleKey *key, int flags, ...) {
     const struct fields fields = fieldsOf(arguments);
     va_end(arguments);
     bool removes = fields.values[0] == REDISMODULE_HASH_DELETE;
-    RedisModule_Assert(removes ? is(key, REDISMODULE_KEYTYPE_HASH)
+    RedisModule_Assert(removes ? keycheckIs(key, REDISMODULE_KEYTYPE_HASH)
                                : canBecome(key, REDISMODULE_KEYTYPE_HASH));
     return serverHashSet(key, flags, fields.names[0], fields.values[0], fields.names[1],
                          fields.values[1], NULL);

@@ -9,7 +9,7 @@ static struct {
     bool has_called;
 } loop;
 
-static void onIteration(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+static void loopOnIteration(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
     (void)event, (void)data;
     loop.has_called = subevent == REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP;
     if (loop.has_called) {
@@ -17,7 +17,7 @@ static void onIteration(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t su
     }
 }
 
-static void subscribe(RedisModuleCtx *ctx, RedisModuleEventCallback callback) {
+static void loopSubscribe(RedisModuleCtx *ctx, RedisModuleEventCallback callback) {
     int subscribed = RedisModule_SubscribeToServerEvent(ctx, RedisModuleEvent_EventLoop, callback);
     RedisModule_Assert(subscribed == REDISMODULE_OK); /* Redis 7.0 and all others have it */
 }
@@ -26,13 +26,13 @@ void loopWatch(RedisModuleCtx *ctx, loopCall call) {
     RedisModule_Assert(!loop.call);
     loop.call = call;
     loop.has_called = true; /* it is not known whether the call was made */
-    subscribe(ctx, onIteration);
+    loopSubscribe(ctx, loopOnIteration);
 }
 
 void loopForget(RedisModuleCtx *ctx) {
     RedisModule_Assert(loop.call);
     loop.call = NULL;
-    subscribe(ctx, NULL);
+    loopSubscribe(ctx, NULL);
 }
 
 bool loopIsWatched(void) {

@@ -61,51 +61,51 @@ int64_t quarantineEndOr(int64_t since_ms) {
 
 /* ---- its timer ---- */
 
-static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
+static void quarantineOnTimer(RedisModuleCtx *ctx, struct timer *timer);
 
-static void setTimer(RedisModuleCtx *ctx) {
-    timerSet(ctx, &state.timer, timerAfter(quarantineLeftMs()), onTimer);
+static void quarantineSetTimer(RedisModuleCtx *ctx) {
+    timerSet(ctx, &state.timer, timerAfter(quarantineLeftMs()), quarantineOnTimer);
 }
 
-static void begin(RedisModuleCtx *ctx, const char *why) {
+static void quarantineStart(RedisModuleCtx *ctx, const char *why) {
     state.on = true;
-    setTimer(ctx);
+    quarantineSetTimer(ctx);
     RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE,
                     "quarantine: %snothing is granted for %lld ms", why,
                     (long long)quarantineLeftMs());
 }
 
-static void end(RedisModuleCtx *ctx) {
+static void quarantineEnd(RedisModuleCtx *ctx) {
     state.on = false;
     timerStop(ctx, &state.timer);
     RedisModule_Log(ctx, REDISMODULE_LOGLEVEL_NOTICE, "quarantine: has ended");
     state.calls->over(ctx);
 }
 
-static void look(RedisModuleCtx *ctx) {
+static void quarantineLook(RedisModuleCtx *ctx) {
     if (state.on && leftUs() == 0 && !isStalled()) {
-        end(ctx);
+        quarantineEnd(ctx);
     }
 }
 
-static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
+static void quarantineOnTimer(RedisModuleCtx *ctx, struct timer *timer) {
     (void)timer;
-    look(ctx);
+    quarantineLook(ctx);
     if (state.on) {
-        setTimer(ctx); /* it has been made longer, or the server is stalled */
+        quarantineSetTimer(ctx); /* it has been made longer, or the server is stalled */
     }
 }
 
 void quarantineCron(RedisModuleCtx *ctx, int hz) {
     stallCron(RedisModule_Milliseconds(), hz);
-    look(ctx);
+    quarantineLook(ctx);
 }
 
 /* ---- when it begins ---- */
 
 bool quarantineKeeps(RedisModuleCtx *ctx, int64_t now_ms) {
     if (!state.on && quarantineKeepsRenewal(now_ms)) {
-        begin(ctx, "the server was stalled, ");
+        quarantineStart(ctx, "the server was stalled, ");
     }
     return state.on;
 }
@@ -121,9 +121,9 @@ static void watchIfConfigured(RedisModuleCtx *ctx) {
 void quarantineConfigured(RedisModuleCtx *ctx) {
     watchIfConfigured(ctx);
     if (state.is_counted && leftUs() > 0) {
-        begin(ctx, "");
+        quarantineStart(ctx, "");
     } else {
-        look(ctx);
+        quarantineLook(ctx);
     }
 }
 

@@ -29,7 +29,7 @@ static size_t told(void) {
 }
 
 /* Adds an offset. Of more than REPLICAS_MOST the largest are kept. */
-static void insert(int64_t offset) {
+static void replicasInsert(int64_t offset) {
     size_t at = told();
     for (; at > 0 && seen.acknowledged[at - 1] < offset; at--) {
         if (at < REPLICAS_MOST) {
@@ -48,7 +48,7 @@ static void addReplica(const char *line) {
     static const char state[] = ",state=online,", offset[] = ",offset=";
     const char *number = strstr(line, offset);
     if (number && strstr(line, state)) {
-        insert(strtoll(number + strlen(offset), NULL, 10));
+        replicasInsert(strtoll(number + strlen(offset), NULL, 10));
     }
 }
 

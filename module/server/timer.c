@@ -45,7 +45,7 @@ struct now {
     int64_t ahead_us; /* how far the wall clock is ahead of the monotonic one */
 };
 
-static struct now look(void) {
+static struct now timerLook(void) {
     struct now now = {.us = timerNow(), .ms = RedisModule_Milliseconds()};
     now.ahead_us = now.ms * 1000 - now.us;
     return now;
@@ -110,11 +110,11 @@ static bool isUnsure(const struct now *now) {
 }
 
 /* A timer that fires too early is left as it is: it is created again when it fires. */
-static void setAlarm(RedisModuleCtx *ctx) {
+static void timerSetAlarm(RedisModuleCtx *ctx) {
     if (timers.calls || timers.next_round) {
         return; /* it is created afterwards */
     }
-    const struct now now = look();
+    const struct now now = timerLook();
     int64_t delay_us = firstDelayUs(&now);
     if (delay_us == INT64_MAX) {
         stopAlarm(ctx);
@@ -136,7 +136,7 @@ static void onNextRound(void *data) {
     (void)data;
     RedisModuleCtx *ctx = timers.next_round;
     timers.next_round = NULL;
-    setAlarm(ctx);
+    timerSetAlarm(ctx);
     RedisModule_FreeThreadSafeContext(ctx);
 }
 
@@ -152,13 +152,13 @@ bool timerIsQuiet(void) {
 }
 
 bool timerCron(RedisModuleCtx *ctx) {
-    const struct now now = look();
+    const struct now now = timerLook();
     bool has_stepped = timers.cron_looked && differ(now.ahead_us, timers.cron_ahead_us, STEP_US);
     timers.cron_looked = true;
     timers.clock_steps += has_stepped;
     timers.cron_ahead_us = now.ahead_us;
     if (alarm.is_set && isUnsure(&now)) {
-        setAlarm(ctx);
+        timerSetAlarm(ctx);
     }
     return has_stepped;
 }
@@ -184,7 +184,7 @@ static void collectDueOf(enum timerClock clock, int64_t now) {
     }
 }
 
-static void takeOut(struct timer *timer) {
+static void timerTakeOut(struct timer *timer) {
     if (timer->is_due) {
         listRemove(&timers.due, &timer->in_due);
     } else {
@@ -202,7 +202,7 @@ static void ringDue(RedisModuleCtx *ctx, const struct now *now) {
     timers.calls = true;
     while (!listIsEmpty(&timers.due)) {
         struct timer *timer = LIST_ELEMENT(timers.due.first, struct timer, in_due);
-        takeOut(timer);
+        timerTakeOut(timer);
         timer->ring(ctx, timer);
         if (timerNow() - now->us > SLICE_US) {
             break;
@@ -215,14 +215,14 @@ static void ringDue(RedisModuleCtx *ctx, const struct now *now) {
  * would call a new timer at once. */
 static void onAlarm(RedisModuleCtx *ctx, void *data) {
     (void)data;
-    const struct now now = look();
+    const struct now now = timerLook();
     bool is_early = now.us < alarm.at_us - JITTER_US;
     alarm.is_set = false;
     ringDue(ctx, &now);
     if (is_early) {
         setAlarmInNextRound(ctx);
     } else {
-        setAlarm(ctx);
+        timerSetAlarm(ctx);
     }
 }
 
@@ -230,7 +230,7 @@ static void onAlarm(RedisModuleCtx *ctx, void *data) {
 
 static void setBy(RedisModuleCtx *ctx, struct timer *timer, enum timerClock clock, int64_t at) {
     if (timer->is_set) {
-        takeOut(timer);
+        timerTakeOut(timer);
     }
     if (timerMemory() == 0) {
         timers.watch(ctx);
@@ -238,7 +238,7 @@ static void setBy(RedisModuleCtx *ctx, struct timer *timer, enum timerClock cloc
     timer->clock = clock;
     timer->is_set = true;
     heapPut(&timers.by_clock[clock], &timer->place, at);
-    setAlarm(ctx);
+    timerSetAlarm(ctx);
 }
 
 void timerSet(RedisModuleCtx *ctx, struct timer *timer, int64_t at_us,
@@ -255,7 +255,7 @@ void timerSetWall(RedisModuleCtx *ctx, struct timer *timer, int64_t at_ms,
 
 void timerStop(RedisModuleCtx *ctx, struct timer *timer) {
     if (timer->is_set) {
-        takeOut(timer);
+        timerTakeOut(timer);
         if (timerMemory() == 0 && listIsEmpty(&timers.due)) {
             stopAlarm(ctx);
         }

@@ -48,14 +48,14 @@ static struct ackline *lineFor(size_t replicas) {
     return line;
 }
 
-static void join(struct ackplace *place, struct list *list) {
+static void acklinesJoin(struct ackplace *place, struct list *list) {
     place->list = list;
     listAddLast(list, &place->in_list);
 }
 
 void acklinesEnter(struct ackplace *place, size_t replicas) {
     place->line = lineFor(replicas);
-    join(place, &place->line->fresh);
+    acklinesJoin(place, &place->line->fresh);
     lines.places++;
     lines.fresh++;
 }
@@ -80,7 +80,7 @@ static void placeFreshOf(struct ackline *line, int64_t offset) {
     while ((place = ofList(line->fresh.first))) {
         listRemove(&line->fresh, &place->in_list);
         place->offset = offset;
-        join(place, &line->waiting);
+        acklinesJoin(place, &line->waiting);
     }
 }
 

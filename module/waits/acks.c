@@ -59,14 +59,14 @@ size_t acksCount(void) {
     return acklinesCount() + acks.refused.length;
 }
 
-static struct ack *ofBlocked(struct blocked *client) {
+static struct ack *acksOfBlocked(struct blocked *client) {
     return LIST_ELEMENT(client, struct ack, client);
 }
 
 /* ---- how a wait ends ---- */
 
 /* The reply has been sent, or the client is gone: frees `ack`. */
-static void leave(RedisModuleCtx *ctx, struct ack *ack) {
+static void acksLeave(RedisModuleCtx *ctx, struct ack *ack) {
     RedisModule_Assert(!ack->client.bc && !ack->pendingreply);
     blockedStopTimer(ctx, &ack->client);
     acklinesLeave(&ack->place);
@@ -89,13 +89,13 @@ void acksLose(RedisModuleCtx *ctx, struct ack *ack) {
     }
 }
 
-static void tell(RedisModuleCtx *ctx, struct ack *ack) {
+static void acksTell(RedisModuleCtx *ctx, struct ack *ack) {
     struct blockedReceipt receipt = {pendingreplyEnd, ack->pendingreply};
     pendingreplyAwaits(ack->pendingreply, NULL);
     ack->pendingreply = NULL;
     blockedAnswerNumber(&ack->client, ack->number, receipt);
     timesliceCharge(BLOCKED_REPLY_US);
-    leave(ctx, ack);
+    acksLeave(ctx, ack);
 }
 
 void acksTellRefused(RedisModuleCtx *ctx, struct ack *ack) {
@@ -105,10 +105,10 @@ void acksTellRefused(RedisModuleCtx *ctx, struct ack *ack) {
         blockedAnswerError(&ack->client, REPLY_NOT_ACKNOWLEDGED);
     }
     timesliceCharge(BLOCKED_REPLY_US);
-    leave(ctx, ack);
+    acksLeave(ctx, ack);
 }
 
-static void refuse(RedisModuleCtx *ctx, struct ack *ack, enum statsCounter reason) {
+static void acksRefuse(RedisModuleCtx *ctx, struct ack *ack, enum statsCounter reason) {
     statsCount(reason);
     blockedStopTimer(ctx, &ack->client);
     acklinesLeave(&ack->place);
@@ -126,7 +126,7 @@ struct cancelling {
     size_t count;
 };
 
-static void cancel(struct ack *ack, void *data) {
+static void acksCancelOne(struct ack *ack, void *data) {
     struct cancelling *cancelling = data;
     if (ack->is_cancelled) {
         return;
@@ -136,14 +136,14 @@ static void cancel(struct ack *ack, void *data) {
     if (ack->is_refused) {
         statsCount(STATS_CANCELLED);
     } else {
-        refuse(cancelling->ctx, ack, STATS_CANCELLED);
+        acksRefuse(cancelling->ctx, ack, STATS_CANCELLED);
     }
 }
 
 /* The drain does the rest, in time slices, because there may be many. */
 size_t acksCancel(RedisModuleCtx *ctx, int db, RedisModuleString *name, RedisModuleString *owner) {
     struct cancelling cancelling = {ctx, 0};
-    pendingreplyEachAwaiting(db, name, owner, cancel, &cancelling);
+    pendingreplyEachAwaiting(db, name, owner, acksCancelOne, &cancelling);
     if (cancelling.count > 0) {
         drainSetAlarm(ctx, 0);
     }
@@ -167,27 +167,27 @@ static bool isGivenGrace(RedisModuleCtx *ctx, struct ack *ack) {
     return true;
 }
 
-static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
-    struct ack *ack = ofBlocked(client);
+static void acksOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
+    struct ack *ack = acksOfBlocked(client);
     if (!isGivenGrace(ctx, ack)) {
-        refuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
+        acksRefuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
         drainRunSoon(ctx);
     }
 }
 
-static void onGone(RedisModuleCtx *ctx, struct blocked *client) {
+static void acksOnGone(RedisModuleCtx *ctx, struct blocked *client) {
     statsCount(STATS_CLIENTS_GONE);
-    acksLose(ctx, ofBlocked(client));
-    leave(ctx, ofBlocked(client));
+    acksLose(ctx, acksOfBlocked(client));
+    acksLeave(ctx, acksOfBlocked(client));
 }
 
-static void onUnblock(RedisModuleCtx *ctx, struct blocked *client) {
+static void acksOnUnblock(RedisModuleCtx *ctx, struct blocked *client) {
     statsCount(STATS_TIME_OUTS);
-    acksLose(ctx, ofBlocked(client));
-    leave(ctx, ofBlocked(client));
+    acksLose(ctx, acksOfBlocked(client));
+    acksLeave(ctx, acksOfBlocked(client));
 }
 
-static const struct blockedKind kind = {onDeadline, onGone, onUnblock};
+static const struct blockedKind kind = {acksOnDeadline, acksOnGone, acksOnUnblock};
 
 /* ---- the check at the end of each event-loop iteration ---- */
 
@@ -202,9 +202,9 @@ static void placeFresh(void) {
 /* If a hold of the reply no longer exists, the reply is refused. */
 static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
     if (pendingreplyIsValid(ctx, ack->pendingreply)) {
-        tell(ctx, ack);
+        acksTell(ctx, ack);
     } else {
-        refuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
+        acksRefuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
         drainSetAlarm(ctx, 0);
     }
 }
@@ -232,7 +232,7 @@ static bool isTimeToLook(RedisModuleCtx *ctx, uint64_t now_us) {
     return false;
 }
 
-static void setNextLook(bool soon, uint64_t now_us) {
+static void acksSetNextLook(bool soon, uint64_t now_us) {
     uint64_t longer_us = acks.pause_us ? acks.pause_us * 2 : FIRST_PAUSE_US;
     acks.pause_us = soon ? 0 : longer_us;
     if (acks.pause_us > LONGEST_PAUSE_US) {
@@ -241,7 +241,7 @@ static void setNextLook(bool soon, uint64_t now_us) {
     acks.look_at_us = now_us + acks.pause_us;
 }
 
-static void onIteration(RedisModuleCtx *ctx) {
+static void acksOnIteration(RedisModuleCtx *ctx) {
     uint64_t now_us = RedisModule_MonotonicMicroseconds();
     if (acklinesCount() == 0 || !isTimeToLook(ctx, now_us)) {
         return;
@@ -253,7 +253,7 @@ static void onIteration(RedisModuleCtx *ctx) {
     placeFresh();
     tellAcknowledged(ctx);
     bool has_asked = acklinesCount() > 0 && replicasAsk(ctx, acks.newest);
-    setNextLook(has_news || has_asked, now_us);
+    acksSetNextLook(has_news || has_asked, now_us);
 }
 
 /* ---- how a wait begins ---- */
@@ -280,14 +280,14 @@ static void watchTurns(RedisModuleCtx *ctx) {
         acks.newest = -1;
         acks.pause_us = acks.look_at_us = 0;
         replicasForgetQuestion();
-        loopWatch(ctx, onIteration);
+        loopWatch(ctx, acksOnIteration);
     }
     if (loopHasCalled()) {
         drainWakeLoop();
     }
 }
 
-static void begin(RedisModuleCtx *ctx, struct ack *ack, const struct acksAnswer *answer) {
+static void acksBeginWait(RedisModuleCtx *ctx, struct ack *ack, const struct acksAnswer *answer) {
     int64_t within_ms = answer->replicas.within_ms;
     if (within_ms > answer->lease_ms) {
         within_ms = answer->lease_ms;
@@ -309,14 +309,14 @@ enum result acksBegin(RedisModuleCtx *ctx, const struct acksAnswer *answer) {
         pendingreplyEnd(ctx, false, answer->pendingreply);
         return RESULT_NO_WAIT_FOR_REPLICAS;
     }
-    begin(ctx, ack, answer);
+    acksBeginWait(ctx, ack, answer);
     return RESULT_WAITING;
 }
 
 void acksGoOn(RedisModuleCtx *ctx, struct blocked *client, const struct acksAnswer *answer) {
     struct ack *ack = memAlloc(sizeof(*ack));
     blockedMove(client, &ack->client, &kind);
-    begin(ctx, ack, answer);
+    acksBeginWait(ctx, ack, answer);
 }
 
 /* ---- for the drain ---- */

@@ -49,7 +49,7 @@ static struct binding *ofLine(struct link *link) {
 
 /* The bytes that identify a hold: the number that stays with the database's data, the length of the
  * lock's name, the name, the owner. Free them with memFree. */
-static char *holdKey(const struct sessionsHold *hold, size_t *length) {
+static char *bindingsHoldKey(const struct sessionsHold *hold, size_t *length) {
     int db = swappeddbsStaying(&bindings.dbs, hold->db);
     size_t name_length, owner_length;
     const char *name_bytes = RedisModule_StringPtrLen(hold->name, &name_length);
@@ -67,7 +67,7 @@ static char *holdKey(const struct sessionsHold *hold, size_t *length) {
 
 struct binding *bindingsFind(const struct sessionsHold *hold) {
     size_t length;
-    char *key = holdKey(hold, &length);
+    char *key = bindingsHoldKey(hold, &length);
     struct binding *binding = ofHold(mapFind(&bindings.by_hold, key, length));
     memFree(key);
     return binding;
@@ -115,7 +115,7 @@ static void leaveLine(struct binding *binding) {
 
 /* ---- the lists ---- */
 
-static int64_t smaller(int64_t a, int64_t b) {
+static int64_t bindingsSmaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -133,18 +133,18 @@ static void joinAlive(struct binding *binding, int64_t now_ms) {
     struct binding *ahead = ofLine(bindings.alive.last);
     for (; ahead && (ahead->since > now_ms || ahead->limit > binding->limit);
          ahead = ofLine(ahead->in_line.prev)) {
-        ahead->since = smaller(ahead->since, now_ms);
-        ahead->limit = smaller(ahead->limit, binding->limit);
+        ahead->since = bindingsSmaller(ahead->since, now_ms);
+        ahead->limit = bindingsSmaller(ahead->limit, binding->limit);
     }
     listAddLast(&bindings.alive, &binding->in_line);
 }
 
 /* `limit` is a third of the lease as it was given; lock.default-lease may be lower by now. */
 static int64_t renewalOf(const struct binding *alive) {
-    return smaller(alive->limit, alive->since + bindingsRenewEvery());
+    return bindingsSmaller(alive->limit, alive->since + bindingsRenewEvery());
 }
 
-static int64_t releaseOf(const struct binding *closed) {
+static int64_t bindingsReleaseOf(const struct binding *closed) {
     int64_t end_us = closed->since + configSessionGraceMs() * 1000;
     return end_us > closed->limit ? end_us : closed->limit;
 }
@@ -159,7 +159,7 @@ int64_t bindingsNextRelease(void) {
         return 0;
     }
     const struct binding *first = ofLine(bindings.closed.first);
-    return first ? releaseOf(first) : INT64_MAX;
+    return first ? bindingsReleaseOf(first) : INT64_MAX;
 }
 
 struct binding *bindingsToRenew(int64_t now_ms) {
@@ -168,7 +168,7 @@ struct binding *bindingsToRenew(int64_t now_ms) {
 
 struct binding *bindingsToRelease(int64_t now_us) {
     struct binding *first = ofLine(bindings.closed.first);
-    return first && releaseOf(first) <= now_us ? first : NULL;
+    return first && bindingsReleaseOf(first) <= now_us ? first : NULL;
 }
 
 void bindingsRenewed(struct binding *binding, int64_t now_ms) {
@@ -224,7 +224,7 @@ static void attach(struct binding *binding, unsigned long long client_id, int64_
 }
 
 /* Removes the binding from its connection, if it has one, and from its list. */
-static void detach(struct binding *binding) {
+static void bindingsDetach(struct binding *binding) {
     struct connection *connection = binding->connection;
     leaveLine(binding);
     binding->connection = NULL;
@@ -236,13 +236,13 @@ static void detach(struct binding *binding) {
     }
 }
 
-static struct binding *make(const struct sessionsHold *hold) {
+static struct binding *bindingsMake(const struct sessionsHold *hold) {
     struct binding *binding = memAlloc(sizeof(*binding));
     size_t length;
     binding->db = swappeddbsStaying(&bindings.dbs, hold->db);
     binding->name = RedisModule_CreateStringFromString(NULL, hold->name);
     binding->owner = RedisModule_CreateStringFromString(NULL, hold->owner);
-    binding->hold_key = holdKey(hold, &length);
+    binding->hold_key = bindingsHoldKey(hold, &length);
     mapAdd(&bindings.by_hold, &binding->by_hold, binding->hold_key, length);
     return binding;
 }
@@ -254,16 +254,16 @@ void bindingsBind(const struct sessionsHold *hold, const struct requestSession *
         return;
     }
     if (binding) {
-        detach(binding);
+        bindingsDetach(binding);
     } else {
-        binding = make(hold);
+        binding = bindingsMake(hold);
     }
     binding->order = session->order;
     attach(binding, session->client_id, now_ms);
 }
 
 void bindingsForget(struct binding *binding) {
-    detach(binding);
+    bindingsDetach(binding);
     mapRemove(&bindings.by_hold, &binding->by_hold);
     RedisModule_FreeString(NULL, binding->name);
     RedisModule_FreeString(NULL, binding->owner);
@@ -305,7 +305,7 @@ bool bindingsMoveClosed(void) {
         int64_t closed_us = connection->closed_us;
         struct binding *binding =
             LIST_ELEMENT(connection->bound.first, struct binding, of_connection);
-        detach(binding); /* the last one frees the connection */
+        bindingsDetach(binding); /* the last one frees the connection */
         joinClosed(binding, closed_us, closed_us);
     }
     return moved > 0;

@@ -31,16 +31,16 @@ size_t cancelledCount(void) {
     return state.all.length;
 }
 
-static struct cancelled *ofEntry(struct mapEntry *entry) {
+static struct cancelled *cancelledOfEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct cancelled, by_owner) : NULL;
 }
 
 static struct cancelled *nextOfOwner(const struct cancelled *cancelled) {
-    return ofEntry(mapFindNext(&cancelled->by_owner));
+    return cancelledOfEntry(mapFindNext(&cancelled->by_owner));
 }
 
 static struct cancelled *firstOfOwner(const char *owner, size_t length) {
-    return ofEntry(mapFind(&state.by_owner, owner, length));
+    return cancelledOfEntry(mapFind(&state.by_owner, owner, length));
 }
 
 bool cancelledConcerns(const char *owner, size_t length) {
@@ -52,7 +52,7 @@ static bool isFor(const struct cancelled *cancelled, int db, RedisModuleString *
 }
 
 /* The cancellation for this lock and owner, or NULL. */
-static struct cancelled *find(int db, RedisModuleString *name, RedisModuleString *owner) {
+static struct cancelled *cancelledFind(int db, RedisModuleString *name, RedisModuleString *owner) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
     struct cancelled *cancelled = firstOfOwner(bytes, length);
@@ -62,7 +62,7 @@ static struct cancelled *find(int db, RedisModuleString *name, RedisModuleString
     return cancelled;
 }
 
-static struct cancelled *make(int db, RedisModuleString *name, RedisModuleString *owner) {
+static struct cancelled *cancelledMake(int db, RedisModuleString *name, RedisModuleString *owner) {
     struct cancelled *cancelled = memAlloc(sizeof(*cancelled));
     cancelled->db = db;
     /* Copies: the caller's strings may point into a client's query buffer. */
@@ -75,7 +75,7 @@ static struct cancelled *make(int db, RedisModuleString *name, RedisModuleString
     return cancelled;
 }
 
-static void drop(struct cancelled *cancelled) {
+static void cancelledDrop(struct cancelled *cancelled) {
     listRemove(&state.all, &cancelled->in_all);
     mapRemove(&state.by_owner, &cancelled->by_owner);
     RedisModule_FreeString(NULL, cancelled->name);
@@ -85,9 +85,9 @@ static void drop(struct cancelled *cancelled) {
 
 void cancelledAdd(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
     int db = RedisModule_GetSelectedDb(ctx);
-    struct cancelled *cancelled = find(db, name, owner);
+    struct cancelled *cancelled = cancelledFind(db, name, owner);
     if (!cancelled) {
-        cancelled = make(db, name, owner);
+        cancelled = cancelledMake(db, name, owner);
     }
     cancelled->last = waitersLastNumber();
     drainSetAlarm(ctx, 0);
@@ -116,7 +116,7 @@ struct position *cancelledFirstOther(RedisModuleCtx *ctx, RedisModuleString *nam
                                      RedisModuleString *owner) {
     int db = RedisModule_GetSelectedDb(ctx);
     const struct lock *lock = contendedFind(db, name);
-    const struct cancelled *cancelled = find(db, name, owner);
+    const struct cancelled *cancelled = cancelledFind(db, name, owner);
     struct position *position = lock ? contendedPositionOf(lock, owner) : NULL;
     while (position && ((cancelled && waiterOfPosition(position)->number <= cancelled->last) ||
                         cancelledHas(waiterOfPosition(position)))) {
@@ -127,7 +127,7 @@ struct position *cancelledFirstOther(RedisModuleCtx *ctx, RedisModuleString *nam
 
 /* ---- ending cancelled waits ---- */
 
-static void end(RedisModuleCtx *ctx, struct waiter *waiter) {
+static void cancelledEnd(RedisModuleCtx *ctx, struct waiter *waiter) {
     timeslicePieceIsLong(); /* it may be in a thousand queues */
     statsCount(STATS_CANCELLED);
     waitersEnd(ctx, waiter, WAITERS_CANCELLED);
@@ -136,7 +136,7 @@ static void end(RedisModuleCtx *ctx, struct waiter *waiter) {
 bool cancelledEndIf(RedisModuleCtx *ctx, struct waiter *waiter) {
     bool is_cancelled = cancelledHas(waiter);
     if (is_cancelled) {
-        end(ctx, waiter);
+        cancelledEnd(ctx, waiter);
     }
     return is_cancelled;
 }
@@ -151,7 +151,7 @@ static struct waiter *nextOf(const struct cancelled *cancelled) {
     return position ? waiterOfPosition(position) : NULL;
 }
 
-static struct cancelled *first(void) {
+static struct cancelled *cancelledFirst(void) {
     return state.all.first ? LIST_ELEMENT(state.all.first, struct cancelled, in_all) : NULL;
 }
 
@@ -160,15 +160,15 @@ void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
     struct cancelled *cancelled;
     bool over = false;
-    for (; !over && (cancelled = first()); over = timesliceHasEnded()) {
+    for (; !over && (cancelled = cancelledFirst()); over = timesliceHasEnded()) {
         struct waiter *waiter = nextOf(cancelled);
         if (waiter) {
-            end(ctx, waiter);
+            cancelledEnd(ctx, waiter);
         } else {
-            drop(cancelled);
+            cancelledDrop(cancelled);
         }
     }
-    if (first()) {
+    if (cancelledFirst()) {
         drainSetAlarm(ctx, 0);
     }
 }
@@ -177,7 +177,7 @@ void cancelledGoOn(RedisModuleCtx *ctx, int64_t now_ms) {
 void cancelledForget(RedisModuleCtx *ctx) {
     (void)ctx;
     struct cancelled *cancelled;
-    while ((cancelled = first())) {
-        drop(cancelled);
+    while ((cancelled = cancelledFirst())) {
+        cancelledDrop(cancelled);
     }
 }

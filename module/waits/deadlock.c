@@ -51,7 +51,7 @@ struct text {
     RedisModuleString *string;
 };
 
-static void append(struct text *text, const char *words) {
+static void deadlockAppend(struct text *text, const char *words) {
     RedisModule_StringAppendBuffer(text->ctx, text->string, words, strlen(words));
 }
 
@@ -59,7 +59,7 @@ static void appendName(struct text *text, const char *bytes, size_t length) {
     bool is_cut = length > LONGEST_SHOWN;
     RedisModule_StringAppendBuffer(text->ctx, text->string, bytes, is_cut ? LONGEST_SHOWN : length);
     if (is_cut) {
-        append(text, "...");
+        deadlockAppend(text, "...");
     }
 }
 
@@ -67,7 +67,7 @@ static void appendNumber(struct text *text, const char *before, long long number
                          const char *after) {
     RedisModuleString *digits =
         RedisModule_CreateStringPrintf(text->ctx, "%s%lld%s", before, number, after);
-    append(text, RedisModule_StringPtrLen(digits, NULL));
+    deadlockAppend(text, RedisModule_StringPtrLen(digits, NULL));
     RedisModule_FreeString(text->ctx, digits);
 }
 
@@ -81,12 +81,12 @@ struct sentence {
 
 static void appendSentence(struct text *text, const struct sentence *sentence) {
     appendName(text, sentence->owner, sentence->owner_length);
-    append(text, " waits for ");
+    deadlockAppend(text, " waits for ");
     appendName(text, sentence->key, sentence->key_length);
     if (sentence->db >= 0) {
         appendNumber(text, " (db ", sentence->db, ")");
     }
-    append(text, sentence->behind ? " behind " : " held by ");
+    deadlockAppend(text, sentence->behind ? " behind " : " held by ");
     appendName(text, sentence->other, sentence->other_length);
 }
 
@@ -115,7 +115,7 @@ RedisModuleString *deadlockOfTwo(RedisModuleCtx *ctx, RedisModuleString *name,
                                  RedisModuleString *one, RedisModuleString *other) {
     struct text text = beginText(ctx);
     appendHeldBy(&text, one, name, other);
-    append(&text, ", ");
+    deadlockAppend(&text, ", ");
     appendHeldBy(&text, other, name, one);
     return text.string;
 }
@@ -149,7 +149,7 @@ static RedisModuleString *textOf(RedisModuleCtx *ctx, const struct cyclepathCycl
     size_t left_out = cycle->length > MOST_SHOWN ? cycle->length - MOST_SHOWN : 0;
     for (size_t i = 0; i < cycle->length; i++) {
         if (i > 0) {
-            append(&text, ", ");
+            deadlockAppend(&text, ", ");
         }
         if (left_out > 0 && i == MOST_SHOWN / 2) {
             appendNumber(&text, "... ", (long long)left_out, " more waits ..., ");
@@ -282,7 +282,7 @@ static struct {
     bool awaits_passes;
 } search;
 
-static void begin(struct waiter *newcomer) {
+static void deadlockBegin(struct waiter *newcomer) {
     static const struct cyclesearchAsked asked = {reachHolders, isHolder, isHolder, &search.asking};
     search.newcomer = newcomer;
     cyclesearchBegin(waitersGraph(), &newcomer->request, &asked, MOST_STEPS);
@@ -299,7 +299,7 @@ static bool isToSearchAgain(const struct cyclesearchFound *found) {
     return may_be_none;
 }
 
-static void refuse(RedisModuleCtx *ctx, struct waiter *newcomer,
+static void deadlockRefuse(RedisModuleCtx *ctx, struct waiter *newcomer,
                    const struct cyclepathCycle *cycle) {
     RedisModuleString *text = textOf(ctx, cycle);
     RedisModule_SelectDb(ctx, newcomer->db);
@@ -307,7 +307,7 @@ static void refuse(RedisModuleCtx *ctx, struct waiter *newcomer,
 }
 
 /* Ends the search. If the wait of the newcomer closes a cycle, the wait ends as well. */
-static void end(RedisModuleCtx *ctx) {
+static void deadlockEnd(RedisModuleCtx *ctx) {
     struct waiter *newcomer = search.newcomer;
     struct cyclesearchFound found = cyclesearchEnd(waitersGraph());
     search.newcomer = NULL;
@@ -319,7 +319,7 @@ static void end(RedisModuleCtx *ctx) {
         newcomer->search_at_us =
             RedisModule_MonotonicMicroseconds() + (uint64_t)WAITERS_SEARCH_DELAY_MS * 1000;
     } else if (found.result == CYCLESEARCH_CYCLE) {
-        refuse(ctx, newcomer, found.cycle);
+        deadlockRefuse(ctx, newcomer, found.cycle);
     } else if (found.result != CYCLESEARCH_LEFT) {
         waitersSearched(newcomer);
     }
@@ -329,14 +329,14 @@ static void end(RedisModuleCtx *ctx) {
 /* Continues the search in progress, or begins one. */
 static void goOn(RedisModuleCtx *ctx) {
     if (!search.newcomer) {
-        begin(waitersFirstNewcomer());
+        deadlockBegin(waitersFirstNewcomer());
     }
     if (cyclesearchContinue(waitersGraph(), STEPS_A_LOOK)) {
-        end(ctx);
+        deadlockEnd(ctx);
     }
 }
 
-static void giveUp(void) {
+static void deadlockGiveUp(void) {
     if (search.newcomer) {
         memFree(cyclesearchEnd(waitersGraph()).cycle);
         search.newcomer = NULL;
@@ -345,7 +345,7 @@ static void giveUp(void) {
 
 /* Detection is off: the first newcomer enters the graph without a search. */
 static void skip(void) {
-    giveUp();
+    deadlockGiveUp();
     struct waiter *newcomer = waitersFirstNewcomer();
     if (newcomer) {
         waitersSearched(newcomer);
@@ -357,7 +357,7 @@ static void skip(void) {
 /* A search that began before the quarantine may have read holds that have changed since. */
 void deadlockQuarantineEnded(void) {
     search.awaits_passes = true;
-    giveUp();
+    deadlockGiveUp();
 }
 
 /* When the next step is due, monotonic µs, or UINT64_MAX. */
@@ -402,7 +402,7 @@ static void searchAWhile(RedisModuleCtx *ctx, int64_t now_ms) {
 void deadlockHold(RedisModuleCtx *ctx, int64_t now_ms) {
     (void)now_ms;
     if (search.newcomer && cyclesearchHasEnded(waitersGraph())) {
-        end(ctx);
+        deadlockEnd(ctx);
     }
 }
 
@@ -423,5 +423,5 @@ void deadlockSearch(RedisModuleCtx *ctx, int64_t now_ms) {
 
 void deadlockForget(RedisModuleCtx *ctx) {
     (void)ctx;
-    giveUp();
+    deadlockGiveUp();
 }

@@ -85,7 +85,7 @@ static void onSwap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     contendedSwapped(ctx, swap->dbnum_first, swap->dbnum_second);
 }
 
-static void beginAnew(RedisModuleCtx *ctx) {
+static void eventsBeginAnew(RedisModuleCtx *ctx) {
     quarantineBegin(ctx);
     propagateListenersMayHaveChanged();
     replicasMayHaveChanged();
@@ -98,7 +98,7 @@ static void onLoad(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     (void)event;
     (void)subevent;
     (void)data;
-    beginAnew(ctx);
+    eventsBeginAnew(ctx);
     queuesForgetAll(ctx, -1);
     sessionsLookAnew(ctx);
     scanBegin(ctx);
@@ -121,7 +121,7 @@ static void onRole(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeven
     }
     scanBegin(ctx); /* on a replica the drain ends it, and forgets the queues */
     slotwatchBegin(ctx);
-    beginAnew(ctx);
+    eventsBeginAnew(ctx);
     blockingkeyNoteAll(ctx, BLOCKINGKEY_EVERY_DB, BLOCKINGKEY_EDITED);
 }
 
@@ -151,7 +151,7 @@ struct subscription {
     RedisModuleEventCallback callback;
 };
 
-static int subscribe(RedisModuleCtx *ctx, const struct subscription *subscriptions, size_t count) {
+static int eventsSubscribeAll(RedisModuleCtx *ctx, const struct subscription *subscriptions, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (RedisModule_SubscribeToServerEvent(ctx, subscriptions[i].event,
                                                subscriptions[i].callback) != REDISMODULE_OK) {
@@ -166,7 +166,7 @@ static int subscribe(RedisModuleCtx *ctx, const struct subscription *subscriptio
  * refuses only an event that it does not know, and Redis 7.0 knows all of these. */
 static void subscribeSurely(RedisModuleCtx *ctx, const struct subscription *subscriptions,
                             size_t count) {
-    RedisModule_Assert(subscribe(ctx, subscriptions, count) == REDISMODULE_OK);
+    RedisModule_Assert(eventsSubscribeAll(ctx, subscriptions, count) == REDISMODULE_OK);
 }
 
 static void onClientChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent,
@@ -207,7 +207,7 @@ int eventsSubscribe(RedisModuleCtx *ctx) {
     watches_keys = watches_clients = false;
     watches_delays = watches_flushes = false;
     watches_strings = watches_overwrites = watches_clock = watches_replicas = false;
-    return subscribe(ctx, always, sizeof(always) / sizeof(always[0]));
+    return eventsSubscribeAll(ctx, always, sizeof(always) / sizeof(always[0]));
 }
 
 void eventsWatchClock(RedisModuleCtx *ctx) {

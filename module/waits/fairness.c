@@ -173,7 +173,7 @@ static void refresh(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
 
 /* The keys differ from what was written: deletes them, whatever they contain, and marks all
  * positions to be written again, from the head on. */
-static void beginAnew(struct fairqueue *fq, struct lock *lock) {
+static void fairnessBeginAnew(struct fairqueue *fq, struct lock *lock) {
     fairqueueClear(fq);
     unwrittenForget(lock); /* these changes are covered by the ones recorded now */
     struct position *position = waitqueueFirst(&lock->queue);
@@ -184,9 +184,9 @@ static void beginAnew(struct fairqueue *fq, struct lock *lock) {
     }
 }
 
-static bool writeDown(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
+static bool fairnessWriteQueue(struct fairqueue *fq, struct lock *lock, int64_t now_ms) {
     if (blockingkeyTakeNote(&lock->key, CONTENDED_OTHER_POSITIONS)) {
-        beginAnew(fq, lock);
+        fairnessBeginAnew(fq, lock);
     }
     struct waiter *waiter;
     while ((waiter = unwrittenNext(lock))) {
@@ -224,7 +224,7 @@ bool fairnessWriteDown(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms) {
         lock->is_put_off = true;
         putOff(ctx, lock, now_ms);
     } else {
-        written = writeDown(&fq, lock, now_ms);
+        written = fairnessWriteQueue(&fq, lock, now_ms);
     }
     fairqueueClose(&fq);
     return written;
@@ -247,7 +247,7 @@ enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleS
     if (lock) {
         lock->fair.loaded = true;
         timesliceBegin();
-        writeDown(fq, lock, now_ms); /* as far as it gets: the lock stays due for the rest */
+        fairnessWriteQueue(fq, lock, now_ms); /* as far as it gets: the lock stays due for the rest */
         timesliceEnd();
     }
     return RESULT_DONE;

@@ -18,11 +18,11 @@ struct latchWait {
     int64_t number; /* counted from 1 for each entry */
 };
 
-static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
-static void redirect(RedisModuleCtx *ctx, struct blockingkey *key);
+static void latchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
+static void latchesRedirect(RedisModuleCtx *ctx, struct blockingkey *key);
 
 static const struct blockingkeyKind table_kind = {sizeof(struct latch), simplewaitIsIdle, simplewaitOnDrop};
-static const struct blockingkeyWork work = {look, redirect, simplewaitForget, .reads_only = true};
+static const struct blockingkeyWork work = {latchesLook, latchesRedirect, simplewaitForget, .reads_only = true};
 static struct blockingkeyTable latches = {.kind = &table_kind, .work = &work};
 
 static size_t waiting;
@@ -43,7 +43,7 @@ static bool isReleased(const struct simplewait *wait) {
 }
 
 /* The latch has been open, but the drain has not reached this wait yet. */
-static void onDeadline(struct simplewait *wait) {
+static void latchesOnDeadline(struct simplewait *wait) {
     if (isReleased(wait)) {
         blockedAnswerNumber(&wait->client, 1, (struct blockedReceipt){NULL, NULL});
     }
@@ -51,7 +51,7 @@ static void onDeadline(struct simplewait *wait) {
 
 static const struct simplewaitKind kind = {.table = &latches,
                                         .size = sizeof(struct latchWait),
-                                        .onDeadline = onDeadline,
+                                        .onDeadline = latchesOnDeadline,
                                         .count = &waiting};
 
 enum result latchesWait(const struct latchkey *latchkey, const struct latchesTimes *times) {
@@ -69,12 +69,12 @@ enum result latchesWait(const struct latchkey *latchkey, const struct latchesTim
 
 /* ---- replying ---- */
 
-static struct blockingkey *find(RedisModuleCtx *ctx, RedisModuleString *name) {
+static struct blockingkey *latchesFind(RedisModuleCtx *ctx, RedisModuleString *name) {
     return blockingkeyFind(&latches, RedisModule_GetSelectedDb(ctx), name);
 }
 
 void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct blockingkey *key = find(ctx, name);
+    struct blockingkey *key = latchesFind(ctx, name);
     if (key) {
         ofKey(key)->released = ofKey(key)->arrived;
         blockingkeyMarkDue(ctx, key);
@@ -86,7 +86,7 @@ void latchesOpened(RedisModuleCtx *ctx, RedisModuleString *name) {
 }
 
 void latchesChanged(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct blockingkey *key = latches.db_count > 0 ? find(ctx, name) : NULL;
+    struct blockingkey *key = latches.db_count > 0 ? latchesFind(ctx, name) : NULL;
     if (key) {
         blockingkeyMarkDue(ctx, key);
     }
@@ -117,7 +117,7 @@ static int64_t readKey(RedisModuleCtx *ctx, struct latch *latch) {
     return latchkey.end_ms;
 }
 
-static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
+static void latchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
     struct latch *latch = ofKey(key);
     blockingkeyUse(key);
     int64_t end_ms = readKey(ctx, latch);
@@ -131,7 +131,7 @@ static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
 }
 
 /* A wait that has seen the latch open, but has not been replied to yet, is not redirected. */
-static void redirect(RedisModuleCtx *ctx, struct blockingkey *key) {
+static void latchesRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     blockingkeyUse(key);
     if (tellReleased(ctx, ofKey(key))) {
         simplewaitRedirect(ctx, key);

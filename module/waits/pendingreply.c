@@ -49,7 +49,7 @@ static struct {
 
 /* The bytes that identify a hold: the length of the lock's name, the name, the owner. The database
  * is not among them, because SWAPDB changes it. Free them with memFree. */
-static char *holdKey(RedisModuleString *name, RedisModuleString *owner, size_t *length) {
+static char *pendingreplyHoldKey(RedisModuleString *name, RedisModuleString *owner, size_t *length) {
     size_t name_length, owner_length;
     const char *name_bytes = RedisModule_StringPtrLen(name, &name_length);
     const char *owner_bytes = RedisModule_StringPtrLen(owner, &owner_length);
@@ -61,13 +61,13 @@ static char *holdKey(RedisModuleString *name, RedisModuleString *owner, size_t *
     return key;
 }
 
-static struct pendingreplyHold *ofEntry(struct mapEntry *entry) {
+static struct pendingreplyHold *pendingreplyOfEntry(struct mapEntry *entry) {
     return entry ? LIST_ELEMENT(entry, struct pendingreplyHold, by_hold) : NULL;
 }
 
 static struct pendingreplyHold *inDb(struct pendingreplyHold *hold, int db) {
     while (hold && hold->db != db) {
-        hold = ofEntry(mapFindNext(&hold->by_hold));
+        hold = pendingreplyOfEntry(mapFindNext(&hold->by_hold));
     }
     return hold;
 }
@@ -79,14 +79,14 @@ static struct pendingreplyHold *firstHold(int db, RedisModuleString *name, Redis
         return NULL;
     }
     size_t length;
-    char *key = holdKey(name, owner, &length);
-    struct pendingreplyHold *hold = ofEntry(mapFind(&state.by_hold, key, length));
+    char *key = pendingreplyHoldKey(name, owner, &length);
+    struct pendingreplyHold *hold = pendingreplyOfEntry(mapFind(&state.by_hold, key, length));
     memFree(key);
     return inDb(hold, db);
 }
 
 static struct pendingreplyHold *nextHold(const struct pendingreplyHold *hold) {
-    return inDb(ofEntry(mapFindNext(&hold->by_hold)), hold->db);
+    return inDb(pendingreplyOfEntry(mapFindNext(&hold->by_hold)), hold->db);
 }
 
 static RedisModuleString *shared(RedisModuleString *string) {
@@ -104,7 +104,7 @@ static struct pendingreplyHold *newHold(const struct pendingreplyTaken *taken) {
                                        : RedisModule_CreateStringFromString(NULL, taken->of.owner);
     hold->count = taken->added;
     hold->is_first = taken->added == taken->has;
-    hold->hold_key = holdKey(taken->of.name, taken->of.owner, &length);
+    hold->hold_key = pendingreplyHoldKey(taken->of.name, taken->of.owner, &length);
     mapAdd(&state.by_hold, &hold->by_hold, hold->hold_key, length);
     return hold;
 }
@@ -132,14 +132,14 @@ static int64_t unreported(const struct pendingreplyHold *hold) {
 }
 
 /* Without pending replies a hold is lost if some of it is unreported, and is freed otherwise. */
-static void settle(struct pendingreplyHold *hold) {
+static void pendingreplySettle(struct pendingreplyHold *hold) {
     setLost(hold, listIsEmpty(&hold->shares) && unreported(hold) > 0);
     if (listIsEmpty(&hold->shares) && !hold->is_lost) {
         freeHold(hold);
     }
 }
 
-static void keep(struct pendingreplyHold *hold, int64_t retained) {
+static void pendingreplyKeep(struct pendingreplyHold *hold, int64_t retained) {
     hold->retained = retained > hold->retained ? retained : hold->retained;
 }
 
@@ -148,16 +148,16 @@ void pendingreplyForget(int db, RedisModuleString *name, RedisModuleString *owne
     for (; hold; hold = next) {
         next = nextHold(hold);
         hold->is_gone = true;
-        keep(hold, hold->count);
-        settle(hold);
+        pendingreplyKeep(hold, hold->count);
+        pendingreplySettle(hold);
     }
 }
 
 /* `count` of its unreported holds have been removed in another way. */
 static void removePart(struct pendingreplyHold *hold, int64_t count) {
-    keep(hold, hold->retained + count);
+    pendingreplyKeep(hold, hold->retained + count);
     hold->is_gone = hold->is_gone || (count > 0 && unreported(hold) == 0);
-    settle(hold);
+    pendingreplySettle(hold);
 }
 
 void pendingreplyHas(const struct pendingreplyOwner *of, int64_t count) {
@@ -196,7 +196,7 @@ struct swap {
 
 static void goAlong(struct mapEntry *entry, void *data) {
     const struct swap *swap = data;
-    struct pendingreplyHold *hold = ofEntry(entry);
+    struct pendingreplyHold *hold = pendingreplyOfEntry(entry);
     if (hold->db == swap->first_db) {
         hold->db = swap->second_db;
     } else if (hold->db == swap->second_db) {
@@ -250,8 +250,8 @@ void pendingreplyConfirmed(const struct pendingreplyTaken *taken) {
     int64_t needed = dependsOn(taken, hold);
     for (; hold && needed > 0; hold = next) {
         next = nextHold(hold);
-        keep(hold, hold->retained + takeFrom(hold, taken, &needed));
-        settle(hold);
+        pendingreplyKeep(hold, hold->retained + takeFrom(hold, taken, &needed));
+        pendingreplySettle(hold);
     }
 }
 
@@ -330,7 +330,7 @@ bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pending
 
 /* ---- how a reply ends ---- */
 
-static void bind(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
+static void pendingreplyBind(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
                  const struct requestSession *session) {
     const struct sessionsHold hold = {of->db, of->name, of->owner};
     if (!of->is_gone) {
@@ -352,10 +352,10 @@ static void noteUnconfirmed(RedisModuleCtx *ctx, const struct pendingreplyHold *
 
 static void endShare(struct pendingreply *pendingreply, struct share *share, bool delivered) {
     if (delivered) {
-        keep(share->hold, share->retained);
+        pendingreplyKeep(share->hold, share->retained);
     }
     listRemove(&share->hold->shares, &share->in_hold);
-    settle(share->hold);
+    pendingreplySettle(share->hold);
     listRemove(&pendingreply->shares, &share->in_shares);
     memFree(share);
 }
@@ -371,7 +371,7 @@ void pendingreplyEnd(RedisModuleCtx *ctx, bool delivered, void *data) {
             noteUnconfirmed(ctx, share->hold, pendingreply->granted_ms);
         }
         if (binds && share->is_own) {
-            bind(ctx, share->hold, &pendingreply->session);
+            pendingreplyBind(ctx, share->hold, &pendingreply->session);
         }
         endShare(pendingreply, share, delivered);
     }

@@ -51,13 +51,13 @@ void sessionsConnect(sessionsRelease release) {
     sessions.release = release;
 }
 
-static void onTimer(RedisModuleCtx *ctx, struct timer *timer);
+static void sessionsOnTimer(RedisModuleCtx *ctx, struct timer *timer);
 
 /* Sets the timer for `at_ms`, unix time, unless it is set for an earlier time; INT64_MAX: never. */
 static void renewAt(RedisModuleCtx *ctx, int64_t at_ms) {
     struct timer *timer = &sessions.renewals;
     if (at_ms != INT64_MAX && !(timer->is_set && timer->place.at <= at_ms)) {
-        timerSetWall(ctx, timer, at_ms, onTimer);
+        timerSetWall(ctx, timer, at_ms, sessionsOnTimer);
     }
 }
 
@@ -65,7 +65,7 @@ static void renewAt(RedisModuleCtx *ctx, int64_t at_ms) {
 static void wakeAt(RedisModuleCtx *ctx, int64_t at_us) {
     struct timer *timer = &sessions.others;
     if (at_us != INT64_MAX && !(timer->is_set && timer->place.at <= at_us)) {
-        timerSet(ctx, timer, at_us, onTimer);
+        timerSet(ctx, timer, at_us, sessionsOnTimer);
     }
 }
 
@@ -110,12 +110,12 @@ void sessionsBind(RedisModuleCtx *ctx, const struct sessionsHold *hold,
 }
 
 /* Called for every first hold: one comparison when there is no binding. */
-static struct binding *find(const struct sessionsHold *hold) {
+static struct binding *sessionsFind(const struct sessionsHold *hold) {
     return bindingsCount() > 0 ? bindingsFind(hold) : NULL;
 }
 
 void sessionsUnbind(const struct sessionsHold *hold) {
-    struct binding *binding = find(hold);
+    struct binding *binding = sessionsFind(hold);
     if (binding) {
         bindingsForget(binding);
     }
@@ -143,7 +143,7 @@ void sessionsConfigured(RedisModuleCtx *ctx) {
 }
 
 unsigned long long sessionsClientOf(const struct sessionsHold *hold) {
-    const struct binding *binding = find(hold);
+    const struct binding *binding = sessionsFind(hold);
     return binding ? bindingsClientOf(binding) : 0;
 }
 
@@ -260,7 +260,7 @@ static bool mayRenew(RedisModuleCtx *ctx, int64_t now_ms) {
 }
 
 /* Takes one step of each kind: one list must not delay the other. */
-static bool workOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
+static bool sessionsWorkOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
     bool has_moved = bindingsMoveClosed();
     bool renewed = may_renew && renewNext(ctx, now_ms);
     bool has_released = releaseNext(ctx, now_ms);
@@ -273,7 +273,7 @@ static bool workOn(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
 static void workForAWhile(RedisModuleCtx *ctx, int64_t now_ms, bool may_renew) {
     bool late = now_ms - bindingsRenewEvery() > bindingsNextRenewal();
     uint64_t end_us = RedisModule_MonotonicMicroseconds() + (late ? LATE_WORK_US : WORK_US);
-    while (workOn(ctx, now_ms, may_renew) && RedisModule_MonotonicMicroseconds() < end_us) {
+    while (sessionsWorkOn(ctx, now_ms, may_renew) && RedisModule_MonotonicMicroseconds() < end_us) {
     }
 }
 
@@ -292,7 +292,7 @@ static void work(RedisModuleCtx *ctx, int64_t now_ms) {
     }
 }
 
-static void onTimer(RedisModuleCtx *ctx, struct timer *timer) {
+static void sessionsOnTimer(RedisModuleCtx *ctx, struct timer *timer) {
     (void)timer;
     switch (serverWritableNow(ctx)) {
     case SERVER_WRITABLE:

@@ -132,7 +132,7 @@ struct look {
     enum unconfirmedFound found;
 };
 
-static enum unconfirmedFound ask(struct look *look, unsigned long long client_id) {
+static enum unconfirmedFound unconfirmedAsk(struct look *look, unsigned long long client_id) {
     if (look->client_id != client_id) {
         look->client_id = client_id;
         look->found = askServer(look->ctx, client_id);
@@ -160,7 +160,7 @@ static int64_t lookAtHold(struct look *look, const struct unconfirmedHold *hold)
     bool is_spoken = false;
     struct unconfirmedRecord *next, *record = unconfirmedrecordsOfHold(hold);
     for (; record; record = unconfirmedrecordsNextOfHold(record)) {
-        record->found = ask(look, record->client_id);
+        record->found = unconfirmedAsk(look, record->client_id);
         is_spoken = is_spoken || record->found == UNCONFIRMED_CONFIRMED;
     }
     for (record = unconfirmedrecordsOfHold(hold); record; record = next) {
@@ -185,18 +185,18 @@ int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t
 
 /* In a cluster a hold that is not found may exist: inside a transaction servers look up every key
  * in the transaction's slot. */
-static enum unconfirmedFound lookAt(struct look *look, const struct unconfirmedRecord *record) {
+static enum unconfirmedFound unconfirmedLookAt(struct look *look, const struct unconfirmedRecord *record) {
     const struct holdsOwner of = {record->hold.db, record->name, record->owner};
     if (!holdsAreThere(look->ctx, &of, look->now_ms)) {
         return serverIsCluster() ? UNCONFIRMED_PASSED_BY : UNCONFIRMED_ENDED;
     }
-    return ask(look, record->client_id);
+    return unconfirmedAsk(look, record->client_id);
 }
 
-static void lookAtAll(struct look *look) {
+static void unconfirmedLookAtAll(struct look *look) {
     struct unconfirmedRecord *record = unconfirmedrecordsFirst();
     for (; record; record = unconfirmedrecordsNext(record)) {
-        record->found = lookAt(look, record);
+        record->found = unconfirmedLookAt(look, record);
     }
     for (record = unconfirmedrecordsFirst(); record; record = unconfirmedrecordsNext(record)) {
         if (record->found == UNCONFIRMED_CONFIRMED) {
@@ -225,7 +225,7 @@ struct unconfirmedSummary unconfirmedLook(void) {
     if (unconfirmedCount() > 0) {
         struct look look = {.ctx = RedisModule_GetThreadSafeContext(NULL),
                             .now_ms = RedisModule_Milliseconds()};
-        lookAtAll(&look);
+        unconfirmedLookAtAll(&look);
         summary = sumUp(look.now_ms);
         RedisModule_FreeThreadSafeContext(look.ctx);
     }

@@ -21,16 +21,16 @@ static struct {
     size_t due; /* how many of the known ones */
 } state;
 
-static struct unconfirmedRecord *ofLink(struct link *link) {
+static struct unconfirmedRecord *unconfirmedrecordsOfLink(struct link *link) {
     return link ? LIST_ELEMENT(link, struct unconfirmedRecord, in_order) : NULL;
 }
 
 struct unconfirmedRecord *unconfirmedrecordsNext(const struct unconfirmedRecord *record) {
-    return ofLink(record->in_order.next);
+    return unconfirmedrecordsOfLink(record->in_order.next);
 }
 
 struct unconfirmedRecord *unconfirmedrecordsFirst(void) {
-    return ofLink(state.known.first);
+    return unconfirmedrecordsOfLink(state.known.first);
 }
 
 size_t unconfirmedrecordsCount(void) {
@@ -60,7 +60,7 @@ static uint64_t tailOf(const struct unconfirmedText *text) {
     return tail;
 }
 
-static unsigned bucketOf(uint64_t hash) {
+static unsigned unconfirmedrecordsBucketOf(uint64_t hash) {
     return (unsigned)((hash * UINT64_C(0xd6e8feb86659fd93)) >> 32) & (BUCKETS - 1);
 }
 
@@ -69,7 +69,7 @@ static uint64_t hashOfName(const struct unconfirmedText *name) {
 }
 
 static unsigned nameBucketOf(const struct unconfirmedText *name) {
-    return bucketOf(hashOfName(name));
+    return unconfirmedrecordsBucketOf(hashOfName(name));
 }
 
 /* The database is not part of the hash, because SWAPDB changes it. */
@@ -77,7 +77,7 @@ struct unconfirmedHold unconfirmedrecordsHold(const struct holdsOwner *of) {
     struct unconfirmedHold hold = {unconfirmedrecordsText(of->name), unconfirmedrecordsText(of->owner), 0, 0,
                                of->db};
     hold.name_bucket = nameBucketOf(&hold.name);
-    hold.bucket = bucketOf(hashOfName(&hold.name) + tailOf(&hold.owner));
+    hold.bucket = unconfirmedrecordsBucketOf(hashOfName(&hold.name) + tailOf(&hold.owner));
     return hold;
 }
 
@@ -140,19 +140,19 @@ void unconfirmedrecordsDrop(struct unconfirmedRecord *record) {
 
 /* A free record: the one that was freed last, so only as many are ever touched as were in use at
  * one time. If none is free, the oldest is dropped and its record taken. */
-static struct unconfirmedRecord *take(void) {
+static struct unconfirmedRecord *unconfirmedrecordsTake(void) {
     if (!state.unused && state.touched < UNCONFIRMED_MOST) {
         return &state.records[state.touched++];
     }
     if (!state.unused) {
-        unconfirmedrecordsDrop(ofLink(state.known.first));
+        unconfirmedrecordsDrop(unconfirmedrecordsOfLink(state.known.first));
     }
     struct unconfirmedRecord *record = state.unused;
     state.unused = record->next_of_hold;
     return record;
 }
 
-static void join(struct unconfirmedRecord *record) {
+static void unconfirmedrecordsJoin(struct unconfirmedRecord *record) {
     struct unconfirmedRecord **of_hold = &state.by_hold[record->hold.bucket];
     struct unconfirmedRecord **of_client = bucketOfClient(record->client_id);
     record->next_of_hold = *of_hold;
@@ -180,7 +180,7 @@ void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant) {
     if (hold.name.length + hold.owner.length > UNCONFIRMED_LONGEST) {
         return;
     }
-    struct unconfirmedRecord *record = take();
+    struct unconfirmedRecord *record = unconfirmedrecordsTake();
     record->name = grant->of.name;
     record->owner = grant->of.owner;
     record->hold = hold;
@@ -189,12 +189,12 @@ void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant) {
     record->is_due = false;
     RedisModule_RetainString(NULL, record->name);
     RedisModule_RetainString(NULL, record->owner);
-    join(record);
+    unconfirmedrecordsJoin(record);
 }
 
 /* ---- records of a changed key ---- */
 
-static struct unconfirmedRecord *ofName(struct link *link) {
+static struct unconfirmedRecord *unconfirmedrecordsOfName(struct link *link) {
     return link ? LIST_ELEMENT(link, struct unconfirmedRecord, of_name) : NULL;
 }
 
@@ -206,8 +206,8 @@ static void noteDue(struct unconfirmedRecord *record) {
 bool unconfirmedrecordsNoteDue(int db, RedisModuleString *name) {
     const struct unconfirmedText text = unconfirmedrecordsText(name);
     size_t due = state.due;
-    struct unconfirmedRecord *record = ofName(state.by_name[nameBucketOf(&text)].first);
-    for (; record; record = ofName(record->of_name.next)) {
+    struct unconfirmedRecord *record = unconfirmedrecordsOfName(state.by_name[nameBucketOf(&text)].first);
+    for (; record; record = unconfirmedrecordsOfName(record->of_name.next)) {
         if (record->hold.db == db && unconfirmedrecordsSame(&record->hold.name, &text)) {
             noteDue(record);
         }

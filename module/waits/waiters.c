@@ -49,7 +49,7 @@ uint64_t waitersLastNumber(void) {
     return last_number;
 }
 
-static struct waiter *ofBlocked(struct blocked *blocked) {
+static struct waiter *waitersOfBlocked(struct blocked *blocked) {
     return LIST_ELEMENT(blocked, struct waiter, client);
 }
 
@@ -75,7 +75,7 @@ static void leaveQueue(RedisModuleCtx *ctx, struct waiter *waiter, struct positi
 
 /* Removes the waiter from everything that refers to it, and frees it, unless its position in the
  * keys is still to be removed. */
-static void leave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
+static void waitersLeave(RedisModuleCtx *ctx, struct waiter *waiter, bool granted) {
     RedisModule_Assert(!waiter->client.bc); /* it has been replied to */
     blockedStopTimer(ctx, &waiter->client);
     cyclesearchLeave(&graph, &waiter->request);
@@ -110,18 +110,18 @@ void waitersEnd(RedisModuleCtx *ctx, struct waiter *waiter, enum waitersEnding h
         answerError(waiter, REPLY_TRY_AGAIN);
         break;
     }
-    leave(ctx, waiter, false);
+    waitersLeave(ctx, waiter, false);
 }
 
 void waitersEndDeadlock(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *cycle) {
     blockedAnswerDeadlock(&waiter->client, cycle);
-    leave(ctx, waiter, false);
+    waitersLeave(ctx, waiter, false);
 }
 
 void waitersEndRedirected(RedisModuleCtx *ctx, struct waiter *waiter, RedisModuleString *error) {
     blockedAnswerText(&waiter->client, error);
     timesliceCharge(BLOCKED_REPLY_US);
-    leave(ctx, waiter, false);
+    waitersLeave(ctx, waiter, false);
 }
 
 void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
@@ -130,7 +130,7 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
     for (struct position *position = waitqueueFirst(&lock->queue); position; position = next) {
         next = waitqueueNext(position);
         if (!waiterOfPosition(position)->client.bc) {
-            leave(ctx, waiterOfPosition(position), false);
+            waitersLeave(ctx, waiterOfPosition(position), false);
         }
     }
     unwrittenForget(lock);
@@ -141,7 +141,7 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
 /* ---- grants ---- */
 
 /* The wait for the lock has ended, and the wait for its replicas begins. */
-static void awaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
+static void waitersAwaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
                           const struct waitersGranted *granted) {
     const struct acksAnswer answer = {.replicas = waiter->wants.replicas,
                                       .number = granted->answer,
@@ -157,13 +157,13 @@ void waitersGrant(RedisModuleCtx *ctx, struct waiter *waiter,
     statsCount(STATS_GRANTED_AFTER_WAIT);
     statsWaited(granted->now_ms - fairqueueCountedFrom(waiter->since_ms));
     if (waiter->wants.replicas.count > 0) {
-        awaitReplicas(ctx, waiter, granted);
+        waitersAwaitReplicas(ctx, waiter, granted);
     } else {
         blockedAnswerNumber(&waiter->client, granted->answer,
                             (struct blockedReceipt){pendingreplyEnd, granted->pendingreply});
         timesliceCharge(BLOCKED_REPLY_US);
     }
-    leave(ctx, waiter, true);
+    waitersLeave(ctx, waiter, true);
 }
 
 /* ---- callbacks of the server ---- */
@@ -176,40 +176,40 @@ void waitersReserve(RedisModuleCtx *ctx, struct waiter *waiter) {
     blockingkeyMarkDue(ctx, &lock->key);
 }
 
-static void onDeadline(RedisModuleCtx *ctx, struct blocked *client) {
+static void waitersOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     if (client->bc) {
         statsCount(STATS_TIME_OUTS);
     } else if (quarantineIsOn()) {
-        waitersReserve(ctx, ofBlocked(client)); /* a quarantine that lasts longer than expected */
+        waitersReserve(ctx, waitersOfBlocked(client)); /* a quarantine that lasts longer than expected */
         return;
     }
-    waitersEnd(ctx, ofBlocked(client), WAITERS_TIMED_OUT);
+    waitersEnd(ctx, waitersOfBlocked(client), WAITERS_TIMED_OUT);
 }
 
 /* The position is kept for a while, for its owner to take it over. */
-static void detach(RedisModuleCtx *ctx, struct waiter *waiter) {
+static void waitersDetach(RedisModuleCtx *ctx, struct waiter *waiter) {
     toplocksEnd(contendedOfPosition(&waiter->keys[0].position), waiter, false);
     waiter->began_us = 0;
     cyclesearchLeave(&graph, &waiter->request);
     waitersReserve(ctx, waiter);
 }
 
-static void onGone(RedisModuleCtx *ctx, struct blocked *client) {
-    struct waiter *waiter = ofBlocked(client);
+static void waitersOnGone(RedisModuleCtx *ctx, struct blocked *client) {
+    struct waiter *waiter = waitersOfBlocked(client);
     statsCount(STATS_CLIENTS_GONE);
     if (waiter->request.discipline == FAIR) {
-        detach(ctx, waiter);
+        waitersDetach(ctx, waiter);
     } else {
-        leave(ctx, waiter, false);
+        waitersLeave(ctx, waiter, false);
     }
 }
 
-static void onUnblock(RedisModuleCtx *ctx, struct blocked *client) {
+static void waitersOnUnblock(RedisModuleCtx *ctx, struct blocked *client) {
     statsCount(STATS_TIME_OUTS);
-    leave(ctx, ofBlocked(client), false);
+    waitersLeave(ctx, waitersOfBlocked(client), false);
 }
 
-static const struct blockedKind kind = {onDeadline, onGone, onUnblock};
+static const struct blockedKind kind = {waitersOnDeadline, waitersOnGone, waitersOnUnblock};
 
 /* ---- how a wait begins ---- */
 
@@ -296,7 +296,7 @@ static void awaitSearch(RedisModuleCtx *ctx, struct waiter *waiter) {
 }
 
 /* Blocks the client. Returns its new waiter, or NULL if the server does not block this client. */
-static struct waiter *block(RedisModuleCtx *ctx, const struct waitersStart *start) {
+static struct waiter *waitersBlock(RedisModuleCtx *ctx, const struct waitersStart *start) {
     const struct request *wants = start->wants;
     eventsWatchKeys(ctx);
     blockingkeyWatchSlots(ctx);
@@ -329,7 +329,7 @@ enum result waitersBegin(RedisModuleCtx *ctx, const struct waitersStart *start,
     if (!replaces_client && !blockedHaveRoom()) {
         return RESULT_TOO_MANY_WAITERS;
     }
-    *waiter = block(ctx, start);
+    *waiter = waitersBlock(ctx, start);
     if (!*waiter) {
         return RESULT_BUSY;
     }

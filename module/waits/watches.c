@@ -46,11 +46,11 @@ struct watch {
     bool wants_wanted;
 };
 
-static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
+static void watchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 
 static const struct blockingkeyKind table_kind = {sizeof(struct watched), simplewaitIsIdle,
                                                 simplewaitOnDrop};
-static const struct blockingkeyWork work = {look, simplewaitRedirect, simplewaitForget, .reads_only = true};
+static const struct blockingkeyWork work = {watchesLook, simplewaitRedirect, simplewaitForget, .reads_only = true};
 static struct blockingkeyTable watched_locks = {.kind = &table_kind, .work = &work};
 
 static size_t count;
@@ -60,7 +60,7 @@ size_t watchesCount(void) {
 }
 
 /* Called by every release: one comparison when nobody watches. */
-static struct watched *find(RedisModuleCtx *ctx, RedisModuleString *name) {
+static struct watched *watchesFind(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (count == 0) {
         return NULL;
     }
@@ -68,7 +68,7 @@ static struct watched *find(RedisModuleCtx *ctx, RedisModuleString *name) {
 }
 
 size_t watchesOf(RedisModuleCtx *ctx, RedisModuleString *name) {
-    const struct watched *watched = find(ctx, name);
+    const struct watched *watched = watchesFind(ctx, name);
     return watched ? watched->all.waits.length : 0;
 }
 
@@ -81,7 +81,7 @@ struct claimants {
     bool are_several;
 };
 
-static bool isOf(const struct waitRequest *request, const char *owner, size_t length) {
+static bool watchesIsOf(const struct waitRequest *request, const char *owner, size_t length) {
     return request->owner_length == length && memcmp(request->owner, owner, length) == 0;
 }
 
@@ -100,7 +100,7 @@ static struct claimants claimantsOf(RedisModuleCtx *ctx, RedisModuleString *name
 static bool isWanted(const struct claimants *claimants, RedisModuleString *owner) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    return claimants->are_several || (claimants->first && !isOf(claimants->first, bytes, length));
+    return claimants->are_several || (claimants->first && !watchesIsOf(claimants->first, bytes, length));
 }
 
 enum replyWord watchesState(struct holds *holds, const struct watchRequest *request) {
@@ -134,7 +134,7 @@ static void onLeave(struct simplewait *wait) {
 static const struct simplewaitKind kind = {
     .table = &watched_locks, .size = sizeof(struct watch), .onLeave = onLeave, .count = &count};
 
-static void join(struct watched *watched, struct watch *watch, const struct watchRequest *request) {
+static void watchesJoin(struct watched *watched, struct watch *watch, const struct watchRequest *request) {
     /* A copy: the caller's string may point into a client's query buffer. */
     watch->owner = RedisModule_CreateStringFromString(NULL, request->owner);
     size_t length;
@@ -146,7 +146,7 @@ static void join(struct watched *watched, struct watch *watch, const struct watc
     }
 }
 
-static void setTimer(RedisModuleCtx *ctx, struct watched *watched, int64_t now_ms) {
+static void watchesSetTimer(RedisModuleCtx *ctx, struct watched *watched, int64_t now_ms) {
     const struct heapNode *first = heapFirst(&watched->looks);
     if (first) {
         blockingkeyWatch(ctx, &watched->all.key, first->at, now_ms);
@@ -159,9 +159,9 @@ enum result watchesBegin(struct holds *holds, const struct watchRequest *request
     enum result result = simplewaitBegin(holds->ctx, &start, &wait);
     if (result == RESULT_WAITING) {
         struct watched *watched = (struct watched *)wait->of;
-        join(watched, ofWait(wait), request);
+        watchesJoin(watched, ofWait(wait), request);
         heapPut(&watched->looks, &ofWait(wait)->look, holdsEndOf(holds, request->owner));
-        setTimer(holds->ctx, watched, request->now_ms);
+        watchesSetTimer(holds->ctx, watched, request->now_ms);
     }
     return result;
 }
@@ -169,7 +169,7 @@ enum result watchesBegin(struct holds *holds, const struct watchRequest *request
 /* ---- what commands report ---- */
 
 void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *owner) {
-    struct watched *watched = find(ctx, name);
+    struct watched *watched = watchesFind(ctx, name);
     if (!watched) {
         return;
     }
@@ -187,14 +187,14 @@ void watchesNoteOwner(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleS
 }
 
 void watchesNoteAll(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct watched *watched = find(ctx, name);
+    struct watched *watched = watchesFind(ctx, name);
     if (watched) {
         blockingkeyNote(ctx, &watched->all.key, BLOCKINGKEY_EDITED);
     }
 }
 
 void watchesNoteWaiter(RedisModuleCtx *ctx, RedisModuleString *name) {
-    struct watched *watched = find(ctx, name);
+    struct watched *watched = watchesFind(ctx, name);
     if (watched && !listIsEmpty(&watched->wanting)) {
         blockingkeyNote(ctx, &watched->all.key, NOTE_WAITER);
     }
@@ -204,7 +204,7 @@ void watchesNoteWaiter(RedisModuleCtx *ctx, RedisModuleString *name) {
 
 /* Checks whether the watch's owner still holds the lock: replies LOST, or schedules the next
  * check. */
-static void lookAtOne(struct holds *holds, struct watched *watched, struct watch *watch) {
+static void watchesLookAtOne(struct holds *holds, struct watched *watched, struct watch *watch) {
     int64_t end_ms = holdsEndOf(holds, watch->owner);
     if (end_ms == 0) {
         simplewaitReplyWord(holds->ctx, &watch->wait, REPLY_LOST);
@@ -221,12 +221,12 @@ static bool lookAtDue(struct holds *holds, struct watched *watched) {
         if (timesliceHasEnded()) {
             return false;
         }
-        lookAtOne(holds, watched, LIST_ELEMENT(first, struct watch, look));
+        watchesLookAtOne(holds, watched, LIST_ELEMENT(first, struct watch, look));
     }
     return true;
 }
 
-static bool lookAtAll(struct holds *holds, struct watched *watched) {
+static bool watchesLookAtAll(struct holds *holds, struct watched *watched) {
     struct list *all = &watched->all.waits;
     for (; watched->left_of_all > 0 && !listIsEmpty(all); watched->left_of_all--) {
         if (timesliceHasEnded()) {
@@ -235,7 +235,7 @@ static bool lookAtAll(struct holds *holds, struct watched *watched) {
         struct simplewait *first = simplewaitFirst(&watched->all);
         listRemove(all, &first->in_waits);
         listAddLast(all, &first->in_waits);
-        lookAtOne(holds, watched, ofWait(first));
+        watchesLookAtOne(holds, watched, ofWait(first));
     }
     watched->left_of_all = 0;
     return true;
@@ -275,25 +275,25 @@ static void takeNotes(struct watched *watched) {
 }
 
 /* LOST is replied first: an owner that has lost the lock need not know that it is wanted. */
-static bool tell(struct holds *holds, struct watched *watched) {
+static bool watchesTell(struct holds *holds, struct watched *watched) {
     takeNotes(watched);
-    return lookAtAll(holds, watched) && lookAtDue(holds, watched) && tellWanted(holds, watched);
+    return watchesLookAtAll(holds, watched) && lookAtDue(holds, watched) && tellWanted(holds, watched);
 }
 
 static void lookInto(struct holds *holds, struct watched *watched) {
     struct blockingkey *key = &watched->all.key;
-    bool readable = holdsLeasesAreHere(holds), done = !readable || tell(holds, watched);
+    bool readable = holdsLeasesAreHere(holds), done = !readable || watchesTell(holds, watched);
     blockingkeyClearDue(key);
     if (!readable) {
         blockingkeyWatch(holds->ctx, key, holds->now_ms + MOVING_RETRY_MS, holds->now_ms);
     } else if (done) {
-        setTimer(holds->ctx, watched, holds->now_ms);
+        watchesSetTimer(holds->ctx, watched, holds->now_ms);
     } else {
         blockingkeyMarkDue(holds->ctx, key); /* behind others that are due */
     }
 }
 
-static void look(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
+static void watchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms) {
     struct holds holds;
     blockingkeyUse(key);
     holdsOpenToRead(&holds, ctx, key->name, now_ms);

@@ -17,11 +17,11 @@ def write_report(seed, results):
     judged = len(noticed) + len(survivors)
     share = f", {100 * len(noticed) / judged:.1f} %" if judged else ""
     lines = [f"{len(results)} mutants, SEED={seed}: {len(noticed)} of {judged} noticed{share}"]
-    lines += [f"{len(survivors)} survive, {len(equivalent)} on lines that say that nothing is seen, "]
+    lines += [f"{len(survivors)} survive, {len(equivalent)} on lines marked Equivalent, "]
     lines[-1] += f"{len(waiting)} not noticed so far, {len(unknown)} not tried yet"
     lines += _section("Survivors", survivors)
     lines += _section("Not noticed by the likely test files; the whole suite is still to come", waiting)
-    lines += _section("On lines that say that nothing is seen", equivalent)
+    lines += _section("On lines marked Equivalent", equivalent)
     lines += _section("Noticed", noticed)
     text = "\n".join(lines) + "\n"
     REPORT.write_text(text, encoding="utf-8")
