@@ -256,8 +256,8 @@ static RedisModuleBlockedClient *blockedBlock(RedisModuleCtx *ctx) {
     if (failpoint(FAILPOINT_BLOCK)) {
         return NULL;
     }
-    return RedisModule_BlockClient(ctx, onReply, serverCanUnblockByCommand() ? blockedOnUnblock : NULL,
-                                   onFree, 0);
+    return RedisModule_BlockClient(
+        ctx, onReply, serverCanUnblockByCommand() ? blockedOnUnblock : NULL, onFree, 0);
 }
 
 static void takeClient(struct blocked *blocked, RedisModuleBlockedClient *bc,

@@ -50,7 +50,7 @@ static struct blockingkeyTable *blockingkeyOfLink(struct link *link) {
 /* ---- the tables ---- */
 
 struct blockingkey *blockingkeyFind(const struct blockingkeyTable *table, int db,
-                                RedisModuleString *name) {
+                                    RedisModuleString *name) {
     if (db >= table->db_count) {
         return NULL;
     }
@@ -73,7 +73,7 @@ void blockingkeyMakeRoomFor(struct blockingkeyTable *table, int db) {
 }
 
 struct blockingkey *blockingkeyFindOrMake(struct blockingkeyTable *table, int db,
-                                      RedisModuleString *name) {
+                                          RedisModuleString *name) {
     struct blockingkey *key = blockingkeyFind(table, db, name);
     if (key) {
         return key;
@@ -204,7 +204,7 @@ static void visitEntry(struct mapEntry *entry, void *data) {
 }
 
 void blockingkeyEach(const struct blockingkeyTable *table, int db,
-                   void (*visit)(struct blockingkey *key, void *context), void *context) {
+                     void (*visit)(struct blockingkey *key, void *context), void *context) {
     struct visitor visitor = {visit, context};
     for (int i = 0; i < table->db_count; i++) {
         if (db == BLOCKINGKEY_EVERY_DB || db == i) {

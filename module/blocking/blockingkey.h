@@ -68,7 +68,7 @@ struct blockingkeyWork {
 struct blockingkeyTable {
     const struct blockingkeyKind *kind;
     const struct blockingkeyWork *work; /* set at load */
-    struct map *by_db;                /* one for each database number up to the highest used */
+    struct map *by_db;                  /* one for each database number up to the highest used */
     int db_count;
     size_t count;
     struct link in_live; /* in the list of the tables that have entries */
@@ -76,11 +76,11 @@ struct blockingkeyTable {
 
 /* The entry of the key in database `db`, or NULL. One comparison when nobody waits. */
 struct blockingkey *blockingkeyFind(const struct blockingkeyTable *table, int db,
-                                RedisModuleString *name);
+                                    RedisModuleString *name);
 
 /* The same, but creates the entry, all zero, if there is none; then the caller must add a wait. */
 struct blockingkey *blockingkeyFindOrMake(struct blockingkeyTable *table, int db,
-                                      RedisModuleString *name);
+                                          RedisModuleString *name);
 
 /* Removes the entry, its flags and its timer, if it is idle. To be called whenever a wait has
  * ended; the entry may be freed. */
@@ -136,7 +136,7 @@ void blockingkeyMakeRoomFor(struct blockingkeyTable *table, int db);
 /* Calls `visit` for each entry of this database, or of all with BLOCKINGKEY_EVERY_DB. `visit` may
  * drop the entry that it is given, and create others in other databases. */
 void blockingkeyEach(const struct blockingkeyTable *table, int db,
-                   void (*visit)(struct blockingkey *key, void *context), void *context);
+                     void (*visit)(struct blockingkey *key, void *context), void *context);
 
 /* The drain's job: checks the due entries, as many as the time slice allows; on a replica, removes
  * what is left of them. */

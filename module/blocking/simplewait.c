@@ -72,12 +72,13 @@ static void simplewaitOnOver(RedisModuleCtx *ctx, struct blocked *client) {
     simplewaitLeave(ctx, simplewaitOfBlocked(client));
 }
 
-static const struct blockedKind blocked_kind = {simplewaitOnDeadline, simplewaitOnOver, simplewaitOnOver};
+static const struct blockedKind blocked_kind = {simplewaitOnDeadline, simplewaitOnOver,
+                                                simplewaitOnOver};
 
 /* ---- how a wait begins ---- */
 
 enum result simplewaitBegin(RedisModuleCtx *ctx, const struct simplewaitStart *start,
-                         struct simplewait **wait) {
+                            struct simplewait **wait) {
     if (start->block_ms < 0 || !serverMayBlock(ctx)) {
         return RESULT_BUSY;
     }
@@ -110,7 +111,8 @@ void simplewaitOnDrop(struct blockingkey *key) {
     (void)key;
 }
 
-static void simplewaitSendOn(RedisModuleCtx *ctx, struct simplewait *wait, RedisModuleString *error) {
+static void simplewaitSendOn(RedisModuleCtx *ctx, struct simplewait *wait,
+                             RedisModuleString *error) {
     if (error) {
         blockedAnswerText(&wait->client, error);
     } else {
@@ -126,7 +128,8 @@ void simplewaitRedirect(RedisModuleCtx *ctx, struct blockingkey *key) {
     RedisModuleString *error = redirectFind(ctx, key->name);
     blockingkeyUse(key);
     bool over = false;
-    for (struct simplewait *first; !over && (first = simplewaitFirst(waits)); over = timesliceHasEnded()) {
+    for (struct simplewait *first; !over && (first = simplewaitFirst(waits));
+         over = timesliceHasEnded()) {
         simplewaitSendOn(ctx, first, error);
     }
     blockingkeyEndUse(ctx, key);

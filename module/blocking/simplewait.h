@@ -58,7 +58,7 @@ struct simplewaitStart {
  * not be blocked. RESULT_TOO_MANY_WAITERS: lock.max-waiters is reached. Unless it is
  * RESULT_WAITING, nothing has changed. */
 enum result simplewaitBegin(RedisModuleCtx *ctx, const struct simplewaitStart *start,
-                         struct simplewait **wait);
+                            struct simplewait **wait);
 
 /* Ends the wait with a reply, and frees it. The entry of the key may be freed too, unless it is in
  * use. */

@@ -53,9 +53,9 @@ struct args {
 struct args argsOf(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 struct argsOptions {
-    unsigned given;           /* of enum argsOption */
+    unsigned given;       /* of enum argsOption */
     struct request wants; /* the handler adds owner, mode and discipline */
-    int64_t count;            /* COUNT; default: 10 */
+    int64_t count;        /* COUNT; default: 10 */
 };
 
 /* Checks that this can be an owner (ownerfieldJudge). */

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "blocking/blockingkey.h"
 #include "blocking/drain.h"
 #include "blocking/nullreplies.h"
-#include "blocking/blockingkey.h"
 #include "commands/commands.h"
 #include "core/hashmap.h"
 #include "delay/deliver.h"

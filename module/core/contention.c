@@ -74,7 +74,7 @@ static void leaveTrail(const struct contention *sketch, const struct contentionL
 }
 
 static struct contentionLock *contentionFind(const struct contention *sketch,
-                                   const struct contentionEvent *event) {
+                                             const struct contentionEvent *event) {
     const struct contentionTrail *trail = event->trail;
     if (trail->place < sketch->used && sketch->locks[trail->place].number == trail->number) {
         return &sketch->locks[trail->place];
@@ -145,7 +145,8 @@ static void name(struct contention *sketch, struct contentionLock *lock,
     }
 }
 
-static struct contentionLock *contentionMake(struct contention *sketch, const struct contentionEvent *event) {
+static struct contentionLock *contentionMake(struct contention *sketch,
+                                             const struct contentionEvent *event) {
     struct contentionLock *lock = freePlace(sketch, event->now_us);
     lock->number = ++sketch->numbers;
     lock->db = event->db;

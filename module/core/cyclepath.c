@@ -5,7 +5,8 @@
 
 #include "core/mem.h"
 
-void cyclepathBegin(struct cyclepath *path, const struct waitRequest *asker, struct waitRequest *own) {
+void cyclepathBegin(struct cyclepath *path, const struct waitRequest *asker,
+                    struct waitRequest *own) {
     path->asker = asker;
     path->reached = path->few;
     path->room = CYCLEPATH_AT_FIRST;
@@ -27,7 +28,8 @@ static void cyclepathMakeRoom(struct cyclepath *path) {
     path->room *= 2;
 }
 
-size_t cyclepathAdd(struct cyclepath *path, struct waitRequest *first, const struct cyclepathEdge *edge) {
+size_t cyclepathAdd(struct cyclepath *path, struct waitRequest *first,
+                    const struct cyclepathEdge *edge) {
     if (path->count == path->room) {
         cyclepathMakeRoom(path);
     }
@@ -60,11 +62,13 @@ static size_t lengthTo(const struct cyclepath *path, size_t owner) {
     return length;
 }
 
-struct cyclepathCycle *cyclepathCycle(const struct cyclepath *path, const struct cyclepathEdge *last) {
+struct cyclepathCycle *cyclepathCycle(const struct cyclepath *path,
+                                      const struct cyclepathEdge *last) {
     size_t at = lengthTo(path, last->from) + 1;
     struct cyclepathCycle *cycle = memAlloc(sizeof(*cycle) + at * sizeof(cycle->steps[0]));
     cycle->length = at;
-    for (const struct cyclepathEdge *edge = last; at-- > 0; edge = &path->reached[edge->from].edge) {
+    for (const struct cyclepathEdge *edge = last; at-- > 0;
+         edge = &path->reached[edge->from].edge) {
         const struct waitRequest *of = cyclepathRequest(path, edge->from);
         cycle->steps[at] =
             (struct cyclepathStep){of->owner, of->owner_length, edge->queue, edge->behind};

@@ -49,14 +49,16 @@ struct cyclepathCycle {
 
 /* Begins a path at the asker. `own`: the first of its owner's other requests, or NULL. To be ended
  * with cyclepathEnd. */
-void cyclepathBegin(struct cyclepath *path, const struct waitRequest *asker, struct waitRequest *own);
+void cyclepathBegin(struct cyclepath *path, const struct waitRequest *asker,
+                    struct waitRequest *own);
 
 /* Frees the memory of the path. */
 void cyclepathEnd(struct cyclepath *path);
 
 /* Adds an owner, whose first request this is, and which was reached by this edge. Returns its
  * number. */
-size_t cyclepathAdd(struct cyclepath *path, struct waitRequest *first, const struct cyclepathEdge *edge);
+size_t cyclepathAdd(struct cyclepath *path, struct waitRequest *first,
+                    const struct cyclepathEdge *edge);
 
 /* To be called before a request of this owner, the first or another, leaves the graph. `first` is
  * the owner's first request from then on, or NULL. */
@@ -71,6 +73,7 @@ const struct waitRequest *cyclepathRequest(const struct cyclepath *path, size_t 
 
 /* The cycle that this edge closes: the way from the asker to the asker, which comes first. Belongs
  * to the caller, to be freed with memFree. */
-struct cyclepathCycle *cyclepathCycle(const struct cyclepath *path, const struct cyclepathEdge *last);
+struct cyclepathCycle *cyclepathCycle(const struct cyclepath *path,
+                                      const struct cyclepathEdge *last);
 
 #endif

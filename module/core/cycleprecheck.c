@@ -8,7 +8,7 @@
 #define OWN_A_LOOK 64
 
 void cycleprecheckBegin(struct cycleprecheck *asked, struct waitgraph *graph,
-                    const struct waitRequest *newcomer, struct cycleprecheckHolders holders) {
+                        const struct waitRequest *newcomer, struct cycleprecheckHolders holders) {
     asked->graph = graph;
     asked->newcomer = newcomer;
     asked->holders = holders;

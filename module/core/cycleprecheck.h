@@ -25,7 +25,7 @@
 /* Whether the owner of this request holds the lock of this queue in a mode that conflicts with
  * `mode`. */
 typedef bool (*cycleprecheckIsHolder)(struct waitqueue *queue, enum lockMode mode,
-                                  const struct waitRequest *request, void *context);
+                                      const struct waitRequest *request, void *context);
 
 /* At most this many owners are examined. If there are more, the answer is CYCLEPRECHECK_MAYBE. */
 #define CYCLEPRECHECK_MOST_OWNERS 32
@@ -64,7 +64,7 @@ struct cycleprecheck {
 
 /* Begins the pre-check of this newcomer, which is in its queues, but not in the graph. */
 void cycleprecheckBegin(struct cycleprecheck *asked, struct waitgraph *graph,
-                    const struct waitRequest *newcomer, struct cycleprecheckHolders holders);
+                        const struct waitRequest *newcomer, struct cycleprecheckHolders holders);
 
 /* About how many locks are to be tested for the next owner; 0 while an owner is being examined. */
 size_t cycleprecheckCost(const struct cycleprecheck *asked);

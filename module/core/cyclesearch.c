@@ -1,21 +1,23 @@
 /* See cyclesearch.h. The steps are in cyclesteps.c. */
 #include "core/cyclesearch.h"
 
-#include "core/mem.h"
 #include "core/cyclesteps.h"
+#include "core/mem.h"
 
 /* Begins an attempt, which has reached no owner, with a new pre-check. */
 static void start(struct cyclesearch *search) {
     struct waitgraph *graph = search->graph;
     const struct waitRequest *asker = search->asker;
     graph->searches++;
-    cycleprecheckBegin(&search->waited_for, graph, asker,
-                   (struct cycleprecheckHolders){search->asked.may_be_holder, search->asked.context});
-    cyclepathBegin(&search->path, asker, waitgraphFirstOf(graph, asker->owner, asker->owner_length));
+    cycleprecheckBegin(
+        &search->waited_for, graph, asker,
+        (struct cycleprecheckHolders){search->asked.may_be_holder, search->asked.context});
+    cyclepathBegin(&search->path, asker,
+                   waitgraphFirstOf(graph, asker->owner, asker->owner_length));
 }
 
 void cyclesearchBegin(struct waitgraph *graph, const struct waitRequest *asker,
-                     const struct cyclesearchAsked *asked, size_t most) {
+                      const struct cyclesearchAsked *asked, size_t most) {
     struct cyclesearch *search = memAlloc(sizeof(*search));
     *search = (struct cyclesearch){.graph = graph, .asker = asker, .asked = *asked, .most = most};
     graph->search = search;
@@ -66,7 +68,7 @@ bool cyclesearchHasEnded(const struct waitgraph *graph) {
 struct cyclesearchFound cyclesearchEnd(struct waitgraph *graph) {
     struct cyclesearch *search = graph->search;
     struct cyclesearchFound found = {.result = search->result,
-                                    .steps = search->steps + search->asked_about};
+                                     .steps = search->steps + search->asked_about};
     if (found.result == CYCLESEARCH_CYCLE) {
         found.cycle = cyclepathCycle(&search->path, &search->at);
     }
@@ -82,7 +84,8 @@ struct cyclesearchFound cyclesearchEnd(struct waitgraph *graph) {
 /* If the owner of a request that leaves has been reached, another of its requests represents it
  * from now on. */
 static void leavePath(struct cyclesearch *search, struct waitRequest *request) {
-    struct waitRequest *first = waitgraphFirstOf(search->graph, request->owner, request->owner_length);
+    struct waitRequest *first =
+        waitgraphFirstOf(search->graph, request->owner, request->owner_length);
     bool is_asker = searchIsAsker(search, request->owner, request->owner_length);
     if (!is_asker && !searchHasReached(search, first)) {
         return;

@@ -27,10 +27,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/cyclepath.h"
 #include "core/cyclereach.h"
 #include "core/cyclestate.h"
 #include "core/waitgraph.h"
-#include "core/cyclepath.h"
 #include "core/waitqueue.h"
 
 /* What a search has cost and found. */
@@ -47,7 +47,7 @@ struct cyclesearchFound {
  * the caller gives. The pre-check takes one more for each lock that it tests: at most as many
  * again. */
 void cyclesearchBegin(struct waitgraph *graph, const struct waitRequest *asker,
-                     const struct cyclesearchAsked *asked, size_t most);
+                      const struct cyclesearchAsked *asked, size_t most);
 
 /* Takes about `steps` steps. Returns whether the search has ended. */
 bool cyclesearchContinue(struct waitgraph *graph, size_t steps);

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/rules.h"
-#include "core/cycleprecheck.h"
-#include "core/waitgraph.h"
 #include "core/cyclepath.h"
+#include "core/cycleprecheck.h"
+#include "core/rules.h"
+#include "core/waitgraph.h"
 #include "core/waitqueue.h"
 
 struct cyclesearch;
@@ -59,10 +59,10 @@ struct cyclesearch {
     bool was_suspended;
     bool has_to_restart;
     size_t steps, most;
-    size_t pause_at;             /* the value of `work` at which cyclesearchContinue returns */
-    size_t work;                 /* all work done, whether it counts as steps or not */
+    size_t pause_at;                 /* the value of `work` at which cyclesearchContinue returns */
+    size_t work;                     /* all work done, whether it counts as steps or not */
     struct cycleprecheck waited_for; /* the pre-check, whose answer may end the search */
-    size_t asked_about;          /* steps of the pre-check, which `most` does not limit */
+    size_t asked_about;              /* steps of the pre-check, which `most` does not limit */
     /* If not 0, `holders` did not take these many steps, and is to be called again. */
     size_t postponed;
     struct cyclepath path;

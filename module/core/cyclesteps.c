@@ -394,7 +394,7 @@ static void cyclestepsBegin(struct cyclesearch *search) {
 
 void searchOneStep(struct cyclesearch *search) {
     static void (*const steps[])(struct cyclesearch * search) = {
-        [SEARCH_BEGIN] = cyclestepsBegin,           [SEARCH_OWNER] = takeOwner,
+        [SEARCH_BEGIN] = cyclestepsBegin, [SEARCH_OWNER] = takeOwner,
         [SEARCH_POSITION] = takePosition, [SEARCH_HOLDERS] = takeHolders,
         [SEARCH_EACH] = takeEach,         [SEARCH_TIES] = beginTies,
         [SEARCH_TIE] = takeTie,           [SEARCH_WRITERS] = beginWriters,

@@ -3,9 +3,9 @@
 
 /* Whether holds of two different owners are compatible. */
 enum compatibility {
-    CONFLICTING,    /* never */
-    COMPATIBLE, /* always */
-    COUNTED /* as long as their permits are within the limit */
+    CONFLICTING, /* never */
+    COMPATIBLE,  /* always */
+    COUNTED      /* as long as their permits are within the limit */
 };
 
 /* One row for each requested mode, one column for each mode that another owner holds. */

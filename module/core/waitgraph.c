@@ -19,7 +19,8 @@ bool waitgraphHas(const struct waitRequest *request) {
     return request->by_requester.key;
 }
 
-struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner, size_t length) {
+struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner,
+                                     size_t length) {
     return waitgraphFromEntry(mapFind(&graph->by_owner, owner, length));
 }
 

@@ -35,10 +35,10 @@ struct waitgraphWalks {
 /* Requests that wait, each of which is in all its queues. All zero is an empty graph. */
 struct waitgraph {
     struct map by_owner;
-    struct list requests;      /* in the graph, linked by `in_list` */
-    struct list newcomers;     /* in order of arrival, linked by `in_list` */
-    struct list waited;        /* queues with a request of the graph, linked by `in_waited` */
-    uint64_t searches;         /* how many there have been */
+    struct list requests;       /* in the graph, linked by `in_list` */
+    struct list newcomers;      /* in order of arrival, linked by `in_list` */
+    struct list waited;         /* queues with a request of the graph, linked by `in_waited` */
+    uint64_t searches;          /* how many there have been */
     struct cyclesearch *search; /* the current one, or NULL */
     struct waitgraphWalks next;
 };
@@ -71,7 +71,8 @@ size_t waitgraphSize(const struct waitgraph *graph);
 bool waitgraphHas(const struct waitRequest *request);
 
 /* The oldest request of this owner in the graph, which is no copy; or NULL. */
-struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner, size_t length);
+struct waitRequest *waitgraphFirstOf(const struct waitgraph *graph, const char *owner,
+                                     size_t length);
 
 /* The next request of the same owner, or NULL after the youngest. */
 struct waitRequest *waitgraphNextOf(const struct waitRequest *request);

@@ -78,8 +78,8 @@ struct spot {
     int64_t order;
 };
 
-static void waitqueueInsert(struct waitqueue *queue, struct position *position, struct waitRequest *request,
-                   const struct spot *spot) {
+static void waitqueueInsert(struct waitqueue *queue, struct position *position,
+                            struct waitRequest *request, const struct spot *spot) {
     assert(!position->queue); /* a position is in one queue at a time */
     position->queue = queue;
     position->request = request;
@@ -133,7 +133,8 @@ void waitqueueRemove(struct position *position) {
     position->queue = NULL;
 }
 
-void waitqueueTakeOver(struct position *old, struct position *position, struct waitRequest *request) {
+void waitqueueTakeOver(struct position *old, struct position *position,
+                       struct waitRequest *request) {
     const struct spot same = {&old->in_queue, firstWriterFrom(old), old, old->order};
     waitqueueInsert(old->queue, position, request, &same);
     waitqueueRemove(old);

@@ -101,7 +101,8 @@ struct waitqueue {
 void waitqueueAdd(struct waitqueue *queue, struct position *position, struct waitRequest *request);
 
 /* Adds `position` at the head, for an upgrade. */
-void waitqueueAddFirst(struct waitqueue *queue, struct position *position, struct waitRequest *request);
+void waitqueueAddFirst(struct waitqueue *queue, struct position *position,
+                       struct waitRequest *request);
 
 /* Removes the position from its queue. */
 void waitqueueRemove(struct position *position);
@@ -112,7 +113,8 @@ void waitqueueMoveFirst(struct position *position);
 
 /* Puts `position`, which is in no queue, in the place of `old`, which is removed. Both are of the
  * same owner. */
-void waitqueueTakeOver(struct position *old, struct position *position, struct waitRequest *request);
+void waitqueueTakeOver(struct position *old, struct position *position,
+                       struct waitRequest *request);
 
 /* The position at the head, or NULL. */
 struct position *waitqueueFirst(const struct waitqueue *queue);

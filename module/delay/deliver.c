@@ -192,7 +192,7 @@ static bool collect(RedisModuleCtx *ctx, struct batch *batch, size_t due) {
 
 /* Calls a command with a key and many arguments. Returns whether it has succeeded. */
 static bool deliverCall(RedisModuleCtx *ctx, const char *command, RedisModuleString *key,
-                 const struct batch *batch, RedisModuleString *const *arguments) {
+                        const struct batch *batch, RedisModuleString *const *arguments) {
     const char *format = evicts(ctx) ? "!EMsv" : "!Esv";
     return isDone(RedisModule_Call(ctx, command, format, key, arguments, batch->count));
 }
@@ -237,7 +237,8 @@ static bool canRemove(RedisModuleCtx *ctx, const struct batch *batch) {
 static bool deliverPush(RedisModuleCtx *ctx, const struct batch *batch) {
     queuesOwnChange(true);
     (void)failpoint(FAILPOINT_DELIVER_BEGUN);
-    bool pushed = !isOutOfMemory(ctx) && deliverCall(ctx, "RPUSH", batch->list, batch, batch->values);
+    bool pushed =
+        !isOutOfMemory(ctx) && deliverCall(ctx, "RPUSH", batch->list, batch, batch->values);
     if (pushed) {
         (void)failpoint(FAILPOINT_DELIVER_PUSHED);
         removeBatch(ctx, batch);

@@ -55,8 +55,8 @@ static void dropAnswer(struct pendingreply *pendingreply) {
 }
 
 /* RESULT_DONE: the caller replies; or what acksBegin returns. */
-static enum result answerOrAwait(RedisModuleCtx *ctx, const struct request *wants,
-                                 int64_t number, struct pendingreply *pendingreply) {
+static enum result answerOrAwait(RedisModuleCtx *ctx, const struct request *wants, int64_t number,
+                                 struct pendingreply *pendingreply) {
     if (!pendingreply) {
         return RESULT_DONE;
     }
@@ -88,7 +88,7 @@ static void closeFairQueue(struct acquiring *acquiring) {
 }
 
 static enum result acquireTake(struct acquiring *acquiring, enum verdict verdict,
-                        struct outcome *outcome) {
+                               struct outcome *outcome) {
     closeFairQueue(acquiring); /* keyspace listeners and the grant pass may write it */
     struct pendingreply *pendingreply = acquireNewAnswer(acquiring->wants);
     outcome->count = holdingTake(&acquiring->holds, acquiring->wants, verdict, pendingreply);
@@ -269,8 +269,8 @@ static enum result lookAtQueue(struct acquiring *acquiring, RedisModuleCtx *ctx,
     return RESULT_DONE;
 }
 
-enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
-                        const struct request *wants, struct outcome *outcome) {
+enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct request *wants,
+                        struct outcome *outcome) {
     unconfirmedRequested(ctx);
     enum result prepared = prepare(ctx, name, wants);
     if (prepared != RESULT_DONE) {
@@ -294,9 +294,9 @@ enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
 struct acquiringAll {
     RedisModuleCtx *ctx;
     const struct request *wants;
-    struct multikeyNames names; /* each once */
-    struct multikey *locks;     /* open, in the order of the names */
-    struct pendingreply *pendingreply;  /* the reply, if REPLICAS delays it */
+    struct multikeyNames names;        /* each once */
+    struct multikey *locks;            /* open, in the order of the names */
+    struct pendingreply *pendingreply; /* the reply, if REPLICAS delays it */
 };
 
 static void openAll(struct acquiringAll *acquiring) {
@@ -328,7 +328,7 @@ static enum result waitForAll(struct acquiringAll *acquiring) {
     for (size_t i = 0; result == RESULT_WAITING && i < locks->count; i++) {
         struct lock *lock = contendedOfPosition(&waiter->keys[i].position);
         blockingkeyWatch(acquiring->ctx, &lock->key, holdsNextEnd(locks->keys[i].holds),
-                       acquiring->wants->now_ms);
+                         acquiring->wants->now_ms);
     }
     return result;
 }
@@ -391,8 +391,8 @@ static enum result openAndAcquireAll(struct acquiringAll *acquiring, struct outc
     multikeyClose(acquiring->locks);
     if (result == RESULT_DONE) {
         passAfterTakeOfAll(acquiring);
-        result =
-            answerOrAwait(acquiring->ctx, acquiring->wants, outcome->count, acquiring->pendingreply);
+        result = answerOrAwait(acquiring->ctx, acquiring->wants, outcome->count,
+                               acquiring->pendingreply);
     }
     return result;
 }

@@ -15,8 +15,8 @@
 /* Acquires the lock, or begins to wait for it. RESULT_DONE: `count` is the owner's hold count in
  * this mode, or the fencing token. RESULT_WAITING: the client is blocked. RESULT_DEADLOCK: `cycle`
  * is the caller's. Or another result that reply.h explains. */
-enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name,
-                        const struct request *wants, struct outcome *outcome);
+enum result acquireLock(RedisModuleCtx *ctx, RedisModuleString *name, const struct request *wants,
+                        struct outcome *outcome);
 
 /* Acquires all locks, or begins to wait for all; `wants` is exclusive, of discipline MULTIKEY. A
  * name that is given twice is one lock. RESULT_DONE: `count` is the number of locks. Other results

@@ -96,7 +96,7 @@ static void endNow(RedisModuleCtx *ctx, struct position *first, size_t room, int
 }
 
 static void cancelCancel(RedisModuleCtx *ctx, struct position *first, RedisModuleString *name,
-                   const struct release *gives_up) {
+                         const struct release *gives_up) {
     size_t keys = countKeys(first);
     if (keys > 0) {
         endNow(ctx, first, keys, gives_up->now_ms);

@@ -3,8 +3,8 @@
 
 #include "grant/lockcheck.h"
 #include "keys/fence.h"
-#include "server/propagate.h"
 #include "server/failpoint.h"
+#include "server/propagate.h"
 #include "server/quarantine.h"
 #include "waits/sessions.h"
 #include "waits/unconfirmed.h"
@@ -102,7 +102,7 @@ static int64_t lacks(struct holds *holds, const struct request *wants, enum verd
 }
 
 static int64_t holdingAdd(struct holds *holds, const struct request *wants, enum verdict verdict,
-                   const struct holdsGrant *request) {
+                          const struct holdsGrant *request) {
     int64_t has = holdsTake(holds, request);
     if (has == 0) {
         return 0;
@@ -120,9 +120,9 @@ static int64_t holdingAdd(struct holds *holds, const struct request *wants, enum
 
 /* Records the rest of the grant: now, or once the reply has been delivered. */
 static void holdingNoteTaken(struct holds *holds, const struct request *wants,
-                      struct pendingreply *pendingreply, struct pendingreplyTaken *taken) {
+                             struct pendingreply *pendingreply, struct pendingreplyTaken *taken) {
     taken->of = (struct pendingreplyOwner){RedisModule_GetSelectedDb(holds->ctx), holds->name,
-                                       wants->owner, wants->lock.mode};
+                                           wants->owner, wants->lock.mode};
     taken->owner_is_kept = wants->owner_is_kept;
     taken->needs = wants->lock.once ? holdingCountOf(wants) : 0;
     pendingreplyHas(&taken->of, taken->has - taken->added);
@@ -141,10 +141,10 @@ int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdi
     RedisModule_Assert(rulesFits(verdict) && !quarantineIsOn());
     (void)failpoint(FAILPOINT_TAKE_BEGUN);
     const struct holdsGrant request = {.owner = wants->owner,
-                                         .mode = wants->lock.mode,
-                                         .is_first = verdict == VERDICT_GRANT,
-                                         .count = lacks(holds, wants, verdict),
-                                         .lease_ms = wants->lease_ms};
+                                       .mode = wants->lock.mode,
+                                       .is_first = verdict == VERDICT_GRANT,
+                                       .count = lacks(holds, wants, verdict),
+                                       .lease_ms = wants->lease_ms};
     int64_t has = verdict == VERDICT_HELD ? holdsLengthen(holds, &request)
                                           : holdingAdd(holds, wants, verdict, &request);
     if (has == 0) {

@@ -12,8 +12,8 @@
 #include "redismodule.h"
 #include "server/reply.h"
 #include "server/stats.h"
-#include "waits/request.h"
 #include "waits/pendingreply.h"
+#include "waits/request.h"
 
 /* Whether such a request, or its wait, is also written to side keys. */
 bool holdingHasSides(const struct request *wants);

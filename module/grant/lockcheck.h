@@ -9,8 +9,8 @@
 #define LOCK_LOCKCHECK_H
 
 #include "keys/holds.h"
-#include "waits/request.h"
 #include "waits/contended.h"
+#include "waits/request.h"
 
 #ifdef CHECKED
 

@@ -171,7 +171,7 @@ static bool isOpen(const struct holds *holds, const struct waiterKey *wanted) {
  * before it is opened: it is a write in another way, which on Redis 7.0 may find the key expired,
  * and free it under an open handle. */
 static enum result multikeyLookAtOne(struct holds *holds, const struct waiter *waiter,
-                             struct waiterKey *wanted) {
+                                     struct waiterKey *wanted) {
     struct multikeyKey key = {.holds = holds};
     if (isOpen(holds, wanted)) {
         return judgeWanted(&key, waiter, wanted);
@@ -260,8 +260,9 @@ static void multikeyNoteTaken(struct multikey *locks, struct holds *holds, struc
 }
 
 static void grantOpen(struct multikey *locks, struct holds *holds, struct waiter *waiter) {
-    const struct waitersGranted granted = {
-        (int64_t)locks->count, pendingreplyNew(&waiter->wants.session, holds->now_ms), holds->now_ms};
+    const struct waitersGranted granted = {(int64_t)locks->count,
+                                           pendingreplyNew(&waiter->wants.session, holds->now_ms),
+                                           holds->now_ms};
     multikeyTake(locks, &waiter->wants, granted.pendingreply);
     multikeyNoteTaken(locks, holds, waiter);
     for (size_t i = 1; i < locks->count; i++) {

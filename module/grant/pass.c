@@ -36,7 +36,8 @@ enum passProgress {
 
 /* Grants the lock to the waiter, which fits. The waiter is freed. */
 static void passTake(struct holds *holds, struct waiter *waiter, enum verdict verdict) {
-    struct waitersGranted granted = {.pendingreply = pendingreplyNew(&waiter->wants.session, holds->now_ms),
+    struct waitersGranted granted = {.pendingreply =
+                                         pendingreplyNew(&waiter->wants.session, holds->now_ms),
                                      .now_ms = holds->now_ms};
     granted.answer = holdingTake(holds, &waiter->wants, verdict, granted.pendingreply);
     if (granted.answer == 0) {
@@ -200,7 +201,8 @@ static bool grantReentries(struct holds *holds, struct lock *lock, RedisModuleSt
 /* The same after a grant, which may have used up the time slice: that grant is then the wait that
  * has to end. */
 static bool grantMore(struct holds *holds, struct lock *lock, RedisModuleString *owner) {
-    bool is_cut = mayReenter(holds, lock) && contendedPositionOf(lock, owner) && timesliceHasEnded();
+    bool is_cut =
+        mayReenter(holds, lock) && contendedPositionOf(lock, owner) && timesliceHasEnded();
     return !is_cut && grantReentries(holds, lock, owner);
 }
 

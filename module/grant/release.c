@@ -23,8 +23,8 @@
 #include "server/timeslice.h"
 #include "waits/acks.h"
 #include "waits/contended.h"
-#include "waits/pendingreply.h"
 #include "waits/latches.h"
+#include "waits/pendingreply.h"
 #include "waits/unconfirmed.h"
 #include "waits/watches.h"
 
@@ -51,7 +51,7 @@ static void noteReleased(struct holds *holds, const struct release *release, enu
     unconfirmedEnd(holds->ctx, holds->name, release->owner);
     if (pendingreplyCount() > 0) {
         const struct pendingreplyOwner of = {RedisModule_GetSelectedDb(holds->ctx), holds->name,
-                                         release->owner, mode};
+                                             release->owner, mode};
         pendingreplyReleased(&of, release->count);
     }
 }

@@ -7,15 +7,16 @@
 #include "waits/acks.h"
 #include "waits/contended.h"
 #include "waits/events.h"
-#include "waits/pendingreply.h"
 #include "waits/latches.h"
+#include "waits/pendingreply.h"
 #include "waits/sessions.h"
 #include "waits/unconfirmed.h"
 #include "waits/watches.h"
 
 /* The renewal's client depends on the holds from now on, whichever client was to receive a reply
  * about them; with `pendingreply`, once that reply has been delivered. */
-static void noteTold(struct holds *holds, RedisModuleString *owner, struct pendingreply *pendingreply) {
+static void noteTold(struct holds *holds, RedisModuleString *owner,
+                     struct pendingreply *pendingreply) {
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
     for (int mode = 0; mode < MODE_COUNT; mode++) {
@@ -71,7 +72,8 @@ static void rebind(RedisModuleCtx *ctx, RedisModuleString *name, const struct re
 /* The new lease stays, whether or not replicas acknowledge it: the reply reports holds, but adds
  * none. */
 static enum result renewAwaitReplicas(RedisModuleCtx *ctx, const struct renewal *renewal,
-                                 struct pendingreply *pendingreply, const struct outcome *outcome) {
+                                      struct pendingreply *pendingreply,
+                                      const struct outcome *outcome) {
     const struct acksAnswer answer = {.replicas = renewal->replicas,
                                       .number = outcome->count,
                                       .pendingreply = pendingreply,

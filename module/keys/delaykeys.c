@@ -142,7 +142,8 @@ bool delaykeysAreInUse(const struct delaykeys *keys) {
 /* ---- reading ---- */
 
 size_t delaykeysLength(const struct delaykeys *keys) {
-    return delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET) ? RedisModule_ValueLength(keys->due) : 0;
+    return delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET) ? RedisModule_ValueLength(keys->due)
+                                                            : 0;
 }
 
 bool delaykeysHas(const struct delaykeys *keys, RedisModuleString *id) {
@@ -296,7 +297,8 @@ bool delaykeysAreOfAnother(const struct delaykeys *keys) {
 bool delaykeysPut(struct delaykeys *keys, RedisModuleString *id, RedisModuleString *value,
                   int64_t due_ms) {
     int added = 0;
-    double score = delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET) ? scoreAt(keys, due_ms) : (double)due_ms;
+    double score =
+        delaykeysIs(keys->due, REDISMODULE_KEYTYPE_ZSET) ? scoreAt(keys, due_ms) : (double)due_ms;
     if (delaykeysLength(keys) == 0 && !isListOfKeys(keys)) {
         nameList(keys);
     }
@@ -346,7 +348,8 @@ static void leaveOutEmpty(struct removed *removed) {
 
 static void removeValues(struct delaykeys *keys, struct removed *removed) {
     leaveOutEmpty(removed);
-    for (size_t i = 0; i < removed->count && delaykeysIs(keys->value, REDISMODULE_KEYTYPE_HASH); i++) {
+    for (size_t i = 0; i < removed->count && delaykeysIs(keys->value, REDISMODULE_KEYTYPE_HASH);
+         i++) {
         RedisModule_HashSet(keys->value, REDISMODULE_HASH_NONE, removed->ids[i],
                             REDISMODULE_HASH_DELETE, NULL);
     }

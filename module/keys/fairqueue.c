@@ -1,11 +1,11 @@
 /* See fairqueue.h. */
 #include "keys/fairqueue.h"
 
-#include "keys/ownerfield.h"
 #include "keys/encoding.h"
+#include "keys/ownerfield.h"
 #include "server/config.h"
-#include "server/propagate.h"
 #include "server/failpoint.h"
+#include "server/propagate.h"
 #include "server/quarantine.h"
 
 /* A ticket below this is no time that the module has written: it would be before 2002. */
@@ -44,7 +44,8 @@ void fairqueueForgetNames(struct fairqueueNames *names) {
     }
 }
 
-static void fairqueueOpenKeys(struct fairqueue *fq, RedisModuleString *name, enum keyAccess access) {
+static void fairqueueOpenKeys(struct fairqueue *fq, RedisModuleString *name,
+                              enum keyAccess access) {
     fq->queue = keynamesOpenSide(fq->ctx, name, fq->names.queue, access);
     fq->timeout = keynamesOpenSide(fq->ctx, name, fq->names.timeout, access);
     fq->in_use = keynamesSideIsInUse(name, fq->queue, access) ||

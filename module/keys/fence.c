@@ -159,8 +159,9 @@ static int64_t newToken(int64_t last) {
 }
 
 static void fenceWriteDown(struct fence *fence, int64_t token, RedisModuleString *owner,
-                      int64_t now_ms) {
-    if (fenceTypeOf(fence) != REDISMODULE_KEYTYPE_HASH && fenceTypeOf(fence) != REDISMODULE_KEYTYPE_EMPTY) {
+                           int64_t now_ms) {
+    if (fenceTypeOf(fence) != REDISMODULE_KEYTYPE_HASH &&
+        fenceTypeOf(fence) != REDISMODULE_KEYTYPE_EMPTY) {
         return;
     }
     int64_t expire_ms = now_ms + configTokenRetentionMs();

@@ -20,7 +20,7 @@ bool holdcountIsHold(const struct holds *holds, RedisModuleString *field) {
 
 /* Adds a field with this count to the sum, or with `sign` -1 subtracts it. */
 static void holdcountAdd(const struct holds *holds, struct tallySum *sum, enum ownerfieldKind kind,
-                int64_t count, int sign) {
+                         int64_t count, int sign) {
     if (count == 0 || kind == OWNERFIELD_MODE) {
         return;
     }
@@ -39,8 +39,8 @@ struct counting {
     struct tallySum sum;
 };
 
-static void holdcountAddField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
-                     void *data) {
+static void holdcountAddField(RedisModuleKey *key, RedisModuleString *field,
+                              RedisModuleString *value, void *data) {
     (void)key;
     struct counting *counting = data;
     int64_t count;
@@ -87,7 +87,7 @@ static struct tallyHash holdcountHashOf(const struct holds *holds) {
 /* Valid until one ms before the first field expires: the server's time in this command may be one
  * ms ahead of `now_ms`. */
 static void holdcountKeep(const struct holds *holds, const struct tallyHash *hash,
-                 const struct tallySum *sum) {
+                          const struct tallySum *sum) {
     int64_t end_ms = fieldttlFirstEnd(holds->ctx, holds->name, holds->key);
     tallyKeep(hash, sum, end_ms == INT64_MAX ? end_ms : end_ms - 1);
 }

@@ -181,13 +181,13 @@ static enum holdsKind open(struct holds *holds) {
 }
 
 enum holdsKind holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
-                                 int64_t now_ms) {
+                                int64_t now_ms) {
     *holds = (struct holds){.ctx = ctx, .name = name, .now_ms = now_ms, .access = KEY_TO_WRITE};
     return open(holds);
 }
 
 enum holdsKind holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
-                                int64_t now_ms) {
+                               int64_t now_ms) {
     *holds = (struct holds){.ctx = ctx, .name = name, .now_ms = now_ms, .access = KEY_TO_READ};
     return open(holds);
 }
@@ -228,8 +228,8 @@ bool holdsIsFree(struct holds *holds) {
 void holdsSeenBy(struct holds *holds, RedisModuleString *owner, struct holdsView *view) {
     RedisModule_Assert(holds->kind != HOLDS_WRONG_TYPE);
     *view =
-        (struct holdsView){.foreign = holds->kind == HOLDS_FOREIGN ||
-                                      holds->kind == HOLDS_MOVING || holds->kind == HOLDS_IN_USE};
+        (struct holdsView){.foreign = holds->kind == HOLDS_FOREIGN || holds->kind == HOLDS_MOVING ||
+                                      holds->kind == HOLDS_IN_USE};
     if (holds->kind == HOLDS_READ_WRITE) {
         rwholdsSeenBy(holds, owner, view);
     } else if (holds->kind == HOLDS_SEMAPHORE) {
@@ -257,7 +257,7 @@ int64_t holdsNextEnd(struct holds *holds) {
         return semholdsNextEnd(holds);
     }
     return holds->kind == HOLDS_READ_WRITE ? leasesFirstEnd(leasedholdsLeases(holds))
-                                            : holdsKeyEnd(holds);
+                                           : holdsKeyEnd(holds);
 }
 
 bool holdsMakeRoom(struct holds *holds, int64_t most) {

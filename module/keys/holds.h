@@ -61,9 +61,9 @@ struct holds {
  * to another node the kind is HOLDS_MOVING, and no function here changes the lock; the same is true
  * for HOLDS_IN_USE. */
 enum holdsKind holdsOpenToWrite(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
-                                 int64_t now_ms);
-enum holdsKind holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
                                 int64_t now_ms);
+enum holdsKind holdsOpenToRead(struct holds *holds, RedisModuleCtx *ctx, RedisModuleString *name,
+                               int64_t now_ms);
 
 /* Closes the key, and the leases if they are open. */
 void holdsClose(struct holds *holds);

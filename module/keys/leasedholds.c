@@ -210,8 +210,8 @@ struct visitor {
     void *context;
 };
 
-static void leasedholdsVisitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
-                       void *data) {
+static void leasedholdsVisitField(RedisModuleKey *key, RedisModuleString *field,
+                                  RedisModuleString *value, void *data) {
     (void)key;
     struct visitor *visitor = data;
     struct holds *holds = visitor->holds;

@@ -63,8 +63,8 @@ struct visitor {
     void *context;
 };
 
-static void plainholdsVisitField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
-                       void *data) {
+static void plainholdsVisitField(RedisModuleKey *key, RedisModuleString *field,
+                                 RedisModuleString *value, void *data) {
     (void)key;
     struct visitor *visitor = data;
     struct holder holder = {.owner = field, .mode = MODE_EXCLUSIVE};

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "keys/encoding.h"
 #include "keys/holdcount.h"
 #include "keys/leasedholds.h"
-#include "keys/encoding.h"
 #include "server/propagate.h"
 #include "server/timeslice.h"
 
@@ -105,7 +105,8 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
         return false;
     }
     int64_t left = taken(holds), count;
-    while (left > most && !(timesliceHasBegun() && timesliceHasEnded()) && pruneFirst(holds, &count)) {
+    while (left > most && !(timesliceHasBegun() && timesliceHasEnded()) &&
+           pruneFirst(holds, &count)) {
         made = true;
         left = holds->kind == HOLDS_SEMAPHORE ? takenWithout(holds, left, count) : most;
     }

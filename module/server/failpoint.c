@@ -181,7 +181,8 @@ static bool arm(RedisModuleString *value) {
     return true;
 }
 
-static int failpointSet(const char *name, RedisModuleString *value, void *data, RedisModuleString **error) {
+static int failpointSet(const char *name, RedisModuleString *value, void *data,
+                        RedisModuleString **error) {
     static const char refused[] = "no such failpoint, or nothing to do there";
     (void)name;
     (void)data;

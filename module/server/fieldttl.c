@@ -27,8 +27,8 @@ static void fieldttlGrow(struct fields *fields) {
     fields->room = room;
 }
 
-static void fieldttlAddField(RedisModuleKey *key, RedisModuleString *field, RedisModuleString *value,
-                     void *data) {
+static void fieldttlAddField(RedisModuleKey *key, RedisModuleString *field,
+                             RedisModuleString *value, void *data) {
     (void)key, (void)value;
     struct fields *fields = data;
     if (fields->count == fields->room) {
@@ -59,7 +59,8 @@ static int64_t firstOf(RedisModuleCallReply *reply) {
 
 /* The key stays open during the call. It cannot expire here: on servers that have the command the
  * time does not advance within a command or a callback. */
-static int64_t fieldttlAsk(RedisModuleCtx *ctx, RedisModuleString *name, const struct fields *fields) {
+static int64_t fieldttlAsk(RedisModuleCtx *ctx, RedisModuleString *name,
+                           const struct fields *fields) {
     RedisModuleCallReply *reply =
         RedisModule_Call(ctx, "HPEXPIRETIME", "sclv", name, "FIELDS", (long long)fields->count,
                          fields->names, fields->count);

@@ -33,7 +33,7 @@ static bool canBecome(RedisModuleKey *key, int type) {
     X(size_t, ValueLength, (RedisModuleKey * key), (key), isThere(key))                          \
     X(int, StringSet, (RedisModuleKey * key, RedisModuleString * value), (key, value), key)      \
     X(char *, StringDMA, (RedisModuleKey * key, size_t * length, int mode), (key, length, mode), \
-      keycheckIs(key, REDISMODULE_KEYTYPE_STRING))                                                       \
+      keycheckIs(key, REDISMODULE_KEYTYPE_STRING))                                               \
     X(int, ScanKey,                                                                              \
       (RedisModuleKey * key, RedisModuleScanCursor * cursor, RedisModuleScanKeyCB visit,         \
        void *data),                                                                              \
@@ -41,20 +41,23 @@ static bool canBecome(RedisModuleKey *key, int type) {
     X(int, ZsetAdd, (RedisModuleKey * key, double score, RedisModuleString *member, int *flags), \
       (key, score, member, flags), canBecome(key, REDISMODULE_KEYTYPE_ZSET))                     \
     X(int, ZsetRem, (RedisModuleKey * key, RedisModuleString * member, int *removed),            \
-      (key, member, removed), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                 \
+      (key, member, removed), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                         \
     X(int, ZsetScore, (RedisModuleKey * key, RedisModuleString * member, double *score),         \
-      (key, member, score), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                   \
+      (key, member, score), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                           \
     X(int, ZsetFirstInScoreRange,                                                                \
       (RedisModuleKey * key, double min, double max, int without_min, int without_max),          \
-      (key, min, max, without_min, without_max), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))              \
+      (key, min, max, without_min, without_max), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))      \
     X(int, ZsetLastInScoreRange,                                                                 \
       (RedisModuleKey * key, double min, double max, int without_min, int without_max),          \
-      (key, min, max, without_min, without_max), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))              \
+      (key, min, max, without_min, without_max), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))      \
     X(RedisModuleString *, ZsetRangeCurrentElement, (RedisModuleKey * key, double *score),       \
-      (key, score), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                           \
-    X(int, ZsetRangeNext, (RedisModuleKey * key), (key), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))      \
-    X(int, ZsetRangePrev, (RedisModuleKey * key), (key), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))      \
-    X(int, ZsetRangeEndReached, (RedisModuleKey * key), (key), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))
+      (key, score), keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                   \
+    X(int, ZsetRangeNext, (RedisModuleKey * key), (key),                                         \
+      keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                                 \
+    X(int, ZsetRangePrev, (RedisModuleKey * key), (key),                                         \
+      keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))                                                 \
+    X(int, ZsetRangeEndReached, (RedisModuleKey * key), (key),                                   \
+      keycheckIs(key, REDISMODULE_KEYTYPE_ZSET))
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): the arguments come with theirs. */
 #define DEFINE(type, name, parameters, arguments, rule) \

@@ -9,7 +9,8 @@ static struct {
     bool has_called;
 } loop;
 
-static void loopOnIteration(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+static void loopOnIteration(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent,
+                            void *data) {
     (void)event, (void)data;
     loop.has_called = subevent == REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP;
     if (loop.has_called) {

@@ -57,7 +57,7 @@ static void countChange(RedisModuleCtx *ctx) {
 }
 
 void propagateCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
-                  int64_t count) {
+                    int64_t count) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "ssl", name, field, (long long)count);
     } else {
@@ -95,7 +95,7 @@ void propagateFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModul
 }
 
 void propagateFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
-                       RedisModuleString *const *fields, size_t count) {
+                         RedisModuleString *const *fields, size_t count) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HDEL", "sv", name, fields, count);
     } else {
@@ -115,7 +115,8 @@ void propagateLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_
     RedisModule_SignalModifiedKey(ctx, name);
 }
 
-void propagateToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct propagateToken *token) {
+void propagateToken(RedisModuleCtx *ctx, RedisModuleString *name,
+                    const struct propagateToken *token) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "sclcs", name, "token", (long long)token->token, "owner",
                               token->owner);
@@ -127,7 +128,7 @@ void propagateToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct p
 }
 
 void propagateScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
-                  int64_t score) {
+                    int64_t score) {
     if (!somebodyListens(ctx)) {
         countChange(ctx);
     } else if (score == INT64_MAX) {
@@ -139,7 +140,7 @@ void propagateScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleStr
 }
 
 void propagateExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
-                       double score) {
+                         double score) {
     if (somebodyListens(ctx)) {
         char text[32];
         snprintf(text, sizeof(text), "%.17g", score);
@@ -151,7 +152,7 @@ void propagateExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModu
 }
 
 void propagateField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
-                  RedisModuleString *value) {
+                    RedisModuleString *value) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "HSET", "sss", name, field, value);
     } else {
@@ -170,7 +171,7 @@ void propagateUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModule
 }
 
 void propagateUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
-                         RedisModuleString *const *members, size_t count) {
+                           RedisModuleString *const *members, size_t count) {
     if (somebodyListens(ctx)) {
         RedisModule_Replicate(ctx, "ZREM", "sv", name, members, count);
     } else {
@@ -180,7 +181,7 @@ void propagateUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
 }
 
 void propagateNumber(RedisModuleCtx *ctx, RedisModuleString *name,
-                   const struct propagateNumber *number) {
+                     const struct propagateNumber *number) {
     if (!somebodyListens(ctx)) {
         countChange(ctx);
     } else if (number->expire_ms == INT64_MAX) {

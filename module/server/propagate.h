@@ -16,7 +16,7 @@
 
 /* The hash `name` now has `count` in `field`. */
 void propagateCount(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
-                  int64_t count);
+                    int64_t count);
 
 struct propagateHold {
     RedisModuleString *field;
@@ -35,7 +35,7 @@ void propagateFieldGone(RedisModuleCtx *ctx, RedisModuleString *name, RedisModul
 
 /* The same for many at once. */
 void propagateFieldsGone(RedisModuleCtx *ctx, RedisModuleString *name,
-                       RedisModuleString *const *fields, size_t count);
+                         RedisModuleString *const *fields, size_t count);
 
 /* The key now expires at `lease_end_ms`, unix ms; INT64_MAX: never. */
 void propagateLease(RedisModuleCtx *ctx, RedisModuleString *name, int64_t lease_end_ms);
@@ -48,26 +48,27 @@ struct propagateToken {
 
 /* The hash `name` now has these values in its fields `token` and `owner`, and expires at
  * `expire_ms`. */
-void propagateToken(RedisModuleCtx *ctx, RedisModuleString *name, const struct propagateToken *token);
+void propagateToken(RedisModuleCtx *ctx, RedisModuleString *name,
+                    const struct propagateToken *token);
 
 /* The sorted set `name` now has `member` at `score`; INT64_MAX stands for +inf. */
 void propagateScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
-                  int64_t score);
+                    int64_t score);
 
 /* The same, with the exact score. */
 void propagateExactScore(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member,
-                       double score);
+                         double score);
 
 /* The hash `name` now has `value` in `field`. */
 void propagateField(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *field,
-                  RedisModuleString *value);
+                    RedisModuleString *value);
 
 /* The sorted set `name` no longer has `member`. */
 void propagateUnscored(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleString *member);
 
 /* The same for many at once. */
 void propagateUnscoredMany(RedisModuleCtx *ctx, RedisModuleString *name,
-                         RedisModuleString *const *members, size_t count);
+                           RedisModuleString *const *members, size_t count);
 
 struct propagateNumber {
     int64_t number;
@@ -76,7 +77,7 @@ struct propagateNumber {
 
 /* The string `name` now is this number, and expires at `expire_ms`. */
 void propagateNumber(RedisModuleCtx *ctx, RedisModuleString *name,
-                   const struct propagateNumber *number);
+                     const struct propagateNumber *number);
 
 /* The key was deleted. */
 void propagateDeleted(RedisModuleCtx *ctx, RedisModuleString *name);

@@ -50,7 +50,8 @@ void timeslicePieceIsLong(void) {
 }
 
 bool timesliceHasEndedByClock(void) {
-    timeslice.over = timeslice.over || RedisModule_MonotonicMicroseconds() + timeslice.charged_us >= timeslice.end_us;
+    timeslice.over = timeslice.over ||
+                     RedisModule_MonotonicMicroseconds() + timeslice.charged_us >= timeslice.end_us;
     return timeslice.over;
 }
 

@@ -44,7 +44,7 @@ struct ack {
     bool is_cancelled; /* also refused: its client receives null */
     int64_t number;
     struct pendingreply *pendingreply; /* NULL: it is lost already */
-    uint64_t grace_until_look; /* 0: it needed none so far */
+    uint64_t grace_until_look;         /* 0: it needed none so far */
 };
 
 static struct {

@@ -20,8 +20,8 @@
 #include "blocking/blocked.h"
 #include "redismodule.h"
 #include "server/reply.h"
-#include "waits/request.h"
 #include "waits/pendingreply.h"
+#include "waits/request.h"
 
 struct ack;
 
@@ -29,8 +29,8 @@ struct acksAnswer {
     struct requestReplicas replicas;
     int64_t number;
     struct pendingreply *pendingreply; /* what the reply reports; the callee takes it over */
-    bool is_renewal;           /* LOCK.CANCEL does not end it */
-    int64_t lease_ms;          /* of the grant: the reply waits no longer than that */
+    bool is_renewal;                   /* LOCK.CANCEL does not end it */
+    int64_t lease_ms;                  /* of the grant: the reply waits no longer than that */
     int64_t now_ms;
 };
 

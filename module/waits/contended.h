@@ -37,7 +37,7 @@ struct fairState {
     int64_t expire_ms;  /* when the keys expire */
     int64_t refresh_ms; /* when that is to be extended; 0 = never */
     bool loaded;        /* positions that were in the keys have been loaded into `queue` */
-    bool is_grown;         /* the keys are encoded as skip lists: fairqueueGrowEncoding */
+    bool is_grown;      /* the keys are encoded as skip lists: fairqueueGrowEncoding */
 };
 
 struct lock {

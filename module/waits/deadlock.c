@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "blocking/drain.h"
-#include "core/mem.h"
 #include "core/cyclesearch.h"
+#include "core/mem.h"
 #include "keys/holds.h"
 #include "server/config.h"
 #include "server/quarantine.h"
@@ -300,7 +300,7 @@ static bool isToSearchAgain(const struct cyclesearchFound *found) {
 }
 
 static void deadlockRefuse(RedisModuleCtx *ctx, struct waiter *newcomer,
-                   const struct cyclepathCycle *cycle) {
+                           const struct cyclepathCycle *cycle) {
     RedisModuleString *text = textOf(ctx, cycle);
     RedisModule_SelectDb(ctx, newcomer->db);
     waitersEndDeadlock(ctx, newcomer, text);

@@ -62,7 +62,7 @@ static void onFlush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subeve
         unconfirmedFlushed(flush->dbnum);
         sessionsLookAnew(ctx);
         blockingkeyNoteAll(ctx, flush->dbnum < 0 ? BLOCKINGKEY_EVERY_DB : flush->dbnum,
-                         BLOCKINGKEY_FLUSHED);
+                           BLOCKINGKEY_FLUSHED);
     }
 }
 
@@ -151,7 +151,8 @@ struct subscription {
     RedisModuleEventCallback callback;
 };
 
-static int eventsSubscribeAll(RedisModuleCtx *ctx, const struct subscription *subscriptions, size_t count) {
+static int eventsSubscribeAll(RedisModuleCtx *ctx, const struct subscription *subscriptions,
+                              size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (RedisModule_SubscribeToServerEvent(ctx, subscriptions[i].event,
                                                subscriptions[i].callback) != REDISMODULE_OK) {

@@ -247,7 +247,8 @@ enum result fairnessOpen(struct fairqueue *fq, RedisModuleCtx *ctx, RedisModuleS
     if (lock) {
         lock->fair.loaded = true;
         timesliceBegin();
-        fairnessWriteQueue(fq, lock, now_ms); /* as far as it gets: the lock stays due for the rest */
+        fairnessWriteQueue(fq, lock,
+                           now_ms); /* as far as it gets: the lock stays due for the rest */
         timesliceEnd();
     }
     return RESULT_DONE;

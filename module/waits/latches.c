@@ -21,8 +21,10 @@ struct latchWait {
 static void latchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 static void latchesRedirect(RedisModuleCtx *ctx, struct blockingkey *key);
 
-static const struct blockingkeyKind table_kind = {sizeof(struct latch), simplewaitIsIdle, simplewaitOnDrop};
-static const struct blockingkeyWork work = {latchesLook, latchesRedirect, simplewaitForget, .reads_only = true};
+static const struct blockingkeyKind table_kind = {sizeof(struct latch), simplewaitIsIdle,
+                                                  simplewaitOnDrop};
+static const struct blockingkeyWork work = {latchesLook, latchesRedirect, simplewaitForget,
+                                            .reads_only = true};
 static struct blockingkeyTable latches = {.kind = &table_kind, .work = &work};
 
 static size_t waiting;
@@ -50,9 +52,9 @@ static void latchesOnDeadline(struct simplewait *wait) {
 }
 
 static const struct simplewaitKind kind = {.table = &latches,
-                                        .size = sizeof(struct latchWait),
-                                        .onDeadline = latchesOnDeadline,
-                                        .count = &waiting};
+                                           .size = sizeof(struct latchWait),
+                                           .onDeadline = latchesOnDeadline,
+                                           .count = &waiting};
 
 enum result latchesWait(const struct latchkey *latchkey, const struct latchesTimes *times) {
     RedisModuleCtx *ctx = latchkey->ctx;

@@ -30,7 +30,7 @@ struct share {
     struct pendingreply *of;
     struct pendingreplyHold *hold;
     int64_t retained; /* the least `retained` of the hold once the reply is delivered */
-    bool is_own;  /* the reply's grant has made the hold, even if it added nothing */
+    bool is_own;      /* the reply's grant has made the hold, even if it added nothing */
 };
 
 struct pendingreply {
@@ -49,7 +49,8 @@ static struct {
 
 /* The bytes that identify a hold: the length of the lock's name, the name, the owner. The database
  * is not among them, because SWAPDB changes it. Free them with memFree. */
-static char *pendingreplyHoldKey(RedisModuleString *name, RedisModuleString *owner, size_t *length) {
+static char *pendingreplyHoldKey(RedisModuleString *name, RedisModuleString *owner,
+                                 size_t *length) {
     size_t name_length, owner_length;
     const char *name_bytes = RedisModule_StringPtrLen(name, &name_length);
     const char *owner_bytes = RedisModule_StringPtrLen(owner, &owner_length);
@@ -74,7 +75,8 @@ static struct pendingreplyHold *inDb(struct pendingreplyHold *hold, int db) {
 
 /* The first hold in flight of this owner on this lock, in any mode, or NULL; nextHold has the
  * next. */
-static struct pendingreplyHold *firstHold(int db, RedisModuleString *name, RedisModuleString *owner) {
+static struct pendingreplyHold *firstHold(int db, RedisModuleString *name,
+                                          RedisModuleString *owner) {
     if (state.by_hold.used == 0) {
         return NULL;
     }
@@ -210,7 +212,8 @@ void pendingreplySwapped(int first_db, int second_db) {
 }
 
 struct pendingreplyHold *pendingreplyFirstLost(void) {
-    return state.lost.first ? LIST_ELEMENT(state.lost.first, struct pendingreplyHold, in_lost) : NULL;
+    return state.lost.first ? LIST_ELEMENT(state.lost.first, struct pendingreplyHold, in_lost)
+                            : NULL;
 }
 
 void pendingreplyFreeLost(struct pendingreplyHold *hold) {
@@ -264,8 +267,8 @@ struct pendingreply *pendingreplyNew(const struct requestSession *session, int64
     return pendingreply;
 }
 
-static void addShare(struct pendingreply *pendingreply, struct pendingreplyHold *hold, int64_t count,
-                     bool is_own) {
+static void addShare(struct pendingreply *pendingreply, struct pendingreplyHold *hold,
+                     int64_t count, bool is_own) {
     struct share *share = memAlloc(sizeof(*share));
     share->hold = hold;
     share->retained = hold->retained + count;
@@ -304,7 +307,7 @@ void pendingreplyAwaits(struct pendingreply *pendingreply, struct ack *ack) {
 }
 
 void pendingreplyEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
-                          void (*visit)(struct ack *ack, void *data), void *data) {
+                              void (*visit)(struct ack *ack, void *data), void *data) {
     struct pendingreplyHold *hold = firstHold(db, name, owner);
     for (; hold; hold = nextHold(hold)) {
         for (struct link *link = hold->shares.first; link; link = link->next) {
@@ -331,7 +334,7 @@ bool pendingreplyIsValid(RedisModuleCtx *ctx, const struct pendingreply *pending
 /* ---- how a reply ends ---- */
 
 static void pendingreplyBind(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
-                 const struct requestSession *session) {
+                             const struct requestSession *session) {
     const struct sessionsHold hold = {of->db, of->name, of->owner};
     if (!of->is_gone) {
         sessionsBind(ctx, &hold, session, RedisModule_Milliseconds());
@@ -340,11 +343,12 @@ static void pendingreplyBind(RedisModuleCtx *ctx, const struct pendingreplyHold 
 
 /* The reply has been delivered, but the client may have stopped reading: the grant is
  * unconfirmed. */
-static void noteUnconfirmed(RedisModuleCtx *ctx, const struct pendingreplyHold *of, int64_t granted_ms) {
+static void noteUnconfirmed(RedisModuleCtx *ctx, const struct pendingreplyHold *of,
+                            int64_t granted_ms) {
     const struct unconfirmedGrant grant = {.of = {of->db, of->name, of->owner},
-                                       .client_id = RedisModule_GetClientId(ctx),
-                                       .granted_ms = granted_ms,
-                                       .is_first = of->is_first};
+                                           .client_id = RedisModule_GetClientId(ctx),
+                                           .granted_ms = granted_ms,
+                                           .is_first = of->is_first};
     if (!of->is_gone) {
         unconfirmedBegin(&grant);
     }

@@ -52,7 +52,7 @@ struct pendingreplyHold {
     enum lockMode mode;
     RedisModuleString *name, *owner;
     int64_t count;      /* added by the grant */
-    int64_t retained;       /* how many of them a delivered reply has reported */
+    int64_t retained;   /* how many of them a delivered reply has reported */
     struct list shares; /* one for each pending reply that reports it or depends on it */
     char *hold_key;
 };
@@ -76,7 +76,7 @@ void pendingreplyAwaits(struct pendingreply *pendingreply, struct ack *ack);
 /* Calls `visit` for the `ack` of each waiting reply that reports holds of this owner on this lock,
  * or depends on them; for some more than once. `visit` must not end a reply. */
 void pendingreplyEachAwaiting(int db, RedisModuleString *name, RedisModuleString *owner,
-                          void (*visit)(struct ack *ack, void *data), void *data);
+                              void (*visit)(struct ack *ack, void *data), void *data);
 
 /* Whether all holds that the reply's grant has made still exist, as far as the keys show: false if
  * a lease has expired meanwhile, or another client has removed a hold. Selects databases. */

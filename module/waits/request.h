@@ -39,15 +39,15 @@ struct requestReplicas {
 
 struct request {
     RedisModuleString *owner;
-    bool owner_is_kept;       /* the module's own string, not an argument: it may be retained */
+    bool owner_is_kept;      /* the module's own string, not an argument: it may be retained */
     struct lockRequest lock; /* the mode; for a semaphore PERMITS and the limit; ONCE */
     enum discipline discipline;
-    int64_t now_ms;                      /* unix time of the request: read once for each command */
-    int64_t lease_ms;                    /* PX, EX, or lock.default-lease */
-    int64_t block_ms;                    /* BLOCK: how long it may wait */
+    int64_t now_ms;                  /* unix time of the request: read once for each command */
+    int64_t lease_ms;                /* PX, EX, or lock.default-lease */
+    int64_t block_ms;                /* BLOCK: how long it may wait */
     struct requestSession session;   /* SESSION */
     struct requestReplicas replicas; /* REPLICAS */
-    bool fenced;                         /* FENCED: the reply is to be a fencing token */
+    bool fenced;                     /* FENCED: the reply is to be a fencing token */
 };
 
 #endif

@@ -113,7 +113,8 @@ static bool isRequest(const struct serverText *command) {
 }
 
 static void hear(const struct serverText *last_command, void *found) {
-    *(enum unconfirmedFound *)found = isRequest(last_command) ? UNCONFIRMED_SILENT : UNCONFIRMED_CONFIRMED;
+    *(enum unconfirmedFound *)found =
+        isRequest(last_command) ? UNCONFIRMED_SILENT : UNCONFIRMED_CONFIRMED;
 }
 
 /* The grant of a connection that has closed is not an orphaned grant. If the server does not
@@ -185,7 +186,8 @@ int64_t unconfirmedFor(RedisModuleCtx *ctx, const struct holdsOwner *of, int64_t
 
 /* In a cluster a hold that is not found may exist: inside a transaction servers look up every key
  * in the transaction's slot. */
-static enum unconfirmedFound unconfirmedLookAt(struct look *look, const struct unconfirmedRecord *record) {
+static enum unconfirmedFound unconfirmedLookAt(struct look *look,
+                                               const struct unconfirmedRecord *record) {
     const struct holdsOwner of = {record->hold.db, record->name, record->owner};
     if (!holdsAreThere(look->ctx, &of, look->now_ms)) {
         return serverIsCluster() ? UNCONFIRMED_PASSED_BY : UNCONFIRMED_ENDED;

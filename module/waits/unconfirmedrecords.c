@@ -74,8 +74,8 @@ static unsigned nameBucketOf(const struct unconfirmedText *name) {
 
 /* The database is not part of the hash, because SWAPDB changes it. */
 struct unconfirmedHold unconfirmedrecordsHold(const struct holdsOwner *of) {
-    struct unconfirmedHold hold = {unconfirmedrecordsText(of->name), unconfirmedrecordsText(of->owner), 0, 0,
-                               of->db};
+    struct unconfirmedHold hold = {unconfirmedrecordsText(of->name),
+                                   unconfirmedrecordsText(of->owner), 0, 0, of->db};
     hold.name_bucket = nameBucketOf(&hold.name);
     hold.bucket = unconfirmedrecordsBucketOf(hashOfName(&hold.name) + tailOf(&hold.owner));
     return hold;
@@ -87,10 +87,10 @@ static struct unconfirmedRecord **bucketOfClient(unsigned long long client_id) {
 
 /* The first record of this hold in the bucket, from `record` on, or NULL. */
 static struct unconfirmedRecord *sameHold(struct unconfirmedRecord *record,
-                                      const struct unconfirmedHold *hold) {
-    while (record &&
-           !(record->hold.db == hold->db && unconfirmedrecordsSame(&record->hold.owner, &hold->owner) &&
-             unconfirmedrecordsSame(&record->hold.name, &hold->name))) {
+                                          const struct unconfirmedHold *hold) {
+    while (record && !(record->hold.db == hold->db &&
+                       unconfirmedrecordsSame(&record->hold.owner, &hold->owner) &&
+                       unconfirmedrecordsSame(&record->hold.name, &hold->name))) {
         record = record->next_of_hold;
     }
     return record;
@@ -206,7 +206,8 @@ static void noteDue(struct unconfirmedRecord *record) {
 bool unconfirmedrecordsNoteDue(int db, RedisModuleString *name) {
     const struct unconfirmedText text = unconfirmedrecordsText(name);
     size_t due = state.due;
-    struct unconfirmedRecord *record = unconfirmedrecordsOfName(state.by_name[nameBucketOf(&text)].first);
+    struct unconfirmedRecord *record =
+        unconfirmedrecordsOfName(state.by_name[nameBucketOf(&text)].first);
     for (; record; record = unconfirmedrecordsOfName(record->of_name.next)) {
         if (record->hold.db == db && unconfirmedrecordsSame(&record->hold.name, &text)) {
             noteDue(record);

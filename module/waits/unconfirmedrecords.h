@@ -24,9 +24,9 @@ struct unconfirmedGrant {
 
 enum unconfirmedFound {
     UNCONFIRMED_SILENT,
-    UNCONFIRMED_CONFIRMED,   /* the connection has sent another command */
+    UNCONFIRMED_CONFIRMED, /* the connection has sent another command */
     UNCONFIRMED_ENDED,     /* the hold has ended, or the connection has closed */
-    UNCONFIRMED_PASSED_BY /* it cannot be determined now */
+    UNCONFIRMED_PASSED_BY  /* it cannot be determined now */
 };
 
 struct unconfirmedText {
@@ -42,15 +42,15 @@ struct unconfirmedHold {
 };
 
 struct unconfirmedRecord {
-    struct link in_order;                                /* of granting: the first is the oldest */
-    struct link of_name;                                 /* in the bucket of the name */
+    struct link in_order; /* of granting: the first is the oldest */
+    struct link of_name;  /* in the bucket of the name */
     struct unconfirmedRecord *next_of_hold, *next_of_client; /* in their buckets */
     RedisModuleString *name, *owner;
     struct unconfirmedHold hold; /* its bytes are those of `name` and `owner` */
     unsigned long long client_id;
     int64_t granted_ms;
     enum unconfirmedFound found; /* by the check that is in progress */
-    bool is_due;             /* its key has changed: the drain checks whether the hold exists */
+    bool is_due;                 /* its key has changed: the drain checks whether the hold exists */
 };
 
 /* The string's bytes, owned by the string; whether two texts are equal. */

@@ -20,9 +20,9 @@ struct waiterKey {
 
 struct waiter {
     struct waitRequest request;
-    uint64_t number;          /* higher for a later waiter */
-    struct request wants; /* the owner is the waiter's own string */
-    struct blocked client;    /* without one: detached; its deadline ends the reservation */
+    uint64_t number;       /* higher for a later waiter */
+    struct request wants;  /* the owner is the waiter's own string */
+    struct blocked client; /* without one: detached; its deadline ends the reservation */
     int64_t since_ms;
     int64_t began_us;      /* monotonic, for toplocks.c; 0 while there is no client */
     uint64_t search_at_us; /* when to search for a cycle from a newcomer, monotonic */

@@ -16,8 +16,8 @@
 
 #include "blocking/drain.h"
 #include "blocking/nullreplies.h"
-#include "core/mem.h"
 #include "core/cyclesearch.h"
+#include "core/mem.h"
 #include "keys/fairqueue.h"
 #include "server/config.h"
 #include "server/failpoint.h"
@@ -142,7 +142,7 @@ void waitersForgetDetached(RedisModuleCtx *ctx, struct lock *lock) {
 
 /* The wait for the lock has ended, and the wait for its replicas begins. */
 static void waitersAwaitReplicas(RedisModuleCtx *ctx, struct waiter *waiter,
-                          const struct waitersGranted *granted) {
+                                 const struct waitersGranted *granted) {
     const struct acksAnswer answer = {.replicas = waiter->wants.replicas,
                                       .number = granted->answer,
                                       .pendingreply = granted->pendingreply,
@@ -180,7 +180,8 @@ static void waitersOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     if (client->bc) {
         statsCount(STATS_TIME_OUTS);
     } else if (quarantineIsOn()) {
-        waitersReserve(ctx, waitersOfBlocked(client)); /* a quarantine that lasts longer than expected */
+        waitersReserve(ctx,
+                       waitersOfBlocked(client)); /* a quarantine that lasts longer than expected */
         return;
     }
     waitersEnd(ctx, waitersOfBlocked(client), WAITERS_TIMED_OUT);

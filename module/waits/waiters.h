@@ -20,9 +20,9 @@
 #include "core/waitqueue.h"
 #include "redismodule.h"
 #include "server/reply.h"
-#include "waits/request.h"
 #include "waits/contended.h"
 #include "waits/pendingreply.h"
+#include "waits/request.h"
 #include "waits/waiter.h"
 
 /* How long after a wait began a search for cycles is made from it. Most waits end sooner and cost

@@ -49,8 +49,9 @@ struct watch {
 static void watchesLook(RedisModuleCtx *ctx, struct blockingkey *key, int64_t now_ms);
 
 static const struct blockingkeyKind table_kind = {sizeof(struct watched), simplewaitIsIdle,
-                                                simplewaitOnDrop};
-static const struct blockingkeyWork work = {watchesLook, simplewaitRedirect, simplewaitForget, .reads_only = true};
+                                                  simplewaitOnDrop};
+static const struct blockingkeyWork work = {watchesLook, simplewaitRedirect, simplewaitForget,
+                                            .reads_only = true};
 static struct blockingkeyTable watched_locks = {.kind = &table_kind, .work = &work};
 
 static size_t count;
@@ -100,7 +101,8 @@ static struct claimants claimantsOf(RedisModuleCtx *ctx, RedisModuleString *name
 static bool isWanted(const struct claimants *claimants, RedisModuleString *owner) {
     size_t length;
     const char *bytes = RedisModule_StringPtrLen(owner, &length);
-    return claimants->are_several || (claimants->first && !watchesIsOf(claimants->first, bytes, length));
+    return claimants->are_several ||
+           (claimants->first && !watchesIsOf(claimants->first, bytes, length));
 }
 
 enum replyWord watchesState(struct holds *holds, const struct watchRequest *request) {
@@ -134,7 +136,8 @@ static void onLeave(struct simplewait *wait) {
 static const struct simplewaitKind kind = {
     .table = &watched_locks, .size = sizeof(struct watch), .onLeave = onLeave, .count = &count};
 
-static void watchesJoin(struct watched *watched, struct watch *watch, const struct watchRequest *request) {
+static void watchesJoin(struct watched *watched, struct watch *watch,
+                        const struct watchRequest *request) {
     /* A copy: the caller's string may point into a client's query buffer. */
     watch->owner = RedisModule_CreateStringFromString(NULL, request->owner);
     size_t length;
@@ -277,7 +280,8 @@ static void takeNotes(struct watched *watched) {
 /* LOST is replied first: an owner that has lost the lock need not know that it is wanted. */
 static bool watchesTell(struct holds *holds, struct watched *watched) {
     takeNotes(watched);
-    return watchesLookAtAll(holds, watched) && lookAtDue(holds, watched) && tellWanted(holds, watched);
+    return watchesLookAtAll(holds, watched) && lookAtDue(holds, watched) &&
+           tellWanted(holds, watched);
 }
 
 static void lookInto(struct holds *holds, struct watched *watched) {

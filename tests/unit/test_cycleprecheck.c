@@ -18,7 +18,7 @@ static enum cycleprecheckAnswer answerOf(struct world *world) {
     struct cycleprecheck asked;
     waitgraphAnnounce(&world->graph, &newcomer->request);
     cycleprecheckBegin(&asked, &world->graph, &newcomer->request,
-                   (struct cycleprecheckHolders){holds.is_holder, NULL});
+                       (struct cycleprecheckHolders){holds.is_holder, NULL});
     while (asked.answer == CYCLEPRECHECK_CONTINUES) {
         cycleprecheckContinue(&asked);
     }
@@ -62,7 +62,8 @@ static void few_places_of_one_owner_are_all_looked_at_and_many_are_not(void **st
         struct world world = {.count = 0};
         worldWaitsForA(&world, counts[i], true);
         /* Of each also those behind it. */
-        assert_int_equal(answerOf(&world), counts[i] < 20 ? CYCLEPRECHECK_NOBODY : CYCLEPRECHECK_MAYBE);
+        assert_int_equal(answerOf(&world),
+                         counts[i] < 20 ? CYCLEPRECHECK_NOBODY : CYCLEPRECHECK_MAYBE);
         worldEnd(&world);
     }
 }

@@ -290,7 +290,7 @@ static void assertIsWholeChain(const struct chain *chain, const struct cyclepath
 
 /* What a newcomer who wants the first lock of the chain hears, in at most so many steps. */
 static enum cyclesearchResult searchFrom(struct chain *chain, const char *owner, size_t steps,
-                                        int way, struct cyclepathCycle **cycle) {
+                                         int way, struct cyclepathCycle **cycle) {
     struct waitRequest newcomer = worldRequest(owner, MODE_EXCLUSIVE);
     struct position position = {0};
     const struct lockSearch how = {.way = way, .most = steps, .slice = 100};

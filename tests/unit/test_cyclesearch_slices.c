@@ -20,7 +20,7 @@ static void onePause(void *data) {
 
 /* What a search from this newcomer finds, one step at a time, when that happens in the middle of it. */
 static struct cyclesearchFound found(struct world *world, const struct wait *newcomer, size_t after,
-                                    void (*happens)(struct world *world)) {
+                                     void (*happens)(struct world *world)) {
     struct event event = {.after = after, .happens = happens, .world = world};
     const struct lockSearch how = {.way = LOCKS_BY_HOLDS_UNPROVEN,
                                    .most = ASKS_NO_BOUND,
@@ -124,7 +124,8 @@ static void another_wait_of_the_same_owner_keeps_the_cycle(void **state) {
         struct world world = {.count = 0};
         worldWaits(&world, "c", MODE_EXCLUSIVE, 2);
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, theFirstWaitEnds).result, CYCLESEARCH_CYCLE);
+        assert_int_equal(found(&world, newcomer, after, theFirstWaitEnds).result,
+                         CYCLESEARCH_CYCLE);
         worldEnd(&world);
     }
 }

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cyclesearch.h"
 #include "core/mem.h"
 #include "core/queuecheck.h"
-#include "core/cyclesearch.h"
 #include "support/detector.h"
 #include "support/locks.h"
 #include "support/unit.h"

@@ -68,9 +68,9 @@ static struct waiting *newWaiting(struct fuzz *fuzz, const struct owner *owner) 
     assert_non_null(waiting->owner);
     memcpy(waiting->owner, owner->bytes, owner->length);
     waiting->request = (struct waitRequest){.owner = waiting->owner,
-                                        .owner_length = owner->length,
-                                        .mode = randomMode(fuzz),
-                                        .discipline = randomDiscipline(fuzz)};
+                                            .owner_length = owner->length,
+                                            .mode = randomMode(fuzz),
+                                            .discipline = randomDiscipline(fuzz)};
     return waiting;
 }
 
@@ -134,9 +134,9 @@ static void assertSameBlocking(const struct waitqueue *queue, const struct model
                                const struct owner *owner) {
     for (int mode = 0; mode < MODE_COUNT; mode++) {
         const struct waitRequest request = {.owner = owner->bytes,
-                                        .owner_length = owner->length,
-                                        .mode = (enum lockMode)mode,
-                                        .discipline = ORDERED};
+                                            .owner_length = owner->length,
+                                            .mode = (enum lockMode)mode,
+                                            .discipline = ORDERED};
         bool blocked = false;
         for (size_t i = 0; i < model->count; i++) {
             const struct waiting *waiting = model->in_order[i];
@@ -152,9 +152,9 @@ static void assertSameBlocking(const struct waitqueue *queue, const struct model
 static void assertSameBlockingOfPlain(const struct waitqueue *queue, const struct model *model,
                                       const struct owner *owner) {
     const struct waitRequest request = {.owner = owner->bytes,
-                                    .owner_length = owner->length,
-                                    .mode = MODE_EXCLUSIVE,
-                                    .discipline = PLAIN};
+                                        .owner_length = owner->length,
+                                        .mode = MODE_EXCLUSIVE,
+                                        .discipline = PLAIN};
     bool blocked = false;
     for (size_t i = 0; i < model->count; i++) {
         const struct waiting *waiting = model->in_order[i];

@@ -217,7 +217,7 @@ static void a_plain_request_stands_behind_others_who_wait_for_several_keys(void 
     (void)state;
     struct waitqueue queue = {0};
     struct waitRequest plain = requestOf("p", MODE_EXCLUSIVE),
-                   multikey = requestOf("j", MODE_EXCLUSIVE);
+                       multikey = requestOf("j", MODE_EXCLUSIVE);
     plain.discipline = PLAIN;
     multikey.discipline = MULTIKEY;
     struct position positions[3] = {{.queue = NULL}};

@@ -52,7 +52,7 @@ static void leave(struct world *world, const struct ask *ask, struct waitRequest
 }
 
 enum cyclesearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
-                               size_t *calls, struct cyclepathCycle **cycle) {
+                                size_t *calls, struct cyclepathCycle **cycle) {
     struct waitRequest newcomer = ask->request, *of_old = NULL;
     struct position positions[2] = {0}, *old = positionToTakeOver(world, ask);
     if (old) {

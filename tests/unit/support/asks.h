@@ -28,7 +28,7 @@ struct ask asksFairly(const char *owner, size_t lock);
 /* A whole search, with the request as a newcomer, which is gone again afterwards. `way` is one of
  * locks.h. */
 enum cyclesearchResult asksFind(struct world *world, const struct ask *ask, size_t *steps, int way,
-                               size_t *calls, struct cyclepathCycle **cycle);
+                                size_t *calls, struct cyclepathCycle **cycle);
 
 /* The cycle that the wait would close is this one, whichever way is asked.
  * "a 0 b, b 1< a": a waits for lock 0 held by b, and b for lock 1 behind a. */

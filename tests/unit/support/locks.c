@@ -98,8 +98,8 @@ static bool isCountedHolder(struct waitqueue *queue, enum lockMode mode,
     return isHolder(queue, mode, request, context);
 }
 
-static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode, const struct waitRequest *request,
-                        void *context) {
+static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode,
+                        const struct waitRequest *request, void *context) {
     (void)queue;
     (void)mode;
     (void)request;
@@ -111,13 +111,13 @@ struct cyclesearchAsked lockAsked(int way, size_t *calls) {
     bool by_holds = way == LOCKS_BY_HOLDS || way == LOCKS_BY_HOLDS_UNPROVEN;
     bool unproven = way == LOCKS_BY_HOLDS_UNPROVEN || way == LOCKS_BY_REQUESTS_UNPROVEN;
     return (struct cyclesearchAsked){.holders = by_holds ? tellHolds : askRequests,
-                                    .is_holder = isHolder,
-                                    .may_be_holder = unproven ? mayBeHolder : isCountedHolder,
-                                    .context = calls};
+                                     .is_holder = isHolder,
+                                     .may_be_holder = unproven ? mayBeHolder : isCountedHolder,
+                                     .context = calls};
 }
 
 struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct waitRequest *asker,
-                                  const struct lockSearch *how) {
+                                   const struct lockSearch *how) {
     const struct cyclesearchAsked asked = lockAsked(how->way, how->calls);
     cyclesearchBegin(graph, asker, &asked, how->most);
     while (!cyclesearchContinue(graph, how->slice > 0 ? how->slice : SIZE_MAX / 2)) {

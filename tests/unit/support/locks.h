@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/cyclesearch.h"
 #include "core/rules.h"
 #include "core/waitqueue.h"
-#include "core/cyclesearch.h"
 
 #define LOCKS_MOST_HOLDS 24
 
@@ -66,6 +66,6 @@ struct lockSearch {
 
 /* A whole search. */
 struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct waitRequest *asker,
-                                  const struct lockSearch *how);
+                                   const struct lockSearch *how);
 
 #endif
