@@ -10,8 +10,8 @@
  *
  * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose
  * entries begin with a struct blockingkey; a table has one map for each database number. To add a
- * kind: define the entry and its struct blockingkeyKind, and give the table its struct blockingkeyWork
- * at load. Then every event, timer and move of a slot reaches it.
+ * kind: define the entry and its struct blockingkeyKind, and give the table its struct
+ * blockingkeyWork at load. Then every event, timer and move of a slot reaches it.
  *
  * Contracts are in blockingkey.h.
  */

@@ -86,9 +86,9 @@ struct blockingkey *blockingkeyFindOrMake(struct blockingkeyTable *table, int db
  * ended; the entry may be freed. */
 void blockingkeyDropIfIdle(RedisModuleCtx *ctx, struct blockingkey *key);
 
-/* While an entry is in use, blockingkeyDropIfIdle keeps it, so that code that iterates over its waits
- * may end them; and because the user of the entry checks what becomes due, no alarm is set for it.
- * Not nested: the first blockingkeyEndUse ends the use. */
+/* While an entry is in use, blockingkeyDropIfIdle keeps it, so that code that iterates over its
+ * waits may end them; and because the user of the entry checks what becomes due, no alarm is set
+ * for it. Not nested: the first blockingkeyEndUse ends the use. */
 void blockingkeyUse(struct blockingkey *key);
 
 /* Ends the use, and drops the entry if it has become idle. */
@@ -98,8 +98,8 @@ void blockingkeyEndUse(RedisModuleCtx *ctx, struct blockingkey *key);
  * callback. */
 void blockingkeyMarkDue(RedisModuleCtx *ctx, struct blockingkey *key);
 
-/* The same, and sets `notes`, flags of enum blockingkeyNote. The drain begins again with work of the
- * entry that it has begun. */
+/* The same, and sets `notes`, flags of enum blockingkeyNote. The drain begins again with work of
+ * the entry that it has begun. */
 void blockingkeyNote(RedisModuleCtx *ctx, struct blockingkey *key, unsigned notes);
 
 /* The same for the entries of this key in all tables. */

@@ -6,8 +6,8 @@
  *   onOver            its connection has closed, or CLIENT UNBLOCK
  *   simplewaitRedirect   another node serves the key
  *
- * To add a kind: embed the two structs, fill in a struct simplewaitKind, a struct blockingkeyKind and a
- * struct blockingkeyWork, and write the last one's `look`; see latches.c.
+ * To add a kind: embed the two structs, fill in a struct simplewaitKind, a struct blockingkeyKind
+ * and a struct blockingkeyWork, and write the last one's `look`; see latches.c.
  *
  * Contracts are in simplewait.h.
  */

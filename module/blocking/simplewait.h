@@ -4,9 +4,9 @@
  * any other: deadline, closed connection, CLIENT UNBLOCK, a slot that is moved. It delays no other
  * client.
  *
- * A kind embeds `struct simplewait` in what it stores for a client, and `struct simplewaits` in the entry
- * of its table (blockingkey.h), both as the first member. Only the drain replies to such clients: a
- * wait never ends inside the command of another client.
+ * A kind embeds `struct simplewait` in what it stores for a client, and `struct simplewaits` in the
+ * entry of its table (blockingkey.h), both as the first member. Only the drain replies to such
+ * clients: a wait never ends inside the command of another client.
  */
 #ifndef LOCK_SIMPLEWAIT_H
 #define LOCK_SIMPLEWAIT_H

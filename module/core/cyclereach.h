@@ -34,8 +34,8 @@ bool searchLooks(const struct cyclesearch *search);
 /* Counts `count` steps. If that exceeds the bound, the search gives up. Returns searchLooks. */
 bool searchTakeSteps(struct cyclesearch *search, size_t count);
 
-/* Takes a step of the pre-check (cycleprecheck.h). If that finds that no owner waits for the asker, the
- * search ends. */
+/* Takes a step of the pre-check (cycleprecheck.h). If that finds that no owner waits for the asker,
+ * the search ends. */
 void searchAskOn(struct cyclesearch *search);
 
 /* Takes such a step if that is cheaper than the next `steps` steps of the search itself. Returns

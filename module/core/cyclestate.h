@@ -17,8 +17,8 @@ struct cyclesearch;
 
 /* The callbacks of a search, of the caller that knows the holds. */
 struct cyclesearchAsked {
-    /* Reports to the search, by cyclesearchReach, which owners hold the lock of this queue in a mode
-     * that conflicts with `mode`; or has it test each request, by cyclesearchEachRequest. */
+    /* Reports to the search, by cyclesearchReach, which owners hold the lock of this queue in a
+     * mode that conflicts with `mode`; or has it test each request, by cyclesearchEachRequest. */
     void (*holders)(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
                     void *context);
     cycleprecheckIsHolder is_holder;

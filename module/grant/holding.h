@@ -37,8 +37,8 @@ bool holdingIsHeld(struct holds *holds, RedisModuleString *owner);
 enum verdict holdingDecide(struct holds *holds, const struct request *wants);
 
 /* Acquires the lock. `verdict` is one that fits (rulesFits), and was returned for this handle.
- * `pendingreply`: the pending reply that will report the hold, to which it is added, and a session is
- * bound when the reply is delivered; NULL: the command replies at once. Returns the owner's hold
+ * `pendingreply`: the pending reply that will report the hold, to which it is added, and a session
+ * is bound when the reply is delivered; NULL: the command replies at once. Returns the owner's hold
  * count in this mode, or with FENCED the token; 0: the count would exceed its limit, and nothing
  * has changed. */
 int64_t holdingTake(struct holds *holds, const struct request *wants, enum verdict verdict,

@@ -8,8 +8,8 @@
  * represent, some 4,000 of them within a ms. Beyond that they are in order of their ids; ids that
  * the server makes are in order of arrival.
  *
- * Only this file reads and writes these keys. Each write is propagated (propagate.h), except that the
- * delivery uses commands (deliver.c). A key of another type is left alone.
+ * Only this file reads and writes these keys. Each write is propagated (propagate.h), except that
+ * the delivery uses commands (deliver.c). A key of another type is left alone.
  */
 #ifndef LOCK_DELAYKEYS_H
 #define LOCK_DELAYKEYS_H

@@ -7,8 +7,8 @@
  *
  * Memory is the truth while the process lives. The keys are read when the process first uses a
  * lock, after a restart or a promotion. Only this file reads and writes them, and each write is
- * propagated (propagate.h). Whatever another client does to them, no two owners hold the lock because
- * of it. A key of another type is left alone.
+ * propagated (propagate.h). Whatever another client does to them, no two owners hold the lock
+ * because of it. A key of another type is left alone.
  */
 #ifndef LOCK_FAIRQUEUE_H
 #define LOCK_FAIRQUEUE_H

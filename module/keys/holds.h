@@ -100,8 +100,8 @@ int64_t holdsOwn(struct holds *holds, RedisModuleString *owner, enum lockMode mo
 
 /* For a semaphore: removes expired permits until at most `most` are taken, or only unexpired ones
  * are left; holdsSeenBy counts what is left. A negative `most` means that the lock is to be free:
- * then none are removed while any permits are unexpired. Within a time slice (timeslice.h) it stops when
- * that ends. Returns whether it has removed any. */
+ * then none are removed while any permits are unexpired. Within a time slice (timeslice.h) it stops
+ * when that ends. Returns whether it has removed any. */
 bool holdsMakeRoom(struct holds *holds, int64_t most);
 
 /* For a semaphore: removes expired permits, those of at most LEASEDHOLDS_PRUNED_AT_ONCE holders;

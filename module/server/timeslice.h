@@ -16,7 +16,8 @@ void timesliceBegin(void);
 /* Ends what the last timesliceBegin has begun. */
 void timesliceEnd(void);
 
-/* Whether a time slice has begun. Only then timesliceHasEnded and timesliceHasEndedByClock may be called. */
+/* Whether a time slice has begun. Only then timesliceHasEnded and timesliceHasEndedByClock may be
+ * called. */
 bool timesliceHasBegun(void);
 
 /* Adds `us` to the time used: what has just been done costs the server that much more after the
@@ -24,8 +25,8 @@ bool timesliceHasBegun(void);
  * is small. */
 void timesliceCharge(unsigned us);
 
-/* The current piece of work may take long: the next timesliceHasEnded reads the clock. For work that is
- * one piece among others in a loop elsewhere, such as a grant of a thousand keys. */
+/* The current piece of work may take long: the next timesliceHasEnded reads the clock. For work
+ * that is one piece among others in a loop elsewhere, such as a grant of a thousand keys. */
 void timeslicePieceIsLong(void);
 
 /* Whether the time slice has used up its time, so that other clients are to be served first. To be

@@ -58,8 +58,8 @@ bool fairnessFlushed(RedisModuleCtx *ctx, struct lock *lock);
 /* Sets the ends of reserved positions. With the flag CONTENDED_RESERVES_BEGIN, a quarantine has
  * ended: they end lock.fair-reserve from now. Usually that was expected, and there is nothing to
  * do. With CONTENDED_RESERVES_CONFIGURED, lock.fair-reserve has been changed: positions that would
- * end later than that from now end then. The lock must be in use (blockingkeyUse) and still have the
- * flag. Returns false if the time slice ended first: call it again. */
+ * end later than that from now end then. The lock must be in use (blockingkeyUse) and still have
+ * the flag. Returns false if the time slice ended first: call it again. */
 bool fairnessCountReserves(RedisModuleCtx *ctx, struct lock *lock, int64_t now_ms);
 
 /* When fairnessWriteDown has something to do although no position changes; INT64_MAX: never. */

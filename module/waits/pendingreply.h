@@ -1,12 +1,12 @@
 /* Pending replies: grants whose reply the server has not written yet. That lasts from the hand-off
  * until the reply is written, a moment later (rule 5 of docs/design.md).
  *
- * A *pending reply* (struct pendingreply) reports *holds in flight* (struct pendingreplyHold), one for each
- * lock: exactly what its grant has added there. With ONCE a grant may add nothing, or less than the
- * reply reports, because its owner already has the rest. If that rest is in flight too, the reply
- * *depends on* it. A hold whose replies have all failed, because their clients died, is *lost*, and
- * the drain releases it. A hold that any delivered reply has reported stays, or as much of it as
- * that reply reported.
+ * A *pending reply* (struct pendingreply) reports *holds in flight* (struct pendingreplyHold), one
+ * for each lock: exactly what its grant has added there. With ONCE a grant may add nothing, or less
+ * than the reply reports, because its owner already has the rest. If that rest is in flight too,
+ * the reply *depends on* it. A hold whose replies have all failed, because their clients died, is
+ * *lost*, and the drain releases it. A hold that any delivered reply has reported stays, or as much
+ * of it as that reply reported.
  *
  * If a hold was removed in another way, by LOCK.FORCE for example, and its owner has acquired the
  * lock again since, then the owner's present hold is not the lost one.
@@ -62,8 +62,8 @@ struct ack; /* of acks.c: a client whose reply waits for replicas */
 
 /* Returns a new pending reply, which reports nothing yet. `session`: the connection that its holds
  * are bound to when the reply is delivered, or none. `granted_ms`: when they were granted, unix
- * time, or PENDINGREPLY_RENEWAL. It is freed by pendingreplyDrop, or by pendingreplyEnd once it has been handed
- * to blocked.c or acks.c. */
+ * time, or PENDINGREPLY_RENEWAL. It is freed by pendingreplyDrop, or by pendingreplyEnd once it has
+ * been handed to blocked.c or acks.c. */
 #define PENDINGREPLY_RENEWAL 0
 struct pendingreply *pendingreplyNew(const struct requestSession *session, int64_t granted_ms);
 

@@ -99,7 +99,8 @@ void unconfirmedLookAtDue(RedisModuleCtx *ctx, int64_t now_ms) {
 /* ---- querying the server ---- */
 
 /* The commands that can be granted a lock. As long as a connection's last command is one of them,
- * it is the one that received the grant: for any later request unconfirmedRequested has been called. */
+ * it is the one that received the grant: for any later request unconfirmedRequested has been
+ * called. */
 static bool isRequest(const struct serverText *command) {
     static const char *const requests[] = {"LOCK.ACQUIRE", "LOCK.FAIR",      "LOCK.RWREAD",
                                            "LOCK.RWWRITE", "LOCK.SEMAPHORE", "LOCK.MACQUIRE"};

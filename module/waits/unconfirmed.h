@@ -8,8 +8,8 @@
  * connection, which must be recorded because the server reports only the name of a connection's
  * last command; and any command for the owner.
  *
- * Only the latest UNCONFIRMED_MOST grants are recorded, in static memory. Their names and owners are
- * strings of the server, at most UNCONFIRMED_LONGEST bytes for each grant: a longer one is not
+ * Only the latest UNCONFIRMED_MOST grants are recorded, in static memory. Their names and owners
+ * are strings of the server, at most UNCONFIRMED_LONGEST bytes for each grant: a longer one is not
  * recorded, so all strings together take at most 1 MiB. A record is removed with its hold. When
  * another client or the server has changed the key, the drain checks whether the hold still exists.
  * A hold that ends without an event, such as one reader's lease among others, is removed when a

@@ -60,8 +60,8 @@ bool unconfirmedrecordsSame(const struct unconfirmedText *a, const struct unconf
 /* The key by which the records of these holds are found. Its bytes are those of `of`. */
 struct unconfirmedHold unconfirmedrecordsHold(const struct holdsOwner *of);
 
-/* Records the grant, in place of the oldest if there are UNCONFIRMED_MOST. Nothing is recorded if name
- * and owner are longer than UNCONFIRMED_LONGEST. The record retains both strings. */
+/* Records the grant, in place of the oldest if there are UNCONFIRMED_MOST. Nothing is recorded if
+ * name and owner are longer than UNCONFIRMED_LONGEST. The record retains both strings. */
 void unconfirmedrecordsAdd(const struct unconfirmedGrant *grant);
 
 /* Frees the record; all records of this hold. `hold` may be a member of a record that is freed. */

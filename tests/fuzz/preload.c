@@ -1,5 +1,6 @@
-/* Loaded into the server in front of AddressSanitizer, so that all of the server's memory, and with it the module's, is
- * ASan's: its own use of jemalloc's interface becomes malloc, and modules are opened as ASan needs it. */
+/* Loaded into the server in front of AddressSanitizer, so that all of the server's memory, and with
+ * it the module's, is ASan's: its own use of jemalloc's interface becomes malloc, and modules are
+ * opened as ASan needs it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -165,8 +165,8 @@ static void nobody_is_asked_twice_for_the_same(void **state) {
     worldEnd(&world);
 }
 
-/* A position that waits for nobody, because its owner holds that lock, is a step. No request repeats
- * the one before: they name the locks in another order. */
+/* A position that waits for nobody, because its owner holds that lock, is a step. No request
+ * repeats the one before: they name the locks in another order. */
 static void places_of_a_holder_are_steps(void **state) {
     (void)state;
     struct world world = {.count = 0};

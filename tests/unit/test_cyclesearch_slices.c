@@ -1,4 +1,5 @@
-/* cyclesearch.[ch]: a search in several calls, between which requests leave, move, and holds end. */
+/* cyclesearch.[ch]: a search in several calls, between which requests leave, move, and holds end.
+ */
 #include "core/mem.h"
 #include "support/asks.h"
 #include "support/unit.h"
@@ -18,7 +19,8 @@ static void onePause(void *data) {
     }
 }
 
-/* What a search from this newcomer finds, one step at a time, when that happens in the middle of it. */
+/* What a search from this newcomer finds, one step at a time, when that happens in the middle of
+ * it. */
 static struct cyclesearchFound found(struct world *world, const struct wait *newcomer, size_t after,
                                      void (*happens)(struct world *world)) {
     struct event event = {.after = after, .happens = happens, .world = world};
@@ -39,7 +41,8 @@ static struct wait *comes(struct world *world, const char *owner, size_t lock) {
     return wait;
 }
 
-/* Who waits for lock i holds the one before. a, who comes last, holds lock 4, and waits for lock 0. */
+/* Who waits for lock i holds the one before. a, who comes last, holds lock 4, and waits for lock 0.
+ */
 static struct wait *chain(struct world *world) {
     static const char *const owners[] = {"b", "c", "d", "e"};
     for (size_t i = 0; i < LENGTH_OF(owners); i++) {
@@ -141,8 +144,8 @@ static void assertFoundWhenever(struct wait *(*begin)(struct world *world), size
     }
 }
 
-/* a waits for lock 0 already, ahead of b, who waits for what a holds. When that wait ends, the new one
- * is behind b. */
+/* a waits for lock 0 already, ahead of b, who waits for what a holds. When that wait ends, the new
+ * one is behind b. */
 static struct wait *comesOnceMore(struct world *world) {
     worldWaits(world, "a", MODE_READ, 0);
     worldWaits(world, "b", MODE_EXCLUSIVE, 0);

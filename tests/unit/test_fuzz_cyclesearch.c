@@ -339,8 +339,8 @@ static void assertSameAnswers(struct fuzz *fuzz, struct detectorWorld *world,
     }
 }
 
-/* Comes to the end of its queues, or to their heads; and to those of what its owner holds. NULL if there
- * is no room for it. */
+/* Comes to the end of its queues, or to their heads; and to those of what its owner holds. NULL if
+ * there is no room for it. */
 static struct detectorWait *comes(struct detectorWorld *world, const struct detectorAsk *ask) {
     bool has_place = hasFairPosition(world, ask->owner, ask->locks[0]);
     if (world->wait_count == DETECTOR_MOST_WAITS ||

@@ -362,8 +362,8 @@ static size_t longestChain(const struct map *map) {
     return longest;
 }
 
-/* Keys that differ in one position only, wherever it is, must not crowd a bucket: names and owners are
- * often a common text with a number somewhere. Thrown at random, 256 keys in 512 buckets hardly
+/* Keys that differ in one position only, wherever it is, must not crowd a bucket: names and owners
+ * are often a common text with a number somewhere. Thrown at random, 256 keys in 512 buckets hardly
  * ever have a chain over 7. */
 static void keys_that_differ_in_one_byte_spread_over_the_buckets(void **state) {
     (void)state;

@@ -93,8 +93,8 @@ static void a_node_can_be_taken_from_anywhere(void **state) {
     }
 }
 
-/* The last node of the array may belong above the hole that it fills: 20, which stands below 10 and 11, comes to stand
- * below 100 and 110. */
+/* The last node of the array may belong above the hole that it fills: 20, which stands below 10 and
+ * 11, comes to stand below 100 and 110. */
 static void what_fills_a_hole_may_rise(void **state) {
     (void)state;
     struct heap heap = {0};

@@ -21,7 +21,8 @@ static int64_t endOfBucketOf(int64_t value) {
     return value / width * width + width - 1;
 }
 
-/* What a histogram makes of this value when there is a larger one, which would else be the limit. */
+/* What a histogram makes of this value when there is a larger one, which would else be the limit.
+ */
 static int64_t rounded(int64_t value) {
     struct histogram histogram = {0};
     histogramRecord(&histogram, value);

@@ -47,9 +47,9 @@ static void standAll(struct world *world) {
     worldWaits(world, "other", MODE_WRITE, 0); /* is never a tie */
 }
 
-/* The positions of the requests that are in are ties if they stand in more than one queue, and none is
- * if there is only one. In between, in one queue again, they may have stayed what they were. Of the two
- * for the same, one is a copy, which is no tie. */
+/* The positions of the requests that are in are ties if they stand in more than one queue, and none
+ * is if there is only one. In between, in one queue again, they may have stayed what they were. Of
+ * the two for the same, one is a copy, which is no tie. */
 static void assertTies(const struct world *world, const bool *is_in) {
     const size_t at[] = {is_in[0] || is_in[1], is_in[2] + (size_t)is_in[3], is_in[3]};
     size_t own = at[0] + at[1] + at[2];
@@ -154,8 +154,8 @@ static void what_leaves_in_the_middle_of_a_walk_does_not_come(void **state) {
     worldEnd(&world);
 }
 
-/* Whether an owner that waits here so many times asks for something new when it waits once more. It waits
- * for another lock before. */
+/* Whether an owner that waits here so many times asks for something new when it waits once more. It
+ * waits for another lock before. */
 static bool asksForNothingNewAfter(size_t count) {
     struct world world = {.count = 0};
     worldWaits(&world, "o", MODE_WRITE, 1);

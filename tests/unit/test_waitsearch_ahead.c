@@ -177,7 +177,8 @@ static void a_reader_waits_for_readers_between_two_writers_ahead(void **state) {
     worldEnd(&world);
 }
 
-/* It waits for those ahead of its first position only, so the writer before its last one is asked too. */
+/* It waits for those ahead of its first position only, so the writer before its last one is asked
+ * too. */
 static void a_writer_who_stands_twice_hides_none_between(void **state) {
     (void)state;
     struct world world = {.count = 0};

@@ -1,5 +1,5 @@
-/* cyclesearch.[ch]: cycles of an owner with several positions in a queue, and of a new position that is
- * not the last. */
+/* cyclesearch.[ch]: cycles of an owner with several positions in a queue, and of a new position
+ * that is not the last. */
 #include "support/asks.h"
 #include "support/unit.h"
 #include "support/world.h"

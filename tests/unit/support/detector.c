@@ -130,7 +130,8 @@ bool detectorAskerWaitsAt(const struct detectorWorld *world, const struct detect
            (goesAhead(world, ask) && detectorWaitsAt(world, ask, ask->owner, other, lock, behind));
 }
 
-/* Whether `one`, who is not the asker, waits for `other`: without the new request if `ask` is NULL. */
+/* Whether `one`, who is not the asker, waits for `other`: without the new request if `ask` is NULL.
+ */
 static bool waitsFor(const struct detectorWorld *world, const struct detectorAsk *ask, size_t one,
                      size_t other) {
     for (size_t lock = 0; lock < world->lock_count && one != other; lock++) {

@@ -1,5 +1,6 @@
 /* Who waits for whom, by a detector that knows no shortcut: who stands where is in plain arrays,
- * and it asks of everybody whether there is a way to anybody. For the fuzz test of cyclesearch.c. */
+ * and it asks of everybody whether there is a way to anybody. For the fuzz test of cyclesearch.c.
+ */
 #ifndef LOCK_TESTS_DETECTOR_H
 #define LOCK_TESTS_DETECTOR_H
 

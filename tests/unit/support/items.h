@@ -31,12 +31,13 @@ void itemRemove(struct map *map, struct item *item);
 
 bool itemHasKey(const struct item *item, const char *bytes, size_t length);
 
-/* What is found under a key are those of the items that are in the map with that key, each once, and
- * no other. */
+/* What is found under a key are those of the items that are in the map with that key, each once,
+ * and no other. */
 void itemsAssertFound(const struct map *map, struct item *items, size_t count, const char *bytes,
                       size_t length);
 
-/* For mapEach: counts the visits of each item, and all of them in the size_t that is the context. */
+/* For mapEach: counts the visits of each item, and all of them in the size_t that is the context.
+ */
 void itemCountVisit(struct mapEntry *entry, void *context);
 
 /* The context of itemHarvestVisit: every `nth` item that it sees it takes out of the map. */

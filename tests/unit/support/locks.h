@@ -40,10 +40,10 @@ bool lockIsInTheWay(const struct fakeLock *lock, const char *owner, size_t lengt
 /* Whether the owner holds it as a plain lock. */
 bool lockIsPlainOf(const struct fakeLock *lock, const char *owner, size_t length);
 
-/* Four ways to ask, which mean the same: the holders are told by going through the holds, or through
- * the requests in the graph; and of one owner it is said whether it is a holder, or that it may be:
- * then nothing can be proven, and all ways are gone to their end. `context` is a size_t that counts
- * the calls, or NULL. */
+/* Four ways to ask, which mean the same: the holders are told by going through the holds, or
+ * through the requests in the graph; and of one owner it is said whether it is a holder, or that it
+ * may be: then nothing can be proven, and all ways are gone to their end. `context` is a size_t
+ * that counts the calls, or NULL. */
 enum {
     LOCKS_BY_HOLDS,
     LOCKS_BY_REQUESTS,
