@@ -135,7 +135,7 @@ static int refusal(RedisModuleCallReply *reply) {
     return refused ? error : 0;
 }
 
-enum serverConsent serverMayWriteKey(RedisModuleCtx *ctx, RedisModuleString *name) {
+enum serverPermission serverMayWriteKey(RedisModuleCtx *ctx, RedisModuleString *name) {
     if (failpoint(FAILPOINT_CONSENT)) {
         return SERVER_REFUSES;
     }

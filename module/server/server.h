@@ -63,7 +63,7 @@ enum serverWritable {
  * (CLIENT PAUSE, FAILOVER, SHUTDOWN) such a write aborts the server. */
 enum serverWritable serverWritableNow(RedisModuleCtx *ctx);
 
-enum serverConsent {
+enum serverPermission {
     SERVER_ACCEPTS, /* a client could write this key now */
     SERVER_REFUSES, /* not now: MISCONF, NOREPLICAS, a cluster that is down */
     SERVER_NOT_OURS /* another node serves the key's slot, or the key is being moved there */
@@ -73,7 +73,7 @@ enum serverConsent {
  * Low-level key calls check nothing of this, so a grant outside a client's command calls this
  * first. It changes nothing. On Redis from 7.2 and Valkey from 8 it leaves no trace; on 7.0 MONITOR
  * and INFO commandstats show a PEXPIREAT. Costs about 1 µs. */
-enum serverConsent serverMayWriteKey(RedisModuleCtx *ctx, RedisModuleString *name);
+enum serverPermission serverMayWriteKey(RedisModuleCtx *ctx, RedisModuleString *name);
 
 /* In a cluster: whether a client could send one command that reads all these keys to this node now.
  * False if they hash to different slots; if another node serves their slot; or if that is being

@@ -1,4 +1,4 @@
-/* standstill.[ch]: since when the server knows which replicas it has, at every pace of its cron. */
+/* stall.[ch]: since when the server knows which replicas it has, at every pace of its cron. */
 #include "core/stall.h"
 
 #include "support/unit.h"
@@ -61,7 +61,7 @@ static void it_lasts_until_the_cron_must_have_counted(void **state) {
 }
 
 /* Ten rounds that should have taken a second have taken six. */
-static void rounds_that_are_all_slow_are_a_standstill(void **state) {
+static void rounds_that_are_all_slow_are_a_stall(void **state) {
     (void)state;
     int64_t now_ms = begins(10);
     for (int round = 0; round < 10; round++) {
@@ -88,7 +88,7 @@ static void what_was_before_the_beginning_does_not_matter(void **state) {
     assert_true(stallAt(now_ms + STALL_MS + 1)); /* no round in all that time */
 }
 
-static void a_clock_that_steps_back_is_no_standstill(void **state) {
+static void a_clock_that_steps_back_is_no_stall(void **state) {
     (void)state;
     assert_false(stallAt(begins(10) - 3600000));
 }
@@ -99,10 +99,10 @@ int main(void) {
         UNIT(it_may_be_a_second_late),
         UNIT(a_stop_is_seen_before_the_cron_is_called_again),
         UNIT(it_lasts_until_the_cron_must_have_counted),
-        UNIT(rounds_that_are_all_slow_are_a_standstill),
+        UNIT(rounds_that_are_all_slow_are_a_stall),
         UNIT(a_quicker_cron_needs_more_rounds),
         UNIT(what_was_before_the_beginning_does_not_matter),
-        UNIT(a_clock_that_steps_back_is_no_standstill),
+        UNIT(a_clock_that_steps_back_is_no_stall),
     };
-    return cmocka_run_group_tests_name("standstill", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("stall", tests, NULL, NULL);
 }
