@@ -95,8 +95,8 @@ static int onReply(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
  * iteration. */
 static void onFree(RedisModuleCtx *ctx, void *data) {
     struct answer *answer = data;
-    if (answer->receipt.told) {
-        answer->receipt.told(ctx, answer->delivered, answer->receipt.data);
+    if (answer->receipt.onEnd) {
+        answer->receipt.onEnd(ctx, answer->delivered, answer->receipt.data);
     }
     if (answer->text) {
         RedisModule_FreeString(NULL, answer->text);

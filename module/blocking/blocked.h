@@ -90,11 +90,11 @@ size_t blockedAnswersInFlight(void);
 /* What is called with `data` when the reply has been delivered (`delivered`), or when the client
  * turned out to be dead. */
 struct blockedReceipt {
-    void (*told)(RedisModuleCtx *ctx, bool delivered, void *data);
+    void (*onEnd)(RedisModuleCtx *ctx, bool delivered, void *data);
     void *data;
 };
 
-/* With an integer. There must be a client. `receipt.told` may be NULL. */
+/* With an integer. There must be a client. `receipt.onEnd` may be NULL. */
 void blockedAnswerNumber(struct blocked *blocked, int64_t number, struct blockedReceipt receipt);
 void blockedAnswerWord(struct blocked *blocked, enum replyWord word);
 void blockedAnswerNull(struct blocked *blocked);

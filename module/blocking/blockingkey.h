@@ -1,5 +1,5 @@
 /* The keys that clients wait for: what has happened to each, as flags, and the due list that the
- * drain works through. An entry exists only while somebody waits: without waiters there is no
+ * drain works through. An entry exists only while a client waits: without waiters there is no
  * memory. */
 #ifndef LOCK_BLOCKINGKEY_H
 #define LOCK_BLOCKINGKEY_H

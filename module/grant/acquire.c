@@ -3,7 +3,7 @@
  *   acquireLock     LOCK.ACQUIRE, LOCK.FAIR, LOCK.RWREAD, LOCK.RWWRITE, LOCK.SEMAPHORE
  *   acquireLocks    LOCK.MACQUIRE
  *
- * To add a reason to refuse: prepare, or acquireIn, whose switch is over all verdicts of rules.h.
+ * To add a reason to refuse: prepare, or acquireIn, whose switch lists all verdicts of rules.h.
  * Rule numbers are those of docs/design.md.
  *
  * Contracts are in acquire.h.

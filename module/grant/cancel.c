@@ -137,8 +137,8 @@ enum result cancelWaits(RedisModuleCtx *ctx, RedisModuleString *name,
     if (first) {
         cancelCancel(ctx, first, name, gives_up);
     }
-    size_t untold = acksCancel(ctx, RedisModule_GetSelectedDb(ctx), name, owner);
-    if (first || untold > 0) {
+    size_t unreported = acksCancel(ctx, RedisModule_GetSelectedDb(ctx), name, owner);
+    if (first || unreported > 0) {
         outcome->count = 1;
         return RESULT_DONE;
     }

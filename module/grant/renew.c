@@ -15,19 +15,19 @@
 
 /* The renewal's client depends on the holds from now on, whichever client was to receive a reply
  * about them; with `pendingreply`, once that reply has been delivered. */
-static void noteTold(struct holds *holds, RedisModuleString *owner,
+static void noteReported(struct holds *holds, RedisModuleString *owner,
                      struct pendingreply *pendingreply) {
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
     for (int mode = 0; mode < MODE_COUNT; mode++) {
-        const struct pendingreplyTaken told = {
+        const struct pendingreplyTaken reported = {
             .of = {RedisModule_GetSelectedDb(holds->ctx), holds->name, owner, (enum lockMode)mode},
             .has = view.own[mode],
             .needs = view.own[mode]};
         if (!pendingreply) {
-            pendingreplyConfirmed(&told);
-        } else if (told.has > 0) {
-            pendingreplyAdd(pendingreply, &told);
+            pendingreplyConfirmed(&reported);
+        } else if (reported.has > 0) {
+            pendingreplyAdd(pendingreply, &reported);
         }
     }
 }
@@ -43,7 +43,7 @@ static enum result renewIn(struct holds *holds, const struct renewal *renewal,
         return RESULT_NOT_HELD;
     }
     if (pendingreply || pendingreplyCount() > 0) {
-        noteTold(holds, renewal->owner, pendingreply);
+        noteReported(holds, renewal->owner, pendingreply);
     }
     watchesNoteOwner(holds->ctx, holds->name, renewal->owner);
     latchesChanged(holds->ctx, holds->name);

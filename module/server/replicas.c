@@ -24,13 +24,13 @@ static struct {
     uint64_t at_us;
 } asked = {-1, 0};
 
-static size_t told(void) {
+static size_t replicasKept(void) {
     return seen.online < REPLICAS_MOST ? seen.online : REPLICAS_MOST;
 }
 
 /* Adds an offset. Of more than REPLICAS_MOST the largest are kept. */
 static void replicasInsert(int64_t offset) {
-    size_t at = told();
+    size_t at = replicasKept();
     for (; at > 0 && seen.acknowledged[at - 1] < offset; at--) {
         if (at < REPLICAS_MOST) {
             seen.acknowledged[at] = seen.acknowledged[at - 1];
@@ -72,7 +72,7 @@ size_t replicasOnline(RedisModuleCtx *ctx) {
     if (!seen.is_known) {
         replicasLook(ctx);
     }
-    return told();
+    return replicasKept();
 }
 
 void replicasMayHaveChanged(void) {
@@ -84,7 +84,7 @@ int64_t replicasSent(void) {
 }
 
 int64_t replicasAcknowledged(size_t count) {
-    return count <= told() ? seen.acknowledged[count - 1] : -1;
+    return count <= replicasKept() ? seen.acknowledged[count - 1] : -1;
 }
 
 bool replicasHaveAnswered(void) {

@@ -79,7 +79,7 @@ ALL = {
     "cache": ("A cache that is filled once", 0),
     "work stealing": ("Work stealing", 0),
     "barrier": ("A barrier", 0),
-    "handing over": ("Handing over when somebody else wants it", 0),
+    "handing over": ("Handing over when another client wants the lock", 0),
 }
 each_program = pytest.mark.parametrize("which", ALL)
 WORK_IS_THERE = {
@@ -363,7 +363,7 @@ def test_lock_is_handed_over_after_the_step(server, actor, start, language):
     steps = [("in working;", "in one two;")] if language == "sh" else [('["working"]', '["one", "two"]')]
     before, wants = actor(), actor()
     before.call("LOCK.ACQUIRE", "disk", "before")
-    job = start("Handing over when somebody else wants it", language, changes=steps)
+    job = start("Handing over when another client wants the lock", language, changes=steps)
     wait_waiting(server, 1)
     wants.send("LOCK.ACQUIRE", "disk", "wants", "BLOCK", 0)
     wants.wait_blocked()

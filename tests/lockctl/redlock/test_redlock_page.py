@@ -67,7 +67,7 @@ def result(program, told=""):
 
 
 SHORT_WAIT = ("wait_s=60", "wait_s=0")
-REFUSED = (1, "", "somebody else has it, or no majority answers\n")
+REFUSED = (1, "", "another client holds the lock, or there is no majority\n")
 
 
 def test_the_program(make_ring, programs):
