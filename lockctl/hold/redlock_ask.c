@@ -16,7 +16,7 @@
 /* More than the delay of a timer on a busy machine. */
 #define GAP_MS 1000
 
-static bool waitIsOver(const struct redlock *redlock) {
+static bool waitHasEnded(const struct redlock *redlock) {
     return redlock->wait_end_ms >= 0 && clockNow() >= redlock->wait_end_ms;
 }
 
@@ -29,7 +29,7 @@ static void endBadRound(struct redlock *redlock) {
         redlock->heard_ms = clockNow();
     }
     redlock->stage = REDLOCK_PAUSING;
-    alarmSet(&redlock->step, PAUSE_MS + (waitIsOver(redlock) ? 0 : clockRandom(PAUSE_MORE_MS)));
+    alarmSet(&redlock->step, PAUSE_MS + (waitHasEnded(redlock) ? 0 : clockRandom(PAUSE_MORE_MS)));
 }
 
 static void beginToHold(struct redlock *redlock, int64_t until_ms) {
@@ -127,9 +127,9 @@ void redlockEndPause(struct redlock *redlock) {
         return;
     }
     if (clockNow() - redlock->heard_ms >= redlock->wish->silence_ms ||
-        (waitIsOver(redlock) && !redlock->is_answered)) {
+        (waitHasEnded(redlock) && !redlock->is_answered)) {
         redlockNotHad(redlock, FAILURE_UNAVAILABLE, "no majority of the servers replied");
-    } else if (waitIsOver(redlock)) {
+    } else if (waitHasEnded(redlock)) {
         redlockNotHad(redlock, FAILURE_NOT_HAD, "another client holds the lock");
     } else {
         redlockBeginRound(redlock);

@@ -41,7 +41,7 @@ void singleNotHad(struct single *single, int status, const char *why) {
     single->watch->not_had(single->arg, status, why);
 }
 
-void singleOver(struct single *single) {
+void singleEnded(struct single *single) {
     if (single->refusal) {
         singleNotHad(single, FAILURE_UNAVAILABLE, single->refusal);
         return;
@@ -89,7 +89,7 @@ static void onReleased(void *arg, redisReply *reply) {
     } else if (reply->type == REDIS_REPLY_ERROR) {
         failureSay("the lock was not released: %s", reply->str);
     }
-    singleOver(single);
+    singleEnded(single);
 }
 
 static void release(struct single *single) {
@@ -97,7 +97,7 @@ static void release(struct single *single) {
      * another hold. */
     single->is_release_again = single->is_release_sent;
     if (single->is_release_sent && !single->wish->is_own_owner) {
-        singleOver(single);
+        singleEnded(single);
         return;
     }
     struct words words;
@@ -170,10 +170,10 @@ static void onClock(void *arg) {
             failureSay("the lock was not released: %s; it expires with its lease",
                        single->trouble ? single->trouble : "no reply in time");
         }
-        singleOver(single);
+        singleEnded(single);
         break;
     case SINGLE_GIVING_UP:
-        singleOver(single);
+        singleEnded(single);
         break;
     case SINGLE_OVER:
         break;

@@ -110,7 +110,7 @@ void singleBeatWhileAsking(struct single *single) {
 
 static void onGivenUp(void *arg, redisReply *reply) {
     (void)reply; /* neither a waiter nor a hold is left */
-    singleOver(arg);
+    singleEnded(arg);
 }
 
 static void onCancelled(void *arg, redisReply *reply) {

@@ -65,7 +65,7 @@ void singleAsk(struct single *single, struct server *server, const struct words 
 
 /* Ends with `not_had`; or with `over`, unless the grant had to be refused. */
 void singleNotHad(struct single *single, int status, const char *why);
-void singleOver(struct single *single);
+void singleEnded(struct single *single);
 
 /* Ends because the server does not reply. */
 void singleUnavailable(struct single *single);

@@ -47,7 +47,7 @@ static void raiseTo(int64_t *most, int64_t value) {
 
 void sampleAddInfo(struct sample *sample, const redisReply *info) {
     struct sampleTotals *totals = &sample->totals;
-    sample->nodes_heard++;
+    sample->nodes_replied++;
     totals->waiters += replyInfoNumber(info, "lock_waiters", 0);
     totals->contended += replyInfoNumber(info, "lock_contended_locks", 0);
     totals->sessions += replyInfoNumber(info, "lock_sessions", 0);

@@ -35,7 +35,7 @@ struct sample {
     struct sampleLock *locks;
     size_t count;
     struct sampleTotals totals;
-    size_t nodes_heard;
+    size_t nodes_replied;
 };
 
 enum sampleOrder {

@@ -125,7 +125,7 @@ static void drawTop(const struct gather *gather) {
     if (nodes->count == 1) {
         drawClipped(0, "lockctl top  %s", nodes->list[0]->place);
     } else {
-        drawClipped(0, "lockctl top  %zu of %zu nodes", gather->now.nodes_heard, nodes->count);
+        drawClipped(0, "lockctl top  %zu of %zu nodes", gather->now.nodes_replied, nodes->count);
     }
     attroff(A_BOLD);
     mvaddstr(0, COLS > 10 ? COLS - 8 : 0, clock);

@@ -73,7 +73,8 @@ static void printJson(const struct top *top) {
     }
     json_t *all = json_object();
     json_object_set_new(all, "nodes", json_integer((json_int_t)top->gather.nodes.count));
-    json_object_set_new(all, "nodes_heard", json_integer((json_int_t)top->gather.now.nodes_heard));
+    json_object_set_new(all, "nodes_replied",
+                        json_integer((json_int_t)top->gather.now.nodes_replied));
     json_object_set_new(all, "totals", totalsJson(&top->gather.now.totals));
     json_object_set_new(all, "locks", locks);
     /* One object per line if more follow. */
@@ -131,7 +132,7 @@ static bool lookOnce(struct top *top) {
     if (top->gather.error) {
         failureSay("%s", top->gather.error);
     }
-    return !top->gather.error && top->gather.now.nodes_heard == top->gather.nodes.count;
+    return !top->gather.error && top->gather.now.nodes_replied == top->gather.nodes.count;
 }
 
 /* ---- continuous output ---- */

@@ -124,7 +124,7 @@ static void onLost(void *arg, const char *why, int64_t until_ms) {
     failureSay("%s: the lock is lost: %s", run->order->wish.key, why);
 }
 
-static void onOver(void *arg, bool was_held) {
+static void onEnd(void *arg, bool was_held) {
     struct run *run = arg;
     if (run->is_held && !was_held) {
         if (!run->is_lost) {
@@ -135,7 +135,7 @@ static void onOver(void *arg, bool was_held) {
     stop(run);
 }
 
-static const struct holderWatch holder_watch = {onHeld, onNotHad, onLost, onOver};
+static const struct holderWatch holder_watch = {onHeld, onNotHad, onLost, onEnd};
 
 /* ---- signals ---- */
 

@@ -26,7 +26,7 @@ static struct sigaction pipe_before;
 static sigset_t mask_before;
 static int ends[2] = {-1, -1};
 static struct event *readable;
-static signalsHeard *tell;
+static signalsReceived *tell;
 static void *tell_arg;
 
 static void takeNote(int number, bool is_from_terminal) {
@@ -73,7 +73,7 @@ static void makePipe(void) {
     }
 }
 
-void signalsBegin(struct event_base *base, signalsHeard *heard, void *arg) {
+void signalsBegin(struct event_base *base, signalsReceived *heard, void *arg) {
     tell = heard;
     tell_arg = arg;
     makePipe();

@@ -9,11 +9,11 @@
 
 /* `is_from_terminal`: the kernel has sent the signal, to the whole foreground process group of the
  * terminal, so also to the command. Otherwise a process has sent it, to lockctl. */
-typedef void signalsHeard(void *arg, int number, bool is_from_terminal);
+typedef void signalsReceived(void *arg, int number, bool is_from_terminal);
 
 /* From now on `heard` is called for signals. Signals that were ignored when lockctl started stay
  * ignored. */
-void signalsBegin(struct event_base *base, signalsHeard *heard, void *arg);
+void signalsBegin(struct event_base *base, signalsReceived *heard, void *arg);
 
 /* Restores the state before signalsBegin: in lockctl, or, after fork(), in the child that becomes
  * the command. */

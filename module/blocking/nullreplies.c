@@ -32,12 +32,12 @@ static void nullrepliesLeave(struct pending *pending) {
 }
 
 /* The connection has closed, or the server has replied. It has no deadline. */
-static void nullrepliesOnOver(RedisModuleCtx *ctx, struct blocked *client) {
+static void nullrepliesOnEnd(RedisModuleCtx *ctx, struct blocked *client) {
     (void)ctx;
     nullrepliesLeave(nullrepliesOfBlocked(client));
 }
 
-static const struct blockedKind kind = {nullrepliesOnOver, nullrepliesOnOver, nullrepliesOnOver};
+static const struct blockedKind kind = {nullrepliesOnEnd, nullrepliesOnEnd, nullrepliesOnEnd};
 
 /* Replies that are pending are sent first. In a time slice waits are only ended: each may keep
  * others from a lock, and ending it takes a tenth of the time that its reply takes. */

@@ -3,7 +3,7 @@
  *   simplewaitBegin      the client is blocked, and in the list of its key; then one of
  *   simplewaitReply…      what it waits for has happened: it receives the reply
  *   onDeadline        its wait has timed out
- *   onOver            its connection has closed, or CLIENT UNBLOCK
+ *   simplewaitOnEnd  its connection has closed, or CLIENT UNBLOCK
  *   simplewaitRedirect   another node serves the key
  *
  * To add a kind: embed the two structs, fill in a struct simplewaitKind, a struct blockingkeyKind
@@ -68,12 +68,12 @@ static void simplewaitOnDeadline(RedisModuleCtx *ctx, struct blocked *client) {
     simplewaitLeave(ctx, wait);
 }
 
-static void simplewaitOnOver(RedisModuleCtx *ctx, struct blocked *client) {
+static void simplewaitOnEnd(RedisModuleCtx *ctx, struct blocked *client) {
     simplewaitLeave(ctx, simplewaitOfBlocked(client));
 }
 
-static const struct blockedKind blocked_kind = {simplewaitOnDeadline, simplewaitOnOver,
-                                                simplewaitOnOver};
+static const struct blockedKind blocked_kind = {simplewaitOnDeadline, simplewaitOnEnd,
+                                                simplewaitOnEnd};
 
 /* ---- how a wait begins ---- */
 

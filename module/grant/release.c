@@ -286,7 +286,7 @@ void releaseRefused(RedisModuleCtx *ctx, int64_t now_ms) {
         if (accepted && pendingreplyFirstLost()) {
             break; /* the time slice ended before all was released */
         }
-        acksTellRefused(ctx, ack);
+        acksReplyRefused(ctx, ack);
     }
     if (!accepted) {
         drainRetry(ctx);

@@ -16,7 +16,7 @@
 /* The renewal's client depends on the holds from now on, whichever client was to receive a reply
  * about them; with `pendingreply`, once that reply has been delivered. */
 static void noteReported(struct holds *holds, RedisModuleString *owner,
-                     struct pendingreply *pendingreply) {
+                         struct pendingreply *pendingreply) {
     struct holdsView view;
     holdsSeenBy(holds, owner, &view);
     for (int mode = 0; mode < MODE_COUNT; mode++) {

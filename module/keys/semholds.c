@@ -113,7 +113,7 @@ bool semholdsMakeRoom(struct holds *holds, int64_t most) {
     return made;
 }
 
-static bool isOver(struct holds *holds, RedisModuleString *owner) {
+static bool hasExpired(struct holds *holds, RedisModuleString *owner) {
     return !leasedholdsEndWithKey(holds) &&
            leaseExpired(leasesEndOf(leasedholdsLeases(holds), owner), holds->now_ms);
 }
@@ -121,7 +121,7 @@ static bool isOver(struct holds *holds, RedisModuleString *owner) {
 /* The owner's permits, or -1 if the field is no number. Removes them if their lease has expired. */
 static int64_t ownPermits(struct holds *holds, RedisModuleString *owner) {
     int64_t own = holdsCount(holds, owner);
-    if (own > 0 && isOver(holds, owner)) {
+    if (own > 0 && hasExpired(holds, owner)) {
         leasedholdsRemoveDead(holds, owner);
         own = 0;
     }

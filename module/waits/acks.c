@@ -89,7 +89,7 @@ void acksLose(RedisModuleCtx *ctx, struct ack *ack) {
     }
 }
 
-static void acksTell(RedisModuleCtx *ctx, struct ack *ack) {
+static void acksReply(RedisModuleCtx *ctx, struct ack *ack) {
     struct blockedReceipt receipt = {pendingreplyEnd, ack->pendingreply};
     pendingreplyAwaits(ack->pendingreply, NULL);
     ack->pendingreply = NULL;
@@ -98,7 +98,7 @@ static void acksTell(RedisModuleCtx *ctx, struct ack *ack) {
     acksLeave(ctx, ack);
 }
 
-void acksTellRefused(RedisModuleCtx *ctx, struct ack *ack) {
+void acksReplyRefused(RedisModuleCtx *ctx, struct ack *ack) {
     if (ack->is_cancelled) {
         blockedAnswerNull(&ack->client);
     } else {
@@ -202,7 +202,7 @@ static void placeFresh(void) {
 /* If a hold of the reply no longer exists, the reply is refused. */
 static void tellOrRefuse(RedisModuleCtx *ctx, struct ack *ack) {
     if (pendingreplyIsValid(ctx, ack->pendingreply)) {
-        acksTell(ctx, ack);
+        acksReply(ctx, ack);
     } else {
         acksRefuse(ctx, ack, STATS_NOT_ACKNOWLEDGED);
         drainSetAlarm(ctx, 0);
@@ -275,7 +275,7 @@ enum result acksReady(RedisModuleCtx *ctx, const struct requestReplicas *replica
 /* What is written after this iteration's check is checked in the next iteration, which may be long
  * in coming: so the loop is woken. Equivalent: the server's cron starts one a tenth of a second
  * later. */
-static void watchTurns(RedisModuleCtx *ctx) {
+static void watchIterations(RedisModuleCtx *ctx) {
     if (!loopIsWatched()) {
         acks.newest = -1;
         acks.pause_us = acks.look_at_us = 0;
@@ -299,7 +299,7 @@ static void acksBeginWait(RedisModuleCtx *ctx, struct ack *ack, const struct ack
     }
     acklinesEnter(&ack->place, (size_t)answer->replicas.count);
     blockedEndAfter(ctx, &ack->client, within_ms, answer->now_ms);
-    watchTurns(ctx);
+    watchIterations(ctx);
 }
 
 enum result acksBegin(RedisModuleCtx *ctx, const struct acksAnswer *answer) {
@@ -344,7 +344,7 @@ void acksHold(RedisModuleCtx *ctx, int64_t now_ms) {
     struct ack *ack;
     while ((ack = acksFirstRefused()) && !timesliceHasEnded()) {
         acksLose(ctx, ack);
-        acksTellRefused(ctx, ack);
+        acksReplyRefused(ctx, ack);
     }
     if (ack) {
         drainSetAlarm(ctx, 0);

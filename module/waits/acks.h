@@ -59,11 +59,11 @@ size_t acksCount(void);
 /* The first refused reply, or NULL. */
 struct ack *acksFirstRefused(void);
 
-/* Makes its holds lost. The caller releases them, and then calls acksTellRefused. */
+/* Makes its holds lost. The caller releases them, and then calls acksReplyRefused. */
 void acksLose(RedisModuleCtx *ctx, struct ack *ack);
 
 /* Sends its client the error, or null after LOCK.CANCEL, and frees `ack`. */
-void acksTellRefused(RedisModuleCtx *ctx, struct ack *ack);
+void acksReplyRefused(RedisModuleCtx *ctx, struct ack *ack);
 
 /* The drain's jobs, in addition to the release of what is refused. acksRest ends the checks when
  * nobody has waited for a while, acksForget on a replica. While clients are paused, acksHold sends

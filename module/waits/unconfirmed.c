@@ -37,7 +37,7 @@ void unconfirmedRequested(RedisModuleCtx *ctx) {
 
 /* ---- what happens to holds ---- */
 
-static void dropThoseOver(void) {
+static void dropEnded(void) {
     struct unconfirmedRecord *next;
     for (struct unconfirmedRecord *record = unconfirmedrecordsFirst(); record; record = next) {
         next = unconfirmedrecordsNext(record);
@@ -57,7 +57,7 @@ static void dropIn(int db, const struct unconfirmedText *name) {
                             ? UNCONFIRMED_ENDED
                             : UNCONFIRMED_SILENT;
     }
-    dropThoseOver();
+    dropEnded();
 }
 
 void unconfirmedForced(RedisModuleCtx *ctx, RedisModuleString *name) {
@@ -206,7 +206,7 @@ static void unconfirmedLookAtAll(struct look *look) {
             spread(record); /* for all records of the hold: so once for each hold */
         }
     }
-    dropThoseOver();
+    dropEnded();
 }
 
 /* The records that the check has left unconfirmed. */

@@ -278,7 +278,7 @@ static void takeNotes(struct watched *watched) {
 }
 
 /* LOST is replied first: an owner that has lost the lock need not know that it is wanted. */
-static bool watchesTell(struct holds *holds, struct watched *watched) {
+static bool watchesReply(struct holds *holds, struct watched *watched) {
     takeNotes(watched);
     return watchesLookAtAll(holds, watched) && lookAtDue(holds, watched) &&
            tellWanted(holds, watched);
@@ -286,7 +286,7 @@ static bool watchesTell(struct holds *holds, struct watched *watched) {
 
 static void lookInto(struct holds *holds, struct watched *watched) {
     struct blockingkey *key = &watched->all.key;
-    bool readable = holdsLeasesAreHere(holds), done = !readable || watchesTell(holds, watched);
+    bool readable = holdsLeasesAreHere(holds), done = !readable || watchesReply(holds, watched);
     blockingkeyClearDue(key);
     if (!readable) {
         blockingkeyWatch(holds->ctx, key, holds->now_ms + MOVING_RETRY_MS, holds->now_ms);

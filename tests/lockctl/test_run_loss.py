@@ -69,7 +69,7 @@ def test_what_is_lost_is_not_released_once_more(server, run, witness):
     command.wait_begun()
     wait_watched(server, "k")
     server.control.execute_command("LOCK.FORCE", "k")
-    command.wait_heard(SIGTERM)
+    command.wait_received(SIGTERM)
     assert server.control.execute_command("LOCK.ACQUIRE", "k", "me") == 1
     assert held.wait() == LOST
     assert [holder["owner"] for holder in holders(server, "k")] == [b"me"]
@@ -142,9 +142,9 @@ def test_signals_are_passed_on_still(server, run, witness):
     command.wait_begun()
     wait_watched(server, "k")
     server.control.execute_command("LOCK.FORCE", "k")
-    command.wait_heard(SIGTERM)
+    command.wait_received(SIGTERM)
     held.tell(SIGUSR1)
-    command.wait_heard(SIGTERM, SIGUSR1)
+    command.wait_received(SIGTERM, SIGUSR1)
     command.finish()
     assert held.wait() == LOST
 
@@ -305,7 +305,7 @@ def test_of_two_holds_one_is_released_though_the_answer_is_lost(server, run):
     assert [holder["holds"] for holder in holders(server, "k")] == [2]
 
 
-def test_a_grant_that_is_over_when_it_is_heard_of_starts_nothing(server, run, tmp_path):
+def test_grant_that_has_expired_when_its_reply_arrives_starts_nothing(server, run, tmp_path):
     lease = scaled(1.5)
     with CommandProxy(server.port) as wire:
         renewal = wire.hold("LOCK.RENEW")

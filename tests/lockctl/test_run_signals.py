@@ -32,16 +32,16 @@ def test_each_reaches_the_command_once(server, run, witness, number):
     command.wait_begun()
     held.tell(number)
     heard = [number]
-    command.wait_heard(*heard)
+    command.wait_received(*heard)
     if number == SIGTSTP:
         wait_for(lambda: is_stopped(held.pid), what="lockctl to stop too")
         held.go_on()
         heard.append(SIGCONT)
-        command.wait_heard(*heard)
+        command.wait_received(*heard)
     # Signals keep their order: after another signal, the first one does not arrive a second time.
     last = SIGUSR1 if number == SIGUSR2 else SIGUSR2
     held.tell(last)
-    command.wait_heard(*heard, last)
+    command.wait_received(*heard, last)
     command.finish(3)
     assert (held.wait(), held.stderr) == (3, "")
     assert is_free(server, "k")
@@ -77,9 +77,9 @@ def test_where_nobody_could_continue_it_lockctl_does_not_stop(server, run, witne
     held = run(server, "k", *command.words)
     command.wait_begun()
     held.tell(SIGTSTP)
-    command.wait_heard(SIGTSTP)
+    command.wait_received(SIGTSTP)
     held.tell(SIGUSR1)
-    command.wait_heard(SIGTSTP, SIGUSR1)
+    command.wait_received(SIGTSTP, SIGUSR1)
     assert not is_stopped(held.pid)
     command.finish()
     assert held.wait() == 0
@@ -144,7 +144,7 @@ def test_what_is_ignored_ends_neither_wait_nor_command(server, run, witness):
     command.wait_begun()
     held.tell(SIGHUP)
     held.tell(SIGUSR1)
-    command.wait_heard(SIGUSR1)
+    command.wait_received(SIGUSR1)
     command.finish()
     assert held.wait() == 0
 

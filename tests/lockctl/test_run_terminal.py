@@ -195,10 +195,10 @@ def test_the_window_changes(shell, server, locker, witness):
     shell.say(line_of(locker, *command.words))
     command.wait_begun()
     shell.resize(100, 30)
-    command.wait_heard(SIGWINCH)
+    command.wait_received(SIGWINCH)
     # Once: the next signal that arrives is another one, which lockctl passes on in the same way.
     os.kill(command.pid if isinstance(locker, Flock) else parent_of(command.pid), SIGUSR1)
-    command.wait_heard(SIGWINCH, SIGUSR1)
+    command.wait_received(SIGWINCH, SIGUSR1)
     command.finish()
     shell.prompts()
 
@@ -232,7 +232,7 @@ def test_hung_up_but_nobody_minds(shell, locker, witness):
     command.wait_begun()
     shell.hang_up_and_end()
     os.kill(command.pid, SIGUSR1)
-    command.wait_heard(SIGUSR1)
+    command.wait_received(SIGUSR1)
     assert locker.is_held()
     command.finish()
     wait_held(locker, is_held=False)

@@ -58,7 +58,7 @@ class Witness:
         """The signals that it has received, each as often as it was delivered."""
         return [signal.Signals(number) for number in self._read("signals")]
 
-    def wait_heard(self, *numbers):
+    def wait_received(self, *numbers):
         """Waits until it has received these signals, in this order, and no others."""
         wait_for(lambda: len(self.heard()) >= len(numbers), what=f"the command to receive {numbers}")
         assert self.heard() == list(numbers)
