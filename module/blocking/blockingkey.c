@@ -1,12 +1,12 @@
 /* The tables of keys that clients wait for, their flags and timers, and the due lists.
  *
- *   blockingkeyFind, blockingkeyFindOrMake     the entry of a key in a table
- *   blockingkeyNote, blockingkeyMarkDue        something happened to it: the drain is to check it
- *   blockingkeyWatch                         the drain is to check it at a certain time
- *   blockingkeyUse, blockingkeyEndUse          an iteration over its waits is in progress
- *   blockingkeyDropIfIdle                    a wait has ended
- *   blockingkeyNoteKey, blockingkeyNoteAll     events of the server, from events.c
- *   blockingkeyWorkDue, blockingkeyForgetDue   the drain's job
+ *   blockingkeyFind, blockingkeyFindOrMake    the entry of a key in a table
+ *   blockingkeyNote, blockingkeyMarkDue       something happened to it: the drain is to check it
+ *   blockingkeyWatch                          the drain is to check it at a certain time
+ *   blockingkeyUse, blockingkeyEndUse         an iteration over its waits is in progress
+ *   blockingkeyDropIfIdle                     a wait has ended
+ *   blockingkeyNoteKey, blockingkeyNoteAll    events of the server, from events.c
+ *   blockingkeyWorkDue, blockingkeyForgetDue  the drain's job
  *
  * Each kind of thing to wait for has a table of its own (contended.c, latches.c, watches.c), whose
  * entries begin with a struct blockingkey; a table has one map for each database number. To add a

@@ -2,7 +2,7 @@
  *
  *   deliverDue       the drain's job
  *   deliverHold      the same, while nothing may be written
- *   lookAt           one queue: may it be written?
+ *   deliverLookAt           one queue: may it be written?
  *   deliver          then batches of due elements, and when to check it again
  *   collect          a batch: the next ids, and their values
  *   push             the batch, as RPUSH, ZREM and HDEL in one transaction

@@ -1,10 +1,10 @@
 /* How a wait for replicas begins, what is checked in each event-loop iteration, and how it ends.
  *
- *   acksReady, acksBegin, acksGoOn   a reply begins to wait; then one of
- *   onIteration                           enough replicas have acknowledged: the reply is sent
- *   onDeadline, acksFirstRefused …   they have not within the time: the drain, release.c
- *   acksCancel                       LOCK.CANCEL
- *   onGone, onUnblock                the connection closes, CLIENT UNBLOCK: see blocked.h
+ *   acksReady, acksBegin, acksGoOn      a reply begins to wait; then one of
+ *   acksOnIteration                     enough replicas have acknowledged: the reply is sent
+ *   acksOnDeadline, acksFirstRefused …  they have not within the time: the drain, release.c
+ *   acksCancel                          LOCK.CANCEL
+ *   acksOnGone, acksOnUnblock           the connection closes, CLIENT UNBLOCK: see blocked.h
  *
  * Contracts are in acks.h; the reasons are in docs/design.md, "Answers that wait for replicas".
  */

@@ -1,8 +1,8 @@
 /* The links between pending replies and the holds that they report, called shares: a share is one
  * hold of one reply.
  *
- *   pendingreplyNew, pendingreplyAdd                a pending reply, and what it reports
- *   pendingreplyEnd                             it has been delivered, or its client has died
+ *   pendingreplyNew, pendingreplyAdd  a pending reply, and what it reports
+ *   pendingreplyEnd                   it has been delivered, or its client has died
  *   pendingreplyConfirmed, pendingreplyForget, pendingreplyHas, pendingreplyReleased
  *                                           what others do to the same holds meanwhile
  *   pendingreplyAwaits, pendingreplyEachAwaiting, pendingreplyIsValid
