@@ -1,11 +1,11 @@
 /* Delivery, queue by queue and in batches.
  *
- *   deliverDue       the drain's job
- *   deliverHold      the same, while nothing may be written
- *   deliverLookAt           one queue: may it be written?
- *   deliver          then batches of due elements, and when to check it again
- *   collect          a batch: the next ids, and their values
- *   push             the batch, as RPUSH, ZREM and HDEL in one transaction
+ *   deliverDue     the drain's job
+ *   deliverHold    the same, while nothing may be written
+ *   deliverLookAt  one queue: may it be written?
+ *   deliver        then batches of due elements, and when to check it again
+ *   collect        a batch: the next ids, and their values
+ *   deliverPush    the batch, as RPUSH, ZREM and HDEL in one transaction
  *
  * These are commands, not low-level calls: RPUSH wakes clients that block on the list, checks the
  * memory limit, and notifies keyspace listeners, as it does for a client. They are replicated as

@@ -6,7 +6,7 @@
  *   acksCancel                          LOCK.CANCEL
  *   acksOnGone, acksOnUnblock           the connection closes, CLIENT UNBLOCK: see blocked.h
  *
- * Contracts are in acks.h; the reasons are in docs/design.md, "Answers that wait for replicas".
+ * Contracts are in acks.h; the reasons are in docs/design.md, "Replies that wait for replicas".
  */
 #include "waits/acks.h"
 
