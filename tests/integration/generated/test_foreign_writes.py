@@ -240,7 +240,7 @@ class World:
             reads_and_writes = keys.mode == WRITE and {READ, WRITE} <= set(holds)
             mode = "both" if reads_and_writes else self.only_mode(keys, holds)
         if mode == "both":
-            assert is_error(reply, "ERR the owner holds reads and writes"), (reply, keys)
+            assert is_error(reply, "ERR the owner holds the lock in both modes"), (reply, keys)
         elif mode in holds:
             assert reply == holds[mode] - 1, (owner, mode, reply, keys)
         else:

@@ -10,7 +10,7 @@ from harness import code_of, scaled_ms
 from harness.schedule import BLOCKS, STILL_BLOCKED, answered, error, granted, has, run_schedule, schedules
 
 IS_FREE = ("z", "EXISTS k lock:lease:{k} lock:queue:{k} lock:timeout:{k}", 0)
-BOTH = error("ERR", "the owner holds reads and writes: say READ or WRITE")
+BOTH = error("ERR", "the owner holds the lock in both modes: READ or WRITE is required")
 # How an owner that others keep out asks, what it is told when it gets it, what it gives up; and what keeps it out.
 KINDS = {
     "plain": ("LOCK.ACQUIRE k o", 1, "", "LOCK.ACQUIRE k h"),

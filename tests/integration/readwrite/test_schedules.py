@@ -11,7 +11,7 @@ from model.rw_scene import mode_is, owners_are, reads, releases, waits, writes
 
 IS_FREE = ("z", "EXISTS k lock:lease:{k}", 0)
 CYCLE = "ob waits for k held by oa, oa waits for k held by ob"
-BOTH = error("ERR", "the owner holds reads and writes: say READ or WRITE")
+BOTH = error("ERR", "the owner holds the lock in both modes: READ or WRITE is required")
 
 SHARING = dict(
     readers_share=[

@@ -181,14 +181,14 @@ def test_hold_that_the_owner_has_taken_anew_is_not_released_for_the_dead(server,
     """Only ob waits; it is granted, dies, loses that hold, and takes the lock on another connection."""
     turn = Turn(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
-    assert timeslice.c.reply() is None
+    assert turn.c.reply() is None
     turn.say_at_once(*lines, "LOCK.ACQUIRE k ob PX 600000", "LOCK.ACQUIRE z marker PX 600000")
     wait_for(lambda: server.control.exists("z"), what="the commands to have run")
     turn.b.wait_closed()
-    timeslice.c.send("LOCK.ACQUIRE", "k", "oc", "BLOCK", 0)  # what the drain has to do it does before this is blocked
-    timeslice.c.wait_blocked()
+    turn.c.send("LOCK.ACQUIRE", "k", "oc", "BLOCK", 0)  # what the drain has to do it does before this is blocked
+    turn.c.wait_blocked()
     assert server.control.hgetall("k") == {"ob": "1"}
-    assert timeslice.c.is_blocked()
+    assert turn.c.is_blocked()
 
 
 def test_only_the_lost_hold_is_released_if_the_other_was_reacquired(server, actor):
@@ -208,7 +208,7 @@ def test_hold_released_for_the_dead_goes_to_another_wait_of_its_owner(server, ac
     """That one could not come in beside the first, being another kind of lock, and comes by a first hold."""
     turn = Turn(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
-    assert timeslice.c.reply() is None
+    assert turn.c.reply() is None
     twin = actor()
     twin.send(command, "k", "ob", "PX", 600_000, "BLOCK", 0)
     twin.wait_blocked()
@@ -227,7 +227,7 @@ def test_lost_grant_waits_for_the_server_to_take_writes(server):
     before = server.control.hgetall("k")
     server.let_pass(60)
     assert before == server.control.hgetall("k") == {"ob": "1"}
-    assert not timeslice.c.has_reply()
+    assert not turn.c.has_reply()
     server.control.config_set("min-replicas-to-write", 0)
     turn.c_holds_at_once()
 
@@ -269,13 +269,13 @@ def test_waiter_that_closes_while_a_release_is_on_its_way_is_passed_over(server)
         for action in both if number % 2 else reversed(both):
             action()
         # The server may have written the grant before it could see the close: then ob holds.
-        wait_for(lambda: timeslice.c.has_reply() or server.control.hexists("k", "ob"), what="a grant")
-        if not timeslice.c.has_reply():
+        wait_for(lambda: turn.c.has_reply() or server.control.hexists("k", "ob"), what="a grant")
+        if not turn.c.has_reply():
             wait_for(lambda: not turn.b.is_connected(), what="the server to see the close")
             # In one step, because a grant that b never heard of is being released, to c.
             server.control.eval("if redis.call('HEXISTS', 'k', 'ob') == 1 then redis.call('LOCK.FORCE', 'k') end", 0)
-        assert timeslice.c.reply() == 1
-        assert timeslice.c.call("LOCK.RELEASE", "k", "oc") == 0
+        assert turn.c.reply() == 1
+        assert turn.c.call("LOCK.RELEASE", "k", "oc") == 0
 
 
 @pytest.mark.parametrize("end", ["granted", "cancelled", "killed", "reset"])
