@@ -8,7 +8,7 @@ import pytest
 import runs
 from harness import launching
 from harness.proxy import CommandProxy
-from harness.share import add_share_option, keep_share, leave_out
+from harness.share import leave_out
 from harness.suite import add_server_logs, add_slowness_option, fail_for, make_server, set_limits
 from witness import Witness
 
@@ -21,7 +21,6 @@ VALGRIND_SLOWDOWN = 3
 def pytest_addoption(parser):
     group = parser.getgroup("lockctl")
     group.addoption("--valgrind", action="store_true", help="run every lockctl under Valgrind, but no server")
-    add_share_option(group)
     add_slowness_option(group)
 
 
@@ -34,7 +33,6 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--valgrind"):
         leave_out(config, items, lambda item: item.get_closest_marker("as_it_is"))
-    keep_share(config, items)
 
 
 @pytest.hookimpl(wrapper=True)
