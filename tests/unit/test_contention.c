@@ -1,4 +1,4 @@
-/* contention.[ch]: what is counted of waits, and which lock has to go when there is no room. */
+/* contention.[ch]: what is counted of waits, and which lock is replaced when there is no room. */
 #include "core/contention.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define LONG (CONTENTION_LONGEST_NAME + 100)
 
-/* Somebody else's map, whose entries have the names of locks as keys. */
+/* The map of a caller, whose entries have the names of locks as keys. */
 static struct map names;
 static struct mapEntry entries[8];
 static size_t entry_count;
@@ -26,7 +26,7 @@ static const struct mapEntry *named(const char *name, size_t length) {
     return found;
 }
 
-/* Without a trail: each lock is searched for. */
+/* Without a trail, so that each lock is found by a search. */
 static struct contentionEvent of(const struct mapEntry *name, size_t waiting, int64_t now_us) {
     static struct contentionTrail trail;
     trail = (struct contentionTrail){0};
@@ -104,8 +104,9 @@ static void times_of_waiters_add_up(void **state) {
     assert_int_equal(a.waiting, 0);
 }
 
-/* From when the first waiter came, or from the last hand-off: other ends of waits are none. */
-static void a_holder_keeps_others_waiting_up_to_the_hand_off(void **state) {
+/* From the arrival of the first waiter, or from the last hand-off. A wait that ends in another way
+ * is no hand-off. */
+static void a_holder_keeps_others_waiting_until_the_hand_off(void **state) {
     begin(*state, at(100, "a", 1));
     begin(*state, at(120, "a", 2));
     begin(*state, at(130, "a", 3));
@@ -120,22 +121,22 @@ static void a_holder_keeps_others_waiting_up_to_the_hand_off(void **state) {
     assert_int_equal(first(*state, 600).kept_us, 87);
 }
 
-static void the_one_with_the_most_time_is_first(void **state) {
+static void the_lock_with_the_most_time_is_first(void **state) {
     begin(*state, at(0, "short", 1));
     begin(*state, at(0, "none", 1));
     end(*state, at(0, "none", 0), 0, true);
     end(*state, at(10, "short", 0), 0, true);
-    begin(*state, at(10, "goes on", 1));
+    begin(*state, at(10, "ongoing", 1));
     struct contentionView top[CONTENTION_LOCKS];
     assert_int_equal(contentionTop(*state, 15, top, CONTENTION_LOCKS), 3);
     assertIsNamed(top[0], "short");
-    assertIsNamed(top[1], "goes on");
+    assertIsNamed(top[1], "ongoing");
     assertIsNamed(top[2], "none");
     assert_int_equal(contentionTop(*state, 25, top, 2), 2);
-    assertIsNamed(top[0], "goes on");
+    assertIsNamed(top[0], "ongoing");
 }
 
-static void databases_are_told_apart(void **state) {
+static void databases_are_distinguished(void **state) {
     struct contentionEvent event = at(0, "a", 1);
     begin(*state, event);
     event = at(4, "a", 1);
@@ -149,7 +150,7 @@ static void databases_are_told_apart(void **state) {
     assert_int_equal(top[1].time_us, 6);
 }
 
-static void of_a_long_name_the_beginning_is_shown(void **state) {
+static void the_beginning_of_a_long_name_is_shown(void **state) {
     static char one[LONG], other[LONG];
     memset(one, 'n', LONG);
     memset(other, 'n', LONG);
@@ -169,7 +170,7 @@ static void of_a_long_name_the_beginning_is_shown(void **state) {
     }
 }
 
-/* `count` locks, each of which was waited for 100 µs, one after the other from `from_us` on. */
+/* Adds `count` locks, each with one wait of 100 µs from `from_us` on. */
 static void fill(struct contention *sketch, int count, int64_t from_us) {
     static char name[CONTENTION_LOCKS * 2][8];
     for (int i = 0; i < count; i++) {
@@ -179,7 +180,7 @@ static void fill(struct contention *sketch, int count, int64_t from_us) {
     }
 }
 
-static void who_comes_to_a_full_sketch_inherits_the_least_time_as_its_error(void **state) {
+static void a_new_lock_in_a_full_sketch_inherits_the_least_time_as_its_error(void **state) {
     fill(*state, CONTENTION_LOCKS, 0);
     begin(*state, at(200, "new", 1));
     struct contentionView top[CONTENTION_LOCKS + 1];
@@ -192,7 +193,7 @@ static void who_comes_to_a_full_sketch_inherits_the_least_time_as_its_error(void
     assert_int_equal(view.time_us, 800);
 }
 
-static void a_lock_with_waiters_is_not_the_least_though_no_wait_has_ended(void **state) {
+static void a_lock_with_waiters_is_kept_although_no_wait_has_ended(void **state) {
     begin(*state, at(0, "stuck", 1));
     fill(*state, CONTENTION_LOCKS - 1, 0);
     fill(*state, CONTENTION_LOCKS + 20, 1000);
@@ -201,7 +202,7 @@ static void a_lock_with_waiters_is_not_the_least_though_no_wait_has_ended(void *
     assert_int_equal(view.time_us, 5000);
 }
 
-static void a_wait_that_ends_when_its_lock_has_lost_its_place_counts_all_the_same(void **state) {
+static void a_wait_that_ends_after_its_lock_has_lost_its_place_counts_in_full(void **state) {
     fill(*state, CONTENTION_LOCKS, 0);
     end(*state, at(900, "late", 0), 200, true);
     struct contentionView view = first(*state, 1000);
@@ -216,7 +217,7 @@ static void what_was_before_a_reset_does_not_count_later(void **state) {
     begin(*state, at(100, "a", 1));
     contentionReset(*state, 200);
     fill(*state, CONTENTION_LOCKS - 1, 200);
-    begin(*state, at(200, "b", 1)); /* in the place of the one with the least: "a" */
+    begin(*state, at(200, "b", 1)); /* replaces the lock with the least time: "a" */
     end(*state, at(250, "b", 0), 200, true);
     end(*state, at(300, "a", 0), 100, true);
     struct contentionView view = first(*state, 300);
@@ -225,8 +226,8 @@ static void what_was_before_a_reset_does_not_count_later(void **state) {
     assert_int_equal(view.longest_us, 200);
 }
 
-/* More of them wait than are brought up to date before one has to go. */
-static void the_error_is_all_that_the_lock_has_waited_whose_place_it_was(void **state) {
+/* More locks have waiters than are updated before one is replaced. */
+static void the_error_is_the_whole_time_of_the_lock_that_was_replaced(void **state) {
     static char name[CONTENTION_LOCKS][8];
     for (int i = 0; i < CONTENTION_LOCKS; i++) {
         snprintf(name[i], sizeof(name[i]), "w%d", i);
@@ -239,13 +240,13 @@ static void the_error_is_all_that_the_lock_has_waited_whose_place_it_was(void **
     assert_int_equal(top[CONTENTION_LOCKS - 1].error_us, 1000);
 }
 
-/* Whoever else has the place meanwhile, also after a reset. */
+/* Also if another lock has the place meanwhile, and after a reset. */
 static void a_trail_leads_to_its_own_lock_or_to_none(void **state) {
     struct contentionTrail a = {0};
     struct contentionEvent event = at(0, "a", 1);
     event.trail = &a;
     begin(*state, event);
-    event = at(10, "not looked at", 0);
+    event = at(10, "not read", 0);
     event.trail = &a;
     end(*state, event, 0, true);
     assertIsNamed(first(*state, 20), "a");
@@ -261,8 +262,8 @@ static void a_trail_leads_to_its_own_lock_or_to_none(void **state) {
     assert_int_equal(top[1].time_us, 20);
 }
 
-/* The heap knows no more than that all began with nothing. */
-static void the_one_with_the_least_goes(void **state) {
+/* The heap still has the time with which each lock began: 0. */
+static void the_lock_with_the_least_time_is_replaced(void **state) {
     static char name[CONTENTION_LOCKS][8];
     for (int i = 0; i < CONTENTION_LOCKS; i++) {
         snprintf(name[i], sizeof(name[i]), "l%d", i);
@@ -279,8 +280,8 @@ static void the_one_with_the_least_goes(void **state) {
     }
 }
 
-/* Though the heap knows nothing of what it has waited since it came. */
-static void the_one_with_the_most_stays_while_all_are_waited_for(void **state) {
+/* Although the heap does not know the time since it was added. */
+static void the_lock_with_the_most_time_stays_while_all_have_waiters(void **state) {
     static char name[2 * CONTENTION_LOCKS][8];
     begin(*state, at(0, "most", 9));
     for (int i = 0; i < 2 * CONTENTION_LOCKS; i++) {
@@ -292,7 +293,7 @@ static void the_one_with_the_most_stays_while_all_are_waited_for(void **state) {
     assert_int_equal(view.time_us, 9000);
 }
 
-static void a_reset_keeps_who_waits_and_forgets_what_was(void **state) {
+static void a_reset_keeps_locks_with_waiters_and_forgets_the_past(void **state) {
     fill(*state, 20, 0);
     begin(*state, at(100, "a", 1));
     begin(*state, at(100, "a", 2));
@@ -305,7 +306,7 @@ static void a_reset_keeps_who_waits_and_forgets_what_was(void **state) {
     assert_int_equal(top[0].longest_us, 0);
 }
 
-static void clocks_and_sums_at_their_ends_do_no_harm(void **state) {
+static void extreme_clocks_and_sums_are_handled(void **state) {
     begin(*state, at(INT64_MAX - 10, "a", 5));
     end(*state, at(5, "a", 4), INT64_MAX - 10, true);
     assert_int_equal(first(*state, 5).time_us, 0);
@@ -316,28 +317,28 @@ int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_empty_sketch_shows_nothing, setUp, tearDown),
         cmocka_unit_test_setup_teardown(times_of_waiters_add_up, setUp, tearDown),
-        cmocka_unit_test_setup_teardown(a_holder_keeps_others_waiting_up_to_the_hand_off, setUp,
+        cmocka_unit_test_setup_teardown(a_holder_keeps_others_waiting_until_the_hand_off, setUp,
                                         tearDown),
-        cmocka_unit_test_setup_teardown(the_one_with_the_most_time_is_first, setUp, tearDown),
-        cmocka_unit_test_setup_teardown(databases_are_told_apart, setUp, tearDown),
-        cmocka_unit_test_setup_teardown(of_a_long_name_the_beginning_is_shown, setUp, tearDown),
+        cmocka_unit_test_setup_teardown(the_lock_with_the_most_time_is_first, setUp, tearDown),
+        cmocka_unit_test_setup_teardown(databases_are_distinguished, setUp, tearDown),
+        cmocka_unit_test_setup_teardown(the_beginning_of_a_long_name_is_shown, setUp, tearDown),
         cmocka_unit_test_setup_teardown(
-            who_comes_to_a_full_sketch_inherits_the_least_time_as_its_error, setUp, tearDown),
+            a_new_lock_in_a_full_sketch_inherits_the_least_time_as_its_error, setUp, tearDown),
+        cmocka_unit_test_setup_teardown(a_lock_with_waiters_is_kept_although_no_wait_has_ended,
+                                        setUp, tearDown),
         cmocka_unit_test_setup_teardown(
-            a_lock_with_waiters_is_not_the_least_though_no_wait_has_ended, setUp, tearDown),
-        cmocka_unit_test_setup_teardown(
-            a_wait_that_ends_when_its_lock_has_lost_its_place_counts_all_the_same, setUp, tearDown),
+            a_wait_that_ends_after_its_lock_has_lost_its_place_counts_in_full, setUp, tearDown),
         cmocka_unit_test_setup_teardown(what_was_before_a_reset_does_not_count_later, setUp,
                                         tearDown),
-        cmocka_unit_test_setup_teardown(
-            the_error_is_all_that_the_lock_has_waited_whose_place_it_was, setUp, tearDown),
+        cmocka_unit_test_setup_teardown(the_error_is_the_whole_time_of_the_lock_that_was_replaced,
+                                        setUp, tearDown),
         cmocka_unit_test_setup_teardown(a_trail_leads_to_its_own_lock_or_to_none, setUp, tearDown),
-        cmocka_unit_test_setup_teardown(the_one_with_the_least_goes, setUp, tearDown),
-        cmocka_unit_test_setup_teardown(the_one_with_the_most_stays_while_all_are_waited_for, setUp,
-                                        tearDown),
-        cmocka_unit_test_setup_teardown(a_reset_keeps_who_waits_and_forgets_what_was, setUp,
-                                        tearDown),
-        cmocka_unit_test_setup_teardown(clocks_and_sums_at_their_ends_do_no_harm, setUp, tearDown),
+        cmocka_unit_test_setup_teardown(the_lock_with_the_least_time_is_replaced, setUp, tearDown),
+        cmocka_unit_test_setup_teardown(the_lock_with_the_most_time_stays_while_all_have_waiters,
+                                        setUp, tearDown),
+        cmocka_unit_test_setup_teardown(a_reset_keeps_locks_with_waiters_and_forgets_the_past,
+                                        setUp, tearDown),
+        cmocka_unit_test_setup_teardown(extreme_clocks_and_sums_are_handled, setUp, tearDown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* cycleprecheck.[ch]: past its bounds it says that maybe somebody waits, never that nobody does. */
+/* cycleprecheck.[ch]: above its limits the answer is "maybe", never "no owner". */
 #include "core/cycleprecheck.h"
 
 #include <stdio.h>
@@ -11,23 +11,23 @@
 
 static char names[CROWD][24];
 
-/* What is found out about a newcomer who asks for lock 1, which z holds. */
+/* The answer for a newcomer that requests lock 1, which z holds. */
 static enum cycleprecheckAnswer answerOf(struct world *world) {
-    const struct cyclesearchAsked holds = lockAsked(LOCKS_BY_HOLDS, NULL);
-    struct wait *newcomer = worldStands(world, "a", MODE_WRITE, 1);
-    struct cycleprecheck asked;
+    const struct cyclesearchAsked holds = lockCallbacks(LOCKS_BY_HOLDS, NULL);
+    struct wait *newcomer = worldQueue(world, "a", MODE_WRITE, 1);
+    struct cycleprecheck precheck;
     waitgraphAnnounce(&world->graph, &newcomer->request);
-    cycleprecheckBegin(&asked, &world->graph, &newcomer->request,
+    cycleprecheckBegin(&precheck, &world->graph, &newcomer->request,
                        (struct cycleprecheckHolders){holds.is_holder, NULL});
-    while (asked.answer == CYCLEPRECHECK_CONTINUES) {
-        cycleprecheckContinue(&asked);
+    while (precheck.answer == CYCLEPRECHECK_CONTINUES) {
+        cycleprecheckContinue(&precheck);
     }
     worldWaitEnds(world, newcomer);
     world->count--;
-    return asked.answer;
+    return precheck.answer;
 }
 
-/* So many wait for a: each of another owner, or all of one. */
+/* `count` requests wait for a: each of another owner, or all of one owner. */
 static void worldWaitsForA(struct world *world, size_t count, bool of_one_owner) {
     worldHolds(world, "a", MODE_WRITE, 0);
     worldHolds(world, "z", MODE_WRITE, 1);
@@ -37,7 +37,7 @@ static void worldWaitsForA(struct world *world, size_t count, bool of_one_owner)
     }
 }
 
-static void nobody_is_said_of_as_many_owners_as_are_asked_about_and_not_of_more(void **state) {
+static void the_answer_is_maybe_if_there_are_more_owners_than_the_limit(void **state) {
     (void)state;
     static const size_t counts[] = {0,
                                     1,
@@ -55,21 +55,22 @@ static void nobody_is_said_of_as_many_owners_as_are_asked_about_and_not_of_more(
     }
 }
 
-static void few_places_of_one_owner_are_all_looked_at_and_many_are_not(void **state) {
+static void few_positions_of_one_owner_are_all_checked_and_many_are_not(void **state) {
     (void)state;
     static const size_t counts[] = {1, 2, 15, 25, 50, CROWD};
     for (size_t i = 0; i < LENGTH_OF(counts); i++) {
         struct world world = {.count = 0};
         worldWaitsForA(&world, counts[i], true);
-        /* Of each also those behind it. */
+        /* For each position, the ones behind it are checked too. */
         assert_int_equal(answerOf(&world),
                          counts[i] < 20 ? CYCLEPRECHECK_NOBODY : CYCLEPRECHECK_MAYBE);
         worldEnd(&world);
     }
 }
 
-/* The holder of what the newcomer asks for has come last of those who wait for the newcomer. */
-static void behind_any_number_of_others_the_one_that_matters_is_not_denied(void **state) {
+/* Of the owners that wait for the newcomer's owner, the last one holds what the newcomer requests.
+ */
+static void the_answer_is_maybe_however_many_wait_before_the_relevant_owner(void **state) {
     (void)state;
     for (int of_one_owner = 0; of_one_owner < 2; of_one_owner++) {
         for (size_t count = 0; count <= CROWD; count++) {
@@ -82,8 +83,9 @@ static void behind_any_number_of_others_the_one_that_matters_is_not_denied(void 
     }
 }
 
-/* Likewise at the end of a chain: each waits for the one before, the first for the newcomer. */
-static void at_the_end_of_a_chain_the_one_that_matters_is_not_denied(void **state) {
+/* The same at the end of a chain: each owner waits for the one before, the first for the
+ * newcomer's. */
+static void the_answer_is_maybe_if_the_relevant_owner_ends_a_chain(void **state) {
     (void)state;
     static const char *const chain[] = {"a", "w", "x", "y", "z"};
     static const size_t locks[] = {0, 2, 3, 4};
@@ -100,10 +102,10 @@ static void at_the_end_of_a_chain_the_one_that_matters_is_not_denied(void **stat
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(nobody_is_said_of_as_many_owners_as_are_asked_about_and_not_of_more),
-        UNIT(few_places_of_one_owner_are_all_looked_at_and_many_are_not),
-        UNIT(behind_any_number_of_others_the_one_that_matters_is_not_denied),
-        UNIT(at_the_end_of_a_chain_the_one_that_matters_is_not_denied),
+        UNIT(the_answer_is_maybe_if_there_are_more_owners_than_the_limit),
+        UNIT(few_positions_of_one_owner_are_all_checked_and_many_are_not),
+        UNIT(the_answer_is_maybe_however_many_wait_before_the_relevant_owner),
+        UNIT(the_answer_is_maybe_if_the_relevant_owner_ends_a_chain),
     };
     return cmocka_run_group_tests_name("cycleprecheck", tests, NULL, NULL);
 }

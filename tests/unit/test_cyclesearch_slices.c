@@ -1,48 +1,48 @@
-/* cyclesearch.[ch]: a search in several calls, between which requests leave, move, and holds end.
+/* cyclesearch.[ch]: a search in several calls, between which requests leave or move, and holds end.
  */
 #include "core/mem.h"
-#include "support/asks.h"
+#include "support/newrequest.h"
 #include "support/unit.h"
 #include "support/world.h"
 
-/* What happens after so many calls, once. */
+/* Something that happens once, after a number of calls. */
 struct event {
     size_t after, calls;
-    void (*happens)(struct world *world);
+    void (*action)(struct world *world);
     struct world *world;
 };
 
-static void onePause(void *data) {
+static void afterSlice(void *data) {
     struct event *event = data;
     if (event->calls++ == event->after) {
-        event->happens(event->world);
+        event->action(event->world);
     }
 }
 
-/* What a search from this newcomer finds, one step at a time, when that happens in the middle of
- * it. */
-static struct cyclesearchFound found(struct world *world, const struct wait *newcomer, size_t after,
-                                     void (*happens)(struct world *world)) {
-    struct event event = {.after = after, .happens = happens, .world = world};
+/* The result of a search from this newcomer, one step in each call, with this action after `after`
+ * calls. */
+static struct cyclesearchFound search(struct world *world, const struct wait *newcomer,
+                                      size_t after, void (*action)(struct world *world)) {
+    struct event event = {.after = after, .action = action, .world = world};
     const struct lockSearch how = {.way = LOCKS_BY_HOLDS_UNPROVEN,
-                                   .most = ASKS_NO_BOUND,
+                                   .most = NEWREQUEST_NO_LIMIT,
                                    .slice = 1,
-                                   .between = onePause,
+                                   .between = afterSlice,
                                    .data = &event};
     struct cyclesearchFound result = lockSearch(&world->graph, &newcomer->request, &how);
-    assert_true(event.calls > after); /* or nothing has happened */
+    assert_true(event.calls > after); /* or the action has not run */
     memFree(result.cycle);
     return result;
 }
 
-static struct wait *comes(struct world *world, const char *owner, size_t lock) {
-    struct wait *wait = worldStands(world, owner, MODE_EXCLUSIVE, lock);
+static struct wait *addNewcomer(struct world *world, const char *owner, size_t lock) {
+    struct wait *wait = worldQueue(world, owner, MODE_EXCLUSIVE, lock);
     waitgraphAnnounce(&world->graph, &wait->request);
     return wait;
 }
 
-/* Who waits for lock i holds the one before. a, who comes last, holds lock 4, and waits for lock 0.
- */
+/* The owner that waits for lock i holds the one before. a, the newcomer, holds lock 4, and waits
+ * for lock 0. */
 static struct wait *chain(struct world *world) {
     static const char *const owners[] = {"b", "c", "d", "e"};
     for (size_t i = 0; i < LENGTH_OF(owners); i++) {
@@ -50,7 +50,7 @@ static struct wait *chain(struct world *world) {
         worldWaits(world, owners[i], MODE_EXCLUSIVE, i + 1);
     }
     worldHolds(world, "a", MODE_EXCLUSIVE, LENGTH_OF(owners));
-    return comes(world, "a", 0);
+    return addNewcomer(world, "a", 0);
 }
 
 static void leave(struct world *world, struct wait *wait) {
@@ -58,160 +58,161 @@ static void leave(struct world *world, struct wait *wait) {
     worldWaitEnds(world, wait);
 }
 
-static void nothing(struct world *world) {
+static void doNothing(struct world *world) {
     (void)world;
 }
 
-static void cWaitsNoMore(struct world *world) {
+static void endWaitOfC(struct world *world) {
     leave(world, &world->waits[1]);
 }
 
-static void cHoldsNoMore(struct world *world) {
+static void endHoldOfC(struct world *world) {
     lockRelease(&world->locks[1], "c", 1, MODE_EXCLUSIVE);
     worldHolds(world, "stranger", MODE_EXCLUSIVE, 1);
 }
 
-static void theAskerLeaves(struct world *world) {
+static void removeAsker(struct world *world) {
     leave(world, &world->waits[4]);
 }
 
-#define CALLS 12 /* in which the chain is searched */
+#define CALLS 12 /* that searching the chain takes */
 
 static void a_cycle_is_found_in_many_calls(void **state) {
     (void)state;
     struct world world = {.count = 0};
     const struct wait *newcomer = chain(&world);
-    assert_int_equal(found(&world, newcomer, CALLS, nothing).result, CYCLESEARCH_CYCLE);
+    assert_int_equal(search(&world, newcomer, CALLS, doNothing).result, CYCLESEARCH_CYCLE);
     worldEnd(&world);
 }
 
-static void whenever_a_wait_of_it_ends_there_is_no_cycle(void **state) {
+static void there_is_no_cycle_whenever_one_of_its_waits_ends(void **state) {
     (void)state;
     for (size_t after = 0; after <= CALLS; after++) {
         struct world world = {.count = 0};
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, cWaitsNoMore).result, CYCLESEARCH_NO_CYCLE);
+        assert_int_equal(search(&world, newcomer, after, endWaitOfC).result, CYCLESEARCH_NO_CYCLE);
         worldEnd(&world);
     }
 }
 
-/* Of a hold that ends while the cycle is checked it may be too late. */
-static void if_a_hold_of_it_ends_there_is_no_cycle(void **state) {
+/* If a hold ends while the search checks the cycle, the search may not notice it any more. */
+static void there_is_no_cycle_if_one_of_its_holds_ends(void **state) {
     (void)state;
     for (size_t after = 0; after < CALLS - 4; after++) {
         struct world world = {.count = 0};
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, cHoldsNoMore).result, CYCLESEARCH_NO_CYCLE);
+        assert_int_equal(search(&world, newcomer, after, endHoldOfC).result, CYCLESEARCH_NO_CYCLE);
         worldEnd(&world);
     }
 }
 
-static void whenever_the_asker_leaves_the_search_is_over(void **state) {
+static void the_search_ends_whenever_the_asker_leaves(void **state) {
     (void)state;
     for (size_t after = 0; after <= CALLS; after++) {
         struct world world = {.count = 0};
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, theAskerLeaves).result, CYCLESEARCH_LEFT);
+        assert_int_equal(search(&world, newcomer, after, removeAsker).result, CYCLESEARCH_LEFT);
         worldEnd(&world);
     }
 }
 
-static void theFirstWaitEnds(struct world *world) {
+static void endFirstWait(struct world *world) {
     leave(world, &world->waits[0]);
 }
 
-/* c waits twice for what d holds: the cycle is there still when the first of the two has ended. */
+/* c waits twice for what d holds: the cycle still exists when the first of these waits has ended.
+ */
 static void another_wait_of_the_same_owner_keeps_the_cycle(void **state) {
     (void)state;
     for (size_t after = 0; after <= CALLS; after++) {
         struct world world = {.count = 0};
         worldWaits(&world, "c", MODE_EXCLUSIVE, 2);
         const struct wait *newcomer = chain(&world);
-        assert_int_equal(found(&world, newcomer, after, theFirstWaitEnds).result,
-                         CYCLESEARCH_CYCLE);
+        assert_int_equal(search(&world, newcomer, after, endFirstWait).result, CYCLESEARCH_CYCLE);
         worldEnd(&world);
     }
 }
 
-/* Whenever this happens, the cycle that is there is found. Until the search is over without it. */
+/* Asserts that the cycle is found, whenever the action runs before the search has ended without it:
+ * after 0 to `calls` - 1 calls. */
 static void assertFoundWhenever(struct wait *(*begin)(struct world *world), size_t calls,
-                                void (*happens)(struct world *world)) {
+                                void (*action)(struct world *world)) {
     for (size_t after = 0; after < calls; after++) {
         struct world world = {.count = 0};
         const struct wait *newcomer = begin(&world);
-        assert_int_equal(found(&world, newcomer, after, happens).result, CYCLESEARCH_CYCLE);
+        assert_int_equal(search(&world, newcomer, after, action).result, CYCLESEARCH_CYCLE);
         worldEnd(&world);
     }
 }
 
-/* a waits for lock 0 already, ahead of b, who waits for what a holds. When that wait ends, the new
- * one is behind b. */
-static struct wait *comesOnceMore(struct world *world) {
+/* a already waits for lock 0, ahead of b, which waits for what a holds. When that wait ends, a's
+ * new wait is behind b. */
+static struct wait *askerWaitsTwice(struct world *world) {
     worldWaits(world, "a", MODE_READ, 0);
     worldWaits(world, "b", MODE_EXCLUSIVE, 0);
     worldWaits(world, "b", MODE_EXCLUSIVE, 1);
     worldHolds(world, "a", MODE_EXCLUSIVE, 1);
-    return comes(world, "a", 0);
+    return addNewcomer(world, "a", 0);
 }
 
-#define CALLS_ONCE_MORE 6 /* until it is known that nobody is in its way */
+#define CALLS_WAITS_TWICE 6 /* until the search knows that a waits for no owner */
 
-static void whenever_the_askers_older_wait_ends_the_new_one_closes_the_cycle(void **state) {
+static void the_new_wait_closes_the_cycle_whenever_the_older_wait_ends(void **state) {
     (void)state;
-    assertFoundWhenever(comesOnceMore, CALLS_ONCE_MORE, theFirstWaitEnds);
+    assertFoundWhenever(askerWaitsTwice, CALLS_WAITS_TWICE, endFirstWait);
 }
 
-/* a waits for lock 0, ahead of x, and for lock 1; it comes for lock 2, which x holds. */
-static struct wait *comesForAThird(struct world *world) {
+/* a waits for lock 0, ahead of x, and for lock 1; its new wait is for lock 2, which x holds. */
+static struct wait *askerWaitsForThree(struct world *world) {
     worldWaits(world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(world, "a", MODE_EXCLUSIVE, 0);
     worldWaits(world, "x", MODE_EXCLUSIVE, 0);
     worldHolds(world, "x", MODE_EXCLUSIVE, 2);
     worldHolds(world, "stranger", MODE_EXCLUSIVE, 0);
     worldHolds(world, "other stranger", MODE_EXCLUSIVE, 1);
-    return comes(world, "a", 2);
+    return addNewcomer(world, "a", 2);
 }
 
-#define CALLS_FOR_A_THIRD 12
+#define CALLS_WAITS_FOR_THREE 12
 
-/* Its wait for lock 0 is no tie any more, and so not among those that are walked. */
-static void whenever_the_asker_stops_waiting_elsewhere_it_is_ahead_still(void **state) {
+/* Its wait for lock 0 is then no tie any more, so the walk over the ties does not find it. */
+static void the_asker_is_still_ahead_whenever_its_wait_elsewhere_ends(void **state) {
     (void)state;
-    assertFoundWhenever(comesForAThird, CALLS_FOR_A_THIRD, theFirstWaitEnds);
+    assertFoundWhenever(askerWaitsForThree, CALLS_WAITS_FOR_THREE, endFirstWait);
 }
 
-/* a comes to read what u and v wait to write, and h, who waits for a, reads. */
-static struct wait *comesToRead(struct world *world) {
+/* a requests to read what u and v wait to write. h, which waits for a, reads it. */
+static struct wait *askerReads(struct world *world) {
     worldHolds(world, "h", MODE_READ, 0);
     worldHolds(world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(world, "h", MODE_EXCLUSIVE, 1);
     worldWaits(world, "u", MODE_WRITE, 0);
     worldWaits(world, "v", MODE_WRITE, 0);
-    struct wait *wait = worldStands(world, "a", MODE_READ, 0);
+    struct wait *wait = worldQueue(world, "a", MODE_READ, 0);
     waitgraphAnnounce(&world->graph, &wait->request);
     return wait;
 }
 
-#define CALLS_TO_READ 14
+#define CALLS_READS 14
 
-static void vWaitsNoMore(struct world *world) {
+static void endWaitOfV(struct world *world) {
     leave(world, &world->waits[2]);
 }
 
-/* v stands for u, who is ahead of it. */
-static void whenever_the_last_writer_leaves_those_ahead_are_reached(void **state) {
+/* The search reached v in place of u, which is ahead of it. */
+static void the_owners_ahead_are_reached_whenever_the_last_writer_leaves(void **state) {
     (void)state;
-    assertFoundWhenever(comesToRead, CALLS_TO_READ, vWaitsNoMore);
+    assertFoundWhenever(askerReads, CALLS_READS, endWaitOfV);
 }
 
-/* c waits for b already, and stands behind it now; at the head it is in its way. */
-static void theAskerMoves(struct world *world) {
+/* c already waits for b, and its new position is behind b's. At the head, b waits for it. */
+static void moveAsker(struct world *world) {
     struct position *position = &world->waits[2].positions[0];
     cyclesearchMove(&world->graph, position);
     waitqueueMoveFirst(position);
 }
 
-static void wherever_the_asker_moves_it_is_searched_from_there(void **state) {
+static void the_search_starts_from_where_the_asker_has_moved(void **state) {
     (void)state;
     for (size_t after = 0; after < 3; after++) {
         struct world world = {.count = 0};
@@ -219,8 +220,8 @@ static void wherever_the_asker_moves_it_is_searched_from_there(void **state) {
         worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
         worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
         worldWaits(&world, "c", MODE_EXCLUSIVE, 1);
-        struct wait *newcomer = comes(&world, "c", 0);
-        assert_int_equal(found(&world, newcomer, after, theAskerMoves).result, CYCLESEARCH_CYCLE);
+        struct wait *newcomer = addNewcomer(&world, "c", 0);
+        assert_int_equal(search(&world, newcomer, after, moveAsker).result, CYCLESEARCH_CYCLE);
         worldEnd(&world);
     }
 }
@@ -228,14 +229,14 @@ static void wherever_the_asker_moves_it_is_searched_from_there(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(a_cycle_is_found_in_many_calls),
-        UNIT(whenever_a_wait_of_it_ends_there_is_no_cycle),
-        UNIT(if_a_hold_of_it_ends_there_is_no_cycle),
-        UNIT(whenever_the_asker_leaves_the_search_is_over),
-        UNIT(whenever_the_askers_older_wait_ends_the_new_one_closes_the_cycle),
-        UNIT(whenever_the_asker_stops_waiting_elsewhere_it_is_ahead_still),
-        UNIT(whenever_the_last_writer_leaves_those_ahead_are_reached),
+        UNIT(there_is_no_cycle_whenever_one_of_its_waits_ends),
+        UNIT(there_is_no_cycle_if_one_of_its_holds_ends),
+        UNIT(the_search_ends_whenever_the_asker_leaves),
+        UNIT(the_new_wait_closes_the_cycle_whenever_the_older_wait_ends),
+        UNIT(the_asker_is_still_ahead_whenever_its_wait_elsewhere_ends),
+        UNIT(the_owners_ahead_are_reached_whenever_the_last_writer_leaves),
         UNIT(another_wait_of_the_same_owner_keeps_the_cycle),
-        UNIT(wherever_the_asker_moves_it_is_searched_from_there),
+        UNIT(the_search_starts_from_where_the_asker_has_moved),
     };
     return cmocka_run_group_tests_name("cyclesearch, in several calls", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* A random walk of a sketch, against a model that keeps every wait of every lock. */
+/* A random walk over a sketch, compared with a model that records every wait of every lock. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,21 +8,21 @@
 #define NAMES 250
 #define DATABASES 2
 #define LOCKS (NAMES * DATABASES)
-#define LONG_NAMES 5 /* the first ones: alike as far as they are kept */
+#define LONG_NAMES 5 /* the first ones: the same up to the length that the sketch keeps */
 #define LONG (CONTENTION_LONGEST_NAME + 8)
 #define MOST_WAITS 4
-#define FEW 3 /* fewer than the sketch brings up to date at a time */
+#define FEW 3 /* fewer than the sketch updates at a time */
 
 struct modelLock {
     int64_t began_us[MOST_WAITS];
     size_t waiting;
-    int64_t ended_us; /* what the waits took that have ended, since the reset */
+    int64_t ended_us; /* the total time since the reset of the waits that have ended */
     int64_t longest_us;
     size_t ended, handed_off;
     struct contentionTrail trail;
     bool has_place;
     bool is_new; /* it has never lost its place since the reset */
-    bool leaks;  /* it has lost its place while somebody waited: what it had is not promised */
+    bool leaks;  /* it has lost its place while it had waiters: its upper bound does not hold */
 };
 
 struct world {
@@ -59,7 +59,7 @@ static int64_t lengthOf(const struct world *world, int64_t began_us) {
     return world->now_us - from_us;
 }
 
-static int64_t truth(const struct world *world, const struct modelLock *lock) {
+static int64_t trueTime(const struct world *world, const struct modelLock *lock) {
     int64_t time_us = lock->ended_us;
     for (size_t i = 0; i < lock->waiting; i++) {
         time_us += lengthOf(world, lock->began_us[i]);
@@ -67,7 +67,7 @@ static int64_t truth(const struct world *world, const struct modelLock *lock) {
     return time_us;
 }
 
-/* The lock that a place of the sketch is. */
+/* The lock that has this place in the sketch. */
 static struct modelLock *ofPlace(struct world *world, const struct contentionLock *place) {
     size_t i = 0;
     if (place->whole_length <= CONTENTION_LONGEST_NAME) {
@@ -84,8 +84,8 @@ static struct modelLock *ofPlace(struct world *world, const struct contentionLoc
     return &world->locks[i * DATABASES + (size_t)place->db];
 }
 
-/* Which locks have a place now, and which have lost theirs while somebody waits. */
-static void lookAtPlaces(struct world *world) {
+/* Records which locks have a place now, and which have lost theirs while they had waiters. */
+static void recordPlaces(struct world *world) {
     bool had_place[LOCKS];
     for (size_t i = 0; i < LOCKS; i++) {
         had_place[i] = world->locks[i].has_place;
@@ -98,17 +98,17 @@ static void lookAtPlaces(struct world *world) {
     }
     for (size_t i = 0; i < LOCKS; i++) {
         struct modelLock *lock = &world->locks[i];
-        bool goes = had_place[i] && !lock->has_place;
-        lock->is_new &= !goes;
-        lock->leaks |= goes && lock->waiting > 0;
+        bool has_lost = had_place[i] && !lock->has_place;
+        lock->is_new &= !has_lost;
+        lock->leaks |= has_lost && lock->waiting > 0;
     }
 }
 
-/* ---- what is promised ---- */
+/* ---- what the sketch guarantees ---- */
 
 static void assertView(struct world *world, const struct contentionView *view,
                        const struct modelLock *lock) {
-    int64_t true_us = truth(world, lock);
+    int64_t true_us = trueTime(world, lock);
     assert_true(view->time_us >= 0 && view->time_us <= true_us);
     assert_true(view->waits <= lock->ended + lock->waiting);
     assert_true(view->longest_us <= lock->longest_us);
@@ -142,7 +142,7 @@ static void assertTop(struct world *world) {
     }
 }
 
-/* The least time that any place has, error included; 0 while there is room. */
+/* The least time of any place, including the error; 0 while there is room. */
 static int64_t leastTime(const struct world *world) {
     struct contentionView top[CONTENTION_LOCKS];
     if (contentionTop(&world->sketch, world->now_us, top, CONTENTION_LOCKS) < CONTENTION_LOCKS) {
@@ -156,24 +156,25 @@ static int64_t leastTime(const struct world *world) {
     return least_us;
 }
 
-static void assertThoseWithoutPlaceHaveLittle(const struct world *world) {
+static void assertLocksWithoutPlaceHaveLittleTime(const struct world *world) {
     int64_t total_us = 0, least_us = leastTime(world);
     for (size_t i = 0; i < LOCKS; i++) {
         const struct modelLock *lock = &world->locks[i];
-        total_us += truth(world, lock);
+        total_us += trueTime(world, lock);
         if (!lock->has_place && !lock->leaks) {
             assert_int_equal(lock->waiting, 0);
             assert_true(lock->ended_us <= least_us);
         }
     }
-    /* While few wait the one that goes is the least, and its time a share of all. A wait that ends
-     * when its lock has no place may be counted twice. */
+    /* While few locks have waiters, the lock that is replaced is the one with the least time, which
+     * is at most a CONTENTION_LOCKS-th of the total. A wait that ends when its lock has no place
+     * may be counted twice. */
     assert_true(world->most_waiting > FEW || least_us <= 2 * total_us / CONTENTION_LOCKS);
 }
 
 /* ---- steps ---- */
 
-/* Now and then the trail is lost, as with a lock for which nobody waits for a while. */
+/* Sometimes the trail is lost, as for a lock that has no waiters for a while. */
 static struct contentionEvent eventOf(struct world *world, size_t number) {
     struct modelLock *lock = &world->locks[number];
     if (fuzzOneIn(&world->fuzz, 4)) {
@@ -222,12 +223,12 @@ static void reset(struct world *world) {
     }
 }
 
-/* Some locks are asked for much more often than others. */
+/* Some locks are requested much more often than others. */
 static size_t anyLock(struct world *world) {
     return fuzzBelow(&world->fuzz, fuzzOneIn(&world->fuzz, 3) ? LOCKS : LOCKS / 10);
 }
 
-static size_t anyWaitedFor(struct world *world) {
+static size_t anyContendedLock(struct world *world) {
     size_t number = fuzzBelow(&world->fuzz, LOCKS);
     while (world->locks[number].waiting == 0) {
         number = (number + 1) % LOCKS;
@@ -243,7 +244,7 @@ static void step(struct world *world) {
     if (world->waiting == 0 || begins) {
         begin(world, number);
     } else {
-        end(world, anyWaitedFor(world));
+        end(world, anyContendedLock(world));
     }
     if (fuzzOneIn(&world->fuzz, 3000)) {
         reset(world);
@@ -257,11 +258,11 @@ static void walk(struct world *world, size_t most_waiting) {
     reset(world);
     for (size_t i = 0; i < world->fuzz.steps; i++) {
         step(world);
-        lookAtPlaces(world);
+        recordPlaces(world);
         assert_int_equal(memLive() - before, contentionMemory(&world->sketch));
         if (fuzzOneIn(&world->fuzz, 50)) {
             assertTop(world);
-            assertThoseWithoutPlaceHaveLittle(world);
+            assertLocksWithoutPlaceHaveLittleTime(world);
         }
     }
     contentionFree(&world->sketch);

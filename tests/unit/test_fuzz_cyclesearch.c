@@ -1,9 +1,9 @@
 /* Random worlds of locks, holds and waits, and in each of them random requests that would wait:
- * what the search says of them, against a detector that knows no shortcut.
+ * the results of searches from them are compared with a detector that uses no shortcuts.
  *
- * The worlds need not be such as grants could lead to: a lock may have two writers, an owner may
- * wait for itself, and cycles may be there already. Only what a search may count on is kept to: an
- * owner has one fair position in a queue, whoever holds a lock asks for it at the head, and a plain
+ * A world need not be one that grants could lead to: a lock may have two writers, an owner may wait
+ * for itself, and there may be cycles already. Only what a search may rely on is guaranteed: an
+ * owner has one fair position in a queue, the request of a holder is added at the head, and a plain
  * lock has one holder. */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "support/locks.h"
 #include "support/unit.h"
 
-/* ---- the detector's question to the graph ---- */
+/* ---- cycles ---- */
 
 static size_t ownerOfStep(const struct cyclepathStep *step) {
     for (size_t i = 0; i < DETECTOR_MOST_OWNERS; i++) {
@@ -24,29 +24,29 @@ static size_t ownerOfStep(const struct cyclepathStep *step) {
             return i;
         }
     }
-    fail_msg("a step of nobody");
+    fail_msg("a step of no owner");
     return DETECTOR_NEVER;
 }
 
-/* Every step is a wait, and the last leads back to the asker. */
-static void assertIsCycle(struct detectorWorld *world, const struct detectorAsk *ask,
+/* Asserts that every step is a wait, and that the last one leads back to the asker. */
+static void assertIsCycle(struct detectorWorld *world, const struct detectorRequest *new_request,
                           const struct cyclepathCycle *cycle) {
-    assert_int_equal(ownerOfStep(&cycle->steps[0]), ask->owner);
+    assert_int_equal(ownerOfStep(&cycle->steps[0]), new_request->owner);
     for (size_t i = 0; i < cycle->length; i++) {
         const struct cyclepathStep *step = &cycle->steps[i];
         size_t one = ownerOfStep(step);
         size_t other = ownerOfStep(&cycle->steps[(i + 1) % cycle->length]);
         size_t lock = (size_t)(lockOfQueue(step->queue) - world->locks);
         assert_true(lock < world->lock_count);
-        bool waits = detectorWaitsAt(world, ask, one, other, lock, step->behind);
-        assert_true(waits ||
-                    (i == 0 && detectorAskerWaitsAt(world, ask, other, lock, step->behind)));
+        bool waits = detectorWaitsAt(world, new_request, one, other, lock, step->behind);
+        assert_true(waits || (i == 0 &&
+                              detectorAskerWaitsAt(world, new_request, other, lock, step->behind)));
     }
 }
 
 /* ---- the worlds ---- */
 
-/* Of what the search sees: permits are no edges. */
+/* One of the modes that the search sees: permits are no edges. */
 static enum lockMode randomMode(struct fuzz *fuzz) {
     static const enum lockMode modes[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE};
     return modes[fuzzBelow(fuzz, LENGTH_OF(modes))];
@@ -66,49 +66,51 @@ static bool holdsAny(const struct detectorWorld *world, size_t owner, size_t loc
     return detectorIsHolderInTheWay(world, owner, lock, MODE_EXCLUSIVE);
 }
 
-/* Different ones: several for a multikey request, one for any other. */
+/* Chooses different locks: one or more for a multikey request, one for any other. */
 static void chooseLocks(struct fuzz *fuzz, const struct detectorWorld *world,
-                        struct detectorAsk *ask) {
-    size_t count = ask->request.discipline == MULTIKEY ? 1 + fuzzBelow(fuzz, world->lock_count) : 1;
+                        struct detectorRequest *new_request) {
+    size_t count =
+        new_request->request.discipline == MULTIKEY ? 1 + fuzzBelow(fuzz, world->lock_count) : 1;
     size_t lock = fuzzBelow(fuzz, world->lock_count);
-    for (ask->lock_count = 0; ask->lock_count < count; ask->lock_count++) {
-        ask->locks[ask->lock_count] = lock;
+    for (new_request->lock_count = 0; new_request->lock_count < count; new_request->lock_count++) {
+        new_request->locks[new_request->lock_count] = lock;
         lock = lock + 1 < world->lock_count ? lock + 1 : 0;
     }
 }
 
-/* A request for several does not wait for those that its owner holds. */
-static void leaveOutHeld(const struct detectorWorld *world, struct detectorAsk *ask) {
+/* A request for several locks does not wait for those that its owner holds. */
+static void leaveOutHeld(const struct detectorWorld *world, struct detectorRequest *new_request) {
     size_t kept = 0;
-    for (size_t i = 0; i < ask->lock_count && ask->request.discipline == MULTIKEY; i++) {
-        if (!detectorHoldsPlain(world, ask->owner, ask->locks[i])) {
-            ask->locks[kept++] = ask->locks[i];
+    for (size_t i = 0; i < new_request->lock_count && new_request->request.discipline == MULTIKEY;
+         i++) {
+        if (!detectorHoldsPlain(world, new_request->owner, new_request->locks[i])) {
+            new_request->locks[kept++] = new_request->locks[i];
         }
     }
     if (kept > 0) {
-        ask->lock_count = kept;
-    } else if (ask->request.discipline == MULTIKEY) {
-        ask->request.discipline = ORDERED;
-        ask->lock_count = 1;
+        new_request->lock_count = kept;
+    } else if (new_request->request.discipline == MULTIKEY) {
+        new_request->request.discipline = ORDERED;
+        new_request->lock_count = 1;
     }
 }
 
-static struct detectorAsk randomAsk(struct fuzz *fuzz, const struct detectorWorld *world) {
+static struct detectorRequest randomRequest(struct fuzz *fuzz, const struct detectorWorld *world) {
     static const enum discipline disciplines[] = {PLAIN, ORDERED, ORDERED, FAIR, MULTIKEY};
-    struct detectorAsk ask = {.owner = fuzzBelow(fuzz, world->owner_count)};
-    ask.request = (struct waitRequest){
-        .owner = detectorOwners[ask.owner].bytes,
-        .owner_length = detectorOwners[ask.owner].length,
+    struct detectorRequest new_request = {.owner = fuzzBelow(fuzz, world->owner_count)};
+    new_request.request = (struct waitRequest){
+        .owner = detectorOwners[new_request.owner].bytes,
+        .owner_length = detectorOwners[new_request.owner].length,
         .mode = randomMode(fuzz),
         .discipline = disciplines[fuzzBelow(fuzz, LENGTH_OF(disciplines))],
     };
-    chooseLocks(fuzz, world, &ask);
-    leaveOutHeld(world, &ask);
-    ask.first = fuzzOneIn(fuzz, 16);
-    for (size_t i = 0; i < ask.lock_count; i++) {
-        ask.first |= holdsAny(world, ask.owner, ask.locks[i]);
+    chooseLocks(fuzz, world, &new_request);
+    leaveOutHeld(world, &new_request);
+    new_request.first = fuzzOneIn(fuzz, 16);
+    for (size_t i = 0; i < new_request.lock_count; i++) {
+        new_request.first |= holdsAny(world, new_request.owner, new_request.locks[i]);
     }
-    return ask;
+    return new_request;
 }
 
 static void insertAt(struct detectorLine *line, size_t at, struct detectorWait *wait) {
@@ -128,19 +130,21 @@ static void removeFrom(struct detectorLine *line, const struct detectorWait *wai
     line->count = kept;
 }
 
-static struct detectorWait *newWait(struct detectorWorld *world, const struct detectorAsk *ask) {
-    size_t length = detectorOwners[ask->owner].length;
-    struct detectorWait *wait = calloc(1, sizeof(*wait) + length); /* not a byte more */
+static struct detectorWait *newWait(struct detectorWorld *world,
+                                    const struct detectorRequest *new_request) {
+    size_t length = detectorOwners[new_request->owner].length;
+    struct detectorWait *wait = calloc(1, sizeof(*wait) + length); /* without a zero byte */
     assert_non_null(wait);
-    memcpy(wait->bytes, detectorOwners[ask->owner].bytes, length);
-    wait->request = ask->request;
+    memcpy(wait->bytes, detectorOwners[new_request->owner].bytes, length);
+    wait->request = new_request->request;
     wait->request.owner = wait->bytes;
-    wait->owner = ask->owner;
+    wait->owner = new_request->owner;
     world->waits[world->wait_count++] = wait;
     return wait;
 }
 
-static void stand(struct detectorWorld *world, struct detectorWait *wait, size_t lock, bool first) {
+static void enqueue(struct detectorWorld *world, struct detectorWait *wait, size_t lock,
+                    bool first) {
     struct position *position = &wait->positions[wait->lock_count];
     struct waitqueue *queue = &world->locks[lock].queue;
     wait->locks[wait->lock_count++] = lock;
@@ -152,7 +156,7 @@ static void stand(struct detectorWorld *world, struct detectorWait *wait, size_t
     insertAt(&world->lines[lock], first ? 0 : world->lines[lock].count, wait);
 }
 
-static bool standsIn(const struct detectorWait *wait, size_t lock) {
+static bool isInQueue(const struct detectorWait *wait, size_t lock) {
     for (size_t i = 0; i < wait->lock_count; i++) {
         if (wait->locks[i] == lock) {
             return true;
@@ -162,20 +166,22 @@ static bool standsIn(const struct detectorWait *wait, size_t lock) {
 }
 
 static void beginToWait(struct fuzz *fuzz, struct detectorWorld *world) {
-    struct detectorAsk ask = randomAsk(fuzz, world);
-    bool has_place = hasFairPosition(world, ask.owner, ask.locks[0]);
-    if (world->wait_count == DETECTOR_MOST_WAITS || (ask.request.discipline == FAIR && has_place)) {
+    struct detectorRequest new_request = randomRequest(fuzz, world);
+    bool has_position = hasFairPosition(world, new_request.owner, new_request.locks[0]);
+    if (world->wait_count == DETECTOR_MOST_WAITS ||
+        (new_request.request.discipline == FAIR && has_position)) {
         return;
     }
-    if (ask.request.discipline == ORDERED && fuzzOneIn(fuzz, 4)) {
-        ask.request.mode = MODE_SEMAPHORE;
+    if (new_request.request.discipline == ORDERED && fuzzOneIn(fuzz, 4)) {
+        new_request.request.mode = MODE_SEMAPHORE;
     }
-    struct detectorWait *wait = newWait(world, &ask);
-    for (size_t i = 0; i < ask.lock_count; i++) {
-        stand(world, wait, ask.locks[i], ask.first);
+    struct detectorWait *wait = newWait(world, &new_request);
+    for (size_t i = 0; i < new_request.lock_count; i++) {
+        enqueue(world, wait, new_request.locks[i], new_request.first);
     }
-    bool is_semaphore = ask.request.mode == MODE_SEMAPHORE;
-    wait->in_graph = !is_semaphore && !(ask.request.discipline == FAIR && fuzzOneIn(fuzz, 3));
+    bool is_semaphore = new_request.request.mode == MODE_SEMAPHORE;
+    wait->in_graph =
+        !is_semaphore && !(new_request.request.discipline == FAIR && fuzzOneIn(fuzz, 3));
     if (wait->in_graph) {
         waitgraphEnter(&world->graph, &wait->request);
     }
@@ -239,7 +245,7 @@ static void change(struct fuzz *fuzz, struct detectorWorld *world) {
     }
 }
 
-/* In how many queues each owner stands, as far as the graph knows. */
+/* Counts for each owner in how many queues it has a position of the graph. */
 static void countQueues(const struct detectorWorld *world, size_t *queues) {
     for (size_t lock = 0; lock < world->lock_count; lock++) {
         const struct detectorLine *line = &world->lines[lock];
@@ -252,7 +258,7 @@ static void countQueues(const struct detectorWorld *world, size_t *queues) {
     }
 }
 
-/* A copy has an original: of the same owner, for the same locks in the same order. */
+/* Asserts that a copy has an original: of the same owner, for the same locks in the same order. */
 static void assertCopies(const struct detectorWorld *world) {
     for (size_t i = 0; i < world->wait_count; i++) {
         const struct detectorWait *wait = world->waits[i];
@@ -271,9 +277,9 @@ static void assertCopies(const struct detectorWorld *world) {
     }
 }
 
-/* A position is a tie if its owner stands in another queue, too, and none if it stands nowhere
- * else; if all stand in one queue, either, as they may have stood elsewhere. It counts as long as
- * it is in the graph. Copies are no ties. */
+/* Asserts that a position is a tie if its owner has another position in another queue, and is none
+ * if its owner has no other position. If the owner has several, all in one queue, both are correct:
+ * the owner may have had one elsewhere. Only positions of the graph count. Copies are no ties. */
 static void assertCounts(const struct detectorWorld *world) {
     size_t positions[DETECTOR_MOST_OWNERS] = {0}, in_graph = 0;
     size_t queues[DETECTOR_MOST_OWNERS] = {0};
@@ -303,12 +309,12 @@ static void assertCounts(const struct detectorWorld *world) {
 
 /* ---- newcomers ---- */
 
-/* Finds a cycle exactly when the detector does of the request that the newcomer made; or another
- * one, through waits that its owner has made before, whenever others have stood behind. Gives up
- * only if it is given few steps. */
-static void assertSameAnswer(struct detectorWorld *world, const struct detectorWait *newcomer,
-                             const struct detectorAsk *ask, const struct lockSearch *how,
-                             struct detectorLengths lengths) {
+/* Asserts that the search finds a cycle if the detector finds one that this request closes; it may
+ * also find one through earlier waits of the same owner, if others are behind them. It gives up
+ * only if it has a limit of steps. */
+static void assertSameResult(struct detectorWorld *world, const struct detectorWait *newcomer,
+                             const struct detectorRequest *new_request,
+                             const struct lockSearch *how, struct detectorLengths lengths) {
     struct cyclesearchFound found = lockSearch(&world->graph, &newcomer->request, how);
     switch (found.result) {
     case CYCLESEARCH_GAVE_UP:
@@ -319,42 +325,44 @@ static void assertSameAnswer(struct detectorWorld *world, const struct detectorW
         break;
     case CYCLESEARCH_CYCLE:
         assert_true(lengths.any != DETECTOR_NEVER && found.cycle->length >= lengths.any);
-        assertIsCycle(world, ask, found.cycle);
+        assertIsCycle(world, new_request, found.cycle);
         memFree(found.cycle);
         break;
     case CYCLESEARCH_LEFT:
     case CYCLESEARCH_CONTINUES:
-        fail_msg("a search without an end");
+        fail_msg("a search without a result");
     }
 }
 
-static void assertSameAnswers(struct fuzz *fuzz, struct detectorWorld *world,
-                              const struct detectorWait *newcomer, const struct detectorAsk *ask,
+static void assertSameResults(struct fuzz *fuzz, struct detectorWorld *world,
+                              const struct detectorWait *newcomer,
+                              const struct detectorRequest *new_request,
                               struct detectorLengths lengths) {
     for (int way = 0; way < LOCKS_WAYS; way++) {
         struct lockSearch how = {.way = way, .most = DETECTOR_NEVER, .slice = fuzzBelow(fuzz, 4)};
-        assertSameAnswer(world, newcomer, ask, &how, lengths);
+        assertSameResult(world, newcomer, new_request, &how, lengths);
         how.most = fuzzBelow(fuzz, 20);
-        assertSameAnswer(world, newcomer, ask, &how, lengths);
+        assertSameResult(world, newcomer, new_request, &how, lengths);
     }
 }
 
-/* Comes to the end of its queues, or to their heads; and to those of what its owner holds. NULL if
- * there is no room for it. */
-static struct detectorWait *comes(struct detectorWorld *world, const struct detectorAsk *ask) {
-    bool has_place = hasFairPosition(world, ask->owner, ask->locks[0]);
+/* Adds the request as a newcomer at the end of its queues, or at their heads; a multikey request
+ * also in the queues of locks that its owner holds. Returns NULL if there is no room. */
+static struct detectorWait *addNewcomer(struct detectorWorld *world,
+                                        const struct detectorRequest *new_request) {
+    bool has_position = hasFairPosition(world, new_request->owner, new_request->locks[0]);
     if (world->wait_count == DETECTOR_MOST_WAITS ||
-        (ask->request.discipline == FAIR && has_place)) {
+        (new_request->request.discipline == FAIR && has_position)) {
         return NULL;
     }
-    struct detectorWait *wait = newWait(world, ask);
-    for (size_t i = 0; i < ask->lock_count; i++) {
-        stand(world, wait, ask->locks[i], ask->first);
+    struct detectorWait *wait = newWait(world, new_request);
+    for (size_t i = 0; i < new_request->lock_count; i++) {
+        enqueue(world, wait, new_request->locks[i], new_request->first);
     }
     for (size_t lock = 0; lock < world->lock_count && wait->request.discipline == MULTIKEY;
          lock++) {
-        if (detectorHoldsPlain(world, ask->owner, lock) && !standsIn(wait, lock)) {
-            stand(world, wait, lock, ask->first);
+        if (detectorHoldsPlain(world, new_request->owner, lock) && !isInQueue(wait, lock)) {
+            enqueue(world, wait, lock, new_request->first);
         }
     }
     waitgraphAnnounce(&world->graph, &wait->request);
@@ -362,11 +370,11 @@ static struct detectorWait *comes(struct detectorWorld *world, const struct dete
 }
 
 static void checkNewcomer(struct fuzz *fuzz, struct detectorWorld *world,
-                          const struct detectorAsk *ask) {
-    struct detectorLengths lengths = detectorShortestCycles(world, ask);
-    struct detectorWait *wait = comes(world, ask);
+                          const struct detectorRequest *new_request) {
+    struct detectorLengths lengths = detectorShortestCycles(world, new_request);
+    struct detectorWait *wait = addNewcomer(world, new_request);
     if (wait) {
-        assertSameAnswers(fuzz, world, wait, ask, lengths);
+        assertSameResults(fuzz, world, wait, new_request, lengths);
         endWait(world, world->wait_count - 1);
     }
 }
@@ -377,10 +385,11 @@ struct disturbed {
     struct fuzz *fuzz;
     struct detectorWorld *world;
     const struct detectorWait *newcomer; /* NULL: it has left */
-    bool may_move; /* the newcomer does not stand at the heads, where the detector takes it to be */
+    /* Others may move to the heads. Not if the newcomer is there: the detector assumes it there. */
+    bool may_move;
 };
 
-static bool standsOnceIn(const struct detectorWorld *world, size_t owner, size_t lock) {
+static bool hasOnePosition(const struct detectorWorld *world, size_t owner, size_t lock) {
     size_t count = 0;
     for (size_t at = 0; at < world->lines[lock].count; at++) {
         count += world->lines[lock].waits[at]->owner == owner;
@@ -388,14 +397,14 @@ static bool standsOnceIn(const struct detectorWorld *world, size_t owner, size_t
     return count == 1;
 }
 
-/* The lock is free, and whoever stands first gets it; but nobody whose other positions there would
- * have to move to the head. */
-static bool grants(struct detectorWorld *world, size_t at) {
+/* Grants the lock if it is free and this wait is the first in its queue. Not if the owner has other
+ * positions there, which would have to move to the head. */
+static bool grantIfFirst(struct detectorWorld *world, size_t at) {
     const struct detectorWait *wait = world->waits[at];
     size_t lock = wait->locks[0];
     bool is_first = world->lines[lock].waits[0] == wait && world->locks[lock].held == 0;
     if (!wait->in_graph || wait->lock_count > 1 || !is_first ||
-        !standsOnceIn(world, wait->owner, lock)) {
+        !hasOnePosition(world, wait->owner, lock)) {
         return false;
     }
     const struct detectorOwner *owner = &detectorOwners[wait->owner];
@@ -417,7 +426,7 @@ static void endOne(struct disturbed *disturbed) {
         moveFirst(disturbed->fuzz, world, world->waits[at]);
         return;
     }
-    if ((is_newcomer && !fuzzOneIn(disturbed->fuzz, 8)) || grants(world, at)) {
+    if ((is_newcomer && !fuzzOneIn(disturbed->fuzz, 8)) || grantIfFirst(world, at)) {
         return;
     }
     if (is_newcomer) {
@@ -445,14 +454,14 @@ static void endNewcomer(struct detectorWorld *world, const struct detectorWait *
     endWait(world, at);
 }
 
-/* What it finds is true at the end. */
+/* Asserts that the result of a search that was disturbed is correct when it ends. */
 static void checkDisturbed(struct fuzz *fuzz, struct detectorWorld *world,
-                           const struct detectorAsk *ask) {
-    struct detectorWait *newcomer = comes(world, ask);
+                           const struct detectorRequest *new_request) {
+    struct detectorWait *newcomer = addNewcomer(world, new_request);
     if (!newcomer) {
         return;
     }
-    struct disturbed disturbed = {fuzz, world, newcomer, !ask->first};
+    struct disturbed disturbed = {fuzz, world, newcomer, !new_request->first};
     const struct lockSearch how = {.way = (int)fuzzBelow(fuzz, LOCKS_WAYS),
                                    .most = DETECTOR_NEVER,
                                    .slice = 1 + fuzzBelow(fuzz, 3),
@@ -460,7 +469,7 @@ static void checkDisturbed(struct fuzz *fuzz, struct detectorWorld *world,
                                    .data = &disturbed};
     struct cyclesearchFound found = lockSearch(&world->graph, &newcomer->request, &how);
     if (found.result == CYCLESEARCH_CYCLE) {
-        assertIsCycle(world, ask, found.cycle);
+        assertIsCycle(world, new_request, found.cycle);
         memFree(found.cycle);
     }
     if (!disturbed.newcomer) {
@@ -468,21 +477,21 @@ static void checkDisturbed(struct fuzz *fuzz, struct detectorWorld *world,
         return;
     }
     endNewcomer(world, newcomer);
-    struct detectorLengths after = detectorShortestCycles(world, ask);
+    struct detectorLengths after = detectorShortestCycles(world, new_request);
     assert_true(found.result == CYCLESEARCH_CYCLE || after.closed == DETECTOR_NEVER);
 }
 
-/* It has taken a position over somewhere in the queue. */
+/* Searches from fair requests that take over their positions, somewhere in the queue. */
 static void checkReturns(struct fuzz *fuzz, struct detectorWorld *world) {
     for (size_t i = 0; i < world->wait_count; i++) {
         const struct detectorWait *wait = world->waits[i];
         bool is_detached = !wait->in_graph && wait->request.discipline == FAIR;
         if (is_detached && !holdsAny(world, wait->owner, wait->locks[0])) {
-            struct detectorAsk ask = {
+            struct detectorRequest new_request = {
                 .owner = wait->owner, .request = wait->request, .locks = {wait->locks[0]}};
-            ask.lock_count = 1;
-            struct detectorLengths lengths = detectorShortestCycles(world, &ask);
-            assertSameAnswers(fuzz, world, wait, &ask, lengths);
+            new_request.lock_count = 1;
+            struct detectorLengths lengths = detectorShortestCycles(world, &new_request);
+            assertSameResults(fuzz, world, wait, &new_request, lengths);
         }
     }
 }
@@ -501,7 +510,7 @@ static void endWorld(struct detectorWorld *world, size_t memory_before) {
     assert_int_equal(memLive(), memory_before);
 }
 
-static void every_answer_is_that_of_a_detector_without_shortcuts(void **state) {
+static void every_result_is_that_of_a_detector_without_shortcuts(void **state) {
     (void)state;
     struct fuzz fuzz = fuzzStart("cyclesearch", 50000);
     size_t before = memLive();
@@ -510,10 +519,10 @@ static void every_answer_is_that_of_a_detector_without_shortcuts(void **state) {
     for (size_t step = 0; step < fuzz.steps; step++) {
         change(&fuzz, &world);
         assertCounts(&world);
-        struct detectorAsk ask = randomAsk(&fuzz, &world);
-        checkNewcomer(&fuzz, &world, &ask);
+        struct detectorRequest new_request = randomRequest(&fuzz, &world);
+        checkNewcomer(&fuzz, &world, &new_request);
         checkReturns(&fuzz, &world);
-        checkDisturbed(&fuzz, &world, &ask);
+        checkDisturbed(&fuzz, &world, &new_request);
         assertCounts(&world);
         if (fuzzOneIn(&fuzz, 200)) {
             endWorld(&world, before);
@@ -526,7 +535,7 @@ static void every_answer_is_that_of_a_detector_without_shortcuts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(every_answer_is_that_of_a_detector_without_shortcuts),
+        UNIT(every_result_is_that_of_a_detector_without_shortcuts),
     };
     return cmocka_run_group_tests_name("fuzz cyclesearch", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* A random walk of a map, against an array of items that know whether they are in it. */
+/* A random walk over a map, compared with an array of items that record whether they are in it. */
 #include <string.h>
 
 #include "core/hashmap.h"
@@ -7,7 +7,7 @@
 
 #define MANY 300
 
-/* A key out of few, so that equal ones, prefixes and zero bytes turn up all the time. */
+/* One of a few keys, so that equal keys, prefixes and zero bytes are frequent. */
 static size_t randomKey(struct fuzz *fuzz, char *bytes) {
     size_t length = fuzzBelow(fuzz, 4);
     for (size_t i = 0; i < length; i++) {
@@ -16,7 +16,7 @@ static size_t randomKey(struct fuzz *fuzz, char *bytes) {
     return length;
 }
 
-/* At the end of those of its key, or before one of them. */
+/* Adds the item after the others of its key, or before one of them. */
 static void addSomewhere(struct fuzz *fuzz, struct map *map, struct item *item) {
     char key[4];
     size_t length = randomKey(fuzz, key);
@@ -38,8 +38,8 @@ static void addSomewhere(struct fuzz *fuzz, struct map *map, struct item *item) 
 }
 
 static void removeAll(struct map *map, struct item *items, size_t count) {
-    struct harvest harvest = {map, 1, 0};
-    mapEach(map, itemHarvestVisit, &harvest);
+    struct nthRemoval removal = {map, 1, 0};
+    mapEach(map, itemRemoveNthVisit, &removal);
     for (size_t i = 0; i < count; i++) {
         assert_false(items[i].in_map);
     }
@@ -83,7 +83,7 @@ static void a_random_walk_agrees_with_an_array(void **state) {
         if (fuzzOneIn(&fuzz, 50)) {
             assertEachIsTheModel(&map, items, MANY);
         }
-        if (fuzzOneIn(&fuzz, 1000)) { /* to begin again from an empty map and grow */
+        if (fuzzOneIn(&fuzz, 1000)) { /* to start again from an empty map, and grow */
             removeAll(&map, items, MANY);
             used = 0;
         }

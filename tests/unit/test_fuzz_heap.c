@@ -1,4 +1,4 @@
-/* A random walk of a heap, against an array of moments that is searched from end to end. */
+/* A random walk over a heap, compared with an array of times that is searched from end to end. */
 #include <string.h>
 
 #include "core/heap.h"
@@ -12,8 +12,8 @@ struct modelled {
     int64_t at;
 };
 
-/* A moment out of few, so that equal ones turn up all the time; now and then an extreme. */
-static int64_t randomMoment(struct fuzz *fuzz) {
+/* One of a few times, so that equal ones are frequent; sometimes an extreme. */
+static int64_t randomTime(struct fuzz *fuzz) {
     if (fuzzOneIn(fuzz, 20)) {
         return fuzzOneIn(fuzz, 2) ? INT64_MAX : INT64_MIN;
     }
@@ -49,23 +49,23 @@ static void a_random_walk_agrees_with_an_array(void **state) {
     struct heap heap = {0};
     static struct modelled all[MANY];
     memset(all, 0, sizeof all);
-    size_t growth = 2; /* it is put rather than taken out so often */
+    size_t growth = 2; /* one step in so many removes a node */
     for (size_t step = 0; step < fuzz.steps; step++) {
         struct modelled *one = &all[fuzzBelow(&fuzz, MANY)];
         if (fuzzOneIn(&fuzz, growth)) {
             take(&heap, one);
         } else {
-            one->at = randomMoment(&fuzz);
+            one->at = randomTime(&fuzz);
             one->is_in = true;
             heapPut(&heap, &one->node, one->at);
         }
         if (fuzzOneIn(&fuzz, 10) && heapFirst(&heap)) {
-            take(&heap,
-                 (struct modelled *)(void *)heapFirst(&heap)); /* `node` is what it begins with */
+            /* `node` is the first member. */
+            take(&heap, (struct modelled *)(void *)heapFirst(&heap));
         }
         assertIsTheModel(&heap, all);
         assert_int_equal(memLive() - before, heap.count > 0);
-        if (fuzzOneIn(&fuzz, 500)) { /* full for a while, and nearly empty */
+        if (fuzzOneIn(&fuzz, 500)) { /* full for a while, then nearly empty */
             growth = 1 + fuzzBelow(&fuzz, 8);
         }
     }

@@ -1,7 +1,7 @@
-/* Random walks over several queues, against plain arrays of positions in order.
+/* Random walks over several queues, compared with plain arrays of positions in order.
  *
- * Positions and owners come from malloc and go back the moment they leave, so that the address
- * sanitizer sees any pointer to them that a queue has kept. */
+ * Positions and owners are allocated with malloc and freed as soon as they leave, so that the
+ * address sanitizer detects any pointer to them that a queue has kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #define QUEUES 3
 #define MANY 40 /* positions in one queue */
 
-/* A position with the request that it stands for, as the model knows it. */
+/* A position with its request, as the model knows it. */
 struct waiting {
     char *owner;
     struct waitRequest request;
@@ -45,7 +45,7 @@ struct owner {
     size_t length;
 };
 
-/* One of few owners; some are a prefix of another, or have a zero byte. */
+/* One of a few owners; some are a prefix of another, or have a zero byte. */
 static const struct owner *randomOwner(struct fuzz *fuzz) {
     static const struct owner owners[] = {{"a", 1},    {"ab", 2},       {"a\0b", 3},
                                           {"a\0c", 3}, {"client-1", 8}, {"client-10", 9}};
@@ -64,7 +64,7 @@ static enum discipline randomDiscipline(struct fuzz *fuzz) {
 static struct waiting *newWaiting(struct fuzz *fuzz, const struct owner *owner) {
     struct waiting *waiting = calloc(1, sizeof *waiting);
     assert_non_null(waiting);
-    waiting->owner = malloc(owner->length); /* not a byte more: no reader may count on an end */
+    waiting->owner = malloc(owner->length); /* no zero byte: no reader may rely on one */
     assert_non_null(waiting->owner);
     memcpy(waiting->owner, owner->bytes, owner->length);
     waiting->request = (struct waitRequest){.owner = waiting->owner,
@@ -101,7 +101,7 @@ static void assertSameOrder(const struct waitqueue *queue, const struct model *m
     assert_null(position);
 }
 
-/* Those that do not only read are found in the same order. */
+/* The positions that exclude readers are listed in the same order. */
 static void assertSameWriters(const struct waitqueue *queue, const struct model *model) {
     const struct link *link = queue->writers.first;
     for (size_t i = 0; i < model->count; i++) {
@@ -129,7 +129,7 @@ static void assertSameOfOwner(const struct waitqueue *queue, const struct model 
     assert_int_equal(waitqueueCountOf(queue, owner->bytes, owner->length), count);
 }
 
-/* Who asks for permits stands behind its own owner too. */
+/* A request for permits also waits behind those of its own owner. */
 static void assertSameBlocking(const struct waitqueue *queue, const struct model *model,
                                const struct owner *owner) {
     for (int mode = 0; mode < MODE_COUNT; mode++) {
@@ -148,7 +148,7 @@ static void assertSameBlocking(const struct waitqueue *queue, const struct model
     }
 }
 
-/* Who asks for a plain lock stands behind those only who wait for several keys at once. */
+/* A request for a plain lock waits only behind requests for several keys at once. */
 static void assertSameBlockingOfPlain(const struct waitqueue *queue, const struct model *model,
                                       const struct owner *owner) {
     const struct waitRequest request = {.owner = owner->bytes,
@@ -163,7 +163,7 @@ static void assertSameBlockingOfPlain(const struct waitqueue *queue, const struc
     assert_int_equal(waitqueueBlocks(queue, &request), blocked);
 }
 
-/* By another request of the same owner. */
+/* Replaces a position by that of another request of the same owner. */
 static void takeOver(struct fuzz *fuzz, struct model *model, size_t at) {
     struct waiting *old = model->in_order[at];
     const struct owner owner = {old->owner, old->request.owner_length};

@@ -1,4 +1,4 @@
-/* hashmap.[ch]: which entries are found under which keys, and what memory the map owns. */
+/* hashmap.[ch]: which entries are found by which keys, and what memory the map owns. */
 #include "core/hashmap.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static void keys_are_bytes_and_not_strings(void **state) {
     }
 }
 
-static void an_entry_may_be_added_and_found_by_the_key_of_another_maps(void **state) {
+static void an_entry_may_be_added_and_found_by_the_key_of_another_maps_entry(void **state) {
     (void)state;
     struct map one = {0}, other = {0};
     struct item items[2] = {{0}};
@@ -110,7 +110,7 @@ static void entries_of_equal_keys_are_found_one_after_the_other(void **state) {
     (void)state;
     struct map map = {0};
     struct item items[20] = {{0}};
-    for (size_t i = 0; i < LENGTH_OF(items); i++) { /* through two doublings */
+    for (size_t i = 0; i < LENGTH_OF(items); i++) { /* the map doubles twice */
         itemAddNumbered(&map, &items[i], (int)(i % 2));
         itemsAssertFound(&map, items, LENGTH_OF(items), "key:0", 5);
         itemsAssertFound(&map, items, LENGTH_OF(items), "key:1", 5);
@@ -127,12 +127,12 @@ static void entries_of_equal_keys_are_found_in_the_order_of_arrival(void **state
     (void)state;
     struct map map = {0};
     struct item same[20] = {{0}}, other[20] = {{0}};
-    for (size_t i = 0; i < LENGTH_OF(same); i++) { /* through several doublings */
+    for (size_t i = 0; i < LENGTH_OF(same); i++) { /* the map doubles several times */
         itemAdd(&map, &same[i], "same", 4);
         itemAddNumbered(&map, &other[i], (int)i);
     }
     itemRemove(&map, &same[7]);
-    itemAdd(&map, &same[7], "same", 4); /* the last now */
+    itemAdd(&map, &same[7], "same", 4); /* now the last */
     const struct mapEntry *entry = mapFind(&map, "same", 4);
     for (size_t i = 0; i < LENGTH_OF(same); i++) {
         if (i != 7) {
@@ -148,7 +148,7 @@ static void entries_of_equal_keys_are_found_in_the_order_of_arrival(void **state
     }
 }
 
-/* Puts an item right before another and gives it that one's hash, as a collision would. */
+/* Adds an item right before another one and with the same hash, as in a collision. */
 static void addColliding(struct map *map, struct item *item, const char *bytes, size_t length,
                          struct item *with) {
     item->in_map = true;
@@ -171,13 +171,13 @@ static void addColliding(struct map *map, struct item *item, const char *bytes, 
     fail_msg("the entry to collide with is not in the map");
 }
 
-static void keys_with_equal_hashes_are_told_apart(void **state) {
+static void keys_with_equal_hashes_are_distinguished(void **state) {
     (void)state;
     struct map map = {0};
     struct item items[3] = {{0}};
     itemAdd(&map, &items[2], "k\0y1", 4);
     addColliding(&map, &items[1], "k\0y2", 4, &items[2]);  /* of the same length */
-    addColliding(&map, &items[0], "k\0y1x", 5, &items[1]); /* beginning with the key looked for */
+    addColliding(&map, &items[0], "k\0y1x", 5, &items[1]); /* beginning with the key searched for */
     assert_ptr_equal(mapFind(&map, "k\0y1", 4), &items[2].entry);
     assert_null(mapFindNext(&items[2].entry));
     assert_null(mapFindNext(&items[1].entry));
@@ -187,7 +187,7 @@ static void keys_with_equal_hashes_are_told_apart(void **state) {
     }
 }
 
-static void remove_takes_that_entry_of_several_with_its_key(void **state) {
+static void remove_removes_exactly_that_entry_of_several_with_its_key(void **state) {
     (void)state;
     for (size_t victim = 0; victim < 3; victim++) {
         struct map map = {0};
@@ -204,7 +204,7 @@ static void remove_takes_that_entry_of_several_with_its_key(void **state) {
     }
 }
 
-static void there_are_two_buckets_for_an_entry_or_more(void **state) {
+static void there_are_one_to_eight_buckets_for_each_entry(void **state) {
     (void)state;
     struct map map = {0};
     static struct item items[MANY];
@@ -244,8 +244,8 @@ static void a_map_that_was_large_shrinks_when_an_entry_is_added(void **state) {
     itemRemove(&map, &items[1]);
 }
 
-/* Fills the map until it grows to at least so many buckets, and has moved some of the old ones and
- * not all. Returns how many items it took. */
+/* Fills the map until it has at least `buckets` buckets, and has moved some of its old ones, but
+ * not all. Returns the number of items added. */
 static size_t fillUntilHalfMoved(struct map *map, struct item *items, size_t buckets) {
     size_t count = 0;
     while (map->bucket_count < buckets || !map->old || map->moved < map->old_count / 2) {
@@ -257,7 +257,7 @@ static size_t fillUntilHalfMoved(struct map *map, struct item *items, size_t buc
     return count;
 }
 
-static void no_entry_moves_many_however_large_the_map_is(void **state) {
+static void adding_an_entry_moves_few_others_however_large_the_map_is(void **state) {
     (void)state;
     struct map map = {0};
     static struct item items[LARGE];
@@ -273,7 +273,7 @@ static void no_entry_moves_many_however_large_the_map_is(void **state) {
     }
 }
 
-static void all_are_found_and_removed_while_the_map_grows(void **state) {
+static void all_entries_are_found_and_removed_while_the_map_grows(void **state) {
     (void)state;
     size_t before = memLive();
     struct map map = {0};
@@ -287,7 +287,7 @@ static void all_are_found_and_removed_while_the_map_grows(void **state) {
         itemRemove(&map, &items[i]);
         assert_null(mapFind(&map, items[i].bytes, items[i].length));
     }
-    assert_int_equal(memLive(), before); /* the old array too */
+    assert_int_equal(memLive(), before); /* including the old array */
 }
 
 static void equal_keys_stay_together_while_the_map_grows(void **state) {
@@ -321,14 +321,14 @@ static void each_visits_all_and_may_remove_them_while_the_map_grows(void **state
         static struct item items[LARGE];
         memset(items, 0, sizeof items);
         size_t count = fillUntilHalfMoved(&map, items, 1024);
-        struct harvest harvest = {&map, nth, 0};
-        mapEach(&map, itemHarvestVisit, &harvest);
-        assert_int_equal(harvest.seen, count);
+        struct nthRemoval removal = {&map, nth, 0};
+        mapEach(&map, itemRemoveNthVisit, &removal);
+        assert_int_equal(removal.seen, count);
         assert_int_equal(map.used, count - count / nth);
         mapEach(&map, itemCountVisit, &visits);
         assert_int_equal(visits, map.used);
-        struct harvest rest = {&map, 1, 0};
-        mapEach(&map, itemHarvestVisit, &rest);
+        struct nthRemoval rest = {&map, 1, 0};
+        mapEach(&map, itemRemoveNthVisit, &rest);
         assert_int_equal(memLive(), before);
     }
 }
@@ -362,9 +362,9 @@ static size_t longestChain(const struct map *map) {
     return longest;
 }
 
-/* Keys that differ in one position only, wherever it is, must not crowd a bucket: names and owners
- * are often a common text with a number somewhere. Thrown at random, 256 keys in 512 buckets hardly
- * ever have a chain over 7. */
+/* Keys that differ only in one position, wherever it is, must not share few buckets: names and
+ * owners are often a common text with a number somewhere. If 256 keys are put into 512 buckets at
+ * random, a chain longer than 7 is very rare. */
 static void keys_that_differ_in_one_byte_spread_over_the_buckets(void **state) {
     (void)state;
     static struct item items[256];
@@ -383,8 +383,8 @@ static void keys_that_differ_in_one_byte_spread_over_the_buckets(void **state) {
     }
 }
 
-/* The bucket that a key falls into must not be known to who chooses the keys. */
-static void the_seed_decides_where_a_key_goes(void **state) {
+/* A client that chooses keys must not be able to predict their buckets. */
+static void the_seed_determines_the_hash_of_a_key(void **state) {
     (void)state;
     uint64_t hashes[3];
     for (size_t i = 0; i < LENGTH_OF(hashes); i++) {
@@ -421,14 +421,15 @@ static void each_visits_every_entry_once(void **state) {
 
 static void each_may_remove_the_entry_that_it_visits(void **state) {
     (void)state;
-    for (size_t nth = 1; nth <= 3; nth++) { /* 1: all of them, so that the array goes meanwhile */
+    for (size_t nth = 1; nth <= 3;
+         nth++) { /* 1: all of them, so that the array is freed meanwhile */
         struct map map = {0};
         struct item items[50] = {{0}};
         for (size_t i = 0; i < LENGTH_OF(items); i++) {
             itemAddNumbered(&map, &items[i], (int)(i / 5));
         }
-        struct harvest harvest = {&map, nth, 0};
-        mapEach(&map, itemHarvestVisit, &harvest);
+        struct nthRemoval removal = {&map, nth, 0};
+        mapEach(&map, itemRemoveNthVisit, &removal);
         assert_int_equal(map.used, LENGTH_OF(items) - LENGTH_OF(items) / nth);
         for (size_t i = 0; i < LENGTH_OF(items); i++) {
             assert_int_equal(items[i].visits, 1);
@@ -444,22 +445,22 @@ int main(void) {
         UNIT(a_zeroed_map_is_empty_and_owns_no_memory),
         UNIT(an_entry_is_found_until_it_is_removed),
         UNIT(keys_are_bytes_and_not_strings),
-        UNIT(an_entry_may_be_added_and_found_by_the_key_of_another_maps),
+        UNIT(an_entry_may_be_added_and_found_by_the_key_of_another_maps_entry),
         UNIT(an_entry_is_alone_while_no_other_has_its_key),
         UNIT(the_key_is_not_copied),
         UNIT(entries_of_equal_keys_are_found_one_after_the_other),
         UNIT(entries_of_equal_keys_are_found_in_the_order_of_arrival),
-        UNIT(keys_with_equal_hashes_are_told_apart),
-        UNIT(remove_takes_that_entry_of_several_with_its_key),
-        UNIT(there_are_two_buckets_for_an_entry_or_more),
+        UNIT(keys_with_equal_hashes_are_distinguished),
+        UNIT(remove_removes_exactly_that_entry_of_several_with_its_key),
+        UNIT(there_are_one_to_eight_buckets_for_each_entry),
         UNIT(a_map_that_was_large_shrinks_when_an_entry_is_added),
-        UNIT(no_entry_moves_many_however_large_the_map_is),
-        UNIT(all_are_found_and_removed_while_the_map_grows),
+        UNIT(adding_an_entry_moves_few_others_however_large_the_map_is),
+        UNIT(all_entries_are_found_and_removed_while_the_map_grows),
         UNIT(equal_keys_stay_together_while_the_map_grows),
         UNIT(each_visits_all_and_may_remove_them_while_the_map_grows),
         UNIT(an_emptied_map_owns_no_memory_and_works_again),
         UNIT(keys_that_differ_in_one_byte_spread_over_the_buckets),
-        UNIT(the_seed_decides_where_a_key_goes),
+        UNIT(the_seed_determines_the_hash_of_a_key),
         UNIT(each_visits_every_entry_once),
         UNIT(each_may_remove_the_entry_that_it_visits),
     };

@@ -7,7 +7,7 @@
 
 #define MANY 200
 
-/* Takes out the first node after the other: they must come in order of their moments. */
+/* Removes the first node again and again, and asserts that they come in order of their times. */
 static void assertDrainsInOrder(struct heap *heap, size_t count) {
     int64_t last = INT64_MIN;
     for (size_t i = 0; i < count; i++) {
@@ -47,10 +47,11 @@ static void the_earliest_of_several_comes_first(void **state) {
     heapRemove(&heap, &late);
 }
 
-static void any_order_of_arrival_comes_out_in_order(void **state) {
+static void nodes_come_out_in_order_whatever_order_they_were_put_in(void **state) {
     (void)state;
     static struct heapNode nodes[MANY];
-    for (int64_t factor = 1; factor < MANY; factor += 2) { /* of which some share 5 with MANY */
+    for (int64_t factor = 1; factor < MANY;
+         factor += 2) { /* some have the divisor 5 in common with MANY */
         struct heap heap = {0};
         memset(nodes, 0, sizeof nodes);
         for (int64_t i = 0; i < MANY; i++) {
@@ -78,7 +79,7 @@ static void a_node_that_is_put_again_moves(void **state) {
     assertDrainsInOrder(&heap, 7);
 }
 
-static void a_node_can_be_taken_from_anywhere(void **state) {
+static void a_node_can_be_removed_from_anywhere(void **state) {
     (void)state;
     for (size_t victim = 0; victim < 40; victim++) {
         struct heap heap = {0};
@@ -93,15 +94,15 @@ static void a_node_can_be_taken_from_anywhere(void **state) {
     }
 }
 
-/* The last node of the array may belong above the hole that it fills: 20, which stands below 10 and
- * 11, comes to stand below 100 and 110. */
-static void what_fills_a_hole_may_rise(void **state) {
+/* The last node of the array may belong above the hole that it fills: 20, which is below 10 and 11,
+ * moves to a hole below 100 and 110. */
+static void the_node_that_fills_a_hole_may_rise(void **state) {
     (void)state;
     struct heap heap = {0};
     struct heapNode nodes[12] = {{0}};
-    const int64_t moments[12] = {0, 100, 10, 110, 120, 11, 12, 130, 140, 150, 160, 20};
+    const int64_t times[12] = {0, 100, 10, 110, 120, 11, 12, 130, 140, 150, 160, 20};
     for (size_t i = 0; i < 12; i++) {
-        heapPut(&heap, &nodes[i], moments[i]);
+        heapPut(&heap, &nodes[i], times[i]);
         assert_int_equal(nodes[i].place, i + 1);
     }
     heapRemove(&heap, &nodes[7]);
@@ -111,7 +112,7 @@ static void what_fills_a_hole_may_rise(void **state) {
     assertDrainsInOrder(&heap, 11);
 }
 
-static void to_take_out_what_is_not_in_it_does_nothing(void **state) {
+static void removing_a_node_that_is_not_in_the_heap_does_nothing(void **state) {
     (void)state;
     struct heap heap = {0};
     struct heapNode in = {0}, out = {0};
@@ -124,7 +125,7 @@ static void to_take_out_what_is_not_in_it_does_nothing(void **state) {
     assert_int_equal(heap.count, 0);
 }
 
-static void the_extremes_are_moments_like_others(void **state) {
+static void extreme_times_are_ordered_like_others(void **state) {
     (void)state;
     struct heap heap = {0};
     struct heapNode never = {0}, now = {0}, always = {0};
@@ -150,7 +151,7 @@ static void an_emptied_heap_owns_no_memory_and_works_again(void **state) {
     }
 }
 
-static void the_array_shrinks_with_what_is_in_it(void **state) {
+static void the_array_shrinks_with_its_contents(void **state) {
     (void)state;
     struct heap heap = {0};
     static struct heapNode nodes[MANY];
@@ -169,14 +170,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(a_zeroed_heap_is_empty_and_owns_no_memory),
         UNIT(the_earliest_of_several_comes_first),
-        UNIT(any_order_of_arrival_comes_out_in_order),
+        UNIT(nodes_come_out_in_order_whatever_order_they_were_put_in),
         UNIT(a_node_that_is_put_again_moves),
-        UNIT(a_node_can_be_taken_from_anywhere),
-        UNIT(what_fills_a_hole_may_rise),
-        UNIT(to_take_out_what_is_not_in_it_does_nothing),
-        UNIT(the_extremes_are_moments_like_others),
+        UNIT(a_node_can_be_removed_from_anywhere),
+        UNIT(the_node_that_fills_a_hole_may_rise),
+        UNIT(removing_a_node_that_is_not_in_the_heap_does_nothing),
+        UNIT(extreme_times_are_ordered_like_others),
         UNIT(an_emptied_heap_owns_no_memory_and_works_again),
-        UNIT(the_array_shrinks_with_what_is_in_it),
+        UNIT(the_array_shrinks_with_its_contents),
     };
     return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* histogram.[ch]: where a bucket ends, and percentiles against a sorted array. */
+/* histogram.[ch]: where a bucket ends, and percentiles compared with a sorted array. */
 #include "core/histogram.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #define BIGGEST_WITH_A_BUCKET (POWER(40) - 1)
 #define MANY 500
 
-/* Where the bucket of a value ends by histogram.h: each power of two is cut into 8, and what is
- * narrower than 8 cannot be cut finer than into whole numbers. */
+/* Where the bucket of a value ends according to histogram.h: each power of two is divided into 8
+ * buckets, or into whole numbers where it has fewer than 8. */
 static int64_t endOfBucketOf(int64_t value) {
     int64_t power = 1;
     while (power * 2 <= value) {
@@ -21,8 +21,8 @@ static int64_t endOfBucketOf(int64_t value) {
     return value / width * width + width - 1;
 }
 
-/* What a histogram makes of this value when there is a larger one, which would else be the limit.
- */
+/* What a histogram returns for this value if it also has a larger one, which would be the limit
+ * otherwise. */
 static int64_t rounded(int64_t value) {
     struct histogram histogram = {0};
     histogramRecord(&histogram, value);
@@ -30,7 +30,7 @@ static int64_t rounded(int64_t value) {
     return histogramPercentile(&histogram, 50);
 }
 
-static void an_empty_histogram_answers_0(void **state) {
+static void an_empty_histogram_returns_0(void **state) {
     (void)state;
     struct histogram histogram = {0};
     assert_int_equal(histogramPercentile(&histogram, 0), 0);
@@ -149,7 +149,7 @@ static void random_records_agree_with_a_sorted_array(void **state) {
         int64_t values[MANY];
         size_t count = 1 + fuzzBelow(&fuzz, MANY);
         for (size_t i = 0; i < count; i++) {
-            /* Every order of magnitude as often as any other. */
+            /* Every order of magnitude is equally likely. */
             values[i] = (int64_t)(fuzzNext(&fuzz) >> (24 + fuzzBelow(&fuzz, 40)));
             histogramRecord(&histogram, values[i]);
         }
@@ -167,7 +167,7 @@ static void random_records_agree_with_a_sorted_array(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(an_empty_histogram_answers_0),
+        UNIT(an_empty_histogram_returns_0),
         UNIT(a_single_record_is_every_percentile),
         UNIT(a_negative_value_counts_as_0),
         UNIT(values_below_16_are_exact),

@@ -1,4 +1,4 @@
-/* keyslot.[ch]: hash tags, and the slots that servers say by CLUSTER KEYSLOT. */
+/* keyslot.[ch]: hash tags, and the slots that CLUSTER KEYSLOT returns. */
 #include "core/keyslot.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "support/unit.h"
 
-/* Without the zero behind it, so that the sanitizer sees who reads on. */
+/* Without the zero behind it, so that the sanitizer detects reads beyond the end. */
 static char *exactly(const char *name, size_t length) {
     char *exact = calloc(length + 1, 1);
     memcpy(exact + 1, name, length);
@@ -32,7 +32,7 @@ static bool hasTag(const char *name) {
 #define assert_same_slot(name, other) \
     assert_int_equal(slotOf(name, strlen(name)), slotOf(other, strlen(other)))
 
-static void slot_is_the_one_that_servers_say(void **state) {
+static void slot_is_that_of_cluster_keyslot(void **state) {
     (void)state;
     assert_slot("", 0);
     assert_slot("123456789", 12739);
@@ -58,7 +58,7 @@ static void only_the_tag_is_hashed(void **state) {
     assert_same_slot("}{b}", "b");
 }
 
-static void name_without_a_tag_is_hashed_whole(void **state) {
+static void name_has_a_tag_only_if_its_braces_enclose_something(void **state) {
     (void)state;
     static const char *const without[] = {"",        "a",  "{",  "}",  "{}",
                                           "a{}b{c}", "{a", "a}", "}{", "a}b{c"};
@@ -82,9 +82,9 @@ static void every_byte_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(slot_is_the_one_that_servers_say),
+        UNIT(slot_is_that_of_cluster_keyslot),
         UNIT(only_the_tag_is_hashed),
-        UNIT(name_without_a_tag_is_hashed_whole),
+        UNIT(name_has_a_tag_only_if_its_braces_enclose_something),
         UNIT(every_byte_counts),
     };
     return cmocka_run_group_tests_name("keyslot", tests, NULL, NULL);

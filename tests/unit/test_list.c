@@ -1,11 +1,11 @@
-/* list.h: what is in a list and in which order, read forwards, backwards and by its length. */
+/* list.h: what is in a list and in which order, read forwards and backwards, and its length. */
 #include "core/list.h"
 
 #include "support/unit.h"
 
 #define MANY 64
 
-/* The links do not come first, so that LIST_ELEMENT has something to subtract. */
+/* The links are not the first members, so that LIST_ELEMENT has something to subtract. */
 struct element {
     int number;
     struct link here, there;
@@ -15,7 +15,8 @@ static struct element *hereOf(struct link *link) {
     return LIST_ELEMENT(link, struct element, here);
 }
 
-/* The list, by its `here` links, is exactly these elements in this order, in both directions. */
+/* Asserts that the list, by its `here` links, is exactly these elements in this order, in both
+ * directions. */
 static void assertHolds(const struct list *list, struct element *const *elements, size_t count) {
     assert_int_equal(list->length, count);
     assert_int_equal(listIsEmpty(list), count == 0);
@@ -51,7 +52,7 @@ static void add_last_keeps_the_order_of_arrival(void **state) {
     assert_int_equal(hereOf(list.last)->number, 3);
 }
 
-static void insert_before_puts_it_right_before_the_successor(void **state) {
+static void insert_before_puts_a_link_right_before_its_successor(void **state) {
     (void)state;
     struct list list = {0};
     struct element a = {0}, b = {0}, c = {0}, d = {0};
@@ -103,7 +104,7 @@ static void a_removed_link_points_nowhere_and_can_be_added_again(void **state) {
     assertHolds(&list, (struct element *[]){&a, &c, &b}, 3);
 }
 
-static void an_element_stands_in_two_lists_by_two_links(void **state) {
+static void an_element_is_in_two_lists_by_two_links(void **state) {
     (void)state;
     struct list here = {0}, there = {0};
     struct element a = {0}, b = {0};
@@ -155,11 +156,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(a_zeroed_list_is_empty),
         UNIT(add_last_keeps_the_order_of_arrival),
-        UNIT(insert_before_puts_it_right_before_the_successor),
+        UNIT(insert_before_puts_a_link_right_before_its_successor),
         UNIT(insert_before_null_adds_at_the_end),
         UNIT(remove_closes_the_gap_wherever_it_is),
         UNIT(a_removed_link_points_nowhere_and_can_be_added_again),
-        UNIT(an_element_stands_in_two_lists_by_two_links),
+        UNIT(an_element_is_in_two_lists_by_two_links),
         UNIT(a_random_walk_agrees_with_an_array),
     };
     return cmocka_run_group_tests_name("list", tests, NULL, NULL);

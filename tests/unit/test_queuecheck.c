@@ -1,15 +1,16 @@
-/* What the checking build looks at notices each kind of damage. */
+/* queuecheck.[ch]: the checks of the checking build detect each kind of damage. */
 #include <string.h>
 
 #include "core/queuecheck.h"
 #include "support/unit.h"
 #include "support/world.h"
 
-/* Three wait for lock 0: a write, a read that waits for lock 1 too, a write. */
+/* Three requests wait for lock 0: a write, one for several keys that also waits for lock 1, a read.
+ */
 static void fill(struct world *world) {
     *world = (struct world){.count = 0};
     worldWaits(world, "a", MODE_WRITE, 0);
-    worldWaitsMultikeyly(world, "b", MODE_EXCLUSIVE, 0, 1);
+    worldWaitsForTwo(world, "b", MODE_EXCLUSIVE, 0, 1);
     worldWaits(world, "c", MODE_READ, 0);
 }
 
@@ -29,7 +30,7 @@ static void a_queue_in_use_has_no_fault(void **state) {
     assert_null(queuecheckFault(&world.locks[0].queue));
 }
 
-static void order_is_looked_at(void **state) {
+static void order_is_checked(void **state) {
     (void)state;
     struct world world;
     fill(&world);
@@ -40,7 +41,7 @@ static void order_is_looked_at(void **state) {
     worldEnd(&world);
 }
 
-static void counts_are_looked_at(void **state) {
+static void counts_are_checked(void **state) {
     (void)state;
     struct world world;
     fill(&world);
@@ -60,7 +61,7 @@ static void counts_are_looked_at(void **state) {
     worldEnd(&world);
 }
 
-static void counts_of_owners_are_looked_at(void **state) {
+static void counts_of_owners_are_checked(void **state) {
     (void)state;
     struct world world;
     fill(&world);
@@ -74,7 +75,7 @@ static void counts_of_owners_are_looked_at(void **state) {
     worldEnd(&world);
 }
 
-static void writers_are_looked_at(void **state) {
+static void writers_are_checked(void **state) {
     (void)state;
     struct world world;
     fill(&world);
@@ -86,7 +87,7 @@ static void writers_are_looked_at(void **state) {
     worldEnd(&world);
 }
 
-static void ties_are_looked_at(void **state) {
+static void ties_are_checked(void **state) {
     (void)state;
     struct world world;
     fill(&world);
@@ -104,7 +105,7 @@ static void ties_are_looked_at(void **state) {
     worldEnd(&world);
 }
 
-static void owners_names_are_looked_at(void **state) {
+static void names_of_owners_are_checked(void **state) {
     (void)state;
     struct world world;
     fill(&world);
@@ -122,12 +123,12 @@ static void owners_names_are_looked_at(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(a_queue_in_use_has_no_fault),
-        UNIT(order_is_looked_at),
-        UNIT(counts_are_looked_at),
-        UNIT(writers_are_looked_at),
-        UNIT(ties_are_looked_at),
-        UNIT(owners_names_are_looked_at),
-        UNIT(counts_of_owners_are_looked_at),
+        UNIT(order_is_checked),
+        UNIT(counts_are_checked),
+        UNIT(writers_are_checked),
+        UNIT(ties_are_checked),
+        UNIT(names_of_owners_are_checked),
+        UNIT(counts_of_owners_are_checked),
     };
     return cmocka_run_group_tests_name("queuecheck", tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* rules.[ch]: every view of a lock's holds, against section 3 of the contract in its own words.
+/* rules.[ch]: every view of a lock's holds, against the written rules (docs/design.md, "The rules
+ * of granting").
  *
- * The oracle below does not look at the conflict table or at how the code decides. It writes the
- * holds out as a list of holders, one line each, as somebody would who reads LOCK.INFO, and asks
- * the sentences of the contract about them.
+ * The oracle below uses neither the conflict table nor the way in which the code decides. It lists
+ * the holds as a list of holders, one line each, as LOCK.INFO shows them, and applies the sentences
+ * of the rules to that list.
  */
 #include "core/rules.h"
 
@@ -12,11 +13,11 @@
 
 static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE, MODE_SEMAPHORE};
 
-/* The requester is "me"; the others are different owners, the worst case for everyone. */
+/* The requester is "me". The others are different owners, which is the worst case. */
 struct holder {
     const char *owner;
-    const char *
-        holds; /* "read", "write", "exclusive", "permits", or "?" for what the module cannot read */
+    /* "read", "write", "exclusive", "permits", or "?" for what the module cannot read */
+    const char *holds;
 };
 
 struct holders {
@@ -53,7 +54,7 @@ static struct holders holdersOf(const struct holdsView *view) {
         }
     }
     if (view->foreign) {
-        holders.list[holders.count++] = (struct holder){"somebody", "?"};
+        holders.list[holders.count++] = (struct holder){"unknown", "?"};
     }
     return holders;
 }
@@ -62,8 +63,8 @@ static bool isMe(const struct holder *holder) {
     return strcmp(holder->owner, "me") == 0;
 }
 
-/* Rule 1: "if nobody else holds the lock, or both it and every other owner's hold are reads"; and
- * "LOCK.SEMAPHORE excludes every other kind on the same name". */
+/* Rule 1: "if no other owner holds the lock, or if the request and every other owner's hold are
+ * reads"; and for permits, if "no owner holds the lock in another mode". */
 static bool fitsByRule1(const char *request, const struct holders *holders) {
     size_t others = 0, others_that_read = 0, others_with_permits = 0;
     for (size_t i = 0; i < holders->count; i++) {
@@ -73,10 +74,10 @@ static bool fitsByRule1(const char *request, const struct holders *holders) {
             others_with_permits += strcmp(holders->list[i].holds, "permits") == 0;
         }
     }
-    bool nobody_else = others == 0;
+    bool no_other = others == 0;
     bool all_read = strcmp(request, "read") == 0 && others == others_that_read;
     bool all_permits = strcmp(request, "permits") == 0 && others == others_with_permits;
-    return nobody_else || all_read || all_permits;
+    return no_other || all_read || all_permits;
 }
 
 /* Rule 2: "an owner that already has a hold". */
@@ -89,14 +90,15 @@ static bool holdsAlready(const struct holders *holders) {
     return false;
 }
 
-/* Section 7: which layout of the key records such a hold. */
+/* Which layout of the key records such a hold (docs/design.md, "The data in keys"). */
 static const char *layoutOf(const char *holds) {
     bool is_read_write = strcmp(holds, "read") == 0 || strcmp(holds, "write") == 0;
     return is_read_write ? "read-write" : holds;
 }
 
 /* The keys of a plain lock, a read-write lock and a semaphore differ in layout, so no key can
- * record two of them for me. How many of my holds could not stand beside the requested one? */
+ * record two of them for me. How many of my holds could not be in one key with the requested one?
+ */
 static size_t ownHoldsOfTheOtherLayout(const char *request, const struct holders *holders) {
     size_t misfits = 0;
     for (size_t i = 0; i < holders->count; i++) {
@@ -106,10 +108,10 @@ static size_t ownHoldsOfTheOtherLayout(const char *request, const struct holders
     return misfits;
 }
 
-/* A key that the module cannot read is somebody else's as a whole (section 7): nothing in it is
- * mine, whatever the view says. */
-static enum verdict verdictOfTheContract(const char *request, const struct holders *holders,
-                                         bool foreign) {
+/* A key that the module cannot read belongs as a whole to another owner: nothing in it is mine,
+ * whatever the view says. */
+static enum verdict verdictOfTheRules(const char *request, const struct holders *holders,
+                                      bool foreign) {
     if (foreign) {
         return VERDICT_WAIT;
     }
@@ -120,7 +122,7 @@ static enum verdict verdictOfTheContract(const char *request, const struct holde
         return VERDICT_SELF_BLOCKED;
     }
     if (strcmp(request, "permits") == 0 && fitsByRule1(request, holders)) {
-        return VERDICT_ADD; /* "rule 2 is for locks" */
+        return VERDICT_ADD; /* rule 2 "does not apply to permits" */
     }
     return fitsByRule1(request, holders) ? VERDICT_REENTER : VERDICT_UPGRADE;
 }
@@ -132,8 +134,8 @@ static bool ownsTwoLayouts(const struct holdsView *view) {
            1;
 }
 
-/* Calls `check` for own counts of 0, 1 and 2 in each mode × others in each mode × foreign; of
- * permits there are enough. */
+/* Calls `check` for own counts of 0, 1 and 2 in each mode × others in each mode × foreign. There
+ * are enough permits. */
 static void forEveryView(void (*check)(const struct holdsView *view)) {
     size_t views = 0;
     for (int own = 0; own < 3 * 3 * 3 * 3; own++) {
@@ -153,7 +155,7 @@ static void forEveryView(void (*check)(const struct holdsView *view)) {
     assert_int_equal(views, 81 * 16 * 2);
 }
 
-/* Of a semaphore so many may be taken that the number is in nobody's way. */
+/* The limit of a semaphore is so high that it never matters. */
 static enum verdict decide(enum lockMode mode, const struct holdsView *view) {
     const struct lockRequest request = {mode, {1, RULES_MAX_HOLDS}, .once = false};
     return rulesDecide(&request, view);
@@ -165,16 +167,16 @@ static void checkVerdict(const struct holdsView *view) {
         const char *request = nameOf(every_mode[i]);
         enum verdict verdict = decide(every_mode[i], view);
         if (ownsTwoLayouts(view)) {
-            /* The contract cannot name the refusal, but a hold is never given against rule 1. */
+            /* The rules do not define the refusal, but no hold is ever granted against rule 1. */
             assert_true(!rulesFits(verdict) || fitsByRule1(request, &holders));
             assert_int_not_equal(verdict, VERDICT_GRANT);
         } else {
-            assert_int_equal(verdict, verdictOfTheContract(request, &holders, view->foreign));
+            assert_int_equal(verdict, verdictOfTheRules(request, &holders, view->foreign));
         }
     }
 }
 
-static void every_verdict_is_that_of_the_contract(void **state) {
+static void every_verdict_is_that_of_the_rules(void **state) {
     (void)state;
     forEveryView(checkVerdict);
 }
@@ -191,20 +193,20 @@ static void an_owner_owns_if_it_has_a_hold_in_any_mode(void **state) {
     forEveryView(checkOwnsAny);
 }
 
-static void only_two_reads_and_permits_go_together(void **state) {
+static void only_reads_and_only_permits_are_compatible(void **state) {
     (void)state;
-    size_t pairs_that_go_together = 0;
+    size_t compatible_pairs = 0;
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
         for (size_t j = 0; j < LENGTH_OF(every_mode); j++) {
-            pairs_that_go_together += !rulesConflict(every_mode[i], every_mode[j]);
+            compatible_pairs += !rulesConflict(every_mode[i], every_mode[j]);
         }
     }
-    assert_int_equal(pairs_that_go_together, 2);
+    assert_int_equal(compatible_pairs, 2);
     assert_false(rulesConflict(MODE_READ, MODE_READ));
     assert_false(rulesConflict(MODE_SEMAPHORE, MODE_SEMAPHORE));
 }
 
-static void conflict_works_both_ways(void **state) {
+static void conflict_is_symmetric(void **state) {
     (void)state;
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
         for (size_t j = 0; j < LENGTH_OF(every_mode); j++) {
@@ -214,7 +216,7 @@ static void conflict_works_both_ways(void **state) {
     }
 }
 
-static void no_verdict_waits_for_a_lock_that_is_free(void **state) {
+static void no_request_waits_for_a_free_lock(void **state) {
     (void)state;
     const struct holdsView free_lock = {.foreign = false};
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
@@ -222,7 +224,7 @@ static void no_verdict_waits_for_a_lock_that_is_free(void **state) {
     }
 }
 
-/* The examples of rule 2, by hand, so that a slip in the oracle does not go by unseen. */
+/* Examples of rule 2 without the oracle, so that a mistake in the oracle is noticed. */
 static void the_examples_of_rule_2(void **state) {
     (void)state;
     /* A downgrade begins. */
@@ -239,9 +241,9 @@ static void the_examples_of_rule_2(void **state) {
     assert_int_equal(decide(MODE_READ, &lock_owner), VERDICT_SELF_BLOCKED);
 }
 
-/* "PERMITS k … if all live permits of all owners, with these, are at most limit": every number up
- * to 5, and those at the end of the range. */
-static void permits_fit_as_long_as_they_are_within_the_limit(void **state) {
+/* "If these and all permits already taken are at most its limit": every number up to 5, and those
+ * at the end of the range. */
+static void permits_are_granted_up_to_the_limit(void **state) {
     (void)state;
     static const int64_t numbers[] = {1, 2, 3, 4, 5, RULES_MAX_HOLDS - 1, RULES_MAX_HOLDS};
     for (size_t i = 0; i < LENGTH_OF(numbers) * LENGTH_OF(numbers); i++) {
@@ -258,21 +260,21 @@ static void permits_fit_as_long_as_they_are_within_the_limit(void **state) {
         }
     }
     const struct lockRequest request = {MODE_SEMAPHORE, {1, RULES_MAX_HOLDS}, .once = false};
-    const struct holdsView overfull = {.permits_taken = INT64_MAX}; /* written by hand */
+    const struct holdsView overfull = {.permits_taken = INT64_MAX}; /* by another client's write */
     assert_int_equal(rulesDecide(&request, &overfull), VERDICT_WAIT);
 }
 
-/* ONCE: of every mode, whatever else its owner and others hold there, but for what nobody can
- * name. */
-static void once_what_the_owner_has_is_held_and_what_it_lacks_is_added(void **state) {
+/* ONCE: in every mode, whatever else the owner and others hold there, except for a key that the
+ * module cannot read. */
+static void with_once_existing_holds_count_and_missing_ones_are_added(void **state) {
     (void)state;
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
         const struct lockRequest request = {every_mode[i], {3, 5}, .once = true};
-        bool by_number = every_mode[i] == MODE_SEMAPHORE;
+        bool is_counted = every_mode[i] == MODE_SEMAPHORE;
         struct holdsView view = {.own = {0}};
-        assert_int_equal(rulesLacks(&request, &view), by_number ? 3 : 1);
+        assert_int_equal(rulesLacks(&request, &view), is_counted ? 3 : 1);
         assert_int_equal(rulesDecide(&request, &view), VERDICT_GRANT);
-        view.own[every_mode[i]] = by_number ? 3 : 1;
+        view.own[every_mode[i]] = is_counted ? 3 : 1;
         view.permits_taken = INT64_MAX;
         assert_int_equal(rulesLacks(&request, &view), 0);
         assert_int_equal(rulesDecide(&request, &view), VERDICT_HELD);
@@ -283,7 +285,7 @@ static void once_what_the_owner_has_is_held_and_what_it_lacks_is_added(void **st
     }
 }
 
-static void once_permits_that_are_lacking_have_to_be_within_the_limit(void **state) {
+static void with_once_missing_permits_must_be_within_the_limit(void **state) {
     (void)state;
     const struct lockRequest request = {MODE_SEMAPHORE, {3, 5}, .once = true};
     for (int64_t taken = 2; taken < 8; taken++) {
@@ -293,7 +295,7 @@ static void once_permits_that_are_lacking_have_to_be_within_the_limit(void **sta
     }
 }
 
-static void permits_stand_behind_permits_and_a_reader_not_behind_readers(void **state) {
+static void permits_wait_behind_permits_but_readers_not_behind_readers(void **state) {
     (void)state;
     for (size_t i = 0; i < LENGTH_OF(every_mode); i++) {
         for (size_t j = 0; j < LENGTH_OF(every_mode); j++) {
@@ -303,7 +305,7 @@ static void permits_stand_behind_permits_and_a_reader_not_behind_readers(void **
     }
 }
 
-static void a_hold_count_may_be_as_large_as_it_gets(void **state) {
+static void a_hold_count_may_reach_its_maximum(void **state) {
     (void)state;
     assert_int_equal(RULES_MAX_HOLDS, 2147483647);
     const struct holdsView view = {.own = {[MODE_EXCLUSIVE] = RULES_MAX_HOLDS}};
@@ -313,17 +315,17 @@ static void a_hold_count_may_be_as_large_as_it_gets(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(every_verdict_is_that_of_the_contract),
+        UNIT(every_verdict_is_that_of_the_rules),
         UNIT(an_owner_owns_if_it_has_a_hold_in_any_mode),
-        UNIT(only_two_reads_and_permits_go_together),
-        UNIT(conflict_works_both_ways),
-        UNIT(no_verdict_waits_for_a_lock_that_is_free),
+        UNIT(only_reads_and_only_permits_are_compatible),
+        UNIT(conflict_is_symmetric),
+        UNIT(no_request_waits_for_a_free_lock),
         UNIT(the_examples_of_rule_2),
-        UNIT(permits_fit_as_long_as_they_are_within_the_limit),
-        UNIT(once_what_the_owner_has_is_held_and_what_it_lacks_is_added),
-        UNIT(once_permits_that_are_lacking_have_to_be_within_the_limit),
-        UNIT(permits_stand_behind_permits_and_a_reader_not_behind_readers),
-        UNIT(a_hold_count_may_be_as_large_as_it_gets),
+        UNIT(permits_are_granted_up_to_the_limit),
+        UNIT(with_once_existing_holds_count_and_missing_ones_are_added),
+        UNIT(with_once_missing_permits_must_be_within_the_limit),
+        UNIT(permits_wait_behind_permits_but_readers_not_behind_readers),
+        UNIT(a_hold_count_may_reach_its_maximum),
     };
     return cmocka_run_group_tests_name("rules", tests, NULL, NULL);
 }

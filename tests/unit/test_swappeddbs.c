@@ -1,4 +1,4 @@
-/* swappeddbs.h: which number stays with the data of a database, after any swaps. */
+/* swappeddbs.h: the number that stays with the data of a database, after any number of swaps. */
 #include "core/swappeddbs.h"
 
 #include "core/mem.h"
@@ -28,7 +28,7 @@ static void numbers_beyond_those_swapped_are_the_same(void **state) {
 static void number_stays_with_its_data_over_many_swaps(void **state) {
     (void)state;
     struct swappeddbs dbs = {0};
-    int data[DATABASES]; /* the number under which the data of each database was kept */
+    int data[DATABASES]; /* the number that stays with the data of each database */
     for (int i = 0; i < DATABASES; i++) {
         data[i] = i;
     }

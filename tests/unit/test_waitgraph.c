@@ -1,4 +1,4 @@
-/* waitgraph.[ch]: what is kept of waits that come and go in any order. */
+/* waitgraph.[ch]: what the graph records of waits that begin and end in any order. */
 #include "core/waitgraph.h"
 
 #include "support/unit.h"
@@ -21,7 +21,7 @@ static void a_newcomer_is_not_in_the_graph_before_it_enters(void **state) {
     struct waitgraph *graph = &world.graph;
     struct waitRequest *newcomers[3];
     for (size_t i = 0; i < LENGTH_OF(newcomers); i++) {
-        newcomers[i] = &worldStands(&world, "o", MODE_WRITE, 0)->request;
+        newcomers[i] = &worldQueue(&world, "o", MODE_WRITE, 0)->request;
         waitgraphAnnounce(graph, newcomers[i]);
         assert_false(waitgraphHas(newcomers[i]));
     }
@@ -41,15 +41,15 @@ static void a_newcomer_is_not_in_the_graph_before_it_enters(void **state) {
 static void standAll(struct world *world) {
     static const size_t locks[OWN] = {0, 0, 1, 1};
     for (size_t i = 0; i < OWN; i++) {
-        worldStands(world, "o", MODE_WRITE, locks[i]);
+        worldQueue(world, "o", MODE_WRITE, locks[i]);
     }
     waitqueueAdd(&world->locks[2].queue, &world->waits[3].positions[1], &world->waits[3].request);
     worldWaits(world, "other", MODE_WRITE, 0); /* is never a tie */
 }
 
-/* The positions of the requests that are in are ties if they stand in more than one queue, and none
- * is if there is only one. In between, in one queue again, they may have stayed what they were. Of
- * the two for the same, one is a copy, which is no tie. */
+/* The positions of the requests in the graph are ties if they are in more than one queue; a single
+ * position is none. Several in one queue may be ties still, if they were before. Of the two
+ * requests for the same lock, one is a copy, which is no tie. */
 static void assertTies(const struct world *world, const bool *is_in) {
     const size_t at[] = {is_in[0] || is_in[1], is_in[2] + (size_t)is_in[3], is_in[3]};
     size_t own = at[0] + at[1] + at[2];
@@ -73,12 +73,12 @@ static void assertTies(const struct world *world, const bool *is_in) {
     }
 }
 
-/* The orders of OWN things are numbered; this is thing number `at` in one of them. */
-static size_t inOrder(size_t order, size_t at) {
+/* The number at place `at` in the permutation of 0 to OWN - 1 that has this number. */
+static size_t inPermutation(size_t number, size_t at) {
     size_t left[OWN] = {0, 1, 2, 3}, count = OWN, chosen = 0;
     for (size_t i = 0; i <= at; i++) {
-        size_t which = order % count;
-        order /= count;
+        size_t which = number % count;
+        number /= count;
         chosen = left[which];
         count--;
         for (size_t j = which; j < count; j++) {
@@ -88,14 +88,14 @@ static size_t inOrder(size_t order, size_t at) {
     return chosen;
 }
 
-static void ties_are_right_whoever_comes_and_goes_first(void **state) {
+static void ties_are_correct_in_every_order_of_entering_and_leaving(void **state) {
     (void)state;
     for (size_t orders = 0; orders < (size_t)24 * 24; orders++) {
         struct world world = {.count = 0};
         bool is_in[OWN] = {false};
         standAll(&world);
         for (size_t i = 0; i < 2 * OWN; i++) {
-            size_t which = inOrder(i < OWN ? orders % 24 : orders / 24, i % OWN);
+            size_t which = inPermutation(i < OWN ? orders % 24 : orders / 24, i % OWN);
             if (i < OWN) {
                 waitgraphEnter(&world.graph, &world.waits[which].request);
             } else {
@@ -109,7 +109,7 @@ static void ties_are_right_whoever_comes_and_goes_first(void **state) {
     }
 }
 
-static size_t countWaited(struct waitgraph *graph) {
+static size_t countQueuesWaitedIn(struct waitgraph *graph) {
     size_t count = 0;
     const struct waitqueue *queue;
     waitgraphWalkWaited(graph);
@@ -120,22 +120,22 @@ static size_t countWaited(struct waitgraph *graph) {
     return count;
 }
 
-static void queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there(void **state) {
+static void queues_are_listed_as_long_as_a_request_of_the_graph_is_in_them(void **state) {
     (void)state;
     struct world world = {.count = 0};
-    worldStands(&world, "newcomer", MODE_WRITE, 3);
-    assert_int_equal(countWaited(&world.graph), 0);
+    worldQueue(&world, "newcomer", MODE_WRITE, 3);
+    assert_int_equal(countQueuesWaitedIn(&world.graph), 0);
     struct wait *one = worldWaits(&world, "a", MODE_WRITE, 0);
-    struct wait *both = worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 1);
-    assert_int_equal(countWaited(&world.graph), 2);
+    struct wait *both = worldWaitsForTwo(&world, "b", MODE_EXCLUSIVE, 0, 1);
+    assert_int_equal(countQueuesWaitedIn(&world.graph), 2);
     worldWaitEnds(&world, one);
-    assert_int_equal(countWaited(&world.graph), 2);
+    assert_int_equal(countQueuesWaitedIn(&world.graph), 2);
     worldWaitEnds(&world, both);
-    assert_int_equal(countWaited(&world.graph), 0);
+    assert_int_equal(countQueuesWaitedIn(&world.graph), 0);
     worldEnd(&world);
 }
 
-static void what_leaves_in_the_middle_of_a_walk_does_not_come(void **state) {
+static void what_leaves_during_a_walk_is_not_visited(void **state) {
     (void)state;
     struct world world = {.count = 0};
     struct wait *waits[3];
@@ -154,35 +154,36 @@ static void what_leaves_in_the_middle_of_a_walk_does_not_come(void **state) {
     worldEnd(&world);
 }
 
-/* Whether an owner that waits here so many times asks for something new when it waits once more. It
- * waits for another lock before. */
-static bool asksForNothingNewAfter(size_t count) {
+/* Whether the request of an owner that already waits `count` times here requests nothing new. The
+ * owner also waits for another lock. */
+static bool requestsNothingNewAfter(size_t count) {
     struct world world = {.count = 0};
     worldWaits(&world, "o", MODE_WRITE, 1);
     for (size_t i = 0; i < count; i++) {
         worldWaits(&world, "o", MODE_WRITE, 0);
     }
     worldWaits(&world, "other", MODE_WRITE, 0);
-    struct wait *newcomer = worldStands(&world, "o", MODE_WRITE, 0);
+    struct wait *newcomer = worldQueue(&world, "o", MODE_WRITE, 0);
     waitgraphAnnounce(&world.graph, &newcomer->request);
     bool nothing_new = waitgraphAsksForNothingNew(&newcomer->request);
     worldEnd(&world);
     return nothing_new;
 }
 
-static void the_seventeenth_wait_of_an_owner_for_the_same_asks_for_nothing_new(void **state) {
+static void the_seventeenth_wait_of_an_owner_for_a_lock_requests_nothing_new(void **state) {
     (void)state;
     for (size_t count = 0; count < 100; count++) {
-        assert_int_equal(asksForNothingNewAfter(count), count >= 16);
+        assert_int_equal(requestsNothingNewAfter(count), count >= 16);
     }
 }
 
-/* The same of an upgrade, which stands at the head. `other` comes so many times later. */
-static bool upgradeAsksForNothingNewAfter(size_t count, size_t other) {
+/* The same for an upgrade, which is at the head. After `other` of them, another owner's upgrade is
+ * added. */
+static bool upgradeRequestsNothingNewAfter(size_t count, size_t other) {
     struct world world = {.count = 0};
     struct wait *newcomer = NULL;
     for (size_t i = 0; i <= count; i++) {
-        newcomer = worldStands(&world, "o", MODE_WRITE, 0);
+        newcomer = worldQueue(&world, "o", MODE_WRITE, 0);
         waitqueueMoveFirst(&newcomer->positions[0]);
         if (i < count) {
             waitgraphEnter(&world.graph, &newcomer->request);
@@ -198,34 +199,35 @@ static bool upgradeAsksForNothingNewAfter(size_t count, size_t other) {
     return nothing_new;
 }
 
-static void the_seventeenth_upgrade_of_an_owner_asks_for_nothing_new(void **state) {
+static void the_seventeenth_upgrade_of_an_owner_requests_nothing_new(void **state) {
     (void)state;
     for (size_t count = 0; count < 50; count++) {
-        assert_int_equal(upgradeAsksForNothingNewAfter(count, 100), count >= 16);
-        bool is_enough = (count >= 16 && count <= 20) || count >= 37; /* on one side of the other */
-        assert_int_equal(upgradeAsksForNothingNewAfter(count, 20), is_enough);
+        assert_int_equal(upgradeRequestsNothingNewAfter(count, 100), count >= 16);
+        /* Sixteen on one side of the other owner's. */
+        bool is_enough = (count >= 16 && count <= 20) || count >= 37;
+        assert_int_equal(upgradeRequestsNothingNewAfter(count, 20), is_enough);
     }
 }
 
-static struct wait *standsMultikeyly(struct world *world, size_t one, size_t other) {
+static struct wait *queueForTwo(struct world *world, size_t one, size_t other) {
     struct waitRequest request = worldRequest("o", MODE_EXCLUSIVE);
     request.discipline = MULTIKEY;
-    struct wait *wait = worldStandsFor(world, request, one);
+    struct wait *wait = worldQueueRequest(world, request, one);
     waitqueueAdd(&world->locks[other].queue, &wait->positions[1], &wait->request);
     return wait;
 }
 
-static void the_seventeenth_wait_for_the_same_keys_asks_for_nothing_new(void **state) {
+static void the_seventeenth_wait_for_the_same_keys_requests_nothing_new(void **state) {
     (void)state;
     for (size_t count = 0; count < 40; count++) {
         struct world world = {.count = 0};
         worldWaits(&world, "o", MODE_WRITE, 3);
         for (size_t i = 0; i < count; i++) {
-            waitgraphEnter(&world.graph, &standsMultikeyly(&world, 0, 1)->request);
+            waitgraphEnter(&world.graph, &queueForTwo(&world, 0, 1)->request);
         }
-        assert_int_equal(waitgraphAsksForNothingNew(&standsMultikeyly(&world, 0, 1)->request),
+        assert_int_equal(waitgraphAsksForNothingNew(&queueForTwo(&world, 0, 1)->request),
                          count >= 16);
-        assert_false(waitgraphAsksForNothingNew(&standsMultikeyly(&world, 0, 2)->request));
+        assert_false(waitgraphAsksForNothingNew(&queueForTwo(&world, 0, 2)->request));
         worldEnd(&world);
     }
 }
@@ -234,12 +236,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         UNIT(leaving_without_having_entered_does_nothing),
         UNIT(a_newcomer_is_not_in_the_graph_before_it_enters),
-        UNIT(ties_are_right_whoever_comes_and_goes_first),
-        UNIT(queues_are_waited_in_as_long_as_somebody_of_the_graph_stands_there),
-        UNIT(what_leaves_in_the_middle_of_a_walk_does_not_come),
-        UNIT(the_seventeenth_wait_of_an_owner_for_the_same_asks_for_nothing_new),
-        UNIT(the_seventeenth_upgrade_of_an_owner_asks_for_nothing_new),
-        UNIT(the_seventeenth_wait_for_the_same_keys_asks_for_nothing_new),
+        UNIT(ties_are_correct_in_every_order_of_entering_and_leaving),
+        UNIT(queues_are_listed_as_long_as_a_request_of_the_graph_is_in_them),
+        UNIT(what_leaves_during_a_walk_is_not_visited),
+        UNIT(the_seventeenth_wait_of_an_owner_for_a_lock_requests_nothing_new),
+        UNIT(the_seventeenth_upgrade_of_an_owner_requests_nothing_new),
+        UNIT(the_seventeenth_wait_for_the_same_keys_requests_nothing_new),
     };
     return cmocka_run_group_tests_name("waitgraph", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* waitqueue.[ch]: who stands where, whose positions are whose, and who keeps a newcomer waiting. */
+/* waitqueue.[ch]: the order of positions, the positions of an owner, and which of them a new
+ * request waits behind. */
 #include "core/waitqueue.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ static struct waitRequest requestOf(const char *owner, enum lockMode mode) {
         .owner = owner, .owner_length = strlen(owner), .mode = mode, .discipline = ORDERED};
 }
 
-/* The queue is exactly these positions in this order. */
+/* Asserts that the queue is exactly these positions in this order. */
 static void assertOrder(const struct waitqueue *queue, struct position *const *positions,
                         size_t count) {
     const struct position *position = waitqueueFirst(queue);
@@ -32,7 +33,7 @@ static size_t countOfOwner(const struct waitqueue *queue, const char *owner, siz
     return count;
 }
 
-static void an_empty_queue_has_nobody_and_owns_no_memory(void **state) {
+static void an_empty_queue_has_no_positions_and_owns_no_memory(void **state) {
     (void)state;
     size_t before = memLive();
     struct waitqueue queue = {0};
@@ -59,7 +60,7 @@ static void add_keeps_the_order_of_arrival(void **state) {
     waitqueueRemove(&third);
 }
 
-static void an_upgrade_stands_at_the_head(void **state) {
+static void an_upgrade_is_at_the_head(void **state) {
     (void)state;
     struct waitqueue queue = {0};
     struct waitRequest a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_WRITE);
@@ -74,7 +75,7 @@ static void an_upgrade_stands_at_the_head(void **state) {
     waitqueueRemove(&waiting);
 }
 
-static void move_first_brings_a_place_to_the_head_and_keeps_the_others_in_order(void **state) {
+static void move_first_puts_a_position_at_the_head_and_keeps_the_others_in_order(void **state) {
     (void)state;
     struct waitqueue queue = {0};
     struct waitRequest a = requestOf("a", MODE_WRITE), b = requestOf("b", MODE_READ);
@@ -96,7 +97,7 @@ static void move_first_brings_a_place_to_the_head_and_keeps_the_others_in_order(
     waitqueueRemove(&r);
 }
 
-static void a_removed_place_is_nowhere_and_may_stand_again(void **state) {
+static void a_removed_position_is_in_no_queue_and_can_be_added_again(void **state) {
     (void)state;
     struct waitqueue one = {0}, other = {0};
     struct waitRequest a = requestOf("a", MODE_READ), b = requestOf("b", MODE_WRITE);
@@ -132,10 +133,10 @@ static void an_emptied_queue_owns_no_memory(void **state) {
     assert_int_equal(memLive(), before);
 }
 
-static void an_owner_finds_its_own_places_and_nobody_elses(void **state) {
+static void the_positions_of_an_owner_are_found_and_no_others(void **state) {
     (void)state;
     struct waitqueue queue = {0};
-    /* Owners are bytes: these differ after a zero byte, or in length only. */
+    /* Owners are compared as bytes: these differ after a zero byte, or only in length. */
     static const struct {
         const char *owner;
         size_t length;
@@ -166,7 +167,7 @@ static void an_owner_finds_its_own_places_and_nobody_elses(void **state) {
     }
 }
 
-static void a_request_stands_in_several_queues_at_once(void **state) {
+static void a_request_can_be_in_several_queues(void **state) {
     (void)state;
     struct waitqueue queues[3] = {{.by_mode = {0}}};
     struct position positions[3] = {{.queue = NULL}};
@@ -213,7 +214,7 @@ static void an_ordered_request_waits_behind_a_plain_waiter_too(void **state) {
     waitqueueRemove(&position);
 }
 
-static void a_plain_request_stands_behind_others_who_wait_for_several_keys(void **state) {
+static void a_plain_request_waits_behind_multikey_requests_of_other_owners(void **state) {
     (void)state;
     struct waitqueue queue = {0};
     struct waitRequest plain = requestOf("p", MODE_EXCLUSIVE),
@@ -238,7 +239,7 @@ static void a_plain_request_stands_behind_others_who_wait_for_several_keys(void 
     waitqueueRemove(&positions[2]);
 }
 
-static void the_order_of_a_place_is_lower_than_of_those_behind(void **state) {
+static void a_position_has_a_lower_order_than_every_position_behind_it(void **state) {
     (void)state;
     struct waitqueue queue = {0};
     struct waitRequest request = requestOf("a", MODE_READ);
@@ -263,7 +264,7 @@ static void the_order_of_a_place_is_lower_than_of_those_behind(void **state) {
 
 static const enum lockMode every_mode[] = {MODE_READ, MODE_WRITE, MODE_EXCLUSIVE};
 
-/* Rule 3 in its own words: somebody else waits here, and not both of them read. */
+/* Rule 3 as it is written: another owner waits here, and not both of them read. */
 static bool blocksByRule3(const struct waitRequest *waiting, const struct waitRequest *newcomer) {
     bool same_owner = waiting->owner_length == newcomer->owner_length &&
                       memcmp(waiting->owner, newcomer->owner, waiting->owner_length) == 0;
@@ -271,8 +272,8 @@ static bool blocksByRule3(const struct waitRequest *waiting, const struct waitRe
     return !same_owner && !both_read;
 }
 
-/* Every set of waiting (owner, mode) pairs of two owners, each pair up to twice. */
-static void a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others(void **state) {
+/* For every set of waiting (owner, mode) pairs of two owners, each pair up to twice. */
+static void a_request_is_blocked_by_exactly_the_conflicting_waits_of_others(void **state) {
     (void)state;
     static const char *const owners[] = {"a", "b", "stranger"};
     for (unsigned crowd = 0; crowd < 3 * 3 * 3 * 3 * 3 * 3; crowd++) {
@@ -303,19 +304,19 @@ static void a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others(voi
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(an_empty_queue_has_nobody_and_owns_no_memory),
+        UNIT(an_empty_queue_has_no_positions_and_owns_no_memory),
         UNIT(add_keeps_the_order_of_arrival),
-        UNIT(an_upgrade_stands_at_the_head),
-        UNIT(move_first_brings_a_place_to_the_head_and_keeps_the_others_in_order),
-        UNIT(a_removed_place_is_nowhere_and_may_stand_again),
+        UNIT(an_upgrade_is_at_the_head),
+        UNIT(move_first_puts_a_position_at_the_head_and_keeps_the_others_in_order),
+        UNIT(a_removed_position_is_in_no_queue_and_can_be_added_again),
         UNIT(an_emptied_queue_owns_no_memory),
-        UNIT(an_owner_finds_its_own_places_and_nobody_elses),
-        UNIT(a_request_stands_in_several_queues_at_once),
+        UNIT(the_positions_of_an_owner_are_found_and_no_others),
+        UNIT(a_request_can_be_in_several_queues),
         UNIT(a_reader_waits_behind_a_waiting_writer_but_not_behind_a_reader),
         UNIT(an_ordered_request_waits_behind_a_plain_waiter_too),
-        UNIT(a_plain_request_stands_behind_others_who_wait_for_several_keys),
-        UNIT(the_order_of_a_place_is_lower_than_of_those_behind),
-        UNIT(a_newcomer_is_blocked_by_exactly_the_conflicting_waits_of_others),
+        UNIT(a_plain_request_waits_behind_multikey_requests_of_other_owners),
+        UNIT(a_position_has_a_lower_order_than_every_position_behind_it),
+        UNIT(a_request_is_blocked_by_exactly_the_conflicting_waits_of_others),
     };
     return cmocka_run_group_tests_name("waitqueue", tests, NULL, NULL);
 }

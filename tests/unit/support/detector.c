@@ -20,7 +20,7 @@ bool detectorHoldsPlain(const struct detectorWorld *world, size_t owner, size_t 
                          detectorOwners[owner].length);
 }
 
-/* The first position at which the owner waits in this line, or DETECTOR_NEVER. */
+/* The number of the owner's first position in this line, counted from 1, or DETECTOR_NEVER. */
 static size_t firstPosition(const struct detectorWorld *world, size_t lock, size_t owner) {
     const struct detectorLine *line = &world->lines[lock];
     for (size_t at = 0; at < line->count; at++) {
@@ -31,27 +31,29 @@ static size_t firstPosition(const struct detectorWorld *world, size_t lock, size
     return DETECTOR_NEVER;
 }
 
-/* Where the new request counts as standing: 0 is before everybody. */
-static size_t positionOfAsk(const struct detectorWorld *world, const struct detectorAsk *ask,
-                            size_t lock) {
+/* The position at which the new request counts; 0 is ahead of all. */
+static size_t positionOfRequest(const struct detectorWorld *world,
+                                const struct detectorRequest *new_request, size_t lock) {
     const struct detectorLine *line = &world->lines[lock];
-    size_t first = firstPosition(world, lock, ask->owner);
-    if (ask->first) {
+    size_t first = firstPosition(world, lock, new_request->owner);
+    if (new_request->first) {
         return 0;
     }
-    for (size_t at = 0; at < line->count && ask->request.discipline == FAIR; at++) {
+    for (size_t at = 0; at < line->count && new_request->request.discipline == FAIR; at++) {
         const struct detectorWait *wait = line->waits[at];
-        if (wait->owner == ask->owner && wait->request.discipline == FAIR && at + 1 < first) {
+        if (wait->owner == new_request->owner && wait->request.discipline == FAIR &&
+            at + 1 < first) {
             return at + 1;
         }
     }
     return first;
 }
 
-/* Whether `other` stands before this position in this line with a request that excludes `mode`.
- * What it asks for behind counts too: that is a re-entry once it has the lock. */
-static bool standsAhead(const struct detectorWorld *world, size_t other, size_t lock,
-                        enum lockMode mode, size_t position) {
+/* Whether `other` is ahead of this position in this line and has a request there that conflicts
+ * with `mode`. Its requests behind this position count too: they are re-entries once it has the
+ * lock. */
+static bool isAhead(const struct detectorWorld *world, size_t other, size_t lock,
+                    enum lockMode mode, size_t position) {
     const struct detectorLine *line = &world->lines[lock];
     if (firstPosition(world, lock, other) >= position) {
         return false;
@@ -65,28 +67,29 @@ static bool standsAhead(const struct detectorWorld *world, size_t other, size_t 
     return false;
 }
 
-static bool asksFor(const struct detectorAsk *ask, size_t lock) {
-    for (size_t i = 0; i < ask->lock_count; i++) {
-        if (ask->locks[i] == lock) {
+static bool isForLock(const struct detectorRequest *new_request, size_t lock) {
+    for (size_t i = 0; i < new_request->lock_count; i++) {
+        if (new_request->locks[i] == lock) {
             return true;
         }
     }
     return false;
 }
 
-/* Whether the new request is before this position in this line. */
-static bool askStandsAhead(const struct detectorWorld *world, const struct detectorAsk *ask,
-                           size_t lock, enum lockMode mode, size_t position) {
-    return asksFor(ask, lock) && excludes(mode, ask->request.mode) &&
-           positionOfAsk(world, ask, lock) < position;
+/* Whether the new request is ahead of this position in this line. */
+static bool requestIsAhead(const struct detectorWorld *world,
+                           const struct detectorRequest *new_request, size_t lock,
+                           enum lockMode mode, size_t position) {
+    return isForLock(new_request, lock) && excludes(mode, new_request->request.mode) &&
+           positionOfRequest(world, new_request, lock) < position;
 }
 
-bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorAsk *ask, size_t one,
-                     size_t other, size_t lock, bool behind) {
+bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorRequest *new_request,
+                     size_t one, size_t other, size_t lock, bool behind) {
     const struct detectorLine *line = &world->lines[lock];
     size_t position = firstPosition(world, lock, one);
-    if (ask && one == ask->owner && asksFor(ask, lock)) {
-        position = positionOfAsk(world, ask, lock);
+    if (new_request && one == new_request->owner && isForLock(new_request, lock)) {
+        position = positionOfRequest(world, new_request, lock);
     }
     for (size_t at = 0; at < line->count; at++) {
         const struct detectorWait *wait = line->waits[at];
@@ -96,9 +99,9 @@ bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorAsk
             continue;
         }
         bool holds = detectorIsHolderInTheWay(world, other, lock, mode);
-        bool ahead =
-            standsAhead(world, other, lock, mode, position) ||
-            (ask && other == ask->owner && askStandsAhead(world, ask, lock, mode, position));
+        bool ahead = isAhead(world, other, lock, mode, position) ||
+                     (new_request && other == new_request->owner &&
+                      requestIsAhead(world, new_request, lock, mode, position));
         if (behind ? ahead && !holds : holds) {
             return true;
         }
@@ -106,77 +109,82 @@ bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorAsk
     return false;
 }
 
-bool detectorAskWaitsAt(const struct detectorWorld *world, const struct detectorAsk *ask,
-                        size_t other, size_t lock, bool behind) {
-    enum lockMode mode = ask->request.mode;
+bool detectorRequestWaitsAt(const struct detectorWorld *world,
+                            const struct detectorRequest *new_request, size_t other, size_t lock,
+                            bool behind) {
+    enum lockMode mode = new_request->request.mode;
     bool holds = detectorIsHolderInTheWay(world, other, lock, mode);
-    bool ahead = standsAhead(world, other, lock, mode, positionOfAsk(world, ask, lock));
-    return asksFor(ask, lock) && (behind ? ahead && !holds : holds);
+    bool ahead = isAhead(world, other, lock, mode, positionOfRequest(world, new_request, lock));
+    return isForLock(new_request, lock) && (behind ? ahead && !holds : holds);
 }
 
-/* Whether somebody stands, or may stand, behind the position of the new request. */
-static bool goesAhead(const struct detectorWorld *world, const struct detectorAsk *ask) {
-    for (size_t i = 0; i < ask->lock_count; i++) {
-        if (positionOfAsk(world, ask, ask->locks[i]) != DETECTOR_NEVER) {
+/* Whether there are, or may be, other requests behind the position of the new request. */
+static bool mayBeAhead(const struct detectorWorld *world,
+                       const struct detectorRequest *new_request) {
+    for (size_t i = 0; i < new_request->lock_count; i++) {
+        if (positionOfRequest(world, new_request, new_request->locks[i]) != DETECTOR_NEVER) {
             return true;
         }
     }
     return false;
 }
 
-bool detectorAskerWaitsAt(const struct detectorWorld *world, const struct detectorAsk *ask,
-                          size_t other, size_t lock, bool behind) {
-    return detectorAskWaitsAt(world, ask, other, lock, behind) ||
-           (goesAhead(world, ask) && detectorWaitsAt(world, ask, ask->owner, other, lock, behind));
+bool detectorAskerWaitsAt(const struct detectorWorld *world,
+                          const struct detectorRequest *new_request, size_t other, size_t lock,
+                          bool behind) {
+    return detectorRequestWaitsAt(world, new_request, other, lock, behind) ||
+           (mayBeAhead(world, new_request) &&
+            detectorWaitsAt(world, new_request, new_request->owner, other, lock, behind));
 }
 
-/* Whether `one`, who is not the asker, waits for `other`: without the new request if `ask` is NULL.
- */
-static bool waitsFor(const struct detectorWorld *world, const struct detectorAsk *ask, size_t one,
-                     size_t other) {
+/* Whether `one`, which is not the asker, waits for `other`; if `new_request` is NULL, without the
+ * new request. */
+static bool waitsFor(const struct detectorWorld *world, const struct detectorRequest *new_request,
+                     size_t one, size_t other) {
     for (size_t lock = 0; lock < world->lock_count && one != other; lock++) {
-        if (detectorWaitsAt(world, ask, one, other, lock, false) ||
-            detectorWaitsAt(world, ask, one, other, lock, true)) {
+        if (detectorWaitsAt(world, new_request, one, other, lock, false) ||
+            detectorWaitsAt(world, new_request, one, other, lock, true)) {
             return true;
         }
     }
     return false;
 }
 
-/* How many waits lead from one to another, past the asker. */
-struct ways {
+/* How many waits lead from one owner to another, on ways that do not include the asker. */
+struct distances {
     size_t between[DETECTOR_MOST_OWNERS][DETECTOR_MOST_OWNERS];
 };
 
-static struct ways findWays(const struct detectorWorld *world, const struct detectorAsk *ask) {
-    struct ways ways;
+static struct distances findDistances(const struct detectorWorld *world,
+                                      const struct detectorRequest *new_request) {
+    struct distances distances;
     size_t count = world->owner_count;
     for (size_t one = 0; one < count; one++) {
         for (size_t other = 0; other < count; other++) {
-            bool waits =
-                one != ask->owner && other != ask->owner && waitsFor(world, ask, one, other);
-            ways.between[one][other] = one == other ? 0 : waits ? 1 : DETECTOR_NEVER;
+            bool waits = one != new_request->owner && other != new_request->owner &&
+                         waitsFor(world, new_request, one, other);
+            distances.between[one][other] = one == other ? 0 : waits ? 1 : DETECTOR_NEVER;
         }
     }
     for (size_t by = 0; by < count; by++) {
         for (size_t one = 0; one < count; one++) {
             for (size_t other = 0; other < count; other++) {
-                size_t to = ways.between[one][by], from = ways.between[by][other];
+                size_t to = distances.between[one][by], from = distances.between[by][other];
                 if (to != DETECTOR_NEVER && from != DETECTOR_NEVER &&
-                    to + from < ways.between[one][other]) {
-                    ways.between[one][other] = to + from;
+                    to + from < distances.between[one][other]) {
+                    distances.between[one][other] = to + from;
                 }
             }
         }
     }
-    return ways;
+    return distances;
 }
 
-static bool waitsAnew(const struct detectorWorld *world, const struct detectorAsk *ask,
-                      size_t other) {
+static bool newlyWaitsFor(const struct detectorWorld *world,
+                          const struct detectorRequest *new_request, size_t other) {
     for (size_t lock = 0; lock < world->lock_count; lock++) {
-        if (detectorAskWaitsAt(world, ask, other, lock, false) ||
-            detectorAskWaitsAt(world, ask, other, lock, true)) {
+        if (detectorRequestWaitsAt(world, new_request, other, lock, false) ||
+            detectorRequestWaitsAt(world, new_request, other, lock, true)) {
             return true;
         }
     }
@@ -184,21 +192,22 @@ static bool waitsAnew(const struct detectorWorld *world, const struct detectorAs
 }
 
 struct detectorLengths detectorShortestCycles(const struct detectorWorld *world,
-                                              const struct detectorAsk *ask) {
-    const struct ways ways = findWays(world, ask);
+                                              const struct detectorRequest *new_request) {
+    const struct distances distances = findDistances(world, new_request);
     struct detectorLengths lengths = {DETECTOR_NEVER, DETECTOR_NEVER};
-    bool ahead = goesAhead(world, ask);
+    bool ahead = mayBeAhead(world, new_request);
     for (size_t first = 0; first < world->owner_count; first++) {
-        bool anew = first != ask->owner && waitsAnew(world, ask, first);
-        bool already = ahead && waitsFor(world, ask, ask->owner, first);
+        bool newly = first != new_request->owner && newlyWaitsFor(world, new_request, first);
+        bool already = ahead && waitsFor(world, new_request, new_request->owner, first);
         for (size_t last = 0; last < world->owner_count; last++) {
-            bool is_cycle = (anew || already) && ways.between[first][last] != DETECTOR_NEVER &&
-                            waitsFor(world, ask, last, ask->owner);
-            size_t length = ways.between[first][last] + 2;
+            bool is_cycle = (newly || already) &&
+                            distances.between[first][last] != DETECTOR_NEVER &&
+                            waitsFor(world, new_request, last, new_request->owner);
+            size_t length = distances.between[first][last] + 2;
             if (is_cycle && length < lengths.any) {
                 lengths.any = length;
             }
-            if (is_cycle && (anew || !waitsFor(world, NULL, last, ask->owner)) &&
+            if (is_cycle && (newly || !waitsFor(world, NULL, last, new_request->owner)) &&
                 length < lengths.closed) {
                 lengths.closed = length;
             }

@@ -1,6 +1,5 @@
-/* Who waits for whom, by a detector that knows no shortcut: who stands where is in plain arrays,
- * and it asks of everybody whether there is a way to anybody. For the fuzz test of cyclesearch.c.
- */
+/* Which owner waits for which, by a detector without shortcuts: it keeps the queues in plain
+ * arrays, and tests every pair of owners. For the fuzz test of cyclesearch.c. */
 #ifndef LOCK_TESTS_DETECTOR_H
 #define LOCK_TESTS_DETECTOR_H
 
@@ -26,7 +25,7 @@ struct detectorWait {
     char bytes[]; /* of the owner */
 };
 
-/* What the detector knows: who stands where, in order. */
+/* The queue of a lock, as the detector knows it: its waits in order. */
 struct detectorLine {
     struct detectorWait *waits[DETECTOR_MOST_WAITS];
     size_t count;
@@ -41,7 +40,7 @@ struct detectorWorld {
 };
 
 /* A request that does not wait yet. */
-struct detectorAsk {
+struct detectorRequest {
     size_t owner;
     struct waitRequest request;
     bool first;
@@ -49,7 +48,8 @@ struct detectorAsk {
     size_t locks[DETECTOR_MOST_LOCKS];
 };
 
-/* An owner is a number. Some are a prefix of another, or have a zero byte. */
+/* The bytes of an owner, which is a number otherwise. Some are a prefix of another's, or have a
+ * zero byte. */
 struct detectorOwner {
     const char *bytes;
     size_t length;
@@ -62,30 +62,33 @@ bool detectorIsHolderInTheWay(const struct detectorWorld *world, size_t holder, 
 
 bool detectorHoldsPlain(const struct detectorWorld *world, size_t owner, size_t lock);
 
-/* Whether a position of `one` in this lock's line makes it wait for `other`, in this way: because
- * `other` holds the lock, or is ahead without holding it. Without the new request if `ask` is NULL.
- */
-bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorAsk *ask, size_t one,
-                     size_t other, size_t lock, bool behind);
+/* Whether `one` waits for `other` because of a position in this lock's line. If `behind` is false:
+ * because `other` holds the lock; if it is true: because `other` is ahead there without holding the
+ * lock. If `new_request` is NULL, without the new request. */
+bool detectorWaitsAt(const struct detectorWorld *world, const struct detectorRequest *new_request,
+                     size_t one, size_t other, size_t lock, bool behind);
 
-/* Whether the new request would have to wait for `other` at this lock, in this way. */
-bool detectorAskWaitsAt(const struct detectorWorld *world, const struct detectorAsk *ask,
-                        size_t other, size_t lock, bool behind);
+/* Whether the new request would have to wait for `other` at this lock, by a hold or behind it. */
+bool detectorRequestWaitsAt(const struct detectorWorld *world,
+                            const struct detectorRequest *new_request, size_t other, size_t lock,
+                            bool behind);
 
-/* Whether the asker waits for `other` at this lock: with the new request, or, if others begin to
- * wait for it with that, with those it has made before. Otherwise a cycle through these would have
- * been refused when they began. */
-bool detectorAskerWaitsAt(const struct detectorWorld *world, const struct detectorAsk *ask,
-                          size_t other, size_t lock, bool behind);
+/* Whether the asker, the owner of the new request, waits for `other` at this lock: with the new
+ * request; or, if other owners begin to wait for the asker because of it, with one of its earlier
+ * requests. Otherwise a cycle through an earlier request would have been refused when that one
+ * began. */
+bool detectorAskerWaitsAt(const struct detectorWorld *world,
+                          const struct detectorRequest *new_request, size_t other, size_t lock,
+                          bool behind);
 
-/* The lengths of a shortest cycle through the asker that the new request closes, and of a shortest
- * one of any kind; or DETECTOR_NEVER. Between the two any answer will do: there was a cycle
- * before. */
+/* The length of the shortest cycle through the asker that the new request closes, and of the
+ * shortest cycle through the asker of any kind; or DETECTOR_NEVER. If only the second one exists,
+ * any answer of the search is correct: the cycle existed before. */
 struct detectorLengths {
     size_t closed, any;
 };
 
 struct detectorLengths detectorShortestCycles(const struct detectorWorld *world,
-                                              const struct detectorAsk *ask);
+                                              const struct detectorRequest *new_request);
 
 #endif

@@ -24,7 +24,7 @@ struct fuzz fuzzStart(const char *name, size_t default_steps) {
     return fuzz;
 }
 
-/* splitmix64: any seed will do, 0 too. */
+/* splitmix64: any seed is valid, also 0. */
 uint64_t fuzzNext(struct fuzz *fuzz) {
     uint64_t mixed = fuzz->state += UINT64_C(0x9e3779b97f4a7c15);
     mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

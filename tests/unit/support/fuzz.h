@@ -1,7 +1,7 @@
 /* Random walks that can be repeated.
  *
- * The seed is a new one in each run, and printed; FUZZ_SEED in the environment repeats a run.
- * FUZZ_STEPS makes the walks longer.
+ * Each run has a new seed and prints it; FUZZ_SEED in the environment repeats a run. FUZZ_STEPS
+ * sets the number of steps of a walk.
  */
 #ifndef LOCK_TESTS_FUZZ_H
 #define LOCK_TESTS_FUZZ_H
@@ -12,7 +12,7 @@
 
 struct fuzz {
     uint64_t state;
-    size_t steps; /* how many the walk called `name` should take */
+    size_t steps; /* how many the walk is to take */
 };
 
 /* Starts a walk and prints how to repeat it. */

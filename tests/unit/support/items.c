@@ -10,7 +10,7 @@ struct item *itemOf(struct mapEntry *entry) {
     return (struct item *)(void *)((char *)entry - offsetof(struct item, entry));
 }
 
-static void name(struct item *item, const char *bytes, size_t length) {
+static void setKey(struct item *item, const char *bytes, size_t length) {
     assert_true(length <= sizeof item->bytes);
     memcpy(item->bytes, bytes, length);
     item->length = length;
@@ -18,12 +18,12 @@ static void name(struct item *item, const char *bytes, size_t length) {
 }
 
 void itemAddBefore(struct map *map, struct item *item, struct item *other) {
-    name(item, other->bytes, other->length);
+    setKey(item, other->bytes, other->length);
     mapAddBefore(map, &item->entry, item->bytes, &other->entry);
 }
 
 void itemAdd(struct map *map, struct item *item, const char *bytes, size_t length) {
-    name(item, bytes, length);
+    setKey(item, bytes, length);
     mapAdd(map, &item->entry, item->bytes, length);
 }
 
@@ -64,11 +64,11 @@ void itemCountVisit(struct mapEntry *entry, void *context) {
     itemOf(entry)->visits++;
 }
 
-void itemHarvestVisit(struct mapEntry *entry, void *context) {
-    struct harvest *harvest = context;
+void itemRemoveNthVisit(struct mapEntry *entry, void *context) {
+    struct nthRemoval *removal = context;
     struct item *item = itemOf(entry);
     item->visits++;
-    if (++harvest->seen % harvest->nth == 0) {
-        itemRemove(harvest->map, item);
+    if (++removal->seen % removal->nth == 0) {
+        itemRemove(removal->map, item);
     }
 }

@@ -1,4 +1,4 @@
-/* Entries of a map, with what the tests of hashmap.c need to know about each. */
+/* Entries of a map, with what the tests of hashmap.c record about each. */
 #ifndef LOCK_TESTS_ITEMS_H
 #define LOCK_TESTS_ITEMS_H
 
@@ -7,7 +7,8 @@
 
 #include "core/hashmap.h"
 
-/* The entry does not come first: the map must not take an entry for the struct around it. */
+/* The entry is not the first member: the map must not confuse an entry with the struct around it.
+ */
 struct item {
     int visits;
     bool in_map;
@@ -18,10 +19,10 @@ struct item {
 
 struct item *itemOf(struct mapEntry *entry);
 
-/* Adds the item under a key that is copied into it. */
+/* Adds the item under a key, which is copied into the item. */
 void itemAdd(struct map *map, struct item *item, const char *bytes, size_t length);
 
-/* Adds the item under the key of the other, before it. */
+/* Adds the item under the key of `other`, and before it. */
 void itemAddBefore(struct map *map, struct item *item, struct item *other);
 
 /* Adds the item under "key:<number>". */
@@ -31,21 +32,20 @@ void itemRemove(struct map *map, struct item *item);
 
 bool itemHasKey(const struct item *item, const char *bytes, size_t length);
 
-/* What is found under a key are those of the items that are in the map with that key, each once,
- * and no other. */
+/* Asserts that the map finds under this key each of the items that are in it with that key, once,
+ * and no others. */
 void itemsAssertFound(const struct map *map, struct item *items, size_t count, const char *bytes,
                       size_t length);
 
-/* For mapEach: counts the visits of each item, and all of them in the size_t that is the context.
- */
+/* For mapEach: counts the visits of each item, and all visits in the size_t that is the context. */
 void itemCountVisit(struct mapEntry *entry, void *context);
 
-/* The context of itemHarvestVisit: every `nth` item that it sees it takes out of the map. */
-struct harvest {
+/* The context of itemRemoveNthVisit, which removes every `nth` item that it visits from the map. */
+struct nthRemoval {
     struct map *map;
     size_t nth, seen;
 };
 
-void itemHarvestVisit(struct mapEntry *entry, void *context);
+void itemRemoveNthVisit(struct mapEntry *entry, void *context);
 
 #endif

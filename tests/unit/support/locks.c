@@ -28,7 +28,7 @@ void lockRelease(struct fakeLock *lock, const char *owner, size_t length, enum l
     }
 }
 
-/* Not of rules.c: only reads go together. */
+/* Not from rules.c: only reads are compatible. */
 static bool excludes(enum lockMode one, enum lockMode other) {
     return one != MODE_READ || other != MODE_READ;
 }
@@ -54,7 +54,7 @@ static void countCall(void *context) {
     }
 }
 
-static void tell(struct cyclesearch *search, const struct fakeHold *hold) {
+static void reachHolder(struct cyclesearch *search, const struct fakeHold *hold) {
     if (hold->mode == MODE_EXCLUSIVE) {
         cyclesearchReachAlone(search, hold->owner, hold->length);
     } else {
@@ -62,22 +62,22 @@ static void tell(struct cyclesearch *search, const struct fakeHold *hold) {
     }
 }
 
-static void tellHolds(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
-                      void *context) {
+static void reachHolders(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
+                         void *context) {
     const struct fakeLock *lock = lockOfQueue(queue);
     countCall(context);
     for (size_t i = 0; i < lock->held; i++) {
         if (excludes(lock->holds[i].mode, mode)) {
-            tell(search, &lock->holds[i]);
+            reachHolder(search, &lock->holds[i]);
         }
     }
 }
 
-static void askRequests(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
-                        void *context) {
+static void reachByRequests(struct cyclesearch *search, struct waitqueue *queue, enum lockMode mode,
+                            void *context) {
     const struct fakeLock *lock = lockOfQueue(queue);
     if (lock->held == 1 && lock->holds[0].mode == MODE_EXCLUSIVE) {
-        tellHolds(search, queue, mode, context);
+        reachHolders(search, queue, mode, context);
         return;
     }
     countCall(context);
@@ -107,10 +107,10 @@ static bool mayBeHolder(struct waitqueue *queue, enum lockMode mode,
     return true;
 }
 
-struct cyclesearchAsked lockAsked(int way, size_t *calls) {
+struct cyclesearchAsked lockCallbacks(int way, size_t *calls) {
     bool by_holds = way == LOCKS_BY_HOLDS || way == LOCKS_BY_HOLDS_UNPROVEN;
     bool unproven = way == LOCKS_BY_HOLDS_UNPROVEN || way == LOCKS_BY_REQUESTS_UNPROVEN;
-    return (struct cyclesearchAsked){.holders = by_holds ? tellHolds : askRequests,
+    return (struct cyclesearchAsked){.holders = by_holds ? reachHolders : reachByRequests,
                                      .is_holder = isHolder,
                                      .may_be_holder = unproven ? mayBeHolder : isCountedHolder,
                                      .context = calls};
@@ -118,8 +118,8 @@ struct cyclesearchAsked lockAsked(int way, size_t *calls) {
 
 struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct waitRequest *asker,
                                    const struct lockSearch *how) {
-    const struct cyclesearchAsked asked = lockAsked(how->way, how->calls);
-    cyclesearchBegin(graph, asker, &asked, how->most);
+    const struct cyclesearchAsked callbacks = lockCallbacks(how->way, how->calls);
+    cyclesearchBegin(graph, asker, &callbacks, how->most);
     while (!cyclesearchContinue(graph, how->slice > 0 ? how->slice : SIZE_MAX / 2)) {
         if (how->between) {
             how->between(how->data);

@@ -1,5 +1,5 @@
-/* Locks without a server: a queue, and who holds the lock in which mode. For the tests of
- * waitgraph.c, which asks whoever knows the holds. */
+/* Locks without a server: a queue, and the holds with their owners and modes. For the tests of
+ * cyclesearch.c, which calls back for the holds. */
 #ifndef LOCK_TESTS_LOCKS_H
 #define LOCK_TESTS_LOCKS_H
 
@@ -12,7 +12,7 @@
 
 #define LOCKS_MOST_HOLDS 24
 
-/* The owner's bytes stay the caller's. */
+/* The owner's bytes belong to the caller. */
 struct fakeHold {
     const char *owner;
     size_t length;
@@ -30,20 +30,21 @@ struct fakeLock *lockOfQueue(struct waitqueue *queue);
 
 void lockHold(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode);
 
-/* Takes one hold of this owner in this mode away; without any, nothing happens. */
+/* Removes one hold of this owner in this mode; does nothing if there is none. */
 void lockRelease(struct fakeLock *lock, const char *owner, size_t length, enum lockMode mode);
 
-/* Whether the owner has a hold that keeps somebody else's request for `mode` waiting. */
+/* Whether the owner has a hold that conflicts with another owner's request for `mode`. */
 bool lockIsInTheWay(const struct fakeLock *lock, const char *owner, size_t length,
                     enum lockMode mode);
 
 /* Whether the owner holds it as a plain lock. */
 bool lockIsPlainOf(const struct fakeLock *lock, const char *owner, size_t length);
 
-/* Four ways to ask, which mean the same: the holders are told by going through the holds, or
- * through the requests in the graph; and of one owner it is said whether it is a holder, or that it
- * may be: then nothing can be proven, and all ways are gone to their end. `context` is a size_t
- * that counts the calls, or NULL. */
+/* Four sets of callbacks for a search, which must all lead to the same result. The callbacks report
+ * the holders from the holds, or by testing the requests in the graph. To the pre-check they answer
+ * whether an owner is a holder; or always that it may be one ("unproven"): then the pre-check
+ * proves nothing, and the search follows all edges to the end. `calls` counts the calls; it may be
+ * NULL. */
 enum {
     LOCKS_BY_HOLDS,
     LOCKS_BY_REQUESTS,
@@ -52,10 +53,10 @@ enum {
     LOCKS_WAYS
 };
 
-struct cyclesearchAsked lockAsked(int way, size_t *calls);
+struct cyclesearchAsked lockCallbacks(int way, size_t *calls);
 
-/* How a search is made: a way of the above; in how many steps at most; how many at a time, 0 is all
- * at once; and what happens between two of these. */
+/* How a search is made: with which callbacks; in how many steps at most; how many steps in each
+ * call, 0 for all in one call; and a function that is called between two calls. */
 struct lockSearch {
     int way;
     size_t *calls;
@@ -64,7 +65,7 @@ struct lockSearch {
     void *data;
 };
 
-/* A whole search. */
+/* Makes a whole search. */
 struct cyclesearchFound lockSearch(struct waitgraph *graph, const struct waitRequest *asker,
                                    const struct lockSearch *how);
 

@@ -1,4 +1,4 @@
-/* module/mem.h for programs without a server, and mem_libc.h. */
+/* core/mem.h for programs without a server, and mem_libc.h. */
 #include "mem_libc.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 static size_t live, live_before_test;
 
 void *memAlloc(size_t size) {
-    /* calloc may answer NULL to 0, memAlloc never does. */
+    /* calloc may return NULL for size 0, memAlloc never does. */
     void *memory = calloc(1, size ? size : 1);
     if (!memory) {
         fputs("out of memory\n", stderr);
@@ -30,7 +30,7 @@ size_t memLive(void) {
     return live;
 }
 
-int memNoteLive(void **state) {
+int memRecordLive(void **state) {
     (void)state;
     live_before_test = live;
     return 0;

@@ -1,4 +1,4 @@
-/* cmocka with what it wants included before it, and this project's helpers. */
+/* cmocka, the headers that must be included before it, and this project's helpers. */
 #ifndef LOCK_TESTS_UNIT_H
 #define LOCK_TESTS_UNIT_H
 

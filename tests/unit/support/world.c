@@ -14,7 +14,7 @@ void worldHolds(struct world *world, const char *owner, enum lockMode mode, size
     lockHold(&world->locks[lock], owner, strlen(owner), mode);
 }
 
-struct wait *worldStandsFor(struct world *world, struct waitRequest request, size_t lock) {
+struct wait *worldQueueRequest(struct world *world, struct waitRequest request, size_t lock) {
     assert_true(world->count < WORLD_MOST_WAITS);
     struct wait *wait = &world->waits[world->count++];
     wait->request = request;
@@ -22,21 +22,21 @@ struct wait *worldStandsFor(struct world *world, struct waitRequest request, siz
     return wait;
 }
 
-struct wait *worldStands(struct world *world, const char *owner, enum lockMode mode, size_t lock) {
-    return worldStandsFor(world, worldRequest(owner, mode), lock);
+struct wait *worldQueue(struct world *world, const char *owner, enum lockMode mode, size_t lock) {
+    return worldQueueRequest(world, worldRequest(owner, mode), lock);
 }
 
 struct wait *worldWaits(struct world *world, const char *owner, enum lockMode mode, size_t lock) {
-    struct wait *wait = worldStands(world, owner, mode, lock);
+    struct wait *wait = worldQueue(world, owner, mode, lock);
     waitgraphEnter(&world->graph, &wait->request);
     return wait;
 }
 
-struct wait *worldWaitsMultikeyly(struct world *world, const char *owner, enum lockMode mode,
-                                  size_t one, size_t other) {
+struct wait *worldWaitsForTwo(struct world *world, const char *owner, enum lockMode mode,
+                              size_t one, size_t other) {
     struct waitRequest request = worldRequest(owner, mode);
     request.discipline = MULTIKEY;
-    struct wait *wait = worldStandsFor(world, request, one);
+    struct wait *wait = worldQueueRequest(world, request, one);
     waitqueueAdd(&world->locks[other].queue, &wait->positions[1], &wait->request);
     waitgraphEnter(&world->graph, &wait->request);
     return wait;
@@ -45,7 +45,7 @@ struct wait *worldWaitsMultikeyly(struct world *world, const char *owner, enum l
 struct wait *worldDetached(struct world *world, const char *owner, size_t lock) {
     struct waitRequest request = worldRequest(owner, MODE_EXCLUSIVE);
     request.discipline = FAIR;
-    return worldStandsFor(world, request, lock);
+    return worldQueueRequest(world, request, lock);
 }
 
 void worldWaitEnds(struct world *world, struct wait *wait) {

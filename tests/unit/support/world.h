@@ -1,5 +1,5 @@
-/* A small world of locks, holds and waits, without a server: who waits for which lock is said in a
- * line of a test. For the tests of waitgraph.c and cyclesearch.c. */
+/* A small world of locks, holds and waits, without a server. Each hold or wait is one line in a
+ * test. For the tests of waitgraph.c and cyclesearch.c. */
 #ifndef LOCK_TESTS_WORLD_H
 #define LOCK_TESTS_WORLD_H
 
@@ -16,7 +16,7 @@ struct wait {
     struct position positions[WORLD_LOCKS];
 };
 
-/* All zero is a world in which nobody holds anything or waits. */
+/* All zero is a world without holds and waits. */
 struct world {
     struct waitgraph graph;
     struct fakeLock locks[WORLD_LOCKS];
@@ -24,31 +24,32 @@ struct world {
     size_t count;
 };
 
-/* An ordered one. The owner's bytes stay the caller's. */
+/* An ordered request. The owner's bytes belong to the caller. */
 struct waitRequest worldRequest(const char *owner, enum lockMode mode);
 
 void worldHolds(struct world *world, const char *owner, enum lockMode mode, size_t lock);
 
-/* Stands at the end of the queue, and is not in the graph. */
-struct wait *worldStandsFor(struct world *world, struct waitRequest request, size_t lock);
-struct wait *worldStands(struct world *world, const char *owner, enum lockMode mode, size_t lock);
+/* Adds a request at the end of the queue, but not to the graph. */
+struct wait *worldQueueRequest(struct world *world, struct waitRequest request, size_t lock);
+struct wait *worldQueue(struct world *world, const char *owner, enum lockMode mode, size_t lock);
 
-/* Stands at the end of the queue, and is in the graph. */
+/* Adds a request at the end of the queue, and to the graph. */
 struct wait *worldWaits(struct world *world, const char *owner, enum lockMode mode, size_t lock);
 
-/* For two locks at once. */
-struct wait *worldWaitsMultikeyly(struct world *world, const char *owner, enum lockMode mode,
-                                  size_t one, size_t other);
+/* The same for two locks at once. */
+struct wait *worldWaitsForTwo(struct world *world, const char *owner, enum lockMode mode,
+                              size_t one, size_t other);
 
-/* A fair request's position whose client is gone. */
+/* Adds the position of a fair request whose client has disconnected. */
 struct wait *worldDetached(struct world *world, const char *owner, size_t lock);
 
-/* Granted, cancelled, timed out: it is the same to the graph. */
+/* Ends a wait, for whatever reason: to the graph, a grant, a cancellation and a time-out are the
+ * same. */
 void worldWaitEnds(struct world *world, struct wait *wait);
 
 void worldAssertNoTies(const struct world *world);
 
-/* Ends every wait, and asserts that graph and queues keep nothing of them. */
+/* Ends every wait, and asserts that nothing of them is left in the graph and the queues. */
 void worldEnd(struct world *world);
 
 #endif

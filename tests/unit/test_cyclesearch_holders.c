@@ -1,33 +1,34 @@
-/* cyclesearch.[ch]: cycles through those who hold what others wait for, and who is who. */
+/* cyclesearch.[ch]: cycles through the holders of locks that others wait for, and owners as bytes.
+ */
 #include "core/mem.h"
-#include "support/asks.h"
+#include "support/newrequest.h"
 #include "support/unit.h"
 #include "support/world.h"
 
-static void without_waits_nobody_is_asked_for_holders(void **state) {
+static void without_waits_no_holders_are_looked_up(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "b", MODE_WRITE, 0);
-    struct ask ask = asks("a", MODE_WRITE, 0);
+    struct newRequest new_request = newrequestOf("a", MODE_WRITE, 0);
     size_t calls = 0, steps = 0;
-    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
+    assert_int_equal(newrequestSearch(&world, &new_request, &steps, LOCKS_BY_HOLDS, &calls, NULL),
                      CYCLESEARCH_NO_CYCLE);
-    ask.first = true;
-    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, &calls, NULL),
+    new_request.first = true;
+    assert_int_equal(newrequestSearch(&world, &new_request, &steps, LOCKS_BY_HOLDS, &calls, NULL),
                      CYCLESEARCH_NO_CYCLE);
     assert_int_equal(calls, 0);
     worldEnd(&world);
 }
 
-static void two_owners_who_hold_what_the_other_wants(void **state) {
+static void two_owners_that_each_request_what_the_other_holds(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "a", MODE_EXCLUSIVE, 1);
-    asksAssertAnswer(&world, asks("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
-    asksAssertNoCycle(&world, asks("c", MODE_EXCLUSIVE, 0));
-    asksAssertNoCycle(&world, asks("b", MODE_EXCLUSIVE, 2));
+    newrequestAssertCycle(&world, newrequestOf("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
+    newrequestAssertNoCycle(&world, newrequestOf("c", MODE_EXCLUSIVE, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("b", MODE_EXCLUSIVE, 2));
     worldAssertNoTies(&world);
     worldEnd(&world);
 }
@@ -40,64 +41,66 @@ static void a_chain_of_three(void **state) {
     worldHolds(&world, "c", MODE_READ, 2);
     worldWaits(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_WRITE, 2);
-    asksAssertAnswer(&world, asks("c", MODE_EXCLUSIVE, 0), "c 0 a, a 1 b, b 2 c");
-    asksAssertNoCycle(&world, asks("d", MODE_EXCLUSIVE, 0)); /* the chain leads to c, not to d */
+    newrequestAssertCycle(&world, newrequestOf("c", MODE_EXCLUSIVE, 0), "c 0 a, a 1 b, b 2 c");
+    newrequestAssertNoCycle(
+        &world, newrequestOf("d", MODE_EXCLUSIVE, 0)); /* the chain leads to c, not to d */
     worldEnd(&world);
 }
 
-static void readers_are_not_in_each_others_way(void **state) {
+static void readers_do_not_conflict_with_each_other(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_READ, 0);
     worldHolds(&world, "b", MODE_READ, 1);
     struct wait *reads = worldWaits(&world, "a", MODE_READ, 1);
-    asksAssertNoCycle(&world, asks("b", MODE_WRITE, 0)); /* a, who holds 0, waits for no reader */
+    newrequestAssertNoCycle(
+        &world, newrequestOf("b", MODE_WRITE, 0)); /* a, which holds 0, waits for no reader */
     worldWaitEnds(&world, reads);
     worldWaits(&world, "a", MODE_WRITE, 1);
-    asksAssertNoCycle(&world, asks("b", MODE_READ, 0));
-    asksAssertAnswer(&world, asks("b", MODE_WRITE, 0), "b 0 a, a 1 b");
+    newrequestAssertNoCycle(&world, newrequestOf("b", MODE_READ, 0));
+    newrequestAssertCycle(&world, newrequestOf("b", MODE_WRITE, 0), "b 0 a, a 1 b");
     worldEnd(&world);
 }
 
-static void each_mode_is_looked_at_by_itself(void **state) {
+static void each_mode_is_searched_separately(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_READ, 0);
     worldHolds(&world, "b", MODE_READ, 1);
     worldHolds(&world, "c", MODE_READ, 1);
-    worldWaits(&world, "b", MODE_READ, 0); /* waits for nobody who is in the graph */
+    worldWaits(&world, "b", MODE_READ, 0); /* waits for no owner in the graph */
     worldWaits(&world, "c", MODE_WRITE, 0);
-    asksAssertAnswer(&world, asks("a", MODE_WRITE, 1), "a 1 c, c 0 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_WRITE, 1), "a 1 c, c 0 a");
     worldEnd(&world);
 }
 
-static void an_owner_is_not_in_its_own_way(void **state) {
+static void an_owner_does_not_conflict_with_itself(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_READ, 0);
     worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
     worldHolds(&world, "b", MODE_READ, 0);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
-    asksAssertNoCycle(&world, asksFirst("a", MODE_WRITE, 0));
-    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 2));
+    newrequestAssertNoCycle(&world, newrequestFirst("a", MODE_WRITE, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 2));
     worldEnd(&world);
 }
 
-static void whoever_has_left_waits_for_nobody(void **state) {
+static void an_owner_that_has_left_waits_for_no_owner(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
     struct wait *wait = worldWaits(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "x", MODE_EXCLUSIVE, 3); /* so that the graph is not empty */
-    asksAssertAnswer(&world, asks("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
+    newrequestAssertCycle(&world, newrequestOf("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
     worldWaitEnds(&world, wait);
-    asksAssertNoCycle(&world, asks("b", MODE_EXCLUSIVE, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("b", MODE_EXCLUSIVE, 0));
     assert_int_equal(waitgraphSize(&world.graph), 1);
     worldEnd(&world);
 }
 
-static void a_place_without_a_client_waits_for_nobody(void **state) {
+static void a_position_without_a_client_waits_for_no_owner(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 0);
@@ -105,13 +108,13 @@ static void a_place_without_a_client_waits_for_nobody(void **state) {
     struct wait *wait = worldWaits(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "x", MODE_EXCLUSIVE, 3);
     waitgraphLeave(&world.graph, &wait->request);
-    asksAssertNoCycle(&world, asks("b", MODE_EXCLUSIVE, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("b", MODE_EXCLUSIVE, 0));
     waitgraphEnter(&world.graph, &wait->request); /* and it may come back */
-    asksAssertAnswer(&world, asks("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
+    newrequestAssertCycle(&world, newrequestOf("b", MODE_EXCLUSIVE, 0), "b 0 a, a 1 b");
     worldEnd(&world);
 }
 
-static void the_shortest_cycle_is_told(void **state) {
+static void the_shortest_cycle_is_reported(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "b", MODE_READ, 0);
@@ -121,7 +124,7 @@ static void the_shortest_cycle_is_told(void **state) {
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1); /* b -> c -> a, and d -> a */
     worldWaits(&world, "c", MODE_EXCLUSIVE, 2);
     worldWaits(&world, "d", MODE_EXCLUSIVE, 2);
-    asksAssertAnswer(&world, asks("a", MODE_WRITE, 0), "a 0 d, d 2 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_WRITE, 0), "a 0 d, d 2 a");
     worldEnd(&world);
 }
 
@@ -132,11 +135,11 @@ static void a_cycle_of_others_is_not_followed_for_ever(void **state) {
     worldHolds(&world, "c", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
-    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 0));
     worldEnd(&world);
 }
 
-/* ---- who is who ---- */
+/* ---- owners as bytes ---- */
 
 static void owners_are_bytes(void **state) {
     (void)state;
@@ -144,18 +147,18 @@ static void owners_are_bytes(void **state) {
     static const char a_x[] = "a\0x", a_y[] = "a\0y";
     struct waitRequest request = worldRequest(a_x, MODE_WRITE);
     request.owner_length = 3;
-    struct wait *wait = worldStandsFor(&world, request, 1);
+    struct wait *wait = worldQueueRequest(&world, request, 1);
     waitgraphEnter(&world.graph, &wait->request);
     lockHold(&world.locks[0], a_x, 3, MODE_WRITE);
     lockHold(&world.locks[1], a_y, 3, MODE_WRITE);
-    struct ask ask = asks(a_y, MODE_WRITE, 0);
-    asksAssertNoCycle(&world, ask); /* "a" */
-    ask.request.owner_length = 2;
-    asksAssertNoCycle(&world, ask);
-    ask.request.owner_length = 3;
+    struct newRequest new_request = newrequestOf(a_y, MODE_WRITE, 0);
+    newrequestAssertNoCycle(&world, new_request); /* "a" */
+    new_request.request.owner_length = 2;
+    newrequestAssertNoCycle(&world, new_request);
+    new_request.request.owner_length = 3;
     struct cyclepathCycle *cycle = NULL;
-    size_t steps = ASKS_NO_BOUND;
-    assert_int_equal(asksFind(&world, &ask, &steps, LOCKS_BY_HOLDS, NULL, &cycle),
+    size_t steps = NEWREQUEST_NO_LIMIT;
+    assert_int_equal(newrequestSearch(&world, &new_request, &steps, LOCKS_BY_HOLDS, NULL, &cycle),
                      CYCLESEARCH_CYCLE);
     assert_int_equal(cycle->length, 2);
     assert_int_equal(cycle->steps[0].owner_length, 3);
@@ -170,15 +173,15 @@ static void owners_are_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(without_waits_nobody_is_asked_for_holders),
-        UNIT(two_owners_who_hold_what_the_other_wants),
+        UNIT(without_waits_no_holders_are_looked_up),
+        UNIT(two_owners_that_each_request_what_the_other_holds),
         UNIT(a_chain_of_three),
-        UNIT(readers_are_not_in_each_others_way),
-        UNIT(each_mode_is_looked_at_by_itself),
-        UNIT(an_owner_is_not_in_its_own_way),
-        UNIT(whoever_has_left_waits_for_nobody),
-        UNIT(a_place_without_a_client_waits_for_nobody),
-        UNIT(the_shortest_cycle_is_told),
+        UNIT(readers_do_not_conflict_with_each_other),
+        UNIT(each_mode_is_searched_separately),
+        UNIT(an_owner_does_not_conflict_with_itself),
+        UNIT(an_owner_that_has_left_waits_for_no_owner),
+        UNIT(a_position_without_a_client_waits_for_no_owner),
+        UNIT(the_shortest_cycle_is_reported),
         UNIT(a_cycle_of_others_is_not_followed_for_ever),
         UNIT(owners_are_bytes),
     };

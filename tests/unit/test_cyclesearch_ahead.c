@@ -1,31 +1,31 @@
-/* cyclesearch.[ch]: cycles through those who stand ahead in a queue. */
-#include "support/asks.h"
+/* cyclesearch.[ch]: cycles through owners that are ahead in a queue. */
+#include "support/newrequest.h"
 #include "support/unit.h"
 #include "support/world.h"
 
-static void a_waiter_ahead_who_waits_elsewhere_too(void **state) {
+static void a_waiter_ahead_that_also_waits_elsewhere(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
-    struct wait *multikey = worldWaitsMultikeyly(&world, "b", MODE_EXCLUSIVE, 0, 1);
-    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0< b, b 1 a");
+    struct wait *multikey = worldWaitsForTwo(&world, "b", MODE_EXCLUSIVE, 0, 1);
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 0), "a 0< b, b 1 a");
     worldWaitEnds(&world, multikey);
     worldWaits(&world, "b", MODE_WRITE, 0); /* the same with two requests */
     worldWaits(&world, "b", MODE_WRITE, 1);
-    asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< b, b 1 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_READ, 0), "a 0< b, b 1 a");
     worldEnd(&world);
 }
 
-static void a_waiter_ahead_who_waits_here_only_leads_to_the_holders(void **state) {
+static void a_waiter_ahead_that_waits_only_here_leads_to_the_holders(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "h", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
-    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 0));
     worldWaits(&world, "h", MODE_EXCLUSIVE, 1);
     worldAssertNoTies(&world);
-    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 h, h 1 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 0), "a 0 h, h 1 a");
     worldEnd(&world);
 }
 
@@ -35,56 +35,57 @@ static void a_reader_does_not_wait_behind_a_reader(void **state) {
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_READ, 0);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 1);
-    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
-    asksAssertAnswer(&world, asks("a", MODE_WRITE, 0), "a 0< b, b 1 a");
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_READ, 0));
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_WRITE, 0), "a 0< b, b 1 a");
     worldEnd(&world);
 }
 
-static void nobody_waits_for_a_place_behind(void **state) {
+static void no_owner_waits_for_a_position_behind(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
     worldHolds(&world, "c", MODE_EXCLUSIVE, 2);
     struct wait *ahead = worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
-    worldWaitsMultikeyly(&world, "x", MODE_EXCLUSIVE, 0, 1);
-    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 2));
+    worldWaitsForTwo(&world, "x", MODE_EXCLUSIVE, 0, 1);
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 2));
     worldWaitEnds(&world, ahead);
     worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
-    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 2), "a 2 c, c 0< x, x 1 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 2), "a 2 c, c 0< x, x 1 a");
     worldEnd(&world);
 }
 
-/* What a position far back has seen includes what one further ahead sees, and not the other way. */
-static void two_places_in_one_queue_see_what_is_ahead_of_each(void **state) {
+/* What is seen from a position includes what is seen from those ahead of it, but not the reverse.
+ */
+static void two_positions_in_one_queue_see_what_is_ahead_of_each(void **state) {
     (void)state;
-    for (int turn = 0; turn < 2; turn++) {
+    for (int swapped = 0; swapped < 2; swapped++) {
         struct world world = {.count = 0};
         worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
         worldHolds(&world, "b", MODE_READ, 2);
         worldHolds(&world, "c", MODE_READ, 3);
         worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
-        worldWaitsMultikeyly(&world, "x", MODE_EXCLUSIVE, 0, 1);
+        worldWaitsForTwo(&world, "x", MODE_EXCLUSIVE, 0, 1);
         worldWaits(&world, "c", MODE_EXCLUSIVE, 0);
-        struct ask ask = asks("a", MODE_WRITE, turn ? 2 : 3);
-        ask.locks[ask.count++] = turn ? 3 : 2;
-        asksAssertAnswer(&world, ask, "a 3 c, c 0< x, x 1 a");
+        struct newRequest new_request = newrequestOf("a", MODE_WRITE, swapped ? 2 : 3);
+        new_request.locks[new_request.count++] = swapped ? 3 : 2;
+        newrequestAssertCycle(&world, new_request, "a 3 c, c 0< x, x 1 a");
         worldEnd(&world);
     }
 }
 
-static void a_request_for_several_locks_waits_for_whoever_is_in_any(void **state) {
+static void a_request_for_several_locks_waits_for_the_owners_of_each(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 2);
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 2);
-    struct ask ask = asks("a", MODE_EXCLUSIVE, 0);
-    ask.locks[ask.count++] = 1;
-    asksAssertAnswer(&world, ask, "a 1 b, b 2 a");
+    struct newRequest new_request = newrequestOf("a", MODE_EXCLUSIVE, 0);
+    new_request.locks[new_request.count++] = 1;
+    newrequestAssertCycle(&world, new_request, "a 1 b, b 2 a");
     worldEnd(&world);
 }
 
-static void an_owner_waits_with_every_request_of_its_own(void **state) {
+static void an_owner_waits_for_what_any_of_its_requests_waits_for(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 3);
@@ -93,9 +94,9 @@ static void an_owner_waits_with_every_request_of_its_own(void **state) {
     worldWaits(&world, "b", MODE_EXCLUSIVE, 2);
     struct wait *last = worldWaits(&world, "b", MODE_EXCLUSIVE, 3);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 4);
-    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 0), "a 0 b, b 3 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 0), "a 0 b, b 3 a");
     worldWaitEnds(&world, last);
-    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 0));
     worldEnd(&world);
 }
 
@@ -108,27 +109,27 @@ static void a_hundred_requests_of_one_owner(void **state) {
         worldWaits(&world, "b", MODE_EXCLUSIVE, i % 4);
     }
     assert_int_equal(world.locks[0].queue.ties.length, 25);
-    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 5));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 5));
     worldWaits(&world, "b", MODE_EXCLUSIVE, 4);
-    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 5), "a 5 b, b 4 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 5), "a 5 b, b 4 a");
     worldEnd(&world);
 }
 
-/* A tie at which the cycle would close as well: the asker holds the lock, and that is told. */
-static void a_hold_is_told_rather_than_a_place_ahead(void **state) {
+/* The cycle would also close at a tie; but the asker holds the lock, and the hold is reported. */
+static void a_hold_is_reported_rather_than_a_position_ahead(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 0);
     worldHolds(&world, "b", MODE_EXCLUSIVE, 1);
-    worldWaitsMultikeyly(&world, "x", MODE_EXCLUSIVE, 0, 2);
+    worldWaitsForTwo(&world, "x", MODE_EXCLUSIVE, 0, 2);
     worldWaits(&world, "b", MODE_EXCLUSIVE, 0);
-    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 1), "a 1 b, b 0 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 1), "a 1 b, b 0 a");
     worldEnd(&world);
 }
 
-/* ---- the readers whom a writer ahead waits for ---- */
+/* ---- the readers that a writer ahead waits for ---- */
 
-static void a_reader_waits_for_the_readers_whom_a_writer_ahead_waits_for(void **state) {
+static void a_reader_waits_for_the_readers_that_a_writer_ahead_waits_for(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_READ, 0);
@@ -136,30 +137,30 @@ static void a_reader_waits_for_the_readers_whom_a_writer_ahead_waits_for(void **
     struct wait *writer = worldWaits(&world, "w", MODE_WRITE, 0);
     worldWaits(&world, "r", MODE_READ, 0);
     struct wait *reader = worldWaits(&world, "b", MODE_READ, 0);
-    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 1), "a 1 b, b 0< w, w 0 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 1), "a 1 b, b 0< w, w 0 a");
     worldWaitEnds(&world, writer);
-    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 1));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 1));
     worldWaits(&world, "w", MODE_WRITE, 0); /* now behind */
-    asksAssertNoCycle(&world, asks("a", MODE_EXCLUSIVE, 1));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 1));
     worldWaitEnds(&world, reader);
     worldWaits(&world, "b", MODE_READ, 0);
     worldWaits(&world, "v", MODE_WRITE, 0);
-    asksAssertAnswer(&world, asks("a", MODE_EXCLUSIVE, 1), "a 1 b, b 0< w, w 0 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_EXCLUSIVE, 1), "a 1 b, b 0< w, w 0 a");
     worldEnd(&world);
 }
 
-static void a_new_reader_waits_for_them_too(void **state) {
+static void a_new_reader_also_waits_for_these_readers(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "h", MODE_READ, 0);
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
     worldWaits(&world, "h", MODE_EXCLUSIVE, 1);
-    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_READ, 0));
     struct wait *writer = worldWaits(&world, "w", MODE_WRITE, 0);
-    asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< w, w 0 h, h 1 a");
-    asksAssertNoCycle(&world, asksFirst("a", MODE_READ, 0));
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_READ, 0), "a 0< w, w 0 h, h 1 a");
+    newrequestAssertNoCycle(&world, newrequestFirst("a", MODE_READ, 0));
     waitgraphLeave(&world.graph, &writer->request); /* a position without a client */
-    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_READ, 0));
     worldEnd(&world);
 }
 
@@ -170,16 +171,16 @@ static void a_reader_waits_for_readers_between_two_writers_ahead(void **state) {
     worldWaits(&world, "v", MODE_WRITE, 0);
     worldWaits(&world, "r", MODE_READ, 0);
     worldWaits(&world, "r", MODE_READ, 1);
-    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_READ, 0));
     worldWaits(&world, "w", MODE_WRITE, 0);
     worldWaits(&world, "s", MODE_READ, 0);
-    asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< w, w 0< r, r 1 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_READ, 0), "a 0< w, w 0< r, r 1 a");
     worldEnd(&world);
 }
 
-/* It waits for those ahead of its first position only, so the writer before its last one is asked
- * too. */
-static void a_writer_who_stands_twice_hides_none_between(void **state) {
+/* It waits only for owners ahead of its first position, so the writer before its last position is
+ * followed too. */
+static void a_writer_with_two_positions_hides_no_writer_between_them(void **state) {
     (void)state;
     struct world world = {.count = 0};
     worldHolds(&world, "a", MODE_EXCLUSIVE, 1);
@@ -188,27 +189,27 @@ static void a_writer_who_stands_twice_hides_none_between(void **state) {
     worldWaits(&world, "r", MODE_READ, 1);
     struct wait *between = worldWaits(&world, "v", MODE_WRITE, 0);
     worldWaits(&world, "w", MODE_WRITE, 0);
-    asksAssertAnswer(&world, asks("a", MODE_READ, 0), "a 0< v, v 0< r, r 1 a");
+    newrequestAssertCycle(&world, newrequestOf("a", MODE_READ, 0), "a 0< v, v 0< r, r 1 a");
     worldWaitEnds(&world, between);
-    asksAssertNoCycle(&world, asks("a", MODE_READ, 0));
+    newrequestAssertNoCycle(&world, newrequestOf("a", MODE_READ, 0));
     worldEnd(&world);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        UNIT(a_waiter_ahead_who_waits_elsewhere_too),
-        UNIT(a_waiter_ahead_who_waits_here_only_leads_to_the_holders),
+        UNIT(a_waiter_ahead_that_also_waits_elsewhere),
+        UNIT(a_waiter_ahead_that_waits_only_here_leads_to_the_holders),
         UNIT(a_reader_does_not_wait_behind_a_reader),
-        UNIT(nobody_waits_for_a_place_behind),
-        UNIT(two_places_in_one_queue_see_what_is_ahead_of_each),
-        UNIT(a_request_for_several_locks_waits_for_whoever_is_in_any),
-        UNIT(an_owner_waits_with_every_request_of_its_own),
+        UNIT(no_owner_waits_for_a_position_behind),
+        UNIT(two_positions_in_one_queue_see_what_is_ahead_of_each),
+        UNIT(a_request_for_several_locks_waits_for_the_owners_of_each),
+        UNIT(an_owner_waits_for_what_any_of_its_requests_waits_for),
         UNIT(a_hundred_requests_of_one_owner),
-        UNIT(a_reader_waits_for_the_readers_whom_a_writer_ahead_waits_for),
-        UNIT(a_new_reader_waits_for_them_too),
+        UNIT(a_reader_waits_for_the_readers_that_a_writer_ahead_waits_for),
+        UNIT(a_new_reader_also_waits_for_these_readers),
         UNIT(a_reader_waits_for_readers_between_two_writers_ahead),
-        UNIT(a_writer_who_stands_twice_hides_none_between),
-        UNIT(a_hold_is_told_rather_than_a_place_ahead),
+        UNIT(a_writer_with_two_positions_hides_no_writer_between_them),
+        UNIT(a_hold_is_reported_rather_than_a_position_ahead),
     };
     return cmocka_run_group_tests_name("cyclesearch, ahead", tests, NULL, NULL);
 }
