@@ -13,7 +13,7 @@ import (
 	"torture/servers"
 )
 
-// group is a master with its replicas, who watches over them, and their clients.
+// group is a master with its replicas, their coordinator, and their clients.
 type group struct {
 	servers     []*servers.Server
 	coordinator *faults.Coordinator
@@ -26,13 +26,13 @@ const (
 	familiesOfGroup = 12
 )
 
-// failed tells whether the server, or the way to it, failed in that time, or the machine had no time for it.
+// failed returns whether the server or its network failed in that time, or did not get a processor.
 func (g *group) failed(server int, from, to int64) bool {
 	s := g.servers[server]
 	return len(s.Failures.Within(from, to)) > 0 || len(s.Slow.Within(from, to)) > 0
 }
 
-// slowest is the longest time in which one of the servers did not get to answer, though nobody had it fail.
+// slowest returns the longest time in which one of the servers did not reply, although it was not made to fail.
 func (g *group) slowest(from, to int64) (longest time.Duration) {
 	for _, server := range g.servers {
 		for _, slow := range server.Slow.Within(from, to) {
@@ -80,7 +80,7 @@ func newGroup(number int, set setting, program servers.Program, run groupRun) (*
 		return nil, err
 	}
 	g.families = clients.NewFamilies(&clients.Families{Clock: run.clock, Group: number, Shortest: set.life,
-		Done: func(family *history.Family) { run.judged <- family }}, familiesOfGroup, run.seed+int64(number))
+		Done: func(family *history.Family) { run.checked <- family }}, familiesOfGroup, run.seed+int64(number))
 	for i := 0; i < run.clients; i++ {
 		g.workers = append(g.workers, &clients.Worker{ID: i, Settings: set.clients, Clock: run.clock,
 			View: g.coordinator.View, Families: g.families, Count: run.tally.Op})
@@ -88,16 +88,16 @@ func newGroup(number int, set setting, program servers.Program, run groupRun) (*
 	return g, nil
 }
 
-// groupRun is what all groups of a run share.
+// groupRun is what all groups of a run have in common.
 type groupRun struct {
 	clock   *history.Clock
 	tally   *report.Tally
 	seed    int64
 	clients int // of each group
-	judged  chan<- *history.Family
+	checked chan<- *history.Family
 }
 
-// run works until the context ends, and all clients have come to rest.
+// run works until the context has ended and all clients have finished.
 func (g *group) run(ctx context.Context, run groupRun) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,7 +106,7 @@ func (g *group) run(ctx context.Context, run groupRun) error {
 		all.Add(1)
 		go func(s *servers.Server) {
 			defer all.Done()
-			s.FeelPulse(ctx, run.clock)
+			s.WatchPings(ctx, run.clock)
 		}(server)
 	}
 	for _, worker := range g.workers {
@@ -117,7 +117,7 @@ func (g *group) run(ctx context.Context, run groupRun) error {
 		}(worker)
 	}
 	err := g.coordinator.Run(ctx)
-	cancel() // where nothing fails any more there is nothing to see
+	cancel() // when nothing fails any more, there is nothing to find
 	all.Wait()
 	g.families.Finish()
 	return err

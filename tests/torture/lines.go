@@ -12,22 +12,22 @@ import (
 	"torture/report"
 )
 
-// line is one line of a history that another program has written down (-check): somebody counted on a lock. Times are
-// ns of one clock.
+// line is one line of a history that another program has recorded (-check): one hold of a lock. Times are ns of one
+// clock.
 type line struct {
 	Owner string
 	Token int64 // 0: none
-	Asked int64
-	Since int64 // when it was told that it has the lock
-	Until int64 // when it is known to have counted on it last
-	Over  int64 // when it is known not to any more
+	Asked int64 // when the owner sent the request
+	Since int64 // when it was notified that it has the lock
+	Until int64 // when it last certainly relied on the lock
+	Over  int64 // when it certainly no longer relied on the lock
 }
 
-// noLease is longer than any history: when the hold was over, its line says.
+// noLease is longer than any history: the line itself says when the hold ended.
 const noLease = 1000 * time.Hour
 
-// readLines makes a history of such lines: an acquisition and a release for each. The rest a checker need not know:
-// whoever counted on the lock, by one server or by a majority of many, had it.
+// readLines makes a history of such lines: an acquisition and a release for each. The checker needs no more: an owner
+// that relied on the lock had it, whether from one server or from a majority of several.
 func readLines(from io.Reader) (kept report.Kept, err error) {
 	family := &history.Family{Name: "lock", Kind: "exclusive", Keys: []string{"lock"}}
 	decoder := json.NewDecoder(from)
@@ -49,8 +49,8 @@ func readLines(from io.Reader) (kept report.Kept, err error) {
 	}
 }
 
-// judgeLines judges such a history.
-func judgeLines(path string) error {
+// checkLines checks such a history.
+func checkLines(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -60,5 +60,5 @@ func judgeLines(path string) error {
 	if err != nil {
 		return err
 	}
-	return judgeKept(kept)
+	return checkKept(kept)
 }

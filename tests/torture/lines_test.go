@@ -13,25 +13,25 @@ func TestLines(t *testing.T) {
 		{"one after the other", `
 			{"owner": "a", "token": 7, "asked": 0, "since": 2, "until": 5, "over": 6}
 			{"owner": "b", "token": 8, "asked": 1, "since": 6, "until": 9, "over": 9}`, ""},
-		{"in any order in the file", `
+		{"the lines in another order", `
 			{"owner": "b", "token": 8, "asked": 1, "since": 6, "until": 9, "over": 9}
 			{"owner": "a", "token": 7, "asked": 0, "since": 2, "until": 5, "over": 6}`, ""},
-		{"the second begins before the end of the first is known", `
+		{"the second begins when the first may have ended", `
 			{"owner": "a", "token": 7, "asked": 0, "since": 2, "until": 5, "over": 8}
 			{"owner": "b", "token": 8, "asked": 1, "since": 6, "until": 9, "over": 9}`, ""},
 		{"two at once", `
 			{"owner": "a", "token": 7, "asked": 0, "since": 2, "until": 5, "over": 6}
 			{"owner": "b", "token": 8, "asked": 1, "since": 4, "until": 9, "over": 9}`, "holder"},
-		{"within the other", `
+		{"one within the other", `
 			{"owner": "a", "token": 7, "asked": 0, "since": 2, "until": 9, "over": 9}
 			{"owner": "b", "token": 8, "asked": 3, "since": 4, "until": 5, "over": 6}`, "holder"},
 		{"a token that does not grow", `
 			{"owner": "a", "token": 8, "asked": 0, "since": 2, "until": 5, "over": 6}
 			{"owner": "b", "token": 7, "asked": 3, "since": 6, "until": 9, "over": 9}`, "token"},
-		{"asked before the other was told", `
+		{"the smaller token was requested before the other was received", `
 			{"owner": "a", "token": 8, "asked": 0, "since": 2, "until": 5, "over": 6}
 			{"owner": "b", "token": 7, "asked": 1, "since": 6, "until": 9, "over": 9}`, ""},
-		{"both", `
+		{"two at once, and one token", `
 			{"owner": "a", "token": 8, "asked": 0, "since": 2, "until": 9, "over": 9}
 			{"owner": "b", "token": 8, "asked": 3, "since": 4, "until": 5, "over": 6}`, "holder token"},
 		{"no tokens", `
@@ -55,10 +55,10 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestLinesThatAreNone(t *testing.T) {
+func TestInvalidLines(t *testing.T) {
 	for _, text := range []string{`{"owner": "a", "ask": 1}`, `{"owner": `, `owner`} {
 		if _, err := readLines(strings.NewReader(text)); err == nil {
-			t.Errorf("%s is read", text)
+			t.Errorf("%s is accepted", text)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Torture: random commands of all kinds beside failing servers, and a checker of what was answered. See README.md.
+// Torture: random commands of all kinds while servers fail, and a history checker. See README.md.
 package main
 
 import (
@@ -27,17 +27,17 @@ type options struct {
 
 func parse() options {
 	var o options
-	flag.Float64Var(&o.minutes, "minutes", 2, "for how long, all settings together")
-	flag.Int64Var(&o.seed, "seed", 0, "of all that is random; 0: a new one")
-	flag.StringVar(&o.setting, "setting", "all", "unprotected, replicas, quarantine, calm or all")
-	flag.StringVar(&o.without, "without", "", "an assumption to take out, see README.md: then a second holder is expected")
-	flag.IntVar(&o.groups, "groups", 1, "of a master and two replicas each, beside each other")
-	flag.IntVar(&o.clients, "clients", 12, "of each group")
-	flag.StringVar(&o.server, "server", "redis-server", "program")
-	flag.StringVar(&o.module, "module", "lock.so", "to load")
-	flag.StringVar(&o.folder, "folder", "build/torture", "for failing histories and the servers' logs")
-	flag.StringVar(&o.again, "again", "", "a history to judge again, instead of all that")
-	flag.StringVar(&o.check, "check", "", "a history as lines, see lines.go, to judge, instead of all that")
+	flag.Float64Var(&o.minutes, "minutes", 2, "how long all settings together take")
+	flag.Int64Var(&o.seed, "seed", 0, "seed of all random decisions; 0: a new one")
+	flag.StringVar(&o.setting, "setting", "all", "unprotected, replicas, quarantine, frozen, calm or all")
+	flag.StringVar(&o.without, "without", "", "an assumption to drop, see README.md: then a second holder is expected")
+	flag.IntVar(&o.groups, "groups", 1, "number of groups of a master and two replicas, which run in parallel")
+	flag.IntVar(&o.clients, "clients", 12, "number of clients of each group")
+	flag.StringVar(&o.server, "server", "redis-server", "the server program")
+	flag.StringVar(&o.module, "module", "lock.so", "the module to load")
+	flag.StringVar(&o.folder, "folder", "build/torture", "where illegal histories and the servers' logs are written")
+	flag.StringVar(&o.again, "again", "", "check this kept history again, and do nothing else")
+	flag.StringVar(&o.check, "check", "", "check this history in the format of lines.go, and do nothing else")
 	flag.Parse()
 	return o
 }
@@ -52,10 +52,10 @@ func main() {
 
 func do(o options) error {
 	if o.again != "" {
-		return judgeAgain(o.again)
+		return recheck(o.again)
 	}
 	if o.check != "" {
-		return judgeLines(o.check)
+		return checkLines(o.check)
 	}
 	var err error
 	if o.server, err = exec.LookPath(o.server); err != nil {
@@ -109,16 +109,16 @@ func choose(o options) ([]setting, error) {
 	return chosen, nil
 }
 
-// judgeAgain judges a history that was kept.
-func judgeAgain(path string) error {
+// recheck checks a history that was kept.
+func recheck(path string) error {
 	kept, err := report.Load(path)
 	if err != nil {
 		return err
 	}
-	return judgeKept(kept)
+	return checkKept(kept)
 }
 
-func judgeKept(kept report.Kept) error {
+func checkKept(kept report.Kept) error {
 	verdict := check.Locks(kept.Family, kept.Rules, time.Minute)
 	faults := faultsOf(kept, verdict)
 	fmt.Print(report.Timeline(kept, verdict, faults))

@@ -13,24 +13,24 @@ import (
 	"torture/servers"
 )
 
-// runSetting runs one setting, and says what is wrong, or "".
+// runSetting runs one setting, and returns what is wrong, or "".
 func runSetting(set setting, o options, limit time.Duration) string {
 	fmt.Printf("=== %s, seed %d\n", set.name, o.seed)
 	tally := report.NewTally()
 	begun := time.Now()
-	text := play(set, o, limit, tally)
+	text := execute(set, o, limit, tally)
 	fmt.Printf("  %s after %.0f s, seed %d\n%s", set.name, time.Since(begun).Seconds(), o.seed, tally.Summary())
 	if text != "" {
 		return text
 	}
-	return judgement(set, tally)
+	return runFault(set, tally)
 }
 
-// judgement is about the run as a whole.
-func judgement(set setting, tally *report.Tally) string {
+// runFault returns what is wrong with the run as a whole, or "".
+func runFault(set setting, tally *report.Tally) string {
 	holders, others := tally.Faults("holder"), tally.Faults("")
 	others -= holders
-	if set.finds { // many an illegal history takes long to be proved so
+	if set.finds { // for some illegal histories the proof takes long
 		others -= tally.Faults("undecided")
 	}
 	switch {
@@ -48,8 +48,8 @@ func judgement(set setting, tally *report.Tally) string {
 	return ""
 }
 
-// play runs it, and returns why it could not.
-func play(set setting, o options, limit time.Duration, tally *report.Tally) string {
+// execute runs the setting, and returns why it could not.
+func execute(set setting, o options, limit time.Duration, tally *report.Tally) string {
 	folder := filepath.Join(o.folder, set.name)
 	if err := os.RemoveAll(folder); err != nil {
 		return err.Error()
@@ -57,7 +57,7 @@ func play(set setting, o options, limit time.Duration, tally *report.Tally) stri
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	clock := history.NewClock()
-	j := &judge{setting: set, seed: o.seed, folder: o.folder, tally: tally, limit: patient(10 * time.Second),
+	c := &checker{setting: set, seed: o.seed, folder: o.folder, tally: tally, limit: patient(10 * time.Second),
 		stalls: &stalls{clock: clock}, queue: make(chan *history.Family, 10000), done: make(chan struct{}),
 		found: func() {
 			if set.finds {
@@ -65,48 +65,48 @@ func play(set setting, o options, limit time.Duration, tally *report.Tally) stri
 			}
 		}}
 	program := servers.Program{Server: o.server, Module: o.module, Folder: folder}
-	run := groupRun{clock: clock, tally: tally, seed: o.seed, clients: o.clients, judged: j.queue}
+	run := groupRun{clock: clock, tally: tally, seed: o.seed, clients: o.clients, checked: c.queue}
 	for i := 0; i < o.groups; i++ {
 		one, err := newGroup(i, set, program, run)
 		if err != nil {
 			return err.Error()
 		}
 		defer one.close()
-		j.groups = append(j.groups, one)
+		c.groups = append(c.groups, one)
 	}
-	go j.run()
-	over := make(chan struct{})
-	defer close(over)
-	go j.stalls.watch(over) // longer than the context lasts: clients still end their work
-	go show(ctx, tally)
-	return work(ctx, cancel, j, run)
+	go c.run()
+	finished := make(chan struct{})
+	defer close(finished)
+	go c.stalls.watch(finished) // longer than the context lasts: clients still end their work
+	go showProgress(ctx, tally)
+	return work(ctx, cancel, c, run)
 }
 
-func work(ctx context.Context, cancel func(), j *judge, run groupRun) string {
+func work(ctx context.Context, cancel func(), c *checker, run groupRun) string {
 	failed := make(chan error)
-	for _, one := range j.groups {
+	for _, one := range c.groups {
 		go func(g *group) {
 			err := g.run(ctx, run)
-			cancel() // if one cannot go on, none does
+			cancel() // if one cannot continue, all stop
 			failed <- err
 		}(one)
 	}
 	var texts []string
-	for range j.groups {
+	for range c.groups {
 		if err := <-failed; err != nil {
 			texts = append(texts, err.Error())
 		}
 	}
-	close(j.queue)
-	<-j.done
-	for _, one := range j.groups {
+	close(c.queue)
+	<-c.done
+	for _, one := range c.groups {
 		texts = append(texts, one.crashed()...)
 	}
 	return strings.Join(texts, "; ")
 }
 
-// show says how far it is, now and then.
-func show(ctx context.Context, tally *report.Tally) {
+// showProgress prints a line from time to time.
+func showProgress(ctx context.Context, tally *report.Tally) {
 	for begun := time.Now(); ; {
 		select {
 		case <-ctx.Done():

@@ -13,7 +13,7 @@ import (
 
 const ms = time.Millisecond
 
-// slowness is how much later than usual an answer may be: the environment's, as for the other tests.
+// slowness is how many times longer than usual a reply may take: from the environment, as for the other tests.
 func slowness() float64 {
 	if factor, err := strconv.ParseFloat(os.Getenv("SLOWNESS"), 64); err == nil && factor > 1 {
 		return factor
@@ -23,19 +23,19 @@ func slowness() float64 {
 
 func patient(d time.Duration) time.Duration { return time.Duration(float64(d) * slowness()) }
 
-// setting is how servers, clients and the coordinator are set up, and what is expected.
+// setting describes how servers, clients and the coordinator are configured, and what is expected.
 type setting struct {
 	name    string
 	config  []string // of the servers
 	clients clients.Settings
 	faults  faults.Settings
 	rules   models.Rules
-	// finds: the run is to find a second holder, and ends when it has.
+	// finds: the run must find a second holder, and ends when it has.
 	finds   bool
 	reserve time.Duration // lock.fair-reserve
-	life    time.Duration // the shortest of a family
-	// So long may the machine stand still, and a second holder is one; 0: as long as it likes.
-	stands time.Duration
+	life    time.Duration // the shortest life of a family
+	// If the machine was stalled for longer, a second holder does not count; 0: it always counts.
+	maxStall time.Duration
 }
 
 const (
@@ -45,11 +45,11 @@ const (
 	fairReserve   = 100 * ms
 	lag           = time.Second
 	spare         = 200 * ms
-	quarantine    = longestLease + lag + 3*time.Second + spare // docs/safety.md; clocks are one here
+	quarantine    = longestLease + lag + 3*time.Second + spare // docs/safety.md; here all use one clock
 	replicasLimit = 300 * ms
 )
 
-// base is what all have in common.
+// base is what all settings have in common.
 func base(name string) setting {
 	return setting{
 		name: name,
@@ -59,10 +59,10 @@ func base(name string) setting {
 		},
 		clients: clients.Settings{
 			Shortest: 60 * ms, Longest: longestLease, DefaultLease: defaultLease, RenewsAtOnce: true,
-			LongestBlock: 400 * ms, Patience: patient(800 * ms), SlowestNews: 1500 * ms, Hold: 4 * ms, Sessions: 15,
-			LongestStay: time.Second,
+			LongestBlock: 400 * ms, Patience: patient(800 * ms), SlowestDiscovery: 1500 * ms, Hold: 4 * ms, Sessions: 15,
+			LongestSession: time.Second,
 		},
-		faults: faults.Settings{Detection: 250 * ms, Beside: 1500 * ms, Well: 1200 * ms},
+		faults: faults.Settings{Detection: 250 * ms, Overlap: 1500 * ms, Between: 1200 * ms},
 		rules: models.Rules{
 			DefaultLease: defaultLease, Grace: grace, Tolerance: 5 * ms,
 		},
@@ -73,42 +73,42 @@ func base(name string) setting {
 
 func number(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
-// unprotected: a failover loses grants, and the old master goes on.
+// unprotected: a failover loses grants, and the old master continues to grant locks.
 func unprotected() setting {
 	s := base("unprotected")
 	s.finds = true
 	return s
 }
 
-// calm: no server fails. What is asked for is stricter.
+// calm: no server fails. The rules are stricter.
 func calm() setting {
 	s := base("calm")
 	s.faults.Calm = true
 	s.rules.Strict = true
-	s.stands = defaultLease / 3 // sessions are renewed when so much of a lease is over
+	s.maxStall = defaultLease / 3 // sessions are renewed after this part of a lease
 	return s
 }
 
-// replicas: claim 5 of docs/safety.md. The servers' own renewals wait for nobody, so there are no sessions.
+// replicas: claim 5 of docs/safety.md. The servers' own renewals do not wait for replicas, so there are no sessions.
 func replicas() setting {
 	s := base("replicas")
 	s.clients.Replicas, s.clients.ReplicasLimit, s.clients.Sessions = 1, replicasLimit, 0
 	return s
 }
 
-// quarantined: claims 6 and 8 of docs/safety.md, and what they assume.
+// quarantined: claims 6 and 8 of docs/safety.md, with their assumptions.
 func quarantined() setting {
 	s := base("quarantine")
 	s.config = append(s.config,
 		"--lock.max-lease", number(longestLease), "--lock.quarantine", number(quarantine),
 		"--min-replicas-to-write", "1", "--min-replicas-max-lag", fmt.Sprint(int(lag.Seconds())))
 	s.clients.RenewsAtOnce = false
-	// So long that the old master goes on beyond the quarantine of the new one, at times.
-	s.clients.SlowestNews, s.faults.Beside = quarantine*3/2, quarantine*3/2
-	s.faults.Well = quarantine * 3 / 2
-	s.clients.LongestStay = 3 * quarantine
+	// Long enough that the old master sometimes continues beyond the quarantine of the new one.
+	s.clients.SlowestDiscovery, s.faults.Overlap = quarantine*3/2, quarantine*3/2
+	s.faults.Between = quarantine * 3 / 2
+	s.clients.LongestSession = 3 * quarantine
 	s.life = quarantine
-	s.stands = spare / 2
+	s.maxStall = spare / 2
 	return s
 }
 
@@ -116,17 +116,17 @@ func quarantined() setting {
 var settings = []func() setting{unprotected, replicas, quarantined, frozen, calm}
 
 // frozen: the same, with masters that are stopped for longer than a quarantine, and clients that have sent them
-// something meanwhile, and have neither heard of the new one nor given up. That is what it takes to see a master that
-// goes on before it has counted its replicas.
+// commands meanwhile, and have neither noticed the new master nor given up. This is needed to detect a master that
+// continues before it has counted its replicas.
 func frozen() setting {
 	s := quarantined()
 	s.name = "frozen"
-	s.faults.Only, s.faults.Beside = "frozen", 2*quarantine
-	s.clients.SlowestNews, s.clients.Patience = 4*quarantine, quarantine
+	s.faults.Only, s.faults.Overlap = "frozen", 2*quarantine
+	s.clients.SlowestDiscovery, s.clients.Patience = 4*quarantine, quarantine
 	return s
 }
 
-// without takes an assumption out: then a second holder is to be found.
+// without drops an assumption: then a second holder must be found.
 var without = map[string]func(s *setting){
 	"quarantine":   func(s *setting) { s.config = append(s.config, "--lock.quarantine", "0") },
 	"long-enough":  func(s *setting) { s.config = append(s.config, "--lock.quarantine", number(longestLease+500*ms)) },

@@ -6,7 +6,7 @@ import (
 	"torture/history"
 )
 
-// stalls knows when the machine, or this process, stood still, and when its clock was set.
+// stalls records when the machine, or this process, was stalled, and when the wall clock was set.
 type stalls struct {
 	clock *history.Clock
 	spans history.Spans
@@ -14,9 +14,9 @@ type stalls struct {
 }
 
 const (
-	look     = 5 * ms
-	standing = 50 * ms
-	setBy    = 2 * ms // more than a clock is slewed between two looks
+	period     = 5 * ms
+	stallLimit = 50 * ms
+	setBy      = 2 * ms // more than a clock is slewed in one period
 )
 
 func (s *stalls) watch(done <-chan struct{}) {
@@ -25,15 +25,15 @@ func (s *stalls) watch(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(look):
+		case <-time.After(period):
 		}
 		now := s.clock.Now()
-		if time.Duration(now-last) > standing {
-			s.spans.Add(last, now, "standing still")
+		if time.Duration(now-last) > stallLimit {
+			s.spans.Add(last, now, "stalled")
 		}
 		was := ahead
 		if ahead = s.ahead(); isSet(was, ahead) {
-			ahead = s.ahead() // this process may have stood still between the two clocks
+			ahead = s.ahead() // this process may have been stalled between reading the two clocks
 		}
 		if isSet(was, ahead) {
 			s.set.Add(last, now, "the clock was set")
@@ -44,7 +44,7 @@ func (s *stalls) watch(done <-chan struct{}) {
 
 func isSet(was, is time.Duration) bool { return is-was > setBy || was-is > setBy }
 
-// ahead is how far the time of day, by which leases end, is ahead of the clock that times histories.
+// ahead returns how far the wall clock, by which leases end, is ahead of the clock of the histories.
 func (s *stalls) ahead() time.Duration {
 	now := time.Now()
 	return time.Duration(now.UnixNano() - s.clock.At(now))
@@ -57,7 +57,7 @@ func (s *stalls) within(from, to int64) (all time.Duration) {
 	return all
 }
 
-// longest is the longest time that the machine stood still.
+// longest returns the longest stall of the machine.
 func (s *stalls) longest(from, to int64) (longest time.Duration) {
 	for _, span := range s.spans.Within(from, to) {
 		longest = longer(longest, span.Length())
@@ -72,5 +72,5 @@ func longer(a, b time.Duration) time.Duration {
 	return b
 }
 
-// clockSet tells whether the machine's clock was set: then leases ended earlier or later than clients count.
+// clockSet returns whether the wall clock was set: then leases ended earlier or later than clients expect.
 func (s *stalls) clockSet(from, to int64) bool { return len(s.set.Within(from, to)) > 0 }

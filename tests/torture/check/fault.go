@@ -6,7 +6,7 @@ import (
 	"torture/history"
 )
 
-// Fault is something that the module promises not to happen, and that a client has seen.
+// Fault is something that the module guarantees not to happen, and that a client has seen.
 type Fault struct {
 	What string // holder, token, late, early, silent, idle, outlived
 	At   int64
@@ -14,12 +14,12 @@ type Fault struct {
 	Text string
 }
 
-// Holders looks for the plainest form of a second holder: two owners that both were told so, and had not reached
-// the end of the lease counted from the question, nor asked for a release, at one moment. It explains what Porcupine
-// has found, and finds less: not every illegal history has such a pair.
+// Holders looks for the simplest form of a second holder: at one moment two owners had both received the reply that
+// they have the lock, and for both the lease, counted from the request, had not ended, and no release had been sent. It
+// explains what Porcupine has found, and finds less: not every illegal history has such a pair.
 func Holders(family *history.Family, ops []*history.Op) []Fault {
 	var faults []Fault
-	held := countedOn(ops)
+	held := reliancesOf(ops)
 	for i, a := range held {
 		for _, b := range held[i+1:] {
 			if a.op.Owner == b.op.Owner || !conflict(a.op, b.op) || a.to <= b.from || b.to <= a.from {
@@ -34,20 +34,20 @@ func Holders(family *history.Family, ops []*history.Op) []Fault {
 	return faults
 }
 
-// counted is the time in which a client counts on what one answer gave it.
-type counted struct {
+// reliance is the time in which a client relies on what one reply has granted it.
+type reliance struct {
 	op       *history.Op
 	from, to int64
 }
 
-func countedOn(ops []*history.Op) []counted {
+func reliancesOf(ops []*history.Op) []reliance {
 	ended := map[string][]*history.Op{} // by owner: what ends a hold
 	for _, op := range ops {
 		if op.Kind == history.Release || op.Kind == history.Close || op.Kind == history.Renew {
 			ended[op.Owner] = append(ended[op.Owner], op)
 		}
 	}
-	var held []counted
+	var held []reliance
 	for _, op := range ops {
 		if op.Kind != history.Acquire || op.Outcome != history.Done || op.Mode == history.Permits {
 			continue
@@ -59,7 +59,7 @@ func countedOn(ops []*history.Op) []counted {
 			}
 		}
 		if to > op.Return {
-			held = append(held, counted{op, op.Return, to})
+			held = append(held, reliance{op, op.Return, to})
 		}
 	}
 	return held

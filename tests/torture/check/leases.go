@@ -8,8 +8,8 @@ import (
 	"torture/history"
 )
 
-// Outlived finds holds that a server still knew after the lease must have been over: counted from the answer, where
-// Porcupine's model counts from the question. Owners with a request that was not answered are left out, since that
+// Outlived finds holds that still existed on a server when the lease must have expired: counted from the reply, while
+// Porcupine's model counts from the request. Owners with a request without a reply are left out, because the request
 // may be done at any time; and so are sessions.
 func Outlived(family *history.Family, slack time.Duration) (faults []Fault) {
 	byOwner := map[string][]*history.Op{}
@@ -22,28 +22,28 @@ func Outlived(family *history.Family, slack time.Duration) (faults []Fault) {
 		sort.Slice(ops, func(i, j int) bool { return ops[i].Call < ops[j].Call })
 		if op, end := outlives(ops, int64(slack)); op != nil {
 			faults = append(faults, Fault{"outlived", op.Return, ops,
-				fmt.Sprintf("%s: %s was answered %s, %.3f ms after the lease was over",
-					op.Owner, op.Kind, op.Answer(), float64(op.Call-end)/1e6)})
+				fmt.Sprintf("%s: the reply to %s was %s, %.3f ms after the lease had expired",
+					op.Owner, op.Kind, op.Reply(), float64(op.Call-end)/1e6)})
 		}
 	}
 	return faults
 }
 
-// outlives finds the first answer that came too late, and when the lease was over.
-func outlives(ops []*history.Op, slack int64) (late *history.Op, over int64) {
+// outlives returns the first operation that succeeded too late, and when the lease had expired.
+func outlives(ops []*history.Op, slack int64) (late *history.Op, expired int64) {
 	var end int64
 	for _, op := range ops {
 		if op.Outcome == history.Unknown || op.Session || op.Kind == history.Close {
 			return nil, 0
 		}
 		if late == nil && op.Kind != history.Acquire && op.Outcome == history.Done && op.Call > end+slack {
-			late, over = op, end
+			late, expired = op, end
 		}
-		// A renewal that answers NOREPLICAS stands.
+		// A renewal with the reply NOREPLICAS is in effect.
 		takes := op.Kind == history.Acquire || op.Kind == history.Renew
 		if takes && (op.Outcome == history.Done || op.Outcome == history.Failed) {
 			end = latest(end, op.Return+int64(op.Lease))
 		}
 	}
-	return late, over
+	return late, expired
 }

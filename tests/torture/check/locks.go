@@ -1,4 +1,4 @@
-// Package check judges histories.
+// Package check checks histories.
 package check
 
 import (
@@ -11,9 +11,9 @@ import (
 	"torture/models"
 )
 
-// matters tells whether the operation changes what others may have: the rest never restricts anybody. An acquisition
-// without an answer is nobody's: its client counts on nothing; but one with SESSION may have bound what the owner had
-// before to a connection that has been closed.
+// matters returns whether the operation changes what others may have: any other one never restricts an owner. On an
+// acquisition without a reply no client relies; but one with SESSION may have bound the owner's earlier holds to a
+// connection that has been closed.
 func matters(op *history.Op) bool {
 	switch op.Kind {
 	case history.Acquire:
@@ -21,7 +21,7 @@ func matters(op *history.Op) bool {
 	case history.Release:
 		return op.Outcome != history.Failed
 	case history.Renew:
-		// One that answers NOREPLICAS may stand.
+		// One with the reply NOREPLICAS may be in effect.
 		return true
 	case history.Guard:
 		return op.Outcome == history.Done || op.Outcome == history.NotHeld
@@ -33,9 +33,9 @@ func matters(op *history.Op) bool {
 	return false
 }
 
-// relevant are the operations that matter, in order. What was not answered, or refused after it was done, may happen
-// at any time from then on; but after the last lease of its owner it makes no difference any more, and the fewer
-// operations are open, the less there is to be tried.
+// relevant returns the operations that matter, in order. An operation without a reply, or one that was refused after it
+// was done, may happen at any time from then on. After the last lease of its owner it makes no difference any more; and
+// the fewer operations are open, the less has to be tried.
 func relevant(ops []*history.Op, rules models.Rules) []porcupine.Operation {
 	var found []porcupine.Operation
 	last := lastEnds(ops, rules)
@@ -59,8 +59,8 @@ func relevant(ops []*history.Op, rules models.Rules) []porcupine.Operation {
 	return found
 }
 
-// parts cuts a history at quiet points: moments at which nothing is under way, and all holds have ended, released or
-// with their leases. What comes after one is as in the beginning.
+// parts cuts a history at quiet points: moments at which no operation is under way, and all holds were released or
+// their leases have ended. After a quiet point the state is that of the beginning.
 func parts(ops []porcupine.Operation, rules models.Rules) [][]porcupine.Operation {
 	var all [][]porcupine.Operation
 	busy, begin := newBusyUntil(rules), 0
@@ -69,17 +69,17 @@ func parts(ops []porcupine.Operation, rules models.Rules) [][]porcupine.Operatio
 			all = append(all, ops[begin:i])
 			busy, begin = newBusyUntil(rules), i
 		}
-		busy.note(op.Input.(*history.Op))
+		busy.record(op.Input.(*history.Op))
 	}
 	return append(all, ops[begin:])
 }
 
-// busyUntil is until when something of what has been seen goes on, at the latest.
+// busyUntil is until when the operations and holds that were recorded last, at the latest.
 type busyUntil struct {
-	rules  models.Rules
-	answer int64
-	holds  map[holdOf]int64
-	bound  map[string]bool // owners whose holds a server renews, until it is known that their connection has closed
+	rules models.Rules
+	reply int64
+	holds map[holdOf]int64
+	bound map[string]bool // owners whose holds a server renews, until their connection is known to be closed
 }
 
 type holdOf struct {
@@ -91,9 +91,9 @@ func newBusyUntil(rules models.Rules) *busyUntil {
 	return &busyUntil{rules: rules, holds: map[holdOf]int64{}, bound: map[string]bool{}}
 }
 
-func (b *busyUntil) note(op *history.Op) {
-	if op.Return != history.Never && b.answer < op.Return {
-		b.answer = op.Return
+func (b *busyUntil) record(op *history.Op) {
+	if op.Return != history.Never && b.reply < op.Return {
+		b.reply = op.Return
 	}
 	takes := op.Kind == history.Acquire || op.Kind == history.Renew
 	switch {
@@ -120,12 +120,12 @@ func releasesAll(op *history.Op) bool {
 	return op.Outcome == history.NotHeld || (op.Outcome == history.Done && op.Value == 0)
 }
 
-// leaseEnd is when a lease has ended, at the latest.
+// leaseEnd returns when a lease has ended, at the latest.
 func leaseEnd(op *history.Op, rules models.Rules) int64 {
 	switch {
 	case op.Outcome == history.NotHeld:
 		return op.Return
-	case op.Outcome != history.Done: // the model only has it end what is longer
+	case op.Outcome != history.Done: // in the model it can only shorten a lease
 		return op.Call
 	case op.Session && rules.Strict:
 		return history.Never
@@ -136,7 +136,7 @@ func leaseEnd(op *history.Op, rules models.Rules) int64 {
 	}
 }
 
-// lastEnds is when the last lease of each owner has ended, at the latest.
+// lastEnds returns when the last lease of each owner has ended, at the latest.
 func lastEnds(ops []*history.Op, rules models.Rules) map[string]int64 {
 	last := map[string]int64{}
 	for _, op := range ops {
@@ -148,7 +148,7 @@ func lastEnds(ops []*history.Op, rules models.Rules) map[string]int64 {
 }
 
 func (b *busyUntil) isQuietAt(moment int64) bool {
-	if b.answer >= moment {
+	if b.reply >= moment {
 		return false
 	}
 	for hold, end := range b.holds {
@@ -159,15 +159,15 @@ func (b *busyUntil) isQuietAt(moment int64) bool {
 	return true
 }
 
-// Verdict is what Porcupine says of a family.
+// Verdict is the result of Porcupine for a family.
 type Verdict struct {
 	Parts, Unknown int
-	Ops            int // that were looked at
+	Ops            int // that were checked
 	Illegal        []porcupine.Operation
 	Info           porcupine.LinearizationInfo // of the illegal part
 }
 
-// Locks judges one family. Each part has so much time.
+// Locks checks one family. `limit` is the time for each part.
 func Locks(family *history.Family, rules models.Rules, limit time.Duration) Verdict {
 	var verdict Verdict
 	model := models.Model(rules)
@@ -189,7 +189,7 @@ func Locks(family *history.Family, rules models.Rules, limit time.Duration) Verd
 	return verdict
 }
 
-// shortest is the history up to the first answer that cannot be explained, so that what is shown ends with the fault.
+// shortest returns the history up to the first reply that no order explains, so that what is shown ends with the fault.
 func shortest(model porcupine.Model, ops []porcupine.Operation, limit time.Duration) []porcupine.Operation {
 	var returns []int64
 	for _, op := range ops {
@@ -207,7 +207,7 @@ func shortest(model porcupine.Model, ops []porcupine.Operation, limit time.Durat
 	return upTo(ops, returns[n])
 }
 
-// upTo is the history as it was known at a moment: what is not answered yet may happen, or not.
+// upTo returns the history as it was known at a moment: an operation without a reply yet may happen, or not.
 func upTo(ops []porcupine.Operation, moment int64) []porcupine.Operation {
 	var known []porcupine.Operation
 	for _, op := range ops {

@@ -3,16 +3,16 @@ package check
 import "testing"
 
 func TestExclusive(t *testing.T) {
-	judgeWritten(t, lenient, map[string]string{
+	checkWritten(t, lenient, map[string]string{
 		"legal: one after the other": `
 			0 1 a acquire px 100 = 1
 			2 3 a release = 0
 			4 5 b acquire px 100 = 1`,
-		"legal: the hand-off comes before the release is answered": `
+		"legal: the hand-off before the reply to the release": `
 			0 1 a acquire px 100 = 1
 			1 5 b acquire px 100 block 50 = 1
 			2 9 a release = 0`,
-		"legal: after the lease, counted from the question": `
+		"legal: after the lease, counted from the request": `
 			0 9 a acquire px 100 = 1
 			50 100 b acquire px 100 block 80 = 1`,
 		"illegal: before the lease has ended": `
@@ -21,32 +21,32 @@ func TestExclusive(t *testing.T) {
 		"illegal: two at once": `
 			0 1 a acquire px 100 = 1
 			2 3 b acquire px 100 = 1`,
-		"illegal: two at once, asked at once": `
+		"illegal: two at once, requested at the same time": `
 			0 5 a acquire px 100 = 1
 			0 5 b acquire px 100 = 1`,
 		"illegal: a second one after a wait": `
 			0 90 a acquire px 100 block 90 = 1
 			80 100 c acquire px 100 block 50 = 1
 			85 99 b acquire px 100 = 1`,
-		"legal: null says nothing": `
+		"legal: null changes nothing": `
 			0 1 a acquire px 100 = null
 			2 3 b acquire px 100 = 1`,
-		"legal: what was not answered is nobody's": `
+		"legal: an acquisition without a reply belongs to no owner": `
 			0 1 a acquire px 100 = unknown
 			2 3 b acquire px 100 = 1`,
-		"legal: a release that was not answered": `
+		"legal: a release without a reply": `
 			0 1 a acquire px 100 = 1
 			2 3 a release = unknown
 			50 51 b acquire px 100 = 1`,
-		"illegal: before a release that was not answered": `
+		"illegal: before a release without a reply": `
 			0 1 a acquire px 100 = 1
 			2 3 b acquire px 100 = 1
 			4 5 a release = unknown`,
-		"legal: a renewal that was not answered, and shortened": `
+		"legal: a renewal without a reply, which shortens the lease": `
 			0 1 a acquire px 100 = 1
 			2 3 a renew px 10 = unknown
 			13 14 b acquire px 100 = 1`,
-		"illegal: a renewal counts from its question": `
+		"illegal: a renewal counts from its request": `
 			0 1 a acquire px 100 = 1
 			80 81 a renew px 100 = 1
 			150 160 b acquire px 100 = 1`,
@@ -76,11 +76,11 @@ func TestExclusive(t *testing.T) {
 			2 3 x force = 1
 			4 5 b acquire px 100 = 1
 			6 7 a guard = 1`,
-		"illegal: forced before it was taken": `
+		"illegal: forced before it was acquired": `
 			5 6 a acquire px 100 = 1
 			0 4 x force = 0
 			7 8 b acquire px 100 = 1`,
-		"legal: taken while it was forced": `
+		"legal: acquired while it was forced": `
 			5 6 a acquire px 100 = 1
 			0 6 x force = 1
 			7 8 b acquire px 100 = 1`,
@@ -88,7 +88,7 @@ func TestExclusive(t *testing.T) {
 			0 1 a acquire px 100 = 1
 			2 3 b acquire px 100 = 1
 			4 5 x force = 1`,
-		"illegal: the third has it while the second has": `
+		"illegal: the third has it while the second has it": `
 			0 1 a acquire px 50 = 1
 			51 52 b acquire px 50 = 1
 			60 70 c acquire px 50 = 1`,
@@ -96,17 +96,17 @@ func TestExclusive(t *testing.T) {
 }
 
 func TestReadWrite(t *testing.T) {
-	judgeWritten(t, lenient, map[string]string{
+	checkWritten(t, lenient, map[string]string{
 		"legal: readers together": `
 			0 1 a read px 100 = 1
 			2 3 b read px 100 = 1`,
-		"illegal: a writer beside a reader": `
+		"illegal: a writer while a reader reads": `
 			0 1 a read px 100 = 1
 			2 3 b write px 100 = 1`,
-		"illegal: a reader beside a writer": `
+		"illegal: a reader while a writer writes": `
 			0 1 a write px 100 = 1
 			2 3 b read px 100 = 1`,
-		"illegal: a plain lock beside a reader": `
+		"illegal: a plain lock while a reader reads": `
 			0 1 a read px 100 = 1
 			2 3 b acquire px 100 = 1`,
 		"illegal: a writer when one of two readers has released": `
@@ -114,36 +114,36 @@ func TestReadWrite(t *testing.T) {
 			0 1 b read px 100 = 1
 			2 3 a release -read = 0
 			4 5 c write px 100 = 1`,
-		"legal: a writer when the last reader's lease is over": `
+		"legal: a writer when the last reader's lease has ended": `
 			0 1 a read px 50 = 1
 			0 1 b read px 80 = 1
 			60 80 c write px 100 block 50 = 1`,
-		"illegal: a writer when the first reader's lease is over": `
+		"illegal: a writer when the first reader's lease has ended": `
 			0 1 a read px 50 = 1
 			0 1 b read px 80 = 1
 			60 79 c write px 100 block 50 = 1`,
-		"legal: a writer reads too, and goes on as a reader beside others": `
+		"legal: a writer also reads, and continues as a reader with others": `
 			0 1 a write px 100 = 1
 			2 3 a read px 100 = 1
 			4 5 a release -write = 0
 			6 7 b read px 100 = 1`,
-		"illegal: a reader beside a writer that reads too": `
+		"illegal: a reader while a writer also reads": `
 			0 1 a write px 100 = 1
 			2 3 a read px 100 = 1
 			4 5 b read px 100 = 1`,
-		"illegal: another writer beside one that goes on as a reader": `
+		"illegal: another writer while a former writer still reads": `
 			0 1 a write px 100 = 1
 			2 3 a read px 100 = 1
 			4 5 a release -write = 0
 			6 7 b write px 100 = 1`,
-		"illegal: an upgrade beside another reader": `
+		"illegal: an upgrade while another reader reads": `
 			0 1 a read px 100 = 1
 			2 3 b read px 100 = 1
 			4 5 a write px 100 = 1`,
 		"legal: the upgrade of a sole reader": `
 			0 1 a read px 100 = 1
 			4 5 a write px 100 = 1`,
-		"illegal: a reader that is answered before the writer's lease is over, beside one that is not": `
+		"illegal: a reader with a reply before the writer's lease has ended, and one with a later reply": `
 			0 1 a write px 100 = 1
 			50 110 b read px 100 block 60 = 1
 			50 90 c read px 100 block 60 = 1`,
@@ -153,7 +153,7 @@ func TestReadWrite(t *testing.T) {
 			40 105 c read px 100 block 90 = 1
 			60 70 a release -write = 0
 			170 200 d write px 100 block 90 = 1`,
-		"illegal: both are renewed": `
+		"illegal: a renewal renews both holds": `
 			0 1 a write px 100 = 1
 			0 1 a read px 100 = 1
 			80 81 a renew -both px 100 = 2
@@ -162,7 +162,7 @@ func TestReadWrite(t *testing.T) {
 }
 
 func TestSemaphore(t *testing.T) {
-	judgeWritten(t, lenient, map[string]string{
+	checkWritten(t, lenient, map[string]string{
 		"legal: as many as there are": `
 			0 1 a permits limit 2 px 100 = 1
 			2 3 b permits limit 2 px 100 = 1`,
@@ -170,14 +170,14 @@ func TestSemaphore(t *testing.T) {
 			0 1 a permits limit 2 px 100 = 1
 			2 3 b permits limit 2 px 100 = 1
 			4 5 c permits limit 2 px 100 = 1`,
-		"illegal: several at once, too many": `
+		"illegal: too many in one request": `
 			0 1 a permits limit 3 take 2 px 100 = 2
 			2 3 b permits limit 3 take 2 px 100 = 2`,
 		"legal: released in part": `
 			0 1 a permits limit 3 take 3 px 100 = 3
 			2 3 a release -permits take 2 = 1
 			4 5 b permits limit 3 take 2 px 100 = 2`,
-		"illegal: released, but not so many": `
+		"illegal: too few released": `
 			0 1 a permits limit 3 take 3 px 100 = 3
 			2 3 a release -permits take 1 = 2
 			4 5 b permits limit 3 take 2 px 100 = 2`,
@@ -185,12 +185,12 @@ func TestSemaphore(t *testing.T) {
 			0 1 a permits limit 2 px 100 = 1
 			0 1 b permits limit 2 px 50 = 1
 			51 52 c permits limit 2 px 100 = 1`,
-		"illegal: one lease has ended, and two are let in": `
+		"illegal: one lease has ended, and two are granted": `
 			0 1 a permits limit 2 px 100 = 1
 			0 1 b permits limit 2 px 50 = 1
 			51 52 c permits limit 2 px 100 = 1
 			53 54 d permits limit 2 px 100 = 1`,
-		"illegal: an owner's own count too": `
+		"illegal: an owner's own permits count too": `
 			0 1 a permits limit 2 px 100 = 1
 			0 1 b permits limit 2 px 100 = 1
 			2 3 a permits limit 2 px 100 = 2`,
@@ -201,7 +201,7 @@ func TestSemaphore(t *testing.T) {
 }
 
 func TestMultiKey(t *testing.T) {
-	judgeWritten(t, lenient, map[string]string{
+	checkWritten(t, lenient, map[string]string{
 		"legal: keys that differ": `
 			0 1 a acquire keys 0,1 px 100 = 2
 			2 3 b acquire keys 2 px 100 = 1`,
@@ -211,7 +211,7 @@ func TestMultiKey(t *testing.T) {
 		"illegal: a plain lock of one of them": `
 			0 1 a acquire keys 0,1 px 100 = 2
 			2 3 b acquire keys 1 px 100 = 1`,
-		"illegal: part of it at another moment": `
+		"illegal: the keys at different moments": `
 			0 1 a acquire keys 0 px 100 = 1
 			2 9 b acquire keys 0,1 px 100 block 9 = 2
 			3 4 c acquire keys 1 px 100 = 1
@@ -234,13 +234,13 @@ func TestMultiKey(t *testing.T) {
 }
 
 func TestSessions(t *testing.T) {
-	judgeWritten(t, lenient, map[string]string{
+	checkWritten(t, lenient, map[string]string{
 		"legal: a session that lasted longer than a lease is closed": `
 			0 1 a acquire session = 1
 			300 301 a acquire px 100 = 2
 			302 302 a close = 0
 			325 326 b acquire px 100 = 1`,
-		"illegal: it was shown just now": `
+		"illegal: the server still shows it": `
 			0 1 a acquire session = 1
 			300 301 b acquire px 100 = 1
 			302 303 a guard = 1`,
@@ -255,15 +255,15 @@ func TestSessions(t *testing.T) {
 			0 1 a acquire session = 1
 			10 10 a close = unknown
 			20 29 b acquire px 100 block 20 = 1`,
-		"legal: bound by a request that was not answered": `
+		"legal: bound by a request without a reply": `
 			0 1 a acquire px 100 = 1
 			10 11 a acquire session = unknown
 			20 30 b acquire px 100 block 20 = 1`,
-		"illegal: not even a grace after a request that was not answered": `
+		"illegal: before the grace after a request without a reply": `
 			0 1 a acquire px 100 = 1
 			10 11 a acquire session = unknown
 			20 29 b acquire px 100 block 20 = 1`,
-		"illegal: bound again by another connection, and a lease of its own": `
+		"illegal: no longer bound, with a lease of its own": `
 			0 1 a acquire session = 1
 			10 10 a close = unknown
 			15 16 a renew px 100 = 1
@@ -274,8 +274,8 @@ func TestSessions(t *testing.T) {
 			10 10 a close = unknown
 			30 31 b write px 100 = 1`,
 	})
-	judgeWritten(t, strict(), map[string]string{
-		"illegal: the connection lives, and no server has failed": `
+	checkWritten(t, strict(), map[string]string{
+		"illegal: the connection is open, and no server has failed": `
 			0 1 a acquire session = 1
 			500 501 b acquire px 100 = 1`,
 		"legal: it was closed": `
@@ -286,7 +286,7 @@ func TestSessions(t *testing.T) {
 }
 
 func TestStrict(t *testing.T) {
-	judgeWritten(t, strict(), map[string]string{
+	checkWritten(t, strict(), map[string]string{
 		"legal: counts": `
 			0 1 a acquire px 100 = 1
 			2 3 a acquire px 100 = 2
@@ -305,7 +305,7 @@ func TestStrict(t *testing.T) {
 		"illegal: ONCE has added one": `
 			0 1 a acquire px 100 = 1
 			2 3 a acquire px 100 once = 2`,
-		"legal: ended, and taken anew": `
+		"legal: ended, and acquired again": `
 			0 1 a acquire px 100 = 1
 			101 102 a acquire px 100 = 1`,
 		"illegal: lost before its lease has ended": `
@@ -315,12 +315,12 @@ func TestStrict(t *testing.T) {
 			0 1 a acquire px 100 = 1
 			2 3 a release = 0
 			4 5 a renew px 100 = 1`,
-		"legal: NOTHELD of several keys takes none": `
+		"legal: NOTHELD for several keys releases none": `
 			0 1 a acquire keys 0,1 px 100 = 2
 			2 3 x force keys 1 = 1
 			4 5 a release keys 0,1 = notheld
 			101 102 b acquire keys 0 px 100 = 1`,
-		"illegal: NOTHELD of several keys has taken one": `
+		"illegal: NOTHELD for several keys has released one": `
 			0 1 a acquire keys 0,1 px 100 = 2
 			2 3 x force keys 1 = 1
 			4 5 a release keys 0,1 = notheld
@@ -332,8 +332,9 @@ func TestStrict(t *testing.T) {
 	})
 }
 
-// After the last lease of its owner, what was not answered makes no difference, and keeps no history open.
-func TestUnansweredEnds(t *testing.T) {
+// After the last lease of its owner, an operation without a reply makes no difference, and does not keep a history from
+// being cut.
+func TestOperationsWithoutReplyEnd(t *testing.T) {
 	verdict := Locks(written(t, `
 		0 1 a acquire px 100 = 1
 		2 3 a release = unknown
@@ -343,7 +344,7 @@ func TestUnansweredEnds(t *testing.T) {
 	}
 }
 
-// A history is cut where nothing goes on, and what is found is the same.
+// A history is cut at quiet points, and the result is the same.
 func TestParts(t *testing.T) {
 	text := `
 		0 1 a acquire px 100 = 1

@@ -15,17 +15,17 @@ func TestTokens(t *testing.T) {
 		"legal: growing": `
 			0 1 a acquire fenced = 5
 			2 3 b acquire fenced = 6`,
-		"legal: asked at once": `
+		"legal: requested at the same time": `
 			0 5 a acquire fenced = 6
 			1 4 b acquire fenced = 5`,
 		"legal: a re-entry": `
 			0 1 a acquire fenced = 5
 			2 3 a acquire fenced = 5`,
-		"legal: a re-entry on another master, beside a larger one": `
+		"legal: a re-entry on another master, after a larger one": `
 			0 1 a acquire fenced = 5
 			2 3 b acquire fenced = 6
 			4 5 a acquire fenced = 5`,
-		"legal: the same, not answered at first": `
+		"legal: the same, without a reply at first": `
 			0 1 a acquire fenced once = unknown
 			2 3 b acquire fenced = 6
 			4 5 a acquire fenced once = 5`,
@@ -44,7 +44,7 @@ func TestTokens(t *testing.T) {
 		"illegal: the same": `
 			0 1 a acquire fenced = 5
 			2 3 b acquire fenced = 5`,
-		"illegal: the same, asked at once": `
+		"illegal: the same, requested at the same time": `
 			0 5 a acquire fenced = 5
 			1 4 b acquire fenced = 5`,
 		"illegal: a re-entry's is smaller": `
@@ -75,7 +75,7 @@ func TestLate(t *testing.T) {
 	for name, text := range map[string]string{
 		"legal: in time":                "0 50 a acquire block 50 = null",
 		"legal: a little late":          "0 70 a acquire block 50 = 1",
-		"legal: a try":                  "0 70 a acquire = null",
+		"legal: without BLOCK":          "0 70 a acquire = null",
 		"legal: cancelled":              "0 10 a acquire block 50 = null\n 5 6 a cancel = 1",
 		"legal: taken over":             "0 10 a acquire block 50 once = null",
 		"illegal: late":                 "0 90 a acquire block 50 = null",
@@ -89,29 +89,29 @@ func TestLate(t *testing.T) {
 	}
 	late := written(t, "0 90 a acquire block 50 = null")
 	if _, faults := waits(false, history.Span{From: int64(60 * ms), To: int64(70 * ms)}).Late(late); faults != nil {
-		t.Error("its server had failed: " + texts(faults))
+		t.Error("although its server had failed: " + texts(faults))
 	}
 	silent := written(t, "0 900 a acquire block 50 = unknown")
 	silent.Ops[0].Text = "silence"
 	if _, faults := waits(false).Late(silent); len(faults) != 1 {
-		t.Error("a wait that nobody answers goes unseen")
+		t.Error("a wait without a reply is not found")
 	}
-	still := waits(false)
-	still.Stalls = func(int64, int64) time.Duration { return 830 * ms }
-	if _, faults := still.Late(silent); faults != nil {
-		t.Error("the machine stood still: " + texts(faults))
+	stalled := waits(false)
+	stalled.Stalls = func(int64, int64) time.Duration { return 830 * ms }
+	if _, faults := stalled.Late(silent); faults != nil {
+		t.Error("although the machine was stalled: " + texts(faults))
 	}
 }
 
 func TestForgotten(t *testing.T) {
 	for name, text := range map[string]string{
-		"legal: somebody had it": `
+		"legal: another owner had it": `
 			0 1 a acquire px 60 = 1
 			2 52 b acquire block 50 = null`,
 		"legal: free for a moment": `
 			0 1 a acquire px 40 = 1
 			2 52 b acquire block 50 = null`,
-		"legal: somebody may have had it": `
+		"legal: another owner may have had it": `
 			0 1 a acquire px 60 = unknown
 			2 52 b acquire block 50 = null`,
 		"illegal: free since the release": `

@@ -7,27 +7,27 @@ import (
 	"torture/history"
 )
 
-// fenced is an answer with a token, and since when it may have been granted.
+// fenced is a reply with a token, and since when it may have been granted.
 type fenced struct {
 	*history.Op
 	since int64
 }
 
-// Tokens judges the fencing tokens of a family of one key: who was answered before another asked has the smaller
-// token, and no two owners have the same one. That is so in every setting.
+// Tokens checks the fencing tokens of a family of one key: an owner that received its reply before another sent its
+// request has the smaller token, and no two owners have the same token. This holds in every setting.
 func Tokens(family *history.Family) (count int, faults []Fault) {
-	asked := fencedOf(family.Ops)
-	sort.Slice(asked, func(i, j int) bool { return asked[i].since < asked[j].since })
-	answered := append([]fenced(nil), asked...)
-	sort.Slice(answered, func(i, j int) bool { return answered[i].Return < answered[j].Return })
+	requested := fencedOf(family.Ops)
+	sort.Slice(requested, func(i, j int) bool { return requested[i].since < requested[j].since })
+	replied := append([]fenced(nil), requested...)
+	sort.Slice(replied, func(i, j int) bool { return replied[i].Return < replied[j].Return })
 
 	owners := map[int64]*history.Op{}
 	var largest *history.Op
 	next := 0
-	for _, op := range asked {
-		for ; answered[next].Return < op.since; next++ {
-			if largest == nil || answered[next].Value > largest.Value {
-				largest = answered[next].Op
+	for _, op := range requested {
+		for ; replied[next].Return < op.since; next++ {
+			if largest == nil || replied[next].Value > largest.Value {
+				largest = replied[next].Op
 			}
 		}
 		if largest != nil && (op.Value < largest.Value || (op.Value == largest.Value && op.Owner != largest.Owner)) {
@@ -40,13 +40,13 @@ func Tokens(family *history.Family) (count int, faults []Fault) {
 		}
 		owners[op.Value] = op.Op
 	}
-	return len(asked), faults
+	return len(requested), faults
 }
 
-// fencedOf are the answers with a token. A re-entry keeps its token, also on a master beside which another one has
-// given a larger one meanwhile: it was granted when the token was first asked for, perhaps without an answer.
+// fencedOf returns the replies with a token. A re-entry keeps its token, even if another master has given a larger one
+// meanwhile: it counts as granted when the token was first requested, perhaps without a reply.
 func fencedOf(ops []*history.Op) []fenced {
-	var asked []fenced
+	var requested []fenced
 	for _, op := range ops {
 		if op.Kind != history.Acquire || !op.Fenced || op.Outcome != history.Done {
 			continue
@@ -59,7 +59,7 @@ func fencedOf(ops []*history.Op) []fenced {
 				one.since = earliest(one.since, earlier.Call)
 			}
 		}
-		asked = append(asked, one)
+		requested = append(requested, one)
 	}
-	return asked
+	return requested
 }

@@ -8,12 +8,12 @@ import (
 	"torture/history"
 )
 
-// Waits are the limits of time that are judged, and what excuses a wait.
+// Waits has the limits of time, and what excuses a wait.
 type Waits struct {
-	Slack   time.Duration                         // so late may an answer be on a busy machine; clients wait longer
-	Excuses func(server int, from, to int64) bool // whether that server, or the way to it, failed in that time
-	Stalls  func(from, to int64) time.Duration    // how long the machine itself stood still in that time
-	Idle    time.Duration                         // so long may a lock be free while somebody waits for it
+	Slack   time.Duration                         // how late a reply may be on a busy machine; clients wait longer
+	Excuses func(server int, from, to int64) bool // whether that server or its network failed in that time
+	Stalls  func(from, to int64) time.Duration    // how long the machine itself was stalled in that time
+	Idle    time.Duration                         // how long a lock may be free while a client waits for it
 	Strict  bool
 	Reserve time.Duration // lock.fair-reserve
 }
@@ -21,8 +21,8 @@ type Waits struct {
 // early is how much before its BLOCK a wait may end: it ends at a whole ms of a clock that may be slewed.
 const early = 2 * time.Millisecond
 
-// Late finds waits that were answered, or not answered, after their BLOCK was over, and those that were answered null
-// before.
+// Late finds waits whose reply came too long after their BLOCK, or not at all, and those with a null reply before the
+// end of their BLOCK.
 func (w Waits) Late(family *history.Family) (count int, faults []Fault) {
 	cancelled := map[string]bool{}
 	for _, op := range family.Ops {
@@ -49,13 +49,13 @@ func (w Waits) lateness(op *history.Op, cancelled bool) string {
 	case op.Outcome == history.Unknown && op.Text != "silence":
 		return ""
 	case late && op.Outcome == history.Unknown:
-		return fmt.Sprintf("%s: BLOCK %v, and no answer after %v", op.Owner, op.Block, took)
+		return fmt.Sprintf("%s: BLOCK %v, and no reply after %v", op.Owner, op.Block, took)
 	case late:
-		return fmt.Sprintf("%s: BLOCK %v, answered after %v", op.Owner, op.Block, took)
+		return fmt.Sprintf("%s: BLOCK %v, reply after %v", op.Owner, op.Block, took)
 	}
-	// A later request by the same owner takes over the position of the first, which is answered null.
+	// A later request with ONCE of the same owner takes over the position of the first, whose reply is null.
 	if op.Outcome == history.Null && took < op.Block-early && !cancelled && !op.Once {
-		return fmt.Sprintf("%s: BLOCK %v, answered null after %v", op.Owner, op.Block, took)
+		return fmt.Sprintf("%s: BLOCK %v, null reply after %v", op.Owner, op.Block, took)
 	}
 	return ""
 }
@@ -64,8 +64,8 @@ func (w Waits) excused(op *history.Op) bool {
 	return w.Excuses(op.Server, op.Call, op.Return)
 }
 
-// Forgotten finds waits that ended with null although nobody can have held the lock for a long time: waiters that were
-// forgotten. Only of histories without failures, where it is known who may hold.
+// Forgotten finds waits that ended with null although for a long time no client can have held the lock: waiters that
+// were forgotten. Only for histories without failures, in which it is known who may hold the lock.
 func (w Waits) Forgotten(family *history.Family) (faults []Fault) {
 	if !w.Strict || len(family.Keys) > 1 {
 		return nil
@@ -77,13 +77,14 @@ func (w Waits) Forgotten(family *history.Family) (faults []Fault) {
 		}
 		if from, to := longestGap(spans, op.Call, op.Return); time.Duration(to-from)-w.Stalls(from, to) > w.Idle {
 			faults = append(faults, Fault{"idle", op.Return, []*history.Op{op},
-				fmt.Sprintf("%s waited in vain, and the lock was free for %v", op.Owner, time.Duration(to-from))})
+				fmt.Sprintf("%s was not granted the lock, which was free for %v", op.Owner, time.Duration(to-from))})
 		}
 	}
 	return faults
 }
 
-// maybeHeld are the times in which somebody may hold the lock, or stand before others, in order.
+// maybeHeld returns the times in which an owner may hold the lock, or have a reserved position ahead of others, in
+// order.
 func (w Waits) maybeHeld(ops []*history.Op) []history.Span {
 	last := map[string]*history.Op{}
 	for _, op := range ops {
@@ -114,7 +115,7 @@ func (w Waits) maybeHeld(ops []*history.Op) []history.Span {
 	return spans
 }
 
-// longestGap is the longest time within [from, to] that no span covers. Spans are in order.
+// longestGap returns the longest time within [from, to] that no span covers. Spans are in order.
 func longestGap(spans []history.Span, from, to int64) (int64, int64) {
 	var begin, end int64
 	at := from

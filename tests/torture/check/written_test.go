@@ -11,12 +11,12 @@ import (
 	"torture/models"
 )
 
-// Histories written by hand, one operation a line, times in ms:
+// Histories written as text, one operation a line, times in ms:
 //
-//	call return owner verb [options] = answer
+//	call return owner verb [options] = reply
 //
 // Verbs: acquire, read, write, permits; release, renew, guard (with a mode), force, cancel, close. Options: px N,
-// block N, keys N,N, take N, limit N, once, fenced, session. Answers: a number, null, notheld, error, unknown.
+// block N, keys N,N, take N, limit N, once, fenced, session. Replies: a number, null, notheld, error, unknown.
 
 var verbs = map[string]struct {
 	kind history.Kind
@@ -68,7 +68,7 @@ func writtenOp(t *testing.T, words []string) *history.Op {
 	for len(rest) > 0 && rest[0] != "=" {
 		rest = rest[option(t, op, rest):]
 	}
-	answer(t, op, strings.Join(rest[1:], " "))
+	reply(t, op, strings.Join(rest[1:], " "))
 	return op
 }
 
@@ -81,7 +81,7 @@ func at(t *testing.T, word string) int64 {
 	return int64(ms * float64(time.Millisecond))
 }
 
-// option reads one and says how many words it has.
+// option reads an option and returns how many words it has.
 func option(t *testing.T, op *history.Op, words []string) int {
 	t.Helper()
 	if mode := modes[words[0]]; mode != 0 {
@@ -119,7 +119,7 @@ func option(t *testing.T, op *history.Op, words []string) int {
 	return 2
 }
 
-func answer(t *testing.T, op *history.Op, text string) {
+func reply(t *testing.T, op *history.Op, text string) {
 	t.Helper()
 	switch text {
 	case "null":
@@ -139,8 +139,8 @@ func answer(t *testing.T, op *history.Op, text string) {
 	}
 }
 
-// judgeWritten wants what the name of the history begins with: legal or illegal, by the rules given.
-func judgeWritten(t *testing.T, rules models.Rules, histories map[string]string) {
+// checkWritten expects for each history what its name begins with: legal or illegal, by the given rules.
+func checkWritten(t *testing.T, rules models.Rules, histories map[string]string) {
 	t.Helper()
 	for name, text := range histories {
 		name, text := name, text
@@ -150,7 +150,7 @@ func judgeWritten(t *testing.T, rules models.Rules, histories map[string]string)
 				t.Fatal("undecided")
 			}
 			if legal := verdict.Illegal == nil; legal != strings.HasPrefix(name, "legal") {
-				t.Fatalf("legal is %v of:\n%s", legal, text)
+				t.Fatalf("legal is %v for:\n%s", legal, text)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Conn is a connection that speaks RESP2.
+// Conn is a connection that uses RESP2.
 type Conn struct {
 	socket net.Conn
 	reader *bufio.Reader
@@ -22,7 +22,7 @@ type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// Code is its first word.
+// Code returns its first word.
 func (e Error) Code() string { return strings.SplitN(string(e), " ", 2)[0] }
 
 // Dial connects.
@@ -37,8 +37,8 @@ func Dial(address string, limit time.Duration) (*Conn, error) {
 // Close closes it.
 func (c *Conn) Close() { _ = c.socket.Close() }
 
-// Do says a command and returns the reply: an int64, a string, nil, a list, or an Error. The other error is that of
-// a connection, which is of no use any more.
+// Do sends a command and returns the reply: an int64, a string, nil, a list, or an Error. If the second result is not
+// nil, the connection has failed, and cannot be used any more.
 func (c *Conn) Do(limit time.Duration, words ...interface{}) (interface{}, error) {
 	if err := c.socket.SetDeadline(time.Now().Add(limit)); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (c *Conn) list(n int) (interface{}, error) {
 	return list, nil
 }
 
-// Field is a number of an INFO text, or -1.
+// Field returns a number from an INFO text, or -1.
 func Field(info interface{}, name string) int64 {
 	text, _ := info.(string)
 	for _, line := range strings.Split(text, "\n") {

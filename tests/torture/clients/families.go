@@ -9,11 +9,11 @@ import (
 	"torture/history"
 )
 
-// Kinds of families, as often as they are drawn.
+// kinds are the kinds of families, each as often as it is chosen.
 var kinds = []string{"exclusive", "exclusive", "exclusive", "readwrite", "readwrite", "semaphore", "multi", "multi"}
 
-// Families are the locks in use. Each lives for a while, and then another takes its place: so a history that is
-// judged has an end, and begins with locks that nobody has ever held.
+// Families are the locks in use. Each lives for a while, and then another takes its place. So a history has an end, and
+// begins with locks that no client has ever held.
 type Families struct {
 	Clock    *history.Clock
 	Group    int
@@ -33,7 +33,7 @@ type slot struct {
 	waiting map[string]bool // owners whose wait may be cancelled
 }
 
-// NewFamilies makes so many.
+// NewFamilies creates `count` families.
 func NewFamilies(f *Families, count int, seed int64) *Families {
 	f.rand = rand.New(rand.NewSource(seed))
 	f.slots = make([]*slot, count)
@@ -63,18 +63,18 @@ func (f *Families) make(i int) *slot {
 	return &slot{family: family, until: now + int64(life), waiting: map[string]bool{}}
 }
 
-// A crowd gathers at one family after the other, for so long. Some of them nobody uses at other times: there a waiter
-// that is forgotten stays so, and is not helped by the next who comes.
-const crowdStays = 150 * time.Millisecond
+// For this time many clients use the same family, then the next one. Some families are used at no other time: there a
+// waiter that the module has forgotten is not granted the lock by chance, when another client uses it.
+const crowdPeriod = 150 * time.Millisecond
 
-// use gives a family to work with, and what says that the work is over.
-func (f *Families) use(draw *rand.Rand) (s *slot, end func()) {
+// use returns a family to work with, and a function to call when the work has ended.
+func (f *Families) use(random *rand.Rand) (s *slot, end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lonely := len(f.slots) / 2
-	i := int(f.Clock.Now()/int64(crowdStays)) % len(f.slots)
-	if draw.Intn(100) < 50 {
-		i = lonely + draw.Intn(len(f.slots)-lonely)
+	i := int(f.Clock.Now()/int64(crowdPeriod)) % len(f.slots)
+	if random.Intn(100) < 50 {
+		i = lonely + random.Intn(len(f.slots)-lonely)
 	}
 	if s = f.slots[i]; f.Clock.Now() > s.until {
 		f.slots[i] = f.make(i)
@@ -99,7 +99,7 @@ func (f *Families) retire(s *slot) {
 	}
 }
 
-// Finish retires what is still in use: nobody works any more.
+// Finish retires all families, when no client works any more.
 func (f *Families) Finish() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,17 +108,17 @@ func (f *Families) Finish() {
 	}
 }
 
-func (f *Families) waits(s *slot, owner string, is bool) {
+func (f *Families) setWaiting(s *slot, owner string, waiting bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if is {
+	if waiting {
 		s.waiting[owner] = true
 	} else {
 		delete(s.waiting, owner)
 	}
 }
 
-// someWaiter is an owner that waits there, or "".
+// someWaiter returns an owner that waits there, or "".
 func (f *Families) someWaiter(s *slot) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,39 +6,39 @@ import (
 	"torture/history"
 )
 
-// looks is how often a client that stays looks whether it still has the lock.
-const looks = 100 * time.Millisecond
+// checkPeriod is how often such a client checks whether it still has the lock, on average.
+const checkPeriod = 100 * time.Millisecond
 
-// stay holds a lock for much longer than a lease, by SESSION alone: its client counts on the lock for as long as the
-// server shows it, and does not ask who the master is. A server that has not heard of a LOCK.FORCE may show what is
-// not there.
-func (do *work) stay() {
+// holdBySession holds a lock for much longer than a lease, only by SESSION: the client relies on the lock for as long
+// as the server shows it, and ignores changes of the master. Not with LOCK.FORCE: a server that has not received it may
+// show a hold that has ended.
+func (do *work) holdBySession() {
 	w := do.w
 	if do.s.family.Force {
 		return
 	}
-	w.deaf = true
-	defer func() { w.deaf = false }()
-	until := time.Now().Add(time.Duration(w.rand.Int63n(int64(w.Settings.LongestStay))))
-	for do.bound && !do.over && !w.ends() && time.Now().Before(until) {
-		w.pause(2 * looks)
+	w.ignoresChanges = true
+	defer func() { w.ignoresChanges = false }()
+	until := time.Now().Add(time.Duration(w.rand.Int63n(int64(w.Settings.LongestSession))))
+	for do.bound && !do.ended && !w.hasEnded() && time.Now().Before(until) {
+		w.pause(2 * checkPeriod)
 		if w.connect() && do.bound { // not on another connection
-			do.look()
+			do.checkHold()
 		}
 	}
 }
 
-// look is a guard that a server answers also where it would refuse to write.
-func (do *work) look() {
+// checkHold is a guard to which a server replies even if it would refuse a write.
+func (do *work) checkHold() {
 	key := do.keys[do.w.rand.Intn(len(do.keys))]
-	op := do.about(history.Guard, do.modes(), key)
+	op := do.newOp(history.Guard, do.modes(), key)
 	op.Session, op.Lease = true, do.w.Settings.DefaultLease
-	if do.w.say(do.s, op, false, "LOCK.INFO", do.s.family.Keys[key], "COUNT", 0) == nil || op.Outcome != history.Done {
-		do.over = true
+	if do.w.send(do.s, op, false, "LOCK.INFO", do.s.family.Keys[key], "COUNT", 0) == nil || op.Outcome != history.Done {
+		do.ended = true
 	}
 }
 
-// shows tells whether an answer of LOCK.INFO has the owner among the holders, in each mode, bound to a connection.
+// shows returns whether a reply of LOCK.INFO has the owner among the holders, in each mode, bound to a connection.
 func shows(info interface{}, owner string, modes history.Mode) bool {
 	names := map[history.Mode]string{history.Exclusive: "exclusive", history.Read: "read", history.Write: "write",
 		history.Permits: "semaphore"}
@@ -58,7 +58,7 @@ func shows(info interface{}, owner string, modes history.Mode) bool {
 	return true
 }
 
-// field is a value of a flat list of names and values, or nil.
+// field returns a value of a flat list of names and values, or nil.
 func field(list interface{}, name string) interface{} {
 	words, _ := list.([]interface{})
 	for i := 0; i+1 < len(words); i += 2 {

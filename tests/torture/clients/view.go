@@ -2,35 +2,35 @@ package clients
 
 import "sync"
 
-// Master is where clients believe the master to be.
+// Master is the server that clients take for the master.
 type Master struct {
 	Server  int
 	Address string
-	Term    int // how many masters there have been
+	Term    int // how many changes of the master there have been
 }
 
-// View is what somebody who asks is told: by the coordinator.
+// View is what clients know of the master. The coordinator sets it.
 type View struct {
-	mu     sync.Mutex
-	master Master
-	heard  chan struct{} // closed when there is another one
+	mu      sync.Mutex
+	master  Master
+	changed chan struct{} // closed when there is another one
 }
 
-// NewView begins with a master.
-func NewView(master Master) *View { return &View{master: master, heard: make(chan struct{})} }
+// NewView creates a view with the first master.
+func NewView(master Master) *View { return &View{master: master, changed: make(chan struct{})} }
 
-// Master is the answer.
+// Master returns the master, and a channel that is closed when there is another one.
 func (v *View) Master() (Master, <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.master, v.heard
+	return v.master, v.changed
 }
 
-// Set tells whoever asks from now on.
+// Set sets the master that clients see from now on.
 func (v *View) Set(server int, address string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.master = Master{server, address, v.master.Term + 1}
-	close(v.heard)
-	v.heard = make(chan struct{})
+	close(v.changed)
+	v.changed = make(chan struct{})
 }

@@ -15,7 +15,7 @@ type work struct {
 	keys  []int
 	held  map[history.Mode]int64 // as far as this client knows
 	bound bool                   // by SESSION
-	over  bool                   // it counts on nothing any more
+	ended bool                   // it relies on nothing any more
 }
 
 func (w *Worker) oneWork() {
@@ -24,37 +24,37 @@ func (w *Worker) oneWork() {
 	w.works++
 	do := &work{w: w, s: s, owner: fmt.Sprintf("c%d.%d", w.ID, w.works), held: map[history.Mode]int64{}}
 	if w.chance(3) {
-		do.meddle()
+		do.interfere()
 		return
 	}
-	do.keys = do.drawKeys()
-	first := do.draw()
+	do.keys = do.chooseKeys()
+	first := do.chooseRequest()
 	if !do.acquire(first) {
 		w.pause(4 * time.Millisecond)
 		return
 	}
-	for n := w.rand.Intn(3); n > 0 && !do.over; n-- {
-		do.something(first)
+	for n := w.rand.Intn(3); n > 0 && !do.ended; n-- {
+		do.useLock(first)
 	}
 	do.end()
 }
 
-// meddle cancels a wait of somebody else, or takes a lock away from whoever holds it.
-func (do *work) meddle() {
+// interfere cancels the wait of another owner, or takes a lock away from its holder.
+func (do *work) interfere() {
 	w, f := do.w, do.s.family
 	if f.Force && w.chance(30) {
 		key := w.rand.Intn(len(f.Keys))
 		op := &history.Op{Kind: history.Force, Owner: do.owner, Keys: []int{key}}
-		w.say(do.s, op, false, "LOCK.FORCE", f.Keys[key])
+		w.send(do.s, op, false, "LOCK.FORCE", f.Keys[key])
 		return
 	}
 	if owner := w.Families.someWaiter(do.s); owner != "" {
 		op := &history.Op{Kind: history.Cancel, Owner: owner, Keys: []int{0}}
-		w.say(do.s, op, false, "LOCK.CANCEL", f.Keys[0], owner)
+		w.send(do.s, op, false, "LOCK.CANCEL", f.Keys[0], owner)
 	}
 }
 
-func (do *work) drawKeys() []int {
+func (do *work) chooseKeys() []int {
 	n := len(do.s.family.Keys)
 	if n == 1 {
 		return []int{0}
@@ -63,8 +63,8 @@ func (do *work) drawKeys() []int {
 	return keys[:1+do.w.rand.Intn(n)]
 }
 
-// draw draws a first acquisition.
-func (do *work) draw() *history.Op {
+// chooseRequest chooses a first acquisition.
+func (do *work) chooseRequest() *history.Op {
 	w, f := do.w, do.s.family
 	op := &history.Op{Kind: history.Acquire, Owner: do.owner, Keys: do.keys, Mode: history.Exclusive}
 	switch f.Kind {
@@ -78,7 +78,7 @@ func (do *work) draw() *history.Op {
 		op.Mode, op.Limit = history.Permits, f.Limit
 		op.Permits = 1 + w.rand.Intn(f.Limit)
 	}
-	do.drawLease(op)
+	do.chooseLease(op)
 	op.Once = w.chance(30)
 	if w.chance(70) {
 		op.Block = time.Duration(1+w.rand.Int63n(w.Settings.LongestBlock.Milliseconds())) * time.Millisecond
@@ -86,7 +86,7 @@ func (do *work) draw() *history.Op {
 	return op
 }
 
-func (do *work) drawLease(op *history.Op) {
+func (do *work) chooseLease(op *history.Op) {
 	w := do.w
 	op.Session = w.chance(w.Settings.Sessions)
 	op.Lease = w.Settings.DefaultLease
@@ -96,32 +96,32 @@ func (do *work) drawLease(op *history.Op) {
 	}
 }
 
-// acquire says the request, and with ONCE again where it was not answered.
+// acquire sends the request; with ONCE again if there was no reply.
 func (do *work) acquire(op *history.Op) bool {
 	w := do.w
 	for tries := 0; tries < 3; tries++ {
 		again := *op
 		impatient := op.Block > 0 && w.chance(3)
-		w.Families.waits(do.s, do.owner, op.Block > 0)
-		said := w.say(do.s, &again, impatient, do.words(op)...)
-		w.Families.waits(do.s, do.owner, false)
+		w.Families.setWaiting(do.s, do.owner, op.Block > 0)
+		sent := w.send(do.s, &again, impatient, do.command(op)...)
+		w.Families.setWaiting(do.s, do.owner, false)
 		switch {
-		case said == nil:
+		case sent == nil:
 			return false
-		case said.Outcome == history.Done:
-			do.took(said)
+		case sent.Outcome == history.Done:
+			do.recordAcquired(sent)
 			return true
-		case said.Outcome != history.Unknown || !op.Once:
-			do.over = said.Outcome == history.Unknown
+		case sent.Outcome != history.Unknown || !op.Once:
+			do.ended = sent.Outcome == history.Unknown
 			return false
 		}
-		do.over = true // unless it is answered now
+		do.ended = true // unless there is a reply now
 	}
 	return false
 }
 
-func (do *work) took(op *history.Op) {
-	do.over = false
+func (do *work) recordAcquired(op *history.Op) {
+	do.ended = false
 	switch {
 	case !op.Fenced && len(op.Keys) == 1:
 		do.held[op.Mode] = op.Value
@@ -131,12 +131,12 @@ func (do *work) took(op *history.Op) {
 	do.bind(op)
 }
 
-// bind notes to which connection, if any, the last answer has bound the holds.
+// bind records whether the last reply has bound the holds to the connection.
 func (do *work) bind(op *history.Op) {
 	if op.Session {
 		do.bound = true
 		do.w.sessions[do.owner] = do
-	} else if op.Kind == history.Renew && len(do.keys) == 1 { // of several, another may be bound still
+	} else if op.Kind == history.Renew && len(do.keys) == 1 { // with several keys, another one may still be bound
 		do.unbind()
 	}
 }
@@ -163,12 +163,12 @@ func (do *work) modes() history.Mode {
 	return all
 }
 
-// something is what a holder does: it works, and at times wants more of the lock.
-func (do *work) something(first *history.Op) {
+// useLock is what a holder does: it works, and sometimes requests more of the lock.
+func (do *work) useLock(first *history.Op) {
 	w := do.w
 	switch chance := w.rand.Intn(100); {
 	case do.bound && chance < 1:
-		do.stay()
+		do.holdBySession()
 	case chance < 45:
 		w.pause(w.Settings.Hold)
 	case chance < 46:
@@ -182,7 +182,7 @@ func (do *work) something(first *history.Op) {
 		if first.Mode == history.Write && w.chance(60) {
 			again.Mode, again.Fenced = history.Read, false // a downgrade
 		}
-		do.drawLease(&again)
+		do.chooseLease(&again)
 		do.acquire(&again)
 	}
 }
@@ -193,14 +193,14 @@ func (do *work) renew() {
 		return
 	}
 	key := do.keys[w.rand.Intn(len(do.keys))]
-	op := do.about(history.Renew, do.modes(), key)
+	op := do.newOp(history.Renew, do.modes(), key)
 	op.Lease, op.Session = 0, false
-	do.drawLease(op)
-	words := []interface{}{"LOCK.RENEW", do.s.family.Keys[key], do.owner}
-	if w.say(do.s, op, false, append(words, do.leaseWords(op)...)...) == nil {
+	do.chooseLease(op)
+	command := []interface{}{"LOCK.RENEW", do.s.family.Keys[key], do.owner}
+	if w.send(do.s, op, false, append(command, do.leaseOptions(op)...)...) == nil {
 		return
 	}
-	do.heard(op)
+	do.endIfLost(op)
 	if op.Outcome == history.Done {
 		do.bind(op)
 	}
@@ -211,37 +211,37 @@ func (do *work) guard() {
 		return
 	}
 	key := do.keys[do.w.rand.Intn(len(do.keys))]
-	op := do.about(history.Guard, do.modes(), key)
-	do.w.say(do.s, op, false, "LOCK.GUARD", do.s.family.Keys[key], do.owner, "GET", do.s.family.Keys[key]+":x")
-	// What was not answered has changed nothing.
+	op := do.newOp(history.Guard, do.modes(), key)
+	do.w.send(do.s, op, false, "LOCK.GUARD", do.s.family.Keys[key], do.owner, "GET", do.s.family.Keys[key]+":x")
+	// A guard without a reply has changed nothing.
 	if op.Outcome == history.NotHeld {
-		do.heard(op)
+		do.endIfLost(op)
 	}
 }
 
-func (do *work) about(kind history.Kind, mode history.Mode, keys ...int) *history.Op {
+func (do *work) newOp(kind history.Kind, mode history.Mode, keys ...int) *history.Op {
 	return &history.Op{Kind: kind, Owner: do.owner, Keys: keys, Mode: mode, Limit: do.s.family.Limit,
 		Permits: int(do.held[history.Permits])}
 }
 
-// heard ends the work when the answer says that nothing is left, or when there is none.
-func (do *work) heard(op *history.Op) {
+// endIfLost ends the work if the reply is that no hold is left, or if there is no reply.
+func (do *work) endIfLost(op *history.Op) {
 	if op.Outcome == history.NotHeld || op.Outcome == history.Unknown {
-		do.over = true
+		do.ended = true
 	}
 }
 
-// end releases all, as a rule.
+// end releases all holds, in most cases.
 func (do *work) end() {
 	w := do.w
 	defer do.unbind()
 	switch chance := w.rand.Intn(100); {
-	case do.over:
+	case do.ended:
 		if do.bound {
 			w.disconnect()
 		}
 		return
-	case chance < 2: // its lease has to end
+	case chance < 2: // it leaves the hold to expire
 		if do.bound {
 			w.disconnect()
 		}
@@ -251,36 +251,36 @@ func (do *work) end() {
 		return
 	}
 	for _, mode := range do.modes().Each() {
-		for do.held[mode] > 0 && !do.over {
+		for do.held[mode] > 0 && !do.ended {
 			do.release(mode)
 		}
 	}
-	if do.over && do.bound {
+	if do.ended && do.bound {
 		w.disconnect()
 	}
 }
 
 func (do *work) release(mode history.Mode) {
-	op := do.about(history.Release, mode, do.keys...)
+	op := do.newOp(history.Release, mode, do.keys...)
 	op.Permits = 0
-	words := []interface{}{"LOCK.RELEASE", do.s.family.Keys[do.keys[0]], do.owner}
+	command := []interface{}{"LOCK.RELEASE", do.s.family.Keys[do.keys[0]], do.owner}
 	switch {
 	case len(do.keys) > 1:
-		words = append([]interface{}{"LOCK.MRELEASE", len(do.keys)}, append(do.names(), do.owner)...)
+		command = append([]interface{}{"LOCK.MRELEASE", len(do.keys)}, append(do.names(), do.owner)...)
 	case mode == history.Permits:
 		op.Permits = 1 + do.w.rand.Intn(int(do.held[mode]))
-		words = append(words, "PERMITS", op.Permits)
+		command = append(command, "PERMITS", op.Permits)
 	case mode == history.Read:
-		words = append(words, "READ")
+		command = append(command, "READ")
 	case mode == history.Write:
-		words = append(words, "WRITE")
+		command = append(command, "WRITE")
 	}
-	if do.w.say(do.s, op, false, words...) == nil || op.Outcome == history.Failed {
+	if do.w.send(do.s, op, false, command...) == nil || op.Outcome == history.Failed {
 		do.w.pause(2 * time.Millisecond)
-		do.over = do.over || do.w.chance(20) // it gives up
+		do.ended = do.ended || do.w.chance(20) // it gives up
 		return
 	}
-	do.heard(op)
+	do.endIfLost(op)
 	do.held[mode] -= do.released(op)
 }
 
@@ -305,43 +305,43 @@ func (do *work) names() []interface{} {
 	return names
 }
 
-// words are an acquisition as it is sent.
-func (do *work) words(op *history.Op) []interface{} {
+// command returns an acquisition as it is sent.
+func (do *work) command(op *history.Op) []interface{} {
 	name := do.s.family.Keys[op.Keys[0]]
-	var words []interface{}
+	var command []interface{}
 	switch {
 	case len(op.Keys) > 1:
-		words = append([]interface{}{"LOCK.MACQUIRE", len(op.Keys)}, append(do.names(), do.owner)...)
+		command = append([]interface{}{"LOCK.MACQUIRE", len(op.Keys)}, append(do.names(), do.owner)...)
 	case op.Mode == history.Read:
-		words = []interface{}{"LOCK.RWREAD", name, do.owner}
+		command = []interface{}{"LOCK.RWREAD", name, do.owner}
 	case op.Mode == history.Write:
-		words = []interface{}{"LOCK.RWWRITE", name, do.owner}
+		command = []interface{}{"LOCK.RWWRITE", name, do.owner}
 	case op.Mode == history.Permits:
-		words = []interface{}{"LOCK.SEMAPHORE", name, do.owner, op.Limit, "PERMITS", op.Permits}
+		command = []interface{}{"LOCK.SEMAPHORE", name, do.owner, op.Limit, "PERMITS", op.Permits}
 	case op.Fair:
-		words = []interface{}{"LOCK.FAIR", name, do.owner}
+		command = []interface{}{"LOCK.FAIR", name, do.owner}
 	default:
-		words = []interface{}{"LOCK.ACQUIRE", name, do.owner}
+		command = []interface{}{"LOCK.ACQUIRE", name, do.owner}
 	}
 	if op.Fenced {
-		words = append(words, "FENCED")
+		command = append(command, "FENCED")
 	}
 	if op.Once {
-		words = append(words, "ONCE")
+		command = append(command, "ONCE")
 	}
 	if op.Block > 0 {
-		words = append(words, "BLOCK", op.Block.Milliseconds())
+		command = append(command, "BLOCK", op.Block.Milliseconds())
 	}
-	return append(words, do.leaseWords(op)...)
+	return append(command, do.leaseOptions(op)...)
 }
 
-func (do *work) leaseWords(op *history.Op) []interface{} {
-	words := []interface{}{"PX", op.Lease.Milliseconds()}
+func (do *work) leaseOptions(op *history.Op) []interface{} {
+	command := []interface{}{"PX", op.Lease.Milliseconds()}
 	if op.Session {
-		words = []interface{}{"SESSION"}
+		command = []interface{}{"SESSION"}
 	}
 	if n := do.w.Settings.Replicas; n > 0 {
-		words = append(words, "REPLICAS", n, do.w.Settings.ReplicasLimit.Milliseconds())
+		command = append(command, "REPLICAS", n, do.w.Settings.ReplicasLimit.Milliseconds())
 	}
-	return words
+	return command
 }

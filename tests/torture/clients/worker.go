@@ -1,5 +1,5 @@
-// Package clients has the clients: each takes locks, works under them and releases them, as real ones do, and at
-// times does not.
+// Package clients has the clients: each acquires locks, works under them and releases them, as real ones do, and
+// sometimes does not.
 package clients
 
 import (
@@ -13,20 +13,20 @@ import (
 	"torture/history"
 )
 
-// Settings are what clients know of a setting.
+// Settings is the clients' part of a setting.
 type Settings struct {
 	Shortest, Longest time.Duration // leases
 	DefaultLease      time.Duration // that of SESSION
-	Replicas          int           // REPLICAS n of each acquisition and renewal; 0: not said
+	Replicas          int           // REPLICAS n of each acquisition and renewal; 0: without it
 	ReplicasLimit     time.Duration
-	// RenewsAtOnce: on a new master too. Otherwise not before what is left of its quarantine is at most Longest.
-	RenewsAtOnce bool
-	LongestBlock time.Duration
-	Patience     time.Duration // how long beyond BLOCK an answer is waited for
-	SlowestNews  time.Duration // until a client hears of a new master by itself
-	Hold         time.Duration // the longest work under a lock, as a rule
-	Sessions     int           // of a hundred leases
-	LongestStay  time.Duration // for which a SESSION is held, now and then
+	// RenewsAtOnce: also on a new master. Otherwise not before the rest of its quarantine is at most Longest.
+	RenewsAtOnce     bool
+	LongestBlock     time.Duration
+	Patience         time.Duration // how long after BLOCK to wait for a reply
+	SlowestDiscovery time.Duration // at most until a client notices a new master by itself
+	Hold             time.Duration // the longest work under a lock, in most cases
+	Sessions         int           // of a hundred leases
+	LongestSession   time.Duration // for which a SESSION is held, sometimes
 }
 
 // Worker is one client.
@@ -38,25 +38,25 @@ type Worker struct {
 	Families *Families
 	Count    func(op *history.Op)
 
-	rand      *rand.Rand
-	conn      *Conn
-	master    Master
-	news      <-chan struct{} // there is another master
-	hears     time.Time       // when this client hears of it; zero: nothing to hear
-	renewFrom time.Time       // no renewal before that on this connection
-	works     int
-	deaf      bool             // it hears of no other master
-	ends      func() bool      // the run is over
-	sessions  map[string]*work // owners bound to the connection
-	aliveAt   int64            // the connection was whole then: the last question on it that was answered
+	rand           *rand.Rand
+	conn           *Conn
+	master         Master
+	changed        <-chan struct{} // there is another master
+	noticesAt      time.Time       // when this client notices it; zero: there is no other
+	renewFrom      time.Time       // no renewal before that on this connection
+	works          int
+	ignoresChanges bool             // it does not notice another master
+	hasEnded       func() bool      // the run has ended
+	sessions       map[string]*work // owners bound to the connection
+	aliveAt        int64            // the connection worked then: the last request on it that had a reply
 }
 
 // Run works until the context ends.
 func (w *Worker) Run(ctx context.Context, seed int64) {
 	w.rand = rand.New(rand.NewSource(seed))
 	w.sessions = map[string]*work{}
-	w.ends = func() bool { return ctx.Err() != nil }
-	for !w.ends() {
+	w.hasEnded = func() bool { return ctx.Err() != nil }
+	for !w.hasEnded() {
 		w.oneWork()
 	}
 	w.disconnect()
@@ -85,19 +85,19 @@ func (w *Worker) closed(since int64) {
 	w.conn = nil
 }
 
-// connect has a connection to whatever this client believes to be the master.
+// connect makes sure that there is a connection to the server that this client takes for the master.
 func (w *Worker) connect() bool {
-	w.listen()
+	w.checkMaster()
 	if w.conn != nil {
 		return true
 	}
-	w.master, w.news = w.View.Master()
-	w.hears = time.Time{}
-	asked := w.Clock.Now()
+	w.master, w.changed = w.View.Master()
+	w.noticesAt = time.Time{}
+	sent := w.Clock.Now()
 	conn, err := Dial(w.master.Address, 300*time.Millisecond)
 	if err == nil {
-		w.conn, w.aliveAt = conn, asked
-		w.renewFrom, err = w.whenToRenew()
+		w.conn, w.aliveAt = conn, sent
+		w.renewFrom, err = w.renewableFrom()
 	}
 	if err != nil {
 		w.disconnect()
@@ -107,42 +107,42 @@ func (w *Worker) connect() bool {
 	return true
 }
 
-// listen hears of another master, some time after there is one.
-func (w *Worker) listen() {
-	if w.deaf {
+// checkMaster notices another master, some time after there is one.
+func (w *Worker) checkMaster() {
+	if w.ignoresChanges {
 		return
 	}
 	select {
-	case <-w.news:
-		w.news = nil
-		w.hears = time.Now().Add(time.Duration(w.rand.Int63n(int64(w.Settings.SlowestNews))))
+	case <-w.changed:
+		w.changed = nil
+		w.noticesAt = time.Now().Add(time.Duration(w.rand.Int63n(int64(w.Settings.SlowestDiscovery))))
 	default:
 	}
-	if !w.hears.IsZero() && time.Now().After(w.hears) {
+	if !w.noticesAt.IsZero() && time.Now().After(w.noticesAt) {
 		w.disconnect()
 	}
 }
 
-func (w *Worker) whenToRenew() (time.Time, error) {
+func (w *Worker) renewableFrom() (time.Time, error) {
 	if w.Settings.RenewsAtOnce {
 		return time.Time{}, nil
 	}
-	asked := time.Now()
+	sent := time.Now()
 	info, err := w.conn.Do(500*time.Millisecond, "INFO", "lock")
 	if err != nil {
 		return time.Time{}, err
 	}
 	left := time.Duration(Field(info, "lock_quarantine_ms")) * time.Millisecond
-	return asked.Add(left - w.Settings.Longest), nil
+	return sent.Add(left - w.Settings.Longest), nil
 }
 
-// mayRenew tells whether what this server says of an old hold may be counted on.
+// mayRenew returns whether this server's replies about an old hold may be relied on.
 func (w *Worker) mayRenew() bool { return w.connect() && !time.Now().Before(w.renewFrom) }
 
 // ---- one operation ----
 
-// say does an operation and notes it. An impatient client closes its connection before it can be answered.
-func (w *Worker) say(s *slot, op *history.Op, impatient bool, words ...interface{}) *history.Op {
+// send sends an operation and records it. An impatient client closes its connection before there can be a reply.
+func (w *Worker) send(s *slot, op *history.Op, impatient bool, words ...interface{}) *history.Op {
 	if !w.connect() {
 		return nil
 	}
@@ -156,13 +156,13 @@ func (w *Worker) say(s *slot, op *history.Op, impatient bool, words ...interface
 	op.Client, op.Server, op.Call = w.ID, w.master.Server, w.Clock.Now()
 	reply, err := w.conn.Do(limit, words...)
 	op.Return = w.Clock.Now()
-	w.note(op, reply, err, impatient)
+	w.record(op, reply, err, impatient)
 	s.family.Add(op)
 	w.Count(op)
 	return op
 }
 
-func (w *Worker) note(op *history.Op, reply interface{}, err error, impatient bool) {
+func (w *Worker) record(op *history.Op, reply interface{}, err error, impatient bool) {
 	if err != nil {
 		op.Outcome, op.Text = history.Unknown, "cut"
 		var timeout net.Error
@@ -174,12 +174,12 @@ func (w *Worker) note(op *history.Op, reply interface{}, err error, impatient bo
 		w.pause(50 * time.Millisecond)
 		return
 	}
-	// Not when the answer was read: the connection may have been cut after it was sent.
+	// Not when the reply was read: the connection may have been cut after it was sent.
 	w.aliveAt = op.Call
 	switch value := reply.(type) {
 	case nil:
 		op.Outcome = history.Null
-		if op.Kind == history.Guard && !op.Session { // what it reads is not there
+		if op.Kind == history.Guard && !op.Session { // the key that it reads does not exist
 			op.Outcome, op.Value = history.Done, 1
 		}
 	case []interface{}: // of LOCK.INFO
@@ -190,20 +190,20 @@ func (w *Worker) note(op *history.Op, reply interface{}, err error, impatient bo
 	case int64:
 		op.Value = value
 	case Error:
-		w.noteError(op, value)
+		w.recordError(op, value)
 	default:
 		panic(fmt.Sprintf("%v: %v", op, reply))
 	}
 }
 
-func (w *Worker) noteError(op *history.Op, reply Error) {
+func (w *Worker) recordError(op *history.Op, reply Error) {
 	op.Outcome, op.Text = history.Failed, reply.Error()
 	switch reply.Code() {
 	case "NOTHELD":
 		op.Outcome = history.NotHeld
 	case "DEADLOCK":
 	case "NOREPLICAS":
-		// It may be the master still.
+		// It may still be the master.
 		if w.chance(30) {
 			w.disconnect()
 		}

@@ -1,5 +1,5 @@
-// Package faults makes servers fail, and promotes others: a coordinator as Sentinel is one, small enough to know what
-// it does.
+// Package faults makes servers fail, and promotes others: a coordinator like Sentinel, but so small that it is known
+// exactly what it does.
 package faults
 
 import (
@@ -13,13 +13,14 @@ import (
 	"torture/servers"
 )
 
-// Settings are what the coordinator knows of a setting.
+// Settings is the coordinator's part of a setting.
 type Settings struct {
 	Calm      bool // no server fails
 	Detection time.Duration
-	// For how long the old master goes on beside the new one, and how long all is well between two failovers.
-	Beside, Well time.Duration
-	Only         string // the only way in which masters fail; "": all ways
+	// How long the old master continues next to the new one, and how long nothing fails between two failovers; both at
+	// most.
+	Overlap, Between time.Duration
+	Only             string // the only way in which masters fail; "": all ways
 }
 
 // Coordinator has the servers of one group.
@@ -28,14 +29,14 @@ type Coordinator struct {
 	Servers  []*servers.Server
 	View     *clients.View
 	Clock    *history.Clock
-	Events   *history.Spans // what was done, for whoever reads a history
+	Events   *history.Spans // what was done, for the reader of a history
 	Count    func(failover string)
 
 	rand   *rand.Rand
 	master *servers.Server
 }
 
-// Begin makes the first server the master of the others, and waits until they follow.
+// Begin makes the first server the master of the others, and waits until they are its replicas.
 func (c *Coordinator) Begin(seed int64) error {
 	c.rand = rand.New(rand.NewSource(seed))
 	c.master = c.Servers[0]
@@ -51,9 +52,9 @@ func (c *Coordinator) Begin(seed int64) error {
 	return nil
 }
 
-// Run has one failure after the other until the context ends.
+// Run causes one failure after the other until the context ends.
 func (c *Coordinator) Run(ctx context.Context) error {
-	for c.wait(ctx, c.upTo(c.Settings.Well)) {
+	for c.wait(ctx, c.upTo(c.Settings.Between)) {
 		if c.Settings.Calm {
 			continue
 		}
@@ -73,11 +74,11 @@ func (c *Coordinator) upTo(longest time.Duration) time.Duration {
 }
 
 // wait returns false if the context has ended.
-func (c *Coordinator) wait(ctx context.Context, so time.Duration) bool {
+func (c *Coordinator) wait(ctx context.Context, duration time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(so):
+	case <-time.After(duration):
 		return true
 	}
 }
@@ -92,32 +93,32 @@ func (c *Coordinator) replicas() []*servers.Server {
 	return all
 }
 
-func (c *Coordinator) say(format string, args ...interface{}) {
+func (c *Coordinator) record(format string, args ...interface{}) {
 	now := c.Clock.Now()
 	c.Events.Add(now, now, format, args...)
 }
 
-// failover: the master fails, another takes its place, and some time later the old one comes back as a replica.
+// failover makes the master fail and promotes a replica. Some time later the old master is made a replica.
 func (c *Coordinator) failover(ctx context.Context) error {
 	old, failure := c.master, failures[c.rand.Intn(len(failures))]
 	for c.Settings.Only != "" && failure.name != c.Settings.Only {
 		failure = failures[c.rand.Intn(len(failures))]
 	}
 	ended := old.Failures.Begin(c.Clock.Now(), failure.name)
-	c.say("%s: %s", old.Name, failure.name)
+	c.record("%s: %s", old.Name, failure.name)
 	failure.begin(old)
 	c.wait(ctx, c.upTo(c.Settings.Detection))
 	if err := c.promote(old); err != nil {
 		return err
 	}
 	c.Count(failure.name)
-	c.wait(ctx, c.upTo(c.Settings.Beside))
-	c.say("%s: end of %s", old.Name, failure.name)
+	c.wait(ctx, c.upTo(c.Settings.Overlap))
+	c.record("%s: end of %s", old.Name, failure.name)
 	if err := failure.end(c, ctx, old); err != nil {
 		return err
 	}
-	c.wait(ctx, c.upTo(c.Settings.Detection)) // a while longer beside the new one
-	c.say("%s follows %s", old.Name, c.master.Name)
+	c.wait(ctx, c.upTo(c.Settings.Detection)) // the old master continues a while longer next to the new one
+	c.record("%s follows %s", old.Name, c.master.Name)
 	if err := old.Follow(c.master); err != nil {
 		return err
 	}
@@ -126,9 +127,9 @@ func (c *Coordinator) failover(ctx context.Context) error {
 	return err
 }
 
-// promote takes the replicas from the old master, both, before it looks which of them has got the most. So nothing
-// that a replica has acknowledged is lost, and none goes on with the old master. It looks before it promotes, as
-// Sentinel does: a master's offset grows by itself.
+// promote detaches both replicas from the old master before it checks which of them has received the most. So nothing
+// that a replica has acknowledged is lost, and no replica stays with the old master. It checks before it promotes, as
+// Sentinel does: the offset of a master grows by itself.
 func (c *Coordinator) promote(old *servers.Server) error {
 	replicas := c.replicas()
 	for _, replica := range replicas {
@@ -144,7 +145,7 @@ func (c *Coordinator) promote(old *servers.Server) error {
 		return err
 	}
 	c.master = best
-	c.say("%s is the master, in place of %s", best.Name, old.Name)
+	c.record("%s is the master, in place of %s", best.Name, old.Name)
 	for _, replica := range replicas {
 		if replica != best {
 			if err := replica.Follow(best); err != nil {
@@ -159,12 +160,12 @@ func (c *Coordinator) promote(old *servers.Server) error {
 func mostReceived(replicas []*servers.Server) (best *servers.Server, err error) {
 	var most int64
 	for _, replica := range replicas {
-		got, err := replica.Received()
+		received, err := replica.Received()
 		if err != nil {
 			return nil, err
 		}
-		if best == nil || got > most {
-			best, most = replica, got
+		if best == nil || received > most {
+			best, most = replica, received
 		}
 	}
 	return best, nil
@@ -174,8 +175,8 @@ func (c *Coordinator) waitForReplicas() error {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		ready := 0
 		for _, replica := range c.replicas() {
-			// A replica that has not begun to follow says that it is a master, and knows no link.
-			text, err := replica.Ask("ROLE")
+			// A server that is not a replica yet replies that it is a master, without the state of a link.
+			text, err := replica.Command("ROLE")
 			if role, is := text.([]interface{}); err == nil && is && len(role) > 3 && role[3] == "connected" {
 				ready++
 			}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Family is the locks that one check concerns: one key, or several that multi-key requests share.
-// Nobody uses its keys before it begins or after it ends.
+// Family is the locks of one history: one key, or several that multi-key requests share.
+// No client uses its keys before it begins or after it ends.
 type Family struct {
 	Name  string
 	Kind  string // one of the names of clients.Kinds
@@ -22,44 +22,44 @@ type Family struct {
 	Ops []*Op
 }
 
-// Add notes an operation that is over.
+// Add records an operation that has ended.
 func (f *Family) Add(op *Op) {
 	f.mu.Lock()
 	f.Ops = append(f.Ops, op)
 	f.mu.Unlock()
 }
 
-// Clock is the one clock of a run. It only goes forward.
+// Clock is the only clock of a run. It never goes back.
 type Clock struct{ start time.Time }
 
 // NewClock starts at 0.
 func NewClock() *Clock { return &Clock{time.Now()} }
 
-// Now is the ns since the start.
+// Now returns the ns since the start.
 func (c *Clock) Now() int64 { return c.At(time.Now()) }
 
-// At is what it showed at a moment.
+// At returns the value of the clock at a moment.
 func (c *Clock) At(moment time.Time) int64 { return int64(moment.Sub(c.start)) }
 
-// Span is a time in which something was so.
+// Span is a time in which something was the case.
 type Span struct {
 	From, To int64
 	What     string
 }
 
-// Overlaps tells whether the two have a moment in common.
+// Overlaps returns whether the two have a moment in common.
 func (s Span) Overlaps(from, to int64) bool { return s.From <= to && from <= s.To }
 
-// Length is how long it lasted.
+// Length returns how long it lasted.
 func (s Span) Length() time.Duration { return time.Duration(s.To - s.From) }
 
-// Spans are gathered by many.
+// Spans is a list of spans, which many goroutines add to.
 type Spans struct {
 	mu  sync.Mutex
 	all []Span
 }
 
-// Begin notes that something is so from now on, and returns what ends it.
+// Begin records that something is the case from now on, and returns a function that records the end.
 func (s *Spans) Begin(from int64, what string) (end func(to int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,14 +72,14 @@ func (s *Spans) Begin(from int64, what string) (end func(to int64)) {
 	}
 }
 
-// Add notes one that is over, or a moment.
+// Add records a span that has ended, or a moment.
 func (s *Spans) Add(from, to int64, format string, args ...interface{}) {
 	s.mu.Lock()
 	s.all = append(s.all, Span{from, to, fmt.Sprintf(format, args...)})
 	s.mu.Unlock()
 }
 
-// Within are those that have a moment in common with the times given.
+// Within returns the spans that have a moment in common with the given time.
 func (s *Spans) Within(from, to int64) []Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package history is what was said to the servers and what they answered, by one monotonic clock.
+// Package history records what was sent to the servers and what they replied, with the times of one monotonic clock.
 package history
 
 import (
@@ -24,7 +24,7 @@ var kindNames = [...]string{"acquire", "release", "renew", "guard", "force", "ca
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Mode is how a lock is held. Modes form sets: a renewal concerns all that its owner has.
+// Mode is how a lock is held. Modes form sets: a renewal concerns all holds of its owner.
 type Mode uint8
 
 const (
@@ -55,22 +55,22 @@ func (m Mode) Each() []Mode {
 	return all
 }
 
-// Outcome is what the client knows afterwards.
+// Outcome is what the client knows about an operation afterwards.
 type Outcome uint8
 
 const (
 	Done    Outcome = iota // a number: it has been done
-	Null                   // not in time
+	Null                   // not acquired within the timeout
 	NotHeld                // the error NOTHELD
-	Failed                 // any other error: by the contract nothing has changed
-	Unknown                // no answer: it may have been done, or be done later
+	Failed                 // any other error: the module guarantees that nothing has changed
+	Unknown                // no reply: it may have been done, or be done later
 )
 
 var outcomeNames = [...]string{"done", "null", "NOTHELD", "error", "unknown"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Never is the return of an operation that has not been answered.
+// Never is the Return of an operation without a reply.
 const Never = int64(1) << 62
 
 // Op is one operation. Times are in ns since the run began.
@@ -78,13 +78,13 @@ type Op struct {
 	Client  int
 	Server  int
 	Kind    Kind
-	Keys    []int `json:",omitempty"` // which of the family's
+	Keys    []int `json:",omitempty"` // indexes into the family's keys
 	Owner   string
 	Mode    Mode
 	Permits int           `json:",omitempty"`
 	Limit   int           `json:",omitempty"`
 	Lease   time.Duration `json:",omitempty"`
-	Block   time.Duration `json:",omitempty"` // 0: a try
+	Block   time.Duration `json:",omitempty"` // 0: without BLOCK
 	Fair    bool          `json:",omitempty"`
 	Fenced  bool          `json:",omitempty"`
 	Once    bool          `json:",omitempty"`
@@ -127,8 +127,8 @@ func (op *Op) String() string {
 	return b.String()
 }
 
-// Answer is the reply in words.
-func (op *Op) Answer() string {
+// Reply returns the reply as text.
+func (op *Op) Reply() string {
 	switch op.Outcome {
 	case Done:
 		return fmt.Sprint(op.Value)

@@ -6,7 +6,7 @@ import (
 	"torture/history"
 )
 
-// excludes tells whether a request in one mode does not fit beside another owner's hold.
+// excludes returns whether a request in one mode conflicts with another owner's hold.
 func excludes(request, held history.Mode) bool {
 	return request != history.Read || held != history.Read
 }
@@ -27,11 +27,11 @@ func (do *step) acquire() bool {
 	return true
 }
 
-// makeRoom has the holds that are in the way end, which no hold does before its time. mine: the permits that the
-// owner then has.
-func (do *step) makeRoom(key int, mode history.Mode, mine int64) {
+// makeRoom ends the holds that conflict, none of them before its time. own: the number of permits that the owner then
+// has.
+func (do *step) makeRoom(key int, mode history.Mode, own int64) {
 	if mode == history.Permits {
-		do.makeRoomOfPermits(key, int64(do.op.Limit)-mine)
+		do.makeRoomOfPermits(key, int64(do.op.Limit)-own)
 		return
 	}
 	do.notBefore(do.s.ended[key].exclusive)
@@ -56,7 +56,7 @@ func (do *step) makeRoomOfPermits(key int, room int64) {
 			room -= h.count
 		}
 	}
-	// Those whose lease ends first.
+	// Those whose lease ends first are ended first.
 	sort.Slice(others, func(i, j int) bool { return others[i].end < others[j].end })
 	for i := 0; room < 0 && i < len(others); i++ {
 		gone := others[i]
@@ -65,7 +65,7 @@ func (do *step) makeRoomOfPermits(key int, room int64) {
 		do.s.drop(history.Never, func(h *hold) bool { return *h == gone })
 	}
 	if room < 0 {
-		do.notBefore(history.Never + 1) // there are not so many
+		do.notBefore(history.Never + 1) // the limit is lower than what the owner would have
 	}
 }
 
@@ -76,13 +76,13 @@ func (do *step) takeOne(key int) bool {
 		return do.takeFirst(key)
 	}
 	if !do.rules.Strict {
-		own.loose = true
+		own.uncertain = true
 	} else if !do.countIsRight(own) {
 		return false
 	}
 	switch {
 	case op.Fenced || len(op.Keys) > 1:
-		own.count, own.loose = own.count+1, true
+		own.count, own.uncertain = own.count+1, true
 	default:
 		own.count = op.Value
 	}
@@ -93,8 +93,8 @@ func (do *step) takeOne(key int) bool {
 	return true
 }
 
-// bind: a session is of an owner, so that all of its holds of the key are bound as soon as one is. From then on the
-// server renews them, and each renewal sets lock.default-lease, also where that is shorter.
+// bind: a session concerns all holds of an owner on a key, so all are bound as soon as one is. From then on the server
+// renews them, and each renewal sets lock.default-lease, even if that is shorter.
 func (do *step) bind(key int) {
 	bound := do.op.Session
 	own := func(h *hold) bool { return h.key == key && h.owner == do.op.Owner }
@@ -109,7 +109,7 @@ func (do *step) bind(key int) {
 		case !bound || !own(h):
 			continue
 		case do.rules.Strict && h.end-do.at < int64(do.rules.DefaultLease/2):
-			// The first renewal is a third of the default lease away: a shorter lease may expire before.
+			// The first renewal is due after a third of the default lease: a shorter lease may expire before.
 		case do.rules.Strict:
 			h.end = history.Never
 		case end < h.end:
@@ -139,10 +139,10 @@ func (do *step) takeFirst(key int) bool {
 	return true
 }
 
-// countIsRight: the reply adds to what the owner has, or what it had has ended.
+// countIsRight returns whether the reply adds to what the owner has, or what it had may have ended.
 func (do *step) countIsRight(own *hold) bool {
 	op := do.op
-	if op.Fenced || len(op.Keys) > 1 || own.loose {
+	if op.Fenced || len(op.Keys) > 1 || own.uncertain {
 		return true
 	}
 	sum := own.count + do.wanted()

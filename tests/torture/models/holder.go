@@ -4,9 +4,9 @@ import "torture/history"
 
 func (do *step) isNotHeld() bool { return do.op.Outcome == history.NotHeld }
 
-// gone: the owner does not have what the operation names. Without failures that is when its lease has ended; of
-// several keys, one is enough, and those that it has are left alone.
-func (do *step) gone() bool {
+// applyNotHeld: the owner does not have what the operation names. Without failures this is not before its lease has
+// ended. With several keys one missing hold is enough, and the existing ones are not changed.
+func (do *step) applyNotHeld() bool {
 	if !do.rules.Strict {
 		do.dropNamed()
 		return true
@@ -44,11 +44,11 @@ func (do *step) names(key int) bool {
 func (do *step) release() bool {
 	op := do.op
 	if op.Outcome == history.Unknown {
-		do.dropNamed() // its owner counts on nothing from here on
+		do.dropNamed() // its owner relies on nothing from here on
 		return true
 	}
 	if do.isNotHeld() {
-		return do.gone()
+		return do.applyNotHeld()
 	}
 	for _, key := range op.Keys {
 		own := do.s.find(key, op.Owner, op.Mode)
@@ -56,7 +56,7 @@ func (do *step) release() bool {
 			if do.rules.Strict && !do.s.isForced(op.Owner) {
 				return false
 			}
-			continue // what a failover has brought back, and nobody counted on
+			continue // a failover has brought it back, and no client relied on it
 		}
 		if !do.releaseOf(own) {
 			return false
@@ -70,27 +70,27 @@ func (do *step) releaseOf(own *hold) bool {
 	if len(do.op.Keys) > 1 {
 		return do.releaseOneOf(own)
 	}
-	if do.rules.Strict && !own.loose && own.count-do.wanted() != do.op.Value {
+	if do.rules.Strict && !own.uncertain && own.count-do.wanted() != do.op.Value {
 		return false
 	}
-	own.count, own.loose = do.op.Value, !do.rules.Strict
+	own.count, own.uncertain = do.op.Value, !do.rules.Strict
 	if own.mode == history.Permits {
-		do.s.noteEnd(own, do.at)
+		do.s.recordEnd(own, do.at)
 	}
 	return true
 }
 
-// releaseOneOf is for one of several keys: the reply says how many of them are free now.
+// releaseOneOf is for one of several keys: the reply is how many of them are free now.
 func (do *step) releaseOneOf(own *hold) bool {
 	freed := do.op.Value
 	switch {
 	case freed == int64(len(do.op.Keys)):
 		own.count = 0
-	case freed > 0: // not known which; and their owner does not count on any
+	case freed > 0: // it is not known which; and their owner does not rely on any
 		do.s.force(own.owner)
 		own.count = 0
 	default:
-		own.loose = true
+		own.uncertain = true
 	}
 	return true
 }
@@ -98,13 +98,13 @@ func (do *step) releaseOneOf(own *hold) bool {
 func (do *step) renew() bool {
 	op := do.op
 	if do.isNotHeld() {
-		return do.gone()
+		return do.applyNotHeld()
 	}
 	if op.Outcome != history.Done {
 		do.maybeRenewed()
 		return true
 	}
-	if !do.isThere() {
+	if !do.confirmHolds() {
 		return false
 	}
 	end := do.leaseEnd()
@@ -118,8 +118,8 @@ func (do *step) renew() bool {
 	return true
 }
 
-// maybeRenewed: not answered, so that its owner counts on the shorter of the two. With SESSION the connection has been
-// closed since.
+// maybeRenewed: there was no reply, so its owner relies on the shorter of the two leases. With SESSION the connection
+// has been closed since.
 func (do *step) maybeRenewed() {
 	if do.op.Session {
 		do.shorten(do.closedEnd())
@@ -128,7 +128,7 @@ func (do *step) maybeRenewed() {
 	}
 }
 
-// shorten has all that the operation names end at that moment, if it does not before.
+// shorten makes all holds that the operation names end at that moment, unless they end before.
 func (do *step) shorten(end int64) {
 	for i := range do.s.holds {
 		h := &do.s.holds[i]
@@ -138,21 +138,22 @@ func (do *step) shorten(end int64) {
 	}
 }
 
-// closedEnd is when holds end that are bound to a connection which is closed now.
+// closedEnd returns when holds end that are bound to a connection which is closed now.
 func (do *step) closedEnd() int64 { return do.at + int64(do.rules.Grace-do.rules.Tolerance) }
 
 func (do *step) guard() bool {
 	if do.isNotHeld() {
-		return do.gone()
+		return do.applyNotHeld()
 	}
-	return do.op.Outcome != history.Done || do.isThere()
+	return do.op.Outcome != history.Done || do.confirmHolds()
 }
 
-// isThere: the server has said that the owner has what the operation names, so nobody else has what excludes it.
-func (do *step) isThere() bool {
+// confirmHolds: the server has replied that the owner has what the operation names, so no other owner has a
+// conflicting hold.
+func (do *step) confirmHolds() bool {
 	op := do.op
 	if do.s.isForced(op.Owner) {
-		return true // by a server that has not heard of it; what FORCE has taken is no longer counted on
+		return true // the server may not have received FORCE; no client relies any more on what it ended
 	}
 	for _, key := range op.Keys {
 		for _, mode := range op.Mode.Each() {

@@ -1,5 +1,5 @@
-// Package models says what locks may do, in the form in which Porcupine asks: a state, and what an operation makes
-// of it. README.md says what it assumes.
+// Package models describes what locks may do, in the form that Porcupine requires: a state, and the state after an
+// operation. README.md describes what it assumes.
 package models
 
 import (
@@ -11,30 +11,30 @@ import (
 	"torture/history"
 )
 
-// hold is what an owner has been told that it has, in one mode, of one key.
+// hold is what an owner has according to the replies it received, in one mode, of one key.
 type hold struct {
-	key   int
-	owner string
-	mode  history.Mode
-	count int64
-	loose bool  // the count is not known for certain
-	since int64 // when it was taken, at the earliest
-	// From when on it may have ended by itself: never later than it really does.
+	key       int
+	owner     string
+	mode      history.Mode
+	count     int64
+	uncertain bool  // the count is not known for certain
+	since     int64 // when it was acquired, at the earliest
+	// From when on it may have ended by itself: never later than it really ends.
 	end     int64
 	session bool
 }
 
-// ended is when the last hold of a key ended, at the earliest: of those that readers keep out, and of readers.
+// ended is when the last hold of a key ended, at the earliest: the last one that excludes readers, and the last reader.
 type ended struct{ exclusive, shared int64 }
 
-// mostKeys is how many a family may have.
+// mostKeys is how many keys a family may have.
 const mostKeys = 4
 
-// state is what the locks of a family are.
+// state is the state of the locks of a family.
 type state struct {
 	ended  [mostKeys]ended
 	holds  []hold   // by key, owner and mode
-	forced []string // owners of whom it is not known what they have: LOCK.FORCE may have taken it
+	forced []string // owners whose holds are not known, because LOCK.FORCE may have ended them
 }
 
 func (s *state) clone() *state {
@@ -64,13 +64,13 @@ func (s *state) add(h hold) {
 	})
 }
 
-// drop takes away all holds of which it is so, at some moment, or when they have ended by themselves if that is
+// drop removes all holds for which `is` is true. They end at this moment, or when they ended by themselves if that is
 // earlier.
 func (s *state) drop(moment int64, is func(h *hold) bool) {
 	kept := s.holds[:0]
 	for i := range s.holds {
 		if h := &s.holds[i]; is(h) {
-			s.noteEnd(h, moment)
+			s.recordEnd(h, moment)
 		} else {
 			kept = append(kept, *h)
 		}
@@ -78,7 +78,7 @@ func (s *state) drop(moment int64, is func(h *hold) bool) {
 	s.holds = kept
 }
 
-func (s *state) noteEnd(h *hold, moment int64) {
+func (s *state) recordEnd(h *hold, moment int64) {
 	if h.end < moment {
 		moment = h.end
 	}

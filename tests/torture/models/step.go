@@ -10,15 +10,15 @@ import (
 
 // Rules are what may be assumed in a setting.
 type Rules struct {
-	// Strict: no server failed, so what was granted is there until its end, and counts are as they were left.
+	// Strict: no server failed, so a hold exists until its end, and counts are exact.
 	Strict       bool
 	DefaultLease time.Duration
 	Grace        time.Duration // lock.session-grace
-	// Leases end at a whole ms of the time that the server read before it looked at the command.
+	// Leases end at a whole ms of the time that the server read before it executed the command.
 	Tolerance time.Duration
 }
 
-// Model is the locks of a family.
+// Model returns the model of the locks of a family.
 func Model(rules Rules) porcupine.Model {
 	return porcupine.Model{
 		Init: func() interface{} { return &state{} },
@@ -32,15 +32,15 @@ func Model(rules Rules) porcupine.Model {
 		DescribeState: describeState,
 		DescribeOperation: func(input, _ interface{}) string {
 			op := input.(*history.Op)
-			return op.String() + " -> " + op.Answer()
+			return op.String() + " -> " + op.Reply()
 		},
 	}
 }
 
-// step is one operation that happens, at the earliest moment at which it can. Each condition says only that it is
-// not before some moment: so the earliest moment of each operation is the best for all. An operation has to be later
-// than another only if the two cannot change places; the rest may come in any order, which spares Porcupine trying
-// them all.
+// step is one operation that happens, at the earliest moment at which it can. Each condition only requires that it does
+// not happen before some moment, so the earliest moment of each operation is the best for all. An operation must be
+// later than another only if the two cannot be swapped; otherwise any order is accepted, so that Porcupine does not have
+// to try them all.
 type step struct {
 	rules Rules
 	s     *state
@@ -74,7 +74,7 @@ func (do *step) notBefore(moment int64) {
 	}
 }
 
-// leaseEnd is when a lease that begins at that moment has ended, at the earliest.
+// leaseEnd returns when a lease that begins at that moment has ended, at the earliest.
 func (do *step) leaseEnd() int64 {
 	lease := do.op.Lease
 	if do.op.Session {

@@ -14,7 +14,7 @@ import (
 	"torture/models"
 )
 
-// Kept is a history in a file, so that it can be judged again.
+// Kept is a history in a file, so that it can be checked again.
 type Kept struct {
 	Setting string
 	Seed    int64
@@ -23,8 +23,8 @@ type Kept struct {
 	Events  []history.Span
 }
 
-// Keep writes a failing history into the folder: itself, a short timeline, and Porcupine's. It returns the path of
-// the timeline.
+// Keep writes an illegal history to the folder: the history, a short timeline, and Porcupine's diagram. It returns the
+// path of the timeline.
 func Keep(folder string, kept Kept, verdict check.Verdict, faults []check.Fault) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
@@ -55,18 +55,19 @@ func Load(path string) (kept Kept, err error) {
 }
 
 func draw(path string, kept Kept, verdict check.Verdict) error {
-	var notes []porcupine.Annotation
+	var annotations []porcupine.Annotation
 	for _, event := range kept.Events {
-		notes = append(notes, porcupine.Annotation{Tag: "servers", Start: event.From, End: event.To, Description: event.What})
+		annotations = append(annotations, porcupine.Annotation{Tag: "servers", Start: event.From, End: event.To, Description: event.What})
 	}
-	verdict.Info.AddAnnotations(notes)
+	verdict.Info.AddAnnotations(annotations)
 	return porcupine.VisualizePath(models.Model(kept.Rules), verdict.Info, path)
 }
 
-// shownOps is how many operations a timeline shows: those that end with the fault.
+// shownOps is how many operations a timeline shows: the last ones, which end with the fault.
 const shownOps = 24
 
-// Timeline is a history's end as a text: when, who, what, and when it was answered.
+// Timeline returns the end of a history as text: for each operation when it was sent, by whom, what it was, and when
+// the reply was received.
 func Timeline(kept Kept, verdict check.Verdict, faults []check.Fault) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "setting %s, seed %d, %s (%s)\n\n", kept.Setting, kept.Seed, kept.Family.Name, kept.Family.Kind)
@@ -82,7 +83,7 @@ func Timeline(kept Kept, verdict check.Verdict, faults []check.Fault) string {
 			ops = append(ops, fault.Ops...)
 		}
 	} else {
-		b.WriteString("no order of these operations explains the last answer\n")
+		b.WriteString("no order of these operations explains the last reply\n")
 	}
 	if len(ops) > shownOps {
 		ops = ops[len(ops)-shownOps:]

@@ -1,4 +1,4 @@
-// Package report counts what happened, and shows what should not have.
+// Package report counts what happened, and shows faults.
 package report
 
 import (
@@ -18,21 +18,21 @@ type Tally struct {
 	ops       map[string]int // by kind and outcome
 	total     int
 	failovers map[string]int
-	families  map[string]int // judged, by kind
+	families  map[string]int // checked, by kind
 	parts     int
 	unknown   int
-	judged    int            // operations that Porcupine looked at
-	aside     map[string]int // families that were not judged, by why
+	checked   int            // operations that Porcupine has checked
+	excluded  map[string]int // families that were not checked, by reason
 	tokens    int
 	waits     int
 	faults    map[string]int
 	first     []string // files of faults
 }
 
-// NewTally is all 0.
+// NewTally returns a tally in which all is 0.
 func NewTally() *Tally {
 	return &Tally{ops: map[string]int{}, failovers: map[string]int{}, families: map[string]int{}, faults: map[string]int{},
-		aside: map[string]int{}}
+		excluded: map[string]int{}}
 }
 
 // Op counts an operation.
@@ -43,33 +43,33 @@ func (t *Tally) Op(op *history.Op) {
 	t.ops[op.Kind.String()+" "+op.Outcome.String()]++
 }
 
-// Failover counts one.
+// Failover counts a failover.
 func (t *Tally) Failover(how string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failovers[how]++
 }
 
-// Judged counts a family that has been judged.
-func (t *Tally) Judged(family *history.Family, verdict check.Verdict, tokens, waits int) {
+// Checked counts a family that has been checked.
+func (t *Tally) Checked(family *history.Family, verdict check.Verdict, tokens, waits int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.families[family.Kind]++
 	t.parts += verdict.Parts
 	t.unknown += verdict.Unknown
-	t.judged += verdict.Ops
+	t.checked += verdict.Ops
 	t.tokens += tokens
 	t.waits += waits
 }
 
-// Aside counts a family that was not judged, because of what the machine did.
-func (t *Tally) Aside(why string) {
+// Excluded counts a family that was not checked, because of what happened to the machine.
+func (t *Tally) Excluded(why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.aside[why]++
+	t.excluded[why]++
 }
 
-// Fault counts one, and remembers where it is shown.
+// Fault counts a fault, and records where it is shown.
 func (t *Tally) Fault(what, shown string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +79,7 @@ func (t *Tally) Fault(what, shown string) {
 	}
 }
 
-// Faults is how many of a kind there are; of all kinds, with "".
+// Faults returns how many faults of a kind there are; with "", of all kinds.
 func (t *Tally) Faults(what string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,7 @@ func (t *Tally) Faults(what string) int {
 	return sum(t.faults)
 }
 
-// Granted is how many acquisitions were answered by a lock.
+// Granted returns how many acquisitions were granted.
 func (t *Tally) Granted() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,23 +118,23 @@ func list(counts map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// Line is how far it is.
+// Line returns the progress of the run.
 func (t *Tally) Line(elapsed time.Duration) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return fmt.Sprintf("%4.0f s  %d operations, %d failovers, %d histories judged, %d undecided, faults: %s",
+	return fmt.Sprintf("%4.0f s  %d operations, %d failovers, %d histories checked, %d undecided, faults: %s",
 		elapsed.Seconds(), t.total, sum(t.failovers), sum(t.families), t.unknown, list(t.faults))
 }
 
-// Summary is all of it.
+// Summary returns all counts.
 func (t *Tally) Summary() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "  operations  %d: %s\n", t.total, list(t.ops))
 	fmt.Fprintf(&b, "  failovers   %d: %s\n", sum(t.failovers), list(t.failovers))
-	fmt.Fprintf(&b, "  histories   %d: %s; cut into %d parts, %d operations in them; undecided: %d; set aside: %s\n",
-		sum(t.families), list(t.families), t.parts, t.judged, t.unknown, list(t.aside))
+	fmt.Fprintf(&b, "  histories   %d: %s; cut into %d parts, %d operations in them; undecided: %d; excluded: %s\n",
+		sum(t.families), list(t.families), t.parts, t.checked, t.unknown, list(t.excluded))
 	fmt.Fprintf(&b, "  tokens      %d\n", t.tokens)
 	fmt.Fprintf(&b, "  waits       %d\n", t.waits)
 	fmt.Fprintf(&b, "  faults      %s\n", list(t.faults))

@@ -10,8 +10,8 @@ import (
 
 const barWidth = 48
 
-// table has a row for each operation and each event, in the order of the questions. A bar shows from when to when:
-// = the question is under way, - its client may count on the lease, counted from the question.
+// table returns a row for each operation and each event, in the order of the requests. A bar shows the times:
+// = the request is under way, - the client may rely on the lease, which counts from the request.
 func table(ops []*history.Op, events []history.Span) string {
 	from, to := ops[0].Call, int64(0)
 	for _, op := range ops {
@@ -29,7 +29,7 @@ func table(ops []*history.Op, events []history.Span) string {
 	var rows []row
 	for _, op := range ops {
 		rows = append(rows, row{op.Call, fmt.Sprintf("%10.3f  %-*s  s%d  %s -> %s",
-			float64(op.Call)/1e6, barWidth, bar(op, from, to), op.Server, op, op.Answer())})
+			float64(op.Call)/1e6, barWidth, bar(op, from, to), op.Server, op, op.Reply())})
 	}
 	for _, event := range events {
 		if event.Overlaps(from, to) {
@@ -37,7 +37,7 @@ func table(ops []*history.Op, events []history.Span) string {
 		}
 	}
 	sort.SliceStable(rows, func(i, j int) bool { return rows[i].at < rows[j].at })
-	lines := []string{"    ms since the start; = asked, not answered; - may be counted on; sN: the server"}
+	lines := []string{"    ms since the start; = under way; - may be relied on; sN: the server"}
 	for _, one := range rows {
 		lines = append(lines, one.text)
 	}

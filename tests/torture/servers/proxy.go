@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Proxy stands before a server. It may swallow what comes, as a network does that drops everything: connections stay
-// open, and nothing arrives, in either direction.
+// Proxy forwards connections to a server. It can hold back all data, like a network that drops everything: connections
+// stay open, and nothing arrives, in either direction.
 type Proxy struct {
 	Address string
 
@@ -55,7 +55,7 @@ func (p *Proxy) link(client net.Conn) {
 	p.copy(server, client)
 }
 
-// copy ends when one side has closed, and then closes the other; that one has closed is swallowed too.
+// copy ends when one side has closed, and then closes the other. The closing is held back, too.
 func (p *Proxy) copy(from, to net.Conn) {
 	buffer := make([]byte, 16*1024)
 	for {
@@ -73,7 +73,7 @@ func (p *Proxy) copy(from, to net.Conn) {
 	}
 }
 
-// pass waits while the proxy swallows.
+// pass waits while the proxy holds data back.
 func (p *Proxy) pass() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,13 +89,13 @@ func (p *Proxy) set(shut bool) {
 	p.opened.Broadcast()
 }
 
-// Swallow begins.
-func (p *Proxy) Swallow() { p.set(true) }
+// HoldBack begins to hold data back.
+func (p *Proxy) HoldBack() { p.set(true) }
 
-// Heal ends it: what was swallowed arrives now.
+// Heal ends it: what was held back arrives now.
 func (p *Proxy) Heal() { p.set(false) }
 
-// Cut closes all connections; what was swallowed is lost.
+// Cut closes all connections; what was held back is lost.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Close ends the proxy.
+// Close stops the proxy.
 func (p *Proxy) Close() {
 	_ = p.listener.Close()
 	p.Cut()

@@ -1,4 +1,4 @@
-// Package servers runs servers that can be killed, stopped and cut off.
+// Package servers runs servers that can be killed, stopped and isolated.
 package servers
 
 import (
@@ -20,29 +20,29 @@ import (
 type Program struct {
 	Server, Module string
 	Folder         string
-	Config         []string // further words of the command line
+	Config         []string // further arguments of the command line
 }
 
-// Server is one process at a time, and the proxies before it: one for clients, one for its replicas.
+// Server is a process, which may be restarted, and the proxies in front of it: one for clients, one for its replicas.
 type Server struct {
 	ID                int
 	Name              string
 	Clients, Replicas *Proxy
-	// When the server, or the way to it, failed: then nobody can be answered in time.
+	// When the server or its network failed: then no client can receive a reply in time.
 	Failures *history.Spans
-	Slow     *history.Spans // when it did not get to answer a PING: FeelPulse
+	Slow     *history.Spans // when its reply to a PING was late: WatchPings
 
 	program Program
 	port    string
 	log     *os.File
 	mu      sync.Mutex
 	process *exec.Cmd
-	ended   chan struct{} // closed when the process has
-	wanted  bool          // that it ends
-	Crash   string        // how a process ended that nobody has killed
+	ended   chan struct{} // closed when the process has ended
+	wanted  bool          // it is meant to end
+	Crash   string        // how a process ended that was not killed
 }
 
-// New starts one.
+// New starts a server.
 func New(id int, name string, program Program) (*Server, error) {
 	s := &Server{ID: id, Name: name, program: program, Failures: &history.Spans{}, Slow: &history.Spans{}}
 	if err := os.MkdirAll(s.folder(), 0o755); err != nil {
@@ -77,7 +77,7 @@ func freePort() (string, error) {
 func (s *Server) folder() string  { return filepath.Join(s.program.Folder, s.Name) }
 func (s *Server) address() string { return "127.0.0.1:" + s.port }
 
-// Start starts the process, without data, and waits until it answers.
+// Start starts the process, without data, and waits until it replies.
 func (s *Server) Start() error {
 	words := append([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", s.folder(), "--save", "",
 		"--appendonly", "no", "--daemonize", "no", "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
@@ -85,7 +85,7 @@ func (s *Server) Start() error {
 		"--loadmodule", s.program.Module}, s.program.Config...)
 	process := exec.Command(s.program.Server, words...)
 	process.Stdout, process.Stderr = s.log, s.log
-	// It goes when this process goes, however that ends.
+	// It ends with this process, however that ends.
 	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := process.Start(); err != nil {
 		return err
@@ -96,11 +96,11 @@ func (s *Server) Start() error {
 	s.mu.Unlock()
 	go s.watch(process, ended)
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if reply, err := s.Ask("PING"); err == nil && reply == "PONG" {
+		if reply, err := s.Command("PING"); err == nil && reply == "PONG" {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s does not answer: see %s", s.Name, s.log.Name())
+	return fmt.Errorf("%s does not reply: see %s", s.Name, s.log.Name())
 }
 
 func (s *Server) watch(process *exec.Cmd, ended chan struct{}) {
@@ -113,7 +113,7 @@ func (s *Server) watch(process *exec.Cmd, ended chan struct{}) {
 	close(ended)
 }
 
-// Crashed says how a process ended that nobody has killed, or "".
+// Crashed returns how a process ended that was not killed, or "".
 func (s *Server) Crashed() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,13 +130,13 @@ func (s *Server) Kill() {
 	<-ended
 }
 
-// Stop stops it where it stands, Continue has it go on.
+// Stop stops the process, by SIGSTOP, until Continue.
 func (s *Server) Stop() { _ = s.process.Process.Signal(syscall.SIGSTOP) }
 
-// Continue is the end of Stop.
+// Continue ends a Stop.
 func (s *Server) Continue() { _ = s.process.Process.Signal(syscall.SIGCONT) }
 
-// Close ends it for good.
+// Close ends the server.
 func (s *Server) Close() {
 	s.Kill()
 	s.Clients.Close()
@@ -144,37 +144,37 @@ func (s *Server) Close() {
 	_ = s.log.Close()
 }
 
-// askedFor is how long an answer is waited for: longer than a busy machine takes.
-const askedFor = 5 * time.Second
+// replyTimeout is how long to wait for a reply: longer than a busy machine takes.
+const replyTimeout = 5 * time.Second
 
-// Ask asks the server itself, past the proxies; again, if there is no answer in time, since this process may have stood
-// still.
-func (s *Server) Ask(words ...interface{}) (reply interface{}, err error) {
+// Command sends a command to the server, not through the proxies. It tries again if there is no reply in time, because
+// this process may have been stalled.
+func (s *Server) Command(words ...interface{}) (reply interface{}, err error) {
 	for tries := 0; tries < 3; tries++ {
 		var timeout net.Error
-		if reply, err = s.askOnce(words...); !errors.As(err, &timeout) || !timeout.Timeout() {
+		if reply, err = s.commandOnce(words...); !errors.As(err, &timeout) || !timeout.Timeout() {
 			break
 		}
 	}
 	return reply, err
 }
 
-func (s *Server) askOnce(words ...interface{}) (interface{}, error) {
-	conn, err := clients.Dial(s.address(), askedFor)
+func (s *Server) commandOnce(words ...interface{}) (interface{}, error) {
+	conn, err := clients.Dial(s.address(), replyTimeout)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	reply, err := conn.Do(askedFor, words...)
+	reply, err := conn.Do(replyTimeout, words...)
 	if failed, is := reply.(clients.Error); is {
 		return nil, failed
 	}
 	return reply, err
 }
 
-// Received is how much a replica has got of its master's data.
+// Received returns how much of its master's data a replica has received.
 func (s *Server) Received() (int64, error) {
-	info, err := s.Ask("INFO", "replication")
+	info, err := s.Command("INFO", "replication")
 	if err != nil {
 		return 0, err
 	}
@@ -185,10 +185,10 @@ func (s *Server) Received() (int64, error) {
 	return got, nil
 }
 
-// Follow makes it a replica of another.
+// Follow makes it a replica of another server.
 func (s *Server) Follow(master *Server) error { return s.replicaOf(master.Replicas.Address) }
 
-// Leave makes it a replica of nobody: what it has got stays as it is.
+// Leave makes it a replica of an address without a server: it keeps the data that it has received.
 func (s *Server) Leave() error { return s.replicaOf("127.0.0.1:1") }
 
 func (s *Server) replicaOf(address string) error {
@@ -196,12 +196,12 @@ func (s *Server) replicaOf(address string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Ask("REPLICAOF", host, port)
+	_, err = s.Command("REPLICAOF", host, port)
 	return err
 }
 
 // Promote makes it a master.
 func (s *Server) Promote() error {
-	_, err := s.Ask("REPLICAOF", "NO", "ONE")
+	_, err := s.Command("REPLICAOF", "NO", "ONE")
 	return err
 }
