@@ -1,4 +1,4 @@
-"""What one connection sends, in batches: the same ones each time for a seed and a slot."""
+"""What one connection sends, in batches: for a seed and a slot always the same ones."""
 
 from dataclasses import dataclass
 
@@ -22,12 +22,12 @@ def encoded(words):
 
 
 def inline(words):
-    """The same command as a line, if its words allow that."""
+    """The same command as an inline command, if its words allow that."""
     plain = all(word and not set(word) & set(b"\r\n\0\"' ") for word in words)
     return b" ".join(words) + b"\r\n" if plain else encoded(words)
 
 
-# What has to be so for ECHO to be answered as ECHO.
+# What must be sent before ECHO, so that its reply is the echo.
 ENDING = encoded([b"CLIENT", b"REPLY", b"ON"]) + encoded([b"DISCARD"])
 
 
@@ -50,7 +50,7 @@ class Batches:
         return Batch(data + ENDING + encoded([b"ECHO", mark]), len(commands), WAITS, mark)
 
     def _length(self):
-        """Mostly a few: who sends many waits often; sometimes hundreds."""
+        """Mostly a few, because a long batch is likely to contain a command that waits; sometimes hundreds."""
         draw = self._draw
         return 1 + draw.below(400 if draw.chance(0.02) else 30 if draw.chance(0.3) else 4)
 

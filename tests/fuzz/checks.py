@@ -1,4 +1,4 @@
-"""What must be so: while connections send, when they have gone, and when the servers have ended."""
+"""What must be true: while connections send, when they are closed, and when the servers have ended."""
 
 import re
 
@@ -7,7 +7,7 @@ from harness.process import CRASHED
 
 FAULTS = (*CRASHED, "ERROR: AddressSanitizer", "runtime error: ", "broken invariant")
 
-# What INFO lock counts that must come to an end with the connections.
+# Fields of INFO lock that must be 0 when all connections are closed.
 COUNTED = (
     "lock_waiters",
     "lock_waiters_unsearched",
@@ -20,14 +20,14 @@ COUNTED = (
 
 
 def faults(server):
-    """What the log says of a crash, a sanitizer's report or a broken invariant: where it begins."""
+    """The beginning of a crash, a sanitizer's report or a broken invariant in the log."""
     log = server.log()
     begins = [log.index(mark) for mark in FAULTS if mark in log]
     return ["\n".join(log[min(begins) :].splitlines()[:40])] if begins else []
 
 
 def check_settled(server):
-    """No connection is left: nobody waits, and nothing is kept for those who waited."""
+    """All connections are closed: no client waits, and nothing is kept for clients that waited."""
 
     def nothing_left():
         blocked = server.info("clients")["blocked_clients"]
@@ -40,12 +40,13 @@ def check_settled(server):
 
 
 def check_equal(servers):
-    """Master and replica; also after the master alone has read its data again from an RDB, and from its AOF."""
+    """Master and replica have the same data; also after only the master has loaded its data again from an RDB, and from
+    its AOF."""
     master = servers[0]
     for reload in ("", "RELOAD", "LOADAOF"):
         if reload:
-            # What expires meanwhile it leaves out without a word to the replica.
-            wait_for(lambda: _nothing_expires_soon(master), 30, "what expires soon to be gone")
+            # It skips keys that expire meanwhile, without notifying the replica.
+            wait_for(lambda: _nothing_expires_soon(master), 30, "keys that expire soon to be gone")
             wait_for(lambda: not master.info("persistence")["rdb_bgsave_in_progress"], 30, "BGSAVE to end")
             master.control.execute_command("DEBUG", reload)
         wait_for(lambda: _same(master.dump(), servers[-1].dump(), reload), 30, "both to have the same data")
@@ -64,8 +65,8 @@ def _same(ours, theirs, reload):
 
 
 def leaks(server):
-    """What LeakSanitizer reports of memory that came to be in the module. Not below LOCK.GUARD: there the server runs
-    another command, or finds its keys, and leaks of that are its own."""
+    """The leaks that LeakSanitizer reports for memory allocated by the module. Not below LOCK.GUARD: there the server
+    runs another command, or finds its keys, and leaks of these are the server's own."""
     blocks = re.split(r"\n(?=(?:Direct|Indirect) leak of )", server.log())[1:]
     frames = [re.findall(r"#\d+ .* module/(\S+)\.c:", block) for block in blocks]
     return [block for block, files in zip(blocks, frames, strict=True) if files and files[0] != "commands/cmd_guard"]

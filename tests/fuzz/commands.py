@@ -1,14 +1,14 @@
-"""All commands that are sent: the module's and the server's, as this server describes them, and neighbours.py's."""
+"""All commands that are sent: the module's and the server's, as this server describes them, and those of neighbours.py."""
 
-from grammar import Reader, bent, weighted
+from grammar import Reader, malformed, weighted
 from neighbours import GROUPS, left_out, neighbours
 from words import keys_of
 
 # Of a hundred commands: how many are the module's own, and how many are from neighbours.py; the rest are the server's others.
 OWN, NEIGHBOURS = 70, 24
-BENT = 0.07
+MALFORMED = 0.07
 
-# How often one of the module's commands is drawn, if not 10.
+# The weights of the module's commands, if not 10.
 WEIGHTS = {
     "lock.acquire": 25,
     "lock.fair": 20,
@@ -23,10 +23,10 @@ WEIGHTS = {
     "delay.list": 2,
 }
 
-# The module's settings that are there for tests.
+# The module's settings that exist for tests.
 NOT_SET = {"lock.failpoint", "lock.allow-unload"}
 
-# A key of each kind that locks have, and of each that they have not.
+# A key of each type that locks have, and of types that they do not have.
 DUMPED = [
     "LOCK.ACQUIRE x o1 PX 1000000",
     "LOCK.RWREAD x o1 PX 1000000",
@@ -41,21 +41,21 @@ DUMPED = [
 ]
 
 
-def learn(server):
-    """The part that draws a command: one of all that this server has."""
-    ask = server.actor(protocol=3).call
-    docs = ask("COMMAND", "DOCS")
-    own = set(ask("COMMAND", "LIST", "FILTERBY", "MODULE", "lock"))
+def commands_of(server):
+    """The part that chooses one of all commands of this server."""
+    call = server.actor(protocol=3).call
+    docs = call("COMMAND", "DOCS")
+    own = set(call("COMMAND", "LIST", "FILTERBY", "MODULE", "lock"))
     others = {name for name, entry in docs.items() if entry["group"] in GROUPS and not entry.get("subcommands")}
 
     def inner(draw, words):
-        """A command as arguments of another: of LOCK.GUARD, EVAL, ..."""
-        if len(words) < 20:  # not in one another without end
+        """A command as arguments of another one: of LOCK.GUARD, EVAL, ..."""
+        if len(words) < 20:  # limits the nesting
             nested(draw, words)
 
     def drawn(names, weights):
         read = {name: Reader(keys_of(name), inner).command(name, docs[name]) for name in sorted(names)}
-        return bent(weighted([(weights.get(name, 10), part) for name, part in read.items()]), BENT)
+        return malformed(weighted([(weights.get(name, 10), part) for name, part in read.items()]), MALFORMED)
 
     mine, theirs = drawn(own, WEIGHTS), drawn(others - own - left_out(server), {})
     hostile = weighted(neighbours(server, _dumps(server), _configs(server), inner))
@@ -68,7 +68,7 @@ def _configs(server):
 
 
 def _dumps(server):
-    """What DUMP says of them, whole and cut."""
+    """The replies of DUMP for these keys, complete and truncated."""
     client, dumps = server.client(decode_responses=False), []
     for words in DUMPED:
         client.flushall()

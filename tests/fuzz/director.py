@@ -1,4 +1,4 @@
-"""What is done to the servers as a whole while connections send: once in a while one of ACTIONS."""
+"""What is done to the servers as a whole while connections send: from time to time one of several actions."""
 
 import time
 from random import Random
@@ -12,7 +12,7 @@ EVERY_S = 0.03
 
 
 class Director:
-    """Of a master and its replica, which change places; or of a master alone."""
+    """For a master and its replica, which swap roles; or for a master alone."""
 
     def __init__(self, servers, seed):
         self.servers = list(servers)
@@ -32,7 +32,7 @@ class Director:
         ]
 
     def step(self):
-        """Asks both whether they live, which an exception answers; now and then does something."""
+        """Sends PING to both, which raises an exception if one has failed; then performs an action."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY_S
@@ -47,7 +47,7 @@ class Director:
         return self.servers[0]
 
     def _attempt(self, *words, server=None):
-        """Some things the server refuses at times: a save while another one runs, say."""
+        """For commands that the server sometimes refuses: for example a save while another one runs."""
         try:
             return (server or self.master).control.execute_command(*words)
         except ResponseError:
@@ -60,11 +60,11 @@ class Director:
         return self._random.choice(others) if others else 0
 
     def _unblock(self):
-        # Servers before Redis 8.6 and Valkey 9 panic when a client is unblocked that CLIENT PAUSE holds.
-        together = self.master.control.pipeline(transaction=False)
-        together.execute_command("CLIENT", "UNPAUSE")
-        together.execute_command("CLIENT", "UNBLOCK", self._some_client(), self._random.choice(["TIMEOUT", "ERROR"]))
-        together.execute(raise_on_error=False)
+        # Servers before Redis 8.6 and Valkey 9 panic when a client is unblocked that CLIENT PAUSE has blocked.
+        pipeline = self.master.control.pipeline(transaction=False)
+        pipeline.execute_command("CLIENT", "UNPAUSE")
+        pipeline.execute_command("CLIENT", "UNBLOCK", self._some_client(), self._random.choice(["TIMEOUT", "ERROR"]))
+        pipeline.execute(raise_on_error=False)
 
     def _pause(self):
         # Not among the clients' commands: in MULTI, Redis up to 8.6 then aborts in a write to a key that has expired.
@@ -74,11 +74,11 @@ class Director:
         self._attempt("CLIENT", "KILL", "ID", self._some_client())
 
     def _reload(self):
-        # A server that does it beside a BGSAVE counts its changes wrong afterwards, and writes DEBUG itself to the AOF.
+        # A server that reloads during a BGSAVE counts its changes wrong afterwards, and writes DEBUG itself to the AOF.
         if self.master.info("persistence")["rdb_bgsave_in_progress"]:
             return
         self._attempt(*self._random.choice([("DEBUG", "RELOAD"), ("DEBUG", "LOADAOF")]))
-        # It has left out what had expired without a word to the replica, which has to begin anew.
+        # It has skipped expired keys without notifying the replica, which has to synchronise again.
         self._new_id()
         self._attempt("CLIENT", "KILL", "TYPE", "replica")
 
@@ -96,7 +96,7 @@ class Director:
         self._attempt("CLIENT", "KILL", "TYPE", other, server=self.servers[side])
 
     def _fail_over(self):
-        """The replica becomes the master; what the old one has not sent to it is lost, as it is in real life."""
+        """The replica becomes the master. What the old master has not sent to it is lost, as in a real failover."""
         if len(self.servers) == 1:
             return
         self.servers.reverse()
@@ -105,7 +105,7 @@ class Director:
         replica.control.execute_command("REPLICAOF", HOST, master.port)
 
     def restore(self):
-        """All settings, users and functions as they were."""
+        """Restores all settings, users and functions."""
         for server, before in self._configs.items():
             now = server.control.config_get("*")
             for name, value in before.items():
@@ -116,7 +116,7 @@ class Director:
                 self._attempt(*words, server=server)
 
     def quiet(self):
-        """Nothing more is done: settings as they were, and the replica has what the master has."""
+        """No further actions: restores settings, and waits until the replica has the master's data."""
         self.restore()
         if len(self.servers) == 2:
             wait_for_sync(*self.servers, timeout=60)

@@ -1,6 +1,6 @@
-"""`make fuzz-commands`: random commands of all kinds, and what must be so whatever they are. README.md says more.
+"""`make fuzz-commands`: random commands of all kinds, and checks of what must be true whatever they are: see README.md.
 
-What to run comes by the environment, from the Makefile.
+The Makefile passes what to run in the environment.
 """
 
 import os
@@ -15,7 +15,7 @@ sys.path.append(str(TOP / "tests" / "integration"))
 
 from batches import Batches  # noqa: E402
 from checks import check_equal, check_settled, faults, leaks  # noqa: E402
-from commands import learn  # noqa: E402
+from commands import commands_of  # noqa: E402
 from director import Director  # noqa: E402
 from harness import Servers, launching  # noqa: E402
 from harness.waiting import set_scale, wait_for  # noqa: E402
@@ -23,7 +23,7 @@ from traffic import Traffic, replay, write_sent  # noqa: E402
 
 KEPT = TOP / "build" / "fuzz-commands"
 
-# After this many commands the connections close, and all has to settle.
+# After this many commands the connections are closed, and the servers are checked.
 ROUND = 250_000
 
 
@@ -32,7 +32,7 @@ def setting(name, default):
 
 
 def start(servers, cluster, io_threads):
-    """A master and its replica; in a cluster one node alone."""
+    """A master and its replica; in a cluster a single node."""
     config = {"appendonly": "yes", "lock_fair_reserve": 50, "lock_session_grace": 50, "lock_default_lease": 200, "maxclients": 1000}
     if io_threads:
         config["io_threads"] = io_threads
@@ -48,23 +48,23 @@ def start(servers, cluster, io_threads):
 class Run:
     def __init__(self, servers, seed):
         self._servers = servers
-        self._commands = learn(servers[0])
+        self._commands = commands_of(servers[0])
         self._director = Director(servers, seed)
         self._director.restore()
         batches = [Batches(self._commands, seed, slot) for slot in range(setting("CONNECTIONS", 100))]
         self.traffic = Traffic(batches, self._port_of)
 
     def _port_of(self, slot):
-        """A few go to the replica, which has to refuse writes."""
-        of = self._director.servers
-        return of[-1 if slot % 20 == 19 else 0].port
+        """A few connections are to the replica, which has to refuse writes."""
+        servers = self._director.servers
+        return servers[-1 if slot % 20 == 19 else 0].port
 
     def round(self, commands):
         self.traffic.run(commands, self._director.step)
         self._settles()
 
     def granted(self):
-        """Whether the commands do something together: grants at once, and after a wait."""
+        """Shows whether the commands have an effect on each other: grants at once, and after a wait."""
         counts = self._director.master.info("lock")
         return f"{counts['lock_granted_at_once']} locks granted at once, {counts['lock_granted_after_wait']} after a wait"
 
@@ -83,9 +83,9 @@ class Run:
 
 def run_all(run, commands):
     traffic, begin = run.traffic, time.monotonic()
-    while traffic.answered < commands:
-        run.round(min(ROUND, commands - traffic.answered))
-        print(f"{traffic.answered} commands in {time.monotonic() - begin:.0f} s, {run.granted()}", flush=True)
+    while traffic.replied < commands:
+        run.round(min(ROUND, commands - traffic.replied))
+        print(f"{traffic.replied} commands in {time.monotonic() - begin:.0f} s, {run.granted()}", flush=True)
 
 
 def main():
@@ -93,7 +93,7 @@ def main():
     seed, failed = setting("SEED", randrange(2**32)), []
     print(f"SEED={seed}", flush=True)
     with launching("fuzz", keeps=lambda: bool(failed)) as launch:
-        # Not before: what is loaded into servers only.
+        # Only now, because it is to be loaded only into servers.
         os.environ["LD_PRELOAD"] = setting("PRELOAD", "")
         os.environ["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=1:exitcode=0"
         os.environ["UBSAN_OPTIONS"] = "print_stacktrace=1"
@@ -108,7 +108,7 @@ def main():
         except Exception:
             failed.append(traceback.format_exc(limit=-2))
             if run:
-                failed.append(f"{run.traffic.answered} commands had been answered")
+                failed.append(f"{run.traffic.replied} commands had a reply")
                 write_sent(run.traffic.sent, KEPT / f"{seed}.sent")
         failed += servers.end()
         for server in made:
@@ -116,7 +116,7 @@ def main():
     for problem in failed:
         print(problem)
     if failed:
-        print(f"failed: SEED={seed}; what was sent last is in {KEPT / f'{seed}.sent'}")
+        print(f"failed: SEED={seed}; the last commands are in {KEPT / f'{seed}.sent'}")
     return bool(failed)
 
 

@@ -1,6 +1,6 @@
-"""Commands as a server's COMMAND DOCS describes them, drawn at random.
+"""Random commands, as a server's COMMAND DOCS describes them.
 
-A part of a command is a function: `part(draw, words)` appends its words, as `draw` draws them.
+A part of a command is a function: `part(draw, words)` appends words that `draw` chooses.
 """
 
 from bisect import bisect
@@ -11,7 +11,7 @@ import words as pools
 
 
 class Draw:
-    """What is random in one connection's commands."""
+    """The random choices for one connection's commands."""
 
     def __init__(self, seed):
         random = Random(seed)
@@ -49,17 +49,17 @@ def one_of(parts):
 
 
 def weighted(pairs):
-    """One of several parts, each as often as its weight says: [(weight, part)]."""
+    """One of several parts, chosen by weight: [(weight, part)]."""
     sums = list(accumulate(weight for weight, _ in pairs))
     return lambda draw, words: pairs[bisect(sums, draw.fraction() * sums[-1])][1](draw, words)
 
 
-def several(part):
+def repeated(part):
     return lambda draw, words: sequence([part] * (1 + draw.below(3)))(draw, words)
 
 
 def counted(part):
-    """A number of keys, and then the keys; sometimes of another number."""
+    """The number of keys, and then the keys; sometimes with a wrong number."""
 
     def add(draw, words):
         number = 1 + draw.below(4)
@@ -79,7 +79,7 @@ class Optional:
 
 
 def command(name, parts):
-    """Its name, what it must have, and its options: sometimes in another order, or one of them twice."""
+    """The name, the required arguments, and the options: sometimes in another order, with one of them twice."""
     last = max((at for at, part in enumerate(parts) if not isinstance(part, Optional)), default=-1)
     start, options = sequence([token(name.upper()), *parts[: last + 1]]), parts[last + 1 :]
 
@@ -94,8 +94,8 @@ def command(name, parts):
     return add
 
 
-def bent(part, often):
-    """A command that now and then is nearly valid: a word is missing, doubled, another one, or too many."""
+def malformed(part, often):
+    """A command that is sometimes not quite valid: a word is missing, doubled, replaced or added."""
 
     def add(draw, words):
         made = []
@@ -114,7 +114,7 @@ def bent(part, often):
 
 
 class Reader:
-    """Makes a command of what COMMAND DOCS says; `keys` is the pool of its keys, `inner` draws a command where it takes one."""
+    """Builds a command from COMMAND DOCS. `keys` is the pool of its keys; `inner` chooses a command as an argument."""
 
     def __init__(self, keys, inner):
         self._key, self._inner = word(keys), inner
@@ -138,7 +138,7 @@ class Reader:
     def _part(self, argument):
         flags, part = argument.get("flags", ()), self._value(argument)
         if "multiple" in flags:
-            part = several(part)
+            part = repeated(part)
         if "token" in argument:
             part = sequence([token(argument["token"]), part])
         return Optional(part) if "optional" in flags else part

@@ -1,19 +1,20 @@
-"""What other clients do beside the module: a line is a weight and a command; words in <> are drawn.
+"""What other clients may do. A line is a weight and a command; words in <> are chosen at random.
 
-Not here, because a server itself fails by it, with any module or none:
+Left out, because they make a server itself fail, with or without a module:
 
-- CLIENT NO-TOUCH beside a blocked client crashes Redis 8.0 and Valkey 8.1.
-- MOVE and COPY to another database on Valkey 8.1, which then replicate from the wrong one: left out there.
-- RESTORE of a TTL whose end overflows: Valkey 8.1 aborts when it looks for what has expired. So TTLs are small here.
-- MODULE UNLOAD: a server keeps pointers to the commands of a module that has gone.
-- MIGRATE, SHUTDOWN, MONITOR, SUBSCRIBE and DEBUG are left out as they would end the run or its replies; what they stand
-  for is in director.py.
+- CLIENT NO-TOUCH while a client is blocked crashes Redis 8.0 and Valkey 8.1.
+- MOVE and COPY to another database on Valkey 8.1, which then replicates from the wrong database: left out only there.
+- RESTORE with a TTL whose end overflows: Valkey 8.1 aborts when it looks for expired keys. So TTLs are small here.
+- MODULE UNLOAD: a server keeps pointers to the commands of a module that was unloaded.
+
+Also left out: MIGRATE, SHUTDOWN, MONITOR, SUBSCRIBE and DEBUG, which would end the run or its replies. director.py does
+what corresponds to them.
 """
 
 import words as pools
 from grammar import sequence, token, word
 
-# Groups of the server's own commands, drawn as COMMAND DOCS describes them.
+# Groups of the server's own commands, which are sent as COMMAND DOCS describes them.
 GROUPS = {"generic", "string", "hash", "list", "set", "sorted-set"}
 EXCLUDED = {"migrate", "wait", "waitaof", "restore", "restore-asking", "sort", "sort_ro"}
 
@@ -22,7 +23,7 @@ TWICE = "redis.pcall(unpack(ARGV)); return redis.pcall(unpack(ARGV))"
 LIBRARY = """#!lua name=fuzz
 redis.register_function('call', function(keys, words) return redis.call(unpack(words)) end)"""
 
-# Users of few rights, whom connections become by AUTH; all may use what ends a batch (connection.py).
+# Users with few permissions, to which connections switch by AUTH. All may use the commands that end a batch (batches.py).
 NEEDED = "+auth +echo +client +discard +unwatch +select +reset +hello"
 USERS = {
     "keys": f"on >secret resetkeys ~{{a}}* %R~lock:* +@all -@admin -@dangerous {NEEDED}",
@@ -30,7 +31,7 @@ USERS = {
     "locks": f"on >secret resetkeys ~a ~lock:* -@all +lock.acquire +lock.release +lock.guard +lock.watch +get {NEEDED}",
 }
 
-# What the commands below need.
+# Required by the commands below.
 PREPARATIONS = [
     *(["ACL", "SETUSER", name, *rules.split()] for name, rules in USERS.items()),
     ["FUNCTION", "LOAD", "REPLACE", LIBRARY],
@@ -146,12 +147,13 @@ def _wrong_on(server):
 
 
 def left_out(server):
-    """What is not drawn from COMMAND DOCS for this server."""
+    """Commands of COMMAND DOCS that are not sent to this server."""
     return EXCLUDED | _wrong_on(server)
 
 
 def neighbours(server, dumps, configs, inner):
-    """[(weight, part)]: the commands above. `dumps` are values of DUMP, `configs` the module's; `inner` draws a command."""
+    """[(weight, part)]: the commands above. `dumps` are replies of DUMP, `configs` the module's settings; `inner` chooses
+    a command as arguments."""
     of_name = _pools(dumps, configs)
     scripts = {"{script}": SCRIPT, "{twice}": TWICE, "{library}": LIBRARY}
 

@@ -1,6 +1,6 @@
-/* Loaded into the server in front of AddressSanitizer, so that all of the server's memory, and with
- * it the module's, is ASan's: its own use of jemalloc's interface becomes malloc, and modules are
- * opened as ASan needs it. */
+/* Loaded into the server before AddressSanitizer, so that ASan allocates all memory of the server,
+ * including that of the module: the server's calls of jemalloc's own functions become calls of
+ * malloc, and modules are opened as ASan requires. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void sdallocx(void *memory, size_t size, int flags) {
     free(memory);
 }
 
-/* Valkey opens modules with RTLD_DEEPBIND, by which they would miss ASan's malloc. */
+/* Valkey opens modules with RTLD_DEEPBIND, with which they would not use ASan's malloc. */
 void *dlopen(const char *file, int mode) {
     union {
         void *symbol;

@@ -1,4 +1,4 @@
-"""Connections that send batches, all in one thread."""
+"""Connections that send batches, in one thread."""
 
 import ast
 import select
@@ -13,15 +13,15 @@ from batches import RESETS, WAITS
 from harness.connect import HOST
 from harness.waiting import scaled
 
-# How long a connection waits for the end of its batch until it is closed: how a wait with BLOCK 0 ends.
+# How long a connection waits for the end of its batch before it is closed, which ends a wait with BLOCK 0.
 PATIENCE_S = 0.1
 
-# How many batches are kept to be shown, and sent again, after a failure.
+# How many batches are kept for a replay after a failure.
 KEPT = 5000
 
 
 class Connection:
-    """One slot: a connection after the other, each going on with the slot's batches."""
+    """One slot: one connection after the other, each of which continues with the slot's batches."""
 
     def __init__(self, slot, batches, port_of, selector, sent):
         self.slot, self._batches, self._port_of = slot, batches, port_of
@@ -33,7 +33,7 @@ class Connection:
         if self._sock is None:
             self._open()
         self._batch = batch = self._batches.next()
-        self._heard, self._since = b"", time.monotonic()
+        self._received, self._since = b"", time.monotonic()
         self._sent.append((self.slot, self._life, batch.data, batch.end))
         with suppress(ConnectionError):
             self._sock.sendall(batch.data)
@@ -52,7 +52,7 @@ class Connection:
         return self._batch is not None and now - self._since > PATIENCE_S
 
     def read(self):
-        """Reads what has come; returns how many commands have been answered: with the last one it is idle."""
+        """Reads what has arrived. Returns how many commands have a reply: when the whole batch has, it is idle."""
         try:
             data = self._sock.recv(1 << 18)
         except ConnectionError:
@@ -60,9 +60,9 @@ class Connection:
         if not data:
             self.close()
             return 0
-        heard = self._heard + data
-        self._heard = heard[-64:]
-        if self._batch is None or self._batch.mark not in heard:
+        received = self._received + data
+        self._received = received[-64:]
+        if self._batch is None or self._batch.mark not in received:
             return 0
         count, self._batch = self._batch.count, None
         return count
@@ -77,25 +77,25 @@ class Connection:
 
 
 class Traffic:
-    """A number of connections; `port_of(slot)` says to which server each goes when it is opened."""
+    """A number of connections. `port_of(slot)` is the port to which one is opened."""
 
     def __init__(self, batches, port_of):
         self._selector = selectors.DefaultSelector()
         self.sent = deque(maxlen=KEPT)
-        self.answered = 0
-        """How many commands, not counting those of connections that closed before."""
+        self.replied = 0
+        """How many commands have a reply, not counting batches whose connection was closed before."""
         self._connections = [
             Connection(slot, one, port_of, self._selector, self.sent) for slot, one in enumerate(batches)
         ]
 
     def run(self, commands, between):
-        """Until this many more commands have been answered; calls `between()` again and again."""
-        end = self.answered + commands
-        while self.answered < end:
+        """Runs until this many more commands have a reply; calls `between()` again and again."""
+        end = self.replied + commands
+        while self.replied < end:
             for connection in self._connections:
                 if connection.is_idle():
                     connection.step()
-            self.answered += sum(key.data.read() for key, _ in self._selector.select(0.02))
+            self.replied += sum(key.data.read() for key, _ in self._selector.select(0.02))
             now = time.monotonic()
             for connection in self._connections:
                 if connection.is_late(now):
@@ -108,13 +108,13 @@ class Traffic:
 
 
 def write_sent(sent, path):
-    """One batch a line: the slot, which of its connections, how it ended, the bytes."""
+    """Writes one batch a line: the slot, the number of the connection in it, the bytes, how the batch ended."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{batch!r}\n" for batch in sent))
 
 
 def replay(path, port_of):
-    """Sends what write_sent has written, in the same order, each batch when the one before it is answered or waits."""
+    """Sends what write_sent has written, in the same order: each batch when the one before it has a reply or waits."""
     socks = {}
     for line in open(path):
         slot, life, data, end = ast.literal_eval(line)

@@ -1,6 +1,6 @@
-"""The words that commands are made of. A pool is a list of bytes; what stands in it twice is drawn twice as often."""
+"""The words that commands are made of. A pool is a list of bytes; what it contains twice is chosen twice as often."""
 
-# Most have one hash tag, so that they meet in a cluster too; `a` and `{a}` have one slot and the same side keys.
+# Most have the same hash tag, so that they are in one slot of a cluster; `a` and `{a}` have one slot and the same side keys.
 LOCKS = [b"{a}", b"{a}", b"a", b"{a}:2"]
 READ_WRITE, SEMAPHORES, LATCHES, LISTS = [b"{a}:rw", b"{a}:rw2"], [b"{a}:s", b"{a}:s2"], [b"{a}:latch"], [b"{a}:list"]
 STRANGE_KEYS = [b"", b"b", b"mode", b"x:write", b"{a}\0\xff\r\n", b"{a}" + b"k" * 510, b"lock:lease:{lock:lease:{a}}"]
@@ -12,12 +12,12 @@ SIDE_KEYS = [
 KEYS = MAIN_KEYS * 12 + SIDE_KEYS + STRANGE_KEYS
 ANY_KEYS = MAIN_KEYS * 4 + SIDE_KEYS + STRANGE_KEYS
 
-# Commands whose names begin so are mostly sent for keys of their own, so that each finds what it can work on.
+# Commands whose names begin like this are mostly sent with these keys, so that they often find a key of their own type.
 MOSTLY = {"lock.rw": READ_WRITE, "lock.semaphore": SEMAPHORES, "latch.": LATCHES, "delay.": LISTS}
 
 
 def keys_of(command):
-    """The keys that a command is sent for."""
+    """The keys with which a command is sent."""
     own = next((keys for prefix, keys in MOSTLY.items() if command.startswith(prefix)), [])
     return KEYS + own * (5 * len(KEYS) // max(len(own), 1))
 
@@ -83,6 +83,6 @@ BY_TYPE = {
 
 
 def pool_of(argument):
-    """For an argument of COMMAND DOCS."""
+    """The pool for an argument of COMMAND DOCS."""
     name, kind = argument["name"], argument["type"]
     return BY_TOKEN.get(argument.get("token")) or BY_NAME.get(name) or BY_TYPE[kind]
