@@ -14,20 +14,20 @@ CC = shlex.split(os.environ.get("CC", "cc"))
 SANITIZE = shlex.split(os.environ.get("SANITIZE", "-fsanitize=address,undefined -fno-sanitize-recover=all"))
 UNIT_SOURCES = os.environ.get("UNIT_SOURCES", "").split()
 
-# A mutant may be untidy C, so warnings are no errors; but what newer compilers, and the standard, do not take as C at
-# all does not compile. (With -w it would.) No -g: with equal object code a mutant is no mutant.
+# A mutant may cause warnings, so warnings are no errors; but what newer compilers, and the standard, reject does not
+# compile. (With -w it would.) Without -g, because object code is compared.
 C = ["-std=c11", "-O2", "-I.", "-Imodule"]
 C += [f"-Werror={what}" for what in ("implicit-function-declaration", "int-conversion", "incompatible-pointer-types")]
 # The checking build, as `make integration` has it.
 MODULE = ["-fPIC", "-fvisibility=hidden", "-DCHECKED"]
 UNIT_FLAGS = ["-g", *SANITIZE, "-iquote", "tests/unit"]
 
-# An endless loop of the preprocessor or the optimizer is not worth waiting for.
+# For endless loops of the preprocessor or the optimizer.
 COMPILE_LIMIT = 60
 
 
-def say(command, **options):
-    """Runs a command at the top level; whether it succeeded."""
+def run(command, **options):
+    """Runs a command at the top level; returns whether it succeeded."""
     try:
         done = subprocess.run(command, cwd=TOP, capture_output=True, timeout=COMPILE_LIMIT, **options)
     except subprocess.TimeoutExpired:
@@ -51,11 +51,11 @@ def mutated_sources():
 
 
 def compile_object(source, target, flags=MODULE):
-    """Compiles one file; whether it is C."""
+    """Compiles one file; returns whether it compiles."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Assertions name their file: the same one for a mutant, or no two objects would be equal.
+    # Assertions contain the name of their file: the same name for a mutant, or no two objects would be equal.
     names = f"-fmacro-prefix-map={Path(source).parent}=module"
-    return say([*CC, *C, *flags, names, "-c", "-o", str(target), str(source)])
+    return run([*CC, *C, *flags, names, "-c", "-o", str(target), str(source)])
 
 
 def object_of(source, folder=BASE):
@@ -112,7 +112,7 @@ def link_unit(name, folder, mutated):
 
 
 def build_for_gcov(folder):
-    """A module that counts which of its lines are run; its notes for gcov are beside its objects."""
+    """A module that counts which of its lines are run; its .gcno files for gcov are next to its objects."""
     folder.mkdir(parents=True, exist_ok=True)
     objects = []
     for source in sources():

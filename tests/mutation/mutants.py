@@ -12,14 +12,14 @@ from universalmutator import mutator
 RULES = ["universal.rules", "c.rules", "c_like.rules"]
 EQUIVALENT = re.compile(r"\bEquivalent:")
 
-# A comment, a string or a character, whichever begins first.
+# A comment, a string or a character constant, whichever begins first.
 _TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One line of one file, written otherwise."""
+    """A change of one line of one file."""
 
     source: str
     """The file's path from the top level."""
@@ -29,7 +29,7 @@ class Mutant:
     mutated: str
     """May be several lines."""
     equivalent: bool
-    """The code says that nobody can see a difference here."""
+    """A comment in the code states that no difference can be observed here."""
 
     @property
     def id(self):
@@ -43,19 +43,19 @@ class Mutant:
 
 
 class Source:
-    """A file of module/, with its comments out of the way."""
+    """A file of module/, with its comments blanked out."""
 
     def __init__(self, path, top):
         self.path = path
         text = (Path(top) / path).read_text(encoding="utf-8")
         self.text_lines = text.splitlines(keepends=True)
-        # Blank, not removed: universalmutator leaves out every line that has a comment, with the code beside it.
+        # Blank, not removed: universalmutator skips every line with a comment, including the code on that line.
         bare = _TOKEN.sub(lambda token: _blank(token[0]) if token[0].startswith("/") else token[0], text)
         self.lines = [line.rstrip() + "\n" for line in bare.splitlines()]
-        self._unseen = self._lines_unseen(text)
+        self._equivalent = self._equivalent_lines(text)
 
-    def _lines_unseen(self, text):
-        """With the word, a comment is about the line that it ends on or, if nothing is there, the next statement."""
+    def _equivalent_lines(self, text):
+        """A comment with the word marks the line on which it ends or, if that has no code, the next statement."""
         found = set()
         for token in _TOKEN.finditer(text):
             if token[0].startswith("/") and EQUIVALENT.search(token[0]):
@@ -84,7 +84,7 @@ class Source:
         for number, mutated, *_ in found:
             original = self.lines[number - 1]
             if number in by_line and not changes_only_wording(original, mutated):
-                made = Mutant(self.path, number, original, mutated, number in self._unseen)
+                made = Mutant(self.path, number, original, mutated, number in self._equivalent)
                 by_line[number].append(made)
         return by_line
 
@@ -92,9 +92,9 @@ class Source:
         """The file's text with these lines of it mutated."""
         lines = list(self.text_lines)
         for mutant in mutants:
-            # A line may end in the middle of a comment, which has to begin still.
+            # If a comment begins on the line and ends on another one, its beginning has to be kept.
             opening = _opening(lines[mutant.line - 1], mutant.original)
-            # Assertions name their line too.
+            # Assertions contain their line number.
             number = f"#line {mutant.line + 1}\n" if mutant.mutated.count("\n") > 1 and not opening else ""
             lines[mutant.line - 1] = mutant.mutated + number + opening
         return "".join(lines)
@@ -105,17 +105,17 @@ def _blank(comment):
 
 
 def _opening(line, bare):
-    """`/*`, if a comment begins on the line that ends on another one."""
+    """`/*`, if a comment begins on this line and ends on another one."""
     rest = line[len(bare.rstrip()) :]
     return "/*\n" if "/*" in rest and "*/" not in rest else ""
 
 
 def changes_only_wording(original, mutated):
-    """Whether the two differ in nothing but the text of strings, in a way that is a matter of wording.
+    """Whether the two differ only in the text of strings, in a way that only changes the wording.
 
     Emptying a name, an option, a format or a flag ("HSET", ":write", "sll") changes what the code does, and has to be
-    noticed: such strings have no space in them. Strings with a space are sentences for people: log lines, error texts
-    after their code, COMMAND DOCS. Changing a string in any other way than emptying it says no more than that does.
+    noticed. Such strings contain no space. Strings with a space are sentences for people: log lines, error texts after
+    their code, COMMAND DOCS. A change of a string other than emptying it shows nothing that emptying does not show.
     """
     if _STRING.sub('""', original) != _STRING.sub('""', mutated):
         return False
@@ -124,11 +124,11 @@ def changes_only_wording(original, mutated):
     return any(" " in old or new != '""' for old, new in changed)
 
 
-def draw(rng, by_line, build):
-    """The mutants of one file, in the order in which they are taken: one of each line, then a second one, and so on.
+def choose(rng, by_line, build):
+    """The mutants of one file, in the order in which they are used: one of each line, then a second one, and so on.
 
-    Which line comes first is a matter of chance, and which of a line's mutants; so a line with many operators counts
-    no more than any other. `build(mutant)` says whether it is any good.
+    The order of the lines, and of the mutants of a line, is random. So a line with many operators has no more weight
+    than any other. `build(mutant)` returns whether a mutant can be used.
     """
     pools = []
     for _, mutants in sorted(by_line.items()):
@@ -145,7 +145,7 @@ def draw(rng, by_line, build):
 
 
 def shares(rng, sizes, count):
-    """How many of `count` each file gets, by its size; what is left over by fractions goes by chance."""
+    """How many of `count` each file gets, by its size; the rest, from rounding, is distributed at random."""
     total = sum(sizes.values())
     if not total:
         return {}

@@ -1,4 +1,4 @@
-"""Which mutants a run is about: what is to be mutated, the draw, and what is no mutant at all."""
+"""Which mutants a run is about: what is mutated, the choice of mutants, and which of them are skipped."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import build
 from build import TOP, WORK
-from mutants import Mutant, Source, draw, shares
+from mutants import Mutant, Source, choose, shares
 
 PLAN = WORK / "plan.json"
 MUTANTS = WORK / "mutants"
@@ -26,11 +26,11 @@ def object_of(mutant):
     return build.object_of(mutant.source, folder_of(mutant))
 
 
-# What is to be mutated
+# What is mutated
 
 
 def changed_lines(base):
-    """Source -> numbers of the lines that differ from where the branch left `base`; of a file not in git, None: all."""
+    """Source -> numbers of the lines that differ from where the branch left `base`; None, for all, if not in git."""
     command = ["git", "diff", "--unified=0", "--no-color", "--merge-base", base, "--", "module/*.c"]
     diff = subprocess.run(command, cwd=TOP, capture_output=True, text=True)
     if diff.returncode:
@@ -58,18 +58,18 @@ def _candidates(base):
     return found
 
 
-# The draw
+# The choice
 
 
 class _Builder:
-    """Compiles the mutants of one file; knows whether one is any good."""
+    """Compiles the mutants of one file, and decides which are used."""
 
     def __init__(self, path):
         self._source = Source(path, TOP)
         self._codes = {_code(build.object_of(path))}
 
     def __call__(self, mutant):
-        """Whether it compiles, to code that is neither the original's nor that of a mutant before it."""
+        """Whether it compiles, to code that differs from that of the original and of all mutants before it."""
         target = object_of(mutant)
         source = target.with_suffix(".c")
         source.parent.mkdir(parents=True, exist_ok=True)
@@ -89,25 +89,25 @@ def _code(path):
     return hashlib.sha1(path.read_bytes()).digest()
 
 
-def draw_mutants(base, count, seed):
-    """The mutants of a run, in the order in which they are judged: shuffled, so that what is done says something."""
+def choose_mutants(base, count, seed):
+    """The mutants of a run, in the order in which they are evaluated: shuffled, so that partial results are a sample."""
     rng = random.Random(seed)
     candidates = _candidates(base)
     sizes = {path: len(by_line) for path, by_line in sorted(candidates.items())}
     wanted = shares(rng, sizes, count) if count else dict.fromkeys(sizes)
 
     def of_file(path):
-        drawn = draw(random.Random(f"{seed} {path}"), candidates[path], _Builder(path))
-        return list(islice(drawn, wanted[path]))
+        chosen = choose(random.Random(f"{seed} {path}"), candidates[path], _Builder(path))
+        return list(islice(chosen, wanted[path]))
 
     with ThreadPoolExecutor(2) as pool:
-        found = [mutant for drawn in pool.map(of_file, sizes) for mutant in drawn]
+        found = [mutant for chosen in pool.map(of_file, sizes) for mutant in chosen]
     rng.shuffle(found)
     return found
 
 
 def load(wanted):
-    """(seed, mutants) of a plan that was made for the same words, or None."""
+    """(seed, mutants) of a plan that was made for the same settings, or None."""
     if not PLAN.exists():
         return None
     plan = json.loads(PLAN.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""A pytest plugin: tells run.py what becomes of each test, and keeps apart which test file runs which code.
+"""A pytest plugin that records the result of each test, and separately for each test file which code it runs.
 
-MUTATION_RECORD names a file that gets a line of JSON for each event of a test. With MUTATION_GCOV, a folder, the
-servers of each test file leave the counts of a module built for gcov in a folder of that file's name.
+MUTATION_RECORD is a file, to which a line of JSON is written for each event of a test. With MUTATION_GCOV, a folder, the
+servers of each test file write the counts of a module built for gcov to a folder with that file's name.
 """
 
 import json
@@ -17,7 +17,7 @@ def file_of(test):
 
 
 def folder_of(file):
-    """Where its counts are: the folder's name is one word."""
+    """The folder of its counts, whose name has no slash."""
     return file.replace("/", ".")
 
 
@@ -26,7 +26,7 @@ def file_in(folder):
 
 
 def pytest_configure(config):
-    # With xdist all reports reach the controller, which is the one that writes.
+    # With xdist all reports arrive at the controller, so only the controller writes.
     if "MUTATION_RECORD" in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Recorder(os.environ["MUTATION_RECORD"]))
 
@@ -57,7 +57,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(scope="session", autouse=True)
 def _servers_folder(request):
-    # A run that is killed does not remove its folder: run.py does, by this note.
+    # A run that is killed does not remove its folder: suite.py does, with the help of this file.
     if "MUTATION_RECORD" in os.environ:
         root = request.getfixturevalue("launch").root
         with open(os.environ["MUTATION_RECORD"] + ".folders", "a", encoding="utf-8") as file:

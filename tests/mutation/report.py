@@ -1,4 +1,4 @@
-"""What a run has found, as text."""
+"""The results of a run, as text."""
 
 from build import WORK
 
@@ -6,7 +6,7 @@ REPORT = WORK / "report.txt"
 
 
 def write_report(seed, results):
-    """Writes build/mutation/report.txt, and returns it; `results` are pairs of a mutant and what is known of it."""
+    """Writes build/mutation/report.txt, and returns its text; `results` are pairs of a mutant and its result."""
 
     def with_verdict(*verdicts):
         found = [(mutant, result) for mutant, result in results if result.get("verdict") in verdicts]
@@ -14,13 +14,13 @@ def write_report(seed, results):
 
     noticed, survivors = with_verdict("noticed"), with_verdict("survived")
     equivalent, waiting, unknown = with_verdict("equivalent"), with_verdict("suite"), with_verdict(None)
-    judged = len(noticed) + len(survivors)
-    share = f", {100 * len(noticed) / judged:.1f} %" if judged else ""
-    lines = [f"{len(results)} mutants, SEED={seed}: {len(noticed)} of {judged} noticed{share}"]
+    evaluated = len(noticed) + len(survivors)
+    share = f", {100 * len(noticed) / evaluated:.1f} %" if evaluated else ""
+    lines = [f"{len(results)} mutants, SEED={seed}: {len(noticed)} of {evaluated} noticed{share}"]
     lines += [f"{len(survivors)} survive, {len(equivalent)} on lines marked Equivalent, "]
     lines[-1] += f"{len(waiting)} not noticed so far, {len(unknown)} not tried yet"
     lines += _section("Survivors", survivors)
-    lines += _section("Not noticed by the likely test files; the whole suite is still to come", waiting)
+    lines += _section("Not noticed by the likely test files; not yet tried with the whole suite", waiting)
     lines += _section("On lines marked Equivalent", equivalent)
     lines += _section("Noticed", noticed)
     text = "\n".join(lines) + "\n"

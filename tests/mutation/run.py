@@ -1,6 +1,6 @@
-"""`make mutate`: breaks the module in many small ways, one at a time, and says which of them no test notices.
+"""`make mutate`: breaks the module in many small ways, one at a time, and reports which of them no test notices.
 
-What it is told comes by the environment, from the Makefile. README.md in this folder says how it works.
+The Makefile passes its settings in the environment. README.md in this folder describes how it works.
 """
 
 import json
@@ -18,12 +18,12 @@ import plan
 import suite
 import table
 from build import WORK
-from judge import Judge, groups
+from evaluate import Evaluator, groups
 from report import write_report
 
 RESULTS = WORK / "results"
 
-# So many mutants are given one run of the whole suite together.
+# How many mutants share one run of the whole suite.
 GROUP = 20
 
 
@@ -32,7 +32,7 @@ def setting(name, default=None):
 
 
 class Results:
-    """What has been found out of each mutant, one file each, so that nothing is lost when the run is interrupted."""
+    """The result of each mutant, one file each, so that nothing is lost when the run is interrupted."""
 
     def __init__(self):
         RESULTS.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ class Results:
         self._known = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
 
     def get(self, mutant):
-        """Its result; a survivor's only as long as the tests are what they were then."""
+        """The result of a mutant; that of a survivor only if the tests have not changed since."""
         result = self._known.get(mutant.id, {})
         return result if result.get("tests") == self._tests or result.get("verdict") == "noticed" else {}
 
@@ -56,29 +56,29 @@ class Results:
 
 
 def prepare():
-    """The original; and what is known of mutants of another original is forgotten."""
+    """Builds the original, and deletes the results for mutants of another original."""
     WORK.mkdir(parents=True, exist_ok=True)
-    state, note = plan.state("module/*.[ch]", "redismodule.h") + " ".join(build.CC), WORK / "state"
-    if not note.exists() or note.read_text(encoding="utf-8") != state:
+    state, recorded = plan.state("module/*.[ch]", "redismodule.h") + " ".join(build.CC), WORK / "state"
+    if not recorded.exists() or recorded.read_text(encoding="utf-8") != state:
         for folder in (RESULTS, plan.MUTANTS, build.BASE, build.UNIT):
             shutil.rmtree(folder, ignore_errors=True)
         plan.PLAN.unlink(missing_ok=True)
         build.build_base()
-        note.write_text(state, encoding="utf-8")
+        recorded.write_text(state, encoding="utf-8")
 
 
 def choose():
-    """(seed, mutants): those of the run that was interrupted, or asked for again, or newly drawn ones."""
+    """(seed, mutants): those of the run that was interrupted, or that is repeated, or newly chosen ones."""
     everything, count = setting("ALL") is not None, int(setting("COUNT", 0))
     base = None if everything else setting("BASE", "origin/main")
     seed = setting("SEED")
     known = plan.load({"base": base, "count": count, "seed": seed})
     if known and (seed or not is_done(known[1])):
-        print(f"goes on with the mutants of SEED={known[0]}")
+        print(f"continuing with the mutants of SEED={known[0]}")
         return known
     seed = seed or str(random.randrange(10**6))
-    print(f"draws mutants: SEED={seed}", flush=True)
-    mutants = plan.draw_mutants(base, count, seed)
+    print(f"choosing mutants: SEED={seed}", flush=True)
+    mutants = plan.choose_mutants(base, count, seed)
     plan.save({"base": base, "count": count}, seed, mutants)
     return seed, mutants
 
@@ -91,13 +91,13 @@ def is_done(mutants):
 class Run:
     def __init__(self, seed, mutants):
         self._seed, self._mutants, self._results = seed, mutants, Results()
-        self._together = threading.Lock()
-        self._judge = Judge(table.Table(), int(setting("TEST_JOBS", 4)), self._results)
+        self._suite_lock = threading.Lock()
+        self._evaluator = Evaluator(table.Table(), int(setting("TEST_JOBS", 4)), self._results)
 
     def _left(self, verdict=None):
         return [mutant for mutant in self._mutants if self._results.get(mutant).get("verdict") == verdict]
 
-    def _say(self, mutant, verdict, **more):
+    def _record(self, mutant, verdict, **more):
         self._results.set(mutant, verdict, **more)
         self.report()
         done = len(self._mutants) - len(self._left()) - len(self._left("suite"))
@@ -105,29 +105,29 @@ class Run:
         by = f" by {more['by']}" if more.get("by") else ""
         print(f"[{done}/{len(self._mutants)}] {words}{by} ({more.get('seconds', 0):.0f} s): {mutant}", flush=True)
 
-    def _judge_alone(self, mutant):
+    def _evaluate_alone(self, mutant):
         start = time.monotonic()
         by, ran = None, []
         if build.has_unit_tests(mutant.source):
-            by = self._judge.by_unit_tests(mutant)
+            by = self._evaluator.by_unit_tests(mutant)
         if by is None:
-            by, ran = self._judge.by_likely_files(mutant)
-        self._say(mutant, "noticed" if by else "suite", by=by, ran=ran, seconds=time.monotonic() - start)
-        with self._together:
+            by, ran = self._evaluator.by_likely_files(mutant)
+        self._record(mutant, "noticed" if by else "suite", by=by, ran=ran, seconds=time.monotonic() - start)
+        with self._suite_lock:
             if len(self._left("suite")) >= GROUP:
-                self._judge_together(groups(self._left("suite"), GROUP)[0])
+                self._evaluate_group(groups(self._left("suite"), GROUP)[0])
 
-    def _judge_together(self, group):
+    def _evaluate_group(self, group):
         start = time.monotonic()
-        found = self._judge.by_whole_suite(group)
+        found = self._evaluator.by_whole_suite(group)
         for mutant in group:
             seconds = (time.monotonic() - start) / len(group)
             if mutant.id in found:
-                self._say(mutant, "noticed", by=found[mutant.id], seconds=seconds)
+                self._record(mutant, "noticed", by=found[mutant.id], seconds=seconds)
             else:
-                self._say(mutant, "survived", seconds=seconds)
+                self._record(mutant, "survived", seconds=seconds)
 
-    def judge_all(self, jobs):
+    def evaluate_all(self, jobs):
         for mutant in self._left():
             if mutant.equivalent:
                 self._results.set(mutant, "equivalent")
@@ -135,14 +135,14 @@ class Run:
             build.build_unit_base()
         with ThreadPoolExecutor(jobs) as pool:
             try:
-                for _ in pool.map(self._judge_alone, self._left()):
+                for _ in pool.map(self._evaluate_alone, self._left()):
                     pass
             except BaseException:
                 suite.stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         for group in groups(self._left("suite"), GROUP):
-            self._judge_together(group)
+            self._evaluate_group(group)
 
     def report(self):
         return write_report(self._seed, [(mutant, self._results.get(mutant)) for mutant in self._mutants])
@@ -156,11 +156,11 @@ def main():
     seed, mutants = choose()
     run = Run(seed, mutants)
     try:
-        run.judge_all(int(setting("MUTATE_JOBS", 1)))
+        run.evaluate_all(int(setting("MUTATE_JOBS", 1)))
     except KeyboardInterrupt:
         suite.stop()
         run.report()
-        sys.exit("mutate: interrupted; said again, it goes on from here; so far: build/mutation/report.txt")
+        sys.exit("mutate: interrupted; the same command continues from here; results so far: build/mutation/report.txt")
     print(run.report(), end="")
 
 

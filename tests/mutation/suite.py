@@ -1,4 +1,4 @@
-"""Running tests with a module: which fail, which hang, and whether a failure is the module's doing."""
+"""Running tests with a module: which fail, which hang, and whether the module causes a failure."""
 
 import contextlib
 import json
@@ -27,17 +27,17 @@ _stopping = threading.Event()
 
 
 class Stopped(Exception):
-    """The run is being interrupted: what a test said, or did not say, means nothing."""
+    """The run is being interrupted: the result of a test means nothing."""
 
 
 @dataclass
 class Outcome:
     failed: list = field(default_factory=list)
-    """Tests that failed, in the order in which they did."""
+    """Tests that failed, in the order of the failures."""
     hung: list = field(default_factory=list)
-    """Tests that were under way when the time was over."""
+    """Tests that had not ended at the time limit."""
     ran: set = field(default_factory=set)
-    """The test files of which at least one test ended."""
+    """The test files in which at least one test ended."""
     times: dict = field(default_factory=dict)
     """How many seconds each test took."""
     seconds: float = 0.0
@@ -79,7 +79,7 @@ def _outcome(record, ended):
 
 
 def stop():
-    """Ends what runs now, and whatever is started from now on."""
+    """Ends what runs now, and what is started from now on."""
     _stopping.set()
 
 
@@ -105,7 +105,7 @@ def _never():
 
 
 def _wait(pid, status, limit, enough):
-    """Waits for a process, and ends its group. `enough()`: since when ten seconds more will do, or None."""
+    """Waits for a process, and ends its group. `enough()`: the time from which ten more seconds are allowed, or None."""
     end = time.monotonic() + limit
     try:
         while time.monotonic() < end and not _stopping.is_set():
@@ -121,24 +121,24 @@ def _wait(pid, status, limit, enough):
 
 
 def _end(pid, status):
-    """Ends the process and its group: pytest's workers, whose servers die with them."""
+    """Ends the process and its group: pytest's workers, whose servers end with them."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    # A fork may not have come to lead its group yet.
+    # A fork may not be the leader of its group yet.
     while status(0.1) is None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-# To start a Python with pytest and all that the tests import costs as much as many a test. So pytest runs in forks of a
-# process that has imported it. Not xdist, which notes sys.path when it is imported.
+# Starting Python with pytest and all that the tests import takes as long as some tests. So pytest runs in forks of a
+# process that has imported these. Not xdist, which records sys.path when it is imported.
 _fork = multiprocessing.get_context("forkserver")
 _fork.set_forkserver_preload(["pytest", "hypothesis.stateful", "redis", "pytest_timeout"])
 
 
 def _pytest(arguments, env, log):
     os.setsid()
-    # Ignored in what a shell starts in the background, and then by what the tests start and interrupt.
+    # A shell ignores it in background processes, and then the processes that the tests start and interrupt ignore it too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(TOP)
     os.environ.update(env)
@@ -166,13 +166,13 @@ def _run_pytest(arguments, env, log, limit, enough):
 def run(module, tests, jobs, limit, test_limit, without=(), stop=True, log=None, env=(), enough=None):
     """Runs tests, given as names of files or ids of tests, in this order, with a module.
 
-    `limit` is for all of it, `test_limit` for each test, in seconds. `stop`: at the first failure. `enough`: as for
-    run_command.
+    `limit` is for the whole run, `test_limit` for each test, in seconds. `stop`: at the first failure. `enough`: as for
+    _wait.
     """
     with TemporaryDirectory(dir=WORK, prefix="run-") as folder:
         record = Path(folder) / "record"
         paths = [f"tests/{test}" if "::" in test else f"{TESTS}/{test}.py" for test in tests]
-        # Asserts that explain themselves are for people, and need modules that are imported after pytest.
+        # Detailed assertion messages are for people, and need modules that are imported after pytest.
         command = ["-p", "record", "-p", "no:cacheprovider", "-q", "--tb=short", "--assert=plain"]
         command += ["-n", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder"] if jobs > 1 else []
         command += ["-x"] if stop else []
@@ -181,7 +181,7 @@ def run(module, tests, jobs, limit, test_limit, without=(), stop=True, log=None,
         enough = enough or (_FirstFailure(record) if stop else _never)
         start = time.monotonic()
         status = _run_pytest([*command, *paths], seen, log, limit, enough)
-        # Who was ended after somebody else's failure did not hang.
+        # A test that was ended because another one had failed did not hang.
         outcome = _outcome(record, status is not None or isinstance(enough, _FirstFailure) and enough() is not None)
         outcome.seconds = time.monotonic() - start
         for left in _lines(Path(f"{record}.folders")):
@@ -196,7 +196,7 @@ def _lines(path):
 
 
 class _FirstFailure:
-    """When the first test failed, as far as the record says so."""
+    """When the first test failed, according to the record."""
 
     def __init__(self, record):
         self._record, self._when = record, None
@@ -208,9 +208,9 @@ class _FirstFailure:
 
 
 def is_noticed(test, module, original, log=None):
-    """Whether a test that has failed, or hung, passes with the original now, and fails again with the mutant.
+    """Whether a test that has failed, or hung, now passes with the original, and fails again with the mutant.
 
-    Both at the same time, so that the machine is as busy for one as for the other; the mutant gets five times as long.
+    Both run at the same time, so that the machine is equally busy; the mutant is given five times as long.
     """
     began, passed = time.monotonic(), threading.Event()
     outcomes = {}

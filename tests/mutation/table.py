@@ -1,4 +1,4 @@
-"""Which test files run which lines of the module, and how long they take: measured once, by gcov."""
+"""Which test files run which lines of the module, and how long they take: measured once, with gcov."""
 
 import difflib
 import json
@@ -15,16 +15,16 @@ from record import file_in
 FOLDER = WORK / "table"
 TABLE = FOLDER / "table.json"
 
-# A file that is started alone costs at least so much.
+# The least time that a file takes when it is started alone.
 START_SECONDS = 2.0
 
 
 def measure(jobs):
-    """Runs the whole suite, once, and writes the table down."""
+    """Runs the whole suite, once, and writes the table."""
     print("measuring which test files run which lines, once: a run of the whole suite", flush=True)
     shutil.rmtree(FOLDER, ignore_errors=True)
     module = build.build_for_gcov(FOLDER / "objects")
-    # Lines are counted in the module as it is now, however it changes later.
+    # Lines are counted in the module as it is now, even if it changes later.
     shutil.copytree(TOP / "module", FOLDER / "module")
     env = {"MUTATION_GCOV": str(FOLDER / "counts")}
     outcome = suite.run(module, suite.files(), jobs, 3600, 120, stop=False, log=FOLDER / "log", env=env)
@@ -33,7 +33,7 @@ def measure(jobs):
 
 
 def write():
-    """From what the run has left to the table."""
+    """Makes the table from the files that the run has left."""
     times = json.loads((FOLDER / "record.json").read_text(encoding="utf-8"))
     lines = defaultdict(lambda: defaultdict(list))
     for folder in sorted((FOLDER / "counts").iterdir()):
@@ -51,7 +51,7 @@ def write():
 
 
 def _lines_run(folder):
-    """The lines that have been run, by source, as one test file's counts have it."""
+    """The lines that have been run, by source, according to the counts of one test file."""
     counts = next(folder.rglob("*.gcda")).parent
     for notes in (FOLDER / "objects").glob("*.gcno"):
         shutil.copy(notes, counts)
@@ -66,7 +66,7 @@ def _lines_run(folder):
 
 
 class Table:
-    """What has been measured, for the module as it is now."""
+    """The measured table, applied to the module as it is now."""
 
     def __init__(self):
         table = json.loads(TABLE.read_text(encoding="utf-8"))
@@ -80,7 +80,7 @@ class Table:
         return START_SECONDS + self._seconds.get(file, 0.0)
 
     def limit(self, files, jobs):
-        """How long a run of these files may take: several times what it took; machines are busy."""
+        """How long a run of these files may take: several times the measured time, because machines are busy."""
         return 60 + 5 * sum(self.seconds(file) for file in files) / jobs
 
     def test_limit(self, files):
@@ -88,7 +88,7 @@ class Table:
         return max(30.0, 5 * max((self._slowest.get(file, 10.0) for file in files), default=0))
 
     def _measured_line(self, source, line):
-        """The line's number in the file as it was when the table was measured; of a new line, that of a neighbour."""
+        """The line's number in the file when the table was measured; for a new line, the number of a line next to it."""
         if source not in self._mapped:
             old, new = FOLDER / source, TOP / source
             old_lines = old.read_text(encoding="utf-8").splitlines() if old.exists() else []
@@ -101,14 +101,14 @@ class Table:
         return line
 
     def files_for(self, source, line):
-        """The test files that run the line, or those near it if it is no code by itself, and how much each is about it.
+        """The test files that run the line, or lines near it if it has no code of its own, with a weight for each.
 
-        A file is about a line if it runs the lines around it, and others of the source, that few other files run; and
-        more so if it is named after the source.
+        The weight is high if a file runs lines around this one, and others of the source, that few other files run; and
+        higher if the file is named after the source.
         """
         lines = self._lines.get(source, {})
         number = self._measured_line(source, line)
-        # The rest of a statement of several lines, a declaration: what comes before and after it.
+        # For the rest of a statement of several lines, or a declaration: the lines before and after it.
         near = {number} if number in lines else _neighbours(lines, number)
         found = {file for at in near for file in lines[at]} or {file for files in lines.values() for file in files}
         about = Counter()
@@ -119,7 +119,7 @@ class Table:
         return {file: weight * (3 if noun in file else 1) for file, weight in about.items()}
 
     def unknown(self):
-        """Test files that the table knows nothing of: the newest, which may be about just this."""
+        """Test files that are not in the table: the newest, which may test just this line."""
         return [file for file in suite.files() if file not in self._seconds]
 
 

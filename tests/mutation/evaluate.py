@@ -1,4 +1,4 @@
-"""Whether the tests notice a mutant: the unit tests, the likely test files, and the whole suite for who is left."""
+"""Whether the tests notice a mutant: the unit tests, the likely test files, and the whole suite for the rest."""
 
 from collections import Counter
 
@@ -10,18 +10,18 @@ from plan import folder_of, object_of
 
 ORIGINAL = BASE / "lock.so"
 
-# What the test files that are tried with each mutant by itself take together, in seconds as measured. The first of them
-# run without workers of xdist, whose start takes longer than they do.
+# How many measured seconds the test files take together that are tried with each mutant separately. The first of them
+# run without workers of xdist, which take longer to start than these files to run.
 FIRST_SECONDS = 30
 QUICK_SECONDS = 15
 
-# After so many runs of what fails, whatever fails still is nobody's fault.
-MOST_ROUNDS = 6
+# After this many runs of the failing files, no mutant is held responsible for what still fails.
+MOST_RUNS = 6
 
 UNIT_LIMIT = 120
 
 
-class Judge:
+class Evaluator:
     def __init__(self, table, jobs, results):
         self._table, self._jobs, self._results = table, jobs, results
         self._original_passes = {}
@@ -32,7 +32,7 @@ class Judge:
         return suite.run_command([str(binary)], UNIT_LIMIT) != 0
 
     def _unit_passes_with_original(self, name):
-        """Asked once in a run: a unit test knows neither a server nor a clock."""
+        """Tested once in a run: a unit test uses neither a server nor a clock."""
         if name not in self._original_passes:
             self._original_passes[name] = not self._unit_fails(build.link_unit(name, build.UNIT, {}))
         return self._original_passes[name]
@@ -56,10 +56,10 @@ class Judge:
     # The integration tests
 
     def _likely(self, mutant):
-        """The test files that are tried first, in order, with a mutant by itself.
+        """The test files that are tried first, in order, with a single mutant.
 
-        New files first. Then by how much they are about the line, how often they noticed other mutants of the source,
-        and how little time they take, until FIRST_SECONDS are full.
+        New files first. Then by how closely they are related to the line, how often they noticed other mutants of the
+        source, and how little time they take, until FIRST_SECONDS are reached.
         """
         hits, tries = Counter(), Counter()
         for other in self._results.of_source(mutant.source):
@@ -101,49 +101,49 @@ class Judge:
             outcome = self._run(module, files, jobs, without=doubtful, log=log)
             ran |= outcome.ran
             for test in outcome.noticed:
-                # What a file's tests leave behind may fail its last one, and only if the others run before.
+                # The last test of a file may fail because of what earlier tests have left behind.
                 if any(suite.is_noticed(what, module, ORIGINAL, log) for what in (test, suite.file_of(test))):
                     return test, ran
             doubtful += outcome.noticed
-            # One that fails now and then must not keep the others from being run.
+            # A test that fails sometimes must not keep the others from being run.
             if not outcome.noticed or len(doubtful) > 5:
                 return None, ran
 
     # The whole suite
 
     def by_whole_suite(self, group):
-        """Mutant id -> the test that notices it, of mutants that share a module.
+        """Mutant id -> the test that notices it, for mutants that share a module.
 
-        The last word costs a run of the whole suite, so several mutants have one together, each in a line of its own.
-        For a test that fails, those are looked for that it fails with. The files that had failures are then run again
-        without these mutants, until nothing fails any more that could be put down to one.
+        The final verdict costs a run of the whole suite, so several mutants share one, each on a different line. For a
+        test that fails, the mutants with which it fails are searched for. The files that had failures are then run
+        again without these mutants, until no failure is left that a mutant could be responsible for.
         """
         found, files, without = {}, suite.files(), []
         left = list(group)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_RUNS):
             if not left or not files:
                 break
             module, log = _link_group(left), WORK / "group.log"
             outcome = self._run(module, files, self._jobs, without=without, stop=False, log=log)
             before = len(left)
             for test in _one_of_each_file(outcome.noticed):
-                for mutant in _to_blame(test, left):
+                for mutant in _responsible(test, left):
                     found[mutant.id] = test
                     left.remove(mutant)
             if len(left) == before:
                 without += outcome.noticed
-            # Files that did not get their turn before the time was over are to have it.
+            # Files that were not run before the time limit are run now.
             again = {suite.file_of(test) for test in outcome.noticed}
             files = [file for file in files if file in again or file not in outcome.ran]
         return found
 
 
-def _to_blame(test, group):
-    """Those of a group of mutants with which the test fails."""
+def _responsible(test, group):
+    """The mutants of a group with which the test fails."""
     if not group or not suite.is_noticed(test, _link_group(group), ORIGINAL, WORK / "group.log"):
         return []
     half = len(group) // 2
-    return _to_blame(test, group[:half]) + _to_blame(test, group[half:]) if half else group
+    return _responsible(test, group[:half]) + _responsible(test, group[half:]) if half else group
 
 
 def _link_group(group):
@@ -172,7 +172,7 @@ def _one_of_each_file(tests):
 
 
 def groups(mutants, size):
-    """Mutants that can share a module: no two so near each other that one might undo the other, or need it."""
+    """Mutants that can share a module: no two are so close that one might cancel the other, or depend on it."""
     made = []
     for mutant in mutants:
         for group in made:
