@@ -1,4 +1,4 @@
-"""A server, an exporter and a Prometheus, with contention that has been played before the tests begin."""
+"""A server, an exporter and a Prometheus, with contention that is caused before the tests begin."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ import pytest
 import scene as scene_module
 from harness import Server, Servers, launching, wait_for
 from harness.suite import pytest_runtest_makereport, set_limits
-from programs import BIN, DOCS, Exporter, Prometheus, let_in
+from programs import BIN, DOCS, Exporter, Prometheus, create_user
 
 __all__ = ["pytest_runtest_makereport"]
 
@@ -36,7 +36,7 @@ def make_server(launch):
 
 @pytest.fixture(scope="session")
 def make_exporter(launch):
-    """make_exporter(server, script=…, user=…): one of its own."""
+    """make_exporter(server, script=…, user=…): starts another exporter."""
     made = []
 
     def make(*words, **options):
@@ -62,26 +62,26 @@ def naming_script(launch):
 class Scene:
     server: Server
     exporter: Exporter
-    """With the rights and the script of the documentation."""
+    """With the permissions and the script of the documentation."""
     naming: Exporter
-    """The same, but that it shows names."""
+    """The same, but it shows names."""
     bare: Exporter
     """Without a script."""
     prometheus: Prometheus
     alerts_before: dict
 
     def values(self, exporter):
-        """What Prometheus knows of the script's values by this exporter."""
+        """The script's values that Prometheus has from this exporter."""
         found = self.prometheus.query(f'redis_script_values{{instance="127.0.0.1:{exporter.port}"}}')
         return {labels["key"]: value for labels, value in found}
 
-    def note_alerts(self):
-        """Of a quiet server; false if none is pending, as behind a scrape that has taken too long."""
+    def record_alerts(self):
+        """Records the alerts of an idle server. False if none is pending, for example after a scrape that took too long."""
         self.alerts_before = {state: self.prometheus.alerts(state) for state in ("firing", "pending")}
         return self.alerts_before["pending"]
 
     def up_to_date(self):
-        """Prometheus has seen what the server counts now."""
+        """Asserts that Prometheus has the current values of the server."""
         info = self.server.info("lock")
         for exporter in (self.exporter, self.naming):
             known = self.values(exporter)
@@ -104,22 +104,22 @@ def next_evaluation(prometheus):
 @pytest.fixture(scope="session")
 def scene(launch, make_server, make_exporter, naming_script):
     server = make_server()
-    let_in(server, "exporter", "+eval")
-    let_in(server, "naming", "+eval", "+lock.top")
-    # Prometheus sees that a number grows, not that it is there: a first one has to be there before.
-    scene_module.come_too_late(server)
+    create_user(server, "exporter", "+eval")
+    create_user(server, "naming", "+eval", "+lock.top")
+    # Prometheus sees an increase only if there is an earlier value, so there has to be a first error before.
+    scene_module.release_too_late(server)
     exporters = [make_exporter(server), make_exporter(server, naming_script, "naming"), make_exporter(server, script=None)]
-    # In a new folder: the scene may be played again.
+    # In a new folder, because the scene may be set up again.
     prometheus = Prometheus(Path(tempfile.mkdtemp(dir=launch.root)) / "prometheus", exporters)
     try:
         made = Scene(server, *exporters, prometheus, {})
         wait_for(made.up_to_date, 30, "Prometheus to see the server before the scene")
         wait_for(lambda: len(prometheus.query("redis_up")) == len(exporters), 30, "Prometheus to see all exporters")
-        # An evaluation that is under way may have seen less.
+        # An evaluation that is under way may not have all values.
         for _ in range(2):
             next_evaluation(prometheus)
-        wait_for(made.note_alerts, 30, "an alert")
-        scene_module.play(server)
+        wait_for(made.record_alerts, 30, "an alert")
+        scene_module.run(server)
         wait_for(made.up_to_date, 30, "Prometheus to see the scene")
         yield made
     finally:

@@ -1,4 +1,4 @@
-"""Prometheus, promtool and redis_exporter as tools/monitoring has put them into a folder, and questions to them."""
+"""Prometheus, promtool and redis_exporter, which tools/monitoring has put into a folder, and requests to them."""
 
 import ctypes
 import json
@@ -22,34 +22,34 @@ BIN = TOP / "build" / "monitoring" / os.environ.get("SUITE", "machine") / "bin"
 
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
-# A proxy that the machine's settings name has no way to the loopback.
+# Without a proxy: one that the machine's settings name cannot reach the loopback.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _die_with_parent():
-    # A test run that is killed leaves nothing behind.
+    # A test run that is killed leaves no process behind.
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def get(url):
-    """What is answered there, or None while nobody does."""
+    """The response, or None if there is none."""
     try:
-        with _opener.open(url, timeout=scaled(10)) as answer:
-            return answer.read().decode()
+        with _opener.open(url, timeout=scaled(10)) as response:
+            return response.read().decode()
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return None
 
 
 def command_shown(word):
-    """The one line of docs/monitoring.md that has this word in a block of code."""
+    """The only line of docs/monitoring.md that has this word in a code block."""
     blocks = re.findall(r"^```\w*\n(.*?)^```", PAGE, re.M | re.S)
     lines = [line for block in blocks for line in block.splitlines() if word in line]
     assert len(lines) == 1, f"not one line with {word}: {lines}"
     return lines[0]
 
 
-def let_in(server, user, *lines):
-    """The user that docs/monitoring.md shows, by these of its lines, under this name."""
+def create_user(server, user, *lines):
+    """Creates the user that docs/monitoring.md shows, with these lines of the page, under this name."""
     for line in lines:
         words = command_shown(line).partition("> ")[2].split()
         assert words[2] == "exporter"
@@ -60,10 +60,10 @@ class Program:
     """A process that serves HTTP on a port of the loopback, in a folder of its own."""
 
     def __init__(self, name, folder, words, ready, **environment):
-        """`words(port)` are its arguments; `ready` is the path that answers when it serves."""
+        """`words(port)` are its arguments; `ready` is the path that responds when it serves."""
         folder.mkdir(parents=True, exist_ok=True)
         self._log = folder / f"{name}.log"
-        # Somebody may take a free port before the program does.
+        # Another process may take the free port first.
         for _ in range(5):
             self.port = free_port()
             self.url = f"http://127.0.0.1:{self.port}"
@@ -100,7 +100,7 @@ class Program:
 class Exporter(Program):
     """redis_exporter as docs/monitoring.md starts it, for this server.
 
-    `script` is another than the one shown there, None none; `user` is a user with its password.
+    `script` replaces the script shown there, None means none; `user` is the name of the user.
     """
 
     def __init__(self, folder, server, script=DOCS / "lock.lua", user="exporter"):
@@ -108,7 +108,7 @@ class Exporter(Program):
         assert {"--redis.addr", "--redis.user", "--script"} == set(options)
         options.update({"--redis.addr": f"redis://127.0.0.1:{server.port}", "--redis.user": user, "--script": script})
         words = [f"{option}={value}" for option, value in options.items() if value is not None]
-        # Its first page says nothing of the server: it serves when it answers that.
+        # Its first page does not depend on the server: when it responds, the exporter serves.
         super().__init__(
             "redis_exporter",
             folder,
@@ -120,22 +120,22 @@ class Exporter(Program):
     def scrape(self):
         """The text of all its metrics."""
         text = get(self.url + "/metrics")
-        assert text, f"the exporter answers nothing:\n{self.log()[-3000:]}"
+        assert text, f"the exporter does not respond:\n{self.log()[-3000:]}"
         return text
 
     def script_values(self):
-        """What the script has returned, {key: value}, in the exporter's own words."""
+        """What the script has returned, {key: value}, as the exporter shows it."""
         found = {}
         for line in self.scrape().splitlines():
             if line.startswith("redis_script_values{"):
                 labels, _, value = line.rpartition(" ")
-                # The labels are written as Go writes strings, which for what is shown here is as JSON does.
+                # The labels are written as Go strings, which for the values here are the same as JSON strings.
                 found[json.loads('"' + labels.partition('key="')[2].removesuffix('"}') + '"')] = float(value)
         return found
 
 
 class Prometheus(Program):
-    """Prometheus with docs/monitoring/prometheus.yml, which asks these exporters, but more often."""
+    """Prometheus with docs/monitoring/prometheus.yml, which scrapes these exporters, but more often."""
 
     def __init__(self, folder, exporters, often="200ms"):
         folder.mkdir(parents=True)
@@ -149,24 +149,24 @@ class Prometheus(Program):
         words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"]
         super().__init__("prometheus", folder, lambda port: [*words, f"--web.listen-address=127.0.0.1:{port}"], "/-/ready")
 
-    def _ask(self, path, **parameters):
+    def _get(self, path, **parameters):
         query = urllib.parse.urlencode(parameters)
         try:
-            with _opener.open(f"{self.url}/api/v1/{path}?{query}", timeout=scaled(10)) as answer:
-                return json.load(answer)["data"]
+            with _opener.open(f"{self.url}/api/v1/{path}?{query}", timeout=scaled(10)) as response:
+                return json.load(response)["data"]
         except urllib.error.HTTPError as error:
-            # Its body says what is wrong with an expression.
+            # The body contains the error in the expression.
             raise AssertionError(error.read().decode()) from None
 
     def query(self, expression):
-        """The samples that it answers with now: [(labels, value)]."""
-        found = self._ask("query", query=expression)["result"]
+        """The samples of an expression now: [(labels, value)]."""
+        found = self._get("query", query=expression)["result"]
         return [(sample["metric"], float(sample["value"][1])) for sample in found]
 
     def rules(self):
-        """All rules as it has read them, the alerts that fire or are pending with them."""
-        return [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
+        """All rules that it has loaded, each with its firing and pending alerts."""
+        return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
 
     def alerts(self, state):
         """The names of the alerts in this state: firing, pending."""
-        return {alert["labels"]["alertname"] for alert in self._ask("alerts")["alerts"] if alert["state"] == state}
+        return {alert["labels"]["alertname"] for alert in self._get("alerts")["alerts"] if alert["state"] == state}

@@ -1,4 +1,4 @@
-"""Real contention of every kind, and what it is counted as."""
+"""Real contention of every kind, and the values that INFO lock must then have."""
 
 import os
 import signal
@@ -6,11 +6,11 @@ import signal
 from harness import scaled_ms, wait_for
 
 HOUR = 3_600_000
-# More than the limits of the alerts that count how often something has happened.
+# Above the limits of the alerts that count events.
 MANY = 12
 LEASES = 7
 
-# What INFO lock counts once the scene has been played.
+# The values of INFO lock after the scene.
 COUNTED = {
     "lock_waiters": 3,
     "lock_waiters_unsearched": 0,
@@ -36,7 +36,7 @@ COUNTED = {
     "lock_deadlock_searches_cut": 0,
     "lock_delay_delivered": 1,
 }
-# And what it is to set off, at once or after a while.
+# And the alerts that must fire, and those that must be pending.
 FIRING = {
     "LockDeadlocksRefused",
     "LockLeasesEnd",
@@ -49,13 +49,13 @@ FIRING = {
 PENDING = {"LockDelayStuck", "LockQuarantineLasts"}
 
 
-def come_too_late(server):
-    """A release that is answered NOTHELD."""
+def release_too_late(server):
+    """Sends a release whose reply is NOTHELD."""
     assert str(server.actor().attempt("LOCK.RELEASE", "nothing", "late")).startswith("NOTHELD")
 
 
-def play(server):
-    """Plays it; some clients go on waiting, and the quarantine is on at the end."""
+def run(server):
+    """Runs the scene. At the end some clients still wait, and there is a quarantine."""
     control = server.control
     control.config_set("lock.session-grace", 0)
     holder = server.actor("holder")
@@ -69,7 +69,7 @@ def play(server):
     assert holder.call("LOCK.ACQUIRE", "again", "alice", "PX", HOUR) == 2
     assert holder.call("LOCK.ACQUIRE", "again", "alice", "PX", HOUR, "ONCE") == 2
     assert holder.call("LOCK.FORCE", "again") == 1
-    _stay(server, holder)
+    _keep_waiting(server, holder)
     server.all_searched()
     control.config_set("lock.quarantine", HOUR)
     wait_for(lambda: _counted(server) == COUNTED, what="all to be counted")
@@ -84,7 +84,7 @@ def _counted(server):
 
 
 def _leases(server, holder):
-    """Leases end while others wait, whose owners release in time; the first ones come too late."""
+    """Leases end while others wait, which then release in time; the first owners release too late."""
     waiters = [server.actor() for _ in range(LEASES)]
     for i, waiter in enumerate(waiters):
         assert holder.call("LOCK.ACQUIRE", f"lease:{i}", "alice", "PX", HOUR) == 1
@@ -93,12 +93,12 @@ def _leases(server, holder):
         assert holder.call("PEXPIRE", f"lease:{i}", scaled_ms(500)) == 1
     for i, waiter in enumerate(waiters):
         assert waiter.reply() == 1
-        come_too_late(server)
+        release_too_late(server)
         assert waiter.call("LOCK.RELEASE", f"lease:{i}", "bob") == 0
 
 
 def _waits(server, holder):
-    """One wait for `report` ends with the lock; others by time, by LOCK.CANCEL, or with their connections."""
+    """One wait for `report` ends with the lock; others time out, are cancelled, or end with their connections."""
     assert holder.call("LOCK.ACQUIRE", "report", "alice", "PX", HOUR) == 1
     waiter = server.actor("bob")
     for _ in range(MANY):
@@ -140,16 +140,16 @@ def _deadlock(server, holder):
 
 
 def _replicas(server, holder):
-    """A replica is connected, and stands still: what it is to acknowledge is not."""
+    """A connected replica is stalled, so it does not acknowledge a grant."""
     replica = server.start_replica()
-    # One that is not in step yet is not counted as connected.
+    # A replica that is not in sync yet does not count as connected.
     wanted = ("LOCK.ACQUIRE", "acknowledged", "alice", "REPLICAS", 1)
     wait_for(lambda: holder.attempt(*wanted, 5000) == 1, what="the replica to acknowledge")
     assert holder.call("LOCK.RELEASE", "acknowledged", "alice") == 0
     os.kill(replica.pid, signal.SIGSTOP)
     try:
-        answer = holder.attempt(*wanted, 50)
-        assert str(answer).startswith("NOREPLICAS it was not acknowledged"), answer
+        reply = holder.attempt(*wanted, 50)
+        assert str(reply).startswith("NOREPLICAS it was not acknowledged"), reply
     finally:
         os.kill(replica.pid, signal.SIGCONT)
 
@@ -161,8 +161,8 @@ def _delay(control):
     control.execute_command("DELAY.PUSH", "no list", "one", 1, "job")
 
 
-def _stay(server, holder):
-    """What is there to be seen as long as anybody looks."""
+def _keep_waiting(server, holder):
+    """Waits and holds that last until the end of the tests."""
     assert holder.call("LOCK.ACQUIRE", "busy", "alice", "SESSION") == 1
     for i in range(3):
         waiter = server.actor()

@@ -1,4 +1,4 @@
-"""The alerts: by promtool on numbers that are made up, and by Prometheus on what a server really did."""
+"""The alerts: with promtool on invented values, and with Prometheus on those of a real server."""
 
 import re
 import shutil
@@ -29,13 +29,13 @@ def test_example_configuration_is_valid():
     promtool("check", "config", "prometheus.yml", folder=DOCS)
 
 
-def test_alerts_fire_when_they_should_and_only_then(tmp_path):
+def test_alerts_fire_exactly_when_they_should(tmp_path):
     for file in (DOCS / "alerts.yml", UNIT_TESTS):
         shutil.copy(file, tmp_path)
     assert "SUCCESS" in promtool("test", "rules", UNIT_TESTS.name, folder=tmp_path)
 
 
-def test_every_alert_is_tested_and_explained(scene):
+def test_every_alert_is_tested_and_documented(scene):
     rules = scene.prometheus.rules()
     names = names_in(rules)
     assert len(set(names)) == len(names)
@@ -46,24 +46,24 @@ def test_every_alert_is_tested_and_explained(scene):
         assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{rule['name'].lower()}"
 
 
-def test_a_quiet_server_is_quiet(scene):
+def test_an_idle_server_has_no_alerts(scene):
     # One of the exporters has no script.
     assert scene.alerts_before == {"firing": set(), "pending": {"LockMetricsMissing"}}
 
 
-def test_what_happened_is_told(scene):
-    def told():
+def test_the_alerts_of_the_scene_fire(scene):
+    def as_expected():
         state = {state: scene.prometheus.alerts(state) for state in ("firing", "pending")}
         wanted = {"firing": scene_module.FIRING, "pending": scene_module.PENDING | {"LockMetricsMissing"}}
         assert state == wanted, state
         return True
 
-    wait_for(told, 30, "the alerts")
+    wait_for(as_expected, 30, "the alerts")
 
 
-def test_the_exporter_without_a_script_is_told_of(scene):
+def test_an_exporter_without_a_script_causes_an_alert(scene):
     def missing():
         [rule] = [rule for rule in scene.prometheus.rules() if rule["name"] == "LockMetricsMissing"]
         return [alert["labels"].get("instance") for alert in rule["alerts"]]
 
-    wait_for(lambda: missing() == [f"127.0.0.1:{scene.bare.port}"], what="the exporter to be missed")
+    wait_for(lambda: missing() == [f"127.0.0.1:{scene.bare.port}"], what="the alert of the exporter without a script")

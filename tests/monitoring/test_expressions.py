@@ -1,4 +1,4 @@
-"""The expressions of the page, of the dashboard and of the alerts, asked of a Prometheus that has seen real contention."""
+"""The expressions of the page, of the dashboard and of the alerts, evaluated by a Prometheus after real contention."""
 
 import json
 import math
@@ -26,16 +26,16 @@ SELECTOR = re.compile(r"\bredis_[a-z_]+(?:\{[^}]*\})?")
 
 
 def filled_in(expression):
-    # $1 is label_replace's, and no variable.
+    # $1 belongs to label_replace, and is no variable.
     return re.sub(r"\$([a-z_]+)", lambda found: VARIABLES[found[1]], expression)
 
 
-def answers(scene, expression):
-    """It is PromQL, it names nothing that is not there, and it answers with numbers."""
+def samples(scene, expression):
+    """Asserts that the expression is valid PromQL, uses only existing names, and returns numbers."""
     expression = filled_in(expression)
 
-    def answer():
-        # A scrape that has taken too long leaves nothing of its exporter until the next one.
+    def evaluate():
+        # After a scrape that took too long, there is no value of that exporter until the next one.
         keys = {key.partition(":")[0] for key in scene.values(scene.naming)}
         misspelt = set(re.findall(r"\b(?:lock_[a-z0-9_]+|maxclients)\b", expression)) - keys
         assert not misspelt, f"there is no {misspelt}"
@@ -44,20 +44,20 @@ def answers(scene, expression):
         assert not any(math.isnan(value) for _, value in found), found
         return found
 
-    return wait_for(answer, 10, expression)
+    return wait_for(evaluate, 10, expression)
 
 
 @pytest.mark.parametrize("expression", TARGETS)
 def test_panel_has_data(scene, expression):
-    answers(scene, expression)
+    samples(scene, expression)
 
 
 @pytest.mark.parametrize("expression", SHOWN_IN_PAGE)
 def test_expression_of_the_page_has_data(scene, expression):
-    answers(scene, expression)
+    samples(scene, expression)
 
 
-def test_every_number_has_a_panel(scene):
+def test_every_value_has_a_panel(scene):
     expressions = " ".join(target["expr"] for panel in PANELS for target in panel["targets"])
     assert [name for name in scene.server.info("lock") if not re.search(rf"\b{name}\b", expressions)] == []
 
@@ -67,10 +67,10 @@ def test_instances_are_found(scene):
     query = variable["query"]["query"]
     assert query == variable["definition"]
     selector = re.fullmatch(r"label_values\((.*), instance\)", query)[1]
-    wait_for(lambda: len(answers(scene, selector)) == 2, what="both instances")
+    wait_for(lambda: len(samples(scene, selector)) == 2, what="both instances")
 
 
-def test_panels_are_whole():
+def test_panels_are_complete():
     assert DASHBOARD["schemaVersion"] >= 39
     names = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
     assert names == {"datasource", "instance"}
@@ -88,22 +88,22 @@ def test_panels_are_whole():
         taken |= fields
 
 
-def test_the_locks_that_were_waited_for_are_named(scene):
+def test_locks_with_waiters_are_shown_by_name(scene):
     (expression,) = [target.values[0] for target in TARGETS if "lock_top" in target.values[0]]
 
     def named():
-        # A rate takes two scrapes that have seen the name.
-        names = {labels["lock"] for labels, _ in answers(scene, expression)}
+        # A rate needs two scrapes that contain the name.
+        names = {labels["lock"] for labels, _ in samples(scene, expression)}
         assert {"busy", "report"} <= names
         return names
 
     assert len(wait_for(named, 30)) <= 10
 
 
-def test_every_number_of_an_alert_is_there(scene):
+def test_every_value_of_an_alert_exists(scene):
     rules = scene.prometheus.rules()
     assert rules
     for rule in rules:
         assert rule["health"] == "ok", rule
         for selector in SELECTOR.findall(rule["query"]):
-            answers(scene, selector)
+            samples(scene, selector)
