@@ -70,7 +70,7 @@ build/asan/lock.so: $(ASAN_OBJECTS)
 
 # All that is compiled needs it. Where only files of the build are wanted it is not installed: then it is said what to do.
 compiler:
-	@tools/setup $(if $(filter-out all lock.so build/%,$(or $(MAKECMDGOALS),all)),,--look) compiler
+	@tools/setup $(if $(filter-out all lock.so build/%,$(or $(MAKECMDGOALS),all)),,--check) compiler
 
 build/obj/%.o: module/%.c build/obj/flags
 	@mkdir -p $(@D)

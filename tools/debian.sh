@@ -1,27 +1,28 @@
 # shellcheck shell=bash
-# What several tools do with Debian's packages. Sourced by them; they define give_up, which ends them with a message.
+# Functions for Debian's packages, for several tools. They source this file, and define give_up, which ends them with a
+# message.
 #
-# DEBIAN_MIRROR names a mirror where the machine's own package sources name none of Debian's.
+# DEBIAN_MIRROR is a mirror of Debian, for machines whose own package sources have none.
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# Prints the mirror that the machine's own packages come from.
+# Prints the mirror of the machine's own packages.
 debian_mirror() {
     local found=${DEBIAN_MIRROR:-}
-    # The fields' names are apt's, not the shell's.
+    # These are fields of apt, not variables of the shell.
     # shellcheck disable=SC2016
     [ -n "$found" ] || found=$(apt-get indextargets --format '$(LABEL) $(CREATED_BY) $(REPO_URI)' |
         awk '$1 == "Debian" && $2 == "Packages" && !seen++ { print $3 }')
-    [ -n "$found" ] || give_up "apt-get knows no mirror of Debian: set DEBIAN_MIRROR"
+    [ -n "$found" ] || give_up "apt-get has no mirror of Debian: set DEBIAN_MIRROR"
     echo "$found"
 }
 
-# Sets debian_apt_options: options of apt-get and apt-cache with which they use one suite and lists of their own, which
-# touch nothing of the machine's. The lists are downloaded, and their signatures checked.
+# Sets debian_apt_options: options with which apt-get and apt-cache use one suite and separate lists, and change nothing
+# on the machine. Downloads the lists, and checks their signatures.
 debian_apt_options=()
-debian_use_suite() { # suite, folder for the lists, what to fetch: deb or deb-src; keyring if not the machine's
+debian_use_suite() { # suite, folder for the lists, deb or deb-src, a keyring if not the machine's
     local from keyring=${4:-/usr/share/keyrings/debian-archive-keyring.gpg}
     from=$(debian_mirror) || return
     mkdir -p "$2/lists/partial" "$2/cache/archives/partial"
