@@ -1,6 +1,5 @@
-# lock.so and all that is done with it; `make help` lists the targets.
-# `make` needs a C compiler and nothing else, and installs nothing. Every other target first installs what it lacks:
-# tools/setup.
+# Builds lock.so, and runs everything around it; `make help` lists the targets.
+# `make` needs only a C compiler, and installs nothing. Every other target first installs what is missing: tools/setup.
 
 PORT        ?= 6379
 TEST_JOBS   ?= 8
@@ -17,13 +16,13 @@ WARNINGS    = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-pr
 COMPILE     = $(CC) -std=c11 $(WARNINGS) $(CFLAGS) -MMD -MP
 SANITIZE    = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-# What needs no server.
+# The parts that need no server.
 UNIT_SOURCES = $(wildcard module/core/*.c) $(wildcard tests/unit/support/*.c)
 UNIT_OBJECTS = $(UNIT_SOURCES:%.c=build/unit/%.o)
 UNIT_TESTS   = $(patsubst tests/unit/%.c,build/unit/%,$(wildcard tests/unit/test_*.c))
 SOURCES      = $(wildcard module/*/*.c)
-# What the checking build adds: the invariants, asserted after every use of a lock, the rules for handles of keys, and
-# failpoints.
+# The files that only the checking build has: the invariants, which are asserted after every use of a lock, the rules for
+# handles of keys, and failpoints.
 CHECKING     = module/grant/lockcheck.c module/core/queuecheck.c module/server/failpoint.c module/server/keycheck.c
 OBJECTS      = $(patsubst module/%.c,build/obj/%.o,$(filter-out $(CHECKING),$(SOURCES)))
 CHECKED_OBJECTS = $(patsubst module/%.c,build/checked/%.o,$(SOURCES))
@@ -31,25 +30,25 @@ ASAN_OBJECTS = $(patsubst module/%.c,build/asan/%.o,$(SOURCES))
 BENCH        = build/bench/lockbench
 BENCH_SOURCES = $(wildcard bench/*.c bench/*/*.c)
 BENCH_OBJECTS = $(BENCH_SOURCES:bench/%.c=build/bench/%.o)
-# Not redismodule.h, which is a list: one item a line, however long.
+# Not redismodule.h, which is a list with one item a line, however long the lines are.
 C_FILES      = $(wildcard module/*/*.[ch] tests/fuzz/*.[ch] tests/unit/*.[ch] tests/unit/*/*.[ch] bench/*.[ch] bench/*/*.[ch] \
                           lockctl/*.[ch] lockctl/*/*.[ch])
 LOCKCTL      = build/lockctl/lockctl
 LOCKCTL_SOURCES = $(wildcard lockctl/*.c lockctl/*/*.c)
 LOCKCTL_OBJECTS = $(LOCKCTL_SOURCES:lockctl/%.c=build/lockctl/%.o)
 PREFIX      ?= /usr/local
-# One file has no workers: each of them would collect all tests first.
+# A single file is run without workers, because each worker would collect all tests first.
 TESTS       ?= tests/integration
 WORKERS      = $(if $(filter-out 1,$(words $(TESTS)))$(filter-out %.py,$(firstword $(subst ::, ,$(TESTS)))),-n $(TEST_JOBS) --dist worksteal)
 PYTEST       = build/venv/bin/python -m pytest $(TESTS) $(WORKERS) $(PYTEST_ARGS)
 
 PROCESSORS  := $(shell nproc 2> /dev/null || echo 1)
 
-# Where tools/setup and tools/servers put servers of our own.
+# Where tools/setup and tools/servers put the project's own servers.
 export PATH := $(PATH):$(CURDIR)/build/servers
 
-# Compiled Python is kept, whatever the machine's settings are, and outside of the source tree: each of pytest's workers
-# reads all tests, which takes 4 s with it and 12 s without.
+# Compiled Python is kept, regardless of the machine's settings, and outside of the source tree: each of pytest's workers
+# reads all tests, which takes 4 s with it and 12 s without it.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -68,7 +67,8 @@ build/checked/lock.so: $(CHECKED_OBJECTS)
 build/asan/lock.so: $(ASAN_OBJECTS)
 	$(CC) -shared $(CFLAGS) $(LDFLAGS) $(SANITIZE) -o $@ $(ASAN_OBJECTS)
 
-# All that is compiled needs it. Where only files of the build are wanted it is not installed: then it is said what to do.
+# Needed for everything that is compiled. If only files of the build are requested, it is not installed: then
+# tools/setup prints what to do.
 compiler:
 	@tools/setup $(if $(filter-out all lock.so build/%,$(or $(MAKECMDGOALS),all)),,--check) compiler
 
@@ -84,7 +84,7 @@ build/asan/%.o: module/%.c build/asan/flags
 	@mkdir -p $(@D)
 	$(COMPILE) $(SANITIZE) -DCHECKED -fPIC -fvisibility=hidden -I. -Imodule -c -o $@ $<
 
-# Changes when the compiler or a flag does, or a file comes or goes, and so makes all be built again.
+# Changes when the compiler, a flag or the list of files changes, so that everything is rebuilt.
 build/obj/flags build/checked/flags build/asan/flags build/unit/flags build/bench/flags build/lockctl/flags: FORCE compiler
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' | cmp -s - $@ || echo '$(COMPILE) $(LDFLAGS) $(SOURCES)' > $@
@@ -92,7 +92,7 @@ build/obj/flags build/checked/flags build/asan/flags build/unit/flags build/benc
 build/bench/flags: SOURCES = $(BENCH_SOURCES)
 build/lockctl/flags: SOURCES = $(LOCKCTL_SOURCES)
 
-lockctl: ## build lockctl, the shell's side: build/lockctl/lockctl
+lockctl: ## build lockctl, the command line program: build/lockctl/lockctl
 	@tools/setup lockctl
 	@$(MAKE) --no-print-directory $(LOCKCTL)
 
@@ -118,7 +118,7 @@ run: lock.so ## start a server with the module, in the foreground (PORT=6379, SE
 
 test: unit integration ## run the module's tests
 
-test-all: ## run everything that there is to run, also what .ci/run draws only a part of: hours
+test-all: ## run everything, including all of what .ci/run runs only a part of: hours
 	.ci/run all
 
 unit: ## run the unit tests, under AddressSanitizer and UBSan
@@ -126,12 +126,12 @@ unit: ## run the unit tests, under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$(PROCESSORS) $(UNIT_TESTS)
 	@$(MAKE) --no-print-directory -j$(PROCESSORS) --keep-going --output-sync=target $(UNIT_TESTS:=.run)
 
-fuzz: ## run the fuzz tests among the unit tests for longer (FUZZ_STEPS=1000000, FUZZ_SEED=)
+fuzz: ## run the fuzz tests of the unit tests for longer (FUZZ_STEPS=1000000, FUZZ_SEED=)
 	@tools/setup test
 	@$(MAKE) --no-print-directory $(filter build/unit/test_fuzz%,$(UNIT_TESTS))
 	@set -e; for test in $(filter build/unit/test_fuzz%,$(UNIT_TESTS)); do FUZZ_STEPS=$(FUZZ_STEPS) $$test; done
 
-# With ASan's library in front of the server's allocator: tests/fuzz/README.md.
+# With ASan's library loaded before the server's allocator: tests/fuzz/README.md.
 fuzz-commands: $(if $(filter build/asan/lock.so,$(MODULE)),build/asan/preload.so)
 fuzz-commands: $(MODULE) ## send random commands of all kinds to a server (COMMANDS=1000000, SEED=, SERVER=, MODULE=build/asan/lock.so, CLUSTER=1, IO_THREADS=3, REPLAY=file)
 	@tools/setup test
@@ -144,7 +144,7 @@ build/asan/preload.so: tests/fuzz/preload.c build/asan/flags
 	@mkdir -p $(@D)
 	$(COMPILE) -fPIC -shared -o $@ $<
 
-# One archive, so that a change compiles one file, and links.
+# One archive, so that a change compiles only one file, and links.
 build/unit/%.o: %.c build/unit/flags
 	@mkdir -p $(@D)
 	$(COMPILE) $(SANITIZE) -Imodule -Itests/unit -c -o $@ $<
@@ -164,15 +164,15 @@ build/unit/%.run: build/unit/%
 # The module that the integration tests load.
 MODULE ?= build/checked/lock.so
 
-integration: $(MODULE) ## run the integration tests with the checking build (TESTS=: files or folders, MODULE=lock.so: what users load; SERVER=redis-server, PYTEST_ARGS=)
+integration: $(MODULE) ## run the integration tests with the checking build (TESTS=: files or folders; MODULE=lock.so: the build for users; SERVER=redis-server, PYTEST_ARGS=)
 	@tools/setup test
 	MODULE=$(MODULE) $(PYTEST)
 
-test-lockctl: $(MODULE) lockctl ## run the tests of lockctl (PYTEST_ARGS=; --valgrind: every lockctl under it)
+test-lockctl: $(MODULE) lockctl ## run the tests of lockctl (PYTEST_ARGS=; --valgrind: with every lockctl under Valgrind)
 	@tools/setup test-lockctl
 	MODULE=$(MODULE) build/venv/bin/python -m pytest tests/lockctl -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
-picture: lock.so lockctl ## draw docs/lockctl-top.svg anew
+picture: lock.so lockctl ## regenerate docs/lockctl-top.svg
 	@tools/setup test-lockctl
 	build/venv/bin/python tests/lockctl/look/picture.py
 
@@ -180,31 +180,31 @@ valgrind: lock.so ## run the integration tests with every server under Valgrind
 	@tools/setup valgrind
 	$(PYTEST) --valgrind -k 'not resp3' $$(sed -nE 's|^([^# ]+).*|--ignore-glob=tests/integration/\1.py|p' tests/valgrind.without)
 
-mutate: ## see which mutants of the lines that differ from BASE no test notices (BASE=origin/main, ALL=1, COUNT=, SEED=)
+mutate: ## show which mutants of the lines that differ from BASE no test notices (BASE=origin/main, ALL=1, COUNT=, SEED=)
 	@tools/setup mutate
 	@CC='$(CC)' SANITIZE='$(SANITIZE)' UNIT_SOURCES='$(UNIT_SOURCES)' CHECKING='$(CHECKING)' TEST_JOBS='$(TEST_JOBS)' \
 	    MUTATE_JOBS='$(MUTATE_JOBS)' BASE='$(BASE)' ALL='$(ALL)' COUNT='$(COUNT)' SEED='$(SEED)' \
 	    build/venv/bin/python tests/mutation/run.py
 
-# Go is the torture's alone. It fetches the packages that go.sum names, as the machine's own settings say, and no other Go.
+# Only the torture test needs Go. It downloads the packages of go.sum with the machine's settings, but no other Go.
 GO = cd tests/torture && GOTOOLCHAIN=local go
 
-torture: $(MODULE) torture-check ## random commands beside failing servers, and a judge of the answers (MINUTES=2, SEED=, SETTING=unprotected|replicas|quarantine|frozen|calm|all, SERVER=)
+torture: $(MODULE) torture-check ## run random commands while servers fail, and check the history (MINUTES=2, SEED=, SETTING=unprotected|replicas|quarantine|frozen|calm|all, SERVER=)
 	@$(GO) build -buildvcs=false -o $(CURDIR)/build/torture/torture .
 	@build/torture/torture -minutes $(MINUTES) -seed $(or $(SEED),0) -setting $(SETTING) -module $(MODULE) \
 	    $(if $(SERVER),-server $(SERVER)) $(TORTURE_ARGS)
 
-torture-check: ## check the format of that judge, and whether it knows legal histories from others
+torture-check: ## check the format of the torture test, and test its history checker
 	@tools/setup torture
 	@mkdir -p build/torture
 	@cd tests/torture && bad=$$(gofmt -l .) && [ -z "$$bad" ] || { echo "gofmt -w $$bad"; exit 1; }
 	@$(GO) vet -buildvcs=false ./...
 	@$(GO) test ./...
 
-# Each check notes in build/lint what it has found well, and looks again at what has changed since.
-lint: subjects format-check tidy cppcheck shellcheck layers ## run all checks of the source, of what has changed since the last time
+# Each check records in build/lint which files have passed, and checks only files that have changed since.
+lint: subjects format-check tidy cppcheck shellcheck layers ## run all checks of the source, for files that have changed since the last time
 
-format: ## put the source into the format of .clang-format
+format: ## format the source according to .clang-format
 	@tools/setup lint
 	clang-format -i $(C_FILES)
 
@@ -227,7 +227,7 @@ tidy: ## run clang-tidy
 	@tools/setup lint lockctl
 	@$(MAKE) --no-print-directory --silent -j$(PROCESSORS) --keep-going --output-sync=target $(TIDIED)
 
-# One process for each file: in one for all, the analyzer mixes up the files' va_lists.
+# One process for each file: in one process for all, the analyzer confuses the va_lists of different files.
 build/lint/%.tidied: TIDY = -std=c11 -I. -Imodule -Itests/unit -Ibench -Ilockctl -D_GNU_SOURCE $$(cat build/hiredis/cflags)
 build/lint/%.tidied: % .clang-tidy
 	@mkdir -p $(@D)
@@ -251,7 +251,7 @@ build/lint/scripts: $(SCRIPTS)
 	shellcheck --shell=bash $?
 	@touch $@
 
-layers: ## check that every file includes only files on floors below its own
+layers: ## check that every file includes only files of lower layers
 	@$(MAKE) --no-print-directory --silent build/lint/layers
 
 build/lint/layers: $(C_FILES) $(wildcard module/README.md module/*/README.md bench/README.md bench/*/README.md \
@@ -266,7 +266,7 @@ header-check: ## compare redismodule.h with the official header of Redis 7.0
 model: ## check the claims of docs/safety.md with a model checker, spin (CLAIMS="4 6"; THOROUGH=1: two failovers)
 	@CC='$(CC)' THOROUGH='$(THOROUGH)' tools/check-model $(CLAIMS)
 
-monitoring: $(MODULE) ## run docs/monitoring with a real Prometheus and redis_exporter (SUITE= of Debian, SERVER=redis-server, PYTEST_ARGS=)
+monitoring: $(MODULE) ## test docs/monitoring with a real Prometheus and redis_exporter (SUITE= of Debian, SERVER=redis-server, PYTEST_ARGS=)
 	@tools/setup test
 	@tools/monitoring $(SUITE)
 	MODULE=$(MODULE) SUITE=$(or $(SUITE),machine) build/venv/bin/python -m pytest tests/monitoring $(PYTEST_ARGS)
@@ -281,17 +281,17 @@ build/bench/%.o: bench/%.c build/bench/flags | build/bench/ready
 	@mkdir -p $(@D)
 	$(COMPILE) -Ibench -c -o $@ $<
 
-# Once, before anything is compiled.
+# Done once, before anything is compiled.
 build/bench/ready: | compiler
 	@tools/setup bench
 	@mkdir -p $(@D)
 	@touch $@
 
-# Java, Maven, Go, Node and npm are the caller's affair: nothing else needs them. Downloads go to build/field.
-# What lacks a tool is left out, and told by the status at the end.
+# Java, Maven, Go, Node and npm must be installed by you: nothing else needs them. Downloads go to build/field.
+# Measurements whose tools are missing are skipped, and the exit status is 1.
 FIELD_PARTS ?= locks delay scale
 FIELD_PYTHON = build/field/venv/bin/python
-bench-field: lock.so ## measure beside other locks and queues; needs Java, Maven, Go, Node (FIELD_ARGS=--quick, FIELD_PARTS=, SERVER=)
+bench-field: lock.so ## compare with other locks and queues; needs Java, Maven, Go, Node (FIELD_ARGS=--quick, FIELD_PARTS=, SERVER=)
 	@tools/setup bench-field
 	@status=0; for part in $(FIELD_PARTS); do $(FIELD_PYTHON) bench/field/$$part.py $(FIELD_ARGS) || status=1; done; exit $$status
 
@@ -299,7 +299,7 @@ bench-field-docs: ## write docs/benchmarks.md, docs/scale.md and their plots fro
 	@tools/setup bench-field
 	@$(FIELD_PYTHON) bench/field/report.py
 
-test-bench-field: ## test what draws the plots, which make test does not have
+test-bench-field: ## test the code that draws the plots, which is not part of make test
 	@tools/setup bench-field
 	@$(FIELD_PYTHON) -m pytest -q -p no:cacheprovider tests/field
 
@@ -307,7 +307,7 @@ clean: ## remove what was built
 	rm -rf lock.so build/obj build/checked build/asan build/fuzz-commands build/unit build/bench build/bench-field build/lockctl build/lint build/run build/tests \
 	    build/model build/torture
 
-distclean: clean ## remove everything that is not in the repository, the Python environment and the servers too
+distclean: clean ## remove everything that is not in the repository, including the Python environment and the servers
 	rm -rf build tests/.pytest_cache
 	find tests -name __pycache__ -exec rm -rf {} +
 

@@ -1,6 +1,6 @@
-# The client packages. Each language's own lines are in clients/LANGUAGE/client.mk: client-LANGUAGE builds the package
+# The client packages. The targets of each language are in clients/LANGUAGE/client.mk: client-LANGUAGE builds the package
 # and build/clients/LANGUAGE/runner, test-client-LANGUAGE runs the package's own tests. Go, Java, Maven, Node and Rust
-# are the caller's affair; tools/setup clients says what is missing.
+# must be installed by you; tools/setup clients prints what is missing.
 
 LANGUAGES ?= $(patsubst clients/%/client.mk,%,$(wildcard clients/*/client.mk))
 FLAVOURS  ?=
@@ -15,16 +15,16 @@ clients: ## build the client packages and their runners (LANGUAGES="python go")
 	@tools/setup test $(LANGUAGES:%=client-%)
 	@$(MAKE) --no-print-directory $(LANGUAGES:%=client-%)
 
-test-clients: clients $(MODULE) ## run the tests of each client package, and the suite for all of them (LANGUAGES=, FLAVOURS=, PYTEST_ARGS=)
+test-clients: clients $(MODULE) ## run the tests of each client package, and the conformance suite on all of them (LANGUAGES=, FLAVOURS=, PYTEST_ARGS=)
 	@set -e; for language in $(LANGUAGES); do $(STEADY) $(MAKE) --no-print-directory test-client-$$language PYTEST_ARGS=; done
 	@$(MAKE) --no-print-directory conformance
 
-conformance: clients $(MODULE) ## run the suite only, also on another server (LANGUAGES=, FLAVOURS=, SERVER=, PYTEST_ARGS=)
+conformance: clients $(MODULE) ## run only the conformance suite, also on another server (LANGUAGES=, FLAVOURS=, SERVER=, PYTEST_ARGS=)
 	$(CONFORM) -n $(TEST_JOBS) --dist worksteal $(PYTEST_ARGS)
 
-# What users load: the checking build asserts its invariants in each hand-off.
+# With the build for users, because the checking build asserts its invariants in each hand-off.
 handoff: MODULE = lock.so
-handoff: clients lock.so ## measure hand-offs by the client packages beside their libraries' BLPOP (LANGUAGES=, FLAVOURS=, HANDOFF_ROUNDS=400)
+handoff: clients lock.so ## compare hand-offs of the client packages with BLPOP of their libraries (LANGUAGES=, FLAVOURS=, HANDOFF_ROUNDS=400)
 	$(CONFORM) -s --handoff $(HANDOFF_ROUNDS)
 
 include $(wildcard clients/*/client.mk)

@@ -1,5 +1,5 @@
-# Node and npm are the caller's affair. npm and tsc look for packages beside the sources, so these are copied to where
-# node_modules may be.
+# Node and npm must be installed by you. npm and tsc look for packages in the folder of the sources, so the sources are
+# copied to a folder where node_modules may be.
 NODE_BUILD = build/clients/node
 
 .PHONY: client-node test-client-node

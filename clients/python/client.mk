@@ -1,4 +1,4 @@
-# Python needs no building: the runner is the package as it stands, in an environment of its own.
+# Python needs no build: the runner uses the sources of the package, in a separate virtual environment.
 
 PYTHON_CLIENT = build/clients/python
 

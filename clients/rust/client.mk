@@ -1,4 +1,4 @@
-# Cargo builds the package and its runner; what it makes is under build/, also if it is called by hand in clients/rust.
+# Cargo builds the package and its runner. Its output is under build/, even if it is run directly in clients/rust.
 
 RUST_CLIENT = build/clients/rust
 RUST_JOBS  ?= 2
