@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from grammar import Draw
+from grammar import Rng
 
 WAITS, CLOSES, RESETS = "waits", "closes", "resets"
 
@@ -34,33 +34,33 @@ ENDING = encoded([b"CLIENT", b"REPLY", b"ON"]) + encoded([b"DISCARD"])
 class Batches:
     def __init__(self, commands, seed, slot):
         self._commands, self._slot, self._number = commands, slot, 0
-        self._draw = Draw(f"{seed}/{slot}")
+        self._rng = Rng(f"{seed}/{slot}")
 
     def next(self):
-        draw = self._draw
+        rng = self._rng
         self._number += 1
         commands = []
         for _ in range(self._length()):
-            commands += self._transaction() if draw.chance(0.02) else [self._command()]
-        form = inline if draw.chance(0.02) else encoded
+            commands += self._transaction() if rng.chance(0.02) else [self._command()]
+        form = inline if rng.chance(0.02) else encoded
         data = b"".join([form(words) for words in commands])
-        if draw.chance(0.03):
-            return Batch(data[: len(data) - draw.below(40)], len(commands), draw.one_of([CLOSES, RESETS]))
+        if rng.chance(0.03):
+            return Batch(data[: len(data) - rng.below(40)], len(commands), rng.one_of([CLOSES, RESETS]))
         mark = b"end-%d-%d" % (self._slot, self._number)
         return Batch(data + ENDING + encoded([b"ECHO", mark]), len(commands), WAITS, mark)
 
     def _length(self):
         """Mostly a few, because a long batch is likely to contain a command that waits; sometimes hundreds."""
-        draw = self._draw
-        return 1 + draw.below(400 if draw.chance(0.02) else 30 if draw.chance(0.3) else 4)
+        rng = self._rng
+        return 1 + rng.below(400 if rng.chance(0.02) else 30 if rng.chance(0.3) else 4)
 
     def _command(self):
         words = []
-        self._commands(self._draw, words)
+        self._commands(self._rng, words)
         return words
 
     def _transaction(self):
-        draw = self._draw
-        queued = [self._command() for _ in range(1 + draw.below(5))]
-        watch = [[b"WATCH", b"{a}"]] if draw.chance(0.3) else []
-        return [*watch, [b"MULTI"], *queued, [draw.one_of([b"EXEC", b"EXEC", b"EXEC", b"DISCARD", b"MULTI"])]]
+        rng = self._rng
+        queued = [self._command() for _ in range(1 + rng.below(5))]
+        watch = [[b"WATCH", b"{a}"]] if rng.chance(0.3) else []
+        return [*watch, [b"MULTI"], *queued, [rng.one_of([b"EXEC", b"EXEC", b"EXEC", b"DISCARD", b"MULTI"])]]

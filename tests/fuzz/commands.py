@@ -48,16 +48,16 @@ def commands_of(server):
     own = set(call("COMMAND", "LIST", "FILTERBY", "MODULE", "lock"))
     others = {name for name, entry in docs.items() if entry["group"] in GROUPS and not entry.get("subcommands")}
 
-    def inner(draw, words):
+    def inner(rng, words):
         """A command as arguments of another one: of LOCK.GUARD, EVAL, ..."""
         if len(words) < 20:  # limits the nesting
-            nested(draw, words)
+            nested(rng, words)
 
-    def drawn(names, weights):
+    def weighted_commands(names, weights):
         read = {name: Reader(keys_of(name), inner).command(name, docs[name]) for name in sorted(names)}
         return malformed(weighted([(weights.get(name, 10), part) for name, part in read.items()]), MALFORMED)
 
-    mine, theirs = drawn(own, WEIGHTS), drawn(others - own - left_out(server), {})
+    mine, theirs = weighted_commands(own, WEIGHTS), weighted_commands(others - own - left_out(server), {})
     hostile = weighted(neighbours(server, _dumps(server), _configs(server), inner))
     nested = weighted([(3, mine), (2, theirs)])
     return weighted([(OWN, mine), (NEIGHBOURS, hostile), (100 - OWN - NEIGHBOURS, theirs)])

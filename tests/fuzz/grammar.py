@@ -1,6 +1,6 @@
 """Random commands, as a server's COMMAND DOCS describes them.
 
-A part of a command is a function: `part(draw, words)` appends words that `draw` chooses.
+A part of a command is a function: `part(rng, words)` appends words that `rng` chooses.
 """
 
 from bisect import bisect
@@ -10,7 +10,7 @@ from random import Random
 import words as pools
 
 
-class Draw:
+class Rng:
     """The random choices for one connection's commands."""
 
     def __init__(self, seed):
@@ -29,42 +29,42 @@ class Draw:
 
 def token(text):
     word = text.encode()
-    return lambda draw, words: words.append(word)
+    return lambda rng, words: words.append(word)
 
 
 def word(pool):
-    return lambda draw, words: words.append(draw.one_of(pool))
+    return lambda rng, words: words.append(rng.one_of(pool))
 
 
 def sequence(parts):
-    def add(draw, words):
+    def add(rng, words):
         for part in parts:
-            part(draw, words)
+            part(rng, words)
 
     return add
 
 
 def one_of(parts):
-    return lambda draw, words: draw.one_of(parts)(draw, words)
+    return lambda rng, words: rng.one_of(parts)(rng, words)
 
 
 def weighted(pairs):
     """One of several parts, chosen by weight: [(weight, part)]."""
     sums = list(accumulate(weight for weight, _ in pairs))
-    return lambda draw, words: pairs[bisect(sums, draw.fraction() * sums[-1])][1](draw, words)
+    return lambda rng, words: pairs[bisect(sums, rng.fraction() * sums[-1])][1](rng, words)
 
 
 def repeated(part):
-    return lambda draw, words: sequence([part] * (1 + draw.below(3)))(draw, words)
+    return lambda rng, words: sequence([part] * (1 + rng.below(3)))(rng, words)
 
 
 def counted(part):
     """The number of keys, and then the keys; sometimes with a wrong number."""
 
-    def add(draw, words):
-        number = 1 + draw.below(4)
-        words.append(b"%d" % number if draw.chance(0.95) else draw.one_of(pools.INTEGERS))
-        sequence([part] * number)(draw, words)
+    def add(rng, words):
+        number = 1 + rng.below(4)
+        words.append(b"%d" % number if rng.chance(0.95) else rng.one_of(pools.INTEGERS))
+        sequence([part] * number)(rng, words)
 
     return add
 
@@ -73,9 +73,9 @@ class Optional:
     def __init__(self, part):
         self._part = part
 
-    def __call__(self, draw, words):
-        if draw.chance(0.4):
-            self._part(draw, words)
+    def __call__(self, rng, words):
+        if rng.chance(0.4):
+            self._part(rng, words)
 
 
 def command(name, parts):
@@ -83,13 +83,13 @@ def command(name, parts):
     last = max((at for at, part in enumerate(parts) if not isinstance(part, Optional)), default=-1)
     start, options = sequence([token(name.upper()), *parts[: last + 1]]), parts[last + 1 :]
 
-    def add(draw, words):
-        start(draw, words)
+    def add(rng, words):
+        start(rng, words)
         chosen = options
-        if options and draw.chance(0.2):
-            chosen = [*options, draw.one_of(options)]
-            draw.shuffle(chosen)
-        sequence(chosen)(draw, words)
+        if options and rng.chance(0.2):
+            chosen = [*options, rng.one_of(options)]
+            rng.shuffle(chosen)
+        sequence(chosen)(rng, words)
 
     return add
 
@@ -97,17 +97,17 @@ def command(name, parts):
 def malformed(part, often):
     """A command that is sometimes not quite valid: a word is missing, doubled, replaced or added."""
 
-    def add(draw, words):
+    def add(rng, words):
         made = []
-        part(draw, made)
-        while draw.chance(often):
-            at, how = 1 + draw.below(len(made)), draw.below(4)
+        part(rng, made)
+        while rng.chance(often):
+            at, how = 1 + rng.below(len(made)), rng.below(4)
             if how == 0:
                 del made[at : at + 1]
             elif how == 1:
-                made.insert(at, draw.one_of(made))
+                made.insert(at, rng.one_of(made))
             else:
-                made[at : at + how - 2] = [draw.one_of(pools.ANY_WORDS)]
+                made[at : at + how - 2] = [rng.one_of(pools.ANY_WORDS)]
         words += made
 
     return add
