@@ -52,7 +52,7 @@ export PATH := $(PATH):$(CURDIR)/build/servers
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration fuzz fuzz-commands valgrind mutate lint subjects format format-check tidy cppcheck shellcheck layers \
+.PHONY: all compiler lockctl install uninstall test-lockctl picture run test test-all unit integration fuzz fuzz-commands valgrind mutate lint subjects words format format-check tidy cppcheck shellcheck layers \
         header-check model monitoring torture torture-check bench bench-field bench-field-docs test-bench-field clean distclean help FORCE
 .DELETE_ON_ERROR:
 
@@ -202,17 +202,20 @@ torture-check: ## check the format of the torture test, and test its history che
 	@$(GO) test ./...
 
 # Each check records in build/lint which files have passed, and checks only files that have changed since.
-lint: subjects format-check tidy cppcheck shellcheck layers ## run all checks of the source, for files that have changed since the last time
+lint: subjects words format-check tidy cppcheck shellcheck layers ## run all checks of the source, for files that have changed since the last time
 
 format: ## format the source according to .clang-format
 	@tools/setup lint
 	clang-format -i $(C_FILES)
 
 TIDIED  = $(patsubst %,build/lint/%.tidied,$(filter %.c,$(C_FILES)))
-SCRIPTS = $(wildcard tools/*) .ci/run lockctl/completion.bash
+SCRIPTS = $(filter-out %.list,$(wildcard tools/*)) .ci/run lockctl/completion.bash
 
 subjects: ## check that the subjects of commits are at most 72 characters long
 	@tools/check-subjects
+
+words: ## check that no word of the old vocabulary comes back: tools/words.list
+	@tools/check-words
 
 format-check: ## check the format of the source
 	@tools/setup lint
