@@ -9,14 +9,14 @@ import sys
 import time
 from pathlib import Path
 
-from runner import contestants, data, delay
+from runner import competitors, data, delay
 from runner.figures import quantiles, spread, spreads
 from runner.program import ProgramFailed
 from runner.report import SLEEPER, print_delay
 from runner.server import server_program, server_version
 
 RESULTS = data.RESULTS
-MODULE = contestants.TOP / "lock.so"
+MODULE = competitors.TOP / "lock.so"
 
 
 def options():
@@ -39,9 +39,9 @@ def note(text):
 def measure(field, present, chosen):
     """The raw figures. In each round all competitors are measured, and each round begins with a different one."""
     raw = {"anatomy": {}, "rounds": []}
-    for contestant in present:
-        note(f"what {contestant.label} sends")
-        raw["anatomy"][contestant.name] = delay.anatomy(field, contestant)
+    for competitor in present:
+        note(f"what {competitor.label} sends")
+        raw["anatomy"][competitor.name] = delay.anatomy(field, competitor)
     for number in range(chosen.rounds):
         turn = present[number % len(present):] + present[: number % len(present)]
         row = {"flow": {}, "sleeper": {}}
@@ -67,16 +67,16 @@ def summarize(raw, present, chosen):
                              for row in raw["rounds"]])
             for c in present
         }
-    for contestant in present:
-        rows = [row["death"][contestant.name] for row in raw["rounds"]]
-        summary["death"][contestant.name] = death_row(rows)
+    for competitor in present:
+        rows = [row["death"][competitor.name] for row in raw["rounds"]]
+        summary["death"][competitor.name] = death_row(rows)
     for name, numbers in distributions(raw, present, max(chosen.rates)).items():
         summary[f"flow-{max(chosen.rates)}"][name]["quantiles"] = numbers
     return summary
 
 
-def flow_row(raw, result, contestant, count):
-    shares = raw["anatomy"][contestant.name]["shares"]
+def flow_row(raw, result, competitor, count):
+    shares = raw["anatomy"][competitor.name]["shares"]
     return {**result["late"], **delay.cost(result, shares, count)}
 
 
@@ -110,18 +110,18 @@ def main():
     chosen = options()
     # Then the servers end with this process, as they do on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    missing = {language: contestants.missing_tool(language) for language in contestants.TOOLS}
-    left_out = {c.name: f"no {missing[c.language]}" for c in contestants.DELAYED if missing[c.language]}
-    present = [c for c in contestants.DELAYED if c.name not in left_out]
+    missing = {language: competitors.missing_tool(language) for language in competitors.TOOLS}
+    left_out = {c.name: f"no {missing[c.language]}" for c in competitors.DELAYED if missing[c.language]}
+    present = [c for c in competitors.DELAYED if c.name not in left_out]
     languages = {c.language for c in present}
     note("building the competitors' programs")
-    contestants.build(languages)
+    competitors.build(languages)
 
     program = server_program()
     field = delay.Field(program, MODULE, Path(RESULTS) / "servers")
     about = {
         "server": server_version(program),
-        "versions": contestants.versions(languages),
+        "versions": competitors.versions(languages),
         "machine": {"cpus": os.cpu_count(), "system": platform.platform(), "load_before": os.getloadavg()},
         "options": vars(chosen),
         "left_out": left_out,
@@ -136,7 +136,7 @@ def main():
     (RESULTS / "delay.json").write_text(json.dumps({"about": about, "summary": summary, "raw": raw}, indent=1) + "\n")
     data.store("delay", {"about": about, "measured": summary})
     print(about["server"], *(f"{name} {version}" for name, version in about["versions"].items()), sep="\n", end="\n\n")
-    print_delay(contestants.DELAYED, left_out, summary)
+    print_delay(competitors.DELAYED, left_out, summary)
     note(f"raw figures: {RESULTS / 'delay.json'}")
     for name, why in left_out.items():
         note(f"{name} not run: {why}")

@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from runner import contestants, data, locks, rounds
+from runner import competitors, data, locks, rounds
 from runner.lockers import LOCKERS, NOTICED_AT_ONCE, offered, why_not
 from runner.otherservers import OTHERS
 from runner.program import ProgramFailed
@@ -14,7 +14,7 @@ from runner.report import print_locks
 from runner.server import server_program, server_version
 from runner.summary import kept, summarize
 
-MODULE = contestants.TOP / "lock.so"
+MODULE = competitors.TOP / "lock.so"
 
 # The measures that only wait for a minute: this many run at the same time.
 AT_ONCE = {"crowd": 3}
@@ -26,7 +26,7 @@ def options():
     parser.add_argument("--go-on", action="store_true", help="measure what the last run, which was interrupted, has not measured")
     parser.add_argument("--quick", action="store_true", help="check that everything runs; the figures must not be quoted")
     parser.add_argument("--measures", nargs="+", metavar="NAME", help="names of measures, such as pair, or handoff-16")
-    parser.add_argument("--contestants", nargs="+", metavar="NAME", choices=[c.name for c in LOCKERS])
+    parser.add_argument("--competitors", nargs="+", metavar="NAME", choices=[c.name for c in LOCKERS])
     chosen = parser.parse_args()
     if chosen.quick:
         chosen.rounds = 1
@@ -120,7 +120,7 @@ def killed(ground, lockers, sizes):
 def describe(program, present, left_out, chosen):
     """The competitors, the versions and the machine."""
     languages = {locker.language for locker in present}
-    versions = contestants.versions(languages)
+    versions = competitors.versions(languages)
     for name, kind in OTHERS.items():
         if any(locker.server == name for locker in present):
             versions[name] = kind.version()
@@ -131,7 +131,7 @@ def describe(program, present, left_out, chosen):
         "options": {"rounds": chosen.rounds, "quick": chosen.quick},
         "left_out": left_out,
         "began": data.now(),
-        "sittings": 1,
+        "runs": 1,
     }
 
 
@@ -141,8 +141,8 @@ def main():
     # Then the servers end with this process, as they do on Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     note("building the competitors' programs")
-    contestants.build({name for name in contestants.TOOLS if not contestants.missing_tool(name)})
-    asked = [locker for locker in LOCKERS if not chosen.contestants or locker.name in chosen.contestants]
+    competitors.build({name for name in competitors.TOOLS if not competitors.missing_tool(name)})
+    asked = [locker for locker in LOCKERS if not chosen.competitors or locker.name in chosen.competitors]
     reasons = {locker.name: why_not(locker) for locker in asked}
     left_out = {name: why for name, why in reasons.items() if why}
     present = [locker for locker in asked if locker.name not in left_out]
@@ -155,7 +155,7 @@ def main():
         if not before:
             raise SystemExit(f"bench-field: no run to continue in {data.FILE}")
         measured = before["measured"]
-        about.update(began=before["about"]["began"], sittings=before["about"]["sittings"] + 1)
+        about.update(began=before["about"]["began"], runs=before["about"]["runs"] + 1)
 
     def keep():
         about["ended"] = data.now()

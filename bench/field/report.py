@@ -5,19 +5,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from runner import contestants, data, markdown, plots, scalepage, simulation
+from runner import competitors, data, markdown, plots, scalepage, simulation
 from runner.lockers import LOCKERS, offered
 from runner.report import SLEEPER, rates
 from runner.summary import DRAWN, summarize
 
-METHOD, READINGS = contestants.HERE / "method.md", contestants.HERE / "readings.md"
+METHOD, READINGS = competitors.HERE / "method.md", competitors.HERE / "readings.md"
 LANGUAGES = {"java": "Java", "go": "Go", "node": "Node", "python": "Python"}
 
 
 def options():
     parser = argparse.ArgumentParser(prog="report.py", description=__doc__)
     parser.add_argument("--data", type=Path, default=data.FILE)
-    parser.add_argument("--docs", type=Path, default=contestants.TOP / "docs")
+    parser.add_argument("--docs", type=Path, default=competitors.TOP / "docs")
     return parser.parse_args()
 
 
@@ -61,7 +61,7 @@ def all_plots(found, summary):
         drawn["handoff.svg"] = plots.drawn(plots.handoffs, handoffs)
     if "delay" in found:
         measured = found["delay"]["measured"]
-        labels = [(c.name, c.label, c.ours) for c in contestants.DELAYED] + [(SLEEPER, "(a sleeping process)", False)]
+        labels = [(c.name, c.label, c.ours) for c in competitors.DELAYED] + [(SLEEPER, "(a sleeping process)", False)]
         rate = rates(measured)[0]
         figures = measured[f"flow-{rate}"]
         lines = [(label, ours, figures[name]["quantiles"]) for name, label, ours in labels if name in figures]
@@ -73,7 +73,7 @@ def all_plots(found, summary):
 
 def benchmarks(found, summary):
     prose = [READINGS.read_text(), METHOD.read_text()]
-    return markdown.page(found, summary, LOCKERS, contestants.DELAYED, prose, offered)
+    return markdown.page(found, summary, LOCKERS, competitors.DELAYED, prose, offered)
 
 
 def main():

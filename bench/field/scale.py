@@ -4,14 +4,14 @@ import argparse
 import signal
 import sys
 
-from runner import contestants, data
+from runner import competitors, data
 from runner.cluster import Cluster
 from runner.figures import spreads
 from runner.lockers import PROGRAMS
 from runner.program import Program, ProgramFailed
 from runner.server import server_program, server_version
 
-MODULE = contestants.TOP / "lock.so"
+MODULE = competitors.TOP / "lock.so"
 CLIENTS, LOCKS = 64, 1000
 START_S, ANSWER_S = 60, 120
 
@@ -48,10 +48,10 @@ def run(program, nodes, what, *arguments):
 def main():
     chosen = options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    if tool := contestants.missing_tool("go"):
+    if tool := competitors.missing_tool("go"):
         note(f"scale not run: no {tool}")
         return 1
-    contestants.build({"go"})
+    competitors.build({"go"})
     program = server_program()
     warm, length = (150, 300) if chosen.quick else (2000, 5000)
     measured = {what: {str(n): [] for n in chosen.nodes} for what in ("pair", "hot")}

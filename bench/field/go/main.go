@@ -29,7 +29,7 @@ type worker interface {
 // maker makes a worker of the kind "lock", "fair", "session", "read", "write" or "semaphore".
 type maker func(kind string) worker
 
-var contestants = map[string]func(port string, workers int) maker{
+var competitors = map[string]func(port string, workers int) maker{
 	"goredis":  goredis,
 	"cluster":  cluster,
 	"redsync":  redsyncs,
@@ -104,7 +104,7 @@ func main() {
 		leaseMs = 600000
 		lasting = append(lasting, redsync.WithExpiry(milliseconds(leaseMs)))
 	}
-	newWorker := contestants[library](port, workersOf(command, numbers))
+	newWorker := competitors[library](port, workersOf(command, numbers))
 	commands[command](newWorker, kind, numbers)
 	os.Exit(0) // some workers still wait
 }

@@ -93,8 +93,8 @@ async function waitIdly(queue, ms) {
     await awaitLine();
 }
 
-const [contestant, command, port, name, ...rest] = process.argv.slice(2);
-const queue = delayed[contestant](Number(port), name);
+const [competitor, command, port, name, ...rest] = process.argv.slice(2);
+const queue = delayed[competitor](Number(port), name);
 const commands = { flow, push, take, wait: waitIdly };
 
 async function main() {

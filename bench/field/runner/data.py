@@ -8,7 +8,7 @@ import re
 import time
 from pathlib import Path
 
-from .contestants import TOP
+from .competitors import TOP
 
 RESULTS = TOP / "build" / "bench-field"
 FILE = RESULTS / "data.json"

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .contestants import BUILT
+from .competitors import BUILT
 
 
 def unpacked(name, packages):

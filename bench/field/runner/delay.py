@@ -24,20 +24,20 @@ class Field:
     def __init__(self, program, module, folder):
         self.program, self.module, self.folder = program, module, folder
 
-    def server(self, contestant, what):
-        folder = self.folder / f"{contestant.name}-{what}"
-        return Server(self.program, folder, self.module if contestant.ours else None)
+    def server(self, competitor, what):
+        folder = self.folder / f"{competitor.name}-{what}"
+        return Server(self.program, folder, self.module if competitor.ours else None)
 
-    def start(self, contestant, server, what, *arguments):
-        command = contestant.command(what, server.port, QUEUE, *arguments)
+    def start(self, competitor, server, what, *arguments):
+        command = competitor.command(what, server.port, QUEUE, *arguments)
         return Program(command, server.folder / "program.log")
 
 
-def flow(field, contestant, rate, seconds):
+def flow(field, competitor, rate, seconds):
     """Pushes elements at a steady rate: how late each is, and what they cost the server together."""
     count = rate * seconds
-    with field.server(contestant, f"flow-{rate}") as server:
-        with field.start(contestant, server, "flow", rate, count, LOW_MS, HIGH_MS) as program:
+    with field.server(competitor, f"flow-{rate}") as server:
+        with field.start(competitor, server, "flow", rate, count, LOW_MS, HIGH_MS) as program:
             program.expect("ready", START_S)
             settle()
             before = server.usage()
@@ -75,10 +75,10 @@ def without_own(calls):
     return {name: count for name, count in calls.items() if name.partition("|")[0] not in OWN}
 
 
-def anatomy(field, contestant):
+def anatomy(field, competitor):
     """For each command, the share that clients send. MONITOR slows the server down, so nothing else is measured meanwhile."""
-    with field.server(contestant, "anatomy") as server:
-        with field.start(contestant, server, "flow", ANATOMY_RATE, ANATOMY_COUNT, LOW_MS, HIGH_MS) as program:
+    with field.server(competitor, "anatomy") as server:
+        with field.start(competitor, server, "flow", ANATOMY_RATE, ANATOMY_COUNT, LOW_MS, HIGH_MS) as program:
             program.expect("ready", START_S)
             monitor = Monitor(server.port)
             program.go_on()
@@ -102,21 +102,21 @@ def cost(flow_result, shares, count):
     }
 
 
-def death(field, contestant):
+def death(field, competitor):
     """The only client is killed after it has pushed: where its elements are then, and which consumer receives them."""
-    with field.server(contestant, "death") as server:
+    with field.server(competitor, "death") as server:
 
         def ask(command):
             return server.client.execute_command(*command.format(q=QUEUE).split())
 
-        with field.start(contestant, server, "push", DEATH_COUNT, DEATH_DELAY_MS) as program:
+        with field.start(competitor, server, "push", DEATH_COUNT, DEATH_DELAY_MS) as program:
             due_ms = program.expect("pushed", START_S)["due_ms"]
             program.kill()
-        result = {"all_ready_ms": watch(lambda: ask(contestant.ready), due_ms)}
-        result["ready"], result["pending"] = ask(contestant.ready), ask(contestant.pending)
-        if contestant.plain_differs:
-            result["plain"] = consume(field, contestant, server, "plain")
-        result["own"] = consume(field, contestant, server)
+        result = {"all_ready_ms": watch(lambda: ask(competitor.ready), due_ms)}
+        result["ready"], result["pending"] = ask(competitor.ready), ask(competitor.pending)
+        if competitor.plain_differs:
+            result["plain"] = consume(field, competitor, server, "plain")
+        result["own"] = consume(field, competitor, server)
     return result
 
 
@@ -130,9 +130,9 @@ def watch(ready, due_ms):
     return all_ready_ms
 
 
-def consume(field, contestant, server, *mode):
+def consume(field, competitor, server, *mode):
     """A new consumer: how many elements it received, how late, and how long after its start it received the last."""
-    with field.start(contestant, server, "take", DEATH_COUNT, CONSUME_S, *mode) as program:
+    with field.start(competitor, server, "take", DEATH_COUNT, CONSUME_S, *mode) as program:
         done = program.expect("done", START_S + CONSUME_S)
     got = len(done["late_ms"])
     return {
@@ -142,10 +142,10 @@ def consume(field, contestant, server, *mode):
     }
 
 
-def idle(field, contestant, seconds):
+def idle(field, competitor, seconds):
     """What a waiting consumer sends while one element is pending that is due in an hour."""
-    with field.server(contestant, "idle") as server:
-        with field.start(contestant, server, "wait", FAR_MS) as program:
+    with field.server(competitor, "idle") as server:
+        with field.start(competitor, server, "wait", FAR_MS) as program:
             program.expect("ready", START_S)
             settle()
             monitor = Monitor(server.port)
@@ -155,7 +155,7 @@ def idle(field, contestant, seconds):
     return per_minute(seen, seconds)
 
 
-def all_at_once(function, contestants):
+def all_at_once(function, competitors):
     """For measurements that need little of the machine: all at the same time, each with a server of its own."""
-    with ThreadPoolExecutor(len(contestants)) as pool:
-        return dict(zip((c.name for c in contestants), pool.map(function, contestants)))
+    with ThreadPoolExecutor(len(competitors)) as pool:
+        return dict(zip((c.name for c in competitors), pool.map(function, competitors)))

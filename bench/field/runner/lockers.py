@@ -5,7 +5,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-from .contestants import BUILT, HERE, missing_tool
+from .competitors import BUILT, HERE, missing_tool
 from .otherservers import OTHERS
 
 TURNS = frozenset({"turns"})

@@ -187,7 +187,7 @@ def machine_lines(about):
         version if name.lower() in version.lower() else f"{name} {version}"
         for name, version in sorted(about["versions"].items())
     )
-    runs = f", in {about['sittings']} runs" if about["sittings"] > 1 else ""
+    runs = f", in {about['runs']} runs" if about["runs"] > 1 else ""
     quick = ["**A quick run, to check that everything works: not to be quoted.**", ""] if about["options"]["quick"] else []
     return [
         *quick,

@@ -16,7 +16,7 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
-from .contestants import BUILT
+from .competitors import BUILT
 from .debian import depends_on, unpacked
 from .processes import cpu_seconds, memory_bytes, tcp_bytes
 from .server import HOST, START_S, free_port

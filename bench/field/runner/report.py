@@ -25,13 +25,13 @@ def table(head, rows):
     print()
 
 
-def rows_of(contestants, left_out, cells, width):
+def rows_of(competitors, left_out, cells, width):
     """A row for each competitor; the row of one that was left out contains the reason."""
-    for contestant in contestants:
-        if contestant.name in left_out:
-            yield [contestant.label, f"not run: {left_out[contestant.name]}", *[""] * (width - 2)]
+    for competitor in competitors:
+        if competitor.name in left_out:
+            yield [competitor.label, f"not run: {left_out[competitor.name]}", *[""] * (width - 2)]
         else:
-            yield [contestant.label, *cells(contestant.name)]
+            yield [competitor.label, *cells(competitor.name)]
 
 
 def rates(summary):
@@ -39,10 +39,10 @@ def rates(summary):
     return sorted((int(name.partition("-")[2]) for name in summary if kind_of(name) == "flow"), reverse=True)
 
 
-def print_delay(contestants, left_out, summary):
+def print_delay(competitors, left_out, summary):
     def show(title, head, cells, *more_rows):
         print(title)
-        table(head, [*rows_of(contestants, left_out, cells, len(head)), *more_rows])
+        table(head, [*rows_of(competitors, left_out, cells, len(head)), *more_rows])
 
     for rate in rates(summary):
         figures = summary[f"flow-{rate}"]

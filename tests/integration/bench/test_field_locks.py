@@ -127,7 +127,7 @@ def test_cpu_of_a_process_that_has_ended_stays_its_parents():
     assert processes.cpu_seconds(os.getpid()) - before > 0.08
 
 
-def test_each_contestant_names_one_of_ours_by_the_same_language():
+def test_each_competitor_names_one_of_ours_by_the_same_language():
     lockers = part("lockers").LOCKERS
     by_name = {locker.name: locker for locker in lockers}
     assert len(by_name) == len(lockers)

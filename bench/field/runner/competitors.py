@@ -19,7 +19,7 @@ TOOLS = {"java": ["java", "javac", "mvn"], "go": ["go"], "node": ["node", "npm"]
 
 
 @dataclass(frozen=True)
-class Contestant:
+class Competitor:
     name: str
     label: str
     language: str
@@ -35,8 +35,8 @@ class Contestant:
 
 
 DELAYED = [
-    Contestant("jedis", "DELAY.PUSH, Jedis", "java", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
-    Contestant(
+    Competitor("jedis", "DELAY.PUSH, Jedis", "java", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
+    Competitor(
         "redisson",
         "RDelayedQueue, Redisson",
         "java",
@@ -45,9 +45,9 @@ DELAYED = [
         "ZCARD redisson_delay_queue_timeout:{{{q}}}",
         plain_differs=True,
     ),
-    Contestant("ioredis", "DELAY.PUSH, ioredis", "node", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
-    Contestant("bullmq", "BullMQ, ioredis", "node", False, "LLEN bull:{q}:wait", "ZCARD bull:{q}:delayed"),
-    Contestant("redis-py", "DELAY.PUSH, redis-py", "python", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
+    Competitor("ioredis", "DELAY.PUSH, ioredis", "node", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
+    Competitor("bullmq", "BullMQ, ioredis", "node", False, "LLEN bull:{q}:wait", "ZCARD bull:{q}:delayed"),
+    Competitor("redis-py", "DELAY.PUSH, redis-py", "python", True, "LLEN {q}", "ZCARD delay:due:{{{q}}}"),
 ]
 
 PROGRAMS = {
