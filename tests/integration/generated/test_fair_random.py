@@ -1,9 +1,9 @@
-"""Owners that join, leave, die and return at random, against the model in model/fair_model.py.
+"""Owners join, leave, die and return at random; the server is compared with the model in model/fair_model.py.
 
-Positions are kept for so long that no time is over by itself, so clocks play no part: the model has none.
-No argument of LOCK.FAIR carries a client's time either (fair/test_refusals.py), so there is none to be wrong.
+Positions are reserved for so long that no reservation ends by itself, so the model needs no clock.
+No argument of LOCK.FAIR carries a client's time either (fair/test_refusals.py), so no such time can be wrong.
 
-A failure shows all that was done. LOCK_SEED=… repeats a walk; the seed is in the output.
+A failure prints all steps. LOCK_SEED=… repeats a walk; the seed is in the output.
 """
 
 import random
@@ -23,7 +23,7 @@ OWNERS = [f"o{number}" for number in range(200)]
 
 
 class Walk:
-    """Steps at random, more of those that make the queue long while it is short."""
+    """Random steps, weighted so that the queue grows long."""
 
     def __init__(self, driver, seed, owners, restarts=False):
         self.driver, self.dice, self.owners = driver, random.Random(seed), owners
@@ -32,10 +32,10 @@ class Walk:
             self.leave: 8,
             self.time_out: 6,
             self.die: 16,
-            self.come_back: 14,
-            self.ask_again: 5,
-            self.try_: 8,
-            self.join_plainly: 4,
+            self.return_to_position: 14,
+            self.request_again: 5,
+            self.try_without_waiting: 8,
+            self.join_without_fair: 4,
             self.release: 14,
             self.release_another: 1,
             self.die_as_granted: 4,
@@ -61,13 +61,13 @@ class Walk:
     def join(self):
         self.driver.asks(self.any(self.owners), once=self.once())
 
-    def join_plainly(self):
+    def join_without_fair(self):
         self.driver.asks(self.any(self.owners), fair=False, once=self.once())
 
     def leave(self):
         self.driver.cancels(self.any(self.driver.positions()) or self.any(self.owners))
 
-    def give_up(self):
+    def cancel_and_release(self):
         self.driver.gives_up(self.any(self.owners))
 
     def time_out(self):
@@ -79,7 +79,7 @@ class Walk:
             self.driver.dies(client, self.any(DEATHS))
 
     def die_as_granted(self):
-        """One of those whom a release would let in."""
+        """One of the clients that a release would grant the lock to."""
         owner = self.driver.first_in_line()
         client = self.any(self.driver.clients_of(owner))
         if client and self.driver.model.holder:
@@ -88,17 +88,17 @@ class Walk:
     def lost(self):
         return [position.owner for position in self.driver.model.queue if position.client is None]
 
-    def come_back(self):
+    def return_to_position(self):
         owner = self.any(self.lost())
         if owner:
             self.driver.asks(owner, once=self.once())
 
-    def ask_again(self):
+    def request_again(self):
         owner = self.any(self.driver.positions())
         if owner:
             self.driver.asks(owner, once=self.once())
 
-    def try_(self):
+    def try_without_waiting(self):
         head = self.driver.positions()[:1]
         owner = self.any([*head * 3, *self.owners[:5]])
         self.driver.asks(owner, blocks=False, fair=self.dice.random() < 0.8, once=self.once())
@@ -122,15 +122,15 @@ class Walk:
 
 
 @pytest.mark.timeout(900)
-def test_200_owners_that_join_leave_die_and_return(server):
+def test_200_owners_join_leave_die_and_return_as_modelled(server):
     driver = FairDriver(server)
     Walk(driver, seed_of_run(), OWNERS).go(drawn(STEPS))
     driver.drains()
 
 
 @pytest.mark.timeout(900)
-def test_200_owners_that_wait_at_once_and_die_and_return(server):
-    """The whole crowd stands in the queue first, and only then anything happens."""
+def test_200_owners_that_all_wait_first_die_and_return_as_modelled(server):
+    """All owners wait in the queue before the random steps begin."""
     driver, dice = FairDriver(server), random.Random(seed_of_run())
     owners = OWNERS[: fewer(200)]
     for owner in dice.sample(owners, len(owners)):
@@ -141,14 +141,14 @@ def test_200_owners_that_wait_at_once_and_die_and_return(server):
 
 
 @pytest.mark.timeout(900)
-def test_owners_that_join_leave_die_and_return_while_the_server_crashes(make_server):
+def test_owners_join_leave_and_return_as_modelled_while_server_crashes(make_server):
     server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=LONG_RESERVE)
     driver = FairDriver(server)
     Walk(driver, seed_of_run(), OWNERS[:30], restarts=4).go(drawn(600))
     driver.drains()
 
 
-# Few owners, and every sequence that Hypothesis can think of; it shortens those that fail.
+# Few owners, and sequences that Hypothesis generates; it shrinks those that fail.
 
 owners = st.sampled_from(OWNERS[:5])
 some = st.integers(0, 20)
@@ -214,7 +214,7 @@ class FairMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(900)
-def test_every_sequence_of_few_owners_is_as_modelled(server):
+def test_generated_sequences_of_few_owners_are_as_modelled(server):
     effort = settings(
         max_examples=drawn(120), stateful_step_count=40, suppress_health_check=list(HealthCheck)
     )

@@ -1,7 +1,7 @@
-"""Another client writes anything into the keys of a lock: every command answers as the table of docs/keys.md says.
+"""Another client writes anything into the keys of a lock: every command replies as the table of docs/keys.md requires.
 
-The oracle, model/foreign_table.py, reads the keys by plain commands before each command. FOREIGN_SCENES= sets how many
-scenes are played, of some five commands each; LOCK_SEED= repeats a run.
+The oracle, model/foreign_table.py, reads the keys with ordinary commands before each command. FOREIGN_SCENES= sets the
+number of scenes, of about five commands each; LOCK_SEED= repeats a run.
 """
 
 import os
@@ -64,27 +64,27 @@ class World:
         self.done.append(words)
         return self.attempt(*words)
 
-    def say(self, *words):
+    def send(self, *words):
         self.done.append(words)
         return self.attempt(*words)
 
-    # What honest clients have done
+    # What the module's own commands have written before
 
     def begin(self):
         self.done = []
         self.client.flushall()
         kind = self.draw.choice(("nothing", PLAIN, READ, "reads", WRITE, SEMAPHORE, "full", "dead"))
-        for command in self.honest(kind):
-            self.say(*command, "PX", LEASE)
+        for command in self.module_commands(kind):
+            self.send(*command, "PX", LEASE)
         if self.draw.random() < 0.2:
-            # From listpacks to tables and trees.
+            # From listpacks to hashtables and skiplists.
             for name in (b"y" * 300,):
                 self.write("HSET", KEY, name, b"1")
                 self.write("HDEL", KEY, name)
                 self.write("ZADD", LEASES, 1, name)
                 self.write("ZREM", LEASES, name)
 
-    def honest(self, kind):
+    def module_commands(self, kind):
         one, two, three = self.draw.sample(OWNERS, 3)
         return {
             "nothing": (),
@@ -97,7 +97,7 @@ class World:
             "dead": tuple(("LOCK.RWREAD", KEY, b"d%d" % number) for number in range(self.draw.choice((3, 70)))),
         }[kind]
 
-    # What others write
+    # What another client writes
 
     def interfere(self):
         draw = self.draw
@@ -121,7 +121,7 @@ class World:
         self.write("ZADD", LEASES, self.draw.choice(self.scores()), self.draw.choice(NAMES))
 
     def die(self):
-        """Most leases end."""
+        """Most leases expire."""
         for member in self.client.execute_command("ZRANGE", LEASES, 0, -2) if self.type(LEASES) == b"zset" else ():
             self.write("ZADD", LEASES, 1, member)
 
@@ -160,7 +160,7 @@ class World:
         self.write("ZADD", name, self.draw.choice((b"-inf", b"inf", 1, 2**53, 10**15 * 9, -5)), self.draw.choice(NAMES))
 
     def restore(self):
-        """As it was; a part of it; and another key's."""
+        """The same value, a part of it, or the value of another key."""
         name, source = self.draw.choice((KEY, LEASES)), self.draw.choice((KEY, LEASES, TOKEN))
         dump = self.client.dump(source)
         if dump is not None:
@@ -172,10 +172,10 @@ class World:
         if self.has_field_ttls and self.type(KEY) == b"hash":
             name = self.draw.choice(self.client.hkeys(KEY) or [b"o1"])
             self.write("HPEXPIRE", KEY, 1, "FIELDS", 1, name)
-            # The commands differ in whether it is still there in its last millisecond: this one says so last.
+            # In its last millisecond some commands see the field and others do not; when HEXISTS does not, none does.
             wait_for(lambda: not self.client.hexists(KEY, name), what="the field's TTL to pass")
 
-    # What honest clients do then
+    # The module's commands, whose replies are checked
 
     def step(self):
         draw = self.draw
@@ -191,7 +191,7 @@ class World:
         words = [COMMANDS[mode], KEY, ask.owner]
         words += [limit, "PERMITS", ask.permits] if mode == SEMAPHORE else ["ONCE"] * ask.once
         fenced = mode in (EXCLUSIVE, WRITE) and draw.random() < 0.3
-        reply = self.say(*words, "PX", LEASE, *["FENCED"] * fenced)
+        reply = self.send(*words, "PX", LEASE, *["FENCED"] * fenced)
         expected = may(keys, ask)
         if keys.kind == WRONG_TYPE or self.needs_other_types(keys, mode, fenced):
             assert is_error(reply, "WRONGTYPE"), (reply, keys)
@@ -219,7 +219,7 @@ class World:
         self.tokens[KEY] = token, owner
 
     def other_lock_is_untouched(self):
-        """The token of a lock whose keys nobody else has written is the time."""
+        """The token of a lock whose keys only the module has written is the current time."""
         token = self.attempt("LOCK.ACQUIRE", b"u", b"o", "FENCED")
         seconds, micros = self.client.time()
         self.attempt("LOCK.FORCE", b"u")
@@ -232,7 +232,7 @@ class World:
         holds = {mode: count for (holder, mode), count in keys.holds().items() if holder == owner}
         mode = self.draw.choice((READ, WRITE, SEMAPHORE, None))
         options = {READ: ["READ"], WRITE: ["WRITE"], SEMAPHORE: ["PERMITS", 1], None: []}[mode]
-        reply = self.say("LOCK.RELEASE", KEY, owner, *options)
+        reply = self.send("LOCK.RELEASE", KEY, owner, *options)
         if keys.kind == WRONG_TYPE:
             assert is_error(reply, "WRONGTYPE")
             return
@@ -258,15 +258,15 @@ class World:
 
     def renew(self, keys):
         owner, count = self.owner_and_holds(keys)
-        reply = self.say("LOCK.RENEW", KEY, owner, "PX", LEASE)
-        self.answers_by_hold(keys, reply, count, lambda: isinstance(reply, int))
+        reply = self.send("LOCK.RENEW", KEY, owner, "PX", LEASE)
+        self.reply_matches_hold(keys, reply, count, lambda: isinstance(reply, int))
 
     def guard(self, keys):
         owner, count = self.owner_and_holds(keys)
-        reply = self.say("LOCK.GUARD", KEY, owner, "ECHO", b"done")
-        self.answers_by_hold(keys, reply, count, lambda: reply == b"done")
+        reply = self.send("LOCK.GUARD", KEY, owner, "ECHO", b"done")
+        self.reply_matches_hold(keys, reply, count, lambda: reply == b"done")
 
-    def answers_by_hold(self, keys, reply, count, is_done):
+    def reply_matches_hold(self, keys, reply, count, is_done):
         if keys.kind == WRONG_TYPE:
             assert is_error(reply, "WRONGTYPE"), (reply, keys)
         elif count:
@@ -276,12 +276,12 @@ class World:
 
     def watch(self, keys):
         owner, count = self.owner_and_holds(keys)
-        reply = self.say("LOCK.WATCH", KEY, owner)
+        reply = self.send("LOCK.WATCH", KEY, owner)
         if not is_error(reply, "WRONGTYPE"):
             assert reply == (None if count else b"LOST"), (owner, reply, keys)
 
     def info(self, keys):
-        reply = self.say("LOCK.INFO", KEY)
+        reply = self.send("LOCK.INFO", KEY)
         if keys.kind == WRONG_TYPE:
             assert is_error(reply, "WRONGTYPE"), (reply, keys)
         elif reply is None:
@@ -295,18 +295,18 @@ class World:
             assert shown == keys.holds(), (shown, keys)
 
     def force(self, keys):
-        reply = self.say("LOCK.FORCE", KEY)
+        reply = self.send("LOCK.FORCE", KEY)
         if keys.kind == WRONG_TYPE:
             assert is_error(reply, "WRONGTYPE"), (reply, keys)
         else:
-            # Of many whose leases have ended some are still there; so are fields whose own TTL has passed.
+            # If many leases have expired, some holds are still in the key; so are fields whose own TTL has passed.
             is_littered = keys.leftovers() or len(keys.fields) - len(keys.standing()) > 64
             assert reply == (not keys.is_free()) or (reply == 1 and is_littered), (reply, keys)
             assert self.client.exists(KEY) == 0
 
     def fair(self, keys):
         owner = self.draw.choice(OWNERS)
-        reply = self.say("LOCK.FAIR", KEY, owner, "PX", LEASE)
+        reply = self.send("LOCK.FAIR", KEY, owner, "PX", LEASE)
         queues = {keys.side_types[QUEUE], keys.side_types[TIMEOUT]} - {b"none", b"zset"}
         if keys.kind == WRONG_TYPE or queues:
             assert is_error(reply, "WRONGTYPE"), (reply, keys)
@@ -335,13 +335,13 @@ def play(world):
 
 @pytest.fixture
 def no_positions_kept(server):
-    """What another client writes into the fair queue reserves nothing: fair/test_foreign_positions.py has that."""
+    """What another client writes into the fair queue reserves no position: fair/test_foreign_positions.py."""
     server.control.config_set("lock.fair-reserve", 1)
 
 
 @pytest.mark.usefixtures("no_active_expiry", "no_positions_kept")
 @pytest.mark.parametrize("part", range(PARTS))
-def test_commands_answer_as_the_table_says(server, part):
+def test_commands_reply_as_the_table_of_foreign_writes_requires(server, part):
     world = World(server, random.Random(seed_of_run(part)))
     for _ in range(SCENES // PARTS):
         try:

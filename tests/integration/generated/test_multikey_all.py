@@ -1,10 +1,10 @@
-"""Every schedule of three owners over two keys: the server does what model/multikey.py says.
+"""Every schedule of three owners over two keys: the server does what model/multikey.py predicts.
 
-Each owner follows one of ten short programs; all choices of three programs (220; owners are alike) in all orders
-of their steps are played; of one choice in four, unless the run is thorough. An owner that waits has no turn; one that
-is refused, or has no hold to release, releases what it holds, and is done. Then some of them once more, and which
-requests are by ONCE is drawn; LOCK_SEED=… draws as another run did. Hundreds of schedules are played side by side on
-one server, each with keys and owners of its own, one step of each at a time.
+Each owner follows one of ten short programs. There are 220 choices of three programs (owners are interchangeable); each
+choice is played in all orders of its steps. A run that is not thorough plays one choice in four. An owner that waits is
+skipped; one that is refused, or has no hold to release, releases what it holds and is finished. A second test plays
+some choices again with ONCE in random requests; LOCK_SEED=… repeats these choices. Hundreds of schedules run in
+parallel on one server, each with its own keys and owners, one step of each at a time.
 """
 
 import random
@@ -32,7 +32,7 @@ def macquire(names):
 
 
 def by_once(dice, program):
-    """The same, with ONCE in some of its requests."""
+    """The same program, with ONCE in some of its requests."""
     return tuple((*step[:3], dice.random() < 0.5) if step[0] == "ask" else step for step in program)
 
 
@@ -60,11 +60,11 @@ PROGRAMS = [
 
 @dataclass
 class Step:
-    """What one owner says, what it hears, and which others are granted by it; `before` is the model before it."""
+    """A command of one owner, its reply, and which other owners it grants; `before` is the model before the step."""
 
     owner: str
     command: tuple
-    hears: object
+    expected: object
     granted: dict
     waiting: int
     before: Locks
@@ -77,36 +77,36 @@ class State:
     steps: tuple = ()
 
     def after(self, owner):
-        """The same, one step of this owner later."""
+        """The state after one more step of this owner."""
         locks, left = deepcopy(self.locks), dict(self.left)
         command, *rest = left[owner]
         what, names, multikey, *once = command
         granted = {}
         if what == "ask":
-            hears = locks.ask(owner, names, multikey, *once)
+            expected = locks.ask(owner, names, multikey, *once)
         else:
-            hears, granted = locks.release(owner, names, multikey)
-        if hears in (REFUSED, NOT_HELD):
+            expected, granted = locks.release(owner, names, multikey)
+        if expected in (REFUSED, NOT_HELD):
             held = locks.hold_of(owner)
             rest = [mrelease(held)] if held else []
         left[owner] = rest
-        step = Step(owner, command, hears, granted, len(locks.waiting()), self.locks)
+        step = Step(owner, command, expected, granted, len(locks.waiting()), self.locks)
         return State(left, locks, (*self.steps, step))
 
 
 def schedules_of(state):
-    """All ways to go on from here to the end."""
+    """All schedules from this state to the end."""
     waiting = state.locks.waiting()
-    turns = [owner for owner in OWNERS if state.left[owner] and owner not in waiting]
-    if not turns:
+    ready = [owner for owner in OWNERS if state.left[owner] and owner not in waiting]
+    if not ready:
         assert not waiting and not any(state.left.values()), "the model itself is stuck"
         yield state.steps
-    for owner in turns:
+    for owner in ready:
         yield from schedules_of(state.after(owner))
 
 
 def all_schedules(first=0, of=1, dice=None):
-    """Of all choices of programs, or one of so many choices from the first on; by ONCE where the dice say so."""
+    """The schedules of every `of`th choice of programs, from `first` on; with `dice`, some requests have ONCE."""
     for programs in islice(combinations_with_replacement(PROGRAMS, len(OWNERS)), first, None, of):
         if dice:
             programs = [by_once(dice, program) for program in programs]
@@ -117,7 +117,7 @@ SENTENCE = re.compile(r"([abc])\d+ waits for ([kl])\d+ (held by|behind) ([abc])\
 
 
 class Stage:
-    """Three connections, for one schedule after another; its number makes its names its own."""
+    """Three connections that play one schedule after another; the number of the schedule makes its names unique."""
 
     def __init__(self, server):
         self.sockets = {owner: server.raw_connection() for owner in OWNERS}
@@ -127,11 +127,11 @@ class Stage:
     def begin(self, number, steps):
         self.number, self.steps = number, steps
 
-    def waiting_at(self, turn):
-        return self.steps[min(turn, len(self.steps) - 1)].waiting
+    def waiting_after(self, at):
+        return self.steps[min(at, len(self.steps) - 1)].waiting
 
-    def say(self, turn):
-        step = self.steps[turn]
+    def send(self, at):
+        step = self.steps[at]
         what, names, multikey, *once = step.command
         verb = {"ask": "ACQUIRE", "give": "RELEASE"}[what]
         keys = " ".join(f"{name}{self.number}" for name in names)
@@ -139,59 +139,59 @@ class Stage:
         tail = (" ONCE" if any(once) else "") + " PX 3600000 BLOCK 0" if what == "ask" else ""
         self.sockets[step.owner].sendall(f"{head} {step.owner}{self.number}{tail}\r\n".encode())
 
-    def hear(self, turn):
-        step = self.steps[turn]
-        if step.hears == REFUSED:
-            self.hears_a_true_cycle(step)
-        elif step.hears == NOT_HELD:
-            line = self.line(step.owner, turn)
-            assert line.startswith("-NOTHELD "), f"{step.owner} heard {line!r}\n{self.story(turn)}"
-        elif step.hears != WAITS:
-            self.hears(step.owner, step.hears, turn)
+    def check_replies(self, at):
+        step = self.steps[at]
+        if step.expected == REFUSED:
+            self.expect_true_cycle(step)
+        elif step.expected == NOT_HELD:
+            line = self.line(step.owner, at)
+            assert line.startswith("-NOTHELD "), f"{step.owner} received {line!r}\n{self.story(at)}"
+        elif step.expected != WAITS:
+            self.expect_reply(step.owner, step.expected, at)
         for owner, answer in step.granted.items():
-            self.hears(owner, answer, turn)
+            self.expect_reply(owner, answer, at)
 
-    def hears(self, owner, answer, turn):
-        line = self.line(owner, turn)
-        assert line == f":{answer}", f"{owner} heard {line!r}, not {answer}\n{self.story(turn)}"
+    def expect_reply(self, owner, answer, at):
+        line = self.line(owner, at)
+        assert line == f":{answer}", f"{owner} received {line!r}, not {answer}\n{self.story(at)}"
 
-    def hears_a_true_cycle(self, step):
+    def expect_true_cycle(self, step):
         line = self.line(step.owner, self.steps.index(step))
         assert line.startswith("-DEADLOCK "), f"{line}\n{self.story(self.steps.index(step))}"
         sentences = [SENTENCE.fullmatch(text) for text in line.removeprefix("-DEADLOCK ").split(", ")]
         assert all(sentences), line
-        told = [sentence.groups() for sentence in sentences]
-        true = step.before.is_told_truly(told, step.owner, step.command[1])
+        waits = [sentence.groups() for sentence in sentences]
+        true = step.before.is_told_truly(waits, step.owner, step.command[1])
         assert true, f"{line}\n{self.story(self.steps.index(step))}"
 
-    def line(self, owner, turn):
+    def line(self, owner, at):
         try:
             return self.files[owner].readline().decode().rstrip("\r\n")
         except TimeoutError:
-            raise AssertionError(f"{owner} heard nothing\n{self.story(turn)}") from None
+            raise AssertionError(f"{owner} received nothing\n{self.story(at)}") from None
 
-    def story(self, turn):
-        lines = [f"{step.owner} {step.command} -> {step.hears} {step.granted or ''}" for step in self.steps]
-        return "\n".join([*lines[: turn + 1], "^ there"])
+    def story(self, at):
+        lines = [f"{step.owner} {step.command} -> {step.expected} {step.granted or ''}" for step in self.steps]
+        return "\n".join([*lines[: at + 1], "^ there"])
 
     def ends(self):
-        """Nobody has heard more."""
+        """No connection has received more."""
         for owner in OWNERS:
             self.sockets[owner].sendall(b"PING\r\n")
         for owner in OWNERS:
             line = self.line(owner, len(self.steps) - 1)
-            assert line == "+PONG", f"{owner} heard {line!r} too\n{self.story(len(self.steps) - 1)}"
+            assert line == "+PONG", f"{owner} received {line!r} too\n{self.story(len(self.steps) - 1)}"
 
 
 def play(server, stages):
-    """All of them, in step: who waits has been searched from before the next step is said."""
-    for turn in range(max(len(stage.steps) for stage in stages)):
-        on = [stage for stage in stages if turn < len(stage.steps)]
-        for stage in on:
-            stage.say(turn)
-        for stage in on:
-            stage.hear(turn)
-        waiting = sum(stage.waiting_at(turn) for stage in stages)
+    """Plays all stages in parallel: the search for cycles has run from every wait before the next step is sent."""
+    for at in range(max(len(stage.steps) for stage in stages)):
+        active = [stage for stage in stages if at < len(stage.steps)]
+        for stage in active:
+            stage.send(at)
+        for stage in active:
+            stage.check_replies(at)
+        waiting = sum(stage.waiting_after(at) for stage in stages)
         wait_for(lambda waiting=waiting: server.info("lock")["lock_waiters"] == waiting, 10, f"{waiting} to wait")
         server.all_searched()
     for stage in stages:
@@ -199,10 +199,10 @@ def play(server, stages):
 
 
 def play_one_in(server, of, dice=None):
-    """One of so many choices of programs."""
-    under_valgrind = 100 // fewer(100)  # one schedule of so many
+    """Plays every `of`th choice of programs, from a random first one on."""
+    under_valgrind = 100 // fewer(100)  # plays every n-th schedule
     first, every = (dice or random).randrange(of), of * under_valgrind
-    print(f"choice {first} of each {of}")
+    print(f"choice {first} of every {of}")
     before = server.info("lock")["lock_deadlocks_refused"]
     numbered = enumerate(islice(all_schedules(first, of, dice), 0, None, under_valgrind))
     stages = [Stage(server) for _ in range(AT_ONCE)]
@@ -210,7 +210,7 @@ def play_one_in(server, of, dice=None):
     while batch := list(islice(numbered, AT_ONCE)):
         for stage, (number, steps) in zip(stages, batch, strict=False):
             stage.begin(number, steps)
-            refused += sum(step.hears == REFUSED for step in steps)
+            refused += sum(step.expected == REFUSED for step in steps)
         play(server, stages[: len(batch)])
         played += len(batch)
     print(f"{played} schedules, {refused} refusals")
@@ -222,7 +222,7 @@ def play_one_in(server, of, dice=None):
 
 
 def share():
-    """One of so many choices of programs; all if the run is thorough."""
+    """n, if a run plays one choice of programs in n; 1 if the run is thorough."""
     return 100 // drawn(100) // (100 // fewer(100))
 
 
@@ -232,5 +232,5 @@ def test_every_schedule_of_three_owners_over_two_keys(server):
 
 
 @pytest.mark.timeout(600)
-def test_with_requests_by_once_among_them(server):
+def test_every_schedule_with_once_in_some_requests(server):
     play_one_in(server, share() * (4 if share() > 1 else 1), random.Random(seed_of_run()))

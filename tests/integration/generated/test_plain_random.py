@@ -1,7 +1,7 @@
-"""Any sequence of commands, by several clients, owners and keys: the server does what the model does.
+"""Any sequence of commands, with several clients, owners and keys: the server does what the model does.
 
-A failure prints the shortest sequence that Hypothesis found, and how to play it again. The seed of a run
-that failed only once is in its output; LOCK_SEED=… runs with that one.
+A failure prints the shortest sequence that Hypothesis found, and how to repeat it. If a run failed only once, its seed
+is in its output; LOCK_SEED=… runs with that seed.
 """
 
 
@@ -21,15 +21,15 @@ OWNERS = ("oa", "ob", "oc")
 KEYS = ("k", "l")
 LEASE = 3_600_000
 
-# Sequences, of which a run that is not thorough draws some.
+# The number of sequences; a run that is not thorough plays a part of them.
 EXAMPLES = 500
-# So long, in s, may the server take to become as the model is. Short: shrinking a failure waits often.
+# How long, in s, the server may take to reach the state of the model. Short, because shrinking a failure waits often.
 PATIENCE = 2.0
 
 keys, owners = st.sampled_from(KEYS), st.sampled_from(OWNERS)
 some = st.integers(0, len(CLIENTS) - 1)
 
-GOES = ("DEL {k}", "UNLINK {k}", "RENAME {k} elsewhere", "PEXPIREAT {k} 1", "PEXPIRE {k} -1", "FLUSHALL")
+REMOVALS = ("DEL {k}", "UNLINK {k}", "RENAME {k} elsewhere", "PEXPIREAT {k} 1", "PEXPIRE {k} -1", "FLUSHALL")
 DIES = ("reset", "close", "kill")
 
 
@@ -37,13 +37,13 @@ def chosen(candidates, n):
     return candidates[n % len(candidates)]
 
 
-def plainly(answer):
+def code_or_value(answer):
     """An error as its code, anything else as it is."""
     return code_of(answer) if isinstance(answer, Exception) else answer
 
 
 class LockMachine(RuleBasedStateMachine):
-    """The server and the model are told the same, then compared."""
+    """The server and the model receive the same commands and are then compared."""
 
     def __init__(self, server):
         super().__init__()
@@ -54,7 +54,7 @@ class LockMachine(RuleBasedStateMachine):
         self.actors, self.waits_for = {}, {}
         self.can_unblock = server.is_valkey or server.version >= (7, 4)
 
-    # Who is who
+    # Clients
 
     def actor(self, client):
         if client not in self.actors:
@@ -67,35 +67,35 @@ class LockMachine(RuleBasedStateMachine):
     def waiting(self):
         return [client for client in CLIENTS if client in self.waits_for]
 
-    # Telling both
+    # Both get the same commands
 
-    def model_says(self, key, command, *args):
+    def in_model(self, key, command, *args):
         try:
             return getattr(self.locks[key], command)(*args)
         except Refused as refusal:
             return refusal.code
 
     def compare(self, *, at_once):
-        """Whose waits ended, with what; then what LOCK.INFO says of each lock.
+        """Compares which waits ended and with which reply; then LOCK.INFO of each lock.
 
-        After a command of the module's own the server must be there `at_once`; after anything else
-        it may take the drain a moment.
+        After a command of the module the server must have this state `at_once`; after anything else
+        it may have to wait for the drain.
         """
         for lock in self.locks.values():
             for client, answer in lock.take_ended().items():
-                self.hears(client, answer)
+                self.expect_reply(client, answer)
         if at_once:
             assert self.all_as_modelled()
         else:
-            wait_for(self.all_as_modelled, PATIENCE, "the server to be as the model")
+            wait_for(self.all_as_modelled, PATIENCE, "the server to reach the state of the model")
         for client in self.waiting():
-            assert not self.actors[client].has_reply(), f"{client} heard {self.actors[client].outcome()!r}"
+            assert not self.actors[client].has_reply(), f"{client} received {self.actors[client].outcome()!r}"
 
-    def hears(self, client, answer):
+    def expect_reply(self, client, answer):
         del self.waits_for[client]
-        if client in self.actors:  # it lives
-            got = plainly(self.actors[client].outcome())
-            assert got == answer, f"{client} heard {got!r}, not {answer!r}"
+        if client in self.actors:  # it is alive
+            got = code_or_value(self.actors[client].outcome())
+            assert got == answer, f"{client} received {got!r}, not {answer!r}"
 
     def all_as_modelled(self):
         for key, lock in self.locks.items():
@@ -127,27 +127,27 @@ class LockMachine(RuleBasedStateMachine):
         queue = [(request.owner, request.mode, ids[request.client]) for request in lock.queue]
         return mode, dict(lock.holds), queue
 
-    # The module's commands
+    # The commands of the module
 
     def acquires(self, client, key, owner, block):
-        """Granted, null, waiting, or refused because it would close a cycle."""
+        """It is granted, gets null, waits, or is refused because it would close a cycle."""
         actor, request = self.actor(client), Request(owner, client, EXCLUSIVE)
         actor.send("LOCK.ACQUIRE", key, owner, "PX", LEASE, *(() if block is None else ("BLOCK", block)))
-        expected = self.model_says(key, "acquire", request, block is not None)
+        expected = self.in_model(key, "acquire", request, block is not None)
         if expected == WAITS:
             self.waits_for[client] = key
             actor.wait_blocked()
             self.server.all_searched()  # as in the model, before anything else happens
         else:
-            assert plainly(actor.outcome(PATIENCE)) == expected
+            assert code_or_value(actor.outcome(PATIENCE)) == expected
         self.compare(at_once=True)
 
-    @initialize(comers=st.lists(st.tuples(keys, owners), min_size=2, max_size=len(CLIENTS)))
-    def some_come(self, comers):
-        for client, (key, owner) in zip(CLIENTS, comers, strict=False):
+    @initialize(arrivals=st.lists(st.tuples(keys, owners), min_size=2, max_size=len(CLIENTS)))
+    def some_arrive(self, arrivals):
+        for client, (key, owner) in zip(CLIENTS, arrivals, strict=False):
             self.acquires(client, key, owner, 0)
 
-    # Two rules, so that there is hardly a sequence in which nobody comes after the beginning.
+    # Two rules, so that almost every sequence has requests after the beginning.
     @precondition(lambda self: self.idle())
     @rule(n=some, key=keys, owner=owners, block=st.sampled_from((0, LEASE)))
     def acquire_and_wait(self, n, key, owner, block):
@@ -164,41 +164,41 @@ class LockMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.held())
     @rule(n=some)
     def holder_releases(self, n):
-        self.say("RELEASE", *chosen(self.held(), n))
+        self.send("RELEASE", *chosen(self.held(), n))
 
     @rule(key=keys, owner=owners, command=st.sampled_from(("RELEASE", "RENEW", "CANCEL", "FORCE")))
-    def somebody_says(self, command, key, owner):
-        self.say(command, key, *(() if command == "FORCE" else (owner,)))
+    def outsider_sends(self, command, key, owner):
+        self.send(command, key, *(() if command == "FORCE" else (owner,)))
 
     @rule(key=keys, owner=owners)
-    def somebody_gives_up(self, key, owner):
-        heard = plainly(self.outsider.attempt("LOCK.CANCEL", key, owner, "RELEASE"))
-        assert heard == self.model_says(key, "give_up", owner)
+    def outsider_cancels_and_releases(self, key, owner):
+        reply = code_or_value(self.outsider.attempt("LOCK.CANCEL", key, owner, "RELEASE"))
+        assert reply == self.in_model(key, "give_up", owner)
         self.compare(at_once=True)
 
-    def say(self, command, key, *args):
-        heard = plainly(self.outsider.attempt("LOCK." + command, key, *args))
-        assert heard == self.model_says(key, command.lower(), *args)
+    def send(self, command, key, *args):
+        reply = code_or_value(self.outsider.attempt("LOCK." + command, key, *args))
+        assert reply == self.in_model(key, command.lower(), *args)
         self.compare(at_once=True)
 
-    # What others do to the key
+    # What another client does to the key
 
-    @rule(key=keys, command=st.sampled_from(GOES))
-    def key_goes(self, key, command):
+    @rule(key=keys, command=st.sampled_from(REMOVALS))
+    def key_is_removed(self, key, command):
         self.outsider.attempt(*command.format(k=key).split())
         for gone in KEYS if command == "FLUSHALL" else (key,):
-            self.model_says(gone, "gone")
+            self.in_model(gone, "gone")
         self.compare(at_once=False)
 
     @rule(key=keys, owner=st.one_of(st.none(), owners))
-    def key_is_written_by_hand(self, key, owner):
-        """Something that is no lock, or a hold of this owner."""
+    def key_is_written_directly(self, key, owner):
+        """It gets a value that is no lock, or a hold of this owner."""
         if owner is None:
             self.outsider.call("SET", key, "no lock")
-            self.model_says(key, "overwritten")
+            self.in_model(key, "overwritten")
         else:
             self.transaction(("DEL", key), ("HSET", key, owner, 1))
-            self.model_says(key, "given", owner)
+            self.in_model(key, "given", owner)
         self.compare(at_once=False)
 
     def transaction(self, *commands):
@@ -206,7 +206,7 @@ class LockMachine(RuleBasedStateMachine):
             self.outsider.call(*words)
         return self.outsider.call("EXEC")
 
-    # What becomes of clients
+    # How clients end
 
     @precondition(lambda self: self.waiting())
     @rule(n=some, how=st.sampled_from(DIES))
@@ -220,7 +220,7 @@ class LockMachine(RuleBasedStateMachine):
         else:
             self.outsider.call("CLIENT", "KILL", "ID", actor.client_id)
         self.forget(client)
-        self.model_says(self.waits_for[client], "left", client)
+        self.in_model(self.waits_for[client], "left", client)
         self.compare(at_once=False)
 
     def forget(self, client):
@@ -228,19 +228,19 @@ class LockMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.waiting())
     @rule(n=some, owner=owners)
-    def waiter_dies_in_the_turn_of_a_release(self, n, owner):
-        """If it is granted there, its hold goes back, and on."""
+    def waiter_dies_in_the_transaction_of_a_release(self, n, owner):
+        """If it is granted there, its hold is released and handed off."""
         client = chosen(self.waiting(), n)
         key, lock = self.waits_for[client], self.locks[self.waits_for[client]]
         request = next(request for request in lock.queue if request.client == client)
         kill = ("CLIENT", "KILL", "ID", self.actors[client].client_id)
         self.transaction(("LOCK.RELEASE", key, owner), kill)
         self.forget(client)
-        self.model_says(key, "release", owner)
+        self.in_model(key, "release", owner)
         if request in lock.queue:
-            self.model_says(key, "left", client)
+            self.in_model(key, "left", client)
         else:
-            self.model_says(key, "release", request.owner, request.mode)
+            self.in_model(key, "release", request.owner, request.mode)
         self.compare(at_once=False)
 
     @precondition(lambda self: self.waiting() and self.can_unblock)
@@ -248,21 +248,21 @@ class LockMachine(RuleBasedStateMachine):
     def waiter_is_unblocked(self, n, how):
         client = chosen(self.waiting(), n)
         assert self.outsider.call("CLIENT", "UNBLOCK", self.actors[client].client_id, how) == 1
-        self.model_says(self.waits_for[client], "left", client, None if how == "TIMEOUT" else "UNBLOCKED")
+        self.in_model(self.waits_for[client], "left", client, None if how == "TIMEOUT" else "UNBLOCKED")
         self.compare(at_once=False)
 
     def teardown(self):
-        """All clients go, then all locks: nothing is left."""
+        """All clients disconnect, then all locks are deleted: nothing is left."""
         self.server.disconnect_clients()
         control = self.server.control
 
-        def nobody_waits():
+        def no_client_waits():
             info = self.server.info("lock")
             left = info["lock_waiters"], info["lock_contended_locks"], self.server.blocked_clients()
             assert left == (0, 0, 0), f"left: waiters, contended locks, blocked clients = {left}"
             return True
 
-        wait_for(nobody_waits, PATIENCE)
+        wait_for(no_client_waits, PATIENCE)
         control.flushall()
         for key in KEYS:
             assert control.execute_command("LOCK.INFO", key) is None

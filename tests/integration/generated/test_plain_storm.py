@@ -1,7 +1,7 @@
-"""Many clients, few locks, no order: the locks exclude, everybody is served, nothing is left.
+"""Many clients, few locks, no order: the locks exclude, every client is served, nothing is left.
 
-The witness is a counter that is read and written back under the lock, in two commands: an increment is
-lost as soon as two clients are inside at once.
+Each client reads a counter and writes it back under the lock, in two commands: an increment is lost as soon as two
+clients hold the lock at the same time.
 """
 
 import random
@@ -17,14 +17,14 @@ LONG = 600_000
 
 
 class Lost(Exception):
-    """The connection was closed before the answer came."""
+    """The connection was closed before the reply arrived."""
 
 
 class Worker(threading.Thread):
-    """One client: takes a lock, increments its counter, releases the lock; `rounds` times.
+    """One client: acquires a lock, increments its counter, releases the lock; `rounds` times.
 
-    When its connection is killed it goes on with a new one, and finds out where it stands: what it
-    did not hear the answer of may have happened or not.
+    When its connection is killed it continues with a new one. A command whose reply it did not receive may or may not
+    have been executed.
     """
 
     def __init__(self, server, number, rounds, seed):
@@ -40,12 +40,12 @@ class Worker(threading.Thread):
             try:
                 self.actor = self.server.actor(f"w{self.number}")
             except ConnectionError:
-                continue  # killed before it could ask for its id
+                continue  # killed before it received its id
             self.client_id = self.actor.client_id
             return
 
-    def say(self, *words, surely=True):
-        """The answer; if `surely`, of the command said again and again until there is one."""
+    def call(self, *words, surely=True):
+        """The reply; with `surely`, the command is sent again until there is one."""
         while True:
             try:
                 return self.actor.call(*words, timeout=60)
@@ -56,35 +56,35 @@ class Worker(threading.Thread):
 
     def run(self):
         try:
-            for turn in range(self.rounds):
-                self.one_round(self.random.randrange(KEYS), f"w{self.number}.{turn}")
+            for number in range(self.rounds):
+                self.one_round(self.random.randrange(KEYS), f"w{self.number}.{number}")
         except BaseException as problem:
             self.problem = problem
 
     def one_round(self, key, owner):
-        while not self.enters(f"lock{key}", owner):
+        while not self.surely_acquires(f"lock{key}", owner):
             owner += "'"
-        count = int(self.say("GET", f"counter{key}") or 0)
-        self.say("SET", f"counter{key}", count + 1)  # while we hold the lock, twice is as good as once
+        count = int(self.call("GET", f"counter{key}") or 0)
+        self.call("SET", f"counter{key}", count + 1)  # under the lock, sending it twice has the same result
         self.done[key] += 1
-        self.leaves(f"lock{key}", owner)
+        self.release(f"lock{key}", owner)
 
-    def enters(self, lock, owner):
-        """Whether it has the lock, surely and for this owner alone."""
+    def surely_acquires(self, lock, owner):
+        """Whether this owner certainly holds the lock."""
         try:
-            # Some ask at once and come again, most wait.
+            # Some try without waiting and try again, most wait.
             if self.random.random() < 0.1:
-                return self.say("LOCK.ACQUIRE", lock, owner, "PX", LONG, surely=False) == 1
-            assert self.say("LOCK.ACQUIRE", lock, owner, "PX", LONG, "BLOCK", 0, surely=False) == 1
+                return self.call("LOCK.ACQUIRE", lock, owner, "PX", LONG, surely=False) == 1
+            assert self.call("LOCK.ACQUIRE", lock, owner, "PX", LONG, "BLOCK", 0, surely=False) == 1
             return True
         except Lost:
             # Granted or not: this owner's name is not used again.
-            self.leaves(lock, owner)
+            self.release(lock, owner)
             return False
 
-    def leaves(self, lock, owner):
+    def release(self, lock, owner):
         try:
-            return self.say("LOCK.RELEASE", lock, owner)
+            return self.call("LOCK.RELEASE", lock, owner)
         except ResponseError as error:
             assert str(error).startswith("NOTHELD ")
 
@@ -97,7 +97,7 @@ def storm(server, rounds, kills=0):
     killed = kill_at_random(server, workers, kills, random.Random(seed))
     for worker in workers:
         worker.join(scaled(90))
-        assert not worker.is_alive(), f"client {worker.number} hangs"
+        assert not worker.is_alive(), f"client {worker.number} does not end"
     assert [worker.problem for worker in workers if worker.problem] == []
     for key in range(KEYS):
         entered = sum(worker.done[key] for worker in workers)
@@ -108,7 +108,7 @@ def storm(server, rounds, kills=0):
 
 
 def kill_at_random(server, workers, kills, dice):
-    """So many CLIENT KILLs of workers, while there are any; how many hit."""
+    """Kills random workers until `kills` of them were hit, or no worker is left; returns how many were hit."""
     hit = 0
     while hit < kills and any(worker.is_alive() for worker in workers):
         victim = dice.choice(workers).client_id
@@ -121,15 +121,15 @@ def nothing_is_left(server):
     assert server.info("lock")["lock_contended_locks"] == 0
     assert server.blocked_clients() == 0
     for key in range(KEYS):
-        # A hold that nobody could be told of goes back a moment after its client's end.
+        # A grant that was not delivered is released a moment after its client has disconnected.
         wait_for(lambda key=key: not server.control.exists(f"lock{key}"), what=f"lock{key} to be free")
 
 
-def test_everybody_is_served_one_at_a_time(server):
+def test_every_client_is_served_and_locks_exclude(server):
     storm(server, rounds=300)
     info = server.info("lock")
     assert info["lock_granted_after_wait"] > CLIENTS
 
 
-def test_killed_clients_neither_break_in_nor_keep_a_lock(server):
+def test_killed_clients_neither_break_exclusion_nor_keep_a_lock(server):
     assert storm(server, rounds=120, kills=2000) >= 500

@@ -1,7 +1,7 @@
-"""Every pair and triple of {read, write, upgrade, downgrade, plain}, of as many owners, in many orders.
+"""Every pair and triple of {read, write, upgrade, downgrade, plain}, each by its own owner, in many orders.
 
-What each step is to be answered comes from the oracle in model/rw.py; readwrite/test_schedules.py says the rules
-one by one.
+The expected reply to each step comes from the oracle in model/rw.py; readwrite/test_schedules.py tests the rules one by
+one.
 """
 
 import random
@@ -12,25 +12,25 @@ import pytest
 from model.rw import NOTHING_YET, PLAIN, READ, WRITE
 from model.rw_side_by_side import SideBySide
 
-# What an owner does with the lock; what it cannot do it hears, and goes on.
-LIVES = {
+# What an owner does with the lock; if a step is refused, it continues with the next.
+PROGRAMS = {
     "read": (READ, "RELEASE"),
     "write": (WRITE, "RELEASE"),
     "upgrade": (READ, WRITE, "RELEASE WRITE", "RELEASE"),
     "downgrade": (WRITE, READ, "RELEASE WRITE", "RELEASE"),
     "plain": (PLAIN, "RELEASE"),
 }
-# In turn, one ahead of the others, and at random.
-ORDERS = ("in turn", "first ahead", "last ahead", *range(3))
+# Alternating, one owner ahead of the others, and random.
+ORDERS = ("alternating", "first ahead", "last ahead", *range(3))
 
 
-class Cast:
-    """Owners, each with what it still has to do; one that waits is passed over until it is granted."""
+class Play:
+    """Owners, each with its remaining steps; one that waits is skipped until it is granted."""
 
-    def __init__(self, both, lives):
+    def __init__(self, both, programs):
         self.both = both
-        self.todo = {f"o{name}": list(LIVES[life]) for name, life in zip("abc", lives, strict=False)}
-        self.turn = 0
+        self.todo = {f"o{name}": list(PROGRAMS[program]) for name, program in zip("abc", programs, strict=False)}
+        self.next_number = 0
 
     def ready(self):
         return [owner for owner in self.todo if self.todo[owner] and owner not in self.both.waits_for]
@@ -41,10 +41,10 @@ class Cast:
             return ready[0]
         if order == "last ahead":
             return ready[-1]
-        if order == "in turn":
-            self.turn += 1
+        if order == "alternating":
+            self.next_number += 1
             names = list(self.todo)
-            later = names[self.turn % len(names) :] + names[: self.turn % len(names)]
+            later = names[self.next_number % len(names) :] + names[: self.next_number % len(names)]
             return next(owner for owner in later if owner in ready)
         return dice.choice(ready)
 
@@ -60,32 +60,32 @@ class Cast:
         while self.ready():
             self.step(self.choose(order, dice))
             self.both.compare()
-        assert not any(self.todo.values()), f"not everybody came to an end: {self.todo}"
+        assert not any(self.todo.values()), f"steps are left: {self.todo}"
 
 
-def play_all(server, lives):
+def play_all(server, programs):
     for order in ORDERS:
         both = SideBySide(server)
-        Cast(both, lives).play(order)
+        Play(both, programs).play(order)
         assert server.control.dbsize() == 0, f"keys are left after\n{both.story}"
         server.disconnect_clients()
 
 
 def combinations(length):
-    return pytest.mark.parametrize("lives", list(product(LIVES, repeat=length)), ids="+".join)
+    return pytest.mark.parametrize("programs", list(product(PROGRAMS, repeat=length)), ids="+".join)
 
 
 @combinations(2)
-def test_pair(server, lives):
-    play_all(server, lives)
+def test_every_pair_is_as_the_oracle_predicts(server, programs):
+    play_all(server, programs)
 
 
 @combinations(3)
-def test_triple(server, lives):
-    play_all(server, lives)
+def test_every_triple_is_as_the_oracle_predicts(server, programs):
+    play_all(server, programs)
 
 
-# One step of each, from every state that three owners can be in: who asks once, without blocking.
+# One request, or one release, in every state of the lock.
 
 STATES = {
     "free": (),
@@ -102,32 +102,32 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("blocks", [False, True], ids=["once", "blocking"])
+@pytest.mark.parametrize("blocks", [False, True], ids=["without BLOCK", "blocking"])
 @pytest.mark.parametrize("kind", [READ, WRITE, PLAIN])
 @pytest.mark.parametrize("owner", ["x", "y", "z"])
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
-def test_one_request_in_every_state(server, state, owner, kind, blocks):
+def test_request_in_every_state_is_as_the_oracle_predicts(server, state, owner, kind, blocks):
     both = SideBySide(server)
-    for number, (holder, asked) in enumerate(state):
-        both.ask(f"{holder}{number}", "k", holder, asked)
+    for number, (holder, requested) in enumerate(state):
+        both.ask(f"{holder}{number}", "k", holder, requested)
     both.compare()
     before = server.dump()
-    answer = both.ask("asker", "k", owner, kind, blocks)
+    answer = both.ask("requester", "k", owner, kind, blocks)
     both.compare()
     if not isinstance(answer, int):
-        assert server.dump() == before, "it changed something, though it was not granted"
+        assert server.dump() == before, "it changed keys, although it was not granted"
     assert answer != NOTHING_YET or blocks
 
 
 @pytest.mark.parametrize("word", [None, "READ", "WRITE"])
 @pytest.mark.parametrize("owner", ["x", "y"])
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
-def test_one_release_in_every_state(server, state, owner, word):
+def test_release_in_every_state_is_as_the_oracle_predicts(server, state, owner, word):
     both = SideBySide(server)
-    for number, (holder, asked) in enumerate(state):
-        both.ask(f"{holder}{number}", "k", holder, asked)
+    for number, (holder, requested) in enumerate(state):
+        both.ask(f"{holder}{number}", "k", holder, requested)
     before = server.dump()
     answer = both.say("RELEASE", "k", owner, *([word] if word else ()))
     both.compare()
     if not isinstance(answer, int):
-        assert server.dump() == before, "it changed something, though it was refused"
+        assert server.dump() == before, "it changed keys, although it was refused"

@@ -1,5 +1,5 @@
-"""Any sequence of reads, writes and plain holds, by several clients, owners and keys: the server does what
-the oracle of model/rw.py says.
+"""Any sequence of read, write and plain holds, with several clients, owners and keys: the server does what the oracle
+in model/rw.py predicts.
 
 A failure prints the shortest sequence that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
 """
@@ -21,13 +21,13 @@ from model.rw_side_by_side import LEASE, SideBySide
 CLIENTS = ("c1", "c2", "c3", "c4", "c5", "c6")
 OWNERS = ("oa", "ob", "oc", "od")
 KEYS = ("k", "l")
-# Of this length, in ms, is a lease that is waited out.
+# The length, in ms, of a lease that the test waits out.
 MOMENT = 2
 
 EXAMPLES = 250
 EXAMPLES_WITH_LEASES = 120
 
-GOES = ("LOCK.FORCE {}", "DEL {}", "RENAME {} elsewhere", "PEXPIREAT {} 1")
+REMOVALS = ("LOCK.FORCE {}", "DEL {}", "RENAME {} elsewhere", "PEXPIREAT {} 1")
 
 keys, owners = st.sampled_from(KEYS), st.sampled_from(OWNERS)
 kinds = st.sampled_from((READ, READ, WRITE, WRITE, PLAIN, *map(Once, (READ, READ, WRITE, WRITE, PLAIN))))
@@ -49,61 +49,61 @@ class Machine(RuleBasedStateMachine):
         """(key, owner, kind) of all holds."""
         return [(key, *hold) for key, oracle in self.both.oracles.items() for hold in oracle.counts]
 
-    # Asking
+    # Requesting
 
-    def asks(self, n, key, owner, kind, blocks):
+    def requests(self, n, key, owner, kind, blocks):
         idle = self.idle()
         self.both.ask(idle[n % len(idle)], key, owner, kind, blocks)
         self.both.compare()
 
-    @initialize(comers=st.lists(st.tuples(keys, owners, kinds), min_size=2, max_size=len(CLIENTS)))
-    def some_come(self, comers):
-        for key, owner, kind in comers:
-            self.asks(0, key, owner, kind, True)
+    @initialize(arrivals=st.lists(st.tuples(keys, owners, kinds), min_size=2, max_size=len(CLIENTS)))
+    def some_arrive(self, arrivals):
+        for key, owner, kind in arrivals:
+            self.requests(0, key, owner, kind, True)
 
     @precondition(lambda self: self.idle())
     @rule(n=some, key=keys, owner=owners, kind=kinds)
-    def asks_and_waits(self, n, key, owner, kind):
-        self.asks(n, key, owner, kind, True)
+    def requests_and_waits(self, n, key, owner, kind):
+        self.requests(n, key, owner, kind, True)
 
     @precondition(lambda self: self.idle())
     @rule(n=some, key=keys, owner=owners, kind=kinds, blocks=st.booleans())
-    def asks_for_it(self, n, key, owner, kind, blocks):
-        self.asks(n, key, owner, kind, blocks)
+    def requests_any(self, n, key, owner, kind, blocks):
+        self.requests(n, key, owner, kind, blocks)
 
     @precondition(lambda self: self.idle() and self.held())
     @rule(n=some, m=some, kind=kinds, blocks=st.booleans())
-    def holder_asks_again(self, n, m, kind, blocks):
+    def holder_requests_again(self, n, m, kind, blocks):
         key, owner, _ = self.held()[m % len(self.held())]
-        self.asks(n, key, owner, kind, blocks)
+        self.requests(n, key, owner, kind, blocks)
 
     # Releasing
 
     @precondition(lambda self: self.held())
-    @rule(n=some, says_which=st.booleans())
-    def holder_releases(self, n, says_which):
+    @rule(n=some, names_mode=st.booleans())
+    def holder_releases(self, n, names_mode):
         key, owner, kind = self.held()[n % len(self.held())]
-        word = [MODES[kind].upper()] if says_which and kind != PLAIN else []
+        word = [MODES[kind].upper()] if names_mode and kind != PLAIN else []
         self.both.say("RELEASE", key, owner, *word)
         self.both.compare()
 
     @rule(key=keys, owner=owners, word=st.sampled_from(((), ("READ",), ("WRITE",))))
-    def somebody_releases(self, key, owner, word):
+    def outsider_releases(self, key, owner, word):
         self.both.say("RELEASE", key, owner, *word)
         self.both.compare()
 
     @rule(key=keys, owner=owners, command=st.sampled_from(("RENEW", "CANCEL")))
-    def somebody_says(self, command, key, owner):
+    def outsider_sends(self, command, key, owner):
         self.both.say(command, key, owner)
         self.both.compare()
 
     @rule(key=keys, owner=owners, words=st.sampled_from(((), ("READ",), ("WRITE",))))
-    def somebody_gives_up(self, key, owner, words):
+    def outsider_cancels_and_releases(self, key, owner, words):
         self.both.gives_up(key, owner, *words)
         self.both.compare()
 
-    @rule(key=keys, command=st.sampled_from(GOES))
-    def lock_goes(self, key, command):
+    @rule(key=keys, command=st.sampled_from(REMOVALS))
+    def lock_is_removed(self, key, command):
         if command.startswith("LOCK.FORCE"):
             self.both.say("FORCE", key)
         else:
@@ -127,40 +127,40 @@ class Machine(RuleBasedStateMachine):
         self.both.compare(at_once=False)
 
     def teardown(self):
-        """All clients go, then all locks: nothing is left but what has an end."""
+        """All clients disconnect, then all locks are removed: only keys with an expiry are left."""
         server = self.both.server
         server.disconnect_clients()
 
-        def nobody_waits():
+        def no_client_waits():
             info = server.info("lock")
             assert (info["lock_waiters"], info["lock_contended_locks"], server.blocked_clients()) == (0, 0, 0)
             return True
 
-        wait_for(nobody_waits, self.both.patience)
+        wait_for(no_client_waits, self.both.patience)
         for key in KEYS:
             server.control.execute_command("LOCK.FORCE", key)
-            # What is left of a lock that went by DEL or RENAME has an end.
+            # What is left of a lock that DEL or RENAME removed has an expiry.
             assert server.control.exists(key) == 0
             assert server.control.ttl(f"lock:lease:{{{key}}}") != -1
         server.control.flushall()
 
 
 class MachineWithLeases(Machine):
-    """The same, and leases end: of an owner, of one mode of an owner, of several owners at once."""
+    """The same, and leases expire: of an owner, of one mode of an owner, of several owners at once."""
 
     def ends(self, key, gone):
-        """These leases, all of the length of a moment, end: waits until they have."""
+        """Waits until these leases, all of length MOMENT, have expired."""
         names = {(owner, MODES[kind]) for owner, kind in gone}
 
-        def over():
+        def have_expired():
             seen = self.both.seen(key)
             return seen is None or seen[1].keys().isdisjoint(names)
 
         self.both.tell("", f"({names} of {key} end)")
         if not self.both.oracles[key].line:
-            wait_for(over, what="the leases to end")
+            wait_for(have_expired, what="the leases to expire")
         for owner, kind in gone:
-            # Not one by one: they were over at the same time as far as the next look could see.
+            # Not one by one: at the next check all of them had expired.
             self.both.oracles[key].counts.pop((owner, kind))
         self.both.oracles[key].serve()
         self.both.compare(at_once=False)
@@ -174,14 +174,14 @@ class MachineWithLeases(Machine):
         self.ends(key, gone)
 
     def free_modes(self):
-        """(key, owner, kind) of what an owner could take now and holds not yet."""
+        """(key, owner, kind) of what an owner could acquire now and does not hold yet."""
         return [
             (key, owner, kind)
             for key, oracle in self.both.oracles.items()
             for owner in OWNERS
             for kind in (READ, WRITE)
             if (owner, kind) not in oracle.counts and oracle.obstacle(owner, kind) is None
-            # Or it would be granted more than this hold.
+            # Otherwise it would be granted more than this hold.
             and not any(other == owner for _, other, _ in oracle.line)
             and (oracle.kinds_of(owner) or not oracle.is_behind(owner, kind))
         ]
@@ -197,15 +197,15 @@ class MachineWithLeases(Machine):
     @rule(n=some)
     def holder_renews(self, n):
         key, owner, _ = self.held()[n % len(self.held())]
-        heard = self.both.outsider.call("LOCK.RENEW", key, owner, "PX", LEASE + n * 1000)
-        assert heard == self.both.oracles[key].renew(owner)
+        reply = self.both.outsider.call("LOCK.RENEW", key, owner, "PX", LEASE + n * 1000)
+        assert reply == self.both.oracles[key].renew(owner)
         self.both.compare()
 
 
 def run(server, machine, examples):
     number = seed_of_run()
     try:
-        # Cycles over several keys are another file's business.
+        # Cycles over several keys are tested in another file.
         server.control.config_set("lock.deadlock-detection", "no")
     except ResponseError:
         pass
@@ -223,13 +223,13 @@ def run(server, machine, examples):
 
 
 @pytest.mark.timeout(900)
-def test_server_does_as_the_oracle_says(server):
+def test_server_does_as_the_oracle_predicts(server):
     run(server, Machine, EXAMPLES)
 
 
 @pytest.mark.timeout(900)
-def test_server_does_as_the_oracle_says_when_leases_end(server):
-    # Nobody but the module notices them.
+def test_server_does_as_the_oracle_predicts_when_leases_expire(server):
+    # Only the module notices leases that expire.
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     run(server, MachineWithLeases, EXAMPLES_WITH_LEASES)
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)

@@ -1,5 +1,5 @@
-"""Any sequence of requests for permits, and of plain ones on the same names, by several clients and owners: the
-server does what the oracle of model/semaphore.py says, and a replica has what the master has.
+"""Any sequence of requests for permits, and of plain requests for the same names, with several clients and owners: the
+server does what the oracle in model/semaphore.py predicts, and a replica has what the master has.
 
 A failure prints the shortest sequence that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
 """
@@ -21,17 +21,17 @@ from model.semaphore_side_by_side import SemaphoresSideBySide
 CLIENTS = ("c1", "c2", "c3", "c4", "c5", "c6")
 OWNERS = ("oa", "ob", "oc", "od", "oe")
 KEYS = ("k", "l")
-# Of this length, in ms, is a lease that is waited out.
+# The length, in ms, of a lease that the test waits out.
 MOMENT = 2
 
 EXAMPLES = 200
 EXAMPLES_WITH_REPLICA = 40
 
-GOES = ("LOCK.FORCE {}", "DEL {}", "RENAME {} elsewhere", "PEXPIREAT {} 1", "UNLINK {}")
+REMOVALS = ("LOCK.FORCE {}", "DEL {}", "RENAME {} elsewhere", "PEXPIREAT {} 1", "UNLINK {}")
 
 keys, owners = st.sampled_from(KEYS), st.sampled_from(OWNERS)
 kinds = st.sampled_from((SEMAPHORE, Once(SEMAPHORE)) * 3 + (PLAIN, Once(PLAIN)))
-# Limits of several sizes, near the permits that are asked for.
+# Limits of several sizes, close to the numbers of permits that are requested.
 numbers, limits = st.integers(1, 4), st.integers(1, 7)
 some = st.integers(0, 59)
 
@@ -60,29 +60,29 @@ class Machine(RuleBasedStateMachine):
             wait_for(self.replica_agrees, self.both.patience, "the replica to have what the master has")
 
     def replica_agrees(self):
-        """LOCK.INFO does not show a hold that is over; when the drain takes it away is another matter."""
+        """LOCK.INFO does not show a hold that has expired, but the drain removes it from the key later."""
         wait_for_sync(self.both.server, self.replica)
         assert self.replica.dump() == self.both.server.dump(), "\n".join(self.both.story)
         return True
 
-    # Asking
+    # Requesting
 
-    def asks(self, n, *request):
+    def sends_request(self, n, *request):
         idle = self.idle()
         self.both.ask(idle[n % len(idle)], *request)
         self.compare()
 
-    @initialize(comers=st.lists(st.tuples(keys, owners, kinds, numbers, limits), min_size=2, max_size=len(CLIENTS)))
-    def some_come(self, comers):
-        for key, owner, kind, permits, limit in comers:
-            self.asks(0, key, owner, kind, *((1, 1) if kind == PLAIN else (permits, limit)), True)
+    @initialize(arrivals=st.lists(st.tuples(keys, owners, kinds, numbers, limits), min_size=2, max_size=len(CLIENTS)))
+    def some_arrive(self, arrivals):
+        for key, owner, kind, permits, limit in arrivals:
+            self.sends_request(0, key, owner, kind, *((1, 1) if kind == PLAIN else (permits, limit)), True)
 
     @precondition(lambda self: self.idle())
     @rule(n=some, key=keys, owner=owners, kind=kinds, permits=numbers, limit=limits, blocks=st.booleans())
-    def asks_for_some(self, n, key, owner, kind, permits, limit, blocks):
+    def requests_any(self, n, key, owner, kind, permits, limit, blocks):
         if kind == PLAIN:
             permits, limit = 1, 1
-        self.asks(n, key, owner, kind, permits, limit, blocks)
+        self.sends_request(n, key, owner, kind, permits, limit, blocks)
 
     # Releasing
 
@@ -93,17 +93,17 @@ class Machine(RuleBasedStateMachine):
         self.compare()
 
     @rule(key=keys, owner=owners, command=st.sampled_from(("RELEASE", "RENEW", "CANCEL")))
-    def somebody_says(self, command, key, owner):
+    def outsider_sends(self, command, key, owner):
         self.both.say(command, key, owner)
         self.compare()
 
     @rule(key=keys, owner=owners, words=st.one_of(st.just(()), st.tuples(st.just("PERMITS"), numbers)))
-    def somebody_gives_up(self, key, owner, words):
+    def outsider_cancels_and_releases(self, key, owner, words):
         self.both.gives_up(key, owner, *words)
         self.compare()
 
-    @rule(key=keys, command=st.sampled_from(GOES))
-    def lock_goes(self, key, command):
+    @rule(key=keys, command=st.sampled_from(REMOVALS))
+    def lock_is_removed(self, key, command):
         if command.startswith("LOCK.FORCE"):
             self.both.say("FORCE", key)
         else:
@@ -113,11 +113,11 @@ class Machine(RuleBasedStateMachine):
             self.both.oracles[key].gone()
         self.compare(at_once=command.startswith("LOCK.FORCE"))
 
-    # By hand
+    # Written directly
 
     @precondition(lambda self: self.held(SEMAPHORE))
     @rule(n=some, permits=st.integers(0, 9), command=st.sampled_from(("HSET", "HINCRBY")))
-    def somebody_writes_permits(self, n, permits, command):
+    def outsider_writes_permits(self, n, permits, command):
         key, owner = self.held(SEMAPHORE)[n % len(self.held(SEMAPHORE))]
         oracle = self.both.oracles[key]
         if permits == 0:
@@ -160,21 +160,21 @@ class Machine(RuleBasedStateMachine):
     @rule(n=some)
     def holder_renews(self, n):
         key, owner = self.held()[n % len(self.held())]
-        heard = self.both.outsider.call("LOCK.RENEW", key, owner, "PX", LEASE + n * 1000)
-        assert heard == self.both.oracles[key].renew(owner)
+        reply = self.both.outsider.call("LOCK.RENEW", key, owner, "PX", LEASE + n * 1000)
+        assert reply == self.both.oracles[key].renew(owner)
         self.compare()
 
     def teardown(self):
-        """All clients go, then all locks: nothing is left but what has an end."""
+        """All clients disconnect, then all locks are removed: only keys with an expiry are left."""
         server = self.both.server
         server.disconnect_clients()
 
-        def nobody_waits():
+        def no_client_waits():
             info = server.info("lock")
             assert (info["lock_waiters"], info["lock_contended_locks"], server.blocked_clients()) == (0, 0, 0)
             return True
 
-        wait_for(nobody_waits, self.both.patience)
+        wait_for(no_client_waits, self.both.patience)
         for key in KEYS:
             server.control.execute_command("LOCK.FORCE", key)
             assert server.control.exists(key) == 0
@@ -184,9 +184,9 @@ class Machine(RuleBasedStateMachine):
 
 def run(server, examples, replica=None):
     number = seed_of_run()
-    # Nobody but the module notices leases that end.
+    # Only the module notices leases that expire.
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    # Cycles over several keys are another file's business.
+    # Cycles over several keys are tested in another file.
     server.control.config_set("lock.deadlock-detection", "no")
 
     @seed(number)
@@ -204,7 +204,7 @@ def run(server, examples, replica=None):
 
 
 @pytest.mark.timeout(900)
-def test_server_does_as_the_oracle_says(server):
+def test_server_does_as_the_oracle_predicts(server):
     run(server, EXAMPLES)
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
