@@ -1,4 +1,4 @@
-"""LOCK.GUARD runs a command for who holds the lock, and for nobody else."""
+"""LOCK.GUARD runs a command for an owner that holds the lock, and for no other owner."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -20,7 +20,7 @@ HOLDS = {
     "downgraded": ("LOCK.RWWRITE k o", "LOCK.RWREAD k o", "LOCK.RELEASE k o WRITE"),
     "one of two left": ("LOCK.ACQUIRE k o", "LOCK.ACQUIRE k o", "LOCK.RELEASE k o"),
     "fenced": ("LOCK.ACQUIRE k o FENCED",),
-    "written by hand": ("HSET k o 1",),
+    "written directly": ("HSET k o 1",),
     "renewed": ("LOCK.ACQUIRE k o", "LOCK.RENEW k o PX 600000"),
 }
 
@@ -52,7 +52,7 @@ def test_runs_for_a_holder(some_client, commands):
 
 
 @pytest.mark.parametrize("commands", NO_HOLDS.values(), ids=NO_HOLDS)
-def test_runs_nothing_for_whoever_holds_nothing(some_client, server, commands):
+def test_runs_nothing_for_an_owner_without_a_hold(some_client, server, commands):
     say(some_client, *commands)
     before = server.dump()
     for inner in (("SET", "x", "1"), ("GET", "x"), ("NO.SUCH",), ("LOCK.ACQUIRE", "k", "o"), ("FLUSHALL",)):
@@ -61,14 +61,14 @@ def test_runs_nothing_for_whoever_holds_nothing(some_client, server, commands):
     assert server.dump() == before
 
 
-def test_runs_nothing_when_the_lease_has_ended(server, client):
-    # Nobody has deleted the key yet: the command itself has to look at the clock.
+def test_runs_nothing_when_the_lease_has_expired(server, client):
+    # The key has not been deleted yet: the command itself must compare the lease with the clock.
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     client.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     assert guard(client, "SET", "x", "1")
     client.execute_command("LOCK.RENEW", "k", "o", "PX", LEASE)
     end = client.execute_command("PEXPIRETIME", "k")
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     with pytest.raises(ResponseError, match="^NOTHELD "):
         guard(client, "SET", "x", "2")
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
@@ -76,20 +76,20 @@ def test_runs_nothing_when_the_lease_has_ended(server, client):
 
 
 @pytest.mark.parametrize("mode", ["LOCK.RWREAD", "LOCK.RWWRITE"])
-def test_runs_nothing_when_its_own_lease_has_ended_and_the_key_lives_on(server, client, mode):
-    """A reader's lease is not the key's; a write's own ends, its owner's read stays."""
+def test_runs_nothing_when_own_lease_has_expired_and_the_key_exists(server, client, mode):
+    """A reader has its own lease, shorter than the TTL of the key; a write hold expires, its owner's read remains."""
     client.execute_command("LOCK.RWREAD", "k", "p", "PX", HOUR)
     client.execute_command("LOCK.RWREAD", "k", "o", "PX", HOUR)
     guard(client, "SET", "x", "1")
     client.execute_command("LOCK.RENEW", "k", "o", "PX", LEASE)
     end = server.now_ms() + LEASE
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     with pytest.raises(ResponseError, match="^NOTHELD "):
         guard(client, "SET", "x", "2")
     assert guard(client, "GET", "x", owner="p") == "1"
 
 
-def test_waiter_that_was_granted_may_and_the_one_before_may_not(server, client, actor):
+def test_granted_waiter_may_use_the_guard_and_previous_owner_may_not(server, client, actor):
     client.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LEASE)
     waiter = actor("w")
     waiter.send("LOCK.ACQUIRE", "k", "w", "BLOCK", 0)
@@ -100,7 +100,7 @@ def test_waiter_that_was_granted_may_and_the_one_before_may_not(server, client, 
     assert client.get("x") == "w"
 
 
-def test_waiting_is_not_holding(client, actor):
+def test_runs_nothing_for_an_owner_that_waits(client, actor):
     client.execute_command("LOCK.ACQUIRE", "k", "p")
     waiter = actor()
     waiter.send("LOCK.FAIR", "k", "o", "BLOCK", 0)
@@ -110,7 +110,7 @@ def test_waiting_is_not_holding(client, actor):
 
 
 @pytest.mark.parametrize("other", ["SET k x", "RPUSH k x", "ZADD k 1 o"])
-def test_key_that_is_no_lock(client, server, other):
+def test_key_that_is_no_lock_is_wrongtype(client, server, other):
     client.execute_command(*other.split())
     before = server.dump()
     with pytest.raises(ResponseError, match="^WRONGTYPE "):
@@ -137,7 +137,7 @@ def test_runs_where_one_of_its_two_holds_can_be_read(client, junk):
     assert guard(client, "SET", "x", "1")
 
 
-def test_neither_lease_nor_hold_count_nor_watchers_notice(client, server, actor):
+def test_lease_and_hold_count_and_watched_key_are_unchanged(client, server, actor):
     hold(server)
     watcher = actor()
     watcher.call("WATCH", "k")
@@ -159,7 +159,7 @@ SYNTAX = {
 
 
 @pytest.mark.parametrize("command", SYNTAX.values(), ids=SYNTAX)
-def test_syntax(client, server, command):
+def test_bad_syntax_is_refused(client, server, command):
     hold(server, "LOCK.RWWRITE k o")
     before = server.dump()
     with pytest.raises(ResponseError, match="^ERR "):
@@ -167,7 +167,7 @@ def test_syntax(client, server, command):
     assert server.dump() == before
 
 
-def test_binary_names_and_arguments(server):
+def test_binary_names_and_arguments_work(server):
     client = server.client(decode_responses=False)
     key, owner, value = b"\x00k\r\n\xff", b"o\x00\xfe", bytes(range(256))
     client.execute_command("LOCK.ACQUIRE", key, owner)

@@ -1,4 +1,4 @@
-"""Which commands LOCK.GUARD runs: none that is not for scripts, none that blocks; those of locks are as good as any."""
+"""Which commands LOCK.GUARD runs: those that scripts may run, without blocking; commands on locks too."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -9,7 +9,7 @@ from model.guard_scene import guard, hold
 from model.lock_scene import HOUR
 from model.mutations import in_multi
 
-# Commands that are not for scripts
+# Commands that are not allowed in scripts
 
 REFUSED = (
     "MULTI", "EXEC", "DISCARD", "WATCH x", "UNWATCH", "SUBSCRIBE c", "PSUBSCRIBE c", "SSUBSCRIBE c", "UNSUBSCRIBE c",
@@ -23,17 +23,17 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("inner", REFUSED)
-def test_command_that_is_not_for_scripts_is_refused(server, some_resp, actor, inner):
-    # In a script is the measure: what a server lets a script do differs (CLUSTER, SLOWLOG, …).
+def test_command_that_is_not_allowed_in_scripts_is_refused(server, some_resp, actor, inner):
+    # A script is the reference: servers differ in what they allow a script to run (CLUSTER, SLOWLOG, …).
     hold(server)
     client, other = actor(), actor()
     script = "local r = redis.pcall(unpack(ARGV)) if type(r) == 'table' and r.err then return r end return 1"
     in_script = other.attempt("EVAL", script, 0, *inner.split())
-    heard = client.attempt("LOCK.GUARD", "k", "o", *inner.split())
+    reply = client.attempt("LOCK.GUARD", "k", "o", *inner.split())
     if isinstance(in_script, ResponseError):
-        assert isinstance(heard, ResponseError), f"{inner} was run: {heard!r}"
+        assert isinstance(reply, ResponseError), f"{inner} was run: {reply!r}"
     else:
-        pytest.skip("this server lets a script do it")
+        pytest.skip("this server allows it in a script")
     assert client.call("PING") == "PONG"
     assert client.call("LOCK.GUARD", "k", "o", "SET", "x", "1") == "OK"
     assert client.call("GET", "x") == "1"
@@ -56,7 +56,7 @@ def test_does_not_run_inside_itself(client, server, name, key):
     assert guard(client, "SET", "x", "1")
 
 
-# Commands that block act as in MULTI
+# Commands that block do what they do in MULTI
 
 BLOCKING = (
     "BLPOP none 0", "BRPOP none 0", "BLMOVE none x LEFT LEFT 0", "BLMPOP 0 1 none LEFT", "BZPOPMIN none 0",
@@ -72,21 +72,21 @@ def test_command_that_would_block_does_what_it_does_in_multi(server, some_resp, 
     [in_transaction] = in_multi(actor(), inner)
     server.control.delete("free")
     client = actor()
-    heard = client.attempt("LOCK.GUARD", "k", "o", *inner.split())
-    assert heard == in_transaction
+    reply = client.attempt("LOCK.GUARD", "k", "o", *inner.split())
+    assert reply == in_transaction
     assert server.blocked_clients() == 0
     assert server.info("lock")["lock_waiters"] == 0
     assert client.call("PING") == "PONG"
 
 
-def test_blocking_command_that_finds_something_takes_it(server, some_resp, actor):
+def test_blocking_command_that_finds_an_element_pops_it(server, some_resp, actor):
     hold(server)
     server.control.rpush("l", "a")
     assert actor().call("LOCK.GUARD", "k", "o", "BLPOP", "l", 0) == ["l", "a"]
     assert server.control.exists("l") == 0
 
 
-# Commands of locks, inside
+# Commands on locks inside the guard
 
 
 def test_release_of_its_own_lock_hands_it_off(server, client, actor):
@@ -109,7 +109,7 @@ def test_release_of_its_own_lock_hands_it_off(server, client, actor):
     assert replica.dump() == server.dump()
 
 
-def test_info_inside_and_fenced_inside(client, server):
+def test_info_and_fenced_acquire_run_inside(client, server):
     hold(server)
     found = as_map(guard(client, "LOCK.INFO", "k"))
     assert found["mode"] == "exclusive"

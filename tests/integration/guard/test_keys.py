@@ -1,6 +1,6 @@
-"""The key of LOCK.GUARD is the lock's: for COMMAND GETKEYS, and for a permission that is asked beforehand.
+"""The key of LOCK.GUARD is that of the lock: for COMMAND GETKEYS, and for a permission check before it runs.
 
-Those of the inner command are looked at when it runs: test_permissions.py, cluster/test_guard.py.
+The keys of the inner command are checked when it runs: test_permissions.py, cluster/test_guard.py.
 """
 
 import pytest
@@ -23,7 +23,7 @@ def test_command_getkeys_names_the_lock(client, name, inner):
             client.execute_command("COMMAND GETKEYS", *words)
 
 
-def test_limited_user_may_not_overflow_the_stack(server, actor):
+def test_limited_user_cannot_overflow_the_stack(server, actor):
     server.control.acl_setuser("limited", enabled=True, nopass=True, keys=["k*"], commands=["+lock.guard"])
     limited = actor()
     limited.call("AUTH", "limited", "x")
@@ -33,13 +33,13 @@ def test_limited_user_may_not_overflow_the_stack(server, actor):
 
 
 @pytest.mark.parametrize("words", ["LOCK.GUARD", "LOCK.GUARD k", "LOCK.GUARD k o"])
-def test_permission_for_a_guard_without_a_command_can_be_asked(server, actor, words):
-    """A script may ask for any command. Redis 8.6, and 8.0.2 as Debian patches it, look at the arity first; others do not."""
+def test_permission_for_a_guard_without_a_command_can_be_checked(server, actor, words):
+    """A script may check any command. Redis 8.6, and 8.0.2 with Debian's patches, check the arity first."""
     server.control.acl_setuser("asks", enabled=True, nopass=True, keys=["other*"], commands=["+eval", "+lock.guard"])
-    asks = actor()
-    asks.call("AUTH", "asks", "x")
+    checker = actor()
+    checker.call("AUTH", "asks", "x")
     script = "return redis.acl_check_cmd(unpack(ARGV))"
-    heard = asks.attempt("EVAL", script, 0, *words.split())
-    allowed = 1 if words == "LOCK.GUARD" else None  # without a key there is none that it may not use
-    assert heard == allowed or "Wrong number of args" in str(heard), str(heard)
+    reply = checker.attempt("EVAL", script, 0, *words.split())
+    allowed = 1 if words == "LOCK.GUARD" else None  # without a key no key permission is missing
+    assert reply == allowed or "Wrong number of args" in str(reply), str(reply)
     assert server.control.ping()

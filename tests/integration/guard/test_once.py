@@ -1,4 +1,4 @@
-"""LOCK.GUARD runs its command once, whatever error number the command leaves behind."""
+"""LOCK.GUARD runs its command once, whatever value of errno the command leaves behind."""
 
 import subprocess
 from pathlib import Path
@@ -10,8 +10,8 @@ from model.guard_scene import guard, hold
 
 TOP = Path(__file__).parents[3]
 
-# A command that may block, that scripts may call, and that leaves the number by which the server tells a module that
-# it has refused a command to scripts.
+# A command that may block, that scripts may call, and that leaves in errno the value by which the server reports to a
+# module that a command is not allowed in scripts.
 MODULE = r"""
 #define REDISMODULE_MAIN
 #include "redismodule.h"
@@ -47,7 +47,7 @@ def odd_module(tmp_path_factory):
 
 
 @pytest.mark.parametrize("inner", [(), ("ERR something else",), ("ERR command 'x' is not allowed",)])
-def test_command_that_leaves_the_number_of_a_refusal_runs_once(make_server, odd_module, inner):
+def test_command_that_leaves_the_errno_of_a_refusal_runs_once(make_server, odd_module, inner):
     server = make_server()
     server.control.module_load(str(odd_module))
     hold(server)

@@ -1,4 +1,4 @@
-"""LOCK.GUARD runs a command with the caller's own permissions."""
+"""LOCK.GUARD runs a command with the permissions of its caller."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -26,7 +26,7 @@ def refuses(client, *inner, key="k", text=DENIED):
     return True
 
 
-def test_user_without_the_inner_command(server, as_user):
+def test_user_without_permission_for_the_inner_command_is_refused(server, as_user):
     hold(server)
     client = as_user("+lock.guard", "+get", "~*")
     assert guard(client, "GET", "x") is None
@@ -38,8 +38,8 @@ def test_user_without_the_inner_command(server, as_user):
     assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_user_of_some_of_the_commands_that_block(server, as_user):
-    """Redis 7.0 keeps them from scripts; there they are run in another way, no less as the caller."""
+def test_user_of_one_blocking_command_is_refused_the_others(server, as_user):
+    """Redis 7.0 does not allow them in scripts; there the module runs them in another way, also as the caller."""
     hold(server)
     server.control.rpush("l", "a", "b")
     server.control.rpush("other", "a")
@@ -51,7 +51,7 @@ def test_user_of_some_of_the_commands_that_block(server, as_user):
     assert guard(client, "BRPOP", "l", 0) == ["l", "b"]
 
 
-def test_user_without_the_guard(server, as_user):
+def test_user_without_permission_for_the_guard_is_refused(server, as_user):
     hold(server)
     client = as_user("+@all", "-lock.guard", "~*")
     with pytest.raises(ResponseError, match="^NOPERM "):
@@ -59,7 +59,7 @@ def test_user_without_the_guard(server, as_user):
     assert client.set("x", "1")
 
 
-def test_user_of_other_keys(server, as_user):
+def test_user_without_permission_for_keys_of_the_command_is_refused(server, as_user):
     hold(server)
     client = as_user("+lock.guard", "+set", "+mset", "+get", "+zunionstore", "+eval", "~k", "~mine:*")
     assert guard(client, "SET", "mine:x", "1")
@@ -70,7 +70,7 @@ def test_user_of_other_keys(server, as_user):
     assert server.control.mget("mine:x", "x") == ["1", None]
 
 
-def test_user_of_keys_but_not_of_the_lock(server, as_user):
+def test_user_without_permission_for_the_key_of_the_lock_is_refused(server, as_user):
     hold(server, "LOCK.ACQUIRE k o", "LOCK.ACQUIRE mine:k o")
     client = as_user("+lock.guard", "+set", "~mine:*")
     assert refuses(client, "SET", "mine:x", "1")
@@ -78,7 +78,7 @@ def test_user_of_keys_but_not_of_the_lock(server, as_user):
     assert guard(client, "SET", "mine:x", "1", key="mine:k")
 
 
-def test_user_who_may_only_read_the_lock(server, as_user):
+def test_read_permission_for_the_lock_suffices(server, as_user):
     hold(server)
     client = as_user("+lock.guard", "+set", "+get", "+del", "+lock.acquire", "%R~k", "%W~x")
     assert guard(client, "SET", "x", "1")
@@ -88,14 +88,14 @@ def test_user_who_may_only_read_the_lock(server, as_user):
     assert server.control.get("x") == "1"
 
 
-def test_user_of_other_channels(server, as_user):
+def test_user_without_permission_for_the_channel_is_refused(server, as_user):
     hold(server)
     client = as_user("+lock.guard", "+publish", "~*", "resetchannels", "&mine")
     assert guard(client, "PUBLISH", "mine", "1") == 0
     assert refuses(client, "PUBLISH", "other", "1")
 
 
-def test_user_of_a_subcommand(server, as_user):
+def test_user_of_one_subcommand_is_refused_the_others(server, as_user):
     hold(server)
     client = as_user("+lock.guard", "+object|encoding", "~*")
     server.control.set("x", "y")
@@ -103,7 +103,7 @@ def test_user_of_a_subcommand(server, as_user):
     assert refuses(client, "OBJECT", "FREQ", "x")
 
 
-def test_user_whose_rights_go_loses_them_under_the_guard(server, as_user):
+def test_user_that_loses_a_permission_loses_it_under_the_guard(server, as_user):
     hold(server)
     client = as_user("+lock.guard", "+set", "~*")
     assert guard(client, "SET", "x", "1")
@@ -111,7 +111,7 @@ def test_user_whose_rights_go_loses_them_under_the_guard(server, as_user):
     assert refuses(client, "SET", "x", "2")
 
 
-def test_in_lua_the_callers_permissions_count_too(server, as_user):
+def test_permissions_of_the_caller_are_checked_in_lua_too(server, as_user):
     hold(server)
     client = as_user("+lock.guard", "+eval", "~*")
     with pytest.raises(ResponseError, match=DENIED):
@@ -119,7 +119,7 @@ def test_in_lua_the_callers_permissions_count_too(server, as_user):
     assert server.control.exists("x") == 0
 
 
-def test_text_is_the_one_of_later_servers(server, as_user):
+def test_error_text_is_that_of_later_servers(server, as_user):
     hold(server)
     client = as_user("+lock.guard", "+publish", "+object|encoding", "~k", "resetchannels", "&mine")
     assert refuses(client, "set", "k", "1", text="^NOPERM User u has no permissions to run the 'set' command$")

@@ -1,4 +1,4 @@
-"""Refusals of the server are passed on by LOCK.GUARD: OOM, READONLY, NOREPLICAS; a pause holds it back."""
+"""LOCK.GUARD passes on refusals of the server: OOM, READONLY, NOREPLICAS; a pause delays it."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -20,8 +20,8 @@ def test_oom_is_passed_on(client, server):
 
 
 @pytest.mark.parametrize("inner", ["BLMOVE l x LEFT LEFT 0", "BRPOPLPUSH l x 0"])
-def test_oom_is_passed_on_of_a_command_that_would_block(client, server, inner):
-    """Redis 7.0 keeps it from scripts; there it is run in another way."""
+def test_oom_of_a_command_that_would_block_is_passed_on(client, server, inner):
+    """Redis 7.0 does not allow it in scripts; there the module runs it in another way."""
     hold(server)
     client.rpush("l", "a", "b")
     client.config_set("maxmemory", 1)
@@ -36,22 +36,22 @@ OF_MEMORY = ("SET x 2", "MSET x 2 y 2", "INCR n", "LPUSH l a", "GET x", "DEL x",
 
 @pytest.mark.parametrize("way", [alone, in_transaction, in_script])
 @pytest.mark.parametrize("inner", OF_MEMORY)
-def test_without_memory_it_runs_what_runs_without_the_lock(server, actor, way, inner):
+def test_without_memory_it_runs_what_runs_without_the_guard(server, actor, way, inner):
     hold(server)
     client, oracle = actor(), actor()
     client.call("SET", "x", "1")
     before = server.dump()
     server.control.config_set("maxmemory", 1)
-    heard = way(client, "k", "LOCK.GUARD", "k", "o", *inner.split())
+    reply = way(client, "k", "LOCK.GUARD", "k", "o", *inner.split())
     after = server.dump()
-    oracle.call("SELECT", 1)  # the same, where it does not matter
+    oracle.call("SELECT", 1)  # the same command, in another database
     refused = way(oracle, "k", *inner.split())
     is_oom = isinstance(refused, ResponseError) and code_of(refused) == "OOM"
-    assert (isinstance(heard, ResponseError) and code_of(heard) == "OOM") == is_oom, heard
+    assert (isinstance(reply, ResponseError) and code_of(reply) == "OOM") == is_oom, reply
     assert not is_oom or after == before
 
 
-def test_readonly_on_a_replica(server, resp):
+def test_replica_replies_readonly(server, resp):
     hold(server)
     replica = server.start_replica()
     client = replica.client(resp)
@@ -70,12 +70,12 @@ def test_noreplicas_is_passed_on(client, server):
     assert client.exists("x") == 0
 
 
-def test_pause_of_writes_holds_it_back(server, actor):
+def test_pause_of_writes_delays_it(server, actor):
     hold(server)
     client = actor()
     server.control.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
     client.send("LOCK.GUARD", "k", "o", "SET", "x", "1")
-    wait_for(lambda: server.info("clients")["blocked_clients"] == 1, what="the client to be held back")
+    wait_for(lambda: server.info("clients")["blocked_clients"] == 1, what="the client to be paused")
     assert server.control.exists("x") == 0
     server.control.execute_command("CLIENT", "UNPAUSE")
     assert client.reply() == "OK"

@@ -1,4 +1,4 @@
-"""What LOCK.GUARD ran reaches replicas and the AOF as the inner command, in its database."""
+"""Replicas and the AOF receive the inner command of LOCK.GUARD, in its database."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -9,7 +9,7 @@ from model.guard_scene import guard, hold
 from model.lock_scene import HOUR
 
 
-def test_replicated_as_the_inner_command(make_server):
+def test_inner_command_reaches_replicas_and_the_aof(make_server):
     server = make_server(appendonly="yes", aof_use_rdb_preamble="no")
     replica = server.start_replica()
     hold(server, "LOCK.ACQUIRE k o PX 600000")
@@ -38,7 +38,7 @@ def test_replicated_as_the_inner_command(make_server):
 
 
 def test_commands_that_would_block_reach_replicas_and_the_aof(make_server):
-    """Redis 7.0 keeps them from scripts; there they are run in another way."""
+    """Redis 7.0 does not allow them in scripts; there the module runs them in another way."""
     server = make_server(appendonly="yes")
     replica = server.start_replica()
     hold(server)
@@ -70,7 +70,7 @@ def test_random_effects_are_the_same_on_the_replica(server):
     assert popped.isdisjoint(client.smembers("st"))
 
 
-def test_in_another_database(server, resp):
+def test_command_runs_and_is_replicated_in_the_selected_database(server, resp):
     hold(server, "LOCK.ACQUIRE k o PX 600000", db=5)
     client = server.client(resp, db=5)
     assert guard(client, "SET", "x", "5") in ("OK", True)
@@ -83,8 +83,8 @@ def test_in_another_database(server, resp):
     assert replica.dump() == server.dump()
 
 
-def test_select_inside_does_not_stay(server, actor):
-    """As in a module's call; whether it may be said at all is the server's matter."""
+def test_select_inside_does_not_change_the_connection(server, actor):
+    """As in a call of any module; whether SELECT is allowed there at all depends on the server."""
     hold(server)
     client = actor()
     client.attempt("LOCK.GUARD", "k", "o", "SELECT", 3)

@@ -1,4 +1,4 @@
-"""LOCK.GUARD answers with the inner command's reply, to the byte."""
+"""The reply of LOCK.GUARD is the reply of the inner command, byte by byte."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -25,15 +25,15 @@ REPLIES = (
 
 
 def bytes_of(sock, *words):
-    """The reply to a command, as it came."""
+    """The bytes of the reply to a command."""
     sock.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in map(str.encode, words)))
     sock.sendall(b"*2\r\n$4\r\nECHO\r\n$8\r\n--end---\r\n")
-    heard = b""
-    while not heard.endswith(b"$8\r\n--end---\r\n"):
+    received = b""
+    while not received.endswith(b"$8\r\n--end---\r\n"):
         more = sock.recv(65536)
-        assert more, f"cut off after {heard!r}"
-        heard += more
-    return heard.removesuffix(b"$8\r\n--end---\r\n")
+        assert more, f"cut off after {received!r}"
+        received += more
+    return received.removesuffix(b"$8\r\n--end---\r\n")
 
 
 def prepare(server):
@@ -45,26 +45,26 @@ NOT_IN_SCRIPTS = ("HELLO 9", "CONFIG GET maxmemory", "CONFIG SET none 1", "ACL W
 
 
 @pytest.mark.parametrize("inner", [inner for inner in REPLIES if inner not in NOT_IN_SCRIPTS])
-def test_reply_is_the_inner_commands_own(server, resp, inner):
-    """To the byte: as without the guard, after the same."""
+def test_reply_is_that_of_the_inner_command(server, resp, inner):
+    """Byte by byte the same as without the guard, with the same data."""
     sock = server.raw_connection()
     bytes_of(sock, "HELLO", str(resp))
     prepare(server)
-    plain = bytes_of(sock, *inner.split())
+    direct = bytes_of(sock, *inner.split())
     prepare(server)
     guarded = bytes_of(sock, "LOCK.GUARD", "k", "o", *inner.split())
-    if plain.startswith(b"-"):
-        assert same_error(guarded, plain), (guarded, plain)
+    if direct.startswith(b"-"):
+        assert same_error(guarded, direct), (guarded, direct)
     else:
-        assert guarded == plain
+        assert guarded == direct
 
 
-def same_error(guarded, plain):
-    """The same code. How servers word an unknown command and a wrong arity differs by the caller."""
-    return guarded.startswith(b"-") and guarded.split(b" ")[0] == plain.split(b" ")[0] and guarded.count(b"\r\n") == 1
+def same_error(guarded, direct):
+    """Whether both have the same code. The text for an unknown command and a wrong arity depends on the caller."""
+    return guarded.startswith(b"-") and guarded.split(b" ")[0] == direct.split(b" ")[0] and guarded.count(b"\r\n") == 1
 
 
-def test_large_replies_pass(client, server):
+def test_large_replies_are_passed_on(client, server):
     hold(server)
     client.set("big", "x" * 5_000_000)
     client.rpush("l", *range(20_000))
@@ -72,7 +72,7 @@ def test_large_replies_pass(client, server):
     assert guard(client, "LRANGE", "l", 0, -1) == [str(n) for n in range(20_000)]
 
 
-def test_inner_error_changes_nothing_and_the_lock_stays(client, server):
+def test_inner_error_changes_no_key_and_keeps_the_lock(client, server):
     hold(server)
     client.set("s", "v")
     before = server.dump()
