@@ -1,4 +1,4 @@
-"""The server dies, stands still or is refused something while those who wait for a latch are told."""
+"""The server dies, is stopped, or fails at a failpoint while it notifies the clients that wait for a latch."""
 
 import pytest
 from redis.exceptions import ConnectionError
@@ -16,38 +16,38 @@ def server(make_server):
     return make_server(appendonly="yes", appendfsync="always")
 
 
-def opens(scene, at, action):
+def open_latch(scene, at, action):
     failpoint.arm(scene.server, at, action)
     scene.other.send("LATCH.DOWN", "l", 2)
 
 
 @pytest.mark.parametrize("point", [*POINTS, "effect"])
-def test_killed_while_they_are_told(server, point):
-    """The opening is in the AOF, or has not happened; nobody is told what is not so."""
+def test_killed_server_has_notified_only_of_a_durable_opening(server, point):
+    """The opening is in the AOF, or has not happened; no client was notified of an opening that is not in the AOF."""
     scene = Scene(server)
-    opens(scene, point, "kill")
+    open_latch(scene, point, "kill")
     failpoint.wait_dead(server)
-    heard = []
+    replies = []
     for actor in (scene.other, *scene.waiters):
         try:
-            heard.append(actor.outcome())
+            replies.append(actor.outcome())
         except ConnectionError:
-            heard.append("no answer")
+            replies.append("no reply")
     server.has_died()
     server.start()
     left = server.control.get("l")
-    if 0 in heard or 1 in heard:
+    if 0 in replies or 1 in replies:
         assert left is None
     assert left in (None, "2")
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_stands_still_while_they_are_told(server, point):
-    """One of them dies meanwhile, others ask; in the end all are told once."""
+def test_stopped_server_notifies_each_waiter_once(server, point):
+    """A waiter dies meanwhile and another client sends commands; in the end each waiter is notified once."""
     scene = Scene(server)
     late, dying = server.actor("late"), begins_to_wait(server, "dying")
     assert late.call("PING") == "PONG"
-    opens(scene, point, "stop")
+    open_latch(scene, point, "stop")
     with failpoint.standing(server):
         dying.kill_socket()
         late.send("LATCH.SET", "l", 1)
@@ -58,7 +58,7 @@ def test_stands_still_while_they_are_told(server, point):
     assert [waiter.call("PING") for waiter in scene.waiters] == ["PONG", "PONG"]
 
 
-def test_wait_that_the_server_refuses_is_none(server):
+def test_wait_that_the_server_refuses_replies_nil(server):
     client = server.actor()
     client.call("LATCH.SET", "l", 1)
     failpoint.arm(server, "block", "fail")
@@ -70,7 +70,7 @@ def test_wait_that_the_server_refuses_is_none(server):
     assert server.info("lock")["lock_watchers"] == 0
 
 
-def test_server_that_would_refuse_a_write_tells_all_the_same(server):
+def test_waiters_are_notified_although_the_server_refuses_writes(server):
     scene = Scene(server)
-    opens(scene, "consent", "fail")
+    open_latch(scene, "consent", "fail")
     scene.both_are_told()

@@ -1,6 +1,6 @@
-"""A lock has come in the latch's place: who waits for the latch is told as soon as that lock has gone.
+"""A lock has replaced the latch: clients that wait for the latch are notified as soon as that lock has ended.
 
-The server's own expiry is switched off, so that the end of a lease is noticed by the module or not at all.
+The active expiry of the server is switched off, so that only the module can notice the end of a lease.
 """
 
 import pytest
@@ -14,8 +14,8 @@ SHORT = scaled_ms(60)
 A_WHILE = scaled_ms(500)
 
 
-def both_are_told_soon(scene):
-    """By the short lease, or the session; the lease that the drain knew of is much longer."""
+def both_are_notified_soon(scene):
+    """When the short lease, or the session, ends; the lease that the drain knew of is much longer."""
     assert [waiter.reply(timeout=2) for waiter in scene.waiters] == [1, 1]
 
 
@@ -36,43 +36,43 @@ SHARED = {kind: KINDS[kind] for kind in ("read", "permit")}
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_lease_that_is_renewed_for_a_short_time(server, kind):
+def test_renewal_for_a_shorter_time_notifies_at_the_new_end(server, kind):
     scene = in_its_place(server, kind.format("o", HOUR))
     assert scene.do(f"LOCK.RENEW l o PX {SHORT}") == 1
-    both_are_told_soon(scene)
+    both_are_notified_soon(scene)
 
 
 @pytest.mark.parametrize("kind", SHARED.values(), ids=SHARED)
-def test_lease_of_the_last_that_is_renewed_for_a_short_time(server, kind):
+def test_shorter_renewal_of_the_longest_lease_notifies_at_the_new_end(server, kind):
     scene = in_its_place(server, kind.format("a", A_WHILE), kind.format("b", HOUR))
     assert scene.do(f"LOCK.RENEW l b PX {SHORT}") == 1
-    both_are_told_soon(scene)
+    both_are_notified_soon(scene)
 
 
 @pytest.mark.parametrize("releases", ["LOCK.RELEASE l b", "MULTI;LOCK.RELEASE l b;EXEC"])
 @pytest.mark.parametrize("kind", SHARED.values(), ids=SHARED)
-def test_release_of_the_longest_lease(server, kind, releases):
+def test_release_of_the_longest_lease_notifies_when_the_other_expires(server, kind, releases):
     scene = in_its_place(server, kind.format("a", A_WHILE), kind.format("b", HOUR))
     scene.do(*releases.split(";"))
-    both_are_told_soon(scene)
+    both_are_notified_soon(scene)
 
 
-@pytest.mark.parametrize("somebody_waits", [False, True])
-def test_session_that_ends_while_writes_are_refused(server, actor, somebody_waits):
-    """Who waits for the lock gets it when writes are accepted; the latch has been open before that."""
+@pytest.mark.parametrize("lock_has_waiter", [False, True])
+def test_end_of_a_session_notifies_while_writes_are_refused(server, actor, lock_has_waiter):
+    """A waiter for the lock is granted when writes are accepted again; the latch waiters are notified before that."""
     server.control.config_set("lock.session-grace", 1)
     scene, session, waiter = Scene(server), actor("session"), actor("w")
     for words in ("MULTI", "DEL l", "LOCK.ACQUIRE l o SESSION", "EXEC"):
         session.call(*words.split())
-    if somebody_waits:
+    if lock_has_waiter:
         waiter.send("LOCK.ACQUIRE", "l", "w", "PX", HOUR, "BLOCK", 0)
         waiter.wait_blocked()
     scene.both_wait_on()
     server.control.config_set("min-replicas-to-write", 1)
     session.kill_socket()
-    both_are_told_soon(scene)
+    both_are_notified_soon(scene)
     assert not waiter.has_reply()
     server.control.config_set("min-replicas-to-write", 0)
-    if somebody_waits:
+    if lock_has_waiter:
         assert waiter.reply() == 1
-    wait_for(lambda: server.info("lock")["lock_latch_waiters"] == 0, what="nobody to wait")
+    wait_for(lambda: server.info("lock")["lock_latch_waiters"] == 0, what="the last wait to end")

@@ -1,4 +1,4 @@
-"""Any sequence of openings, settings, waits and edits by hand: who is told what is what the model says.
+"""Any sequence of openings, settings, waits and direct writes: waiters receive the replies that the model predicts.
 
 A failure prints the shortest sequence that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
 """
@@ -21,7 +21,7 @@ counts = st.integers(0, 4)
 
 
 class Machine(RuleBasedStateMachine):
-    """Of each key the number that is left, None without a key, or "x" where there is no number."""
+    """The model: for each key the number that is left, None without a key, or "x" if the value is no number."""
 
     def __init__(self, server):
         super().__init__()
@@ -34,51 +34,51 @@ class Machine(RuleBasedStateMachine):
         self.server.control.flushall()
         wait_for(lambda: latch_waiters(self.server) == 0, what="all waits to end with their clients")
 
-    def say(self, *words):
+    def call(self, *words):
         return self.other.call(*words)
 
     def is_open(self, key):
         left = self.left[key]
         return left is None or (left != "x" and left <= 0)
 
-    def those_who_wait_are_told(self, *opened):
-        """For the latches that are open, or were for a moment that counts; nobody else is."""
-        told = [(actor, key) for actor, key in self.waiting if key in opened or self.is_open(key)]
-        for actor, _ in told:
+    def check_waiters(self, *opened):
+        """Waiters are notified exactly if their latch is open, or is in `opened`: it was open for a moment."""
+        notified = [(actor, key) for actor, key in self.waiting if key in opened or self.is_open(key)]
+        for actor, _ in notified:
             assert actor.reply() == 1
-        self.waiting = [entry for entry in self.waiting if entry not in told]
-        self.idle += [actor for actor, _ in told]
+        self.waiting = [entry for entry in self.waiting if entry not in notified]
+        self.idle += [actor for actor, _ in notified]
         self.server.let_pass(2)
         assert not [key for actor, key in self.waiting if actor.has_reply()]
         assert latch_waiters(self.server) == len(self.waiting)
 
-    # Our commands
+    # The commands of the module
 
     @rule(key=keys, count=counts)
     def set(self, key, count):
         if self.left[key] == "x":
             return
-        assert self.say("LATCH.SET", key, count) == "OK"
+        assert self.call("LATCH.SET", key, count) == "OK"
         self.left[key] = count or None
-        self.those_who_wait_are_told()
+        self.check_waiters()
 
     @rule(key=keys, by=st.integers(1, 3))
     def down(self, key, by):
         if self.left[key] == "x":
             return
         left = max((self.left[key] or 0) - by, 0)
-        assert self.say("LATCH.DOWN", key, by) == left
+        assert self.call("LATCH.DOWN", key, by) == left
         self.left[key] = left or None
-        self.those_who_wait_are_told()
+        self.check_waiters()
 
     @rule(key=keys, again=st.integers(1, 3))
     def opened_and_set_in_one_step(self, key, again):
         if self.left[key] == "x":
             return
         for words in (("MULTI",), ("LATCH.DOWN", key, 99), ("LATCH.SET", key, again), ("EXEC",)):
-            self.say(*words)
+            self.call(*words)
         self.left[key] = again
-        self.those_who_wait_are_told(key)
+        self.check_waiters(key)
 
     @precondition(lambda self: self.idle)
     @rule(key=keys)
@@ -102,60 +102,60 @@ class Machine(RuleBasedStateMachine):
         wait_for(lambda: latch_waiters(self.server) == len(self.waiting), what="the waiter to leave")
         self.idle.append(self.server.actor())
 
-    # By hand
+    # Direct writes
 
     @rule(key=keys, number=st.integers(-1, 3))
     def written(self, key, number):
-        self.say("SET", key, number)
+        self.call("SET", key, number)
         self.left[key] = number
-        self.those_who_wait_are_told()
+        self.check_waiters()
 
     @rule(key=keys, by=st.integers(-2, 2))
     def counted(self, key, by):
         if self.left[key] == "x":
             return
-        self.left[key] = self.say("INCRBY", key, by)
-        self.those_who_wait_are_told()
+        self.left[key] = self.call("INCRBY", key, by)
+        self.check_waiters()
 
     @rule(key=keys)
-    def made_no_number(self, key):
-        self.say("SET", key, "x")
+    def overwritten_by_no_number(self, key):
+        self.call("SET", key, "x")
         self.left[key] = "x"
-        self.those_who_wait_are_told()
+        self.check_waiters()
 
     @rule(key=keys, how=st.sampled_from(("DEL {}", "UNLINK {}", "PEXPIRE {} 0", "PEXPIRE {} 1", "RENAME {} away")))
-    def goes(self, key, how):
+    def removed(self, key, how):
         if self.left[key] is not None:
-            self.say(*how.format(key).split())
+            self.call(*how.format(key).split())
         self.left[key] = None
-        self.those_who_wait_are_told()
+        self.check_waiters()
 
     @rule(key=keys, number=st.integers(-1, 2))
     def deleted_and_written_in_one_step(self, key, number):
         for words in (("MULTI",), ("DEL", key), ("SET", key, number), ("EXEC",)):
-            self.say(*words)
+            self.call(*words)
         self.left[key] = number
-        self.those_who_wait_are_told()
+        self.check_waiters()
 
     @precondition(lambda self: self.left["l"] is not None)
     @rule()
     def renamed_onto_the_other(self):
-        self.say("RENAME", "l", "m")
+        self.call("RENAME", "l", "m")
         self.left = {"l": None, "m": self.left["l"]}
-        self.those_who_wait_are_told()
+        self.check_waiters()
 
     @rule(how=st.sampled_from(("FLUSHALL", "FLUSHDB", "SWAPDB")))
-    def all_go(self, how):
-        # What a swap brings is another, empty database.
+    def all_removed(self, how):
+        # The swap brings another, empty database.
         after = [("SELECT", 1), ("FLUSHDB",), ("SELECT", 0)] if how == "SWAPDB" else []
         for words in [("SWAPDB", 0, 1) if how == "SWAPDB" else (how,), *after]:
-            self.say(*words)
+            self.call(*words)
         self.left = dict.fromkeys(KEYS)
-        self.those_who_wait_are_told()
+        self.check_waiters()
 
 
 @pytest.mark.timeout(900)
-def test_server_does_as_the_model_says(server):
+def test_server_does_as_the_model_predicts(server):
     number = seed_of_run()
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
 

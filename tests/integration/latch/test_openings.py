@@ -1,6 +1,6 @@
-"""What opens a latch for those who wait: all of it, and nothing else.
+"""What opens a latch for its waiters: everything that does, and what does not.
 
-The server's own expiry is switched off, so that the end of a key is noticed by the module or not at all.
+The active expiry of the server is switched off, so that only the module can notice that a key has expired.
 """
 
 import pytest
@@ -40,7 +40,7 @@ OPENS = dict(
     DECRBY=["DECRBY l 2"],
     DECRBY_below_0=["DECRBY l 10"],
     INCRBY=["INCRBY l -2"],
-    SET_by_hand=["SET l 0"],
+    SET_directly=["SET l 0"],
     GETSET=["GETSET l -1"],
     MSET=["MSET l 0 x 1"],
     SETRANGE=["SETRANGE l 0 0"],
@@ -49,12 +49,12 @@ OPENS = dict(
     RESTORE_of_an_open_one=[lambda scene: scene.restore_over("SET", "0")],
     MULTI=["MULTI", "DEL l", "EXEC"],
     after_another_type=["DEL l", "RPUSH l x", "LPOP l"],
-    after_no_number=["SET l x", "SET l 0"],
+    after_a_value_that_is_no_number=["SET l x", "SET l 0"],
 )
 
 
 @pytest.mark.parametrize("commands", OPENS.values(), ids=OPENS)
-def test_opens(server, db, commands):
+def test_change_opens_the_latch(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
     scene.both_are_told()
@@ -64,13 +64,13 @@ SHUT = dict(
     DOWN=["LATCH.DOWN l"],
     SET_higher=["LATCH.SET l 100"],
     SET_lower=["LATCH.SET l 1"],
-    SET_with_an_end=["LATCH.SET l 1 PX {HOUR}"],
+    SET_with_a_TTL=["LATCH.SET l 1 PX {HOUR}"],
     WAIT=["LATCH.WAIT l"],
-    SET_by_hand=["SET l 5"],
+    SET_directly=["SET l 5"],
     SET_KEEPTTL=["SET l 5 KEEPTTL"],
     INCRBY=["INCRBY l 3"],
     DECR=["DECR l"],
-    no_number=["SET l x"],
+    value_that_is_no_number=["SET l x"],
     long_string=["SETRANGE l 100 x"],
     another_type=["MULTI", "DEL l", "RPUSH l x", "EXEC"],
     overwritten_by_another_type=["SADD s x", "SINTERSTORE l s"],
@@ -79,7 +79,7 @@ SHUT = dict(
     COPY_onto=["SET spare 4", "COPY spare l REPLACE"],
     COPY_away=["COPY l elsewhere"],
     RESTORE_over=[lambda scene: scene.restore_over("SET", "4")],
-    deleted_and_set_by_hand=["MULTI", "DEL l", "SET l 1", "EXEC"],
+    deleted_and_set_directly=["MULTI", "DEL l", "SET l 1", "EXEC"],
     PERSIST=["PERSIST l"],
     PEXPIRE=["PEXPIRE l {HOUR}"],
     SWAPDB_there_and_back=["MULTI", "SWAPDB {db} {other_db}", "SWAPDB {other_db} {db}", "EXEC"],
@@ -91,7 +91,7 @@ SHUT = dict(
 
 
 @pytest.mark.parametrize("commands", SHUT.values(), ids=SHUT)
-def test_stays_shut(server, db, commands):
+def test_change_does_not_open_the_latch(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
     scene.both_wait_on()
@@ -99,32 +99,32 @@ def test_stays_shut(server, db, commands):
     scene.both_are_told()
 
 
-def test_latch_that_is_evicted_opens(server):
+def test_eviction_opens_the_latch(server):
     scene = Scene(server)
     scene.evict()
     scene.both_are_told()
 
 
-def test_latch_that_a_reload_does_not_bring_back_opens(server, db):
+def test_reload_without_the_latch_opens_it(server, db):
     server.control.execute_command("SAVE")
     scene = Scene(server, db)
     scene.do("DEBUG RELOAD NOSAVE")
     scene.both_are_told()
 
 
-def test_swap_brings_another_latch(server, db):
+def test_waiter_follows_the_latch_that_a_swap_brings(server, db):
     scene = Scene(server, db)
     there = server.actor(db=scene.OTHER_DB)
     there.call("LATCH.SET", "l", 7)
     scene.do("SWAPDB {db} {other_db}")
     scene.both_wait_on()
-    assert there.call("LATCH.DOWN", "l", 2) == 0  # the one that has gone there
+    assert there.call("LATCH.DOWN", "l", 2) == 0  # the latch that the swap has moved there
     scene.both_wait_on()
     assert scene.do("LATCH.DOWN l 7") == 0
     scene.both_are_told()
 
 
-def test_latches_of_one_name_in_two_databases_are_not_mixed_up(server):
+def test_latches_with_the_same_name_in_two_databases_are_independent(server):
     one, other = Scene(server, 1), Scene(server, 2)
     other.do("LATCH.DOWN l 2")
     assert [waiter.reply() for waiter in other.waiters] == [1, 1]
@@ -154,32 +154,32 @@ ENDS = dict(
 
 
 @pytest.mark.parametrize("commands", ENDS.values(), ids=ENDS)
-def test_end_of_the_key_opens(server, db, commands):
+def test_expiry_of_the_key_opens_the_latch(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
     scene.both_are_told()
     assert not scene.do("EXISTS l")
 
 
-def test_end_that_was_set_before_the_wait_opens(server, db):
+def test_expiry_that_was_set_before_the_wait_opens_the_latch(server, db):
     scene = Scene(server, db, px=scaled_ms(600))
     scene.both_are_told()
     assert scene.end <= server.now_ms() <= scene.end + scaled_ms(SOON_MS)
 
 
 @pytest.mark.parametrize("later", ["LATCH.SET l 2", "LATCH.SET l 2 PX {HOUR}", "PERSIST l", "PEXPIRE l {HOUR}"])
-def test_end_that_is_put_off_does_not_open(server, later):
+def test_expiry_that_is_extended_does_not_open_the_latch(server, later):
     scene = Scene(server, px=scaled_ms(600))
     scene.do(later)
-    wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
+    wait_for(lambda: server.now_ms() > scene.end, 10, "the old expiry to pass")
     scene.both_wait_on()
 
 
-# ---- who comes later ----
+# ---- later waiters ----
 
 
 def test_waiter_of_a_latch_set_again_is_not_granted_by_the_old_opening(server):
-    """Thousands are told of the opening, in slices; somebody sets the latch again between the first and the last."""
+    """Many waiters are notified in time slices; the latch may be set again between the first and the last."""
     server.control.execute_command("LATCH.SET", "l", 1)
     old = [begins_to_wait(server) for _ in range(5)]
     new = server.actor("new")
@@ -194,14 +194,14 @@ def test_waiter_of_a_latch_set_again_is_not_granted_by_the_old_opening(server):
     assert new.reply() == 1
 
 
-def test_first_waiter_of_all_hears_of_edits_by_hand(make_server):
+def test_first_waiter_of_a_server_is_notified_of_direct_writes(make_server):
     server = make_server()
     scene = Scene(server)
     scene.do("DECRBY l 2")
     scene.both_are_told()
 
 
-def test_too_many_waiters(server, actor):
+def test_wait_above_max_waiters_is_refused(server, actor):
     server.control.config_set("lock.max-waiters", 2)
     scene = Scene(server)
     third = actor()

@@ -1,4 +1,4 @@
-"""LATCH.SET, LATCH.DOWN, LATCH.WAIT without a wait: what they answer, refuse and change."""
+"""LATCH.SET, LATCH.DOWN, and LATCH.WAIT that does not block: what they reply, refuse and change."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_latch_is_a_plain_string(server, client):
     assert not client.exists("l")
 
 
-def test_simple_string_and_integers(server, resp, actor):
+def test_replies_are_a_simple_string_and_integers(server, resp, actor):
     client = actor()
     assert client.call("LATCH.SET", "l", 1) == "OK"
     assert client.call("LATCH.WAIT", "l") is None
@@ -23,25 +23,25 @@ def test_simple_string_and_integers(server, resp, actor):
     assert client.call("LATCH.WAIT", "l") == 1
 
 
-def test_down_by_more_than_is_left_is_all_of_it(some_client):
+def test_down_by_more_than_is_left_opens_the_latch(some_client):
     for by in (3, 4, 2**63 - 1):
         some_client.execute_command("LATCH.SET", "l", 3)
         assert some_client.execute_command("LATCH.DOWN", "l", by) == 0
         assert not some_client.exists("l")
 
 
-def test_down_of_no_latch_makes_no_key(server, client):
+def test_down_without_a_latch_creates_no_key(server, client):
     assert client.execute_command("LATCH.DOWN", "l") == client.execute_command("LATCH.DOWN", "l", 5) == 0
     assert server.dump() == {}
 
 
-def test_largest_count(client):
+def test_largest_count_is_accepted(client):
     client.execute_command("LATCH.SET", "l", 2**63 - 1)
     assert client.execute_command("LATCH.DOWN", "l") == 2**63 - 2
     assert client.execute_command("LATCH.DOWN", "l", 2**63 - 3) == 1
 
 
-def test_set_of_0_is_an_open_latch(server, client):
+def test_set_to_0_makes_an_open_latch(server, client):
     for before in (None, 5):
         if before:
             client.execute_command("LATCH.SET", "l", before)
@@ -51,7 +51,7 @@ def test_set_of_0_is_an_open_latch(server, client):
 
 
 @pytest.mark.parametrize("unit, unit_ms", [("PX", 1), ("ex", 1000), ("EX", 1000), ("px", 1)])
-def test_time_to_live(server, some_client, unit, unit_ms):
+def test_set_gives_a_ttl_that_down_keeps_and_set_removes(server, some_client, unit, unit_ms):
     before = server.now_ms()
     some_client.execute_command("LATCH.SET", "l", 2, unit, 100_000)
     end = some_client.execute_command("PEXPIRETIME", "l")
@@ -80,14 +80,14 @@ def test_number_of_0_or_less_is_open(some_client, value):
 
 
 @pytest.mark.parametrize("edit, left", [("INCRBY l 5", 6), ("DECR l", 0), ("SET l 7", 6), ("APPEND l 0", 19)])
-def test_number_may_be_edited_by_hand(some_client, edit, left):
+def test_number_may_be_written_directly(some_client, edit, left):
     some_client.execute_command("LATCH.SET", "l", 2)
     some_client.execute_command(*edit.split())
     assert some_client.execute_command("LATCH.WAIT", "l") is None
     assert some_client.execute_command("LATCH.DOWN", "l") == left
 
 
-def test_names_are_bytes(server, some_resp):
+def test_names_may_be_any_bytes(server, some_resp):
     client = server.client(some_resp, decode_responses=False)
     for name in (b"", b"\0a\0", bytes(range(256)), b"}{"):
         assert client.execute_command("LATCH.SET", name, 1) in (b"OK", True)
@@ -132,7 +132,7 @@ def test_bad_input_changes_nothing(server, some_resp, actor, words, text):
     "HSET k f v", "RPUSH k 1", "SADD k 1", "ZADD k 1 1", "XADD k 1-1 f v", "LOCK.ACQUIRE k o",
 ])  # fmt: skip
 @pytest.mark.parametrize("command", [*LATCHES, "LATCH.SET k 0", "LATCH.WAIT k BLOCK 0"])
-def test_key_of_another_type_is_left_alone(server, some_resp, actor, content, command):
+def test_key_of_another_type_is_not_changed(server, some_resp, actor, content, command):
     server.control.execute_command(*content.split())
     before = server.dump()
     assert str(actor().attempt(*command.split())) == WRONG_TYPE
@@ -143,14 +143,14 @@ def test_key_of_another_type_is_left_alone(server, some_resp, actor, content, co
     "value", ["", "x", "1.5", " 1", "01", str(2**63), "1e3", str(-(2**63) - 1), "1" * 20, "1" * 21, "x" * 100_000]
 )
 @pytest.mark.parametrize("command", [*LATCHES, "LATCH.SET k 0", "LATCH.WAIT k BLOCK 0"])
-def test_string_that_is_no_number_is_left_alone(server, some_resp, actor, value, command):
+def test_string_that_is_no_number_is_not_changed(server, some_resp, actor, value, command):
     server.control.set("k", value)
     assert str(actor().attempt(*command.split())) == NO_NUMBER
     assert server.control.get("k") == value
 
 
-def test_long_string_is_not_copied_to_see_that_it_is_no_number(server, actor):
-    """By what the process has had of memory at most, which nobody else tells so soon."""
+def test_long_string_that_is_no_number_is_not_copied(server, actor):
+    """Measured by the peak memory of the process, the only figure that shows a copy that was freed again."""
     size = 64 * 2**20
 
     def kilobytes(what):
@@ -159,7 +159,7 @@ def test_long_string_is_not_copied_to_see_that_it_is_no_number(server, actor):
 
     server.control.setrange("k", size - 1, "x")
     with open(f"/proc/{server.pid}/clear_refs", "w") as refs:
-        refs.write("5")  # its peak is what it has now
+        refs.write("5")  # reset the peak to the present size
     before = kilobytes("VmHWM")
     assert str(actor().attempt("LATCH.WAIT", "k", "BLOCK", 0)) == NO_NUMBER
     assert kilobytes("VmHWM") - before < size // 1024 // 2
@@ -171,7 +171,7 @@ def test_latch_is_no_lock(server, actor, command):
     assert code_of(actor().attempt(*command.split())) == "WRONGTYPE"
 
 
-# Where writes may not happen
+# Where writes are refused
 
 
 def test_set_fails_without_memory_and_down_does_not(server, resp, actor):
@@ -184,7 +184,7 @@ def test_set_fails_without_memory_and_down_does_not(server, resp, actor):
     assert client.call("LATCH.DOWN", "l") == 0
 
 
-def test_replica_reads_only(server, resp, actor):
+def test_replica_refuses_set_and_down_and_does_not_block(server, resp, actor):
     server.control.execute_command("LATCH.SET", "l", 2)
     server.control.replicaof("127.0.0.1", 1)
     client = actor()
@@ -194,7 +194,7 @@ def test_replica_reads_only(server, resp, actor):
     assert client.call("LATCH.WAIT", "open", "BLOCK", 0) == 1
 
 
-def test_no_replicas(server, some_resp, actor):
+def test_set_and_down_fail_with_too_few_replicas_and_wait_does_not(server, some_resp, actor):
     server.control.execute_command("LATCH.SET", "l", 2)
     server.control.config_set("min-replicas-to-write", 1)
     client = actor()
@@ -208,16 +208,16 @@ def test_no_replicas(server, some_resp, actor):
 
 
 @each_way
-def test_in_multi_and_lua(server, some_resp, actor, say):
+def test_wait_does_not_block_in_multi_and_lua(server, some_resp, actor, say):
     wait = "LATCH.WAIT l BLOCK 0"
-    heard = say(actor(), "LATCH.SET l 2", wait, "LATCH.DOWN l", "LATCH.DOWN l", wait)
-    assert heard[1:] == [None, 1, 0, 1]
+    replies = say(actor(), "LATCH.SET l 2", wait, "LATCH.DOWN l", "LATCH.DOWN l", wait)
+    assert replies[1:] == [None, 1, 0, 1]
     assert latch_waiters(server) == 0
 
 
 @pytest.mark.parametrize("command, changes", [("LATCH.SET l 1", True), ("LATCH.SET l 0", True), ("LATCH.DOWN l", True),
                                               ("LATCH.WAIT l", False), ("LATCH.WAIT l BLOCK 1", False)])  # fmt: skip
-def test_transaction_that_watches_the_latch(server, actor, command, changes):
+def test_watched_latch_aborts_a_transaction_only_if_changed(server, actor, command, changes):
     client = actor()
     client.call("LATCH.SET", "l", 2, "PX", HOUR)
     client.call("WATCH", "l")
@@ -227,14 +227,14 @@ def test_transaction_that_watches_the_latch(server, actor, command, changes):
     assert client.call("EXEC") == (None if changes else ["PONG"])
 
 
-def test_waiting_leaves_no_trace_in_the_keys(server, actor):
+def test_waiting_changes_no_key(server, actor):
     server.control.execute_command("LATCH.SET", "l", 2)
     before = server.dump()
     assert actor().call("LATCH.WAIT", "l", "BLOCK", scaled_ms(5)) is None
     assert server.dump() == before
 
 
-def test_permissions(server):
+def test_acl_limits_commands_and_keys(server):
     server.control.acl_setuser("reader", enabled=True, nopass=True, categories=["-@all"], keys=["r:*"],
                                commands=["+latch.wait", "+client"])  # fmt: skip
     reader = server.actor(username="reader", password="x")

@@ -1,4 +1,4 @@
-"""Latches over restarts, promotions, kills: replicas and the AOF have what the master has, in plain commands."""
+"""Latches survive restarts, promotions and kills: replicas and the AOF get ordinary commands with the same effect."""
 
 import pytest
 
@@ -6,13 +6,14 @@ from harness import scaled_ms, wait_for, wait_for_sync
 from harness.aof import aof_of, commands_in
 from model.latch_scene import HOUR, begins_to_wait, latch_waiters
 
-SAID = ["LATCH.SET a 3", "LATCH.DOWN a", f"LATCH.SET b 5 PX {HOUR}", "LATCH.DOWN b 2", "LATCH.SET c 1", "LATCH.DOWN c"]
-SAID += ["LATCH.SET d 4 EX 1000", "LATCH.SET d 0", "LATCH.SET e 9 PX 100000", "LATCH.SET e 2", "LATCH.DOWN nothing"]
+COMMANDS = ["LATCH.SET a 3", "LATCH.DOWN a", f"LATCH.SET b 5 PX {HOUR}", "LATCH.DOWN b 2", "LATCH.SET c 1"]
+COMMANDS += ["LATCH.DOWN c"]
+COMMANDS += ["LATCH.SET d 4 EX 1000", "LATCH.SET d 0", "LATCH.SET e 9 PX 100000", "LATCH.SET e 2", "LATCH.DOWN nothing"]
 
 
-def say_all(server):
+def run_all(server):
     client = server.client()
-    for command in SAID:
+    for command in COMMANDS:
         client.execute_command(*command.split())
     client.execute_command("SET", "f", -1)
     client.execute_command("LATCH.DOWN", "f")
@@ -21,7 +22,7 @@ def say_all(server):
 def test_replica_has_what_the_master_has(make_server):
     master = make_server()
     replica = master.start_replica()
-    say_all(master)
+    run_all(master)
     wait_for_sync(master, replica)
     assert replica.dump() == master.dump()
     assert {key for _, key in master.dump()} == {b"a", b"b", b"e"}
@@ -29,10 +30,10 @@ def test_replica_has_what_the_master_has(make_server):
 
 def test_aof_has_plain_commands_with_absolute_times(make_server):
     server = make_server(appendonly="yes")
-    say_all(server)
+    run_all(server)
     before = server.dump()
-    said = [command[0].upper() for command in commands_in(aof_of(server))]
-    assert {word for word in said if word not in ("MULTI", "EXEC")} == {"SET", "DEL"}
+    names = [command[0].upper() for command in commands_in(aof_of(server))]
+    assert {word for word in names if word not in ("MULTI", "EXEC")} == {"SET", "DEL"}
     server.kill()
     server.start()
     assert server.dump() == before
@@ -40,9 +41,9 @@ def test_aof_has_plain_commands_with_absolute_times(make_server):
 
 
 @pytest.mark.parametrize("how", ["save", "kill"])
-def test_restart(make_server, how):
+def test_latches_survive_a_restart(make_server, how):
     server = make_server(**({"appendonly": "yes", "appendfsync": "always"} if how == "kill" else {}))
-    say_all(server)
+    run_all(server)
     before = server.dump()
     if how == "kill":
         server.kill()
@@ -56,7 +57,7 @@ def test_restart(make_server, how):
 
 
 @pytest.mark.parametrize("opening", ["LATCH.DOWN l", "DEL l", "PEXPIRE l 20"])
-def test_promoted_replica_opens_what_it_got(make_server, opening):
+def test_promoted_replica_opens_the_replicated_latch(make_server, opening):
     master = make_server()
     replica = master.start_replica()
     master.control.execute_command("LATCH.SET", "l", 1)
@@ -69,7 +70,7 @@ def test_promoted_replica_opens_what_it_got(make_server, opening):
     assert latch_waiters(replica) == 0
 
 
-def test_latch_whose_master_died_ends_on_the_new_one(make_server):
+def test_replicated_latch_expires_on_the_promoted_replica(make_server):
     master = make_server()
     replica = master.start_replica()
     master.control.execute_command("LATCH.SET", "l", 1, "PX", scaled_ms(3000))
@@ -80,7 +81,7 @@ def test_latch_whose_master_died_ends_on_the_new_one(make_server):
     assert replica.actor().call("LATCH.WAIT", "l", "BLOCK", 0, timeout=20) == 1
 
 
-def test_failover_unblocks_and_the_new_master_goes_on(make_server):
+def test_failover_unblocks_waiters_and_the_new_master_has_the_latch(make_server):
     master = make_server()
     replica = master.start_replica()
     master.control.execute_command("LATCH.SET", "l", 1)
@@ -94,7 +95,7 @@ def test_failover_unblocks_and_the_new_master_goes_on(make_server):
     assert again.reply() == 1
 
 
-def test_opening_that_expiry_makes_is_the_masters_to_replicate(make_server):
+def test_master_replicates_the_deletion_of_an_expired_latch(make_server):
     master = make_server()
     replica = master.start_replica()
     master.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
@@ -104,7 +105,7 @@ def test_opening_that_expiry_makes_is_the_masters_to_replicate(make_server):
     assert replica.dump() == master.dump() == {}
 
 
-def test_server_that_dies_leaves_waiters_with_a_closed_connection(make_server):
+def test_killed_server_has_the_latch_as_counted_down_after_restart(make_server):
     server = make_server(appendonly="yes", appendfsync="always")
     server.control.execute_command("LATCH.SET", "l", 2)
     waiter = begins_to_wait(server)

@@ -1,4 +1,4 @@
-"""How a wait for a latch ends otherwise than by its opening; what it is not; and thousands who wait."""
+"""How a wait for a latch ends without an opening, what it does not affect, and thousands of waiters."""
 
 import os
 import select
@@ -24,7 +24,7 @@ def shut(server):
 # ---- one wait ----
 
 
-def test_time_out(server, resp, actor, shut):
+def test_wait_times_out(server, resp, actor, shut):
     client = actor()
     start = time.monotonic()
     assert client.call("LATCH.WAIT", "l", "BLOCK", scaled_ms(40)) is None
@@ -32,7 +32,7 @@ def test_time_out(server, resp, actor, shut):
     assert latch_waiters(server) == 0
 
 
-def test_opening_answers_in_time(server, resp, actor):
+def test_wait_with_a_timeout_ends_when_the_latch_opens(server, resp, actor):
     scene = Scene(server)
     client = begins_to_wait(server, block_ms=LONG)
     scene.do("LATCH.DOWN l 2")
@@ -42,7 +42,7 @@ def test_opening_answers_in_time(server, resp, actor):
 
 
 @pytest.mark.parametrize("how", ["close", "kill_socket", "CLIENT KILL"])
-def test_client_that_goes_leaves_nothing(server, shut, how):
+def test_client_that_disconnects_leaves_no_waiter(server, shut, how):
     waiter = begins_to_wait(server)
     if how == "CLIENT KILL":
         server.control.client_kill_filter(_id=waiter.client_id)
@@ -55,7 +55,7 @@ def test_client_that_goes_leaves_nothing(server, shut, how):
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["opened, killed", "killed, opened"])
-def test_client_that_is_killed_in_the_turn_of_the_opening(server, shut, order):
+def test_client_killed_in_the_iteration_of_the_opening_leaves_no_waiter(server, shut, order):
     waiter, other = begins_to_wait(server), begins_to_wait(server)
     lines = ["LATCH.DOWN l", f"CLIENT KILL ID {waiter.client_id}"][::order]
     server.raw_connection().sendall("".join(f"{line}\r\n" for line in lines).encode())
@@ -63,15 +63,15 @@ def test_client_that_is_killed_in_the_turn_of_the_opening(server, shut, order):
     wait_for(lambda: latch_waiters(server) == 0, what="the waiters to leave")
 
 
-@pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["plain", "timeout", "error"])
-def test_client_unblock(server, resp, actor, shut, how):
+@pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["default", "timeout", "error"])
+def test_client_unblock_ends_the_wait(server, resp, actor, shut, how):
     waiter = actor()
     waiter.send("LATCH.WAIT", "l", "BLOCK", 0)
     waiter.wait_blocked()
     assert server.control.execute_command("CLIENT", "UNBLOCK", waiter.client_id, *how) == can_unblock(server)
     if can_unblock(server):
-        heard = waiter.outcome()
-        assert error("UNBLOCKED")(heard) if how == ("ERROR",) else heard is None
+        reply = waiter.outcome()
+        assert error("UNBLOCKED")(reply) if how == ("ERROR",) else reply is None
         assert latch_waiters(server) == 0
     else:
         server.control.execute_command("LATCH.DOWN", "l")
@@ -85,7 +85,7 @@ def test_commands_behind_the_wait_run_in_order(server, actor, shut):
     assert (waiter.reply(), waiter.reply()) == (1, "behind")
 
 
-def test_client_that_becomes_a_replicas_is_unblocked(make_server):
+def test_waiters_are_unblocked_when_the_server_becomes_a_replica(make_server):
     server = make_server()
     server.control.execute_command("LATCH.SET", "l", 1)
     waiter = begins_to_wait(server)
@@ -99,33 +99,33 @@ def test_client_that_becomes_a_replicas_is_unblocked(make_server):
 
 
 @pytest.mark.parametrize("opening", ["LATCH.SET l 1 PX {}", "PEXPIRE l {}"])
-def test_latch_that_ends_during_a_pause_is_told_after_it(server, opening, at_once):
+def test_expiry_during_a_pause_notifies_after_the_pause(server, opening, at_once):
     scene = Scene(server)
-    # In one packet: the key does not end before the pause.
+    # In one packet: the key does not expire before the pause.
     _, end, _ = at_once(opening.format(scaled_ms(30)), "PEXPIRETIME l", f"CLIENT PAUSE {LONG} WRITE")
-    wait_for(lambda: server.now_ms() > end, what="the key to end")
+    wait_for(lambda: server.now_ms() > end, what="the key to expire")
     server.settle(50)
     assert not any(waiter.has_reply() for waiter in scene.waiters)
     server.control.execute_command("CLIENT", "UNPAUSE")
     scene.both_are_told()
 
 
-def test_opening_is_told_where_writes_are_refused(server):
-    """Nothing is written for it."""
+def test_opening_is_notified_while_writes_are_refused(server):
+    """It needs no write."""
     scene = Scene(server, px=scaled_ms(600))
     server.control.config_set("min-replicas-to-write", 1)
     scene.both_are_told()
     server.control.config_set("min-replicas-to-write", 0)
 
 
-def test_lock_that_may_not_be_handed_off_does_not_delay_a_latch(server, actor, at_once):
-    """Both are due; the server refuses the write of one, and goes on with the other."""
+def test_lock_that_cannot_be_handed_off_does_not_delay_a_latch(server, actor, at_once):
+    """Both are due; the server refuses the write for the lock, and the drain continues with the latch."""
     waiter = actor()
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", LONG)
     waiter.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0)
     waiter.wait_blocked()
     scene = Scene(server)
-    # In one packet: neither ends before writes are refused.
+    # In one packet: neither expires before writes are refused.
     ends = f"LOCK.RENEW k o PX {scaled_ms(60)}", f"PEXPIRE l {scaled_ms(70)}"
     at_once(*ends, "CONFIG SET min-replicas-to-write 1")
     scene.both_are_told()
@@ -134,7 +134,7 @@ def test_lock_that_may_not_be_handed_off_does_not_delay_a_latch(server, actor, a
     assert waiter.reply() == 1
 
 
-def test_unload_waits_for_nobody_that_is_gone(make_server):
+def test_unload_is_refused_only_while_a_client_waits(make_server):
     server = make_server()
     scene = Scene(server, px=LONG)
     assert not server.unloads()
@@ -144,23 +144,23 @@ def test_unload_waits_for_nobody_that_is_gone(make_server):
     server.unload()
 
 
-def test_server_that_stood_still_tells_when_it_goes_on(make_server):
+def test_stalled_server_notifies_when_it_continues(make_server):
     server = make_server()
     scene = Scene(server, px=LONG)
     scene.do(f"PEXPIRE l {scaled_ms(60)}")
     os.kill(server.pid, signal.SIGSTOP)
     end = time.time() * 1000 + scaled_ms(60)
     try:
-        wait_for(lambda: time.time() * 1000 > end + 20, what="the key to end")
+        wait_for(lambda: time.time() * 1000 > end + 20, what="the key to expire")
     finally:
         os.kill(server.pid, signal.SIGCONT)
     scene.both_are_told()
 
 
-# ---- what it is not ----
+# ---- what a wait does not affect ----
 
 
-def test_it_is_no_waiter_for_a_lock(server, shut, actor):
+def test_latch_waiter_is_not_counted_as_lock_waiter(server, shut, actor):
     waiter = begins_to_wait(server)
     info = server.info("lock")
     assert (info["lock_waiters"], info["lock_contended_locks"], info["lock_latch_waiters"]) == (0, 0, 1)
@@ -168,8 +168,8 @@ def test_it_is_no_waiter_for_a_lock(server, shut, actor):
     assert not waiter.has_reply()
 
 
-def test_it_is_in_no_deadlock(server, actor, shut):
-    """Who holds k waits for the latch, and who is to count it down for k: by their time limits."""
+def test_wait_for_a_latch_is_in_no_deadlock_cycle(server, actor, shut):
+    """The owner of k waits for the latch, and the client that counts it down waits for k: only timeouts end this."""
     a, b = actor("a"), actor("b")
     assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
     a.send("LATCH.WAIT", "l", "BLOCK", 0)
@@ -180,7 +180,7 @@ def test_it_is_in_no_deadlock(server, actor, shut):
     assert a.reply() == 1
 
 
-def test_counters_of_locks_do_not_move(server, actor, shut):
+def test_waits_for_latches_do_not_change_lock_counters(server, actor, shut):
     names = ["time_outs", "clients_gone", "granted_after_wait", "lease_ends"]
     before = [server.info("lock")["lock_" + name] for name in names]
     actor().call("LATCH.WAIT", "l", "BLOCK", 1)
@@ -192,9 +192,9 @@ def test_counters_of_locks_do_not_move(server, actor, shut):
     assert [server.info("lock")["lock_" + name] for name in names] == before
 
 
-def test_monitor_shows_what_clients_say_and_nothing_else(server, actor, shut):
+def test_monitor_shows_only_commands_of_clients(server, actor, shut):
     if not says_nothing_of_its_own(server):
-        return  # Redis 7.0 shows the module's question
+        return  # Redis 7.0 shows the command that the module sends
     monitor = server.actor("monitor")
     assert monitor.call("MONITOR") == "OK"
     waiter = begins_to_wait(server)
@@ -218,35 +218,35 @@ def crowd(server, size, key="l"):
     return sockets
 
 
-def answers(sockets):
+def replies_of(sockets):
     for sock in sockets:
         sock.settimeout(scaled(30))
     return {sock.recv(100) for sock in sockets}
 
 
 @pytest.mark.parametrize("opening", ["LATCH.DOWN l", "DEL l", "FLUSHALL", "PEXPIRE l 1"])
-def test_thousands_are_told_in_slices(server, checking_build, shut, opening):
-    """The third of them has not begun: some have been told, and most have not."""
+def test_many_waiters_are_notified_in_time_slices(server, checking_build, shut, opening):
+    """Before the third slice some waiters have been notified, and most have not."""
     size = 800
     sockets = crowd(server, size)
     failpoint.arm(server, "drain.begun", "stop", 3)
     opener = server.actor()
     opener.send(*opening.split())
     with failpoint.standing(server):
-        told = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
-    assert 0 < len(told) < size / 2
-    assert answers(sockets) == {b":1\r\n"}
+        notified = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
+    assert 0 < len(notified) < size / 2
+    assert replies_of(sockets) == {b":1\r\n"}
 
 
 def test_latch_set_again_while_replying_to_thousands_leaves_none_waiting(server, at_once, shut):
     sockets = crowd(server, 1000)
     at_once("LATCH.DOWN l", "LATCH.SET l 1")
-    assert answers(sockets) == {b":1\r\n"}
+    assert replies_of(sockets) == {b":1\r\n"}
     assert server.control.get("l") == "1"
 
 
-def test_time_out_of_one_that_is_still_to_be_told_is_an_opening(server, at_once, shut):
-    """Its deadline comes between the opening and its slice."""
+def test_deadline_after_the_opening_does_not_time_out(server, at_once, shut):
+    """The deadline is between the opening and the time slice that notifies this waiter."""
     size = 1000
     sockets = [server.raw_connection() for _ in range(size)]
     for sock in sockets:
@@ -257,10 +257,10 @@ def test_time_out_of_one_that_is_still_to_be_told_is_an_opening(server, at_once,
         b"MULTI\r\nLATCH.DOWN l\r\nLATCH.SET l 1\r\nDEBUG SLEEP " + str(scaled(2.2)).encode() + b"\r\nEXEC\r\n"
     )
     assert last.reply(timeout=10) == 1
-    assert answers(sockets) == {b":1\r\n"}
+    assert replies_of(sockets) == {b":1\r\n"}
 
 
-def test_many_latches_that_open_at_once(server):
+def test_flush_opens_many_latches_at_once(server):
     names = [f"l{number}" for number in range(500)]
     pipeline = server.control.pipeline(transaction=False)
     for name in names:
@@ -271,4 +271,4 @@ def test_many_latches_that_open_at_once(server):
         sock.sendall(f"LATCH.WAIT {name} BLOCK 0\r\n".encode())
     wait_for(lambda: latch_waiters(server) == 500, 60, "all to wait")
     server.control.flushall()
-    assert answers(sockets) == {b":1\r\n"}
+    assert replies_of(sockets) == {b":1\r\n"}
