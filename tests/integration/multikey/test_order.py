@@ -1,6 +1,6 @@
-"""Who waits for several keys stands in all their queues, and nobody barges past.
+"""A waiter for several keys is in the queues of all of them, and no other client overtakes it.
 
-Words and helpers are those of model/multikey_scene.py.
+The helpers are in model/multikey_scene.py.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from harness.schedule import BLOCKS, CLOSES, CUT_OFF, DIES, STILL_BLOCKED, grant
 from model.gone_scene import kills
 from model.multikey_scene import free, gives, held, knows_of, one, queue, releases, takes, waits
 
-# A lease, or a deadline, that is waited out.
+# A lease, or a timeout, that the test waits out.
 SHORT = scaled_ms(600)
 
 ORDER = dict(
@@ -35,7 +35,7 @@ ORDER = dict(
         ("b", granted(None)),
         knows_of(waiters=0, locks=0),
     ],
-    comes_free_in_any_order=[
+    keys_become_free_in_any_order=[
         one("a", "k", 1),
         one("b", "l", 1),
         one("c", "m", 1),
@@ -48,7 +48,7 @@ ORDER = dict(
         releases("b", "l"),
         ("d", granted(3)),
     ],
-    nobody_barges_past_it_on_a_free_key=[
+    no_client_overtakes_it_on_a_free_key=[
         one("a", "l", 1),
         waits("b", "k l"),
         one("c", "k", None),
@@ -68,8 +68,8 @@ ORDER = dict(
         releases("c", "k"),
         ("d", granted(1)),
     ],
-    nobody_barges_past_it_from_behind_another=[
-        # A plain waiter ahead of it does not matter, nor one behind.
+    no_client_overtakes_it_behind_another_waiter=[
+        # A plain waiter before or behind it makes no difference.
         one("a", "k", 1),
         one("a", "l", 1),
         one("b", "k", BLOCKS, "BLOCK", "0"),
@@ -81,7 +81,7 @@ ORDER = dict(
         ("z", "LOCK.ACQUIRE k oz", "QUEUED"),
         ("z", "EXEC", [1, None]),
     ],
-    an_owner_does_not_stand_behind_itself=[
+    an_owner_does_not_queue_behind_itself=[
         one("a", "l", 1),
         waits("b", "k l"),
         one("b2", "k", 1),
@@ -92,7 +92,7 @@ ORDER = dict(
         ("b", granted(2)),
         held("k", "ob", 3),
     ],
-    waiters_come_in_order_wherever_they_meet=[
+    waiters_are_granted_in_order_in_every_shared_queue=[
         one("a", "l", 1),
         waits("b", "k l"),
         waits("c", "l m"),
@@ -118,7 +118,7 @@ ORDER = dict(
             for step in (gives(last, "k l", 2), (name, granted(2)))
         ],
     ],
-    those_with_nothing_in_common_do_not_wait=[
+    requests_without_a_common_key_do_not_wait=[
         one("a", "l", 1),
         waits("b", "k l"),
         takes("c", "m n", 2),
@@ -161,7 +161,7 @@ ORDER = dict(
         held("l", "ob", 3),
         ("c", STILL_BLOCKED),
     ],
-    of_one_key_answers_one_however_often_it_is_held=[
+    of_one_key_replies_1_whatever_the_hold_count=[
         one("a", "k", 1),
         one("b", "k", BLOCKS, "BLOCK", "0"),
         waits("b2", "k"),
@@ -170,7 +170,7 @@ ORDER = dict(
         ("b2", granted(1)),
         held("k", "ob", 2),
     ],
-    taken_at_once_lets_the_owners_waits_in=[
+    immediate_grant_also_grants_waits_of_the_owner=[
         one("a", "k", 1),
         one("b", "k", BLOCKS, "BLOCK", "0"),
         ("z", "MULTI", "OK"),
@@ -180,7 +180,7 @@ ORDER = dict(
         ("z", "EXEC", [1, 2, "2"]),
         ("b", granted(2)),
     ],
-    whose_owner_has_held_one_meanwhile_keeps_its_position=[
+    owner_that_held_a_key_meanwhile_keeps_its_position=[
         *[one(name, key, 1) for name, key in zip("acy", "klm", strict=True)],
         one("b", "k", BLOCKS, "BLOCK", "0"),
         waits("x", "k m"),
@@ -205,11 +205,11 @@ def test_waits_in_order_in_every_queue(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-# Each makes the last of the keys come free
+# Each of these makes the last of the keys free
 
 LAST_KEY = dict(
     release=[one("a", "l", 1), "WAIT", releases("a", "l")],
-    release_of_several=[takes("a", "l n", 2), "WAIT", gives("a", "n l", 2)],
+    release_of_several_keys=[takes("a", "l n", 2), "WAIT", gives("a", "n l", 2)],
     force=[one("a", "l", 1), "WAIT", ("z", "LOCK.FORCE l", 1)],
     delete=[one("a", "l", 1), "WAIT", ("z", "DEL l", 1)],
     rename=[one("a", "l", 1), "WAIT", ("z", "RENAME l elsewhere", "OK")],
@@ -228,30 +228,30 @@ LAST_KEY = dict(
         "WAIT",
         ("lease ends", "l"),
     ],
-    renewed_for_less=[one("a", "l", 1), "WAIT", ("a", f"LOCK.RENEW l oa PX {SHORT}", 1), ("lease ends", "l")],
-    cancel_of_one_ahead=[
+    renewed_for_a_shorter_time=[one("a", "l", 1), "WAIT", ("a", f"LOCK.RENEW l oa PX {SHORT}", 1), ("lease ends", "l")],
+    cancel_of_a_waiter_ahead=[
         one("a", "n", 1),
         waits("c", "n l"),
         "WAIT",
         ("z", "LOCK.CANCEL l oc", 1),
         ("c", granted(None)),
     ],
-    cancel_of_one_ahead_by_another_key=[
+    cancel_of_a_waiter_ahead_by_another_key=[
         one("a", "n", 1),
         waits("c", "n l"),
         "WAIT",
         ("z", "LOCK.CANCEL n oc", 1),
         ("c", granted(None)),
     ],
-    time_out_of_one_ahead=[
+    time_out_of_a_waiter_ahead=[
         one("a", "n", 1),
         takes("c", "l n", BLOCKS, "BLOCK", str(SHORT)),
         "WAIT",
         ("c", granted(None)),
     ],
-    death_of_one_ahead=[one("a", "n", 1), waits("c", "n l"), "WAIT", ("c", DIES)],
-    close_of_one_ahead=[one("a", "n", 1), waits("c", "n l"), "WAIT", ("c", CLOSES)],
-    kill_of_one_ahead=[one("a", "n", 1), waits("c", "l n"), "WAIT", kills("c"), ("c", CUT_OFF)],
+    death_of_a_waiter_ahead=[one("a", "n", 1), waits("c", "n l"), "WAIT", ("c", DIES)],
+    close_of_a_waiter_ahead=[one("a", "n", 1), waits("c", "n l"), "WAIT", ("c", CLOSES)],
+    kill_of_a_waiter_ahead=[one("a", "n", 1), waits("c", "l n"), "WAIT", kills("c"), ("c", CUT_OFF)],
     end_of_a_reserved_position_ahead=[
         one("a", "l", 1),
         ("c", "LOCK.FAIR l oc BLOCK 0", BLOCKS),
@@ -260,7 +260,7 @@ LAST_KEY = dict(
         releases("a", "l"),
     ],
     session_closed=[("a", "LOCK.ACQUIRE l oa SESSION", 1), "WAIT", ("a", CLOSES)],
-    session_of_several_closed=[takes("a", "l k", 2, "SESSION"), "WAIT", ("a", DIES)],
+    session_of_several_keys_closed=[takes("a", "l k", 2, "SESSION"), "WAIT", ("a", DIES)],
     switched_databases=[one("a", "l", 1), "WAIT", ("z", "SWAPDB 0 9", "OK")],
     overwritten_and_deleted=[
         one("a", "l", 1),
@@ -284,8 +284,8 @@ LAST_KEY = dict(
 @pytest.mark.usefixtures("no_active_expiry")
 @pytest.mark.parametrize("keys", ["l j k", "k j l"])
 @schedules(**LAST_KEY)
-def test_granted_all_in_one_step_when_the_last_key_comes_free(server, some_resp, schedule, keys):
-    """b waits for j, k and l, of which l at least is held; c waits behind it for j, and gets it next."""
+def test_all_keys_are_granted_in_one_step_when_the_last_becomes_free(server, some_resp, schedule, keys):
+    """b waits for j, k and l, of which at least l is held; e waits behind it for j, and is granted next."""
     server.control.config_set("lock.session-grace", 0)
     server.control.config_set("lock.fair-reserve", SHORT)
     at = schedule.index("WAIT")
@@ -296,34 +296,34 @@ def test_granted_all_in_one_step_when_the_last_key_comes_free(server, some_resp,
     run_schedule(server, steps, some_resp)
 
 
-# Inside a transaction nobody, not even the drain, can help a command that does not hand off by itself.
+# Inside a transaction the drain does not run, so the command itself must hand off.
 IN_ONE_COMMAND = dict(
     release=("LOCK.RELEASE l oa", 0),
-    release_of_several=("LOCK.MRELEASE 2 l m oa", 2),
+    release_of_several_keys=("LOCK.MRELEASE 2 l m oa", 2),
     force=("LOCK.FORCE l", 1),
-    cancel_of_one_ahead=("LOCK.CANCEL k oc", 1),
-    cancel_of_one_ahead_by_another_key=("LOCK.CANCEL n oc", 1),
+    cancel_of_a_waiter_ahead=("LOCK.CANCEL k oc", 1),
+    cancel_of_a_waiter_ahead_by_another_key=("LOCK.CANCEL n oc", 1),
 )
 
 
 @pytest.mark.parametrize("by", IN_ONE_COMMAND)
 def test_hand_off_is_part_of_the_command(server, some_resp, by):
     command, reply = IN_ONE_COMMAND[by]
-    heard = [("b", granted(2)), ("d", STILL_BLOCKED)]
+    replies = [("b", granted(2)), ("d", STILL_BLOCKED)]
     steps = [waits("b", "k l"), one("d", "k", BLOCKS, "BLOCK", "0")]
     if "ahead" in by:
         steps = [one("a", "n", 1), waits("c", "n k"), *steps]
-        heard = [("c", granted(None)), *heard]
+        replies = [("c", granted(None)), *replies]
     else:
         steps = [takes("a", "l m", 2), *steps]
     steps += [("z", "MULTI", "OK"), ("z", command, "QUEUED"), ("z", "HKEYS k", "QUEUED"), ("z", "HKEYS l", "QUEUED")]
     steps += [("z", "LOCK.ACQUIRE k oz", "QUEUED"), ("z", "EXEC", [reply, ["ob"], ["ob"], None])]
-    run_schedule(server, [*steps, *heard], some_resp)
+    run_schedule(server, [*steps, *replies], some_resp)
 
 
 @pytest.mark.parametrize("end", ["release", "lease end", "DEL"])
 def test_opposite_orders_without_detection_block_until_the_hold_ends(server, end):
-    """Let in without detection, they are bounded by the hold that put them there: then one gets all, then the other."""
+    """Without detection both wait until the hold of one of them ends; then one is granted both keys, then the other."""
     a, a2, c = (server.actor(name) for name in ("a", "a2", "c"))
     server.control.config_set("lock.deadlock-detection", "no")
     a.call("LOCK.ACQUIRE", "k", "oa", "PX", SHORT if end == "lease end" else 600_000)
@@ -339,7 +339,7 @@ def test_opposite_orders_without_detection_block_until_the_hold_ends(server, end
         assert waiter.call("LOCK.MRELEASE", 2, "k", "l", owner) == 2
 
 
-def test_positions_kept_from_before_a_restart_are_ahead(make_server):
+def test_positions_reserved_before_a_restart_are_ahead(make_server):
     server = make_server(appendonly="yes", appendfsync="always", lock_fair_reserve=scaled_ms(60_000))
     a, f = server.actor("a"), server.actor("f")
     a.call("LOCK.ACQUIRE", "k", "oa", "PX", 600_000)

@@ -1,4 +1,4 @@
-"""Several keys and ACL: each of them is asked for, and nothing else."""
+"""Multi-key commands and ACL: permission is required for each of the keys, and for no other argument."""
 
 import pytest
 
@@ -10,7 +10,7 @@ each_command = pytest.mark.parametrize("command", BEFORE)
 
 @pytest.fixture
 def as_user(server, actor):
-    """as_user("~k"): a client of a user who may touch these keys only."""
+    """as_user("~k"): a client of a user that may use only these keys."""
 
     def make(*keys):
         server.control.execute_command("ACL", "SETUSER", "u", "reset", "on", "nopass", "+@all", *keys)
@@ -23,7 +23,7 @@ def as_user(server, actor):
 
 
 @each_command
-def test_all_keys_and_no_other_argument(server, some_resp, as_user, command):
+def test_permission_for_the_keys_suffices(server, some_resp, as_user, command):
     for words in BEFORE[command]:
         server.control.execute_command(*words.split())
     client = as_user("~k", "~l", "~m")
@@ -32,7 +32,7 @@ def test_all_keys_and_no_other_argument(server, some_resp, as_user, command):
 
 @each_command
 @pytest.mark.parametrize("missing", "klm")
-def test_a_key_without_permission(server, some_resp, as_user, command, missing):
+def test_key_without_permission_is_refused(server, some_resp, as_user, command, missing):
     for words in BEFORE[command]:
         server.control.execute_command(*words.split())
     before = server.dump()

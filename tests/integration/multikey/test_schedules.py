@@ -1,7 +1,7 @@
-"""Several keys at once, as schedules: taken all or none, and released all or none.
+"""Several keys at once, as schedules: all or none are acquired, and all or none are released.
 
-Who waits, and in which order: test_order.py. How a wait ends, and what befalls the keys meanwhile:
-test_waits.py.
+test_order.py tests which requests wait, and in which order; test_waits.py tests how a wait ends, and what happens to
+the keys meanwhile.
 """
 
 from itertools import permutations
@@ -17,7 +17,7 @@ MANY = [f"key{i}" for i in range(1024)]
 
 NOT_HELD = error("NOTHELD")
 
-TAKING = dict(
+ACQUIRING = dict(
     all_or_none=[
         takes("a", "k l m", 3),
         held("k", "oa"),
@@ -45,7 +45,7 @@ TAKING = dict(
         gives("a", "k", 1),
         free("k"),
     ],
-    as_many_keys_as_there_may_be=[
+    the_largest_number_of_keys=[
         takes("a", MANY, 1024),
         ("z", ("EXISTS", *MANY), 1024),
         takes("b", MANY[::-1], BLOCKS, "BLOCK", "0"),
@@ -60,7 +60,7 @@ TAKING = dict(
         gives("a", [*MANY, "k"], error("ERR")),
         free(*MANY, "k"),
     ],
-    number_and_keys_do_not_agree=[
+    numkeys_and_keys_do_not_match=[
         ("a", "LOCK.MACQUIRE 0 oa", error("ERR")),
         ("a", "LOCK.MACQUIRE 0 k oa", error("ERR")),
         ("a", "LOCK.MACQUIRE -1 k oa", error("ERR")),
@@ -135,14 +135,14 @@ TAKING = dict(
         held("k", "oa", 2),
         held("l", "oa"),
     ],
-    read_write_locks_are_in_the_way=[
+    held_read_write_lock_is_waited_for=[
         ("b", "LOCK.RWREAD l ob", 1),
         takes("a", "k l", None),
         waits("a", "k l"),
         ("b", "LOCK.RELEASE l ob", 0),
         ("a", granted(2)),
     ],
-    its_own_read_write_lock_would_be_waited_for_for_ever=[
+    own_read_write_lock_is_a_deadlock=[
         ("a", "LOCK.RWREAD l oa", 1),
         takes("a", "k l", None),
         takes("a", "k l", error("DEADLOCK", "oa waits for l held by oa"), "BLOCK", "0"),
@@ -156,7 +156,7 @@ TAKING = dict(
         free("k", "m"),
         held("l", "oa", 2147483647),
     ],
-    what_can_never_be_is_not_waited_for_behind_another=[
+    what_can_never_be_granted_is_not_waited_for=[
         ("a", "LOCK.RWREAD l oa", 1),
         ("z", "HSET m oa 2147483647", 1),
         one("b", "k", 1),
@@ -192,22 +192,22 @@ TAKING = dict(
 )
 
 
-@schedules(**TAKING)
-def test_taken_all_or_none(server, some_resp, schedule):
+@schedules(**ACQUIRING)
+def test_all_or_none_are_acquired(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-# What keeps a from a key, the worst last; and what a hears. None of it is waited for but the first.
+# Why a cannot acquire a key, by increasing precedence, and the reply to a. Only the first is waited for.
 WORSE = {
     "another's": ("LOCK.ACQUIRE {} ob", None),
-    "its own to read": ("LOCK.RWREAD {} oa", "DEADLOCK"),
-    "at the limit of its count": ("HSET {} oa 2147483647", "ERR"),
+    "held by itself to read": ("LOCK.RWREAD {} oa", "DEADLOCK"),
+    "hold count at its limit": ("HSET {} oa 2147483647", "ERR"),
     "no lock": ("SET {} x", "WRONGTYPE"),
 }
 
 
 @pytest.mark.parametrize("first, second", list(permutations(WORSE, 2)))
-def test_of_two_keys_that_it_cannot_have_the_worse_one_is_told(server, actor, first, second):
+def test_of_two_keys_that_cannot_be_acquired_the_worse_is_reported(server, actor, first, second):
     for key, state in (("k", first), ("l", second)):
         server.control.execute_command(*WORSE[state][0].format(key).split())
     before = server.dump()
@@ -217,7 +217,7 @@ def test_of_two_keys_that_it_cannot_have_the_worse_one_is_told(server, actor, fi
     assert server.info("lock")["lock_waiters"] == 0
 
 
-GIVING = dict(
+RELEASING = dict(
     one_is_not_held=[
         takes("a", "k l", 2),
         gives("a", "k l m", NOT_HELD),
@@ -244,7 +244,7 @@ GIVING = dict(
         gives("a", "l k", error("ERR")),
         held("l", "oa"),
     ],
-    of_every_kind_of_lock=[
+    every_kind_of_lock=[
         ("a", "LOCK.RWWRITE k oa", 1),
         ("a", "LOCK.RWREAD l oa", 1),
         ("b", "LOCK.RWREAD l ob", 1),
@@ -264,7 +264,7 @@ GIVING = dict(
         free("l"),
     ],
     handed_off_after_all_are_released=[
-        # Two wait for all three, the keys in other orders; the first has them in the same command.
+        # Two clients wait for all three keys, in different orders; the first is granted in the same command.
         takes("a", "k l m", 3),
         waits("b", "m k l"),
         waits("c", "l m k"),
@@ -280,7 +280,7 @@ GIVING = dict(
         ("b", granted(3)),
         ("c", granted(3)),
     ],
-    a_hold_that_stays_hands_nothing_on=[
+    a_hold_that_remains_hands_nothing_off=[
         takes("a", "k l", 2),
         one("a", "k", 2),
         waits("b", "k l"),
@@ -295,6 +295,6 @@ GIVING = dict(
 )
 
 
-@schedules(**GIVING)
-def test_released_all_or_none(server, some_resp, schedule):
+@schedules(**RELEASING)
+def test_all_or_none_are_released(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)

@@ -1,7 +1,7 @@
-"""How a wait for several keys ends without them, and what befalls its client.
+"""How a wait for several keys ends without a grant, and what happens to its client.
 
-It leaves all queues in one step, and whoever stands behind it in any of them is next. Words and helpers are
-those of model/multikey_scene.py; how it ends with the keys is in test_order.py.
+The waiter leaves all queues in one step, and the waiter behind it in each of them is next. The helpers are in
+model/multikey_scene.py; test_order.py tests how a wait ends with a grant.
 """
 
 import socket
@@ -31,8 +31,8 @@ ENDS = dict(
 
 
 @schedules(**ENDS)
-def test_leaves_all_queues_at_once(server, some_resp, schedule):
-    """Those behind it have the free keys; the one behind it for the held key waits for that alone."""
+def test_waiter_leaves_all_queues_in_one_step(server, some_resp, schedule):
+    """The waiters behind it for the free keys are granted; the one behind it for the held key still waits."""
     block = str(SHORT) if schedule == ENDS["timed_out"] else "0"
     steps = [one("a", "k", 1), takes("b", "j k l", BLOCKS, "BLOCK", block)]
     steps += [one(name, key, BLOCKS, "BLOCK", "0") for name, key in zip("cde", "jkl", strict=True)]
@@ -43,7 +43,7 @@ def test_leaves_all_queues_at_once(server, some_resp, schedule):
 
 
 @schedules(**ENDS)
-def test_the_only_one_in_all_queues_leaves_nothing(server, some_resp, schedule):
+def test_only_waiter_in_all_queues_leaves_nothing(server, some_resp, schedule):
     block = str(SHORT) if schedule == ENDS["timed_out"] else "0"
     steps = [one("a", "k", 1), takes("b", "j k l", BLOCKS, "BLOCK", block), *schedule]
     steps += [(lambda s: wait_for(lambda: s.server.info("lock")["lock_waiters"] == 0, what="b to leave"),)]
@@ -52,7 +52,7 @@ def test_the_only_one_in_all_queues_leaves_nothing(server, some_resp, schedule):
 
 
 @pytest.mark.parametrize("how, expected", [("TIMEOUT", lambda got: got is None), ("ERROR", error("UNBLOCKED"))])
-def test_unblocked_by_a_command(server, some_resp, how, expected):
+def test_client_unblock_ends_the_wait(server, some_resp, how, expected):
     a, b, c = (server.actor(name, some_resp) for name in "abc")
     a.call("LOCK.ACQUIRE", "k", "oa")
     b.send("LOCK.MACQUIRE", 2, "j", "k", "ob", "BLOCK", 0)
@@ -68,7 +68,7 @@ def test_unblocked_by_a_command(server, some_resp, how, expected):
         assert not b.has_reply() and b.is_blocked() and not c.has_reply()
 
 
-def test_role_change_answers_and_forgets(make_server):
+def test_role_change_unblocks_and_forgets_the_waiter(make_server):
     server, other = make_server(), make_server()
     a, b = server.actor("a"), server.actor("b")
     a.call("LOCK.ACQUIRE", "k", "oa")
@@ -84,7 +84,7 @@ def sessions_are(count):
 
 
 MEANWHILE = dict(
-    a_key_overwritten_is_waited_for=[
+    an_overwritten_key_is_waited_for=[
         one("a", "k", 1),
         waits("b", "j k"),
         ("z", "SET j x", "OK"),
@@ -94,7 +94,7 @@ MEANWHILE = dict(
         ("z", "DEL j", 1),
         ("b", granted(2)),
     ],
-    the_owner_comes_to_hold_one_as_another_kind_of_lock=[
+    the_owner_holds_a_key_as_another_kind_of_lock=[
         one("a", "k", 1),
         waits("b", "j k"),
         ("z", "HSET j mode read ob 1", 2),
@@ -103,7 +103,7 @@ MEANWHILE = dict(
         ("z", "DEL j", 1),
         ("b", granted(2)),
     ],
-    the_owner_is_given_one_by_hand=[
+    the_owner_is_given_a_key_directly=[
         one("a", "j", 1),
         one("a", "k", 1),
         one("c", "j", BLOCKS, "BLOCK", "0"),
@@ -118,7 +118,7 @@ MEANWHILE = dict(
         held("j", "ob", 2),
         ("c", STILL_BLOCKED),
     ],
-    the_count_of_one_reaches_its_limit=[
+    the_hold_count_of_a_key_reaches_its_limit=[
         one("a", "k", 1),
         waits("b", "j k"),
         one("c", "j", BLOCKS, "BLOCK", "0"),
@@ -130,7 +130,7 @@ MEANWHILE = dict(
         ("z", "DEL j", 1),
         ("c", granted(1)),
     ],
-    the_count_of_one_reaches_its_limit_while_another_is_busy=[
+    the_hold_count_reaches_its_limit_while_another_key_is_held=[
         one("a", "k", 1),
         waits("b", "k j"),
         ("z", "HSET j ob 2147483647", 1),
@@ -139,7 +139,7 @@ MEANWHILE = dict(
         free("k"),
         knows_of(waiters=0, locks=0),
     ],
-    a_key_overwritten_before_one_that_is_busy=[
+    an_overwritten_key_before_a_held_key=[
         one("a", "k", 1),
         one("a", "l", 1),
         waits("b", "j k l"),
@@ -151,7 +151,7 @@ MEANWHILE = dict(
         ("z", "DEL j", 1),
         ("b", granted(3)),
     ],
-    one_that_was_free_is_taken_by_hand=[
+    a_free_key_is_acquired_directly=[
         one("a", "j", 1),
         one("a", "l", 1),
         waits("b", "j k l"),
@@ -200,7 +200,7 @@ MEANWHILE = dict(
         gives("a", "k j", 2),
         sessions_are(0),
     ],
-    a_session_at_once=[
+    a_session_of_an_immediate_grant=[
         takes("a", "j k", 2, "SESSION"),
         (lambda s: [bound_to(s, key, "a") for key in "jk"],),
         waits("b", "k j"),
@@ -217,18 +217,18 @@ def bound_to(run, key, name):
 
 
 @schedules(**MEANWHILE)
-def test_meanwhile(server, some_resp, schedule):
+def test_keys_change_during_the_wait(server, some_resp, schedule):
     server.control.config_set("lock.session-grace", 0)
     run_schedule(server, schedule, some_resp)
 
 
-def test_leases_count_from_the_grant_and_are_one(server, actor):
+def test_all_leases_count_from_the_grant_and_end_together(server, actor):
     a, b = actor("a"), actor("b")
     a.call("LOCK.ACQUIRE", "k", "oa", "PX", LONG)
     b.send("LOCK.MACQUIRE", 3, "j", "k", "l", "ob", "PX", 60_000, "BLOCK", 0)
     b.wait_blocked()
-    asked = server.now_ms()
-    wait_for(lambda: server.now_ms() > asked + 30, what="time to pass between request and grant")
+    requested = server.now_ms()
+    wait_for(lambda: server.now_ms() > requested + 30, what="time to pass between request and grant")
     before = server.now_ms()
     a.call("LOCK.RELEASE", "k", "oa")
     after = server.now_ms()
@@ -236,7 +236,7 @@ def test_leases_count_from_the_grant_and_are_one(server, actor):
     ends = {server.control.execute_command("PEXPIRETIME", key) for key in "jkl"}
     assert all(before + 60_000 <= end <= after + 60_000 for end in ends)
     assert len(ends) == 1
-    # Looked at again when the lease of each ends, one after another.
+    # The leases expire one after another; each lock is then granted to the next waiter.
     for key, owner in zip("jkl", ("x", "y", "z"), strict=True):
         a.call("PEXPIRE", key, SHORT)
         waiter = server.actor(owner)
@@ -252,12 +252,12 @@ def test_client_that_dies_between_grant_and_reply_releases_all(server, actor, be
     b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "ob", "BLOCK", 0)
     b.wait_blocked()
     if behind == "one for each key":
-        asks = [("LOCK.ACQUIRE", key, f"o{key}", "BLOCK", 0) for key in "klm"]
+        requests = [("LOCK.ACQUIRE", key, f"o{key}", "BLOCK", 0) for key in "klm"]
     else:
-        asks = [("LOCK.MACQUIRE", 3, "m", "l", "k", "oc", "BLOCK", 0)]
-    waiters = [actor() for _ in asks]
-    for waiter, ask in zip(waiters, asks, strict=True):
-        waiter.send(*ask)
+        requests = [("LOCK.MACQUIRE", 3, "m", "l", "k", "oc", "BLOCK", 0)]
+    waiters = [actor() for _ in requests]
+    for waiter, words in zip(waiters, requests, strict=True):
+        waiter.send(*words)
         waiter.wait_blocked()
     lines = [b"LOCK.MRELEASE 2 k l oa", b"CLIENT KILL ID %d" % b.client_id]
     if kills_in_multi:
@@ -286,7 +286,7 @@ def test_grants_and_holds_are_counted_for_each_key(server, actor):
 
 
 @pytest.mark.parametrize("end", ["cancelled", "time_outs", "clients_gone"])
-def test_the_end_of_a_wait_is_counted_once(server, actor, end):
+def test_end_of_a_wait_is_counted_once(server, actor, end):
     a, b = actor("a"), actor("b")
     a.call("LOCK.MACQUIRE", 2, "k", "l", "oa")
     before = server.info("lock")[f"lock_{end}"]
@@ -300,11 +300,11 @@ def test_the_end_of_a_wait_is_counted_once(server, actor, end):
     assert server.info("lock")[f"lock_{end}"] == before + 1
 
 
-TAKEN = [words for key in "klm" for words in (["HSET", key, "ob", "1"], ["PEXPIREAT", key])]
+ACQUIRED = [words for key in "klm" for words in (["HSET", key, "ob", "1"], ["PEXPIREAT", key])]
 
 
 def grant_by(server, cause):
-    """oa holds k, ob waits for k, l and m, oc for m; how the cause gets written."""
+    """oa holds k, ob waits for k, l and m, oc for m. Returns the commands in the AOF from the cause on."""
     a, b, c = (server.actor(name) for name in "abc")
     a.call("LOCK.ACQUIRE", "k", "oa", "PX", LONG)
     b.send("LOCK.MACQUIRE", 3, "k", "l", "m", "ob", "PX", LONG, "BLOCK", 0)
@@ -322,19 +322,19 @@ def grant_by(server, cause):
     return [words[:2] if words[0] == "PEXPIREAT" else words for words in commands_in(aof_of(server)[start:])]
 
 
-GIVEN_BACK = [["DEL", "k"], ["DEL", "l"], ["DEL", "m"], ["HSET", "m", "oc", "1"], ["PEXPIREAT", "m"]]
+RELEASED = [["DEL", "k"], ["DEL", "l"], ["DEL", "m"], ["HSET", "m", "oc", "1"], ["PEXPIREAT", "m"]]
 WRITTEN = {
-    "LOCK.RELEASE k oa": [["MULTI"], ["DEL", "k"], *TAKEN, ["EXEC"]],
-    "LOCK.FORCE k": [["MULTI"], ["DEL", "k"], *TAKEN, ["EXEC"]],
-    "DEL k": [["DEL", "k"], ["MULTI"], *TAKEN, ["EXEC"]],
-    "RENAME k elsewhere": [["RENAME", "k", "elsewhere"], ["MULTI"], *TAKEN, ["EXEC"]],
-    "dies before the reply": [["MULTI"], ["DEL", "k"], *TAKEN, ["EXEC"], ["MULTI"], *GIVEN_BACK, ["EXEC"]],
+    "LOCK.RELEASE k oa": [["MULTI"], ["DEL", "k"], *ACQUIRED, ["EXEC"]],
+    "LOCK.FORCE k": [["MULTI"], ["DEL", "k"], *ACQUIRED, ["EXEC"]],
+    "DEL k": [["DEL", "k"], ["MULTI"], *ACQUIRED, ["EXEC"]],
+    "RENAME k elsewhere": [["RENAME", "k", "elsewhere"], ["MULTI"], *ACQUIRED, ["EXEC"]],
+    "dies before the reply": [["MULTI"], ["DEL", "k"], *ACQUIRED, ["EXEC"], ["MULTI"], *RELEASED, ["EXEC"]],
 }
 
 
 @pytest.mark.parametrize("cause", WRITTEN)
-def test_what_is_changed_together_is_written_together(make_server, cause):
-    """In the AOF, and for a replica, behind what caused it; and it is all there after a crash."""
+def test_changes_of_one_step_are_one_transaction_in_the_aof(make_server, cause):
+    """In the AOF and for replicas it follows its cause; after a crash all changes are there."""
     server = make_server(appendonly="yes", appendfsync="always")
     replica = server.start_replica()
     assert grant_by(server, cause) == WRITTEN[cause]
@@ -360,7 +360,7 @@ COUNTED = {
 
 
 class Crowd:
-    """So many raw connections that each wait for three of so many keys, neighbours for some of the same."""
+    """`size` raw connections, each of which waits for three of `size` keys and a free one; neighbours share keys."""
 
     def __init__(self, server, size):
         self.server, self.size = server, size
@@ -389,7 +389,7 @@ class Crowd:
             assert left == (0, 0, 0), f"left: waiters, contended locks, blocked clients = {left}"
             return True
 
-        wait_for(nothing, 30, "the crowd to be gone")
+        wait_for(nothing, 30, "all waits to end")
         control = self.server.control
         assert control.exists(*(f"free{i}" for i in range(10))) == 0
         for key in range(self.size):
@@ -397,7 +397,7 @@ class Crowd:
         wait_for(lambda: self.server.info("clients")["connected_clients"] == 1, 30, "clients to be freed")
 
 
-def test_five_hundred_that_go_at_once_leave_nothing(make_server):
+def test_five_hundred_clients_that_disconnect_at_once_leave_nothing(make_server):
     size = fewer(500)
     server = make_server(latency_tracking="no")
     before = memory_after_as_many_idle_connections(server, size)
@@ -406,20 +406,20 @@ def test_five_hundred_that_go_at_once_leave_nothing(make_server):
         leave(crowd)
         crowd.leaves_nothing()
         server.disconnect_clients()
-    wait_for(lambda: memory(server) < before + 250_000, 60, "memory in use to be what it was")
+    wait_for(lambda: memory(server) < before + 250_000, 60, "the memory in use to return to its old value")
     server.unload()
     server.control.module_load(str(server.launch.module))
     assert server.control.execute_command("LOCK.MACQUIRE", 2, "k0", "k1", "o") == 2
 
 
-def test_five_hundred_that_wait_for_the_same_keys_come_one_after_another(server, actor):
+def test_five_hundred_waiters_for_the_same_keys_are_granted_in_order(server, actor):
     size = fewer(500)
     a = actor("a")
     a.call("LOCK.MACQUIRE", 3, "k0", "k1", "k2", "o")
     waiters = [server.raw_connection() for _ in range(size)]
     for i, sock in enumerate(waiters):
         sock.sendall(b"LOCK.MACQUIRE 3 k%d k%d k%d o%d BLOCK 0\r\n" % (i % 3, (i + 1) % 3, (i + 2) % 3, i))
-        wait_for(lambda i=i: server.info("lock")["lock_waiters"] == i + 1, what="it to wait")
+        wait_for(lambda i=i: server.info("lock")["lock_waiters"] == i + 1, what="the client to wait")
     pipeline = server.control.pipeline(transaction=False)
     for owner in ["o", *(f"o{i}" for i in range(size))]:
         pipeline.execute_command("LOCK.MRELEASE", 3, "k2", "k1", "k0", owner)
@@ -428,8 +428,8 @@ def test_five_hundred_that_wait_for_the_same_keys_come_one_after_another(server,
     assert server.control.exists("k0", "k1", "k2") == 0
 
 
-def test_side_key_of_another_of_the_keys_goes_while_both_are_looked_at(server, actor):
-    """In the very millisecond in which the leases end, opening the one deletes the other."""
+def test_side_key_of_one_key_given_as_another_key_may_be_deleted_by_it(server, actor):
+    """In the millisecond in which the leases expire, opening one key deletes the other."""
     c = actor("c")
     for _ in range(20):
         pipeline = server.control.pipeline(transaction=True)
@@ -437,9 +437,9 @@ def test_side_key_of_another_of_the_keys_goes_while_both_are_looked_at(server, a
             pipeline.execute_command("LOCK.RWREAD", "k", owner, "PX", 5)
         assert pipeline.execute() == [1, 1]
         for names in (("lock:lease:{k}", "k"), ("k", "lock:lease:{k}")):
-            heard = None
-            while heard != 2:
-                heard = c.attempt("LOCK.MACQUIRE", 2, *names, "oc")
-                assert heard == 2 or code_of(heard) == "WRONGTYPE"
+            reply = None
+            while reply != 2:
+                reply = c.attempt("LOCK.MACQUIRE", 2, *names, "oc")
+                assert reply == 2 or code_of(reply) == "WRONGTYPE"
             assert c.call("LOCK.MRELEASE", 2, *names, "oc") == 2
     assert server.control.dbsize() == 0
