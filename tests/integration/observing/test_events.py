@@ -1,4 +1,4 @@
-"""The module's keyspace events: which, in which order, and of which class."""
+"""The keyspace events of the module: which events, in which order, and of which class."""
 
 import pytest
 
@@ -10,19 +10,19 @@ from model.waiting_scene import say, wait_as  # noqa: F401
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_just_these_events_of_a_command(server, name):
+def test_command_sends_exactly_these_events(server, name):
     mutation = MUTATIONS[name]
     waiter = mutation.arrange(server, db=2)
     events = listen_for_events(server, "EA")
     server.client(db=2).execute_command(*mutation.says.split())
     mutation.has_answered(waiter)
-    heard = [f"{channel} {key}" for channel, key in events.heard()]
-    told = [event if " " in event else f"{event} k" for event in TOLD[name][1]]
-    assert heard == [f"__keyevent@2__:lock.{event}" for event in told]
+    received = [f"{channel} {key}" for channel, key in events.heard()]
+    expected = [event if " " in event else f"{event} k" for event in TOLD[name][1]]
+    assert received == [f"__keyevent@2__:lock.{event}" for event in expected]
 
 
 @pytest.mark.parametrize("name", SAYS_NO_AT_ONCE)
-def test_no_event_of_a_failure(server, actor, name):
+def test_failed_command_sends_no_event(server, actor, name):
     for command in FAILURES[name].before:
         say(server, command)
     events = listen_for_events(server, "EA")
@@ -30,13 +30,13 @@ def test_no_event_of_a_failure(server, actor, name):
     assert events.heard() == []
 
 
-def test_events_are_sent_to_the_key_too(server):
+def test_events_are_sent_to_the_keyspace_channel_too(server):
     events = listen_for_events(server, "KEd")
     say(server, TAKE)
     assert events.heard() == [("__keyspace@0__:k", "lock.granted"), ("__keyevent@0__:lock.granted", "k")]
 
 
-def test_events_are_of_the_class_for_modules(server):
+def test_events_have_the_class_for_modules(server):
     events = listen_for_events(server, "KEg$hxe")
     say(server, TAKE)
     say(server, "LOCK.RELEASE k o")
@@ -50,7 +50,7 @@ def test_events_of_a_transaction_keep_their_order(server, actor):
     assert [f"{channel.rpartition('.')[2]} {key}" for channel, key in events.heard()] == names
 
 
-def test_events_of_a_lease_end_that_somebody_waits_for(server, wait_as):
+def test_events_when_a_lease_expires_that_a_client_waits_for(server, wait_as):
     say(server, TAKE)
     waiter = wait_as()
     events = listen_for_events(server, "EA")
@@ -60,10 +60,10 @@ def test_events_of_a_lease_end_that_somebody_waits_for(server, wait_as):
     assert events.heard() == [(name, "k") for name in names]
 
 
-def test_events_of_a_lease_end_that_nobody_waits_for(server):
+def test_events_when_a_lease_expires_that_no_client_waits_for(server):
     events = listen_for_events(server, "EA")
     say(server, f"LOCK.ACQUIRE k o PX {scaled_ms(30)}")
-    wait_for(lambda: server.control.exists("k") == 0, what="the lease to end")
+    wait_for(lambda: server.control.exists("k") == 0, what="the lease to expire")
     assert events.heard() == [("__keyevent@0__:lock.granted", "k"), ("__keyevent@0__:expired", "k")]
 
 

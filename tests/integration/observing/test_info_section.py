@@ -1,4 +1,4 @@
-"""The module's section of INFO: counters, what is so at the moment, and percentiles of waits."""
+"""The section of the module in INFO: counters, present values, and percentiles of waits."""
 
 import pytest
 
@@ -14,13 +14,13 @@ PERCENTILES = ["wait_ms_p50", "wait_ms_p99", "wait_ms_p99_9", "wait_ms_max", "wa
 
 
 def counted(server):
-    """What the counters say now."""
+    """The present values of the counters."""
     info = server.info("lock")
     return {name: info["lock_" + name] for name in COUNTERS}
 
 
 class counts:
-    """Asserts that in this block the counters grow by just this."""
+    """Asserts that the counters grow by exactly these numbers in this block."""
 
     def __init__(self, server, **growth):
         self._server, self._growth = server, growth
@@ -35,14 +35,14 @@ class counts:
             assert {name: by for name, by in grown.items() if by} == self._growth
 
 
-def test_fields_of_info(make_server):
+def test_info_has_all_fields_and_they_begin_at_zero(make_server):
     server = make_server()
     names = ["waiters", "waiters_unsearched", "contended_locks", "sessions", *COUNTERS, *PERCENTILES]
-    names += ["deadlock_searches", "deadlock_search_steps"]  # no counters here: a search comes a moment later
+    names += ["deadlock_searches", "deadlock_search_steps"]  # not in COUNTERS: a search runs a moment later
     names += ["watchers", "latch_waiters", "quarantine_ms", "unconfirmed_grants", "unconfirmed_oldest_ms"]
     names += ["awaiting_replicas", "not_acknowledged"]
     names += ["delay_queues", "delay_stuck", "delay_scanning", "delay_delivered"]
-    # A server begins with a look for queues.
+    # A server first scans for delayed queues.
     wait_for(lambda: server.info("lock")["lock_delay_scanning"] == 0, what="the end of the scan")
     assert server.info("lock") == {"lock_" + name: 0 for name in names}
     assert "lock_waiters" in server.info("everything")
@@ -72,8 +72,8 @@ def test_time_out_is_counted(server, actor):
         assert actor().call("LOCK.ACQUIRE", "k", "w", "BLOCK", 1) is None
 
 
-def test_end_of_a_position_that_was_kept_is_no_time_out(server, actor):
-    """Whoever waited there has been counted when the connection closed."""
+def test_end_of_a_reserved_position_is_not_counted_as_time_out(server, actor):
+    """Its waiter was counted when the connection closed."""
     server.control.config_set("lock.fair-reserve", scaled_ms(60))
     say(server, TAKE)
     with counts(server, clients_gone=1):
@@ -100,7 +100,7 @@ def test_lease_end_is_counted(server, wait_as):
         assert waiter.reply() == 1
 
 
-def test_waiters_and_contended_locks_of_the_moment(server, wait_as):
+def test_waiters_and_contended_locks_are_present_values(server, wait_as):
     def now():
         info = server.info("lock")
         return info["lock_waiters"], info["lock_contended_locks"]
@@ -115,7 +115,7 @@ def test_waiters_and_contended_locks_of_the_moment(server, wait_as):
     assert now() == (1, 1)
 
 
-def test_percentiles_of_the_wait(make_server):
+def test_percentiles_of_waits_are_ordered_and_below_the_longest(make_server):
     server = make_server()
     start, waiter = server.now_ms(), server.actor()
     say(server, f"LOCK.ACQUIRE k o PX {scaled_ms(300)}")
@@ -127,8 +127,8 @@ def test_percentiles_of_the_wait(make_server):
     assert 0 < values[0] <= values[-1] <= longest
 
 
-def test_few_long_waits_show_in_the_highest_percentile_only(make_server):
-    """One wait in 301. It lasts as long as all others together, so none of them need be short."""
+def test_single_long_wait_shows_only_in_the_highest_percentile(make_server):
+    """One wait of 301 is long. It lasts as long as all others together, so the others need not be short."""
     server = make_server()
     quick, slow = server.actor(), server.actor()
     say(server, f"LOCK.ACQUIRE k o PX {HOUR}")

@@ -1,5 +1,5 @@
-"""At the very millisecond at which a lease ends, whoever asks is told the same: LOCK.INFO shows no hold as over that
-its owner can still renew or release, and none that was over comes back."""
+"""In the millisecond at which a lease expires all commands agree: LOCK.INFO shows no hold as expired that its owner can
+still renew or release, and a hold that it has shown as expired does not appear again."""
 
 import time
 
@@ -16,37 +16,37 @@ KINDS = {
 ROUNDS = 150
 
 
-def wait_until_it_ends(actor):
-    """Until the clock, which is the server's too, says the millisecond at which the key expires."""
+def wait_until_expiry(actor):
+    """Waits until the wall clock, which the server uses too, shows the millisecond at which the key expires."""
     end_ms = actor.call("PEXPIRETIME", "k")
     while time.time() * 1000 < end_ms:
         pass
 
 
-@pytest.mark.parametrize("said", ["LOCK.RENEW", "LOCK.RELEASE"])
+@pytest.mark.parametrize("command", ["LOCK.RENEW", "LOCK.RELEASE"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_shown_as_over_is_over(actor, kind, said):
+def test_hold_shown_as_expired_cannot_be_renewed_or_released(actor, kind, command):
     actor = actor()
     for _ in range(ROUNDS):
         actor.call(*KINDS[kind], "PX", 2)
-        wait_until_it_ends(actor)
+        wait_until_expiry(actor)
         actor.send("LOCK.INFO", "k")
-        actor.send(said, "k", "o")
-        shown, heard = actor.outcome(), actor.outcome()
+        actor.send(command, "k", "o")
+        shown, reply = actor.outcome(), actor.outcome()
         if not shown or not as_map(shown)["holders"]:
-            assert "NOTHELD" in str(heard)
+            assert "NOTHELD" in str(reply)
         actor.call("LOCK.FORCE", "k")
 
 
 @pytest.mark.parametrize("kind", ["reader", "semaphore"])
-def test_what_is_shown_as_over_stays_over(actor, kind):
-    """Also when a hold that was over before it, and was still written down, is taken away."""
+def test_hold_shown_as_expired_is_not_shown_again(actor, kind):
+    """Also when a hold that expired before it, and was still in the key, is removed."""
     actor = actor()
-    command, key, _, *asks = KINDS[kind]
+    command, key, _, *limit = KINDS[kind]
     for _ in range(ROUNDS):
-        actor.call(command, key, "earlier", *asks[:1], "PX", 1)
-        actor.call(command, key, "o", *asks[:1], "PX", 3)
-        wait_until_it_ends(actor)
+        actor.call(command, key, "earlier", *limit[:1], "PX", 1)
+        actor.call(command, key, "o", *limit[:1], "PX", 3)
+        wait_until_expiry(actor)
         actor.send("LOCK.INFO", "k")
         actor.send("LOCK.CANCEL", "k", "earlier", "RELEASE")
         actor.send("LOCK.INFO", "k")

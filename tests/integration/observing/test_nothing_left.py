@@ -1,18 +1,18 @@
-"""What INFO lock counts is 0 when the data is gone, and when another server's data has taken its place."""
+"""The gauges of INFO lock are 0 when the data has been deleted, or replaced by the data of another server."""
 
 import pytest
 
 from harness import wait_for
 from model.waiting_scene import HOUR
 
-LONGEST = 10**15  # the longest time that a config can have
+LONGEST = 10**15  # the longest time that a configuration accepts
 GAUGES = ["waiters", "waiters_unsearched", "awaiting_replicas", "contended_locks", "sessions", "watchers"]
 GAUGES += ["latch_waiters", "unconfirmed_grants", "unconfirmed_oldest_ms", "delay_queues", "delay_stuck", "delay_scanning"]
 
 
 @pytest.fixture
 def server(make_server):
-    """Holds, positions and elements that stay for as long as a config can have it; nobody is connected any more."""
+    """A server with holds, positions and elements that remain for the longest possible time, without their clients."""
     server = make_server(lock_session_grace=LONGEST, lock_default_lease=LONGEST, lock_fair_reserve=LONGEST)
     holder, session, fair, unconfirmed = (server.actor(name) for name in ("h", "s", "f", "u"))
     for key in ("plain", "fair"):
@@ -51,7 +51,7 @@ def by_flushdb(server):
 
 def by_swap_and_flush(server):
     server.control.swapdb(0, 5)
-    server.control.flushall()  # positions stay in the database in which they have been asked for
+    server.control.flushall()  # positions stay in the database in which they were requested
 
 
 def by_deletes(server):
@@ -76,6 +76,6 @@ ENDS = [by_flushall, by_flushdb, by_swap_and_flush, by_deletes, by_another_maste
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_counts_are_zero_when_the_data_is_gone(server, end):
+def test_gauges_are_zero_when_the_data_is_gone(server, end):
     end(server)
     wait_for(lambda: not any(gauges(server).values()), what=f"zeros in {gauges(server)}")

@@ -1,4 +1,4 @@
-"""What clients of Redisson are told of a lock that has become free."""
+"""The message that Redisson's clients receive when a lock has become free."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from model.waiting_scene import HOUR, say
 
 FREE = ("redisson_lock__channel:{k}", "0")
 FREE_L = ("redisson_lock__channel:{l}", "0")
-# Which locks become free by a command of the table in model/mutations.py, and stay so.
+# Which locks become free by a command of the table in model/mutations.py, and remain free.
 FREED = dict.fromkeys(["release", "force", "force a foreign hash", "give up"], [FREE])
 FREED |= {"multi-key release": [FREE, FREE_L], "multi-key release, one of two": [FREE_L]}
 FREED |= {"multi-key release, hand off one": [FREE_L]}
@@ -22,13 +22,13 @@ def redisson(server):
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_redisson_hears_of_a_free_lock(server, redisson, name):
+def test_message_is_published_when_a_lock_becomes_free(server, redisson, name):
     MUTATIONS[name].perform(server)
     assert redisson.heard() == FREED.get(name, [])
 
 
 @pytest.mark.parametrize("key", ["a{b}c", "{k}", "a}b", "k k", ""])
-def test_redissons_channel(server, redisson, key):
+def test_channel_is_the_one_that_redisson_uses(server, redisson, key):
     server.control.execute_command("LOCK.ACQUIRE", key, "o")
     server.control.execute_command("LOCK.RELEASE", key, "o")
     channel = "redisson_lock__channel:" + (key if "{" in key else f"{{{key}}}")
@@ -36,8 +36,8 @@ def test_redissons_channel(server, redisson, key):
 
 
 @pytest.mark.parametrize("freed", ["LOCK.RELEASE k o", "LOCK.FORCE k", "LOCK.MRELEASE 1 k o"])
-def test_redisson_hears_of_a_lock_that_is_free_but_for_a_reserved_position(server, actor, redisson, freed):
-    """The first in the fair queue has lost its connection, and may come back for a while."""
+def test_message_is_published_when_only_a_reserved_position_is_left(server, actor, redisson, freed):
+    """The first waiter of the fair queue has lost its connection; its position is reserved for a while."""
     server.control.config_set("lock.fair-reserve", HOUR)
     say(server, f"LOCK.ACQUIRE k o PX {HOUR}")
     waiter = actor()
@@ -50,13 +50,13 @@ def test_redisson_hears_of_a_lock_that_is_free_but_for_a_reserved_position(serve
     assert actor().call("LOCK.FAIR", "k", "w") == 1
 
 
-def test_redisson_hears_nothing_any_more(server, redisson):
+def test_nothing_is_published_after_interop_is_switched_off(server, redisson):
     server.control.config_set("lock.redisson-interop", "no")
     MUTATIONS["release"].perform(server)
     assert redisson.heard() == []
 
 
-def test_redisson_hears_it_once_on_a_replica(make_server):
+def test_message_is_published_once_on_a_replica(make_server):
     master = make_server(lock_redisson_interop="yes")
     replica = master.start_replica()
     redisson = Listener(replica, master)
@@ -65,7 +65,7 @@ def test_redisson_hears_it_once_on_a_replica(make_server):
 
 
 def cluster_of_a_master_and_its_replica(make_server):
-    """Both know each other for what they are: only then the bus carries a shard's messages between them."""
+    """Both nodes know the role of the other: only then the cluster bus carries the messages of the shard."""
     master, replica = (make_server(cluster_enabled="yes", lock_redisson_interop="yes") for _ in range(2))
     ask, ask_replica = master.actor().call, replica.actor().call
     ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -81,13 +81,13 @@ def cluster_of_a_master_and_its_replica(make_server):
         (known,) = (line.split() for line in ask("CLUSTER", "NODES").splitlines() if "myself" not in line)
         return known[2:4] == ["slave", name] and known[7] == "connected"
 
-    wait_for(is_known_as_replica, 20, "the master to hear of its replica")
+    wait_for(is_known_as_replica, 20, "the master to know its replica")
     wait_for_sync(master, replica)
     return master, replica
 
 
-def test_redisson_hears_it_once_on_a_replica_in_a_cluster(make_server):
-    # There the cluster's bus carries it to every node, replicas too; and Redisson may listen to the shard only.
+def test_message_is_published_once_on_a_replica_in_a_cluster(make_server):
+    # In a cluster the bus carries the message to every node, replicas too; Redisson may subscribe to the shard only.
     master, replica = cluster_of_a_master_and_its_replica(make_server)
     redisson, of_the_shard = Listener(replica, master), replica.actor()
     of_the_shard.call("SSUBSCRIBE", FREE[0])

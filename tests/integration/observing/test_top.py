@@ -1,4 +1,4 @@
-"""LOCK.TOP: the locks that were waited for the most, by requests of every kind and however their waits end."""
+"""LOCK.TOP: the locks that were waited for the most, for requests of every kind and every end of a wait."""
 
 import time
 
@@ -15,7 +15,7 @@ KINDS = {
     "reader": ("LOCK.RWREAD", "k", "{}"),
     "writer": ("LOCK.RWWRITE", "k", "{}"),
     "semaphore": ("LOCK.SEMAPHORE", "k", "{}", 1),
-    "several": ("LOCK.MACQUIRE", 1, "k", "{}"),
+    "multi-key": ("LOCK.MACQUIRE", 1, "k", "{}"),
 }
 HOLDERS = {"reader": KINDS["writer"], "writer": KINDS["reader"], "semaphore": KINDS["semaphore"]}
 
@@ -33,8 +33,8 @@ def only(server):
     return found
 
 
-def held_and_wanted(server, kind):
-    """Two clients: one has the lock, the other has waited for a moment for it."""
+def held_with_waiter(server, kind):
+    """Two clients: one holds the lock, the other has waited for it for a moment."""
     holder, waiter = server.actor("h"), server.actor("w")
     holder.call(*request(HOLDERS.get(kind, KINDS["plain"]), "h", "PX", "3600000"))
     waiter.send(*request(KINDS[kind], "w", "PX", "3600000", "BLOCK", "0"))
@@ -46,7 +46,7 @@ def held_and_wanted(server, kind):
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def test_nothing_is_counted_where_nobody_waits(make_server):
+def test_nothing_is_counted_without_a_wait(make_server):
     server = make_server()
     actor = server.actor("a")
     actor.call("LOCK.ACQUIRE", "k", "a")
@@ -56,9 +56,9 @@ def test_nothing_is_counted_where_nobody_waits(make_server):
 
 
 @each_kind
-def test_a_wait_that_goes_on_is_shown(make_server, kind):
+def test_wait_in_progress_is_shown(make_server, kind):
     server = make_server()
-    held_and_wanted(server, kind)
+    held_with_waiter(server, kind)
     found = only(server)
     assert (found["lock"], found["db"], found["waits"], found["waiters"]) == ("k", 0, 1, 1)
     assert MOMENT_US <= found["usec"] <= found["usec_longest"]
@@ -68,16 +68,16 @@ def test_a_wait_that_goes_on_is_shown(make_server, kind):
 
 
 @each_kind
-def test_a_wait_that_ended_with_the_lock(make_server, kind):
+def test_wait_that_ended_with_a_grant_is_shown(make_server, kind):
     server = make_server()
-    holder, waiter = held_and_wanted(server, kind)
+    holder, waiter = held_with_waiter(server, kind)
     holder.call("LOCK.RELEASE", "k", "h")
     waiter.outcome()
     found = only(server)
     assert (found["waits"], found["waiters"]) == (1, 0)
     assert MOMENT_US <= found["usec"] == found["usec_longest"]
     assert found["usec_per_hold"] == (None if kind == "semaphore" else found["usec"])
-    assert only(server) == found  # it does not grow on
+    assert only(server) == found  # it does not grow any more
 
 
 def cancel(server, waiter):
@@ -87,7 +87,7 @@ def cancel(server, waiter):
 
 def unblock(server, waiter, how="TIMEOUT"):
     if not can_unblock(server):
-        pytest.skip("CLIENT UNBLOCK answers 0 here")
+        pytest.skip("CLIENT UNBLOCK replies 0 on this server")
     assert server.control.execute_command("CLIENT", "UNBLOCK", waiter.client_id, how) == 1
     assert (waiter.outcome() is None) == (how == "TIMEOUT")
 
@@ -106,9 +106,9 @@ def close(server, waiter):
 
 @each_kind
 @pytest.mark.parametrize("end", [cancel, unblock, fail, kill, close])
-def test_a_wait_that_ended_without_the_lock(make_server, kind, end):
+def test_wait_that_ended_without_a_grant_is_shown(make_server, kind, end):
     server = make_server()
-    _, waiter = held_and_wanted(server, kind)
+    _, waiter = held_with_waiter(server, kind)
     end(server, waiter)
     wait_for(lambda: only(server)["waiters"] == 0, what="the wait to end")
     found = only(server)
@@ -118,9 +118,9 @@ def test_a_wait_that_ended_without_the_lock(make_server, kind, end):
     assert only(server) == found
 
 
-def test_an_owner_that_comes_back_to_its_fair_position_waits_again(make_server):
+def test_return_to_a_reserved_position_counts_as_another_wait(make_server):
     server = make_server()
-    _, waiter = held_and_wanted(server, "fair")
+    _, waiter = held_with_waiter(server, "fair")
     waiter.close()
     wait_for(lambda: only(server)["waiters"] == 0, what="the wait to end")
     before = only(server)
@@ -132,9 +132,9 @@ def test_an_owner_that_comes_back_to_its_fair_position_waits_again(make_server):
     assert found["usec"] >= before["usec"]
 
 
-def test_an_owner_that_takes_its_own_position_over_waits_once(make_server):
+def test_owner_that_takes_over_its_own_position_is_counted_once(make_server):
     server = make_server()
-    held_and_wanted(server, "fair")
+    held_with_waiter(server, "fair")
     again = server.actor("again")
     again.send(*request(KINDS["fair"], "w", "BLOCK", "0"))
     again.wait_blocked()
@@ -149,7 +149,7 @@ def test_an_owner_that_takes_its_own_position_over_waits_once(make_server):
 def test_times_of_waiters_add_up(make_server):
     server = make_server()
     begun = time.monotonic()
-    holder, first = held_and_wanted(server, "plain")
+    holder, first = held_with_waiter(server, "plain")
     second = server.actor("second")
     second.send("LOCK.ACQUIRE", "k", "s", "BLOCK", "0")
     second.wait_blocked()
@@ -163,15 +163,15 @@ def test_times_of_waiters_add_up(make_server):
     first.call("LOCK.RELEASE", "k", "w")
     second.outcome()
     found = only(server)
-    # Both holders: the first one kept others waiting since the first of them came.
+    # Two hand-offs: the time of the first counts from the arrival of the first waiter.
     assert 2 * found["usec_per_hold"] <= (time.monotonic() - begun) * 1_000_000
     assert found["usec_per_hold"] >= 1.5 * MOMENT_US
     assert found["usec_longest"] >= 2 * MOMENT_US
 
 
-def test_readers_that_come_in_together_share_one_hand_off(make_server):
+def test_readers_that_are_granted_together_are_one_hand_off(make_server):
     server = make_server()
-    writer, reader = held_and_wanted(server, "reader")
+    writer, reader = held_with_waiter(server, "reader")
     others = [server.actor(f"r{i}") for i in range(3)]
     for i, other in enumerate(others):
         other.send("LOCK.RWREAD", "k", f"r{i}", "BLOCK", "0")
@@ -184,7 +184,7 @@ def test_readers_that_come_in_together_share_one_hand_off(make_server):
     assert found["usec_per_hold"] == found["usec_longest"]
 
 
-def test_a_wait_for_several_locks_counts_for_each(make_server):
+def test_wait_for_several_locks_is_counted_for_each(make_server):
     server = make_server()
     server.control.execute_command("LOCK.ACQUIRE", "l", "h")
     waiter = server.actor("w")
@@ -196,10 +196,10 @@ def test_a_wait_for_several_locks_counts_for_each(make_server):
     assert {found["lock"]: found["waiters"] for found in top(server)} == {"k": 0, "l": 0}
 
 
-def test_the_one_with_the_most_time_comes_first_and_count_cuts(make_server):
+def test_locks_are_sorted_by_time_and_count_limits_them(make_server):
     server = make_server()
     waiters = []
-    for key in "abc":  # each waits on, so that the first has the most
+    for key in "abc":  # each continues to wait, so the first has the longest time
         server.control.execute_command("LOCK.ACQUIRE", key, "h")
         waiters.append(server.actor(key))
         waiters[-1].send("LOCK.ACQUIRE", key, "w", "BLOCK", "0")
@@ -210,7 +210,7 @@ def test_the_one_with_the_most_time_comes_first_and_count_cuts(make_server):
     assert len(top(server, "COUNT", 2**63 - 1)) == 3
 
 
-def test_databases_are_told_apart(make_server):
+def test_locks_of_different_databases_are_shown_separately(make_server):
     server = make_server()
     for db in (0, 3):
         client = server.client(db=db)
@@ -222,9 +222,9 @@ def test_databases_are_told_apart(make_server):
     assert sorted(found["db"] for found in top(server)) == [0, 3]
 
 
-def test_reset_keeps_who_waits(make_server):
+def test_reset_keeps_present_waits(make_server):
     server = make_server()
-    holder, waiter = held_and_wanted(server, "plain")
+    holder, waiter = held_with_waiter(server, "plain")
     began = time.monotonic()
     assert len(top(server, "RESET")) == 1
     found = only(server)
@@ -237,15 +237,15 @@ def test_reset_keeps_who_waits(make_server):
     assert top(server) == []
 
 
-def test_more_contended_locks_than_there_is_room_for(make_server):
-    """The one that is waited for all the time has its place still, and the memory does not grow."""
+def test_most_contended_lock_is_kept_when_the_table_is_full(make_server):
+    """The lock that is waited for all the time remains in the table, and the table does not grow."""
     server = make_server()
-    held_and_wanted(server, "plain")
+    held_with_waiter(server, "plain")
     holder, waiter = server.actor("holder"), server.actor("waiter")
     for i in range(600):
         holder.call("LOCK.ACQUIRE", f"l{i}", "h")
         waiter.send("LOCK.ACQUIRE", f"l{i}", "w", "BLOCK", "0")
-        wait_for(lambda: server.blocked_clients() == 2, what="it to wait")
+        wait_for(lambda: server.blocked_clients() == 2, what="the client to wait")
         holder.call("LOCK.FORCE", f"l{i}")
         assert waiter.outcome() == 1
     found = top(server, "COUNT", 1000)
@@ -254,9 +254,9 @@ def test_more_contended_locks_than_there_is_room_for(make_server):
     assert any(one["usec_error"] > 0 for one in found)
 
 
-def test_a_user_without_the_right_is_shown_no_names(make_server):
+def test_user_without_permission_is_refused(make_server):
     server = make_server()
-    held_and_wanted(server, "plain")
+    held_with_waiter(server, "plain")
     server.control.execute_command("ACL", "SETUSER", "u", "on", "nopass", "+@read", "+@write", "allkeys", "-lock.top")
     actor = server.actor("u")
     actor.call("AUTH", "u", "x")
@@ -265,10 +265,10 @@ def test_a_user_without_the_right_is_shown_no_names(make_server):
     assert len(actor.call("LOCK.TOP")) == 1
 
 
-def test_a_replica_has_nothing_to_show(make_server):
+def test_replica_shows_no_locks(make_server):
     server = make_server()
     replica = server.start_replica()
-    held_and_wanted(server, "plain")
+    held_with_waiter(server, "plain")
     assert top(replica) == []
     assert len(top(server)) == 1
 
@@ -276,7 +276,7 @@ def test_a_replica_has_nothing_to_show(make_server):
 @pytest.mark.parametrize("words", ["COUNT", "COUNT -1", "COUNT x", "RESET RESET", "COUNT 1 COUNT 2", "k", "PX 5"])
 def test_bad_arguments_reset_nothing(make_server, words):
     server = make_server()
-    holder, waiter = held_and_wanted(server, "plain")
+    holder, waiter = held_with_waiter(server, "plain")
     holder.call("LOCK.RELEASE", "k", "h")
     waiter.outcome()
     for call in (words, "RESET " + words):

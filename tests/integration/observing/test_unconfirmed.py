@@ -1,5 +1,5 @@
-"""Grants that nobody has followed up: a client that gives up reading while it waits leaves a hold of which nobody
-knows. LOCK.INFO and INFO show it, with its age, until its connection or somebody for its owner says anything."""
+"""Unconfirmed grants: a client that stops reading while it waits leaves a hold that no client knows of. LOCK.INFO and
+INFO show it, with its age, until its connection or its owner sends another command."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from model.waiting_scene import HOUR, say
 
 
 @each_kind
-def test_is_seen_with_its_age(make_server, kind):
+def test_unconfirmed_grant_is_shown_with_its_age(make_server, kind):
     server = make_server()
     began = server.now_ms()
     make_ghost(server, kind)
@@ -22,7 +22,7 @@ def test_is_seen_with_its_age(make_server, kind):
     assert unconfirmed_grants(server)[1] > oldest
 
 
-def test_is_the_last_field_of_a_holder(server, client):
+def test_unconfirmed_is_the_last_field_of_a_holder(server, client):
     make_ghost(server)
     [holder] = holders_of(client)
     assert list(holder) == ["owner", "mode", "holds", "pttl", "session", "unconfirmed"]
@@ -30,13 +30,13 @@ def test_is_the_last_field_of_a_holder(server, client):
 
 
 @each_kind
-def test_granted_at_once_is_none(server, kind):
+def test_grant_without_a_wait_is_not_unconfirmed(server, kind):
     server.control.execute_command(*request(kind, "w"))
     assert unconfirmed(server) == {"w": None}
     assert_none(server)
 
 
-def test_of_several_holders_those_that_have_waited(server):
+def test_only_holders_that_have_waited_are_unconfirmed(server):
     """One reader has waited, the other has not."""
     make_ghost(server, "reader")
     server.control.execute_command(*request("reader", "r"))
@@ -44,25 +44,25 @@ def test_of_several_holders_those_that_have_waited(server):
     assert unconfirmed(server)["r"] is None
 
 
-# ---- the connection says something ----
+# ---- the connection sends a command ----
 
 ANYTHING = ["PING", "GET k", "LOCK.INFO k", "LOCK.TOP", "LOCK.RELEASE l o", "MULTI", "RESET", "NOSUCHCOMMAND"]
-# The server shows the name of a connection's last command, and these have the name of that which waited.
+# CLIENT LIST shows the last command of a connection; these have the same name as the request that waited.
 REQUESTS = ["LOCK.ACQUIRE l o", "LOCK.ACQUIRE k o", "LOCK.ACQUIRE k w"]
 
 
-@pytest.mark.parametrize("says", ANYTHING + REQUESTS)
-def test_who_says_anything_is_none(server, says):
+@pytest.mark.parametrize("command", ANYTHING + REQUESTS)
+def test_any_command_of_the_connection_confirms(server, command):
     client = make_ghost(server)
     assert_a_ghost(server)
     assert client.reply() == 1
-    client.attempt(*says.split())
+    client.attempt(*command.split())
     assert_none(server)
 
 
 @each_kind
-def test_who_asks_for_the_next_lock_is_none(server, kind):
-    """Also while it waits for that."""
+def test_request_of_the_connection_for_another_lock_confirms(server, kind):
+    """Also while that request waits."""
     client = make_ghost(server, kind)
     say(server, "LOCK.ACQUIRE l o")
     client.reply()
@@ -71,8 +71,8 @@ def test_who_asks_for_the_next_lock_is_none(server, kind):
     assert_none(server)
 
 
-def test_what_was_sent_before_the_grant_is_something_said(server):
-    """Commands behind a wait run when it ends: nobody can tell whether who sent them has read the answer."""
+def test_command_sent_before_the_grant_confirms(server):
+    """Commands behind a wait run when it ends: the server cannot know whether their client has read the reply."""
     say(server, "LOCK.ACQUIRE k h")
     client = server.actor()
     client.send(*request("plain", "w", "BLOCK", 0))
@@ -83,47 +83,47 @@ def test_what_was_sent_before_the_grant_is_something_said(server):
     assert_none(server)
 
 
-def test_another_connection_is_another(server, actor):
+def test_commands_of_another_connection_do_not_confirm(server, actor):
     make_ghost(server)
-    for says in ANYTHING + REQUESTS[:2]:
-        actor().attempt(*says.split())
+    for command in ANYTHING + REQUESTS[:2]:
+        actor().attempt(*command.split())
     assert_a_ghost(server)
 
 
-# ---- somebody speaks for the owner ----
+# ---- a command for the owner ----
 
-FOLLOWS_UP = {
+CONFIRMS = {
     "renew": "LOCK.RENEW k w",
     "release": "LOCK.RELEASE k w",
-    "several": "LOCK.MRELEASE 1 k w",
-    "gives up": "LOCK.CANCEL k w RELEASE",
+    "multi-key release": "LOCK.MRELEASE 1 k w",
+    "cancel and release": "LOCK.CANCEL k w RELEASE",
     "guard": "LOCK.GUARD k w PING",
     "watch": "LOCK.WATCH k w",
     "again": "LOCK.ACQUIRE k w",
     "once": "LOCK.ACQUIRE k w ONCE",
-    "among several": "LOCK.MACQUIRE 2 j k w",
+    "multi-key request": "LOCK.MACQUIRE 2 j k w",
     "script": "EVAL return(redis.call('LOCK.RENEW','k','w')) 1 k",
 }
 
 
-@pytest.mark.parametrize("what", FOLLOWS_UP)
-def test_who_speaks_for_the_owner_follows_it_up(server, actor, what):
+@pytest.mark.parametrize("what", CONFIRMS)
+def test_command_for_the_owner_confirms(server, actor, what):
     make_ghost(server)
     assert_a_ghost(server)
-    actor().call(*FOLLOWS_UP[what].split())
+    actor().call(*CONFIRMS[what].split())
     assert_none(server)
 
 
 @pytest.mark.parametrize("kind", ["reader", "writer", "semaphore"])
-@pytest.mark.parametrize("says", ["LOCK.RENEW k w", "LOCK.RELEASE k w", "LOCK.WATCH k w"])
-def test_of_every_kind(server, actor, kind, says):
+@pytest.mark.parametrize("command", ["LOCK.RENEW k w", "LOCK.RELEASE k w", "LOCK.WATCH k w"])
+def test_grant_of_every_kind_is_confirmed_by_its_owner(server, actor, kind, command):
     make_ghost(server, kind)
-    actor().call(*says.split())
+    actor().call(*command.split())
     assert_none(server)
 
 
-def test_one_of_two_holds_released_is_followed_up(server, actor):
-    """Its owner was answered, and knows how many it has left."""
+def test_release_of_one_of_two_holds_confirms(server, actor):
+    """The owner received a reply, and knows how many holds are left."""
     make_ghost(server, "semaphore")
     assert actor().call("LOCK.SEMAPHORE", "k", "w", 2) == 2
     assert actor().call("LOCK.RELEASE", "k", "w") == 1
@@ -131,30 +131,30 @@ def test_one_of_two_holds_released_is_followed_up(server, actor):
 
 
 @pytest.mark.parametrize(
-    "says",
+    "command",
     ["LOCK.RENEW k o", "LOCK.RELEASE k o", "LOCK.CANCEL k w", "LOCK.GUARD k o PING", "LOCK.WATCH k o", "PTTL k"]
     + ["LOCK.RENEW l w", "LOCK.ACQUIRE l w", "LOCK.WATCH l w", "LOCK.ACQUIRE k o", "HGETALL k"],
 )
-def test_what_is_said_of_others_does_not(server, actor, says):
+def test_commands_for_other_owners_and_locks_do_not_confirm(server, actor, command):
     make_ghost(server)
-    actor().attempt(*says.split())
+    actor().attempt(*command.split())
     assert_a_ghost(server)
 
 
-def test_another_database_is_another(server, actor):
+def test_commands_in_another_database_do_not_confirm(server, actor):
     make_ghost(server)
     other = actor()
     other.call("SELECT", 1)
-    for says in ("LOCK.ACQUIRE k w", "LOCK.RENEW k w", "LOCK.RELEASE k w", "FLUSHDB"):
-        other.call(*says.split())
+    for command in ("LOCK.ACQUIRE k w", "LOCK.RENEW k w", "LOCK.RELEASE k w", "FLUSHDB"):
+        other.call(*command.split())
     assert_a_ghost(server)
 
 
 # ---- several grants ----
 
 
-def told_together(server, *more):
-    """Two clients of one owner, to which one lock is granted by one release."""
+def granted_together(server, *more):
+    """Two clients of one owner, to both of which one release grants the same lock."""
     say(server, f"LOCK.ACQUIRE k h PX {HOUR}")
     both = server.actor("a"), server.actor("b")
     for client in both:
@@ -167,9 +167,9 @@ def told_together(server, *more):
 
 
 @pytest.mark.parametrize("more", [(), ("ONCE",)], ids=["again", "once"])
-@pytest.mark.parametrize("speaks", [0, 1])
-def test_one_of_two_that_were_told_follows_it_up(server, more, speaks):
-    client = told_together(server, *more)[speaks]
+@pytest.mark.parametrize("sender", [0, 1])
+def test_one_of_two_clients_that_were_granted_confirms(server, more, sender):
+    client = granted_together(server, *more)[sender]
     assert unconfirmed_grants(server)[0] == 2
     client.reply()
     client.call("PING")
@@ -177,14 +177,14 @@ def test_one_of_two_that_were_told_follows_it_up(server, more, speaks):
 
 
 @pytest.mark.parametrize("closes", [0, 1])
-def test_one_of_two_that_were_told_closes(server, closes):
-    clients = told_together(server)
+def test_close_of_one_of_two_clients_that_were_granted_does_not_confirm(server, closes):
+    clients = granted_together(server)
     clients[closes].kill_socket()
     wait_for(lambda: not clients[closes].is_connected(), what="the connection to close")
     assert_a_ghost(server)
 
 
-def test_each_of_several_locks_counts(server):
+def test_each_lock_of_a_multikey_grant_is_counted(server):
     keys = [f"k{number}" for number in range(5)]
     for key in keys:
         say(server, f"LOCK.ACQUIRE {key} h")
@@ -203,8 +203,8 @@ def test_each_of_several_locks_counts(server):
     assert_none(server)
 
 
-def test_oldest_is_the_first_that_is_left(server):
-    first, ghosts = server.now_ms(), []
+def test_oldest_is_the_age_of_the_oldest_that_is_left(server):
+    first, orphans = server.now_ms(), []
     for key in "ab":
         say(server, f"LOCK.ACQUIRE {key} h")
         client = server.actor(key)
@@ -212,7 +212,7 @@ def test_oldest_is_the_first_that_is_left(server):
         client.wait_blocked()
         say(server, f"LOCK.RELEASE {key} h")
         wait_for(client.has_reply, what="the grant")
-        ghosts.append(client)
+        orphans.append(client)
         wait_for(lambda key=key: unconfirmed(server, key)[key] > 20, what="time to pass")
     between, (grants, oldest) = unconfirmed(server, "b")["b"], unconfirmed_grants(server)
     assert grants == 2
@@ -223,10 +223,10 @@ def test_oldest_is_the_first_that_is_left(server):
     assert oldest <= unconfirmed(server, "b")["b"]
 
 
-# ---- who looks ----
+# ---- where they are shown ----
 
 
-def test_is_seen_from_a_transaction_and_a_script(server, actor):
+def test_unconfirmed_grant_is_shown_in_a_transaction_and_a_script(server, actor):
     make_ghost(server)
     client = actor()
     for command in ("MULTI", "LOCK.INFO k", "INFO lock"):
@@ -240,8 +240,8 @@ def test_is_seen_from_a_transaction_and_a_script(server, actor):
     assert "lock_unconfirmed_grants:1" in str(section)
 
 
-def test_is_found_again_after_a_transaction_on_another_slot(make_server):
-    """In a cluster; there a server looks for every key in the slot of the transaction."""
+def test_unconfirmed_grant_is_found_after_a_transaction_on_another_slot(make_server):
+    """In a cluster, inside a transaction, the server looks up every key in the slot of the transaction."""
     server = make_server(cluster_enabled="yes")
     server.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_for(lambda: "cluster_state:ok" in server.actor().call("CLUSTER", "INFO"), 20, "the cluster")
@@ -254,7 +254,7 @@ def test_is_found_again_after_a_transaction_on_another_slot(make_server):
     assert unconfirmed_grants(server) == (0, 0)
 
 
-def test_who_looks_may_do_nothing_else(server):
+def test_permission_for_lock_info_suffices_to_see_it(server):
     make_ghost(server)
     server.control.execute_command("ACL", "SETUSER", "eve", "on", "nopass", "~k", "-@all", "+lock.info", "+client|id")
     client = server.client(username="eve", password="any")

@@ -1,6 +1,6 @@
-"""What unconfirmed grants keep in memory: at most a limit of bytes of each name, and only as long as the hold is there.
+"""The memory of unconfirmed grants: names up to a limit of bytes are kept, only as long as the hold exists.
 
-`INFO memory` does not ask the module, so it takes no record away.
+`INFO memory` does not call the module, so it removes no record.
 """
 
 import pytest
@@ -15,7 +15,7 @@ MEGABYTE = 1 << 20
 
 
 def grant_after_a_wait(server, keys, owner, close=True):
-    """Each key is granted to `owner` after a wait, on a connection that reads nothing and closes."""
+    """Grants each key to `owner` after a wait, on a connection that reads no reply and then closes."""
     server.control.execute_command("LOCK.MACQUIRE", len(keys), *keys, "h", "PX", HOUR)
     waiter = server.actor("waiter")
     waiter.send("LOCK.MACQUIRE", len(keys), *keys, owner, "PX", HOUR, "BLOCK", 0)
@@ -101,7 +101,7 @@ def test_grant_with_longer_names_is_not_recorded(server, length, grants):
     assert unconfirmed_grants(server)[0] == grants
 
 
-def test_record_stays_when_the_key_changes_and_the_hold_does_not(server):
+def test_record_stays_when_the_key_changes_but_the_hold_does_not(server):
     grant_after_a_wait(server, ["k"], "w", close=False)
     for command in ("PEXPIRE k 1000000", "PERSIST k", "HDEL k other", "HINCRBY k w 1"):
         server.control.execute_command(*command.split())
