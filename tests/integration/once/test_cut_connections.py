@@ -1,4 +1,4 @@
-"""The connection is cut at every byte of request and reply, and redis-py sends the command again: one hold."""
+"""The connection is cut at every byte of request and reply, and redis-py retries the command: there is one hold."""
 
 import threading
 
@@ -20,7 +20,7 @@ from model.once_scene import (
     lets_in,
 )
 
-# As often as redis-py 8 does by default, without its pauses.
+# As many as redis-py 8 makes by default, without its pauses.
 RETRIES = 10
 
 
@@ -44,8 +44,8 @@ def cuts(words, reply=b":1\r\n"):
     return requests + [{"reply": count} for count in range(len(reply) + 1)]
 
 
-def test_redis_py_sends_a_command_again_by_default(server, proxy):
-    """Else this file would show nothing."""
+def test_redis_py_retries_a_command_by_default(server, proxy):
+    """Otherwise this file would show nothing."""
     client = new_client(proxy.port, retry=redis.Redis().get_retry())
     proxy.cut(reply=0)
     assert client.execute_command("INCR", "times") == 2
@@ -53,7 +53,7 @@ def test_redis_py_sends_a_command_again_by_default(server, proxy):
 
 
 @each_kind()
-def test_granted_at_once(server, proxy, kind):
+def test_one_hold_when_granted_without_a_wait(server, proxy, kind):
     words = asks(kind, "BLOCK", 0)
     for cut in cuts(words):
         client = retrying(proxy)
@@ -65,33 +65,33 @@ def test_granted_at_once(server, proxy, kind):
         client.close()
 
 
-def without(server, proxy, *options):
+def retried_without_reply(server, proxy, *options):
     client = retrying(proxy)
     proxy.cut(reply=0)
     return client.execute_command("LOCK.ACQUIRE", "k", "o", *options)
 
 
-def test_without_it_there_are_two_holds(server, proxy):
-    assert without(server, proxy) == 2
+def test_without_once_there_are_two_holds(server, proxy):
+    assert retried_without_reply(server, proxy) == 2
     assert server.control.execute_command("LOCK.FORCE", "k") == 1
-    assert without(server, proxy, "ONCE") == 1
+    assert retried_without_reply(server, proxy, "ONCE") == 1
 
 
 @each_kind()
-def test_granted_after_a_wait(server, proxy, kind):
-    """The request is cut, or the reply: which the server may have written, and found nobody to read it."""
+def test_one_hold_when_granted_after_a_wait(server, proxy, kind):
+    """The request is cut, or the reply; the server may have written the reply to a connection that nobody reads."""
     words = asks(kind, "BLOCK", 0)
     for cut in cuts(words):
         assert server.control.execute_command(*keeps_out(kind)) is not None
-        client, heard = retrying(proxy), []
+        client, replies = retrying(proxy), []
         proxy.cut(**cut)
-        thread = threading.Thread(target=lambda: heard.append(client.execute_command(*words)))  # noqa: B023
+        thread = threading.Thread(target=lambda: replies.append(client.execute_command(*words)))  # noqa: B023
         thread.start()
-        # By the first request, or once that has been cut by the second.
+        # The waiter is the first request or, if that was cut, the second.
         wait_for(lambda: ("reply" in cut or proxy.has_cut()) and server.info("lock")["lock_waiters"] == 1)  # noqa: B023
         assert server.control.execute_command(*lets_in(kind).split()) == 0
         thread.join()
-        assert heard == [answer(kind)], cut
+        assert replies == [answer(kind)], cut
         wait_for(proxy.has_cut, what=f"the cut by {cut}")
         drained(server)
         assert_held_once(server, kind)
@@ -99,7 +99,7 @@ def test_granted_after_a_wait(server, proxy, kind):
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWWRITE"])
-def test_the_token_is_that_of_the_hold(server, proxy, command):
+def test_token_is_that_of_the_hold(server, proxy, command):
     words = (command, "k", "o", "ONCE", "FENCED")
     last = 0
     for cut in cuts(words, b":1795303484430593\r\n"):
@@ -113,14 +113,14 @@ def test_the_token_is_that_of_the_hold(server, proxy, command):
         client.close()
 
 
-def test_a_session_is_bound_to_the_new_connection(server, proxy):
+def test_session_is_bound_to_the_new_connection(server, proxy):
     words = asks("plain", "SESSION")
-    for cut in cuts(words)[:-1]:  # by the last one the whole reply has come: nothing is sent again
+    for cut in cuts(words)[:-1]:  # with the last cut the whole reply arrives: there is no retry
         client = retrying(proxy)
         proxy.cut(**cut)
         assert client.execute_command(*words) == 1, cut
         client_id = client.client_id()
-        wait_for(lambda: session(server) == client_id, what="the binding to be the new connection's")  # noqa: B023
+        wait_for(lambda: session(server) == client_id, what="the session to be bound again")  # noqa: B023
         drained(server)
         assert session(server) == client_id
         assert_held_once(server, "plain")

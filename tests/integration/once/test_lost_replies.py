@@ -1,4 +1,4 @@
-"""Clients that die between grant and reply: the hold goes when all have that were told of it, or were to be told."""
+"""Clients die between grant and reply: a hold is released when all clients that received it, or were to, have died."""
 
 from itertools import permutations, product
 
@@ -43,18 +43,18 @@ def scene(server, actor):  # noqa: F811
     return make
 
 
-def goes_to_y(server, y):  # noqa: F811
+def is_granted_to_y(server, y):  # noqa: F811
     assert y.reply() == 1
     drained(server)
     assert server.control.hgetall("k") == {"y": "1"} and not server.control.exists("l")
 
 
-def stays_until_one_release(server, kind, y):  # noqa: F811
+def is_held_until_one_release(server, kind, y):  # noqa: F811
     server.settle()
     assert not y.has_reply()
     assert server.control.execute_command("LOCK.INFO", "k")
     one_release(server, kind)
-    goes_to_y(server, y)
+    is_granted_to_y(server, y)
 
 
 def one_release(server, kind):  # noqa: F811
@@ -68,19 +68,19 @@ SESSIONS = list(product([(), ("SESSION",)], repeat=2))
 @each_kind("fair")
 @pytest.mark.parametrize("sessions", SESSIONS, ids=lambda both: "+".join("session" if one else "lease" for one in both))
 @pytest.mark.parametrize("dead", [0, 1])
-def test_of_two_who_share_a_grant_one_dies(server, at_once, scene, kind, sessions, dead):  # noqa: F811
-    """Whichever it is the other one has the hold: its lease, or its session, goes on."""
+def test_hold_remains_when_one_of_two_that_share_it_dies(server, at_once, scene, kind, sessions, dead):  # noqa: F811
+    """Whichever dies, the other client has the hold, with its own lease or session."""
     both, y = scene(kind, *(asks(kind, *session) for session in sessions))
     at_once(lets_in(kind), kill(both[dead]))
     alive = both[1 - dead]
     assert alive.reply() == answer(kind)
-    wait_for(lambda: not both[dead].is_connected(), what="the other to be gone")
+    wait_for(lambda: not both[dead].is_connected(), what="the other to disconnect")
     if sessions[1 - dead]:
         assert session_of(server) == alive.client_id
     else:
         assert session_of(server) is None
     drained_but(server, 1)
-    stays_until_one_release(server, kind, y)
+    is_held_until_one_release(server, kind, y)
 
 
 def session_of(server):  # noqa: F811
@@ -90,47 +90,47 @@ def session_of(server):  # noqa: F811
 
 
 def drained_but(server, waiters):  # noqa: F811
-    wait_for(lambda: server.info("lock")["lock_waiters"] == waiters, what="the others to be gone")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == waiters, what="the others to disconnect")
     server.settle()
 
 
 @each_kind("fair")
 @pytest.mark.parametrize("order", list(permutations([0, 1, 2])), ids=str)
 @pytest.mark.parametrize("alive", [0, 1])
-def test_of_three_all_die_or_all_but_one(server, at_once, scene, kind, order, alive):  # noqa: F811
+def test_hold_remains_until_all_three_that_share_it_have_died(server, at_once, scene, kind, order, alive):  # noqa: F811
     three, y = scene(kind, *[asks(kind)] * 3)
     dying = order[alive:]
     at_once(lets_in(kind), *(kill(three[number]) for number in dying))
     if not alive:
-        goes_to_y(server, y)
+        is_granted_to_y(server, y)
         return
     assert three[order[0]].reply() == answer(kind)
     drained_but(server, 1)
-    stays_until_one_release(server, kind, y)
+    is_held_until_one_release(server, kind, y)
 
 
 @each_kind()
 @pytest.mark.parametrize("first", ["once", "not once"])
-def test_who_is_told_at_once_keeps_the_hold_of_one_that_dies(server, at_once, scene, kind, first):  # noqa: F811
-    """The request is repeated in the very moment in which the first one is granted."""
+def test_repeated_request_keeps_the_hold_of_one_that_dies(server, at_once, scene, kind, first):  # noqa: F811
+    """The request is repeated at the moment at which the first one is granted."""
     (a,), y = scene(kind, asks(kind) if first == "once" else without_once(kind))
     at_once(lets_in(kind), kill(a), line(asks(kind)))
     drained_but(server, 1)
-    stays_until_one_release(server, kind, y)
+    is_held_until_one_release(server, kind, y)
 
 
 @each_kind()
-def test_also_when_it_is_told_before_the_other_dies(server, at_once, scene, kind):  # noqa: F811
+def test_repeated_request_keeps_the_hold_of_one_that_dies_later(server, at_once, scene, kind):  # noqa: F811
     (a,), y = scene(kind, asks(kind))
     at_once(lets_in(kind), line(asks(kind)), kill(a))
     drained_but(server, 1)
-    stays_until_one_release(server, kind, y)
+    is_held_until_one_release(server, kind, y)
 
 
 @each_kind("fair", "multikey")
 @pytest.mark.parametrize("order", [0, 1])
-def test_of_a_hold_that_was_there_before_nothing_is_released(server, at_once, actor, kind, order):  # noqa: F811
-    """Two that are granted what their owner took meanwhile, by another connection: neither has added anything."""
+def test_hold_that_existed_before_the_grants_is_not_released(server, at_once, actor, kind, order):  # noqa: F811
+    """Two waits are granted a hold that their owner acquired meanwhile on another connection: neither adds a hold."""
     assert server.control.execute_command(*keeps_out(kind)) is not None
     both = [waits(actor(), *asks(kind)) for _ in range(2)]
     dying = both if order else both[::-1]
@@ -141,75 +141,75 @@ def test_of_a_hold_that_was_there_before_nothing_is_released(server, at_once, ac
 
 
 @pytest.mark.parametrize("dead", ["once", "more", "both"])
-def test_with_a_wait_that_counts(server, at_once, scene, dead):  # noqa: F811
+def test_grant_by_once_then_a_counted_one_and_some_die(server, at_once, scene, dead):  # noqa: F811
     (once, more), y = scene("plain", asks("plain"), without_once("plain"))
     dying = {"once": [once], "more": [more], "both": [once, more]}[dead]
     at_once(lets_in("plain"), *map(kill, dying))
     if dead == "both":
-        goes_to_y(server, y)
+        is_granted_to_y(server, y)
         return
     alive = more if dead == "once" else once
     assert alive.reply() in (1, 2)
     drained_but(server, 1)
-    stays_until_one_release(server, "plain", y)
+    is_held_until_one_release(server, "plain", y)
 
 
 @pytest.mark.parametrize("dead", ["once", "more", "both"])
-def test_with_a_wait_before_it_that_counts(server, at_once, scene, dead):  # noqa: F811
-    """What the first one added is what the second was told of."""
+def test_counted_grant_then_one_by_once_and_some_die(server, at_once, scene, dead):  # noqa: F811
+    """The first grant added the hold that is in the reply to the second."""
     (more, once), y = scene("plain", without_once("plain"), asks("plain"))
     dying = {"once": [once], "more": [more], "both": [once, more]}[dead]
     at_once(lets_in("plain"), *map(kill, dying))
     if dead == "both":
-        goes_to_y(server, y)
+        is_granted_to_y(server, y)
         return
     drained_but(server, 1)
-    stays_until_one_release(server, "plain", y)
+    is_held_until_one_release(server, "plain", y)
 
 
-# Permits: a grant may add some, and rely on others for the rest.
+# Permits: a grant may add some, and depend on other grants for the rest.
 
 PERMITS = {
-    # permits asked for by each, who dies, what is left
+    # permits that each requests, who dies, how many are left
     "less, then more; the first dies": ([2, 3], [0], 3),
     "less, then more; the second dies": ([2, 3], [1], 2),
     "more, then less; the first dies": ([3, 2], [0], 2),
     "more, then less; the second dies": ([3, 2], [1], 3),
-    "three; the last one lives": ([1, 2, 3], [0, 1], 3),
-    "three; the first one lives": ([1, 2, 3], [1, 2], 1),
-    "three; the middle one lives": ([1, 3, 2], [0, 1], 2),
+    "three; the last one survives": ([1, 2, 3], [0, 1], 3),
+    "three; the first one survives": ([1, 2, 3], [1, 2], 1),
+    "three; the middle one survives": ([1, 3, 2], [0, 1], 2),
     "both die": ([2, 3], [1, 0], 0),
 }
 
 
-@pytest.mark.parametrize("asked, dead, left", PERMITS.values(), ids=PERMITS)
-def test_as_many_permits_stay_as_somebody_was_told_of(server, actor, at_once, asked, dead, left):  # noqa: F811
+@pytest.mark.parametrize("requested, dead, left", PERMITS.values(), ids=PERMITS)
+def test_as_many_permits_remain_as_the_largest_reply_sent(server, actor, at_once, requested, dead, left):  # noqa: F811
     assert server.control.execute_command("LOCK.SEMAPHORE", "k", "x", 3, "PERMITS", 3) == 3
     words = "LOCK.SEMAPHORE k o 3 PERMITS {} ONCE"
-    waiters = [waits(actor(), *words.format(number).split()) for number in asked]
+    waiters = [waits(actor(), *words.format(number).split()) for number in requested]
     at_once("LOCK.RELEASE k x PERMITS 3", *(kill(waiters[number]) for number in dead))
     for number, waiter in enumerate(waiters):
         if number not in dead:
-            assert waiter.reply() >= asked[number]
+            assert waiter.reply() >= requested[number]
     drained(server)
     assert server.control.hgetall("k") == ({"mode": "semaphore", "o": str(left)} if left else {})
 
 
-@pytest.mark.parametrize("told", [1, 2, 3])
-def test_permits_that_are_told_of_at_once(server, actor, at_once, told):  # noqa: F811
+@pytest.mark.parametrize("requested", [1, 2, 3])
+def test_permits_of_a_repeated_request_remain(server, actor, at_once, requested):  # noqa: F811
     assert server.control.execute_command("LOCK.SEMAPHORE", "k", "x", 3, "PERMITS", 3) == 3
     a = waits(actor(), *"LOCK.SEMAPHORE k o 3 PERMITS 2 ONCE".split())
-    at_once("LOCK.RELEASE k x PERMITS 3", kill(a), f"LOCK.SEMAPHORE k o 3 PERMITS {told} ONCE")
+    at_once("LOCK.RELEASE k x PERMITS 3", kill(a), f"LOCK.SEMAPHORE k o 3 PERMITS {requested} ONCE")
     drained(server)
-    assert server.control.hget("k", "o") == str(told)
+    assert server.control.hget("k", "o") == str(requested)
 
 
-# The first answer is known to be lost, and the drain has not run yet.
+# The first reply is known to be lost, and the drain has not run yet.
 
 
 @pytest.mark.parametrize("then, left", [("LOCK.RELEASE k x", 2), ("LOCK.SEMAPHORE k o 3 PERMITS 1 ONCE", 1)])
-def test_what_relies_on_a_lost_hold_has_it_still(server, actor, at_once, then, left):  # noqa: F811
-    """While the server sleeps the next packet comes; it is worked off after the replies, and before the drain."""
+def test_grant_that_depends_on_a_lost_hold_keeps_it(server, actor, at_once, then, left):  # noqa: F811
+    """While the server sleeps the next packet arrives; it is processed after the replies and before the drain."""
     assert server.control.execute_command("LOCK.SEMAPHORE", "k", "x", 3, "PERMITS", 3) == 3
     dies = waits(actor(), *"LOCK.SEMAPHORE k o 3 ONCE".split())
     lives = waits(actor(), *"LOCK.SEMAPHORE k o 3 PERMITS 2 ONCE".split()) if left == 2 else None
@@ -226,7 +226,7 @@ def test_what_relies_on_a_lost_hold_has_it_still(server, actor, at_once, then, l
 
 
 def wait_until_asleep(server):  # noqa: F811
-    """It has read its packet, so nothing that comes now is worked off before it sleeps again."""
+    """The server has read its packet, so a packet that arrives now is not processed before the sleep ends."""
     stat = f"/proc/{server.pid}/syscall"
     wait_for(lambda: "clock_nanosleep" in _names(stat), what="the server to sleep")
 
@@ -240,7 +240,7 @@ def _names(stat):
 # Sessions
 
 
-def test_the_binding_is_that_of_who_asked_last(server, actor):  # noqa: F811
+def test_session_is_bound_to_the_connection_that_requested_it_last(server, actor):  # noqa: F811
     a, b = actor("a"), actor("b")
     for one, other in ((b, a), (a, b)):
         assert one.call("LOCK.ACQUIRE", "k", "o", "ONCE", "SESSION") == 1
@@ -254,7 +254,7 @@ def test_the_binding_is_that_of_who_asked_last(server, actor):  # noqa: F811
     wait_for(lambda: not server.control.exists("k"), what="the session to end")
 
 
-def test_of_two_waits_it_is_that_of_the_newer_connection(server, actor, at_once):  # noqa: F811
+def test_session_of_several_waits_is_bound_to_the_newest_connection(server, actor, at_once):  # noqa: F811
     assert server.control.execute_command("LOCK.RWREAD", "k", "x") == 1
     assert server.control.execute_command("LOCK.RWREAD", "k", "o") == 1
     waiters = [waits(actor(), "LOCK.RWWRITE", "k", "o", "ONCE", "SESSION") for _ in range(3)]
@@ -265,12 +265,12 @@ def test_of_two_waits_it_is_that_of_the_newer_connection(server, actor, at_once)
         assert holder[holder.index("session") + 1] == waiters[-1].client_id
 
 
-def test_the_connection_that_comes_back_within_the_grace(make_server):
+def test_owner_may_reconnect_within_the_grace(make_server):
     server = make_server(lock_session_grace=scaled_ms(2000))  # noqa: F811
     a, b = server.actor("a"), server.actor("b")
     assert a.call("LOCK.ACQUIRE", "k", "o", "ONCE", "SESSION") == 1
     a.kill_socket()
-    wait_for(lambda: session_of(server) is None, what="the first connection to be gone")
+    wait_for(lambda: session_of(server) is None, what="the first connection to close")
     assert b.call("LOCK.ACQUIRE", "k", "o", "ONCE", "SESSION") == 1
     assert session_of(server) == b.client_id
     b.close()

@@ -1,4 +1,4 @@
-"""ONCE: what a request says that finds its hold taken already, and what it leaves alone."""
+"""ONCE: the reply to a request whose hold exists already, and what the request does not change."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from model.once_scene import KINDS, LONG, answer, asks, assert_held_once, each_k
 
 
 @each_kind()
-def test_as_if_it_had_just_been_taken(server, client, kind):
+def test_repeated_request_replies_like_the_first(server, client, kind):
     for _ in range(3):
         assert client.execute_command(*asks(kind)) == answer(kind)
     assert_held_once(server, kind)
@@ -16,7 +16,7 @@ def test_as_if_it_had_just_been_taken(server, client, kind):
 
 @each_kind()
 @pytest.mark.parametrize("block", [0, 1000])
-def test_with_BLOCK_too(server, client, kind, block):
+def test_repeated_request_with_block_replies_like_the_first(server, client, kind, block):
     for _ in range(2):
         assert client.execute_command(*asks(kind, "BLOCK", block)) == answer(kind)
     assert_held_once(server, kind)
@@ -33,35 +33,35 @@ def test_bad_and_doubled_options_change_nothing(server, client, kind):
 
 
 @pytest.mark.parametrize("command", ["LOCK.RENEW k o", "LOCK.RELEASE k o", "LOCK.MRELEASE 1 k o", "LOCK.WATCH k o"])
-def test_of_acquiring_commands_only(client, command):
+def test_once_is_an_option_of_acquiring_commands_only(client, command):
     assert client.execute_command("LOCK.ACQUIRE", "k", "o") == 1
     with pytest.raises(Exception, match="^ERR syntax error"):
         client.execute_command(*command.split(), "ONCE")
 
 
 COUNTS = dict(
-    a_hold_count_is_left_alone=[
+    a_hold_count_is_not_changed=[
         ("a", "LOCK.ACQUIRE k o", 1),
         ("a", "LOCK.ACQUIRE k o", 2),
         ("a", "LOCK.ACQUIRE k o ONCE", 2),
         ("a", "LOCK.FAIR k o ONCE", 2),
         ("a", "HGET k o", "2"),
     ],
-    without_it_a_reentry_counts=[
+    without_once_a_reentry_counts=[
         ("a", "LOCK.ACQUIRE k o ONCE", 1),
         ("a", "LOCK.ACQUIRE k o", 2),
         ("a", "LOCK.ACQUIRE k o ONCE", 2),
         ("a", "LOCK.RELEASE k o", 1),
         ("a", "LOCK.RELEASE k o", 0),
     ],
-    a_count_at_its_limit_is_no_error=[
+    a_hold_count_at_its_limit_is_no_error=[
         ("a", "HSET k o 2147483647", 1),
         ("a", "LOCK.ACQUIRE k o", error("ERR")),
         ("a", "LOCK.ACQUIRE k o ONCE", 2147483647),
         ("a", "LOCK.MACQUIRE 2 k l o", error("ERR")),
         ("a", "LOCK.MACQUIRE 2 k l o ONCE", 2),
     ],
-    reads_and_writes_are_two_holds=[
+    read_and_write_are_two_holds=[
         ("a", "LOCK.RWWRITE k o ONCE", 1),
         ("a", "LOCK.RWREAD k o ONCE", 1),
         ("a", "LOCK.RWREAD k o ONCE", 1),
@@ -72,13 +72,13 @@ COUNTS = dict(
         ("a", "LOCK.RWWRITE k o ONCE", None),
         ("a", "HGETALL k", {"mode": "read", "o": "1", "p": "1"}),
     ],
-    another_kind_of_lock_is_refused_as_ever=[
+    another_kind_of_lock_is_refused=[
         ("a", "LOCK.ACQUIRE k o ONCE", 1),
         ("a", "LOCK.RWREAD k o ONCE", None),
         ("a", "LOCK.SEMAPHORE k o 1 ONCE BLOCK 0", error("DEADLOCK")),
         ("b", "LOCK.ACQUIRE k p ONCE", None),
     ],
-    it_waits_behind_nobody=[
+    repeated_request_waits_behind_no_waiter=[
         ("a", "LOCK.RWREAD k o ONCE", 1),
         ("b", "LOCK.RWWRITE k p ONCE BLOCK 0", BLOCKS),
         ("c", "LOCK.RWREAD k q ONCE", None),
@@ -86,7 +86,7 @@ COUNTS = dict(
         ("a", "LOCK.RELEASE k o", 0),
         ("b", granted(1)),
     ],
-    keys_that_are_held_count=[
+    multi_key_request_counts_keys_already_held=[
         ("a", "LOCK.ACQUIRE k o ONCE", 1),
         ("x", "LOCK.ACQUIRE l p", 1),
         ("a", "LOCK.MACQUIRE 3 k l m o ONCE", None),
@@ -98,7 +98,7 @@ COUNTS = dict(
         ("a", "LOCK.MRELEASE 3 k l m o", 3),
         ("a", "EXISTS k l m", 0),
     ],
-    in_MULTI_it_does_not_wait=[
+    in_MULTI_it_does_not_block=[
         ("x", "LOCK.ACQUIRE k p", 1),
         ("a", "MULTI", "OK"),
         ("a", "LOCK.ACQUIRE k o ONCE BLOCK 0", "QUEUED"),
@@ -111,19 +111,19 @@ COUNTS = dict(
 )
 
 PERMITS = dict(
-    as_many_as_it_asks_for=[
+    the_requested_number_is_not_added_again=[
         ("a", "LOCK.SEMAPHORE k o 5 PERMITS 2 ONCE", 2),
         ("a", "LOCK.SEMAPHORE k o 5 PERMITS 2 ONCE", 2),
         ("a", "LOCK.SEMAPHORE k o 5 ONCE", 2),
     ],
-    what_it_lacks_is_added=[
+    the_missing_permits_are_added=[
         ("a", "LOCK.SEMAPHORE k o 5 PERMITS 2 ONCE", 2),
         ("a", "LOCK.SEMAPHORE k o 5 PERMITS 5 ONCE", 5),
         ("a", "LOCK.SEMAPHORE k o 5 PERMITS 5 ONCE", 5),
         ("a", "LOCK.RELEASE k o PERMITS 5", 0),
         ("a", "EXISTS k", 0),
     ],
-    by_their_number_that_is_added_within_the_limit=[
+    the_limit_applies_to_the_permits_that_are_added=[
         ("x", "LOCK.SEMAPHORE k p 5 PERMITS 2", 2),
         ("a", "LOCK.SEMAPHORE k o 5 PERMITS 2 ONCE", 2),
         ("a", "LOCK.SEMAPHORE k o 5 PERMITS 4 ONCE", None),
@@ -132,7 +132,7 @@ PERMITS = dict(
         ("a", "LOCK.SEMAPHORE k o 2 PERMITS 3 ONCE", error("ERR")),
         ("a", "HGETALL k", {"mode": "semaphore", "o": "3", "p": "2"}),
     ],
-    what_is_to_be_added_waits_as_everybody=[
+    permits_to_be_added_wait_in_the_queue=[
         ("a", "LOCK.SEMAPHORE k o 3 ONCE", 1),
         ("x", "LOCK.SEMAPHORE k p 3", 1),
         ("b", "LOCK.SEMAPHORE k q 3 PERMITS 2 BLOCK 0", BLOCKS),
@@ -148,7 +148,7 @@ PERMITS = dict(
 
 
 @schedules(**COUNTS, **PERMITS)
-def test_schedule(server, schedule):
+def test_repeated_requests_add_no_hold(server, schedule):
     run_schedule(server, schedule, 3)
 
 
@@ -156,7 +156,7 @@ def test_schedule(server, schedule):
 
 
 @each_kind()
-def test_the_lease_runs_anew(server, client, kind):
+def test_repeated_request_extends_the_lease(server, client, kind):
     words = KINDS[kind][0].split()
     assert client.execute_command(*words, "ONCE", "PX", LONG) == answer(kind)
     before = client.pexpiretime("k")
@@ -166,8 +166,8 @@ def test_the_lease_runs_anew(server, client, kind):
 
 
 @each_kind()
-def test_it_never_shortens_a_lease(client, kind):
-    """A request that was held up on its way must not cut short what a later LOCK.RENEW was told of."""
+def test_repeated_request_never_shortens_a_lease(client, kind):
+    """A request that arrives late must not shorten the lease that a later LOCK.RENEW has set."""
     words = KINDS[kind][0].split()
     assert client.execute_command(*words, "ONCE", "PX", LONG) == answer(kind)
     before = client.pexpiretime("k")
@@ -176,7 +176,7 @@ def test_it_never_shortens_a_lease(client, kind):
 
 
 @pytest.mark.parametrize("longer", ["LOCK.RWREAD k o", "LOCK.SEMAPHORE k o 9"])
-def test_of_many_holders_it_is_the_owners_own(client, longer):
+def test_repeated_request_extends_only_the_lease_of_its_owner(client, longer):
     words = longer.split()
     other = [word.replace("o", "p") for word in words]
     assert client.execute_command(*words, "ONCE", "PX", LONG) == 1
@@ -187,26 +187,26 @@ def test_of_many_holders_it_is_the_owners_own(client, longer):
     assert client.zscore("lock:lease:{k}", "o") == client.pexpiretime("k") > p_end
 
 
-def test_a_lock_without_an_end_gets_none(client):
+def test_lock_without_a_lease_gets_none(client):
     client.hset("k", "o", 1)
     assert client.execute_command("LOCK.ACQUIRE", "k", "o", "ONCE") == 1
     assert client.ttl("k") == -1
 
 
 @each_kind()
-def test_when_the_lease_has_ended_it_is_taken_anew(server, client, kind):
+def test_request_after_the_lease_has_expired_acquires_again(server, client, kind):
     words = KINDS[kind][0].split()
     assert client.execute_command(*words, "ONCE", "PX", scaled_ms(30)) == answer(kind)
-    wait_for(lambda: not client.exists("k"), what="the lease to end")
+    wait_for(lambda: not client.exists("k"), what="the lease to expire")
     assert client.execute_command(*words, "ONCE", "PX", LONG) == answer(kind)
     assert_held_once(server, kind)
 
 
-def test_permits_whose_lease_is_over_do_not_count(server, client):
+def test_permits_whose_lease_has_expired_do_not_count(server, client):
     assert client.execute_command("LOCK.SEMAPHORE", "k", "p", 2, "PX", LONG) == 1
     assert client.execute_command("LOCK.SEMAPHORE", "k", "o", 2, "ONCE", "PX", scaled_ms(30)) == 1
     end = client.zscore("lock:lease:{k}", "o")
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     before = server.info("lock")["lock_repeats"]
     assert client.execute_command("LOCK.SEMAPHORE", "k", "o", 2, "ONCE", "PX", LONG) == 1
     assert server.info("lock")["lock_repeats"] == before
@@ -217,7 +217,7 @@ def test_permits_whose_lease_is_over_do_not_count(server, client):
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWWRITE"])
-def test_with_FENCED_its_token(client, command):
+def test_repeated_fenced_request_replies_the_same_token(client, command):
     token = client.execute_command(command, "k", "o", "ONCE", "FENCED")
     assert client.execute_command(command, "k", "o", "FENCED", "ONCE") == token
     assert client.execute_command(command, "k", "o", "ONCE") == 1
@@ -225,11 +225,11 @@ def test_with_FENCED_its_token(client, command):
     assert client.execute_command(command, "k", "o", "ONCE", "FENCED") > token
 
 
-# What others hear of it
+# Replicas, AOF, INFO and events
 
 
 @each_kind()
-def test_replicas_and_the_AOF_have_the_same(make_server, kind):
+def test_replicas_and_the_aof_have_one_hold(make_server, kind):
     server = make_server(appendonly="yes", appendfsync="always")
     replica = server.start_replica()
     for _ in range(2):
@@ -245,19 +245,19 @@ def test_replicas_and_the_AOF_have_the_same(make_server, kind):
 
 
 @each_kind()
-def test_INFO_counts_repeats_and_no_event_tells_of_them(server, client, kind):
+def test_info_counts_repeats_and_they_send_no_event(server, client, kind):
     assert client.execute_command(*asks(kind)) == answer(kind)
     client.config_set("notify-keyspace-events", "KA")
-    heard = client.pubsub()
-    heard.psubscribe("__keyspace@0__:k")
-    heard.get_message(timeout=5)
+    pubsub = client.pubsub()
+    pubsub.psubscribe("__keyspace@0__:k")
+    pubsub.get_message(timeout=5)
     before = server.info("lock")
     assert client.execute_command(*asks(kind)) == answer(kind)
     assert client.execute_command(*KINDS[kind][0].split()) > 0
     events = []
-    wait_for(lambda: events.append(heard.get_message()) or any(e and e["data"] == "lock.granted" for e in events))
+    wait_for(lambda: events.append(pubsub.get_message()) or any(e and e["data"] == "lock.granted" for e in events))
     after = server.info("lock")
     keys = 2 if kind == "multikey" else 1
     assert after["lock_repeats"] - before["lock_repeats"] == keys
-    # Without ONCE the same request is a grant, which is what has been heard, once.
+    # Without ONCE the same request is a grant; only this grant sent an event.
     assert [e["data"] for e in events if e].count("lock.granted") == 1

@@ -1,4 +1,4 @@
-"""Several waits of one owner by ONCE: one grant answers them all."""
+"""Several waits of one owner with ONCE: one grant replies to them all."""
 
 import pytest
 
@@ -18,8 +18,8 @@ from model.once_scene import (
 
 
 @pytest.fixture
-def kept_out(server, actor):
-    """kept_out("plain"): x holds k so that o has to wait."""
+def make_wait(server, actor):
+    """make_wait("plain"): x holds k, so o has to wait."""
     x = actor("x")
 
     def keep(kind):
@@ -31,8 +31,8 @@ def kept_out(server, actor):
 
 @each_kind("fair")
 @pytest.mark.parametrize("count", [2, 5])
-def test_all_are_answered_by_the_one_grant(server, actor, kept_out, kind, count):
-    x = kept_out(kind)
+def test_one_grant_replies_to_all_waits(server, actor, make_wait, kind, count):
+    x = make_wait(kind)
     waiters = [waits(actor(), *asks(kind)) for _ in range(count)]
     assert x.call(*lets_in(kind).split()) == 0
     assert [waiter.reply() for waiter in waiters] == [answer(kind)] * count
@@ -40,8 +40,8 @@ def test_all_are_answered_by_the_one_grant(server, actor, kept_out, kind, count)
     assert_held_once(server, kind)
 
 
-def test_in_the_fair_queue_the_repeated_request_takes_the_position(server, actor, kept_out):
-    x = kept_out("fair")
+def test_repeated_fair_request_takes_over_the_position(server, actor, make_wait):
+    x = make_wait("fair")
     first = waits(actor(), *asks("fair"))
     behind = waits(actor(), "LOCK.FAIR", "k", "p")
     second = waits(actor(), *asks("fair"))
@@ -52,12 +52,12 @@ def test_in_the_fair_queue_the_repeated_request_takes_the_position(server, actor
     assert behind.reply() == 1
 
 
-def test_also_the_one_that_a_dead_connection_has_left(server, actor, kept_out):
-    x = kept_out("fair")
+def test_repeated_fair_request_takes_over_a_reserved_position(server, actor, make_wait):
+    x = make_wait("fair")
     first = waits(actor(), *asks("fair"))
     behind = waits(actor(), "LOCK.FAIR", "k", "p")
     first.kill_socket()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the first to be gone")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the first to disconnect")
     second = waits(actor(), *asks("fair"))
     x.call("LOCK.RELEASE", "k", "x")
     assert second.reply() == 1
@@ -66,9 +66,9 @@ def test_also_the_one_that_a_dead_connection_has_left(server, actor, kept_out):
 
 
 @each_kind("fair")
-def test_a_request_that_is_granted_at_once_answers_a_wait(server, actor, kept_out, kind):
-    """The first one waits still when it is repeated: the answers are the same, and so is the hold."""
-    kept_out(kind)
+def test_request_repeated_after_the_grant_adds_no_hold(server, actor, make_wait, kind):
+    """The replies to the wait and to the repeated request are the same, and there is one hold."""
+    make_wait(kind)
     first = waits(actor(), *asks(kind))
     server.control.execute_command("LOCK.FORCE", "k")
     assert first.reply() == answer(kind)
@@ -78,8 +78,8 @@ def test_a_request_that_is_granted_at_once_answers_a_wait(server, actor, kept_ou
 
 
 @each_kind("fair")
-def test_a_wait_without_it_adds_a_hold(server, actor, kept_out, kind):
-    x = kept_out(kind)
+def test_wait_without_once_adds_a_hold(server, actor, make_wait, kind):
+    x = make_wait(kind)
     once = waits(actor(), *asks(kind))
     more = waits(actor(), *[word for word in asks(kind) if word != "ONCE"])
     assert x.call(*lets_in(kind).split()) == 0
@@ -87,8 +87,8 @@ def test_a_wait_without_it_adds_a_hold(server, actor, kept_out, kind):
     assert more.reply() == (answer(kind) if kind == "multikey" else 2 * answer(kind))
 
 
-def test_tokens_are_the_same(server, actor, kept_out):
-    x = kept_out("plain")
+def test_all_waits_receive_the_same_token(server, actor, make_wait):
+    x = make_wait("plain")
     waiters = [waits(actor(), *asks("plain", "FENCED")) for _ in range(3)]
     x.call("LOCK.RELEASE", "k", "x")
     tokens = {waiter.reply() for waiter in waiters}
@@ -118,7 +118,7 @@ SCHEDULES = dict(
         ("e", granted(2)),
         ("a", "HGET k o", "2"),
     ],
-    of_a_smaller_and_a_larger_number_the_larger_is_held=[
+    of_two_numbers_of_permits_the_larger_is_held=[
         ("x", "LOCK.SEMAPHORE k x 3 PERMITS 3", 3),
         ("a", "LOCK.SEMAPHORE k o 3 PERMITS 3 ONCE BLOCK 0", BLOCKS),
         ("b", "LOCK.SEMAPHORE k o 3 ONCE BLOCK 0", BLOCKS),
@@ -127,7 +127,7 @@ SCHEDULES = dict(
         ("b", granted(3)),
         ("a", "LOCK.RELEASE k o PERMITS 3", 0),
     ],
-    permits_that_somebody_has_written_by_hand=[
+    permits_that_another_client_has_written_directly=[
         ("x", "LOCK.SEMAPHORE k x 2 PERMITS 2", 2),
         ("b", "LOCK.SEMAPHORE k p 2 BLOCK 0", BLOCKS),
         ("a", "LOCK.SEMAPHORE k o 2 ONCE BLOCK 0", BLOCKS),
@@ -148,7 +148,7 @@ SCHEDULES = dict(
         ("d", granted(1)),
         ("a", "HGETALL k", ["mode", "write", "o", "1", "o:write", "1"]),
     ],
-    a_cycle_is_refused_to_each_of_them=[
+    a_cycle_is_refused_to_each_request=[
         ("a", "LOCK.ACQUIRE k o ONCE", 1),
         ("b", "LOCK.ACQUIRE l p ONCE", 1),
         ("b", "LOCK.ACQUIRE k p ONCE BLOCK 0", BLOCKS),
@@ -166,7 +166,7 @@ SCHEDULES = dict(
         ("a", granted(None)),
         ("b", granted(None)),
     ],
-    a_dead_connection_leaves_its_wait_only=[
+    a_dead_connection_ends_only_its_own_wait=[
         ("x", "LOCK.ACQUIRE k x", 1),
         ("a", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS),
         ("b", "LOCK.ACQUIRE k o ONCE BLOCK 0", BLOCKS),
@@ -175,7 +175,7 @@ SCHEDULES = dict(
         ("b", granted(1)),
         ("b", "LOCK.RELEASE k o", 0),
     ],
-    several_keys_of_which_one_is_got_meanwhile=[
+    several_keys_of_which_one_is_acquired_meanwhile=[
         ("x", "LOCK.ACQUIRE l x", 1),
         ("a", "LOCK.MACQUIRE 2 k l o ONCE BLOCK 0", BLOCKS),
         ("b", "LOCK.ACQUIRE k o ONCE", 1),
@@ -196,17 +196,17 @@ SCHEDULES = dict(
 
 
 @schedules(**SCHEDULES)
-def test_schedule(server, schedule):
+def test_waits_of_one_owner_are_granted_together(server, schedule):
     run_schedule(server, schedule)
 
 
 CROWDS = [("LOCK.ACQUIRE k o ONCE BLOCK 0", "LOCK.ACQUIRE k x"), ("LOCK.SEMAPHORE k o 1 ONCE BLOCK 0", "LOCK.SEMAPHORE k x 1")]
 
 
-@pytest.mark.parametrize("asks_for, holds", CROWDS, ids=["plain", "permits"])
-def test_a_thousand_waits_of_one_owner(server, asks_for, holds):
+@pytest.mark.parametrize("waiting, holds", CROWDS, ids=["plain", "permits"])
+def test_thousand_waits_of_one_owner_are_granted_together(server, waiting, holds):
     assert server.control.execute_command(*holds.split()) == 1
-    crowd = Crowd(server, *[asks_for] * 1000)
+    crowd = Crowd(server, *[waiting] * 1000)
     assert server.control.execute_command("LOCK.RELEASE", "k", "x") == 0
     assert set(crowd.answers()) == {b":1\r\n"}
     drained(server)
