@@ -1,6 +1,6 @@
-"""What a lock command changes is in the AOF and in the RDB, as plain commands with absolute times.
+"""The changes of lock commands are in the AOF and in the RDB, as ordinary commands with absolute times.
 
-What each command is comes from the table in model/mutations.py.
+The lock commands are those of the table in model/mutations.py.
 """
 
 import pytest
@@ -11,7 +11,7 @@ from model.lock_scene import end_of
 from model.mutations import MUTATIONS, in_lua
 
 
-# It brings all back: every mutation in one server, in a database of its own
+# Restarts: every mutation in one server, each in its own database
 
 
 def perform_all(server):
@@ -31,7 +31,7 @@ def make_large_server(make_server):
 
 
 @pytest.mark.parametrize("preamble", ["no", "yes"], ids=["plain base", "RDB base"])
-def test_aof_brings_all_back_after_a_crash(make_large_server, preamble):
+def test_aof_restores_all_changes_after_a_crash(make_large_server, preamble):
     server = make_large_server(appendonly="yes", appendfsync="always", aof_use_rdb_preamble=preamble)
     perform_all(server)
     before = held(server)
@@ -47,7 +47,7 @@ def test_aof_brings_all_back_after_a_crash(make_large_server, preamble):
     assert held(server) == before
 
 
-def test_rdb_brings_all_back(make_large_server):
+def test_rdb_restores_all_changes(make_large_server):
     server = make_large_server()
     perform_all(server)
     before = held(server)
@@ -57,20 +57,20 @@ def test_rdb_brings_all_back(make_large_server):
     assert held(server) == before
 
 
-def test_server_without_the_module_understands_the_aof(make_large_server):
-    server, plain = make_large_server(appendonly="yes"), make_large_server(load_module=False)
+def test_server_without_the_module_can_load_the_aof(make_large_server):
+    server, without_module = make_large_server(appendonly="yes"), make_large_server(load_module=False)
     perform_all(server)
     # The base is that of an empty server.
     stream = aof_of(server)
     assert b"LOCK." not in stream.upper()
-    feed = plain.raw_connection()
+    feed = without_module.raw_connection()
     feed.sendall(stream + b"ECHO end\r\n")
-    answers = list(iter(feed.makefile("rb").readline, b"end\r\n"))
-    assert [answer for answer in answers if answer.startswith(b"-")] == []
-    assert held(plain) == held(server)
+    replies = list(iter(feed.makefile("rb").readline, b"end\r\n"))
+    assert [reply for reply in replies if reply.startswith(b"-")] == []
+    assert held(without_module) == held(server)
 
 
-# What is written
+# The commands in the AOF
 
 RENEWED = ["PEXPIREAT", "k", "END"]
 GRANTED = [["HSET", "k", "w", "1"], RENEWED]
@@ -95,8 +95,8 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("interop", ["no", "yes"], ids=["", "redisson"])
-def test_plain_commands_in_one_transaction(make_large_server, interop):
-    # What is published for Redisson is not for the AOF.
+def test_change_is_ordinary_commands_in_one_transaction(make_large_server, interop):
+    # The message that is published for Redisson is not in the AOF.
     server = make_large_server(appendonly="yes", lock_redisson_interop=interop)
     written = {}
     for db, name in enumerate(WRITTEN):
@@ -110,7 +110,7 @@ def test_plain_commands_in_one_transaction(make_large_server, interop):
     assert written == WRITTEN
 
 
-def test_one_script_that_hands_off_twice_is_one_transaction(make_server):
+def test_script_that_hands_off_twice_is_one_transaction(make_server):
     server = make_server(appendonly="yes")
     client, waiter = server.actor(), MUTATIONS["release, hand off"].arrange(server)
     start = len(aof_of(server))
@@ -120,8 +120,8 @@ def test_one_script_that_hands_off_twice_is_one_transaction(make_server):
     assert commands == ["MULTI", "DEL", "HSET", "PEXPIREAT", "DEL", "EXEC"]
 
 
-@pytest.mark.parametrize("listeners", ["replica", "AOF", "nobody"])
-def test_save_points_count_the_change(make_large_server, listeners):
+@pytest.mark.parametrize("listeners", ["replica", "AOF", "none"])
+def test_changes_are_counted_for_save_points(make_large_server, listeners):
     server = make_large_server(appendonly="yes" if listeners == "AOF" else "no")
     if listeners == "replica":
         server.start_replica(databases=len(MUTATIONS))

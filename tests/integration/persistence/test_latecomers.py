@@ -1,4 +1,4 @@
-"""Whoever begins to listen while locks are taken and released gets all: replicas, and an AOF switched on."""
+"""A replica that attaches, or an AOF that is switched on, during traffic on locks receives all changes."""
 
 import os
 import signal
@@ -9,11 +9,11 @@ import pytest
 from harness import wait_for, wait_for_sync
 from model.lock_scene import HOUR
 
-DB = 3  # not the one that clients begin in
+DB = 3  # not the one in which connections start
 
 
 def assert_survives_a_crash(server):
-    """What the server holds now is there again after SIGKILL and a start from the AOF."""
+    """Asserts that the present data is there again after SIGKILL and a start from the AOF."""
     before = server.dump()
     server.kill()
     server.start(appendonly="yes")
@@ -21,23 +21,23 @@ def assert_survives_a_crash(server):
 
 
 class Traffic:
-    """Lock commands one after the other, each on a key of its own, so that none can be lost unseen."""
+    """Lock commands one after another, each on its own key, so that a lost command shows."""
 
     def __init__(self, server):
         self._client, self._waiter = server.client(db=DB), server.actor("waiter", db=DB)
         self._numbers = count()
 
-    def go_on(self, rounds=1):
+    def run_rounds(self, rounds=1):
         for _ in range(rounds):
             self._round(f"{next(self._numbers)}:")
 
     def _round(self, prefix):
-        say = self._client.execute_command
+        run = self._client.execute_command
         for name in ("taken", "twice", "twice", "renewed", "released", "forced", "handed", "drained"):
-            say("LOCK.ACQUIRE", prefix + name, "o", "PX", HOUR)
-        say("LOCK.RENEW", prefix + "renewed", "o", "PX", 2 * HOUR)
-        say("LOCK.RELEASE", prefix + "released", "o")
-        say("LOCK.FORCE", prefix + "forced")
+            run("LOCK.ACQUIRE", prefix + name, "o", "PX", HOUR)
+        run("LOCK.RENEW", prefix + "renewed", "o", "PX", 2 * HOUR)
+        run("LOCK.RELEASE", prefix + "released", "o")
+        run("LOCK.FORCE", prefix + "forced")
         self._hand_off(prefix + "handed", "LOCK.RELEASE", "o")
         self._hand_off(prefix + "drained", "DEL")
 
@@ -47,17 +47,17 @@ class Traffic:
         self._client.execute_command(command, key, *words)
         assert self._waiter.reply() == 1
 
-    def go_on_until(self, condition):
-        """Rounds until it is so, but at least one."""
+    def run_until(self, condition):
+        """Runs rounds until the condition is true, but at least one."""
 
-        def so():
-            self.go_on()
+        def round_and_check():
+            self.run_rounds()
             return condition()
 
-        wait_for(so, 30, "the end of the traffic")
+        wait_for(round_and_check, 30, "the end of the traffic")
 
 
-SLOW_SNAPSHOT = {"rdb_key_save_delay": 300}  # µs a key, so that there is traffic meanwhile
+SLOW_SNAPSHOT = {"rdb_key_save_delay": 300}  # µs for each key, so that there is traffic during the snapshot
 
 FULL_SYNCS = {
     "disk": {"repl_diskless_sync": "no"},
@@ -89,40 +89,40 @@ def assert_same(master, replica):
 
 
 @pytest.mark.parametrize("how", FULL_SYNCS.values(), ids=FULL_SYNCS)
-def test_first_replica_gets_all(make_server, how):
+def test_first_replica_receives_all_changes(make_server, how):
     master, replica = make_server(**SLOW_SNAPSHOT), make_server()
     for server in (master, replica):
         configure_sync(server, **how)
     traffic = Traffic(master)
-    traffic.go_on(100)
+    traffic.run_rounds(100)
     attach(replica, master)
-    traffic.go_on_until(lambda: master.info("persistence")["rdb_bgsave_in_progress"] or is_attached(replica))
-    traffic.go_on_until(lambda: is_attached(replica))
+    traffic.run_until(lambda: master.info("persistence")["rdb_bgsave_in_progress"] or is_attached(replica))
+    traffic.run_until(lambda: is_attached(replica))
     assert_same(master, replica)
 
 
-def test_replica_that_comes_during_a_save_gets_all(make_server):
+def test_replica_that_attaches_during_a_save_receives_all_changes(make_server):
     master, replica = make_server(**SLOW_SNAPSHOT, repl_diskless_sync="no"), make_server()
     traffic = Traffic(master)
-    traffic.go_on(100)
+    traffic.run_rounds(100)
     master.control.bgsave()
     attach(replica, master)
-    traffic.go_on_until(lambda: is_attached(replica))
+    traffic.run_until(lambda: is_attached(replica))
     assert_same(master, replica)
 
 
-def test_replica_that_comes_when_all_had_left_gets_all(make_server):
+def test_replica_that_attaches_after_all_left_receives_all_changes(make_server):
     master, replica = make_server(repl_backlog_ttl=1), make_server()
     traffic = Traffic(master)
     attach(replica, master)
-    traffic.go_on_until(lambda: is_attached(replica))
+    traffic.run_until(lambda: is_attached(replica))
     replica.control.replicaof("NO", "ONE")
-    traffic.go_on_until(lambda: not master.info("replication")["repl_backlog_active"])
-    # Any change of the configuration makes the module ask again who listens.
+    traffic.run_until(lambda: not master.info("replication")["repl_backlog_active"])
+    # Any change of the configuration makes the module check again whether there are replicas.
     master.control.config_set("hz", 20)
-    traffic.go_on(10)
+    traffic.run_rounds(10)
     attach(replica, master)
-    traffic.go_on_until(lambda: is_attached(replica))
+    traffic.run_until(lambda: is_attached(replica))
     assert_same(master, replica)
 
 
@@ -132,51 +132,51 @@ def aof_is_complete(server):
 
 
 @pytest.mark.parametrize("saving", [False, True], ids=["at rest", "during a save"])
-def test_aof_switched_on_later_gets_all(make_server, saving):
+def test_aof_that_is_switched_on_later_has_all_changes(make_server, saving):
     server = make_server(**SLOW_SNAPSHOT, appendfsync="always")
     traffic = Traffic(server)
-    traffic.go_on(100)
+    traffic.run_rounds(100)
     if saving:
         server.control.bgsave()
     server.control.config_set("appendonly", "yes")
-    traffic.go_on_until(lambda: aof_is_complete(server))
+    traffic.run_until(lambda: aof_is_complete(server))
     assert_survives_a_crash(server)
 
 
-def test_aof_switched_off_and_on_gets_all(make_server):
+def test_aof_that_is_switched_off_and_on_has_all_changes(make_server):
     server = make_server(appendonly="yes", appendfsync="always")
     traffic = Traffic(server)
     for state in ("yes", "no", "yes"):
         server.control.config_set("appendonly", state)
-        traffic.go_on_until(lambda: aof_is_complete(server))
+        traffic.run_until(lambda: aof_is_complete(server))
     assert_survives_a_crash(server)
 
 
-def test_promoted_replica_has_replicas(make_server):
+def test_replicas_of_a_promoted_replica_receive_all_changes(make_server):
     master, promoted, late = make_server(), make_server(), make_server()
-    Traffic(master).go_on(5)
+    Traffic(master).run_rounds(5)
     attach(promoted, master)
     wait_for(lambda: is_attached(promoted), what="the replica")
     wait_for_sync(master, promoted)
     promoted.control.replicaof("NO", "ONE")
     promoted.control.flushall()
     traffic = Traffic(promoted)
-    traffic.go_on(5)
+    traffic.run_rounds(5)
     for replica in (late, master):
         attach(replica, promoted)
-        traffic.go_on_until(lambda replica=replica: is_attached(replica))
+        traffic.run_until(lambda replica=replica: is_attached(replica))
     assert_same(promoted, late)
     assert_same(promoted, master)
 
 
-def test_replica_that_was_away_catches_up(make_server):
+def test_replica_that_was_disconnected_receives_all_changes(make_server):
     master = make_server(repl_timeout=3600)
     replica = master.start_replica()
     traffic = Traffic(master)
     os.kill(replica.pid, signal.SIGSTOP)
     master.control.execute_command("CLIENT", "KILL", "TYPE", "replica")
-    traffic.go_on(5)
+    traffic.run_rounds(5)
     os.kill(replica.pid, signal.SIGCONT)
-    traffic.go_on_until(lambda: master.info("stats")["sync_partial_ok"] == 1)
+    traffic.run_until(lambda: master.info("stats")["sync_partial_ok"] == 1)
     wait_for(lambda: is_attached(replica), what="the replica")
     assert_same(master, replica)

@@ -1,4 +1,4 @@
-"""Read-write locks and semaphores on replicas, in the AOF and in the RDB: the same in every state, and as plain commands."""
+"""Read-write locks and semaphores on replicas, in the AOF and the RDB: the same in all states, as ordinary commands."""
 
 import re
 from functools import cache
@@ -11,7 +11,7 @@ from model.semaphore_scene import LEASES, permits_of
 
 SHORT, HOUR = scaled_ms(150), 3_600_000
 AOF = dict(appendonly="yes", aof_use_rdb_preamble="no")
-LEASE_OVER = "(the first lease ends)"
+LEASE_EXPIRES = "(the first lease expires)"
 # A client waits: its name, which is its owner, and its command.
 WAIT = re.compile(r"(\w+) waits for (.+)$")
 CROWD = [f"SEMAPHORE o{number} 99 PX {600_000 + number}" for number in range(20)]
@@ -36,28 +36,28 @@ READ_WRITE = {
     "handed off to readers": ["RWWRITE a", "b waits for RWREAD", "c waits for RWREAD", "RELEASE a"],
     "handed off to plain": ["RWREAD a", "b waits for ACQUIRE", "RELEASE a"],
     "handed off from plain": ["ACQUIRE a", "b waits for RWREAD", "RELEASE a"],
-    "a reader is over": [f"RWREAD a PX {SHORT}", "RWREAD b PX 600000", LEASE_OVER, "RWREAD c PX 500000"],
-    "a reader is over, null": [f"RWREAD a PX {SHORT}", "RWREAD b PX 600000", LEASE_OVER, "RWWRITE c"],
-    "the writer is over": [f"RWWRITE a PX {SHORT}", "RWREAD a PX 600000", LEASE_OVER, "RENEW a PX 500000"],
-    "the writer is over, readers waited": [
+    "a reader has expired": [f"RWREAD a PX {SHORT}", "RWREAD b PX 600000", LEASE_EXPIRES, "RWREAD c PX 500000"],
+    "a reader has expired, null": [f"RWREAD a PX {SHORT}", "RWREAD b PX 600000", LEASE_EXPIRES, "RWWRITE c"],
+    "the writer has expired": [f"RWWRITE a PX {SHORT}", "RWREAD a PX 600000", LEASE_EXPIRES, "RENEW a PX 500000"],
+    "the writer expires, readers wait": [
         "RWWRITE a PX 600000",
         "b waits for RWREAD",
         "c waits for RWREAD",
         f"RENEW a PX {SHORT}",
         "RWREAD a PX 600000",
     ],
-    "all are over, a writer waited": [
+    "all expire, a writer waits": [
         "RWREAD a PX 600000",
         "RWREAD b PX 600000",
         "w waits for RWWRITE",
         f"RENEW a PX {SHORT}",
         f"RENEW b PX {SHORT}",
     ],
-    "TTL set by hand": ["RWREAD a PX 600000", "! PEXPIRE k 500000", "RWREAD b PX 400000"],
-    "TTL taken by hand": ["RWREAD a PX 600000", "! PERSIST k", "RWREAD b PX 400000", "RELEASE b"],
-    "leases deleted by hand": ["RWREAD a PX 600000", "RWREAD b", f"! DEL {LEASES}", "RWREAD a"],
-    "leases overwritten by hand": ["RWREAD a PX 600000", "RWREAD b", f"! SET {LEASES} x", "RELEASE b"],
-    "deleted and taken again": ["RWREAD a PX 600000", "! DEL k", "RWREAD b PX 400000"],
+    "TTL set directly": ["RWREAD a PX 600000", "! PEXPIRE k 500000", "RWREAD b PX 400000"],
+    "TTL removed directly": ["RWREAD a PX 600000", "! PERSIST k", "RWREAD b PX 400000", "RELEASE b"],
+    "leases deleted directly": ["RWREAD a PX 600000", "RWREAD b", f"! DEL {LEASES}", "RWREAD a"],
+    "leases overwritten directly": ["RWREAD a PX 600000", "RWREAD b", f"! SET {LEASES} x", "RELEASE b"],
+    "deleted and acquired again": ["RWREAD a PX 600000", "! DEL k", "RWREAD b PX 400000"],
     "deleted while readers wait": ["RWWRITE a", "b waits for RWREAD", "c waits for RWREAD", "! DEL k"],
     "longest lease": [f"RWREAD a PX {2**62}", "RWREAD b PX 400000"],
 }
@@ -65,7 +65,7 @@ SEMAPHORE = {
     "one owner": ["SEMAPHORE a 5 PX 600000"],
     "owners": ["SEMAPHORE a 5 PERMITS 2 PX 600000", "SEMAPHORE b 5 PX 500000", "SEMAPHORE a 5 PX 700000"],
     "crowd": CROWD,
-    "crowd that has gone but for two": [*CROWD, *(f"RELEASE o{number}" for number in range(18))],
+    "crowd of which two are left": [*CROWD, *(f"RELEASE o{number}" for number in range(18))],
     "some released": ["SEMAPHORE a 5 PERMITS 3 PX 600000", "RELEASE a PERMITS 2"],
     "last lease released": ["SEMAPHORE a 5 PX 600000", "SEMAPHORE b 5 PX 700000", "RELEASE b"],
     "first lease released": ["SEMAPHORE a 5 PX 600000", "SEMAPHORE b 5 PX 700000", "RELEASE a"],
@@ -73,7 +73,7 @@ SEMAPHORE = {
     "renewed, longer": ["SEMAPHORE a 5 PX 600000", "SEMAPHORE b 5 PX 700000", "RENEW a PX 900000"],
     "last lease renewed, shorter": ["SEMAPHORE a 5 PX 600000", "SEMAPHORE b 5 PX 700000", "RENEW b PX 500000"],
     "forced": ["SEMAPHORE a 5", "SEMAPHORE b 5", "FORCE"],
-    "several let in by one release": [
+    "several granted by one release": [
         "SEMAPHORE a 5 PERMITS 5",
         "b waits for SEMAPHORE 5 PERMITS 2",
         "c waits for SEMAPHORE 5",
@@ -81,37 +81,37 @@ SEMAPHORE = {
     ],
     "handed off to a plain lock": ["SEMAPHORE a 5", "b waits for ACQUIRE", "RELEASE a"],
     "handed off from a plain lock": ["ACQUIRE a", "b waits for SEMAPHORE 5", "RELEASE a"],
-    "a lease is over, and needed": [
+    "a lease has expired, its permit is needed": [
         f"SEMAPHORE a 2 PX {SHORT}",
         "SEMAPHORE b 2 PX 600000",
-        LEASE_OVER,
+        LEASE_EXPIRES,
         "SEMAPHORE c 2",
     ],
-    "a lease is over, its owner takes again": [
+    "a lease has expired, its owner acquires again": [
         f"SEMAPHORE a 9 PERMITS 3 PX {SHORT}",
         "SEMAPHORE b 9 PX 600000",
-        LEASE_OVER,
+        LEASE_EXPIRES,
         "SEMAPHORE a 9",
     ],
-    "a lease is over, somebody waited": [
+    "a lease expires, a client waits": [
         "SEMAPHORE a 2 PX 600000",
         "SEMAPHORE b 2 PX 600000",
         "c waits for SEMAPHORE 2",
         f"RENEW a PX {SHORT}",
     ],
-    "all are over": [
+    "all expire": [
         "SEMAPHORE a 2 PX 600000",
         "SEMAPHORE b 2 PX 600000",
         "w waits for SEMAPHORE 2",
         f"RENEW a PX {SHORT}",
         f"RENEW b PX {SHORT}",
     ],
-    "TTL set by hand": ["SEMAPHORE a 5 PX 600000", "! PEXPIRE k 500000", "SEMAPHORE b 5 PX 400000"],
-    "TTL taken by hand": ["SEMAPHORE a 5 PX 600000", "! PERSIST k", "SEMAPHORE b 5 PX 400000", "RELEASE b"],
-    "leases deleted by hand": ["SEMAPHORE a 5", "SEMAPHORE b 5", f"! DEL {LEASES}", "SEMAPHORE a 5"],
-    "leases overwritten by hand": ["SEMAPHORE a 5", "SEMAPHORE b 5", f"! SET {LEASES} x", "RELEASE b"],
-    "deleted and taken again": ["SEMAPHORE a 5 PX 600000", "! DEL k", "SEMAPHORE b 5 PX 400000"],
-    "permits written by hand": ["SEMAPHORE a 5", "SEMAPHORE b 5", "! HSET k c 2", "SEMAPHORE d 5", "RELEASE c"],
+    "TTL set directly": ["SEMAPHORE a 5 PX 600000", "! PEXPIRE k 500000", "SEMAPHORE b 5 PX 400000"],
+    "TTL removed directly": ["SEMAPHORE a 5 PX 600000", "! PERSIST k", "SEMAPHORE b 5 PX 400000", "RELEASE b"],
+    "leases deleted directly": ["SEMAPHORE a 5", "SEMAPHORE b 5", f"! DEL {LEASES}", "SEMAPHORE a 5"],
+    "leases overwritten directly": ["SEMAPHORE a 5", "SEMAPHORE b 5", f"! SET {LEASES} x", "RELEASE b"],
+    "deleted and acquired again": ["SEMAPHORE a 5 PX 600000", "! DEL k", "SEMAPHORE b 5 PX 400000"],
+    "permits written directly": ["SEMAPHORE a 5", "SEMAPHORE b 5", "! HSET k c 2", "SEMAPHORE d 5", "RELEASE c"],
     "longest lease": [f"SEMAPHORE a 5 PX {2**62}", "SEMAPHORE b 5 PX 400000"],
 }
 STATES = {f"read-write: {name}": steps for name, steps in READ_WRITE.items()}
@@ -120,12 +120,12 @@ each_state = pytest.mark.parametrize("steps", STATES.values(), ids=STATES)
 
 
 def play(server, steps, db=0):
-    """Plays the steps on k; all who waited have been answered at the end."""
+    """Plays the steps on k; at the end all waiters have received a reply."""
     client, waiters = server.client(db=db), []
     for step in steps:
-        if step == LEASE_OVER:
+        if step == LEASE_EXPIRES:
             end = int(client.zrange(LEASES, 0, 0, withscores=True)[0][1])
-            wait_for(lambda end=end: server.now_ms() > end, what="the lease to end")
+            wait_for(lambda end=end: server.now_ms() > end, what="the lease to expire")
         elif found := WAIT.match(step):
             word, *rest = found[2].split()
             waiter = server.actor(found[1], db=db)
@@ -146,7 +146,7 @@ def replica_of(server):
 
 
 @each_state
-def test_replica_holds_the_same(server, steps):
+def test_replica_has_the_same_data(server, steps):
     replica = replica_of(server)
     play(server, steps)
     wait_for_sync(server, replica)
@@ -154,7 +154,7 @@ def test_replica_holds_the_same(server, steps):
 
 
 @each_state
-def test_both_keys_end_together(server, steps):
+def test_key_and_lease_key_expire_together(server, steps):
     play(server, steps)
     ends = {key: entry[2] for (_, key), entry in server.dump().items() if entry[0] != "string"}
     if LEASES.encode() in ends:
@@ -167,11 +167,11 @@ def play_all(server):
     return server.dump()
 
 
-def test_aof_brings_all_back_and_has_no_command_of_ours(make_server):
+def test_aof_restores_all_states_and_has_no_command_of_the_module(make_server):
     server = make_server(databases=len(STATES), lock_default_lease=HOUR, **AOF)
     before = play_all(server)
-    said = commands_in(aof_of(server))
-    assert said and not [words for words in said if words[0].upper().startswith("LOCK.")]
+    commands = commands_in(aof_of(server))
+    assert commands and not [words for words in commands if words[0].upper().startswith("LOCK.")]
     server.kill()
     server.start()
     assert server.dump() == before
@@ -182,7 +182,7 @@ def test_aof_brings_all_back_and_has_no_command_of_ours(make_server):
     assert server.dump() == before
 
 
-def test_rdb_brings_all_back(make_server):
+def test_rdb_restores_all_states(make_server):
     server = make_server(databases=len(STATES), lock_default_lease=HOUR)
     before = play_all(server)
     server.control.execute_command("DEBUG", "RELOAD")
@@ -191,7 +191,7 @@ def test_rdb_brings_all_back(make_server):
     assert server.dump() == before
 
 
-def test_lock_goes_on_after_a_restart(make_server):
+def test_lock_can_be_used_after_a_restart(make_server):
     server = make_server()
     play(server, READ_WRITE["readers"])
     server.restart(save=True)
@@ -201,7 +201,7 @@ def test_lock_goes_on_after_a_restart(make_server):
     assert client.execute_command("LOCK.RELEASE", "k", "a") == 1
 
 
-def test_waiting_clients_live_through_a_reload(server, actor):
+def test_waiting_clients_survive_a_reload(server, actor):
     server.control.execute_command("LOCK.RWREAD", "k", "a", "PX", 600_000)
     writer = actor("w")
     writer.send("LOCK.RWWRITE", "k", "w", "BLOCK", 0)
@@ -212,8 +212,8 @@ def test_waiting_clients_live_through_a_reload(server, actor):
 
 
 @pytest.mark.parametrize("again", ["a restart", "a reload", "a promotion"])
-def test_sum_is_counted_anew(make_server, again):
-    """What was remembered of a semaphore is of another life of its key."""
+def test_sum_of_permits_is_counted_again(make_server, again):
+    """The remembered sum of a semaphore is not valid for its newly loaded key."""
     server = make_server()
     play(server, ["SEMAPHORE a 9 PERMITS 2", "SEMAPHORE b 9 PERMITS 3"])
     if again == "a restart":
@@ -232,7 +232,7 @@ def test_sum_is_counted_anew(make_server, again):
     assert client.execute_command("LOCK.SEMAPHORE", "k", "z", taken + 1, "PX", HOUR) == 1
 
 
-# What exactly is written
+# The exact commands in the AOF
 
 
 def written(make_server, prepare, *steps):
@@ -241,28 +241,28 @@ def written(make_server, prepare, *steps):
     play(server, prepare)
     before = len(commands_in(aof_of(server)))
     play(server, steps)
-    said = commands_in(aof_of(server))[before:]
-    assert said[0] == ["MULTI"] and said[-1] == ["EXEC"]
-    assert sum(words == ["MULTI"] for words in said) == 1
-    return said
+    commands = commands_in(aof_of(server))[before:]
+    assert commands[0] == ["MULTI"] and commands[-1] == ["EXEC"]
+    assert sum(words == ["MULTI"] for words in commands) == 1
+    return commands
 
 
 def test_release_of_a_writer_and_all_its_grants_are_one_transaction(make_server):
-    said = written(make_server, ["RWWRITE a"], "b waits for RWREAD", "c waits for RWREAD", "RELEASE a")
-    assert {words[2] for words in said if words[:2] == ["HSET", "k"]} >= {"b", "c"}
-    assert "b" in [words[-1] for words in said if words[:2] == ["ZADD", LEASES]]
+    commands = written(make_server, ["RWWRITE a"], "b waits for RWREAD", "c waits for RWREAD", "RELEASE a")
+    assert {words[2] for words in commands if words[:2] == ["HSET", "k"]} >= {"b", "c"}
+    assert "b" in [words[-1] for words in commands if words[:2] == ["ZADD", LEASES]]
 
 
 def test_release_of_permits_and_all_its_grants_are_one_transaction(make_server):
     waits = [f"{name} waits for SEMAPHORE 3" for name in "bc"]
-    said = written(make_server, ["SEMAPHORE a 3 PERMITS 3"], *waits, "RELEASE a PERMITS 2")
-    assert [words for words in said if words[0] == "HSET"] == [["HSET", "k", name, "1"] for name in "abc"]
+    commands = written(make_server, ["SEMAPHORE a 3 PERMITS 3"], *waits, "RELEASE a PERMITS 2")
+    assert [words for words in commands if words[0] == "HSET"] == [["HSET", "k", name, "1"] for name in "abc"]
 
 
-def test_end_of_a_dead_reader_and_what_finds_it_are_one_transaction(make_server):
-    prepare = [f"RWREAD a PX {SHORT}", "RWREAD b PX 600000", LEASE_OVER]
-    said = written(make_server, prepare, "RWREAD c PX 1000")
-    assert ["HDEL", "k", "a"] in said and ["ZREM", LEASES, "a"] in said and ["HSET", "k", "c", "1"] in said
+def test_removal_of_an_expired_reader_is_in_the_transaction_that_finds_it(make_server):
+    prepare = [f"RWREAD a PX {SHORT}", "RWREAD b PX 600000", LEASE_EXPIRES]
+    commands = written(make_server, prepare, "RWREAD c PX 1000")
+    assert ["HDEL", "k", "a"] in commands and ["ZREM", LEASES, "a"] in commands and ["HSET", "k", "c", "1"] in commands
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_end_of_a_dead_reader_and_what_finds_it_are_one_transaction(make_server)
     ],
     ids=["read-write", "semaphore"],
 )
-def test_what_finds_nothing_to_do_writes_nothing(make_server, prepare, commands):
+def test_command_that_changes_nothing_writes_nothing(make_server, prepare, commands):
     server = make_server(**AOF)
     play(server, prepare)
     before = aof_of(server)
