@@ -1,4 +1,4 @@
-"""LOCK.ACQUIRE: who gets the lock, with which hold count, for how long, and what it leaves in the key."""
+"""LOCK.ACQUIRE: which owner acquires the lock, with which hold count and lease, and what is in the key then."""
 
 import pytest
 
@@ -6,10 +6,10 @@ from harness import scaled_ms, wait_for
 from model.lock_scene import BYTES, FOREIGN, HIGHEST_COUNT, HOUR, acquire, end_of, lease
 
 
-# Who gets it
+# Which owner acquires it
 
 
-def test_free_lock_is_taken(client):
+def test_free_lock_is_acquired(client):
     assert acquire(client, "k", "o") == 1
     assert client.hgetall("k") == {"o": "1"}
 
@@ -34,12 +34,12 @@ def test_any_connection_may_reenter_for_the_owner(server, client):
 def test_lock_is_free_after_its_lease(server, client):
     acquire(client, "k", "o", "PX", scaled_ms(30))
     end = end_of(client)
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     assert acquire(client, "k", "other", "PX", HOUR) == 1
     assert client.hgetall("k") == {"other": "1"}
 
 
-def test_free_lock_is_taken_at_once_by_a_client_that_would_wait(client):
+def test_free_lock_is_acquired_without_a_wait_by_a_blocking_request(client):
     assert acquire(client, "k", "o", "BLOCK", 0) == 1
     assert acquire(client, "k", "o", "BLOCK", 1) == 2
 
@@ -51,18 +51,18 @@ def test_not_acquired_is_the_null_of_each_protocol(server):
     sock.sendall(b"LOCK.ACQUIRE k other\r\n")
     assert lines.readline() == b"$-1\r\n"
     sock.sendall(b"HELLO 3\r\nLOCK.ACQUIRE k other\r\nECHO end\r\n")
-    heard = iter(lines.readline, b"end\r\n")
-    assert list(heard)[-2:] == [b"_\r\n", b"$3\r\n"]
+    received = iter(lines.readline, b"end\r\n")
+    assert list(received)[-2:] == [b"_\r\n", b"$3\r\n"]
 
 
-def test_locks_of_two_databases_are_two_locks(server, client):
+def test_same_key_in_two_databases_is_two_locks(server, client):
     elsewhere = server.client(db=5)
     assert acquire(client, "k", "o") == 1
     assert acquire(elsewhere, "k", "other") == 1
     assert (client.hgetall("k"), elsewhere.hgetall("k")) == ({"o": "1"}, {"other": "1"})
 
 
-def test_hand_off_stays_in_its_database(server, actor):
+def test_hand_off_is_within_one_database(server, actor):
     for db in (0, 5):
         acquire(server.client(db=db), "k", "o")
     here, there = actor("here"), actor("there", db=5)
@@ -84,12 +84,12 @@ def test_hand_off_stays_in_its_database(server, actor):
     [(("PX", 12345), 12345), (("EX", 77), 77000), ((), 30000)],
     ids=["px", "ex", "default"],
 )
-def test_lease_is_counted_from_now(server, client, words, ms):
+def test_lease_counts_from_now(server, client, words, ms):
     with lease(server, ms):
         assert acquire(client, "k", "o", *words) == 1
 
 
-def test_default_lease_is_a_live_config(server, client):
+def test_default_lease_can_be_changed_at_run_time(server, client):
     client.config_set("lock.default-lease", 4321)
     with lease(server, 4321):
         acquire(client, "k", "o")
@@ -115,15 +115,15 @@ def test_reentry_lengthens_the_lease(server, client, words, ms):
         assert acquire(client, "k", "o", *words) == 2
 
 
-def test_reentry_leaves_a_lock_without_lease_without(client):
+def test_reentry_gives_no_lease_to_a_lock_without_one(client):
     acquire(client, "k", "o")
     client.persist("k")
     assert acquire(client, "k", "o", "PX", 1000) == 2
     assert end_of(client) == -1
 
 
-def test_longest_lease(server, client):
-    # An hour below the first that overflows: the clock goes on meanwhile.
+def test_longest_lease_is_accepted(server, client):
+    # An hour below the first value that overflows, because time passes meanwhile.
     longest = 2**63 - 1 - server.now_ms() - HOUR
     with lease(server, longest):
         assert acquire(client, "k", "o", "PX", longest) == 1
@@ -131,7 +131,7 @@ def test_longest_lease(server, client):
         assert acquire(client, "l", "o", "EX", longest // 1000) == 1
 
 
-def test_options_come_in_any_order_and_case(server, client):
+def test_options_may_be_in_any_order_and_case(server, client):
     with lease(server, 50000):
         assert acquire(client, "k", "o", "bLoCk", 5, "pX", 50000) == 1
     with lease(server, 60000):
@@ -142,7 +142,7 @@ def test_options_come_in_any_order_and_case(server, client):
 
 
 @pytest.mark.parametrize("name", BYTES.values(), ids=BYTES)
-def test_owners_and_keys_are_bytes(server, resp, name):
+def test_owners_and_keys_may_be_any_bytes(server, resp, name):
     client = server.client(resp, decode_responses=False)
     assert acquire(client, name, name) == 1
     assert acquire(client, name, name) == 2
@@ -157,7 +157,7 @@ def test_empty_key_is_a_key(client):
     assert client.hgetall("") == {"o": "1"}
 
 
-# Keys that somebody else wrote
+# Keys that another client wrote
 
 
 def test_redissons_lock_is_a_lock(client):
@@ -182,7 +182,7 @@ def test_hold_count_stops_at_its_limit(server, client):
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_foreign_hash_is_held_by_somebody_else(server, client, content):
+def test_foreign_hash_is_held_by_another_owner(server, client, content):
     client.hset("k", mapping=content)
     before = server.dump()
     assert acquire(client, "k", "o") is None

@@ -1,4 +1,4 @@
-"""LOCK.FORCE frees a lock whoever holds it; LOCK.CANCEL ends an owner's wait."""
+"""LOCK.FORCE frees a lock, whoever holds it; LOCK.CANCEL ends the waits of an owner."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def cancel(client, owner, key="k"):
 
 @pytest.fixture
 def wait_as(server, actor):
-    """wait_as("w"): a client that waits as `w` for `k`, for ever."""
+    """wait_as("w"): a client that waits as `w` for `k`, without a timeout."""
 
     def wait(owner, **options):
         waiter = actor(owner, **options)
@@ -51,7 +51,7 @@ def test_free_lock_is_not_forced(client):
 def test_lock_after_its_lease_is_not_forced(server, client):
     acquire(client, "k", "o", "PX", scaled_ms(30))
     end = end_of(client)
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     assert force(client) == 0
 
 
@@ -90,7 +90,7 @@ def test_forced_foreign_hash_is_handed_off(client, wait_as):
 # LOCK.CANCEL
 
 
-def test_cancelled_wait_is_answered_null(server, client, wait_as):
+def test_cancelled_wait_gets_null(server, client, wait_as):
     acquire(client, "k", "o")
     waiter = wait_as("w")
     before = server.dump()
@@ -101,7 +101,7 @@ def test_cancelled_wait_is_answered_null(server, client, wait_as):
     assert server.info("lock")["lock_waiters"] == 0
 
 
-def test_cancelled_client_may_go_on(client, wait_as):
+def test_client_of_a_cancelled_wait_may_continue(client, wait_as):
     acquire(client, "k", "o")
     waiter = wait_as("w")
     cancel(client, "w")
@@ -123,7 +123,7 @@ def test_all_waits_of_the_owner_are_cancelled(server, client, wait_as):
 
 
 @pytest.mark.parametrize("position", [0, 1, 2], ids=["first", "middle", "last"])
-def test_others_keep_their_order(client, wait_as, position):
+def test_other_waiters_keep_their_order(client, wait_as, position):
     acquire(client, "k", "o")
     waiters = {owner: wait_as(owner) for owner in ("w0", "w1", "w2")}
     assert cancel(client, f"w{position}") == 1
@@ -135,7 +135,7 @@ def test_others_keep_their_order(client, wait_as, position):
         holder = owner
 
 
-def test_nobody_waits(client):
+def test_cancel_without_a_wait_changes_nothing(client):
     assert cancel(client, "w") == 0
     acquire(client, "k", "o")
     assert cancel(client, "o") == 0
@@ -148,7 +148,7 @@ def test_nobody_waits(client):
     [("other", "w", 0), ("k", "w", 1), ("k", "W", 0), ("k", "w\0", 0), ("k", "o", 0)],
     ids=["key", "database", "case", "bytes", "holder"],
 )
-def test_wait_for_something_else_goes_on(server, client, wait_as, key, owner, db):
+def test_wait_of_another_owner_or_key_continues(server, client, wait_as, key, owner, db):
     acquire(client, "k", "o")
     waiter = wait_as("w")
     assert cancel(server.client(db=db), owner, key) == 0
@@ -156,7 +156,7 @@ def test_wait_for_something_else_goes_on(server, client, wait_as, key, owner, db
     assert waiter.is_blocked()
 
 
-def test_owner_with_zero_bytes(server, client, actor):
+def test_owner_with_zero_bytes_is_cancelled(server, client, actor):
     acquire(client, "k", "o")
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", b"\0w\0", "BLOCK", 0)
@@ -166,7 +166,7 @@ def test_owner_with_zero_bytes(server, client, actor):
     assert waiter.reply() is None
 
 
-def test_wait_is_cancelled_though_the_key_is_no_lock_any_more(server, client, wait_as):
+def test_wait_is_cancelled_although_the_key_is_no_lock_any_more(server, client, wait_as):
     acquire(client, "k", "o")
     waiter = wait_as("w")
     client.set("k", "a text")

@@ -1,4 +1,4 @@
-"""LOCK.INFO: who holds a lock and who waits, the same by both protocols, on replicas too."""
+"""LOCK.INFO: the holders and the waiters of a lock, the same by both protocols, and on replicas."""
 
 import pytest
 
@@ -12,7 +12,7 @@ WAITER_FIELDS = ["owner", "mode", "fair", "client", "waited", "left"]
 
 
 def info(client, *words):
-    """The answer as a dict, its holders and waiters too; fields checked."""
+    """The reply as a dict, its holders and waiters too; checks the names of the fields."""
     reply = client.execute_command("LOCK.INFO", *words)
     if reply is None:
         return None
@@ -41,11 +41,11 @@ def test_free_lock_is_null(client):
 def test_lock_after_its_lease_is_null(server, client):
     acquire(client, "k", "o", "PX", scaled_ms(30))
     end = end_of(client)
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     assert info(client, "k") is None
 
 
-def test_it_is_a_map_or_its_flat_array(server):
+def test_reply_is_a_map_or_its_flat_array(server):
     acquire(server.control, "k", "o")
     sock = server.raw_connection()
     lines = sock.makefile("rb")
@@ -58,7 +58,7 @@ def test_it_is_a_map_or_its_flat_array(server):
     assert lines.readline() == b"%6\r\n"
 
 
-def test_held_lock(server, client):
+def test_held_lock_is_shown(server, client):
     acquire(client, "k", "o", "PX", HOUR)
     acquire(client, "k", "o")
     end = end_of(client)
@@ -76,7 +76,7 @@ def test_held_lock(server, client):
     }
 
 
-def test_types_of_numbers(client, wait_as):
+def test_numbers_are_integers(client, wait_as):
     acquire(client, "k", "o")
     wait_as("w", "BLOCK", HOUR)
     found = info(client, "k")
@@ -85,18 +85,18 @@ def test_types_of_numbers(client, wait_as):
     assert [type(number) for number in numbers] == [int] * 7
 
 
-def test_pttl_of_a_lock_without_lease(client):
+def test_pttl_of_a_lock_without_lease_is_minus_1(client):
     acquire(client, "k", "o")
     client.persist("k")
     assert info(client, "k")["holders"][0]["pttl"] == -1
 
 
-def test_highest_hold_count(client):
+def test_highest_hold_count_is_shown(client):
     client.hset("k", "o", HIGHEST_COUNT)
     assert info(client, "k")["holders"][0]["holds"] == HIGHEST_COUNT
 
 
-def test_redissons_holder(client):
+def test_holder_that_redisson_wrote_is_shown(client):
     client.hset("k", "uuid:1", 2)
     assert info(client, "k")["holders"] == [
         {"owner": "uuid:1", "mode": "exclusive", "holds": 2, "pttl": -1, "session": None, "unconfirmed": None}
@@ -104,7 +104,7 @@ def test_redissons_holder(client):
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_foreign_hash_is_held_by_nobody_we_can_name(client, content):
+def test_foreign_hash_has_no_known_holders(client, content):
     client.hset("k", mapping=content)
     assert info(client, "k") == {
         "mode": "exclusive",
@@ -117,7 +117,7 @@ def test_foreign_hash_is_held_by_nobody_we_can_name(client, content):
 
 
 @pytest.mark.parametrize("name", BYTES.values(), ids=BYTES)
-def test_owners_are_bytes(server, resp, name):
+def test_owners_may_be_any_bytes(server, resp, name):
     client = server.client(resp, decode_responses=False)
     acquire(client, name, name)
     waiter = server.actor()
@@ -131,7 +131,7 @@ def test_owners_are_bytes(server, resp, name):
 # Waiters
 
 
-def test_waiter_for_ever(server, client, wait_as):
+def test_waiter_without_a_timeout_is_shown(server, client, wait_as):
     acquire(client, "k", "o")
     waiter = wait_as("w")
     before = server.now_ms()
@@ -146,14 +146,14 @@ def test_waiter_for_ever(server, client, wait_as):
     assert server.now_ms() >= before + 5
 
 
-def test_waiter_with_a_deadline(server, client, wait_as):
+def test_waiter_with_a_timeout_shows_the_time_left(server, client, wait_as):
     acquire(client, "k", "o")
     wait_as("w", "BLOCK", HOUR)
     waiter = info(client, "k")["waiters"][0]
     assert waiter["waited"] + waiter["left"] == HOUR
 
 
-def test_waiters_in_order_of_arrival(client, wait_as):
+def test_waiters_are_shown_in_order_of_arrival(client, wait_as):
     acquire(client, "k", "o")
     owners = [f"w{i}" for i in range(5)]
     clients = [wait_as(owner).client_id for owner in owners]
@@ -171,7 +171,7 @@ def test_waiters_in_order_of_arrival(client, wait_as):
     [((), 10), (("COUNT", 0), 0), (("count", 3), 3), (("COUNT", 12), 12), (("COUNT", 2**63 - 1), 12)],
     ids=["default", "none", "some", "all", "highest"],
 )
-def test_count_limits_what_is_shown_not_what_is_counted(client, wait_as, words, shown):
+def test_count_limits_the_waiters_that_are_shown_not_their_number(client, wait_as, words, shown):
     acquire(client, "k", "o")
     owners = [f"w{i}" for i in range(12)]
     for owner in owners:
@@ -190,7 +190,7 @@ def test_waiters_of_other_keys_and_databases_are_not_shown(server, client, wait_
     assert info(server.client(db=2), "k")["waiting"] == 0
 
 
-# It only looks
+# It changes nothing
 
 
 def test_nothing_is_changed(server, client, wait_as):
@@ -203,7 +203,7 @@ def test_nothing_is_changed(server, client, wait_as):
     assert server.info("persistence")["rdb_changes_since_last_save"] == changes
 
 
-def test_on_a_replica(make_server, resp):
+def test_replica_shows_holders_only(make_server, resp):
     master = make_server()
     replica = master.start_replica()
     acquire(master.control, "k", "o", "PX", HOUR)
@@ -213,10 +213,10 @@ def test_on_a_replica(make_server, resp):
     waiter.wait_blocked()
     wait_for_sync(master, replica)
     reader = replica.client(resp)
-    # Waits are in the master's memory: a replica knows holders only.
+    # Waits are in the memory of the master: a replica shows holders only.
     found = info(reader, "k", "COUNT", 5)
     assert found["mode"] == "exclusive"
     assert [holder["owner"] for holder in found["holders"]] == ["o"]
     assert 0 < found["holders"][0]["pttl"] <= HOUR
     assert (found["waiting"], found["waiters"]) == (0, [])
-    wait_for(lambda: info(reader, "short") is None, what="the short lease to end on the replica")
+    wait_for(lambda: info(reader, "short") is None, what="the short lease to expire on the replica")

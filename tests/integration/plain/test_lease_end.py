@@ -1,8 +1,8 @@
-"""A lock that ends by other means than the module's commands is handed off all the same.
+"""A lock that ends without a command of the module is handed off too.
 
-The server's own expiry is switched off here, so that a lease end is noticed by the module or not at
-all: in so small a database the expiry cycle would find it within a tenth of a second.
-How soon grants follow is measured by `make bench`; the bounds here only tell a grant from luck.
+The active expiry of the server is switched off here, so that only the module can notice the end of a lease: in such a
+small database the expiry cycle would find it within a tenth of a second.
+`make bench` measures how soon grants follow; the bounds here only distinguish a grant by the module from chance.
 """
 
 import pytest
@@ -39,7 +39,7 @@ class Scene(KeyScene):
             actor.wait_blocked()
 
     def is_handed_off(self):
-        """To ob, and when ob releases it to oc."""
+        """Asserts that it is handed off to ob, and to oc when ob releases it."""
         assert self.b.reply(timeout=10) == 1
         assert self.do("HGETALL k") == ["ob", "1"]
         self.server.settle()
@@ -58,12 +58,12 @@ class Scene(KeyScene):
 
     def until(self, time_ms):
         assert time_ms > 0
-        wait_for(lambda: self.server.now_ms() > time_ms, 10, "a lease's old end to pass")
+        wait_for(lambda: self.server.now_ms() > time_ms, 10, "the old end of a lease to pass")
 
 
-# ---- the lock goes ----
+# ---- the lock is removed ----
 
-GOES = dict(
+REMOVALS = dict(
     DEL=["DEL k"],
     UNLINK=["UNLINK k"],
     RENAME=["RENAME k elsewhere"],
@@ -93,8 +93,8 @@ GOES = dict(
 
 
 @pytest.mark.parametrize("notify", ["", "KEA"], ids=["no_events", "all_events"])
-@pytest.mark.parametrize("commands", GOES.values(), ids=GOES)
-def test_lock_that_goes_is_handed_off(server, scene, commands, notify):
+@pytest.mark.parametrize("commands", REMOVALS.values(), ids=REMOVALS)
+def test_lock_that_is_removed_is_handed_off(server, scene, commands, notify):
     server.control.config_set("notify-keyspace-events", notify)
     scene.do(*commands)
     scene.is_handed_off()
@@ -105,23 +105,23 @@ def test_lock_that_is_evicted_is_handed_off(server, scene):
     scene.is_handed_off()
 
 
-def test_lock_that_a_reload_does_not_bring_back_is_handed_off(server, db):
+def test_lock_that_a_reload_does_not_restore_is_handed_off(server, db):
     server.control.execute_command("SAVE")
     scene = Scene(server, db)
     scene.do("DEBUG RELOAD NOSAVE")
     scene.is_handed_off()
 
 
-def test_owners_field_that_expires_hands_off(server, scene):
+def test_owner_field_that_expires_hands_off(server, scene):
     if server.is_valkey and server.version < (9,) or not server.is_valkey and server.version < (7, 4):
-        return  # it has no fields with a lease
+        return  # it has no fields with a TTL
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 1)
     scene.do("HPEXPIRE k 50 FIELDS 1 oa")
     scene.is_handed_off()
 
 
-def test_lock_goes_while_memory_is_short(server, scene):
-    """A waiter was accepted before; a new request is not."""
+def test_lock_removed_without_memory_is_handed_off(server, scene):
+    """The waiter was accepted before; a new request is refused."""
     server.control.config_set("maxmemory", 1)
     scene.do("DEL k")
     assert scene.b.reply() == 1
@@ -130,9 +130,9 @@ def test_lock_goes_while_memory_is_short(server, scene):
     assert scene.c.reply() == 1
 
 
-# ---- the lock stays, or another thing takes its place ----
+# ---- the lock remains, or another value replaces it ----
 
-STAYS = dict(
+REMAINS = dict(
     PERSIST=["PERSIST k"],
     SET=["SET k v"],
     SET_KEEPTTL=["SET k v KEEPTTL"],
@@ -147,8 +147,8 @@ STAYS = dict(
     MULTI_RENAME_there_and_back=["MULTI", "RENAME k x", "RENAME x k", "EXEC"],
     MULTI_SWAPDB_there_and_back=["MULTI", "SWAPDB {db} {other_db}", "SWAPDB {other_db} {db}", "EXEC"],
     script=["EVAL redis.call('DEL',KEYS[1]);return(redis.call('RPUSH',KEYS[1],'x')) 1 k"],
-    HSET_of_a_stranger=["HSET k ox 1"],
-    HSET_of_nonsense=["HSET k oa none"],
+    HSET_of_another_owner=["HSET k ox 1"],
+    HSET_of_an_invalid_count=["HSET k oa none"],
     HINCRBY=["HINCRBY k oa 1"],
     COPY_away=["COPY k elsewhere"],
     DEBUG_RELOAD=["DEBUG RELOAD"],
@@ -157,8 +157,8 @@ STAYS = dict(
 )
 
 
-@pytest.mark.parametrize("commands", STAYS.values(), ids=STAYS)
-def test_lock_that_stays_or_is_replaced_is_waited_for_until_it_goes(scene, commands):
+@pytest.mark.parametrize("commands", REMAINS.values(), ids=REMAINS)
+def test_lock_that_remains_or_is_replaced_is_waited_for_until_removed(scene, commands):
     scene.do(*commands)
     scene.both_wait_on()
     assert scene.do("EXISTS k") == 1
@@ -166,21 +166,21 @@ def test_lock_that_stays_or_is_replaced_is_waited_for_until_it_goes(scene, comma
     scene.is_handed_off()
 
 
-def test_lock_is_its_holders_again_when_a_foreign_field_is_removed(scene):
+def test_removal_of_a_foreign_field_restores_the_hold(scene):
     scene.do("HSET k ox 1", "HDEL k ox")
     scene.both_wait_on()
     assert scene.a.call("LOCK.RELEASE", "k", "oa") == 0
     scene.is_handed_off()
 
 
-def test_last_element_of_what_took_the_locks_place_is_popped(scene):
+def test_pop_of_the_last_element_of_a_replacing_list_hands_off(scene):
     scene.do("MULTI", "DEL k", "RPUSH k x y", "EXEC", "LPOP k")
     scene.both_wait_on()
     scene.do("LPOP k")
     scene.is_handed_off()
 
 
-def test_swapped_databases_waiters_stay_where_they_were(server, scene, db):
+def test_waiters_stay_in_their_database_when_databases_are_swapped(server, scene, db):
     there = server.actor("there", db=Scene.OTHER_DB)
     assert there.call("LOCK.ACQUIRE", "k", "ox") == 1
     waiter = server.actor("waiter", db=Scene.OTHER_DB)
@@ -197,7 +197,7 @@ def test_swapped_databases_waiters_stay_where_they_were(server, scene, db):
     scene.is_handed_off()
 
 
-def test_waiters_of_one_key_in_two_databases_are_not_mixed_up(server):
+def test_waiters_for_one_key_in_two_databases_are_independent(server):
     one, other = Scene(server, 1), Scene(server, 2)
     other.do("DEL k")
     other.is_handed_off()
@@ -209,19 +209,19 @@ def test_waiters_of_one_key_in_two_databases_are_not_mixed_up(server):
 # ---- leases ----
 
 
-def test_lease_end_hands_off(server, db):
+def test_lock_is_handed_off_when_the_lease_expires(server, db):
     scene = Scene(server, db, ("PX", scaled_ms(600)))
     scene.is_handed_off_after(scene.first_end)
 
 
-def test_leases_of_many_locks_end_at_once(server):
+def test_many_locks_whose_leases_expire_at_once_are_handed_off(server):
     a, waiters = server.actor("a"), [server.actor(str(n)) for n in range(50)]
     for n, waiter in enumerate(waiters):
         a.call("LOCK.ACQUIRE", f"k{n}", "oa")
         waiter.send("LOCK.ACQUIRE", f"k{n}", "ob", "PX", LONG, "BLOCK", 0)
         waiter.wait_blocked()
     end = server.now_ms() + SHORT
-    # Together, so that their timers ring together; and nobody asks for anything until all are granted.
+    # Together, so that their timers fire together; no command is sent until all are granted.
     a.call("EVAL", "for n = 0, 49 do redis.call('PEXPIREAT', 'k' .. n, ARGV[1]) end", 0, end)
     assert [waiter.reply(timeout=10) for waiter in waiters] == [1] * 50
     for n in range(50):
@@ -246,12 +246,12 @@ SHORTENED = dict(
 
 
 @pytest.mark.parametrize("commands", SHORTENED.values(), ids=SHORTENED)
-def test_lease_that_was_made_shorter_hands_off_at_its_new_end(scene, commands):
+def test_lease_that_was_shortened_hands_off_at_its_new_end(scene, commands):
     scene.do(*commands)
     scene.is_handed_off_after(scene.do("PEXPIRETIME k"))
 
 
-def test_shortened_lease_ends_at_its_new_end_whatever_a_reload_takes(scene):
+def test_shortened_lease_hands_off_at_its_new_end_after_a_reload(scene):
     scene.do("PEXPIRE k {SHORT}")
     end = scene.do("PEXPIRETIME k")
     scene.do("DEBUG RELOAD")
@@ -269,7 +269,7 @@ LENGTHENED = dict(
 
 
 @pytest.mark.parametrize("commands", LENGTHENED.values(), ids=LENGTHENED)
-def test_lease_that_was_made_longer_does_not_end_at_its_old_end(scene, commands):
+def test_lease_that_was_extended_does_not_end_at_its_old_end(scene, commands):
     scene.do("PEXPIRE k {SHORT}")
     old_end = scene.do("PEXPIRETIME k")
     scene.do(*commands)
@@ -286,7 +286,7 @@ def test_lock_without_a_lease_is_waited_for_until_it_is_released(server, db):
     scene.is_handed_off()
 
 
-# ---- a waiter's owner is made the holder by hand: rule 2 ----
+# ---- another client makes the owner of a waiter the holder: rule 2 ----
 
 
 def test_waiter_whose_owner_was_made_the_holder_reenters(scene):
@@ -295,13 +295,13 @@ def test_waiter_whose_owner_was_made_the_holder_reenters(scene):
     assert scene.do("HGETALL k") == ["ob", "2"]
 
 
-def test_waiter_behind_others_whose_owner_was_made_the_holder_reenters(scene):
+def test_waiter_behind_others_whose_owner_was_made_holder_reenters(scene):
     scene.do("MULTI", "HSET k oc 1", "HDEL k oa", "EXEC")
     assert scene.c.reply() == 2
     assert scene.b.is_blocked() and not scene.b.has_reply()
 
 
-def test_waiter_whose_owner_can_hold_no_more_gets_an_error(scene):
+def test_waiter_whose_owner_has_the_highest_hold_count_gets_an_error(scene):
     scene.do("MULTI", f"HSET k ob {2**31 - 1}", "HDEL k oa", "EXEC")
     assert matches(error("ERR"), scene.b.outcome())
     assert scene.do("HGETALL k") == ["ob", str(2**31 - 1)]
@@ -310,8 +310,8 @@ def test_waiter_whose_owner_can_hold_no_more_gets_an_error(scene):
 
 
 @pytest.mark.parametrize("names", [("k", "l"), ("l", "k")], ids=" ".join)
-def test_lease_of_a_lock_that_came_with_another(server, names):
-    """The release of k gives b both; that l has a lease now, its own pass does not know."""
+def test_lease_of_a_lock_granted_together_with_another_hands_off(server, names):
+    """The release of k grants both to b; the lease that l gets is not set by the grant pass of l."""
     a, b, c = (server.actor(name) for name in "abc")
     a.call("LOCK.ACQUIRE", "k", "oa", "PX", LONG)
     b.send("LOCK.MACQUIRE", 2, *names, "ob", "PX", SHORT, "BLOCK", 0)
@@ -323,8 +323,8 @@ def test_lease_of_a_lock_that_came_with_another(server, names):
     assert c.reply() == 1
 
 
-def test_hold_whose_lease_is_over_is_not_released_with_others(server):
-    """The lock lives on by another reader; neither of the two is touched."""
+def test_hold_that_has_expired_is_not_released_with_others(server):
+    """Another reader still holds the lock; neither of the two locks is changed."""
     a = server.actor()
     a.call("LOCK.RWREAD", "k", "other", "PX", LONG)
     a.call("LOCK.RWREAD", "k", "o", "PX", SHORT)
@@ -345,7 +345,7 @@ def test_long_leases_let_the_server_sleep(server, actor):
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", hour)
     c.send("LOCK.ACQUIRE", "l", "oc", "BLOCK", 0)
     b.wait_blocked(), c.wait_blocked()
-    server.control.delete("l")  # the module's timer hands off: the next one is a long one
+    server.control.delete("l")  # the module's timer hands off: the next timer is a long one
     assert c.reply() == 1
     actor("c").call("LOCK.RELEASE", "l", "oc")
 
@@ -355,6 +355,6 @@ def test_long_leases_let_the_server_sleep(server, actor):
 
     before, window = used_ms(), 1000
     server.let_pass(window)
-    own = server.info("lock")  # what the questions cost is small
+    own = server.info("lock")  # the commands of the test cost little
     assert own["lock_waiters"] == 1
-    assert used_ms() - before < window / 10  # all of it, or what a busy machine leaves of it, if it does not sleep
+    assert used_ms() - before < window / 10  # a server that does not sleep uses all that a busy machine leaves

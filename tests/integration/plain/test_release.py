@@ -33,7 +33,7 @@ def test_each_release_releases_one_hold(client):
     assert client.dbsize() == 0
 
 
-def test_lease_of_the_holds_that_are_left_stays(client):
+def test_lease_of_the_remaining_holds_is_unchanged(client):
     acquire(client, "k", "o", "PX", HOUR)
     acquire(client, "k", "o")
     end = end_of(client)
@@ -62,7 +62,7 @@ def test_released_lock_is_free_for_all(client):
     assert acquire(client, "k", "other") == 1
 
 
-def test_release_in_another_database_is_another_lock(server, client):
+def test_same_key_in_another_database_is_another_lock(server, client):
     acquire(client, "k", "o")
     assert_not_held(server, server.client(db=3))
     acquire(server.client(db=3), "k", "o")
@@ -70,44 +70,44 @@ def test_release_in_another_database_is_another_lock(server, client):
     assert client.hgetall("k") == {"o": "1"}
 
 
-# Who holds nothing
+# Owners without a hold
 
 
-def test_never_held(server, client):
+def test_free_lock_is_not_held(server, client):
     assert_not_held(server, client)
 
 
-def test_held_by_another_owner(server, client):
+def test_lock_of_another_owner_is_not_held(server, client):
     acquire(client, "k", "other")
     assert_not_held(server, client)
 
 
-def test_released_already(server, client):
+def test_released_lock_is_not_held(server, client):
     acquire(client, "k", "o")
     release(client)
     assert_not_held(server, client)
 
 
-def test_forced(server, client):
+def test_forced_lock_is_not_held(server, client):
     acquire(client, "k", "o")
     client.execute_command("LOCK.FORCE", "k")
     assert_not_held(server, client)
 
 
-def test_deleted(server, client):
+def test_deleted_lock_is_not_held(server, client):
     acquire(client, "k", "o")
     client.delete("k")
     assert_not_held(server, client)
 
 
-def test_lease_ended(server, client):
+def test_lock_whose_lease_has_expired_is_not_held(server, client):
     acquire(client, "k", "o", "PX", scaled_ms(30))
     end = end_of(client)
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     assert_not_held(server, client)
 
 
-def test_waiting_only(server, client, actor):
+def test_owner_that_only_waits_holds_nothing(server, client, actor):
     acquire(client, "k", "other")
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "o", "BLOCK", 0)
@@ -117,25 +117,25 @@ def test_waiting_only(server, client, actor):
 
 
 @pytest.mark.parametrize(
-    "held, asked",
+    "held, other",
     [(b"own", b"owner"), (b"owner", b"own"), (b"o", b"O"), (b"o\0a", b"o\0b"), (b"o", b"o\0"), (b"1", b"01")],
 )
-def test_owner_of_a_similar_name_holds_nothing(server, resp, held, asked):
+def test_owner_with_a_similar_name_holds_nothing(server, resp, held, other):
     client = server.client(resp, decode_responses=False)
     acquire(client, "k", held)
-    assert_not_held(server, client, asked)
+    assert_not_held(server, client, other)
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_nobody_holds_a_foreign_hash(server, client, content):
+def test_foreign_hash_is_not_held_by_any_owner(server, client, content):
     client.hset("k", mapping=content)
     assert_not_held(server, client)
 
 
-# Holds that somebody else wrote
+# Holds that another client wrote
 
 
-def test_redissons_holds_are_released(client):
+def test_holds_that_redisson_wrote_are_released(client):
     client.hset("k", "uuid:1", 2)
     client.pexpire("k", HOUR)
     assert release(client, "k", "uuid:1") == 1
@@ -144,7 +144,7 @@ def test_redissons_holds_are_released(client):
     assert client.dbsize() == 0
 
 
-def test_from_the_highest_hold_count(client):
+def test_release_from_the_highest_hold_count(client):
     client.hset("k", "o", HIGHEST_COUNT)
     assert release(client) == HIGHEST_COUNT - 1
 
@@ -154,7 +154,7 @@ def test_from_the_highest_hold_count(client):
 
 @pytest.fixture
 def waiter(server, actor):
-    """A client that waits as `w`, with a lease of its own, for the lock that `o` holds twice."""
+    """A client that waits as `w`, with its own lease, for the lock that `o` holds twice."""
     for _ in range(2):
         acquire(server.control, "k", "o")
     waiter = actor("waiter")
@@ -177,7 +177,7 @@ def test_last_release_hands_the_lock_to_the_waiter(server, resp, waiter):
     assert release(server.control, "k", "w") == 0
 
 
-def test_nobody_gets_between_release_and_grant(server, waiter):
+def test_no_command_is_executed_between_release_and_grant(server, waiter):
     # All in one packet: the server reads the next command before it sleeps.
     sock = server.raw_connection()
     sock.sendall(b"LOCK.RELEASE k o\r\nLOCK.RELEASE k o\r\nLOCK.ACQUIRE k o\r\nLOCK.ACQUIRE k third\r\n")

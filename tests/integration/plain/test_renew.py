@@ -1,4 +1,4 @@
-"""LOCK.RENEW: a new lease from now, longer or shorter, for the owner's holds."""
+"""LOCK.RENEW: a new lease from now on, longer or shorter, for the holds of the owner."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -15,20 +15,20 @@ def renew(client, *words):
 @pytest.mark.parametrize(
     "words, ms", [(("PX", 25000), 25000), (("ex", 25), 25000), ((), 30000)], ids=["px", "ex", "default"]
 )
-def test_lease_is_counted_from_now(server, client, old, words, ms):
+def test_lease_counts_from_now(server, client, old, words, ms):
     acquire(client, "k", "o", "PX", old)
     with lease(server, ms):
         assert renew(client, "k", "o", *words) == 1
 
 
-def test_default_lease_is_a_live_config(server, client):
+def test_default_lease_can_be_changed_at_run_time(server, client):
     acquire(client, "k", "o")
     client.config_set("lock.default-lease", 4321)
     with lease(server, 4321):
         assert renew(client, "k", "o") == 1
 
 
-def test_holds_stay_and_are_told(client):
+def test_hold_count_is_unchanged_and_replied(client):
     for _ in range(3):
         acquire(client, "k", "o")
     assert renew(client, "k", "o", "PX", HOUR) == 3
@@ -42,20 +42,20 @@ def test_lock_without_lease_gets_one(server, client):
         assert renew(client, "k", "o", "PX", HOUR) == 1
 
 
-def test_redissons_hold_is_renewed(server, client):
+def test_hold_that_redisson_wrote_is_renewed(server, client):
     client.hset("k", "uuid:1", 2)
     with lease(server, HOUR):
         assert renew(client, "k", "uuid:1", "PX", HOUR) == 2
 
 
-def test_longest_lease(server, client):
+def test_longest_lease_is_accepted(server, client):
     longest = 2**63 - 1 - server.now_ms() - HOUR
     acquire(client, "k", "o")
     with lease(server, longest):
         assert renew(client, "k", "o", "PX", longest) == 1
 
 
-# Who holds nothing
+# Owners without a hold
 
 
 def assert_not_held(server, client):
@@ -65,34 +65,34 @@ def assert_not_held(server, client):
     assert server.dump() == before
 
 
-def test_never_held(server, client):
+def test_free_lock_is_not_held(server, client):
     assert_not_held(server, client)
 
 
-def test_held_by_another_owner(server, client):
+def test_lock_of_another_owner_is_not_held(server, client):
     acquire(client, "k", "other")
     assert_not_held(server, client)
 
 
-def test_held_in_another_database(server, client):
+def test_lock_in_another_database_is_not_held(server, client):
     acquire(server.client(db=1), "k", "o")
     assert_not_held(server, client)
 
 
-def test_lease_ended(server, client):
+def test_lock_whose_lease_has_expired_is_not_held(server, client):
     acquire(client, "k", "o", "PX", scaled_ms(30))
     end = end_of(client)
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     assert_not_held(server, client)
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_nobody_holds_a_foreign_hash(server, client, content):
+def test_foreign_hash_is_not_held_by_any_owner(server, client, content):
     client.hset("k", mapping=content)
     assert_not_held(server, client)
 
 
-# While somebody waits
+# While a client waits
 
 
 def test_waiter_waits_for_the_new_longer_lease(server, actor, at_once):
@@ -102,7 +102,7 @@ def test_waiter_waits_for_the_new_longer_lease(server, actor, at_once):
     waiter.wait_blocked()
     renewals = [f"LOCK.RENEW k o PX {ms}" for ms in (scaled_ms(300), HOUR)]
     _, first_end, _ = at_once(renewals[0], "PEXPIRETIME k", renewals[1])
-    wait_for(lambda: server.now_ms() > first_end, what="the first lease to end")
+    wait_for(lambda: server.now_ms() > first_end, what="the end of the first lease to pass")
     server.settle()
     assert waiter.is_blocked()
     assert server.control.hgetall("k") == {"o": "1"}
