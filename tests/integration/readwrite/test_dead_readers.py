@@ -1,6 +1,6 @@
-"""Readers whose leases are over count for nobody, however many they are and wherever their fields still stand.
+"""Readers whose leases have expired do not count, however many they are, although their fields are still in the key.
 
-The module takes 64 of them away whenever the lock is opened; here are more, and somebody who lives.
+The module removes 64 of them whenever it opens the lock; in these tests there are more, and readers that are alive.
 """
 
 import pytest
@@ -22,14 +22,14 @@ def many(server, *commands):
 
 @pytest.fixture
 def dead(server):
-    """dead(): so many readers have died by now, and `alive` reads on. Nobody has looked since."""
+    """dead(): the leases of `count` readers have expired, and those of `alive` have not. No command has run since."""
 
     def make(*alive, count=DEAD):
         for owner in alive:
             server.control.execute_command("LOCK.RWREAD", "k", owner, "PX", LONG)
         many(server, *(("LOCK.RWREAD", "k", f"d{number}", "PX", SHORT) for number in range(count)))
         server.let_pass(SHORT + 1)
-        assert server.control.hlen("k") > count, "somebody has looked"
+        assert server.control.hlen("k") > count, "the module has opened the lock"
 
     return make
 
@@ -38,7 +38,7 @@ def ends(server):
     return server.info("lock")["lock_lease_ends"]
 
 
-def test_living_reader_writes_at_once(server, dead):
+def test_live_reader_upgrades_without_a_wait(server, dead):
     before = ends(server)
     dead("a")
     assert server.control.execute_command("LOCK.RWWRITE", "k", "a", "PX", LONG) == 1
@@ -50,12 +50,12 @@ def test_living_reader_writes_at_once(server, dead):
     assert not server.dump()
 
 
-# So many are taken away at once, one more or less, and several times as many.
+# The module removes 64 at once: one more, one fewer, and multiples.
 each_count = pytest.mark.parametrize("count", [63, 64, 65, 127, 128, 129, 192])
 
 
 @each_count
-def test_whatever_their_number_the_dead_go_and_the_living_stay(server, dead, count):
+def test_expired_readers_are_removed_and_live_readers_remain(server, dead, count):
     before = ends(server)
     dead("a", "b", count=count)
     assert server.control.execute_command("LOCK.RWWRITE", "k", "w") is None
@@ -68,19 +68,19 @@ def test_whatever_their_number_the_dead_go_and_the_living_stay(server, dead, cou
 
 
 @each_count
-def test_whatever_their_number_nobody_is_left_with_the_last_who_lives(server, dead, count):
+def test_release_of_the_last_live_reader_removes_expired_readers(server, dead, count):
     dead("a", count=count)
     assert server.control.execute_command("LOCK.RELEASE", "k", "a") == 0
     assert not server.dump()
 
 
-def test_lock_is_free_when_the_last_who_lives_releases_it(server, dead):
+def test_lock_is_free_when_the_last_live_reader_releases_it(server, dead):
     dead("a")
     assert server.control.execute_command("LOCK.RELEASE", "k", "a") == 0
     assert not server.dump()
 
 
-def test_lock_is_free_when_the_session_of_the_last_who_lives_ends(server, dead, actor):
+def test_lock_is_free_when_the_session_of_the_last_live_reader_ends(server, dead, actor):
     server.control.config_set("lock.session-grace", 0)
     a = actor("a")
     assert a.call("LOCK.RWREAD", "k", "a", "SESSION") == 1
@@ -89,7 +89,7 @@ def test_lock_is_free_when_the_session_of_the_last_who_lives_ends(server, dead, 
     wait_for(lambda: not server.dump(), 10, "the lock to be free")
 
 
-def test_writer_waits_for_the_living_only(server, dead, actor):
+def test_writer_waits_for_live_readers_only(server, dead, actor):
     dead("a", "b")
     writer = actor("w")
     writer.send("LOCK.RWWRITE", "k", "w", "PX", LONG, "BLOCK", 0)
@@ -101,7 +101,7 @@ def test_writer_waits_for_the_living_only(server, dead, actor):
     assert server.control.hgetall("k") == {"mode": "write", "w:write": "1"}
 
 
-def test_try_to_write_fails_for_the_living_and_not_for_the_dead(server, dead):
+def test_live_reader_keeps_a_writer_out_and_reading_is_granted(server, dead):
     dead("a")
     assert server.control.execute_command("LOCK.RWWRITE", "k", "w") is None
     assert server.control.execute_command("LOCK.RWREAD", "k", "b", "PX", LONG) == 1
@@ -110,7 +110,7 @@ def test_try_to_write_fails_for_the_living_and_not_for_the_dead(server, dead):
 
 
 @pytest.mark.parametrize("words", [("LOCK.RELEASE", "k", "d299"), ("LOCK.RENEW", "k", "d299", "PX", LONG)])
-def test_the_dead_hold_nothing(server, dead, words):
+def test_expired_readers_hold_nothing(server, dead, words):
     dead("a")
     with pytest.raises(Exception, match="^NOTHELD "):
         server.control.execute_command(*words)
@@ -119,24 +119,24 @@ def test_the_dead_hold_nothing(server, dead, words):
         server.control.execute_command("LOCK.GUARD", "k", "d298", "SET", "x", "2")
 
 
-def test_one_of_the_dead_reads_again_and_has_one_hold(server, dead):
+def test_expired_reader_that_reads_again_has_one_hold(server, dead):
     dead("a")
     assert server.control.execute_command("LOCK.RWREAD", "k", "d299", "PX", LONG) == 1
 
 
-def test_the_dead_go_by_and_by_while_somebody_waits(server, dead, actor):
+def test_expired_readers_are_removed_while_a_client_waits(server, dead, actor):
     dead("a")
     writer = actor("w")
     writer.send("LOCK.RWWRITE", "k", "w", "PX", LONG, "BLOCK", 0)
     writer.wait_blocked()
-    wait_for(lambda: server.control.hgetall("k") == {"mode": "read", "a": "1"}, 10, "the dead to be gone")
+    wait_for(lambda: server.control.hgetall("k") == {"mode": "read", "a": "1"}, 10, "the expired readers to be removed")
     assert server.control.zrange("lock:lease:{k}", 0, -1) == ["a"]
     assert server.control.execute_command("LOCK.RELEASE", "k", "a") == 0
     assert writer.reply() == 1
 
 
-def test_last_who_lives_hands_the_lock_off_to_one_who_wants_it_alone(server, actor):
-    """While clients are paused nobody takes the dead away; the release comes first when that is over."""
+def test_release_of_the_last_live_reader_hands_off_to_a_plain_waiter(server, actor):
+    """While clients are paused no expired reader is removed; after the pause the release runs first."""
     a, other, soon = actor("a"), actor("other"), 10 * SHORT
     assert a.call("LOCK.RWREAD", "k", "a", "PX", LONG) == 1
     many(server, *(("LOCK.RWREAD", "k", f"d{number}", "PX", soon) for number in range(DEAD)))
@@ -146,14 +146,14 @@ def test_last_who_lives_hands_the_lock_off_to_one_who_wants_it_alone(server, act
     a.send("LOCK.RELEASE", "k", "a")
     a.wait_blocked()
     server.let_pass(soon + 1)
-    assert server.control.hlen("k") > DEAD, "somebody has looked"
+    assert server.control.hlen("k") > DEAD, "the module has opened the lock"
     server.control.execute_command("CLIENT", "UNPAUSE")
     assert a.reply() == 0
     assert other.reply() == 1
     assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_replica_has_the_same(make_server):
+def test_replica_has_the_same_data(make_server):
     server = make_server()
     replica = server.start_replica()
     server.control.execute_command("LOCK.RWREAD", "k", "a", "PX", LONG)

@@ -1,5 +1,5 @@
-"""Readers and writers where they may not: bad arguments, other types, no memory, replicas, MULTI, Lua,
-a cluster; and LOCK.INFO of them, on replicas too."""
+"""Readers and writers that are refused: bad arguments, other types, no memory, replicas, MULTI, Lua, a cluster; and
+LOCK.INFO of read-write locks, on replicas too."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -28,7 +28,7 @@ BAD = {
     "owner mode": ("k", "mode"),
     "owner of a write field": ("k", "a:write"),
     "unknown option": ("k", "a", "PY", "1"),
-    "a word of RELEASE": ("k", "a", "READ"),
+    "an option of RELEASE": ("k", "a", "READ"),
     "lease 0": ("k", "a", "PX", "0"),
     "lease below 0": ("k", "a", "EX", "-1"),
     "lease that overflows": ("k", "a", "PX", str(2**63 - 1)),
@@ -45,7 +45,7 @@ BAD = {
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
 @pytest.mark.parametrize("words", BAD.values(), ids=BAD)
 @each_command
-def test_bad_arguments(server, some_client, command, words, held):
+def test_bad_arguments_are_refused(server, some_client, command, words, held):
     if held:
         some_client.execute_command(command, "k", "a", "PX", HOUR)
     assert_refused(server, some_client, (command, *words), "ERR")
@@ -56,7 +56,7 @@ def test_readers_have_no_token(server, client):
 
 
 @each_command
-def test_options_come_in_any_order_and_case(client, command):
+def test_options_may_be_in_any_order_and_case(client, command):
     assert client.execute_command(command.lower(), "k", "a", "bLock", 0, "eX", 60) == 1
     assert 50_000 < client.pttl("k") <= 60_000
 
@@ -71,7 +71,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_names_are_bytes(server, name):
+def test_names_may_be_any_bytes(server, name):
     client = server.client(decode_responses=False)
     assert client.execute_command("LOCK.RWWRITE", name, name) == 1
     assert client.execute_command("LOCK.RWREAD", name, name) == 1
@@ -87,14 +87,14 @@ def test_names_are_bytes(server, name):
 
 @each_command
 @pytest.mark.parametrize("make", ["SET k x", "RPUSH k x", "ZADD k 1 x", "SADD k x"])
-def test_wrong_type(server, some_client, command, make):
+def test_key_of_another_type_is_refused(server, some_client, command, make):
     some_client.execute_command(*make.split())
     for words in ((command, "k", "a"), (command, "k", "a", "BLOCK", 0), ("LOCK.RELEASE", "k", "a", "READ")):
         assert_refused(server, some_client, words, "WRONGTYPE")
 
 
 @each_command
-def test_without_memory_nobody_takes_but_everybody_releases(server, actor, command):
+def test_without_memory_acquiring_is_refused_and_releasing_is_not(server, actor, command):
     server.control.execute_command(command, "k", "a", "PX", HOUR)
     a, waiter = actor("a"), actor("waiter")
     if command == "LOCK.RWWRITE":
@@ -111,7 +111,7 @@ def test_without_memory_nobody_takes_but_everybody_releases(server, actor, comma
 
 
 @each_command
-def test_replica_refuses(server, command):
+def test_replica_refuses_requests(server, command):
     replica = server.start_replica()
     assert_refused(replica, replica.client(), (command, "k", "a"), "READONLY")
     assert_refused(replica, replica.client(), (command, "k", "a", "BLOCK", 0), "READONLY")
@@ -131,12 +131,12 @@ def test_waiting_readers_and_writers_are_unblocked_by_demotion(make_server):
     wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the waits to end")
 
 
-# MULTI and Lua: BLOCK acts as if left out
+# MULTI and Lua: BLOCK is ignored
 
 
 @each_command
 @pytest.mark.parametrize("way", ["MULTI", "Lua"])
-def test_no_blocking_in_transactions(server, actor, command, way):
+def test_requests_do_not_block_in_multi_and_lua(server, actor, command, way):
     server.control.execute_command("LOCK.RWWRITE", "k", "a", "PX", HOUR)
     client = actor()
 
@@ -148,13 +148,13 @@ def test_no_blocking_in_transactions(server, actor, command, way):
             return client.call("EXEC")
         return [client.call("EVAL", "return redis.call(unpack(ARGV))", 1, "k", *words) for words in commands]
 
-    asks = (command, "k", "b", "BLOCK", 0)
-    answers = in_one_step(asks, ("LOCK.RELEASE", "k", "a"), asks, asks, ("LOCK.RELEASE", "k", "b"))
-    assert answers == [None, 0, 1, 2, 1]
+    request = (command, "k", "b", "BLOCK", 0)
+    replies = in_one_step(request, ("LOCK.RELEASE", "k", "a"), request, request, ("LOCK.RELEASE", "k", "b"))
+    assert replies == [None, 0, 1, 2, 1]
     assert server.info("lock")["lock_waiters"] == 0
 
 
-def test_self_block_and_second_upgrade_are_null_where_nobody_may_block(server, actor):
+def test_deadlocks_are_null_where_requests_may_not_block(server, actor):
     client = actor()
     script = "return redis.call(unpack(ARGV))"
     client.call("LOCK.RWREAD", "k", "a")
@@ -166,7 +166,7 @@ def test_self_block_and_second_upgrade_are_null_where_nobody_may_block(server, a
     assert client.call("EVAL", script, 1, "k", "LOCK.ACQUIRE", "k", "b", "BLOCK", 0) is None
 
 
-def test_readers_are_let_in_by_a_script_that_releases(server, actor):
+def test_script_that_releases_grants_waiting_readers(server, actor):
     server.control.execute_command("LOCK.RWWRITE", "k", "a")
     readers = [actor(name) for name in "bc"]
     for reader in readers:
@@ -179,7 +179,7 @@ def test_readers_are_let_in_by_a_script_that_releases(server, actor):
 # A cluster
 
 
-def test_cluster_refuses_names_that_can_have_no_side_key(make_server):
+def test_cluster_refuses_names_that_cannot_have_a_side_key(make_server):
     server = make_server(cluster_enabled="yes")
     server.control.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     wait_for(lambda: "cluster_state:ok" in server.actor().call("CLUSTER", "INFO"), 20, "the cluster")
@@ -217,7 +217,7 @@ STATES = {
 HOLDER = ["owner", "mode", "holds", "pttl", "session", "unconfirmed"]
 
 
-def seen(client, key="k"):
+def shown(client, key="k"):
     reply = client.execute_command("LOCK.INFO", key)
     if reply is None:
         return None
@@ -229,7 +229,7 @@ def seen(client, key="k"):
 
 
 @pytest.mark.parametrize("commands, mode, holders", STATES.values(), ids=STATES)
-def test_info_on_master_and_replica(server, resp, commands, mode, holders):
+def test_info_is_the_same_on_master_and_replica(server, resp, commands, mode, holders):
     client = server.client(resp)
     for number, command in enumerate(commands, 1):
         word, owner, *rest = command.split()
@@ -237,7 +237,7 @@ def test_info_on_master_and_replica(server, resp, commands, mode, holders):
         client.execute_command(f"LOCK.{word}", "k", owner, *rest, *lease)
     replica = server.start_replica()
     for one in (server, replica):
-        found_mode, found = seen(one.client(resp))
+        found_mode, found = shown(one.client(resp))
         assert found_mode == mode
         assert {holder: count for holder, (count, _) in found.items()} == holders
         now = one.now_ms()
@@ -248,15 +248,15 @@ def test_info_on_master_and_replica(server, resp, commands, mode, holders):
     replica.stop()
 
 
-def test_info_on_a_replica_leaves_out_who_is_over(server):
+def test_info_on_a_replica_omits_expired_holds(server):
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     server.control.execute_command("LOCK.RWWRITE", "k", "a", "PX", scaled_ms(150))
     server.control.execute_command("LOCK.RWREAD", "k", "a", "PX", HOUR)
     replica = server.start_replica()
     end = int(server.control.zscore("lock:lease:{k}", "a:write"))
-    wait_for(lambda: replica.now_ms() > end, what="the writer's lease to end")
+    wait_for(lambda: replica.now_ms() > end, what="the writer's lease to expire")
     for one in (server, replica):
-        mode, found = seen(one.client())
+        mode, found = shown(one.client())
         assert (mode, list(found)) == ("read", ["a read"])
     wait_for_sync(server, replica)
     assert replica.dump() == server.dump()
@@ -264,11 +264,11 @@ def test_info_on_a_replica_leaves_out_who_is_over(server):
     replica.stop()
 
 
-def test_info_of_waiting_readers_and_writers(server, resp, actor):
+def test_info_shows_waiting_readers_and_writers(server, resp, actor):
     client = server.client(resp)
     client.execute_command("LOCK.RWREAD", "k", "a")
-    waiting, asked = [], (("w", "RWWRITE", "write"), ("r", "RWREAD", "read"), ("p", "ACQUIRE", "exclusive"))
-    for name, command, mode in asked:
+    waiting, requests = [], (("w", "RWWRITE", "write"), ("r", "RWREAD", "read"), ("p", "ACQUIRE", "exclusive"))
+    for name, command, mode in requests:
         waiter = actor(name)
         waiter.send(f"LOCK.{command}", "k", name, "BLOCK", HOUR)
         waiter.wait_blocked()

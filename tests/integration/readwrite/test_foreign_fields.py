@@ -1,4 +1,4 @@
-"""Fields and members that another client has written into the keys of a read-write lock let nobody in."""
+"""Fields and members that another client has written into the keys of a read-write lock cause no grant."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def readers(say):
 
 
 @pytest.mark.usefixtures("readers")
-def test_no_reader_beside_a_writer_that_is_written_there(server, say):
+def test_no_reader_is_granted_next_to_a_writer_written_directly(server, say):
     say("HSET k w:write 1")
     assert say("LOCK.RWREAD k c") is None
     assert say("LOCK.RWREAD k a") is None
@@ -23,7 +23,7 @@ def test_no_reader_beside_a_writer_that_is_written_there(server, say):
     assert holders(server) == {"a read": 1, "b read": 1, "c read": 1}
 
 
-def test_no_reader_beside_a_writer_whose_mode_says_read(say):
+def test_no_reader_is_granted_next_to_a_writer_with_mode_read(say):
     say(f"LOCK.RWWRITE k w PX {LONG}")
     say("HSET k mode read")
     for kind in ("RWREAD", "RWWRITE", "ACQUIRE"):
@@ -34,7 +34,7 @@ def test_no_reader_beside_a_writer_whose_mode_says_read(say):
 
 @pytest.mark.usefixtures("readers")
 @pytest.mark.parametrize("member", ["mode", "mode:write", ":write", "x:write:write", "n" * 513])
-def test_lease_of_nobody_ends_nothing(server, say, member):
+def test_expired_lease_without_a_hold_ends_no_hold(server, say, member):
     server.control.zadd(LEASES, {member: 1})
     assert say("LOCK.RWWRITE k w") is None
     assert server.control.hget("k", "mode") == "read"
@@ -44,7 +44,7 @@ def test_lease_of_nobody_ends_nothing(server, say, member):
 
 @pytest.mark.usefixtures("readers")
 @pytest.mark.parametrize("field", ["mode:write", ":write", "x:write:write", "", "n" * 513])
-def test_field_of_nobody_holds_the_lock_until_FORCE(server, say, field):
+def test_field_that_is_no_owner_holds_the_lock_until_force(server, say, field):
     server.control.hset("k", field, 1)
     assert say("LOCK.RWREAD k c") is None
     assert holders(server) == {"a read": 1, "b read": 1}
@@ -56,15 +56,15 @@ def test_field_of_nobody_holds_the_lock_until_FORCE(server, say, field):
 
 
 @pytest.mark.parametrize("name", ["mode", "o:write"])
-def test_plain_hold_of_a_reserved_name_is_nobodys(server, say, name):
+def test_plain_hold_of_a_reserved_name_has_no_owner(server, say, name):
     say(f"HSET k {name} 3")
     assert holders(server) == {}
     assert say("LOCK.ACQUIRE k a") is None
     assert say("LOCK.FORCE k") == 1
 
 
-def test_hold_without_a_lease_among_many_dead_is_seen(server, say):
-    """Leases without holds make up for it in number."""
+def test_hold_without_a_lease_among_many_expired_ones_counts(server, say):
+    """The number of leases equals the number of holds, because there is a lease without a hold."""
     say(f"LOCK.RWREAD k a PX {LONG}")
     server.control.hset("k", mapping={f"d{number}": 1 for number in range(70)} | {"x": 1})
     server.control.zadd(LEASES, {f"d{number}": 1 for number in range(70)} | {"junk": 1})

@@ -1,4 +1,4 @@
-"""What others do to the keys of a read-write lock, and hashes that are none of the module's."""
+"""What other clients do to the keys of a read-write lock, and hashes that the module has not written."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -14,7 +14,7 @@ __all__ = ["say", "wait"]  # fixtures
 
 
 def two_readers(server):
-    """a's lease is the shorter one."""
+    """The lease of a is the shorter one."""
     for owner, ms in (("a", LONG), ("b", LONGER)):
         assert server.control.execute_command("LOCK.RWREAD", "k", owner, "PX", ms) == 1
 
@@ -25,10 +25,10 @@ def pttls(server, key="k"):
     return {f"{one['owner']} {one['mode']}": one["pttl"] for one in map(as_map, found["holders"])}
 
 
-# The lock's TTL, by hand: every lease ends with the key
+# The TTL of the lock is set directly: every lease ends with the key
 
 
-def test_PEXPIRE_by_hand_is_everybodys_lease(server, say):
+def test_direct_pexpire_sets_every_lease(server, say):
     two_readers(server)
     say("PEXPIRE k 50000")
     assert all(0 < pttl <= 50000 for pttl in pttls(server).values())
@@ -38,7 +38,7 @@ def test_PEXPIRE_by_hand_is_everybodys_lease(server, say):
     assert all_agree(server)
 
 
-def test_PEXPIRE_by_hand_to_a_later_time_keeps_all(server, say):
+def test_direct_pexpire_to_a_later_time_extends_every_lease(server, say):
     say(f"LOCK.RWREAD k a PX {SHORT}")
     old_end = end_of(server)
     say(f"PEXPIRE k {LONG}")
@@ -49,7 +49,7 @@ def test_PEXPIRE_by_hand_to_a_later_time_keeps_all(server, say):
     assert server.control.exists("k") == 0
 
 
-def test_PEXPIRE_by_hand_lets_a_writer_in_when_it_ends(server, say, wait):
+def test_direct_pexpire_grants_a_writer_when_the_key_expires(server, say, wait):
     two_readers(server)
     writer = wait("w", "RWWRITE")
     say(f"PEXPIRE k {SHORT}")
@@ -59,7 +59,7 @@ def test_PEXPIRE_by_hand_lets_a_writer_in_when_it_ends(server, say, wait):
     assert holders(server) == {"w write": 1}
 
 
-def test_PERSIST_by_hand_is_a_lock_without_an_end(server, say):
+def test_direct_persist_makes_a_lock_without_a_lease(server, say):
     two_readers(server)
     say("PERSIST k")
     assert pttls(server) == {"a read": -1, "b read": -1}
@@ -74,7 +74,7 @@ def test_PERSIST_by_hand_is_a_lock_without_an_end(server, say):
 
 
 @pytest.mark.parametrize("ms", [20_000, LONG], ids=["shorter", "longer"])
-def test_PEXPIRE_by_hand_stays_the_others_lease_when_one_is_renewed(server, say, ms):
+def test_direct_pexpire_stays_for_others_when_one_lease_is_renewed(server, say, ms):
     two_readers(server)
     say("PEXPIRE k 50000")
     end = end_of(server)
@@ -85,8 +85,8 @@ def test_PEXPIRE_by_hand_stays_the_others_lease_when_one_is_renewed(server, say,
 
 
 @pytest.mark.parametrize("leaves", ["by LOCK.RELEASE", "with its connection"])
-def test_PEXPIREAT_by_hand_stays_everybodys_lease_when_one_leaves(server, say, actor, leaves):
-    """It is when b's lease was to end: without c's, what is written down would seem to be right again."""
+def test_direct_pexpireat_stays_for_others_when_one_reader_leaves(server, say, actor, leaves):
+    """The new expiry equals the lease of b: without the lease of c the records would seem to be valid again."""
     server.control.config_set("lock.session-grace", SHORT)
     server.control.config_set("lock.default-lease", 2 * LONGER)
     two_readers(server)
@@ -102,7 +102,7 @@ def test_PEXPIREAT_by_hand_stays_everybodys_lease_when_one_leaves(server, say, a
     assert all_agree(server)
 
 
-def test_PEXPIRE_in_the_past_frees_the_lock(server, say, wait):
+def test_pexpireat_in_the_past_frees_the_lock(server, say, wait):
     two_readers(server)
     writer = wait("w", "RWWRITE")
     say("PEXPIREAT k 1")
@@ -110,15 +110,15 @@ def test_PEXPIRE_in_the_past_frees_the_lock(server, say, wait):
     assert set(leases(server)) == {"w:write"}
 
 
-# The lock goes, its leases do not
+# The lock is removed, its leases are not
 
 
-@pytest.mark.parametrize("goes", ["DEL k", "UNLINK k", "RENAME k elsewhere", "MOVE k 1", "SET k x EX 1"])
-def test_next_lock_knows_nothing_of_the_leases_before(server, say, goes):
+@pytest.mark.parametrize("removal", ["DEL k", "UNLINK k", "RENAME k elsewhere", "MOVE k 1", "SET k x EX 1"])
+def test_next_lock_ignores_the_leases_of_the_previous_one(server, say, removal):
     say(f"LOCK.RWREAD k a PX {LONGER}")
     say(f"LOCK.RWREAD k b PX {SHORT}")
     old_end = leases(server)["b"]
-    say(goes)
+    say(removal)
     say("SELECT 0")  # Valkey 8.1 leaves the client of MOVE in the other database.
     say("DEL k")
     assert say(f"LOCK.RWREAD k b PX {LONG}") == 1
@@ -130,14 +130,14 @@ def test_next_lock_knows_nothing_of_the_leases_before(server, say, goes):
     assert holders(server) == {"b read": 1, "c read": 1}
 
 
-def test_stale_leases_end_with_their_lock_at_the_latest(server, say):
+def test_stale_leases_expire_with_their_lock_at_the_latest(server, say):
     say("LOCK.RWREAD k a PX 50000")
     end = end_of(server)
     say("DEL k")
     assert end_of(server, LEASES) == end
 
 
-def test_plain_lock_after_DEL_is_nobodys_business_of_old_leases(server, say):
+def test_plain_lock_after_del_ignores_old_leases(server, say):
     say(f"LOCK.RWWRITE k a PX {SHORT}")
     end = end_of(server)
     say("DEL k")
@@ -146,7 +146,7 @@ def test_plain_lock_after_DEL_is_nobodys_business_of_old_leases(server, say):
     assert holders(server) == {"b exclusive": 1}
 
 
-def test_renamed_lock_is_held_at_its_new_name_until_the_key_ends(server, say):
+def test_renamed_lock_is_held_under_its_new_name_until_the_key_expires(server, say):
     say(f"LOCK.RWREAD k a PX {SHORT}")
     say(f"LOCK.RWREAD k b PX {LONG}")
     end = leases(server)["a"]
@@ -154,13 +154,13 @@ def test_renamed_lock_is_held_at_its_new_name_until_the_key_ends(server, say):
     assert holders(server, "k") == {}
     assert holders(server, "l") == {"a read": 1, "b read": 1}
     until(server, end)
-    # a's own lease was left behind: all end with the key.
+    # The lease of a has the old name: all leases end with the key.
     assert say("LOCK.RWWRITE l b") is None
     assert say("LOCK.RELEASE l a") == 0
     assert say("LOCK.RWWRITE l b") == 1
 
 
-def test_lock_renamed_onto_another_is_not_mistaken_for_it(server, say):
+def test_lock_renamed_onto_another_ignores_the_leases_of_that(server, say):
     say(f"LOCK.RWREAD k a PX {LONG}")
     say(f"LOCK.RWREAD l b PX {SHORT}")
     end = end_of(server, "l")
@@ -172,7 +172,7 @@ def test_lock_renamed_onto_another_is_not_mistaken_for_it(server, say):
     assert end_of(server, "l") == end_of(server, "lock:lease:{l}")
 
 
-def test_side_key_uses_the_names_own_tag(server, say):
+def test_side_key_uses_the_hash_tag_of_the_name(server, say):
     say("LOCK.RWREAD a{tag}b o")
     say("LOCK.RWREAD a}b o")
     say("LOCK.RWREAD {}x o")
@@ -180,11 +180,11 @@ def test_side_key_uses_the_names_own_tag(server, say):
     assert names <= set(server.control.keys("lock:*"))
 
 
-# The leases go, the lock does not
+# The leases are removed, the lock is not
 
 
 @pytest.mark.parametrize("change", [f"{words} {LEASES}" for words in ("DEL", "ZPOPMIN", "ZPOPMAX")])
-def test_without_its_record_a_lease_ends_with_the_key(server, say, change):
+def test_lease_without_its_record_ends_with_the_key(server, say, change):
     two_readers(server)
     key_end = end_of(server)
     say(change)
@@ -199,7 +199,7 @@ def test_without_its_record_a_lease_ends_with_the_key(server, say, change):
     assert server.control.dbsize() == 0
 
 
-def test_leases_that_are_no_leases_are_left_alone(server, say, wait):
+def test_lease_key_of_another_type_is_not_changed(server, say, wait):
     two_readers(server)
     say(f"SET {LEASES} x")
     for refused in ("LOCK.RWREAD k c", "LOCK.RWWRITE k c", "LOCK.RWREAD k a"):
@@ -216,7 +216,7 @@ def test_leases_that_are_no_leases_are_left_alone(server, say, wait):
     assert say("LOCK.ACQUIRE k c") == 1
 
 
-def test_RENEW_never_says_yes_without_a_new_lease(server, say):
+def test_renew_never_succeeds_without_a_new_lease(server, say):
     say("LOCK.RWREAD k a PX 50000")
     say(f"SET {LEASES} x")
     try:
@@ -227,7 +227,7 @@ def test_RENEW_never_says_yes_without_a_new_lease(server, say):
         assert say("PTTL k") > 50000
 
 
-def test_waiter_is_granted_though_its_lease_cannot_be_written(server, say, wait):
+def test_waiter_is_granted_although_its_lease_cannot_be_written(server, say, wait):
     say(f"LOCK.RWWRITE k a PX {LONG}")
     reader = wait("b", "RWREAD")
     say(f"SET {LEASES} x")
@@ -237,10 +237,10 @@ def test_waiter_is_granted_though_its_lease_cannot_be_written(server, say, wait)
     assert holders(server) == {"b read": 1}
 
 
-# Fields by hand
+# Fields written directly
 
 
-def test_HDEL_by_hand_takes_a_hold_away(server, say, wait):
+def test_direct_hdel_removes_a_hold(server, say, wait):
     two_readers(server)
     upgrade = wait("a", "RWWRITE")
     say("HDEL k b")
@@ -251,7 +251,7 @@ def test_HDEL_by_hand_takes_a_hold_away(server, say, wait):
     assert server.control.dbsize() == 0
 
 
-def test_lease_of_a_hold_that_HDEL_took_away_ends_without_a_trace(server, say):
+def test_lease_of_a_hold_removed_by_hdel_is_not_counted_when_it_ends(server, say):
     say(f"LOCK.RWREAD k a PX {SHORT}")
     say(f"LOCK.RWREAD k b PX {LONG}")
     before, end = server.info("lock")["lock_lease_ends"], leases(server)["a"]
@@ -262,7 +262,7 @@ def test_lease_of_a_hold_that_HDEL_took_away_ends_without_a_trace(server, say):
     assert server.info("lock")["lock_lease_ends"] == before
 
 
-def test_HSET_by_hand_gives_a_hold_that_ends_with_the_key(server, say):
+def test_direct_hset_makes_a_hold_that_ends_with_the_key(server, say):
     say(f"LOCK.RWREAD k a PX {SHORT}")
     say(f"LOCK.RWREAD k b PX {LONG}")
     end = leases(server)["a"]
@@ -276,7 +276,7 @@ def test_HSET_by_hand_gives_a_hold_that_ends_with_the_key(server, say):
     assert server.control.dbsize() == 0
 
 
-def test_lock_written_by_hand_is_a_lock(server, say):
+def test_lock_that_is_written_directly_is_a_lock(server, say):
     say("HSET k mode write a:write 1 a 2")
     assert holders(server) == {"a write": 1, "a read": 2}
     assert say("LOCK.RWREAD k b") is None
@@ -286,7 +286,7 @@ def test_lock_written_by_hand_is_a_lock(server, say):
     assert say("LOCK.RWREAD k b") == 1
 
 
-def test_owner_written_by_hand_that_waits_is_granted_by_reentry(server, say, wait):
+def test_waiting_owner_that_is_written_directly_is_granted_by_reentry(server, say, wait):
     say(f"LOCK.RWWRITE k x PX {LONG}")
     wait("w", "RWWRITE")
     reader = wait("a", "RWREAD")
@@ -294,7 +294,7 @@ def test_owner_written_by_hand_that_waits_is_granted_by_reentry(server, say, wai
     assert reader.reply() == 2
 
 
-# Hashes that are none of ours
+# Hashes that the module has not written
 
 FOREIGN = {
     "unknown mode": {"mode": "banana", "a": "1"},
@@ -303,14 +303,14 @@ FOREIGN = {
     "unknown mode, a writer": {"mode": "banana", "a:write": "1"},
     "no count": {"mode": "read", "a": "x"},
     "count 0": {"mode": "write", "a:write": "0"},
-    "nothing but a mode of somebody else's": {"mode": "banana"},  # of our own: test_leftovers.py
+    "only an unknown mode": {"mode": "banana"},  # only a known mode: test_leftovers.py
     "no mode": {"a": "1", "b": "1"},
 }
 foreign = pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
 
 
 @foreign
-def test_foreign_hash_is_held_by_somebody_else_until_FORCE(server, say, content):
+def test_foreign_hash_is_held_by_an_unknown_owner_until_force(server, say, content):
     server.control.hset("k", mapping=content)
     before = server.dump()
     for kind in ("RWREAD", "RWWRITE", "ACQUIRE", "FAIR"):
@@ -327,17 +327,17 @@ def test_foreign_hash_is_held_by_somebody_else_until_FORCE(server, say, content)
 
 
 @foreign
-@pytest.mark.parametrize("goes", ["DEL k", "LOCK.FORCE k", f"PEXPIRE k {SHORT}"])
-def test_foreign_hash_is_waited_for(server, say, wait, content, goes):
+@pytest.mark.parametrize("removal", ["DEL k", "LOCK.FORCE k", f"PEXPIRE k {SHORT}"])
+def test_foreign_hash_is_waited_for(server, say, wait, content, removal):
     server.control.hset("k", mapping=content)
     readers = [wait("a", "RWWRITE"), wait("other", "RWREAD")]
-    say(goes)
+    say(removal)
     assert readers[0].reply(timeout=10) == 1
     say("LOCK.RELEASE k a")
     assert readers[1].reply() == 1
 
 
-def test_hold_that_we_cannot_read_lives_as_long_as_its_key(server, say):
+def test_hold_that_cannot_be_read_lasts_as_long_as_its_key(server, say):
     server.control.hset("k", mapping={"mode": "read", "a": "x"})
     if say("LOCK.RWREAD k b PX 1000") == 1:
         assert say("PTTL k") == -1
@@ -346,7 +346,7 @@ def test_hold_that_we_cannot_read_lives_as_long_as_its_key(server, say):
     assert say("PTTL k") == -1
 
 
-def test_count_stops_at_its_limit(server, say):
+def test_hold_count_stops_at_its_limit(server, say):
     server.control.hset("k", mapping={"mode": "read", "a": 2**31 - 1})
     before = server.dump()
     with pytest.raises(ResponseError, match="^ERR hold count"):
@@ -355,8 +355,8 @@ def test_count_stops_at_its_limit(server, say):
     assert say("LOCK.RELEASE k a") == 2**31 - 2
 
 
-def test_redissons_field_names_are_ours(server, say):
-    # Redisson's owner is uuid:thread, as ours is.
+def test_field_names_are_those_of_redisson(server, say):
+    # The owner in Redisson is uuid:thread, the same as here.
     say("LOCK.RWWRITE k 285475da:52")
     assert server.control.hgetall("k") == {"mode": "write", "285475da:52:write": "1"}
     assert say("LOCK.RELEASE k 285475da:52") == 0

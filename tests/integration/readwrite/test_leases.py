@@ -1,6 +1,6 @@
-"""The leases of readers and writers: each hold has its own, and each ends by itself.
+"""The leases of readers and writers: each hold has its own lease, which expires independently.
 
-The server's own expiry is switched off: what ends is noticed by the module or not at all.
+The active expiry of the server is switched off, so that only the module can notice the end of a lease.
 """
 
 import pytest
@@ -18,10 +18,10 @@ __all__ = ["say", "wait"]  # fixtures
 SOON_MS = 3000
 
 
-# What is written
+# The records of leases
 
 
-def test_each_hold_has_a_lease_of_its_own_and_the_key_has_the_last(server, say):
+def test_each_hold_has_its_own_lease_and_the_key_has_the_last_one(server, say):
     for command, field, ms in (
         ("LOCK.RWREAD k a PX 50000", "a", 50000),
         ("LOCK.RWREAD k b EX 90", "b", 90000),
@@ -33,7 +33,7 @@ def test_each_hold_has_a_lease_of_its_own_and_the_key_has_the_last(server, say):
     assert server.control.hgetall("k") == {"mode": "read", "a": "1", "b": "1", "c": "1"}
 
 
-def test_a_writers_read_has_a_lease_of_its_own(server, say):
+def test_read_hold_of_a_writer_has_its_own_lease(server, say):
     with takes(server, "a:write", 50000):
         say("LOCK.RWWRITE k a PX 50000")
     with takes(server, "a", 20000):
@@ -54,7 +54,7 @@ def test_reentry_lengthens_its_own_lease_and_never_shortens_it(server, say, kind
     assert all_agree(server)
 
 
-def test_another_readers_lease_is_nobody_elses(server, say):
+def test_renewal_of_one_reader_does_not_change_the_lease_of_another(server, say):
     say(f"LOCK.RWREAD k a PX {LONG}")
     a = leases(server)["a"]
     say("LOCK.RWREAD k b PX 50000")
@@ -75,7 +75,7 @@ def test_renewal_may_shorten_the_last_lease_and_the_key_with_it(server, say):
     assert all_agree(server)
 
 
-def test_renewal_is_of_an_owners_reads_and_writes(server, say):
+def test_renewal_applies_to_read_and_write_holds_of_the_owner(server, say):
     say("LOCK.RWWRITE k a PX 50000")
     say("LOCK.RWREAD k a PX 20000")
     say("LOCK.RWREAD k a PX 20000")
@@ -92,7 +92,7 @@ def test_release_of_the_last_lease_shortens_the_key(server, say):
     assert all_agree(server)
 
 
-def test_release_of_one_of_two_holds_leaves_the_lease(server, say):
+def test_release_of_one_of_two_holds_does_not_change_the_lease(server, say):
     say("LOCK.RWREAD k a PX 50000")
     say("LOCK.RWREAD k a PX 60000")
     before = server.dump()[0, LEASES.encode()]
@@ -108,7 +108,7 @@ def test_no_side_key_is_left_when_the_lock_is_free(server, say, kind, end):
     assert server.control.dbsize() == 0
 
 
-def test_longest_lease(server, say):
+def test_longest_lease_is_accepted(server, say):
     longest = 2**63 - 1 - server.now_ms() - 3_600_000
     assert say(f"LOCK.RWREAD k a PX {longest}") == 1
     assert say("LOCK.RWREAD k b PX 50000") == 1
@@ -118,10 +118,10 @@ def test_longest_lease(server, say):
     assert all_agree(server)
 
 
-# A lease ends
+# A lease expires
 
 
-def test_each_readers_lease_ends_by_itself(server, say):
+def test_lease_of_each_reader_expires_independently(server, say):
     say(f"LOCK.RWREAD k a PX {SHORT}")
     say(f"LOCK.RWREAD k b PX {LONG}")
     say(f"LOCK.RWREAD k c PX {LONGER}")
@@ -132,13 +132,13 @@ def test_each_readers_lease_ends_by_itself(server, say):
     with pytest.raises(ResponseError, match="^NOTHELD "):
         say("LOCK.RENEW k a")
     assert say("LOCK.RWWRITE k a") is None
-    # By the first command that writes, it is gone from the keys too.
+    # The first command that writes has removed it from the keys too.
     assert set(leases(server)) == {"b", "c"}
     assert server.control.hgetall("k") == {"mode": "read", "b": "1", "c": "1"}
     assert all_agree(server)
 
 
-def test_the_last_lease_frees_the_lock_and_leaves_nothing(server, say):
+def test_end_of_the_last_lease_frees_the_lock_and_leaves_no_key(server, say):
     say(f"LOCK.RWREAD k a PX {SHORT // 2}")
     say(f"LOCK.RWREAD k b PX {SHORT}")
     until(server, end_of(server))
@@ -148,7 +148,7 @@ def test_the_last_lease_frees_the_lock_and_leaves_nothing(server, say):
     assert set(leases(server)) == {"c:write"}
 
 
-def test_dead_reader_does_not_keep_a_sole_reader_from_upgrading(server, say):
+def test_expired_reader_does_not_prevent_an_upgrade(server, say):
     say(f"LOCK.RWREAD k dead PX {SHORT}")
     say(f"LOCK.RWREAD k a PX {LONG}")
     assert say("LOCK.RWWRITE k a") is None
@@ -156,7 +156,7 @@ def test_dead_reader_does_not_keep_a_sole_reader_from_upgrading(server, say):
     assert say("LOCK.RWWRITE k a") == 1
 
 
-def test_reentry_after_the_end_of_its_lease_is_a_first_hold(server, say):
+def test_reentry_after_the_lease_has_expired_is_a_first_hold(server, say):
     say(f"LOCK.RWREAD k a PX {SHORT}")
     say(f"LOCK.RWREAD k a PX {SHORT}")
     say(f"LOCK.RWREAD k b PX {LONG}")
@@ -165,14 +165,14 @@ def test_reentry_after_the_end_of_its_lease_is_a_first_hold(server, say):
 
 
 def assert_granted_after(server, waiter, field, end_ms):
-    """Not before that end, and soon after it."""
+    """Asserts that the waiter is granted not before that end, and soon after it."""
     assert waiter.reply(timeout=10) == 1
     granted_ms = leases(server)[field] - LONG
     assert end_ms <= granted_ms <= end_ms + scaled_ms(SOON_MS)
 
 
-@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a")], ids=["first first", "last first"])
-def test_writer_is_let_in_when_the_last_live_lease_ends(server, say, wait, order):
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a")], ids=["in order", "in reverse order"])
+def test_writer_is_granted_when_the_last_lease_expires(server, say, wait, order):
     for number, owner in enumerate(order, 1):
         say(f"LOCK.RWREAD k {owner} PX {SHORT * number}")
     last = end_of(server)
@@ -183,7 +183,7 @@ def test_writer_is_let_in_when_the_last_live_lease_ends(server, say, wait, order
     assert all_agree(server)
 
 
-def test_writer_waits_only_for_readers_that_still_live(server, say, wait):
+def test_writer_waits_only_for_readers_that_have_not_expired(server, say, wait):
     say(f"LOCK.RWREAD k dead PX {LESS_SHORT}")
     say(f"LOCK.RWREAD k a PX {LONG}")
     end = leases(server)["dead"]
@@ -192,7 +192,7 @@ def test_writer_waits_only_for_readers_that_still_live(server, say, wait):
     assert_granted_after(server, writer, "w:write", end)
 
 
-def test_upgrade_is_let_in_when_the_other_readers_lease_ends(server, say, wait):
+def test_upgrade_is_granted_when_the_lease_of_the_other_reader_expires(server, say, wait):
     say(f"LOCK.RWREAD k a PX {LONG}")
     say(f"LOCK.RWREAD k b PX {LONG}")
     upgrade = wait("a", "RWWRITE")
@@ -209,12 +209,12 @@ def test_renewal_by_a_reader_keeps_the_writer_waiting(server, say, wait, at_once
     until(server, old_end)
     server.settle(20)
     assert not writer.has_reply() and writer.is_blocked()
-    # And a shorter one again lets it in sooner.
+    # A shorter lease again: it is granted sooner.
     _, end = at_once(f"LOCK.RENEW k a PX {SHORT}", "PEXPIRETIME k")
     assert_granted_after(server, writer, "w:write", end)
 
 
-def test_reentering_reader_delays_the_writer_no_longer_than_its_lease(server, say, wait, at_once):
+def test_reader_that_reenters_delays_the_writer_no_longer_than_its_lease(server, say, wait, at_once):
     say(f"LOCK.RWREAD k a PX {LONG}")
     writer = wait("w", "RWWRITE")
     end = server.now_ms() + LESS_SHORT
@@ -222,7 +222,7 @@ def test_reentering_reader_delays_the_writer_no_longer_than_its_lease(server, sa
     assert_granted_after(server, writer, "w:write", end)
 
 
-def test_writers_lease_ends_while_it_reads_and_readers_come_in(server, say, wait, at_once):
+def test_readers_are_granted_when_the_lease_of_a_downgrading_writer_ends(server, say, wait, at_once):
     say(f"LOCK.RWWRITE k a PX {LONG}")
     readers = [wait("b", "RWREAD"), wait("c", "RWREAD")]
     writer = wait("w", "RWWRITE")
@@ -236,7 +236,7 @@ def test_writers_lease_ends_while_it_reads_and_readers_come_in(server, say, wait
     assert not writer.has_reply() and writer.is_blocked()
 
 
-def test_writers_lease_ends_while_it_reads_and_nobody_waits(server, say):
+def test_writer_that_reads_is_a_reader_after_its_write_lease_expires(server, say):
     say(f"LOCK.RWWRITE k a PX {SHORT}")
     say(f"LOCK.RWREAD k a PX {LONG}")
     until(server, leases(server)["a:write"])
@@ -246,7 +246,7 @@ def test_writers_lease_ends_while_it_reads_and_nobody_waits(server, say):
     assert server.control.hget("k", "mode") == "read"
 
 
-def test_the_read_of_a_writer_ends_and_it_stays_the_writer(server, say):
+def test_writer_remains_the_writer_when_its_read_lease_expires(server, say):
     say(f"LOCK.RWWRITE k a PX {LONG}")
     say(f"LOCK.RWREAD k a PX {SHORT}")
     until(server, leases(server)["a"])
@@ -256,15 +256,15 @@ def test_the_read_of_a_writer_ends_and_it_stays_the_writer(server, say):
     assert all_agree(server)
 
 
-def test_a_short_read_of_a_writer_is_watched_while_somebody_waits(server, say, wait):
+def test_end_of_a_writers_short_read_is_noticed_while_a_client_waits(server, say, wait):
     say(f"LOCK.RWWRITE k a PX {LONG}")
     wait("b", "RWREAD")
     say(f"LOCK.RWREAD k a PX {SHORT}")
     until(server, leases(server)["a"])
-    wait_for(lambda: set(leases(server)) == {"a:write"}, what="the end to be noticed")
+    wait_for(lambda: set(leases(server)) == {"a:write"}, what="the end of the read lease to be noticed")
 
 
-def test_lease_of_a_waiter_is_counted_from_its_grant(server, say, wait):
+def test_lease_of_a_waiter_counts_from_its_grant(server, say, wait):
     say(f"LOCK.RWWRITE k a PX {LONG}")
     reader = wait("b", "RWREAD")
     with takes(server, "b", LONG):
@@ -272,43 +272,43 @@ def test_lease_of_a_waiter_is_counted_from_its_grant(server, say, wait):
         assert reader.reply() == 1
 
 
-def test_lease_ends_are_counted_and_told(server, say, wait):
+def test_expired_leases_are_counted_and_send_events(server, say, wait):
     server.control.config_set("notify-keyspace-events", "Ed")
-    ear = server.client().pubsub(ignore_subscribe_messages=True)
-    ear.psubscribe("__keyevent@0__:lock.*")
+    subscriber = server.client().pubsub(ignore_subscribe_messages=True)
+    subscriber.psubscribe("__keyevent@0__:lock.*")
     wait_for(lambda: server.control.pubsub_numpat() == 1, what="the subscription")
     before = server.info("lock")["lock_lease_ends"]
     say(f"LOCK.RWREAD k a PX {SHORT}")
     say(f"LOCK.RWREAD k b PX {LESS_SHORT}")
     writer = wait("w", "RWWRITE")
     assert writer.reply(timeout=10) == 1
-    heard = []
+    events = []
 
-    def all_heard():
-        while message := ear.get_message():
-            heard.append(message["channel"].rpartition(".")[2])
-        return len(heard) >= 5
+    def have_all_events():
+        while message := subscriber.get_message():
+            events.append(message["channel"].rpartition(".")[2])
+        return len(events) >= 5
 
-    wait_for(all_heard, what="the events")
-    assert heard == ["granted", "granted", "expired", "expired", "granted"]
+    wait_for(have_all_events, what="the events")
+    assert events == ["granted", "granted", "expired", "expired", "granted"]
     assert server.info("lock")["lock_lease_ends"] == before + 2
 
 
 @pytest.mark.parametrize("lease", [2**53 + 1, 2**60 + 1, 2**62 + 1, 2**63 - 1 - 4 * 10**15])
-def test_lease_beyond_what_a_score_can_tell_leaves_others_theirs(server, say, lease):
-    """A score is a double: the key's end has to be rounded as it is, or nobody's lease would count."""
+def test_lease_beyond_the_precision_of_a_score_keeps_other_leases(server, say, lease):
+    """A score is a double: the expiry of the key must be rounded in the same way, or no lease would be valid."""
     assert say(f"LOCK.RWREAD k b PX {SHORT}") == 1
     assert say(f"LOCK.RWREAD k a PX {lease}") == 1
-    wait_for(lambda: holders(server) == {"a read": 1}, what="b's lease to end")
+    wait_for(lambda: holders(server) == {"a read": 1}, what="the lease of b to expire")
     assert say("LOCK.RELEASE k a") == 0
     assert say("LOCK.RWWRITE k w") == 1
 
 
-def test_renewal_beyond_what_a_score_can_tell_leaves_others_theirs(server, say):
+def test_renewal_beyond_the_precision_of_a_score_keeps_other_leases(server, say):
     assert say(f"LOCK.RWREAD k b PX {SHORT}") == 1
     assert say("LOCK.RWREAD k a") == 1
     assert say(f"LOCK.RENEW k a PX {2**62 + 1}") == 1
-    wait_for(lambda: holders(server) == {"a read": 1}, what="b's lease to end")
+    wait_for(lambda: holders(server) == {"a read": 1}, what="the lease of b to expire")
 
 
 def test_mode_is_that_of_the_holders(say):
@@ -316,20 +316,20 @@ def test_mode_is_that_of_the_holders(say):
     assert as_map(say("LOCK.INFO k"))["mode"] == "write"
     say(f"LOCK.RWREAD k a PX {LONG}")
     assert as_map(say("LOCK.INFO k"))["mode"] == "write"
-    say("HDEL k a:write")  # by hand: the key still says `write`
+    say("HDEL k a:write")  # directly: the key still has the mode `write`
     assert say("HGET k mode") == "write"
     assert as_map(say("LOCK.INFO k"))["mode"] == "read"
 
 
-@pytest.mark.parametrize("comes", ["LOCK.RWREAD k c", "LOCK.RWREAD k b"])
-def test_request_before_the_lease_timer_runs_grants_the_waiting_reader(server, actor, comes):
-    """Its command is read in the turn in which the lease has ended, before the lock's timer."""
+@pytest.mark.parametrize("request_text", ["LOCK.RWREAD k c", "LOCK.RWREAD k b"])
+def test_request_before_the_lease_timer_runs_grants_the_waiting_reader(server, actor, request_text):
+    """The request is read in the event-loop iteration in which the lease has expired, before the timer of the lock."""
     waiter = actor("b")
     server.control.execute_command("LOCK.RWWRITE", "k", "a", "PX", scaled_ms(300))
     waiter.send("LOCK.RWREAD", "k", "b", "PX", LONG, "BLOCK", 0)
     waiter.wait_blocked()
     with server.control.pipeline(transaction=False) as pipeline:
         pipeline.execute_command("DEBUG", "SLEEP", scaled_ms(350) / 1000)
-        pipeline.execute_command(*comes.split(), "PX", LONG)
+        pipeline.execute_command(*request_text.split(), "PX", LONG)
         assert pipeline.execute()[1] > 0
     assert waiter.reply() > 0

@@ -1,4 +1,4 @@
-"""Who takes the last owner out of a read-write lock by hand leaves a hash that says `mode` and nothing else: it is free."""
+"""A client that removes the last owner of a read-write lock directly leaves a hash with only `mode`: it is free."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -7,7 +7,7 @@ from harness import wait_for_sync
 from harness.schedule import as_map
 
 LONG = 600_000
-TAKES = {
+REQUESTS = {
     "ACQUIRE": "LOCK.ACQUIRE k b",
     "FENCED": "LOCK.ACQUIRE k b FENCED",
     "FAIR": "LOCK.FAIR k b",
@@ -15,7 +15,7 @@ TAKES = {
     "RWWRITE": "LOCK.RWWRITE k b",
     "MACQUIRE": "LOCK.MACQUIRE 2 l k b",
 }
-each_take = pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+each_take = pytest.mark.parametrize("take", REQUESTS.values(), ids=REQUESTS)
 each_mode = pytest.mark.parametrize("mode", ["read", "write"])
 FIELDS = {"read": "a", "write": "a:write"}
 READS, WRITES = {"mode": "read", "b": "1"}, {"mode": "write", "b:write": "1"}
@@ -26,15 +26,15 @@ def say(server):
     return lambda text: server.control.execute_command(*text.split())
 
 
-def leave(say, mode):
-    """a's lock, without a."""
+def leave_only_mode(say, mode):
+    """Leaves the lock of a without a."""
     assert say(f"LOCK.RW{mode.upper()} k a PX {LONG}") == 1
     assert say(f"HDEL k {FIELDS[mode]}") == 1
     assert say("HGETALL k") == {"mode": mode}
 
 
-def everything_goes(say, take):
-    """b has the lock; and when it has released it, nothing is left."""
+def is_held_and_released_completely(say, take):
+    """b holds the lock; when b has released it, nothing is left."""
     names = ["k", "l"] if "MACQUIRE" in take else ["k"]
     expected = READS if "RWREAD" in take else WRITES if "RWWRITE" in take else {"b": "1"}
     assert say("ZRANGE lock:lease:{k} 0 -1") == [field for field in expected if field != "mode"] * ("RW" in take)
@@ -50,18 +50,18 @@ def everything_goes(say, take):
 
 @each_mode
 @each_take
-def test_is_free_for(server, say, take, mode):
+def test_lock_with_only_a_mode_is_granted(server, say, take, mode):
     replica = server.start_replica()
-    leave(say, mode)
+    leave_only_mode(say, mode)
     assert say(take) not in (None, 0)
     wait_for_sync(server, replica)
     assert replica.dump() == server.dump()
-    assert everything_goes(say, take)
+    assert is_held_and_released_completely(say, take)
 
 
 @each_mode
 @each_take
-def test_waiter_gets_it(server, say, actor, take, mode):
+def test_removal_of_the_last_owner_grants_the_waiter(server, say, actor, take, mode):
     replica = server.start_replica()
     say(f"LOCK.RW{mode.upper()} k a PX {LONG}")
     writer = actor()
@@ -73,17 +73,17 @@ def test_waiter_gets_it(server, say, actor, take, mode):
     assert writer.reply() not in (None, 0)
     wait_for_sync(server, replica)
     assert replica.dump() == server.dump()
-    assert everything_goes(say, take)
+    assert is_held_and_released_completely(say, take)
 
 
 @each_mode
-def test_nobody_holds_it(server, say, mode):
+def test_lock_with_only_a_mode_has_no_holder(server, say, mode):
     replica = server.start_replica()
-    leave(say, mode)
+    leave_only_mode(say, mode)
     wait_for_sync(server, replica)
     assert say("LOCK.INFO k") is None
     assert replica.control.execute_command("LOCK.INFO", "k") is None
-    assert replica.dump() == server.dump() != {}  # who only looks changes nothing
+    assert replica.dump() == server.dump() != {}  # LOCK.INFO changes nothing
     for refused in ("LOCK.RELEASE k a", "LOCK.RENEW k a", "LOCK.GUARD k a PING", "LOCK.RELEASE k b"):
         with pytest.raises(ResponseError, match="^NOTHELD "):
             say(refused)
@@ -92,30 +92,30 @@ def test_nobody_holds_it(server, say, mode):
 
 
 @each_mode
-def test_force_finds_it_free(server, say, mode):
+def test_force_of_a_lock_with_only_a_mode_replies_0(server, say, mode):
     replica = server.start_replica()
-    leave(say, mode)
+    leave_only_mode(say, mode)
     assert say("LOCK.FORCE k") == 0
     assert say("DBSIZE") == 0
     wait_for_sync(server, replica)
     assert replica.dump() == server.dump() == {}
 
 
-def test_only_a_mode_of_ours_is_free(say):
+def test_lock_with_only_an_unknown_mode_is_not_free(say):
     say("HSET k mode other")
     assert say("LOCK.ACQUIRE k b") is None
     assert as_map(say("LOCK.INFO k"))["mode"] == "exclusive"
     assert say("LOCK.FORCE k") == 1
 
 
-def test_waiter_of_several_keys_behind_a_reserved_position(server, say, actor):
-    """The head of the queue is looked at when the lock has become free, whoever it is."""
+def test_multikey_waiter_is_granted_a_lock_with_only_a_mode(server, say, actor):
+    """The head of the queue is checked when the lock has become free, whatever kind of waiter it is."""
     say(f"LOCK.RWWRITE k a PX {LONG}")
     say(f"LOCK.ACQUIRE l a PX {LONG}")
-    several = actor()
-    several.send("LOCK.MACQUIRE", 2, "l", "k", "b", "BLOCK", 0)
-    several.wait_blocked()
+    multikey = actor()
+    multikey.send("LOCK.MACQUIRE", 2, "l", "k", "b", "BLOCK", 0)
+    multikey.wait_blocked()
     say("HDEL k a:write")
     assert say("LOCK.RELEASE l a") == 0
-    assert several.reply() == 2
-    assert everything_goes(say, "LOCK.MACQUIRE")
+    assert multikey.reply() == 2
+    assert is_held_and_released_completely(say, "LOCK.MACQUIRE")

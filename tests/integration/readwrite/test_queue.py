@@ -1,4 +1,4 @@
-"""Readers and writers in the queue, as schedules: who stands behind whom, with whom one comes in."""
+"""Readers and writers in the queue, as schedules: which waiter is behind which, and which are granted together."""
 
 from harness import scaled_ms
 from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, answered, error, granted, has, run_schedule, schedules
@@ -16,7 +16,7 @@ QUEUING = dict(
         releases("b"),
         ("c", granted(1)),
     ],
-    consecutive_readers_come_in_together_up_to_the_next_writer=[
+    consecutive_readers_are_granted_together_up_to_the_next_writer=[
         writes("a"),
         waits("b", "RWREAD"),
         waits("c", "RWREAD"),
@@ -35,7 +35,7 @@ QUEUING = dict(
         releases("d"),
         ("e", granted(1)),
     ],
-    writers_come_in_one_by_one=[
+    writers_are_granted_one_by_one=[
         writes("a"),
         waits("b", "RWWRITE"),
         waits("c", "RWWRITE"),
@@ -45,7 +45,7 @@ QUEUING = dict(
         releases("b"),
         ("c", granted(1)),
     ],
-    FORCE_lets_in_whoever_is_next=[
+    FORCE_grants_the_next_waiter=[
         reads("a"),
         reads("b"),
         waits("c", "RWWRITE"),
@@ -74,7 +74,7 @@ QUEUING = dict(
         releases("d"),
         ("e", granted(1)),
     ],
-    an_owners_reads_and_writes_from_two_connections_come_in_one_pass=[
+    read_and_write_of_an_owner_on_two_connections_are_granted_in_one_pass=[
         writes("x"),
         waits("a1", "RWREAD", "oa"),
         waits("b", "RWREAD"),
@@ -86,7 +86,7 @@ QUEUING = dict(
         ("z", "LOCK.RELEASE k oa WRITE", 0),
         ("b", granted(1)),
     ],
-    an_owner_that_is_let_in_to_read_waits_to_write_at_the_head=[
+    an_owner_that_is_granted_a_read_waits_to_write_at_the_head=[
         reads("r"),
         waits("x", "RWWRITE"),
         waits("a1", "RWREAD", "oa"),
@@ -101,7 +101,7 @@ QUEUING = dict(
         ("a2", granted(1)),
         ("b", STILL_BLOCKED),
     ],
-    DEL_lets_waiting_readers_in_together=[
+    DEL_grants_waiting_readers_together=[
         writes("a"),
         waits("b", "RWREAD"),
         waits("c", "RWREAD"),
@@ -110,7 +110,7 @@ QUEUING = dict(
         ("c", granted(1)),
         mode_is("read", {"ob read": 1, "oc read": 1}),
     ],
-    in_another_database_it_is_another_lock=[
+    the_same_key_in_another_database_is_another_lock=[
         writes("a"),
         ("b", "SELECT 1", "OK"),
         writes("b"),
@@ -137,20 +137,20 @@ def writer_leaves(*how):
 
 
 LEAVING = dict(
-    cancelled_writer_lets_the_readers_behind_it_in=writer_leaves(
+    cancelled_writer_and_readers_behind_it_are_granted=writer_leaves(
         ("z", "LOCK.CANCEL k ob", 1),
         ("b", answered(None)),
     ),
-    killed_writer_lets_the_readers_behind_it_in=writer_leaves(("b", DIES)),
-    closed_writer_lets_the_readers_behind_it_in=writer_leaves(("b", CLOSES)),
-    writer_whose_time_is_up_lets_the_readers_behind_it_in=[
+    killed_writer_and_readers_behind_it_are_granted=writer_leaves(("b", DIES)),
+    closed_writer_and_readers_behind_it_are_granted=writer_leaves(("b", CLOSES)),
+    writer_that_times_out_and_readers_behind_it_are_granted=[
         reads("a"),
         ("b", f"LOCK.RWWRITE k ob BLOCK {scaled_ms(900)}", BLOCKS),
         waits("c", "RWREAD"),
         ("b", answered(None)),
         ("c", granted(1)),
     ],
-    upgrade_that_dies_leaves_its_owner_a_reader=[
+    upgrade_whose_client_dies_leaves_its_owner_a_reader=[
         reads("a"),
         reads("b"),
         waits("a2", "RWWRITE", "oa"),
@@ -166,8 +166,8 @@ def queue(*owners):
     return ("z", "LOCK.INFO k", has(waiters=owners_are(*owners)))
 
 
-def holds_as_it_asks(holds, others, command):
-    """`a2` is a second connection of oa, which comes by a hold after that one has begun to wait."""
+def acquires_while_it_waits(holds, others, command):
+    """`a2` is a second connection of oa, which acquires another hold after a2 has begun to wait."""
     return [
         writes("x"),
         waits("a", holds),
@@ -187,24 +187,24 @@ def holds_as_it_asks(holds, others, command):
     ]
 
 
-IN_THEIR_OWN_WAY = {
-    f"{holds}_and_{command}": holds_as_it_asks(holds, others, command)
+BLOCKED_BY_OWN_HOLD = {
+    f"{holds}_and_{command}": acquires_while_it_waits(holds, others, command)
     for holds, others in (("RWREAD", "RWWRITE"), ("RWWRITE", "RWREAD"))
     for command in ("ACQUIRE", "FAIR")
 }
 
 
-@schedules(**IN_THEIR_OWN_WAY)
-def test_owner_who_wants_another_kind_of_lock_waits_in_its_turn(server, schedule):
-    """Its own hold is in its way: that is no upgrade."""
+@schedules(**BLOCKED_BY_OWN_HOLD)
+def test_owner_that_requests_another_kind_of_lock_waits_in_order(server, schedule):
+    """Its own hold conflicts with the request, which is no upgrade."""
     run_schedule(server, schedule)
 
 
 @schedules(**QUEUING)
-def test_queue(server, some_resp, schedule):
+def test_waiters_are_granted_in_order_of_the_queue(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
 @schedules(**LEAVING)
-def test_waiting_writer_leaves(server, schedule):
+def test_end_of_a_waiting_writer_grants_the_readers_behind_it(server, schedule):
     run_schedule(server, schedule)

@@ -1,7 +1,6 @@
-"""Readers and writers, as schedules: each is named after the rule that it shows.
+"""Readers and writers, as schedules: each is named after the rule that it tests.
 
-All combinations, without names: generated/test_readwrite_all.py. Queues: test_queue.py. What leases do:
-test_leases.py.
+generated/test_readwrite_all.py plays all combinations; test_queue.py tests queues, test_leases.py leases.
 """
 
 import pytest
@@ -66,7 +65,7 @@ SHARING = dict(
         releases("a", 0),
         IS_FREE,
     ],
-    a_writer_may_read_and_stays_writer_when_its_reads_end=[
+    a_writer_may_read_and_remains_writer_when_its_reads_end=[
         writes("a"),
         reads("a"),
         releases("a", 0, "READ"),
@@ -78,7 +77,7 @@ SHARING = dict(
 )
 
 RELEASING = dict(
-    without_a_word_the_only_mode=[
+    without_a_mode_the_only_hold=[
         reads("a"),
         reads("a", 2),
         releases("a", 1),
@@ -87,7 +86,7 @@ RELEASING = dict(
         releases("a"),
         IS_FREE,
     ],
-    without_a_word_by_an_owner_with_both_is_an_error=[
+    without_a_mode_by_an_owner_with_both_is_an_error=[
         writes("a"),
         reads("a"),
         ("a", "LOCK.RELEASE k oa", BOTH),
@@ -112,7 +111,7 @@ RELEASING = dict(
         ("a", "LOCK.RELEASE k oa WRITE", error("NOTHELD")),
         releases("a"),
     ],
-    of_a_read_write_lock_in_mode_exclusive_is_no_such_word=[
+    of_a_mode_that_does_not_exist_is_a_syntax_error=[
         writes("a"),
         ("a", "LOCK.RELEASE k oa EXCLUSIVE", error("ERR", "syntax")),
         ("a", "LOCK.RELEASE k oa READ WRITE", error("ERR", "syntax")),
@@ -122,7 +121,7 @@ RELEASING = dict(
 )
 
 CHANGING = dict(
-    downgrade_lets_the_waiting_readers_in_at_once=[
+    downgrade_grants_the_waiting_readers=[
         writes("a"),
         waits("b", "RWREAD"),
         waits("c", "RWREAD"),
@@ -133,7 +132,7 @@ CHANGING = dict(
         ("c", granted(1)),
         mode_is("read", {"oa read": 1, "ob read": 1, "oc read": 1}),
     ],
-    downgrade_of_a_writer_with_two_write_holds_takes_both=[
+    downgrade_with_two_write_holds_needs_two_releases=[
         writes("a"),
         writes("a", 2),
         reads("a"),
@@ -143,7 +142,7 @@ CHANGING = dict(
         releases("a", 0, "WRITE"),
         ("b", granted(1)),
     ],
-    downgrade_lets_no_writer_in=[
+    downgrade_grants_no_writer=[
         writes("a"),
         reads("a"),
         waits("b", "RWWRITE"),
@@ -156,7 +155,7 @@ CHANGING = dict(
         releases("b"),
         ("c", granted(1)),
     ],
-    sole_reader_upgrades_at_once=[
+    sole_reader_upgrades_without_a_wait=[
         reads("a"),
         writes("a"),
         mode_is("write", {"oa read": 1, "oa write": 1}),
@@ -164,7 +163,7 @@ CHANGING = dict(
         releases("a", 0, "WRITE"),
         ("b", "LOCK.RWREAD k ob", 1),
     ],
-    sole_reader_upgrades_past_those_who_wait=[
+    sole_reader_upgrades_ahead_of_waiters=[
         reads("a"),
         waits("b", "RWWRITE"),
         waits("c", "RWREAD"),
@@ -175,7 +174,7 @@ CHANGING = dict(
         ("b", granted(1)),
         ("c", STILL_BLOCKED),
     ],
-    reader_reenters_past_a_waiting_writer=[
+    reader_reenters_ahead_of_a_waiting_writer=[
         reads("a"),
         waits("b", "RWWRITE"),
         reads("a", 2),
@@ -200,7 +199,7 @@ CHANGING = dict(
         ("c", granted(1)),
         ("d", STILL_BLOCKED),
     ],
-    readers_stand_behind_a_waiting_upgrade=[
+    readers_queue_behind_a_waiting_upgrade=[
         reads("a"),
         reads("b"),
         waits("a", "RWWRITE"),
@@ -212,7 +211,7 @@ CHANGING = dict(
         releases("a", 0, "WRITE"),
         ("c", granted(1)),
     ],
-    second_upgrade_is_refused_at_once=[
+    second_upgrade_is_refused=[
         reads("a"),
         reads("b"),
         waits("a", "RWWRITE"),
@@ -224,7 +223,7 @@ CHANGING = dict(
         releases("b"),
         ("a", granted(1)),
     ],
-    upgrade_is_allowed_again_when_the_first_has_given_up=[
+    upgrade_is_allowed_after_the_first_is_cancelled=[
         reads("a"),
         reads("b"),
         waits("a", "RWWRITE"),
@@ -245,14 +244,14 @@ CHANGING = dict(
         ("a2", granted(1)),
         ("a1", granted(2)),
     ],
-    owner_that_holds_plain_waits_for_itself_as_reader_or_writer=[
+    plain_owner_would_wait_for_itself_as_reader_or_writer=[
         ("a", "LOCK.ACQUIRE k oa", 1),
         ("a", "LOCK.RWREAD k oa BLOCK 0", error("DEADLOCK", "oa waits for k held by oa")),
         ("a", "LOCK.RWWRITE k oa BLOCK 5000", error("DEADLOCK", "oa waits for k held by oa")),
         ("a", "LOCK.RWREAD k oa", None),
         ("a", "LOCK.RWWRITE k oa", None),
     ],
-    reader_or_writer_waits_for_itself_as_plain_owner=[
+    reader_or_writer_would_wait_for_itself_as_plain_owner=[
         reads("a"),
         ("a", "LOCK.ACQUIRE k oa BLOCK 0", error("DEADLOCK", "oa waits for k held by oa")),
         ("a", "LOCK.FAIR k oa BLOCK 0", error("DEADLOCK", "oa waits for k held by oa")),
@@ -265,22 +264,23 @@ CHANGING = dict(
     ],
 )
 
+
 @schedules(**SHARING)
-def test_holds(server, some_resp, schedule):
+def test_readers_share_and_writers_exclude(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
 @schedules(**RELEASING)
-def test_release(server, some_resp, schedule):
+def test_release_is_of_one_mode(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
 @schedules(**CHANGING)
-def test_upgrade_and_downgrade(server, some_resp, schedule):
+def test_upgrades_and_downgrades_follow_the_rules(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
 @pytest.mark.parametrize("detection", ["yes", "no"])
-def test_second_upgrade_is_refused_whatever_deadlock_detection_says(server, actor, detection):
+def test_second_upgrade_is_refused_with_and_without_deadlock_detection(server, actor, detection):
     server.control.config_set("lock.deadlock-detection", detection)
-    run_schedule(server, CHANGING["second_upgrade_is_refused_at_once"])
+    run_schedule(server, CHANGING["second_upgrade_is_refused"])
