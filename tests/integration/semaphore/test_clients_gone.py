@@ -1,4 +1,4 @@
-"""Clients that die with permits, for permits, or between grant and reply; and sessions."""
+"""Clients that die while they hold permits, wait for permits, or between grant and reply; and sessions."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def take(server, owner, limit, permits=1):  # noqa: F811
 
 
 def nothing_in_flight(server):  # noqa: F811
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="nobody to wait")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the last wait to end")
 
 
 # Between grant and reply
@@ -28,7 +28,7 @@ def nothing_in_flight(server):  # noqa: F811
 
 @pytest.mark.parametrize("session", [(), ("SESSION",)], ids=["", "session"])
 @pytest.mark.parametrize("own", [0, 2])
-def test_permits_that_nobody_heard_of_are_released_and_no_others(server, actor, at_once, own, session):  # noqa: F811
+def test_permits_whose_reply_was_lost_are_released_and_no_others(server, actor, at_once, own, session):  # noqa: F811
     assert take(server, "a", 9, 5) == 5
     if own:
         assert take(server, "b", 9, own) == own
@@ -40,7 +40,7 @@ def test_permits_that_nobody_heard_of_are_released_and_no_others(server, actor, 
     wait_for(lambda: permits_of(server) == expected, what="the lost permits to be released")
 
 
-def test_of_lost_permits_those_that_are_left_are_released(server, actor, at_once):  # noqa: F811
+def test_remaining_permits_of_a_lost_reply_are_released(server, actor, at_once):  # noqa: F811
     """Another client of the owner has released one meanwhile."""
     assert take(server, "a", 9, 5) == 5
     b = waits(actor, "b", 5, 3)
@@ -48,7 +48,7 @@ def test_of_lost_permits_those_that_are_left_are_released(server, actor, at_once
     wait_for(lambda: permits_of(server) == {"a": 1}, what="the lost permits to be released")
 
 
-def test_permits_taken_anew_are_kept(server, actor, at_once):  # noqa: F811
+def test_permits_acquired_again_are_kept(server, actor, at_once):  # noqa: F811
     assert take(server, "a", 5, 5) == 5
     b = waits(actor, "b", 5, 3)
     again = "LOCK.FORCE k", f"LOCK.SEMAPHORE k b 5 PX {LONG}"
@@ -62,7 +62,7 @@ def test_permits_taken_anew_are_kept(server, actor, at_once):  # noqa: F811
 
 
 @each_way_to_die
-def test_all_permits_of_a_session_are_released_and_let_several_in(server, actor, dies):  # noqa: F811
+def test_all_permits_of_a_session_are_released_and_handed_off(server, actor, dies):  # noqa: F811
     a = actor("a")
     assert a.call("LOCK.SEMAPHORE", "k", "a", 4, "PERMITS", 2, "SESSION") == 2
     assert a.call("LOCK.SEMAPHORE", "k", "a", 4, "SESSION") == 3
@@ -73,7 +73,7 @@ def test_all_permits_of_a_session_are_released_and_let_several_in(server, actor,
     assert permits_of(server) == {"b": 1, "c": 1, "d": 1, "x": 1}
 
 
-def test_session_of_a_grant_after_a_wait(server, actor):  # noqa: F811
+def test_session_of_a_grant_after_a_wait_is_bound_and_released(server, actor):  # noqa: F811
     assert take(server, "a", 1) == 1
     b = waits(actor, "b", 1, 1, "SESSION")
     assert server.control.execute_command("LOCK.RELEASE", "k", "a") == 0
@@ -95,7 +95,7 @@ def test_session_ends_with_the_last_permit_not_before(server, actor):  # noqa: F
     assert sessions() == before
 
 
-def test_RENEW_binds_permits_to_another_connection(server, actor):  # noqa: F811
+def test_renew_binds_permits_to_another_connection(server, actor):  # noqa: F811
     a, other = actor("a"), actor("other")
     assert a.call("LOCK.SEMAPHORE", "k", "a", 4, "PERMITS", 2, "SESSION") == 2
     assert other.call("LOCK.RENEW", "k", "a", "SESSION") == 2
@@ -109,8 +109,8 @@ def test_RENEW_binds_permits_to_another_connection(server, actor):  # noqa: F811
 # Counters and memory
 
 
-def test_no_cycle_is_looked_for(server, actor):  # noqa: F811
-    """Permits are no edge: what looks like a cycle is left to leases and deadlines."""
+def test_permits_are_no_edge_of_a_cycle(server, actor):  # noqa: F811
+    """What looks like a cycle over permits is left to leases and timeouts."""
     before = server.info("lock")["lock_deadlocks_refused"]
     a, b = actor("a"), actor("b")
     assert a.call("LOCK.SEMAPHORE", "k", "a", 1, "PX", LONG) == 1
@@ -130,7 +130,7 @@ def test_no_cycle_is_looked_for(server, actor):  # noqa: F811
     assert a.reply() == 1
 
 
-def test_nothing_is_left_in_memory(make_server):
+def test_nothing_is_left_after_the_last_release(make_server):
     """The checking build asserts it after every drain."""
     server = make_server()  # noqa: F811
     for owner in "abc":
@@ -143,8 +143,8 @@ def test_nothing_is_left_in_memory(make_server):
     assert server.dump() == {}
 
 
-def test_who_waits_for_permits_is_counted(server, actor):
-    """With nobody's latch, and no watch; and no longer than they wait."""
+def test_waiters_for_permits_are_counted(server, actor):
+    """They are not counted as waiters of a latch or a watch, and only as long as they wait."""
     take(server, "a", 2, 2)
     before = server.info("lock")
     first, second, third = (waits(actor, owner, 2) for owner in ("b", "c", "c"))

@@ -1,4 +1,4 @@
-"""Deadlock search where somebody waits for permits: neither they nor who waits for them are edges, and no obstacle."""
+"""Search for cycles where clients wait for permits: permits and waits for them are no edges, and hide none."""
 
 from harness.schedule import BLOCKS, STILL_BLOCKED, granted, run_schedule, schedules
 from model.deadlock_scene import SEARCHED, TWO, holds, refused, releases, waits
@@ -15,7 +15,7 @@ def waits_for_permits(name, key, limit=1, permits=1):
 STILL_ALL = [(name, STILL_BLOCKED) for name in "abc"]
 
 SCHEDULES = dict(
-    # A cycle of locks is found whoever of its owners waits for permits besides.
+    # A cycle of locks is found although some of its owners also wait for permits.
     past_waits_for_permits=[
         takes("x", "s"),
         holds("a", "k"),
@@ -30,7 +30,7 @@ SCHEDULES = dict(
         ("b1", STILL_BLOCKED),
     ],
     # Through the queue of a semaphore, but between waits for locks.
-    behind_who_waits_for_a_lock_of_that_name=[
+    behind_a_waiter_for_a_lock_of_that_name=[
         takes("x", "s"),
         holds("a", "k"),
         waits("b", "s"),
@@ -54,8 +54,8 @@ SCHEDULES = dict(
         ("b", granted(1)),
         ("c", STILL_BLOCKED),
     ],
-    # Also where a lock stands in the semaphore's place: its holder is one certain owner, and still no edge.
-    who_waits_for_permits_where_a_lock_is_held=[
+    # Also if a lock has replaced the semaphore: its holder is one known owner, and still no edge.
+    waiter_for_permits_where_a_lock_is_held=[
         holds("a", "k"),
         holds("b", "l"),
         holds("c", "m"),
@@ -85,7 +85,7 @@ SCHEDULES = dict(
         releases("b", "s", left=1),
         ("a", granted(1)),
     ],
-    a_holder_who_waits_for_more=[
+    a_holder_that_waits_for_more=[
         takes("a", "s"),
         waits_for_permits("a2", "s"),
         SEARCHED,
@@ -97,5 +97,5 @@ SCHEDULES = dict(
 
 
 @schedules(**SCHEDULES)
-def test_schedule(server, some_resp, schedule):
+def test_permits_are_no_edges_and_hide_no_cycle(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)

@@ -1,4 +1,4 @@
-"""Permits where they may not be taken: bad arguments, other types, no memory, replicas, MULTI, Lua."""
+"""Requests for permits that are refused: bad arguments, other types, no memory, replicas, MULTI, Lua."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -24,7 +24,7 @@ NO_NUMBER = {name: value for name, value in NO_LEASE.items() if value != str(2**
 
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
 @pytest.mark.parametrize("value", NO_NUMBER.values(), ids=NO_NUMBER)
-def test_limit_and_permits_are_numbers(server, some_client, value, held):
+def test_limit_and_permits_must_be_numbers(server, some_client, value, held):
     if held:
         some_client.execute_command("LOCK.SEMAPHORE", "k", "a", 5, "PX", LONG)
     assert_refused(server, some_client, ("LOCK.SEMAPHORE", "k", "a", value), LIMIT)
@@ -33,7 +33,7 @@ def test_limit_and_permits_are_numbers(server, some_client, value, held):
 
 
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
-def test_more_permits_than_the_limit_is_an_error_whoever_holds_some(server, some_client, held):
+def test_more_permits_than_the_limit_is_an_error(server, some_client, held):
     if held:
         some_client.execute_command("LOCK.SEMAPHORE", "k", "a", 5, "PX", LONG)
     for blocks in ((), ("BLOCK", 0)):
@@ -44,41 +44,41 @@ def test_more_permits_than_the_limit_is_an_error_whoever_holds_some(server, some
 SYNTAX = {
     "permits twice": "5 PERMITS 1 PERMITS 1",
     "no permits": "5 PERMITS",
-    "a limit behind": "PERMITS 1 5",
+    "a limit at the end": "PERMITS 1 5",
     "two limits": "5 5",
     "fenced": "5 FENCED",
-    "a word of RELEASE": "5 READ",
+    "an option of RELEASE": "5 READ",
     "two leases": "5 PX 1000 SESSION",
     "an option of LOCK.INFO": "5 COUNT 1",
 }
 
 
 @pytest.mark.parametrize("words", SYNTAX.values(), ids=SYNTAX)
-def test_syntax(server, some_client, words):
+def test_bad_syntax_is_refused(server, some_client, words):
     assert_refused(server, some_client, ("LOCK.SEMAPHORE", "k", "a", *words.split()), "ERR syntax error")
 
 
 @pytest.mark.parametrize("words", ["k", "k a"])
-def test_arity(server, some_client, words):
+def test_wrong_number_of_arguments_is_refused(server, some_client, words):
     assert_refused(server, some_client, ("LOCK.SEMAPHORE", *words.split()), "ERR wrong number of arguments")
 
 
 @pytest.mark.parametrize("words", ["READ PERMITS 1", "PERMITS 1 WRITE", "PERMITS 1 PERMITS 1", "PERMITS"])
-def test_release_says_one_thing(server, some_client, words):
+def test_release_accepts_one_option(server, some_client, words):
     some_client.execute_command("LOCK.SEMAPHORE", "k", "a", 5, "PX", LONG)
     assert_refused(server, some_client, ("LOCK.RELEASE", "k", "a", *words.split()), "ERR syntax error")
 
 
 @pytest.mark.parametrize("owner, text", NO_OWNER.values(), ids=NO_OWNER)
-def test_owner(server, some_client, owner, text):
+def test_bad_owner_is_refused(server, some_client, owner, text):
     assert_refused(server, some_client, ("LOCK.SEMAPHORE", "k", owner, 5), text)
 
 
-def test_options_come_in_any_order_and_case(client):
+def test_options_may_be_in_any_order_and_case(client):
     assert client.execute_command("lock.semaphore", "k", "a", 5, "bLock", 0, "eX", 60, "perMits", 2) == 2
 
 
-def test_the_largest_numbers(server, client):
+def test_largest_numbers_are_accepted(server, client):
     most = 2**31 - 1
     assert client.execute_command("LOCK.SEMAPHORE", "k", "a", most, "PERMITS", most - 1) == most - 1
     assert client.execute_command("LOCK.SEMAPHORE", "k", "b", most, "PERMITS", 2) is None
@@ -89,7 +89,7 @@ def test_the_largest_numbers(server, client):
 
 @pytest.mark.parametrize("key", ["k", LEASES])
 @pytest.mark.parametrize("make", OTHER_TYPES.values(), ids=OTHER_TYPES)
-def test_another_type(server, some_client, make, key):
+def test_key_of_another_type_is_refused(server, some_client, make, key):
     if key == LEASES and make.startswith("ZADD"):
         pytest.skip("that is its type")
     word, _, *rest = make.split()
@@ -97,7 +97,7 @@ def test_another_type(server, some_client, make, key):
     assert_refused(server, some_client, ("LOCK.SEMAPHORE", "k", "a", 5), "WRONGTYPE")
 
 
-def test_no_memory(make_server):
+def test_without_memory_acquiring_is_refused_and_releasing_is_not(make_server):
     server = make_server(maxmemory="1gb")
     client = server.control
     assert client.execute_command("LOCK.SEMAPHORE", "k", "a", 5, "PERMITS", 2) == 2
@@ -109,7 +109,7 @@ def test_no_memory(make_server):
     assert client.execute_command("LOCK.RENEW", "k", "a") == 1
 
 
-def test_on_a_replica(make_server):
+def test_replica_replies_readonly(make_server):
     server = make_server()
     replica = server.start_replica()
     server.control.execute_command("LOCK.SEMAPHORE", "k", "a", 5, "PERMITS", 2, "PX", LONG)
@@ -121,7 +121,7 @@ def test_on_a_replica(make_server):
     assert permits_of(replica) == {"a": 2}
 
 
-def test_in_MULTI_and_Lua_nobody_waits(server, client):
+def test_requests_do_not_block_in_multi_and_lua(server, client):
     assert client.execute_command("LOCK.SEMAPHORE", "k", "a", 1) == 1
     transaction = client.pipeline(transaction=True)
     transaction.execute_command("LOCK.SEMAPHORE", "k", "b", 1, "BLOCK", 0)
@@ -132,7 +132,7 @@ def test_in_MULTI_and_Lua_nobody_waits(server, client):
     assert permits_of(server) == {"b": 1}
 
 
-def test_GUARD_runs_for_who_has_permits(client):
+def test_guard_runs_for_an_owner_of_permits(client):
     client.execute_command("LOCK.SEMAPHORE", "k", "a", 5, "PERMITS", 2)
     assert client.execute_command("LOCK.GUARD", "k", "a", "INCR", "n") == 1
     with pytest.raises(ResponseError, match="^NOTHELD"):
@@ -140,7 +140,7 @@ def test_GUARD_runs_for_who_has_permits(client):
     assert client.get("n") in ("1", b"1")
 
 
-def test_INFO_tells_permits_and_what_waiters_ask_for(server, actor, client):
+def test_info_shows_permits_and_requests_of_waiters(server, actor, client):
     a, b = actor("a"), actor("b")
     assert a.call("LOCK.SEMAPHORE", "k", "oa", 7, "PERMITS", 6, "PX", LONG) == 6
     b.send("LOCK.SEMAPHORE", "k", "ob", 7, "PERMITS", 3, "BLOCK", 0)

@@ -1,4 +1,4 @@
-"""Fields, members and TTLs that another client has written into the keys of a semaphore let nobody in."""
+"""Fields, members and TTLs that another client has written into the keys of a semaphore cause no grant."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -18,7 +18,7 @@ def full(server):
 @pytest.mark.usefixtures("full")
 @pytest.mark.parametrize("member", ["mode", "mode:write", "o1:write", ":write", "", "n" * 513])
 @pytest.mark.parametrize("score", ["1", "-inf", "inf"])
-def test_lease_of_nobody_lets_no_third_owner_in(server, member, score):
+def test_lease_without_a_hold_grants_no_third_owner(server, member, score):
     server.control.execute_command("ZADD", LEASES, score, member)
     assert take(server, "o3") is None
     assert permits_of(server) == {"o1": 1, "o2": 1}
@@ -33,7 +33,7 @@ def test_score_that_is_no_time_ends_no_lease(server, score):
 
 
 @pytest.mark.parametrize("field", ["o1:write", "mode:write", ":write", "", "n" * 513])
-def test_field_of_nobody_is_all_permits_until_FORCE(server, field):
+def test_field_that_is_no_owner_counts_as_all_permits_until_force(server, field):
     assert take(server, "o1", 9) == 1
     server.control.hset("k", field, 1)
     assert take(server, "o2", 9) is None
@@ -53,7 +53,7 @@ def test_field_whose_own_ttl_has_passed_is_no_permit(server):
         server.control.execute_command("HPEXPIRE", "k", 30, "FIELDS", 1, "o1")
         assert take(server, "o3") is None
         server.let_pass(31)
-        assert server.control.hlen("k") == 3, "the server has taken it away"
+        assert server.control.hlen("k") == 3, "the server has removed it"
         assert take(server, "o3") == 1
         assert take(server, "o4") is None
     finally:

@@ -1,4 +1,4 @@
-"""The key is the truth: what is done to it by hand is done to the semaphore, and what is remembered of it is not."""
+"""The key is the truth: what another client writes to it changes the semaphore, whatever sum the module remembers."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def take(server, owner, limit, permits=1, *more):
 
 
 def room_for(server, permits, taken):
-    """So many are taken, and not one more or less."""
+    """Asserts that exactly `taken` permits are held."""
     assert take(server, "probe", taken + permits - 1, permits) is None
     assert take(server, "probe", taken + permits, permits) == permits
     assert server.control.execute_command("LOCK.RELEASE", "k", "probe", "PERMITS", permits) == 0
@@ -21,26 +21,26 @@ def room_for(server, permits, taken):
 
 @pytest.fixture(params=[3, 40], ids=["few", "many"])
 def owners(server, request):
-    """So many owners with two permits each; the sum is known."""
+    """Few or many owners with two permits each; the module knows the sum."""
     for number in range(request.param):
         assert take(server, f"o{number}", 1000, 2) == 2
     room_for(server, 1, 2 * request.param)
     return request.param
 
 
-def test_layout(server):
+def test_key_has_a_mode_and_a_field_for_each_owner(server):
     take(server, "a", 5, 2)
     take(server, "b", 5)
     assert server.control.hgetall("k") == {"mode": "semaphore", "a": "2", "b": "1"}
     assert set(server.control.zrange(LEASES, 0, -1)) == {"a", "b"}
 
 
-BY_HAND = {
+DIRECT_CHANGES = {
     "HDEL": (["HDEL k o0"], -2),
     "HINCRBY": (["HINCRBY k o0 5"], 5),
     "HINCRBY down": (["HINCRBY k o0 -1"], -1),
     "HSET": (["HSET k o0 7"], 5),
-    "HSET of somebody else": (["HSET k new 3"], 3),
+    "HSET of another owner": (["HSET k new 3"], 3),
     "as many fields as before": (["HDEL k o0", "HSET k new 9"], 7),
     "in a script": (["EVAL return{redis.call('HINCRBY','k','o0',4)} 0"], 4),
     "leases": ([f"DEL {LEASES}"], 0),
@@ -52,8 +52,8 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("commands, change", BY_HAND.values(), ids=BY_HAND)
-def test_sum_follows_what_is_done_by_hand(server, owners, commands, change):
+@pytest.mark.parametrize("commands, change", DIRECT_CHANGES.values(), ids=DIRECT_CHANGES)
+def test_sum_follows_direct_changes_of_the_key(server, owners, commands, change):
     for command in commands:
         server.control.execute_command(*command.split())
     fields = server.control.hgetall("k")
@@ -63,7 +63,7 @@ def test_sum_follows_what_is_done_by_hand(server, owners, commands, change):
     room_for(server, 3, taken)
 
 
-def test_swapped_databases_are_not_mistaken_for_one_another(server, owners):
+def test_sums_of_swapped_databases_are_not_confused(server, owners):
     other = server.client(db=1)
     for number in range(owners):
         other.execute_command("LOCK.SEMAPHORE", "k", f"o{number}", 1000, "PERMITS", 5, "PX", LONG)
@@ -71,7 +71,7 @@ def test_swapped_databases_are_not_mistaken_for_one_another(server, owners):
     room_for(server, 1, 5 * owners)
 
 
-def test_flushed_and_taken_again(server, owners):
+def test_sum_is_correct_after_a_flush(server, owners):
     server.control.flushall()
     for number in range(owners):
         take(server, f"p{number}", 1000, 1)
@@ -79,7 +79,7 @@ def test_flushed_and_taken_again(server, owners):
 
 
 @pytest.mark.parametrize("value", ["x", "0", "-1", str(2**31), "1.5", ""])
-def test_what_is_no_number_of_permits_is_all_of_them(server, owners, value):
+def test_value_that_is_no_number_counts_as_all_permits(server, owners, value):
     server.control.hset("k", "o0", value)
     assert take(server, "a", 2**31 - 1) is None
     assert take(server, "o0", 2**31 - 1) is None
@@ -87,7 +87,7 @@ def test_what_is_no_number_of_permits_is_all_of_them(server, owners, value):
     room_for(server, 1, 2 * (owners - 1))
 
 
-def test_only_mode_is_left(server):
+def test_semaphore_with_only_a_mode_is_free(server):
     take(server, "a", 1)
     server.control.hdel("k", "a")
     assert server.control.execute_command("LOCK.INFO", "k") is None
@@ -95,7 +95,7 @@ def test_only_mode_is_left(server):
     assert take(server, "b", 1) == 1
 
 
-def test_waiters_see_what_is_done_by_hand(server, actor, owners):
+def test_direct_change_grants_a_waiter(server, actor, owners):
     taken, waiter = 2 * owners, actor("w")
     waiter.send("LOCK.SEMAPHORE", "k", "w", taken, "PERMITS", 2, "BLOCK", 0)
     waiter.wait_blocked()
@@ -107,20 +107,20 @@ def test_waiters_see_what_is_done_by_hand(server, actor, owners):
     assert sum(permits_of(server).values()) == taken
 
 
-# Leases that end
+# Leases that expire
 
 
-def test_release_and_renew_after_the_lease_are_too_late(server):
+def test_release_and_renew_after_the_lease_are_refused(server):
     take(server, "b", 9)
     server.control.execute_command("LOCK.SEMAPHORE", "k", "a", 9, "PX", SHORT)
-    wait_for(lambda: "a" not in permits_of(server), what="the lease to end")
+    wait_for(lambda: "a" not in permits_of(server), what="the lease to expire")
     a = server.actor("a")
     for words in ("RELEASE k a", "RENEW k a", "GUARD k a EXISTS k"):
         assert str(a.attempt(*f"LOCK.{words}".split())).startswith("NOTHELD")
     assert take(server, "a", 9, 4) == 4
 
 
-def test_lease_of_an_owner_is_one_and_never_shortened(server):
+def test_owner_has_one_lease_that_is_never_shortened(server):
     control = server.control
     control.execute_command("LOCK.SEMAPHORE", "k", "a", 9, "PX", LONG)
     end = control.zscore(LEASES, "a")

@@ -1,4 +1,4 @@
-"""Ten thousand holders, ten thousand waiters: what each command takes does not grow with them."""
+"""Ten thousand holders, thousands of waiters: the cost of a command does not grow with their number."""
 
 from harness import scaled, wait_for
 from model.semaphore_scene import LEASES, LONG
@@ -13,7 +13,7 @@ def fill(server, count, key="k", lease=LONG):
     assert pipeline.execute() == [1] * count
 
 
-def test_ten_thousand_owners(server):
+def test_ten_thousand_owners_hold_and_release_permits(server):
     fill(server, MANY)
     control = server.control
     assert control.execute_command("LOCK.SEMAPHORE", "k", "more", MANY) is None
@@ -25,7 +25,7 @@ def test_ten_thousand_owners(server):
     assert control.hgetall("k") == {"mode": "semaphore", "more": "1"}
 
 
-def test_one_release_lets_thousands_in_in_order(server, crowd_size=2_000):
+def test_one_release_grants_thousands_in_order_of_arrival(server, crowd_size=2_000):
     control = server.control
     words = ("LOCK.SEMAPHORE", "k", "a", crowd_size, "PERMITS", crowd_size, "PX", LONG)
     assert control.execute_command(*words) == crowd_size
@@ -38,13 +38,13 @@ def test_one_release_lets_thousands_in_in_order(server, crowd_size=2_000):
     assert control.execute_command("LOCK.RELEASE", "k", "a", "PERMITS", crowd_size) == 0
     assert [waiter.reply(timeout=30) for waiter in waiters] == [1] * crowd_size
     assert control.hlen("k") == crowd_size + 1
-    # In order of arrival, so their leases end in that order.
+    # Granted in order of arrival, so their leases end in that order.
     ends = [control.zscore(LEASES, f"w{number}") for number in (0, crowd_size // 2, crowd_size - 1)]
     assert ends == sorted(ends)
 
 
-def test_more_semaphores_than_are_remembered(server):
-    """The sums of those that were used longest ago are forgotten, and counted anew."""
+def test_more_semaphores_than_sums_are_remembered(server):
+    """The least recently used sums are forgotten, and counted again."""
     count = 5_000
     pipeline = server.control.pipeline(transaction=False)
     for owner in "abc":

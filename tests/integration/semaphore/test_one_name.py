@@ -1,4 +1,4 @@
-"""A semaphore, a latch and a delayed queue of one name: the first two exclude each other, the last has keys of its own."""
+"""A semaphore, a latch and a delayed queue with one name: two exclude each other, the last has its own keys."""
 
 import pytest
 
@@ -31,11 +31,11 @@ SCHEDULES = dict(
         ("w", answered(1)),
         takes("a", 2),
     ],
-    who_waits_for_permits_waits_while_there_is_a_latch=[
+    waiters_for_permits_wait_while_there_is_a_latch=[
         takes("a", 2, 2),
         waits("b", 2),
         waits("c", 2),
-        *[("z", words, answer) for words, answer in [("MULTI", "OK"), ("DEL k", "QUEUED"), ("LATCH.SET k 1", "QUEUED")]],
+        *[("z", text, got) for text, got in [("MULTI", "OK"), ("DEL k", "QUEUED"), ("LATCH.SET k 1", "QUEUED")]],
         ("z", "EXEC", [1, "OK"]),
         ("b", STILL_BLOCKED),
         ("c", STILL_BLOCKED),
@@ -44,10 +44,10 @@ SCHEDULES = dict(
         ("c", granted(1)),
         holds(b=1, c=1),
     ],
-    who_waits_for_a_latch_waits_while_there_is_a_semaphore=[
+    waiters_for_a_latch_wait_while_there_is_a_semaphore=[
         ("z", "LATCH.SET k 1", "OK"),
         ("w", "LATCH.WAIT k BLOCK 0", BLOCKS),
-        *[("z", words, answer) for words, answer in [("MULTI", "OK"), ("DEL k", "QUEUED"), ("LOCK.SEMAPHORE k oa 2", "QUEUED")]],
+        *[("z", text, got) for text, got in [("MULTI", "OK"), ("DEL k", "QUEUED"), ("LOCK.SEMAPHORE k oa 2", "QUEUED")]],
         ("z", "EXEC", [1, 1]),
         ("w", STILL_BLOCKED),
         waits("b", 1),
@@ -61,12 +61,12 @@ SCHEDULES = dict(
 
 
 @schedules(**SCHEDULES)
-def test_schedule(server, some_resp, schedule):
+def test_semaphore_and_latch_exclude_each_other(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-def test_queue_of_that_name_is_in_nobodys_way(server, actor):
-    """Its elements stay pending as long as the name is a semaphore's, and go when the last permit has gone."""
+def test_delayed_queue_of_that_name_does_not_affect_the_semaphore(server, actor):
+    """Its elements stay pending as long as the key is a semaphore, and are delivered after the last release."""
     client, waiter = server.control, actor()
     push(client, "later", HOUR, name="k")
     assert client.execute_command("LOCK.SEMAPHORE", "k", "a", 2, "PERMITS", 2, "PX", LONG) == 2
@@ -83,13 +83,13 @@ def test_queue_of_that_name_is_in_nobodys_way(server, actor):
     assert (stuck(server), pending(client, "k")) == (0, ["later"])
 
 
-def test_list_of_that_name_is_no_semaphore(server, actor):
-    """Who waits for permits when the element comes waits on until the list is empty."""
+def test_waiter_for_permits_waits_while_the_key_is_a_list(server, actor):
+    """A client that waits for permits when an element is delivered waits until the list is deleted."""
     client, waiter, last = server.control, actor(), actor()
     assert client.execute_command("LOCK.SEMAPHORE", "k", "a", 1, "PX", LONG) == 1
     waiter.send("LOCK.SEMAPHORE", "k", "b", 1, "PX", LONG, "BLOCK", 0)
     waiter.wait_blocked()
-    client.rename("k", "elsewhere")  # the waiter may come in now, and does before anything else
+    client.rename("k", "elsewhere")  # the waiter can be granted now, and is before anything else
     assert waiter.reply() == 1
     last.send("LOCK.SEMAPHORE", "k", "c", 1, "PX", LONG, "BLOCK", 0)
     last.wait_blocked()
@@ -106,7 +106,7 @@ def test_list_of_that_name_is_no_semaphore(server, actor):
     assert last.reply() == 1
 
 
-FREES = {
+ENDS = {
     "RELEASE": "LOCK.RELEASE l o",
     "RELEASE in MULTI": "MULTI;LOCK.RELEASE l o;EXEC",
     "MRELEASE": "LOCK.MRELEASE 1 l o",
@@ -120,18 +120,18 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("frees", FREES.values(), ids=FREES)
-@pytest.mark.parametrize("takes_it", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("acquisition", KINDS.values(), ids=KINDS)
 @pytest.mark.usefixtures("no_active_expiry")
-def test_latch_is_open_when_the_lock_in_its_place_has_gone(server, frees, takes_it):
+def test_latch_opens_when_the_lock_that_replaced_it_is_free(server, end, acquisition):
     scene = latch_scene.Scene(server)
-    scene.do("MULTI", "DEL l", takes_it, "EXEC")
+    scene.do("MULTI", "DEL l", acquisition, "EXEC")
     scene.both_wait_on()
-    scene.do(*frees.split(";"))
+    scene.do(*end.split(";"))
     scene.both_are_told()
 
 
-def test_latch_is_open_when_the_session_in_its_place_has_ended(server, actor):
+def test_latch_opens_when_the_session_that_replaced_it_has_ended(server, actor):
     server.control.config_set("lock.session-grace", 1)
     scene, session = latch_scene.Scene(server), actor("session")
     for words in ("MULTI", "DEL l", "LOCK.SEMAPHORE l o 3 SESSION", "EXEC"):
@@ -146,12 +146,12 @@ WAITS = ["LOCK.ACQUIRE k o", "LOCK.FAIR k o", "LOCK.RWREAD k o", "LOCK.SEMAPHORE
 
 
 @pytest.mark.parametrize("opens", OPENS)
-@pytest.mark.parametrize("asks", WAITS)
-def test_lock_is_free_when_the_latch_in_its_place_has_gone(server, actor, opens, asks):
-    """A number of 0 is a key still, and is no lock."""
+@pytest.mark.parametrize("request_text", WAITS)
+def test_lock_is_granted_when_the_latch_that_replaced_it_is_gone(server, actor, opens, request_text):
+    """A value of 0 still is a key, which is no lock."""
     client, waiter = server.control, actor()
     client.execute_command("LOCK.ACQUIRE", "k", "before")
-    waiter.send(*asks.split(), "PX", HOUR, "BLOCK", 0)
+    waiter.send(*request_text.split(), "PX", HOUR, "BLOCK", 0)
     waiter.wait_blocked()
     transaction = client.pipeline(transaction=True)
     transaction.delete("k")

@@ -1,4 +1,4 @@
-"""Who gets permits when: strictly first come, first served, each request by its own limit."""
+"""The order in which permits are granted: strictly first come, first served, each request with its own limit."""
 
 from harness.schedule import BLOCKS, CLOSES, DIES, STILL_BLOCKED, error, granted, has, run_schedule, schedules
 from model.rw_scene import owners_are
@@ -6,11 +6,11 @@ from model.semaphore_scene import holds, releases, takes, tries, waits
 
 
 def queue(*owners):
-    """Who waits, in which order."""
+    """The owners that wait, in order."""
     return ("z", "LOCK.INFO k", has(waiters=owners_are(*owners)))
 
 
-TAKING = dict(
+ACQUIRING = dict(
     as_many_as_the_limit=[
         takes("a", 3),
         takes("b", 3, 2),
@@ -19,7 +19,7 @@ TAKING = dict(
         takes("c", 4),
         holds(a=1, b=2, c=1),
     ],
-    an_owner_may_take_more=[
+    an_owner_may_acquire_more=[
         takes("a", 5, 2),
         takes("a", 5, 3, now=5),
         tries("a", 5),
@@ -49,7 +49,7 @@ TAKING = dict(
 )
 
 QUEUING = dict(
-    one_release_lets_in_as_many_as_fit=[
+    one_release_grants_as_many_as_fit=[
         takes("a", 4, 4),
         waits("b", 4),
         waits("c", 4, 2),
@@ -63,7 +63,7 @@ QUEUING = dict(
         releases("c", 1),
         ("e", granted(1)),
     ],
-    who_needs_many_is_not_starved=[
+    a_request_for_many_permits_is_not_starved=[
         takes("a", 3, 2),
         waits("b", 3, 3),
         tries("c", 3),
@@ -77,7 +77,7 @@ QUEUING = dict(
         releases("b", 2),
         ("c", granted(1)),
     ],
-    an_owner_with_permits_stands_behind_others=[
+    an_owner_with_permits_queues_behind_others=[
         takes("a", 3),
         takes("x", 3),
         waits("b", 3, 2),
@@ -89,7 +89,7 @@ QUEUING = dict(
         releases("b", 1),
         ("a", granted(2)),
     ],
-    and_behind_itself=[
+    an_owner_queues_behind_its_own_requests=[
         takes("a", 2),
         waits("b", 2, 2, owner="oq"),
         ("c", "LOCK.SEMAPHORE k oq 2", None),
@@ -100,7 +100,7 @@ QUEUING = dict(
         ("b", "LOCK.RELEASE k oq", 1),
         ("c", granted(2)),
     ],
-    the_limit_of_the_head_counts=[
+    the_limit_of_the_head_applies=[
         takes("a", 5, 3),
         waits("b", 2),
         waits("c", 9),
@@ -111,14 +111,14 @@ QUEUING = dict(
         ("b", granted(1)),
         ("c", granted(1)),
     ],
-    who_leaves_lets_in_who_is_behind=[
+    a_waiter_that_dies_and_the_next_is_granted=[
         takes("a", 3, 2),
         waits("b", 3, 3),
         waits("c", 3),
         ("b", DIES),
         ("c", granted(1)),
     ],
-    CANCEL_of_the_head_lets_in_who_is_behind=[
+    CANCEL_of_the_head_grants_the_next=[
         takes("a", 3, 2),
         waits("b", 3, 2),
         waits("c", 3),
@@ -126,7 +126,7 @@ QUEUING = dict(
         ("b", granted(None)),
         ("c", granted(1)),
     ],
-    FORCE_lets_all_in_that_fit=[
+    FORCE_grants_all_that_fit=[
         takes("a", 3, 3),
         waits("b", 3, 2),
         waits("c", 3),
@@ -142,13 +142,13 @@ QUEUING = dict(
         ("b", "LOCK.SEMAPHORE k ob 1 BLOCK 1", None),
         holds(a=1),
     ],
-    permits_of_a_renewed_lease_stay=[
+    permits_of_a_renewed_lease_remain=[
         takes("a", 2, 2),
         ("a", "LOCK.RENEW k oa PX 500000", 2),
         tries("b", 2),
         ("b", "LOCK.RENEW k ob", error("NOTHELD")),
     ],
-    a_waiter_that_closes_is_forgotten=[
+    a_waiter_that_closes_is_removed=[
         takes("a", 1),
         waits("b", 1),
         waits("c", 1),
@@ -158,7 +158,7 @@ QUEUING = dict(
     ],
 )
 
-MEETING = dict(
+KINDS_TOGETHER = dict(
     every_other_kind_is_excluded=[
         takes("a", 3),
         ("b", "LOCK.ACQUIRE k ob", None),
@@ -184,7 +184,7 @@ MEETING = dict(
         ("b", "LOCK.RWREAD l ob", 1),
         ("b", "LOCK.SEMAPHORE l ob 1 BLOCK 0", error("DEADLOCK")),
     ],
-    kinds_take_turns_in_one_queue=[
+    kinds_alternate_in_one_queue=[
         takes("a", 2, 2),
         ("b", "LOCK.RWREAD k ob BLOCK 0", BLOCKS),
         waits("c", 2),
@@ -211,7 +211,7 @@ MEETING = dict(
         releases("b"),
         ("c", granted(2)),
     ],
-    an_owner_of_permits_waits_for_a_lock_in_its_turn_also_where_ONCE_waits=[
+    an_owner_of_permits_waits_for_a_lock_in_order_also_where_ONCE_waits=[
         takes("b", 2),
         waits("d", 2, 2),
         ("a", "LOCK.SEMAPHORE k oa 6 BLOCK 0 ONCE", BLOCKS),
@@ -224,7 +224,7 @@ MEETING = dict(
         ("a", "LOCK.RELEASE k oa", 0),
         ("d2", granted(1)),
     ],
-    and_behind_those_who_stand_before_it=[
+    an_owner_of_permits_waits_for_a_lock_behind_earlier_waiters=[
         takes("a", 2, 2),
         waits("b", 2),
         waits("c", 2, 2),
@@ -243,7 +243,7 @@ MEETING = dict(
         ("b2", granted(1)),
         ("b3", granted(2)),
     ],
-    permits_written_by_hand_let_their_owner_in_past_nobody=[
+    permits_written_directly_do_not_let_their_owner_overtake=[
         takes("a", 2, 2),
         waits("b", 2),
         ("c", "LOCK.SEMAPHORE k oq 9 BLOCK 0", BLOCKS),
@@ -259,6 +259,6 @@ MEETING = dict(
 )
 
 
-@schedules(**TAKING, **QUEUING, **MEETING)
-def test_schedule(server, resp, schedule):
+@schedules(**ACQUIRING, **QUEUING, **KINDS_TOGETHER)
+def test_permits_are_granted_first_come_first_served(server, resp, schedule):
     run_schedule(server, schedule, resp)
