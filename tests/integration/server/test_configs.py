@@ -1,4 +1,4 @@
-"""The module's configs: their defaults and limits, where they can be set, and what lock.max-waiters counts."""
+"""The settings of the module: their defaults and limits, where they can be set, and what lock.max-waiters counts."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -18,11 +18,11 @@ CHANGED |= {"lock.max-waiters": "7", "lock.redisson-interop": "yes", "lock.deadl
 
 
 def configs_of(client):
-    """All of them but what the checking build adds."""
+    """All settings except the one that the checking build adds."""
     return {name: value for name, value in client.config_get("lock.*").items() if name != "lock.failpoint"}
 
 
-def test_defaults(client):
+def test_settings_have_their_defaults(client):
     assert configs_of(client) == CONFIGS
 
 
@@ -52,34 +52,34 @@ def test_bad_value_is_refused(client, name, value):
     assert configs_of(client) == CONFIGS
 
 
-def test_configuration_file(make_server):
+def test_values_in_the_configuration_file_are_set(make_server):
     keywords = {name.replace(".", "_").replace("-", "_"): value for name, value in CHANGED.items()}
     assert configs_of(make_server(**keywords).control) == CHANGED
 
 
-def test_bad_value_in_the_configuration_file_ends_the_start(make_server):
+def test_bad_value_in_the_configuration_file_prevents_the_start(make_server):
     with pytest.raises(ServerDied, match="lock.default-lease"):
         make_server(lock_default_lease=0)
 
 
-def test_module_loadex(make_server):
+def test_values_in_module_loadex_are_set(make_server):
     server = make_server(load_module=False)
     words = [word for name, value in CHANGED.items() for word in ("CONFIG", name, value)]
     server.control.execute_command("MODULE", "LOADEX", str(server.launch.module), *words)
     assert configs_of(server.control) == CHANGED
 
 
-def test_arguments_of_loadmodule_are_not_passed_over_in_silence(make_server):
+def test_arguments_of_loadmodule_are_refused(make_server):
     with pytest.raises(ServerDied, match="takes no arguments"):
         make_server(module_args=("lock.default-lease", "4321"))
 
 
-def test_config_rewrite_keeps_them(make_server):
+def test_config_rewrite_keeps_values(make_server):
     server = make_server()
     for name, value in CHANGED.items():
         server.control.config_set(name, value)
     server.control.config_rewrite()
-    # The harness writes a file of its own at each start, which includes what the server wrote.
+    # The harness writes its own file at each start, which includes what the server wrote.
     rewritten = (server.folder / "redis.conf").read_text().splitlines()
     kept = server.folder / "kept.conf"
     kept.write_text("\n".join(line for line in rewritten if line.startswith(("lock.", "loadmodule "))) + "\n")
@@ -87,7 +87,7 @@ def test_config_rewrite_keeps_them(make_server):
     assert configs_of(again.control) == CHANGED
 
 
-def test_lease_of_a_waiter_is_settled_when_it_asks(server):
+def test_lease_of_a_waiter_is_that_at_its_request(server):
     server.control.config_set("lock.default-lease", HOUR)
     say(server, "LOCK.ACQUIRE k o PX 60000")
     waiter = server.actor()
@@ -99,7 +99,7 @@ def test_lease_of_a_waiter_is_settled_when_it_asks(server):
     assert waiter.reply() == 1
 
 
-def test_max_waiters_of_the_whole_node(server, resp, actor, wait_as):
+def test_max_waiters_limits_the_waiters_of_the_whole_server(server, resp, actor, wait_as):
     server.control.config_set("lock.max-waiters", 2)
     for key in ("k", "l"):
         say(server, f"LOCK.ACQUIRE {key} o")
@@ -110,15 +110,15 @@ def test_max_waiters_of_the_whole_node(server, resp, actor, wait_as):
     assert isinstance(refused, ResponseError)
     assert str(refused) == "ERR too many waiters, see lock.max-waiters"
     assert server.dump() == before
-    # Who need not wait is not refused.
+    # A request that need not wait is not refused.
     assert client.call("LOCK.ACQUIRE", "l", "w3") is None
     assert client.call("LOCK.ACQUIRE", "free", "w3", "BLOCK", 0) == 1
     assert client.call("LOCK.ACQUIRE", "l", "o", "BLOCK", 0) == 2
-    # A wait that ends makes room.
+    # When a wait ends, another may begin.
     say(server, "LOCK.RELEASE k o")
     assert first.reply() == 1
     third = wait_as("w3", "l")
-    # A live limit; who waits already may go on.
+    # The limit can be changed at run time; present waiters may continue to wait.
     server.control.config_set("lock.max-waiters", 1)
     server.settle()
     assert second.is_blocked() and third.is_blocked()

@@ -1,6 +1,6 @@
-"""Where writes may not happen the commands fail as any write does, and change nothing.
+"""Where the server refuses writes, the commands fail as any write does, and change nothing.
 
-What each command is comes from the table in model/mutations.py.
+The commands are those of the table in model/mutations.py.
 """
 
 import pytest
@@ -17,8 +17,8 @@ each_other = pytest.mark.parametrize("mutation", OTHERS.values(), ids=OTHERS)
 
 
 def assert_refused(server, actor, words, code):
-    """The server refuses the words with this code; nothing is changed and nobody begins to wait."""
-    server.all_searched()  # which is counted
+    """The server refuses the command with this code; nothing changes and no client begins to wait."""
+    server.all_searched()  # the counters of searches change
     before, blocked, module = server.dump(), server.blocked_clients(), server.info("lock")
     assert code_of(actor.attempt(*words)) == code
     assert (server.dump(), server.blocked_clients(), server.info("lock")) == (before, blocked, module)
@@ -45,7 +45,7 @@ def test_acquisition_fails_without_memory(server, some_resp, actor, run_out_of_m
 
 
 @pytest.mark.parametrize("wait", [WAIT, WAIT_FAIRLY, WAIT_FOR_BOTH])
-def test_nobody_begins_to_wait_without_memory(server, actor, run_out_of_memory, wait):
+def test_no_wait_begins_without_memory(server, actor, run_out_of_memory, wait):
     server.control.execute_command(*TAKE.split())
     client = actor()
     run_out_of_memory()
@@ -66,7 +66,7 @@ def test_acquisition_in_multi_or_lua_fails_without_memory(server, actor, run_out
 
 @each_other
 def test_other_commands_work_without_memory(server, actor, run_out_of_memory, mutation):
-    # A waiter was accepted before; what it is granted was freed by the same step.
+    # The waiter was accepted before; the same step frees the memory that its grant takes.
     waiter = mutation.arrange(server)
     client = actor()
     run_out_of_memory()
@@ -78,7 +78,7 @@ def test_queued_release_works_without_memory(server, actor, run_out_of_memory):
     mutation = MUTATIONS["release, hand off"]
     waiter = mutation.arrange(server)
     client = actor()
-    # Before: without memory the server queues no command at all.
+    # Queued before that: without memory the server queues no command at all.
     client.call("MULTI")
     client.call(*mutation.says.split())
     run_out_of_memory()
@@ -98,7 +98,7 @@ def test_info_works_without_memory(server, actor, run_out_of_memory):
 
 @pytest.fixture
 def replica(server):
-    """A replica whose lock `k` is `o`'s. Its master is gone, which does not matter to a write."""
+    """A replica on which `o` holds `k`. Its master is gone, which makes no difference for writes."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     server.control.execute_command("REPLICAOF", "127.0.0.1", 1)
     return server
@@ -121,14 +121,14 @@ def test_replica_is_read_only_in_multi_and_lua(replica, actor, mutation):
 
 @pytest.fixture
 def writable_replica(replica):
-    """Clients may write to it, but holds are the master's business."""
+    """Clients may write to it, but only the master expires and grants holds."""
     replica.control.config_set("replica-read-only", "no")
     return replica
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWREAD", "LOCK.RWWRITE"])
-def test_nobody_waits_on_a_replica(writable_replica, some_resp, actor, command):
-    """Not even to be told so later: nothing is granted there outside a command."""
+def test_requests_do_not_block_on_a_replica(writable_replica, some_resp, actor, command):
+    """A replica grants nothing outside a command."""
     client = actor()
     assert client.call("LOCK.ACQUIRE", "k", "p", "BLOCK", 0) is None
     assert client.call(command, "l", "o", "BLOCK", 0) == 1
@@ -144,14 +144,14 @@ def test_no_session_on_a_replica(writable_replica, some_resp, actor):
         assert_refused(writable_replica, client, words.split(), "ERR")
 
 
-def test_they_wait_again_on_a_replica_that_has_become_a_master(writable_replica, actor):
+def test_requests_block_again_on_a_promoted_replica(writable_replica, actor):
     client = actor()
     client.call("REPLICAOF", "NO", "ONE")
     client.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0, "SESSION")
     client.wait_blocked()
     actor().call("DEL", "k")
     assert client.reply() == 1
-    # Or its grace would end in the middle of one of the next tests, which compare the numbers of sessions.
+    # Otherwise its grace would end during one of the next tests, which compare the number of sessions.
     assert client.call("LOCK.RELEASE", "k", "p") == 0
     assert writable_replica.info("lock")["lock_sessions"] == 0
 
@@ -162,7 +162,7 @@ def test_they_wait_again_on_a_replica_that_has_become_a_master(writable_replica,
 @pytest.fixture
 def fail_to_save(server):
     def fail():
-        # The name of the file is taken by a folder.
+        # A folder has the name of the file.
         (server.folder / "dump.rdb").mkdir(exist_ok=True)
         server.control.config_set("save", "3600 1000000")
         server.control.bgsave()
@@ -197,7 +197,7 @@ def test_no_write_without_replicas(server, some_resp, actor, mutation):
     mutation.has_answered(waiter)
 
 
-def test_write_with_enough_replicas(make_server):
+def test_write_with_enough_replicas_succeeds(make_server):
     master = make_server(min_replicas_to_write=1)
     replica = master.start_replica()
     wait_for(lambda: master.info("replication").get("min_slaves_good_slaves") == 1, what="a good replica")
@@ -211,10 +211,11 @@ def test_write_with_enough_replicas(make_server):
 
 @pytest.fixture
 def user(server, some_resp):
-    """user("~other:*", "+@all"): an actor that is a user with these rights and no others."""
+    """user("~other:*", "+@all"): an actor of a user with only these permissions."""
 
-    def login(*rights):
-        server.control.execute_command("ACL", "SETUSER", "u", "reset", "on", ">secret", "+auth", "+client|id", *rights)
+    def login(*permissions):
+        rules = ("reset", "on", ">secret", "+auth", "+client|id", *permissions)
+        server.control.execute_command("ACL", "SETUSER", "u", *rules)
         actor = server.actor("user", some_resp)
         actor.call("AUTH", "u", "secret")
         return actor
@@ -222,42 +223,42 @@ def user(server, some_resp):
     return login
 
 
-ALL_RIGHTS = ("+@all", "~*", "&*")
+ALL_PERMISSIONS = ("+@all", "~*", "&*")
 
 
 def to_locks(mutation, right="~"):
-    """The right to each of the locks that the command names, and to no other key."""
+    """The permission for each of the locks that the command names, and for no other key."""
     return [right + name for name in mutation.locks]
 
 
 @each_mutation
-def test_key_of_others_is_out_of_reach(server, user, mutation):
+def test_user_without_permission_for_the_key_is_refused(server, user, mutation):
     mutation.arrange(server)
     assert_refused(server, user("+@all", "~other:*"), mutation.says.split(), "NOPERM")
 
 
 @each_mutation
-def test_right_to_read_a_key_is_no_right_to_lock_it(server, user, mutation):
+def test_read_permission_for_a_key_is_not_enough(server, user, mutation):
     mutation.arrange(server)
     assert_refused(server, user("+@all", *to_locks(mutation, "%R~")), mutation.says.split(), "NOPERM")
 
 
 @each_mutation
-def test_right_to_write_a_key_is_no_right_to_lock_it(server, user, mutation):
-    # The answers tell what is in the key.
+def test_write_permission_for_a_key_is_not_enough(server, user, mutation):
+    # The replies show what is in the key.
     mutation.arrange(server)
     assert_refused(server, user("+@all", *to_locks(mutation, "%W~")), mutation.says.split(), "NOPERM")
 
 
 @each_mutation
-def test_command_that_is_forbidden(server, user, mutation):
+def test_user_without_permission_for_the_command_is_refused(server, user, mutation):
     mutation.arrange(server)
     command = mutation.says.split()[0].lower()
-    assert_refused(server, user(*ALL_RIGHTS, f"-{command}"), mutation.says.split(), "NOPERM")
+    assert_refused(server, user(*ALL_PERMISSIONS, f"-{command}"), mutation.says.split(), "NOPERM")
 
 
 @each_mutation
-def test_rights_to_the_key_and_the_command_are_enough(server, user, mutation):
+def test_permissions_for_the_key_and_the_command_are_enough(server, user, mutation):
     waiter = mutation.arrange(server)
     command = mutation.says.split()[0].lower()
     assert user(*to_locks(mutation), f"+{command}").call(*mutation.says.split()) == mutation.hears
@@ -265,14 +266,14 @@ def test_rights_to_the_key_and_the_command_are_enough(server, user, mutation):
 
 
 @each_mutation
-def test_right_to_some_of_the_locks_is_not_enough(server, user, mutation):
+def test_permission_for_some_of_the_locks_is_not_enough(server, user, mutation):
     mutation.arrange(server)
     for name in mutation.locks:
         rest = [f"~{other}" for other in mutation.locks if other != name]
         assert_refused(server, user("+@all", *rest), mutation.says.split(), "NOPERM")
 
 
-def test_info_needs_the_right_to_read(server, user):
+def test_info_needs_read_permission(server, user):
     server.control.execute_command(*TAKE.split())
     assert user("%R~k", "+lock.info").call("LOCK.INFO", "k")
     assert_refused(server, user("%W~k", "+lock.info"), ["LOCK.INFO", "k"], "NOPERM")

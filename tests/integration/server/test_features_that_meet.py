@@ -1,6 +1,6 @@
-"""Two features meet at one lock: sessions, reserved positions, several keys, guards, swaps, loads, limits.
+"""Two features at one lock: sessions, reserved positions, several keys, guards, swaps, loads, limits.
 
-Each has files of its own; here is what one makes of the other.
+Each feature has its own files; here are combinations.
 """
 
 import pytest
@@ -43,12 +43,12 @@ def owner_of(server, key="k", db=0):
 # ---- several keys and sessions ----
 
 
-@pytest.mark.parametrize("frees", ["LOCK.RELEASE l x", "LOCK.FORCE l", "DEL l", "PEXPIRE l 1"])
-def test_wait_for_several_keys_binds_them_all(server, actor, frees):
-    """However the last of them came free; and its connection's end hands each of them on."""
+@pytest.mark.parametrize("end", ["LOCK.RELEASE l x", "LOCK.FORCE l", "DEL l", "PEXPIRE l 1"])
+def test_multikey_wait_binds_all_keys_to_the_session(server, actor, end):
+    """Whatever frees the last of them; and the end of the connection hands each of them off."""
     server.control.execute_command("LOCK.ACQUIRE", "l", "x")
     first = waits_for_both(actor, "o", "SESSION")
-    server.control.execute_command(*frees.split())
+    server.control.execute_command(*end.split())
     assert first.reply() == 2
     assert [session(server, key) for key in BOTH] == [first.client_id] * 2
     behind = [begin_to_wait(actor, f"w{key}", key=key) for key in BOTH]
@@ -56,8 +56,8 @@ def test_wait_for_several_keys_binds_them_all(server, actor, frees):
     assert [waiter.reply() for waiter in behind] == [1, 1]
 
 
-def test_cancelled_wait_for_several_keys_leaves_its_owners_sessions(server, actor):
-    """The owner is bound to k by another connection, which lives on."""
+def test_cancelled_multikey_wait_keeps_the_session_of_its_owner(server, actor):
+    """The session of the owner at k is bound to another connection, which stays open."""
     bound = takes(actor(), "LOCK.ACQUIRE", "k", "o", "SESSION")
     server.control.execute_command("LOCK.ACQUIRE", "l", "x")
     waits = waits_for_both(actor, "o", "SESSION")
@@ -70,8 +70,8 @@ def test_cancelled_wait_for_several_keys_leaves_its_owners_sessions(server, acto
     wait_free(server, "k")
 
 
-def test_several_keys_taken_by_session_and_released_are_bound_no_more(server, actor):
-    """The next hold of one of them is another one."""
+def test_released_keys_of_a_session_are_not_bound_any_more(server, actor):
+    """The next hold of one of them is not bound."""
     first = actor()
     assert first.call("LOCK.MACQUIRE", 2, *BOTH, "o", "SESSION") == 2
     assert first.call("LOCK.MRELEASE", 2, *BOTH, "o") == 2
@@ -81,7 +81,7 @@ def test_several_keys_taken_by_session_and_released_are_bound_no_more(server, ac
     assert holders(server) == {("o", "exclusive"): (1, None)}
 
 
-def test_multikey_wait_outlasts_a_readers_session_and_anothers_lease(server, actor):
+def test_multikey_wait_continues_until_a_session_and_a_lease_have_ended(server, actor):
     reader = takes(actor(), "LOCK.RWREAD", "k", "a", "SESSION")
     assert server.control.execute_command("LOCK.RWREAD", "k", "b", "PX", LONG) == 1
     both = waits_for_both(actor, "o")
@@ -92,11 +92,11 @@ def test_multikey_wait_outlasts_a_readers_session_and_anothers_lease(server, act
     assert both.reply() == 2
 
 
-# ---- sessions, and those who wait ----
+# ---- sessions and waiters ----
 
 
-def test_upgrade_goes_on_as_a_write_when_its_read_ends_with_its_session(server, actor):
-    """Its owner waits at the head, on another connection than the one that reads."""
+def test_upgrade_waits_as_a_write_after_its_read_ended_with_its_session(server, actor):
+    """Its owner waits at the head, on a different connection than the one that reads."""
     reads = takes(actor(), "LOCK.RWREAD", "k", "o", "SESSION")
     takes(actor(), "LOCK.RWREAD", "k", "p", "PX", LONG)
     upgrade = begin_to_wait(actor, "o", "PX", LONG, command="LOCK.RWWRITE")
@@ -110,12 +110,12 @@ def test_upgrade_goes_on_as_a_write_when_its_read_ends_with_its_session(server, 
     assert behind.is_blocked()
 
 
-def test_session_is_of_the_connection_that_has_taken_the_position_over(server, actor):
-    """The first one is dead, or answered null; the owner comes back on another."""
+def test_session_is_bound_to_the_connection_that_took_the_position(server, actor):
+    """The first connections have died or received null; the owner reconnects."""
     hold(server, "x")
     dies = begin_to_wait(actor, "o", "SESSION", command="LOCK.FAIR")
     dies.kill_socket()
-    wait_for(lambda: detached(server) == ["o"], what="the position to be kept")
+    wait_for(lambda: detached(server) == ["o"], what="the position to be reserved")
     answered = begin_to_wait(actor, "o", "SESSION", command="LOCK.FAIR")
     last = begin_to_wait(actor, "o", "SESSION", command="LOCK.FAIR")
     assert answered.reply() is None
@@ -128,8 +128,8 @@ def test_session_is_of_the_connection_that_has_taken_the_position_over(server, a
     wait_free(server)
 
 
-def test_closed_connection_releases_its_hold_and_leaves_its_position(server, actor):
-    """The hold goes back; the position is kept, and its owner may bind both anew."""
+def test_closed_connection_releases_its_hold_and_keeps_its_position(server, actor):
+    """The hold is released; the position is reserved, and its owner may bind it again."""
     hold(server, "x", key="l")
     both = takes(actor(), "LOCK.ACQUIRE", "k", "o", "SESSION")
     both.send("LOCK.FAIR", "l", "o", "BLOCK", 0, "SESSION")
@@ -149,8 +149,8 @@ def test_closed_connection_releases_its_hold_and_leaves_its_position(server, act
 # ---- reserved positions ----
 
 
-def test_owner_whose_position_is_kept_needs_room_among_the_waiters(server, actor):
-    """Without any its position stays where it is."""
+def test_owner_of_a_reserved_position_counts_for_max_waiters(server, actor):
+    """If its request is refused, its position remains."""
     hold(server, "x")
     lose(server, ask(server, "o"))
     waiter = ask(server, "p")
@@ -167,8 +167,8 @@ def test_owner_whose_position_is_kept_needs_room_among_the_waiters(server, actor
 
 
 @pytest.mark.parametrize("end", ["LOCK.CANCEL k o", "FLUSHDB", "LOCK.FAIR k o"])
-def test_wait_for_several_keys_goes_on_when_the_position_before_it_ends(server, actor, end):
-    """Both keys are free, but for the position that is kept at one."""
+def test_multikey_wait_is_granted_when_the_reserved_position_ends(server, actor, end):
+    """Both keys are free, except for the reserved position at one of them."""
     hold(server, "x")
     lose(server, ask(server, "o"))
     both = waits_for_both(actor, "p")
@@ -181,10 +181,10 @@ def test_wait_for_several_keys_goes_on_when_the_position_before_it_ends(server, 
     assert both.reply() == 2
 
 
-# ---- data that comes and goes as a whole ----
+# ---- loads and swaps of the data ----
 
 
-def test_session_goes_on_over_a_load(make_server):
+def test_session_survives_a_load(make_server):
     lease = scaled_ms(2000)  # longer than a reload takes
     server = make_server(lock_default_lease=lease, lock_session_grace=GRACE)
     first = takes(server.actor(), "LOCK.RWREAD", "k", "o", "SESSION")
@@ -199,7 +199,7 @@ def test_session_goes_on_over_a_load(make_server):
     assert sessions(server) == 0
 
 
-def test_swap_brings_several_keys_and_takes_their_session_away(server, actor):
+def test_swap_grants_several_keys_and_moves_their_session(server, actor):
     for key in BOTH:
         server.control.execute_command("LOCK.ACQUIRE", key, "x", "PX", LONG)
     both = waits_for_both(actor, "o", "SESSION")
@@ -213,7 +213,7 @@ def test_swap_brings_several_keys_and_takes_their_session_away(server, actor):
     assert [owner_of(server, key) for key in BOTH] == [{"x"}] * 2
 
 
-def test_persist_keeps_a_session_bound_and_another_reader_for_ever(make_server):
+def test_persist_keeps_a_session_bound_and_another_reader_without_lease(make_server):
     server = make_server(lock_default_lease=LEASE, lock_session_grace=GRACE)
     first = takes(server.actor(), "LOCK.RWREAD", "k", "o", "SESSION")
     with server.control.pipeline() as both:  # in one step: the lease is short
@@ -228,10 +228,10 @@ def test_persist_keeps_a_session_bound_and_another_reader_for_ever(make_server):
     assert server.control.ttl("k") == -1
 
 
-# ---- what others are told ----
+# ---- messages and tokens ----
 
 
-def test_redisson_hears_of_a_lock_that_a_session_has_left(server, actor):
+def test_redisson_message_when_a_session_ends(server, actor):
     server.control.config_set("lock.redisson-interop", "yes")
     first, listener = takes(actor(), "LOCK.ACQUIRE", "k", "o", "SESSION"), Listener(server)
     first.kill_socket()
@@ -239,17 +239,17 @@ def test_redisson_hears_of_a_lock_that_a_session_has_left(server, actor):
     assert listener.heard() == [FREE]
 
 
-def test_redisson_hears_of_a_lock_that_a_dead_waiter_was_given(server):
+def test_redisson_message_when_a_grant_to_a_dead_waiter_is_released(server):
     server.control.config_set("lock.redisson-interop", "yes")
-    turn = Turn(server)
+    scene = Turn(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
     listener = Listener(server)
-    turn.say_at_once("LOCK.RELEASE k oa", "CLIENT KILL ID {b}")
+    scene.say_at_once("LOCK.RELEASE k oa", "CLIENT KILL ID {b}")
     wait_for(lambda: not server.control.exists("k"), what="the hold to be released")
     assert listener.heard() == [FREE]
 
 
-def test_token_of_a_grant_that_nobody_heard_of_is_given_to_nobody_else(server, actor):
+def test_token_of_a_lost_grant_is_not_used_again(server, actor):
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     dies, waiter = (begin_to_wait(actor, owner, "FENCED") for owner in "op")
     pipeline = server.control.pipeline(transaction=False)
@@ -263,8 +263,8 @@ def test_token_of_a_grant_that_nobody_heard_of_is_given_to_nobody_else(server, a
 
 
 @pytest.mark.parametrize("inner", ["LOCK.FORCE k", "LOCK.MRELEASE 2 k l o", "DEL k"])
-def test_guard_that_frees_its_own_lock_hands_it_to_who_wants_several(server, actor, inner):
-    """In one step, but for what is no command of the module's."""
+def test_guard_that_frees_its_own_lock_grants_a_multikey_waiter(server, actor, inner):
+    """In one step if the inner command is one of the module."""
     first = actor()
     assert first.call("LOCK.MACQUIRE", 2, *BOTH, "o", "SESSION") == 2
     both = waits_for_both(actor, "p", "PX", LONG)
@@ -278,8 +278,8 @@ def test_guard_that_frees_its_own_lock_hands_it_to_who_wants_several(server, act
     assert [owner_of(server, key) for key in BOTH] == [{"p"}] * 2
 
 
-def test_guard_of_who_waits_elsewhere_cancels_that_wait(server, actor):
-    """The owner's fair position at l goes, and its session at k stays."""
+def test_guard_may_cancel_a_wait_of_its_owner(server, actor):
+    """The fair position of the owner at l is removed, and its session at k remains."""
     hold(server, "x", key="l")
     first = takes(actor(), "LOCK.ACQUIRE", "k", "o", "SESSION")
     waits, behind = ask(server, "o", key="l"), ask(server, "p", key="l")
@@ -291,8 +291,8 @@ def test_guard_of_who_waits_elsewhere_cancels_that_wait(server, actor):
     assert as_map(server.control.execute_command("LOCK.INFO", "l"))["waiting"] == 0
 
 
-def test_lease_of_a_reader_ends_while_anothers_session_is_in_its_grace(server, actor):
-    """Both go, and the one who waits to write comes in; nobody is released twice."""
+def test_lease_of_a_reader_expires_during_the_grace_of_another(server, actor):
+    """Both holds end, and the waiting writer is granted; no hold is released twice."""
     server.control.config_set("lock.session-grace", scaled_ms(200))
     first = takes(actor(), "LOCK.RWREAD", "k", "o", "SESSION")
     takes(actor(), "LOCK.RWREAD", "k", "p", "PX", scaled_ms(100))

@@ -1,6 +1,6 @@
-"""The first session, waiter, token of a server: from then on the module hears what it has to.
+"""The first session, waiter, token of a server: from then on the module receives the events that it needs.
 
-Each test has a server of its own, on which nothing of the kind has been.
+Each test has its own server, on which there has been nothing of the kind before.
 """
 
 import pytest
@@ -25,7 +25,7 @@ REQUESTS = {command: one(command) for command in COMMANDS} | {"LOCK.MACQUIRE": [
 each_request = pytest.mark.parametrize("request_words", REQUESTS.values(), ids=REQUESTS)
 
 
-def says(client, *words):
+def calls(client, *words):
     assert client.call(*words) in (1, 2)
     return client
 
@@ -44,13 +44,13 @@ def is_free(server, *keys, db=0):
 
 
 @each_request
-def test_session(server, request_words):
-    says(server.actor(), *request_words, "SESSION").kill_socket()
+def test_first_session_is_released_when_its_connection_closes(server, request_words):
+    calls(server.actor(), *request_words, "SESSION").kill_socket()
     is_free(server, "k", "j")
 
 
 @each_request
-def test_session_of_who_has_waited(server, request_words):
+def test_first_session_after_a_wait_is_released(server, request_words):
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     client = waits(server, *request_words, "SESSION")
     server.control.execute_command("LOCK.RELEASE", "k", "x")
@@ -59,13 +59,13 @@ def test_session_of_who_has_waited(server, request_words):
     is_free(server, "k", "j")
 
 
-def test_session_by_renewal(server):
-    client = says(server.actor(), "LOCK.ACQUIRE", "k", "o", "PX", LONG)
-    says(client, "LOCK.RENEW", "k", "o", "SESSION").kill_socket()
+def test_first_session_by_renewal_is_released(server):
+    client = calls(server.actor(), "LOCK.ACQUIRE", "k", "o", "PX", LONG)
+    calls(client, "LOCK.RENEW", "k", "o", "SESSION").kill_socket()
     is_free(server, "k")
 
 
-def test_session_in_a_transaction(server):
+def test_first_session_in_a_transaction_is_released(server):
     client = server.actor()
     for words in (["MULTI"], [*one("LOCK.ACQUIRE"), "SESSION"], ["EXEC"]):
         client.call(*words)
@@ -74,14 +74,14 @@ def test_session_in_a_transaction(server):
 
 
 @pytest.mark.parametrize("by", ["acquisition", "renewal", "multi-key"])
-def test_session_that_a_swap_takes_along(server, by):
+def test_first_session_is_released_after_a_swap(server, by):
     client = server.actor()
     if by == "multi-key":
-        says(client, *REQUESTS["LOCK.MACQUIRE"], "SESSION")
+        calls(client, *REQUESTS["LOCK.MACQUIRE"], "SESSION")
     else:
-        says(client, *one("LOCK.ACQUIRE"), *(["SESSION"] if by == "acquisition" else []))
+        calls(client, *one("LOCK.ACQUIRE"), *(["SESSION"] if by == "acquisition" else []))
     if by == "renewal":
-        says(client, "LOCK.RENEW", "k", "o", "SESSION")
+        calls(client, "LOCK.RENEW", "k", "o", "SESSION")
     server.control.swapdb(0, 1)
     client.kill_socket()
     is_free(server, "k", db=1)
@@ -102,7 +102,7 @@ LOSSES = {
 
 @each_request
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_waiter(server, request_words, loss):
+def test_first_waiter_is_granted_when_the_lock_is_lost(server, request_words, loss):
     server.control.execute_command("LOCK.ACQUIRE", "k", "x", "PX", LONG)
     client = waits(server, *request_words)
     server.all_searched()
@@ -130,14 +130,14 @@ def after_a_wait(client, *words):
     return waiter.reply()
 
 
-WAYS = {"plainly": lambda client, *words: client.call(*words), "in MULTI": in_a_transaction}
+WAYS = {"directly": lambda client, *words: client.call(*words), "in MULTI": in_a_transaction}
 WAYS |= {"by Lua": by_a_script, "after a wait": after_a_wait}
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWWRITE"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_token(server, way, command):
-    """A swap there and back is another life: what the record says may be older than a token that was lost."""
+def test_first_token_is_smaller_than_those_after_swaps(server, way, command):
+    """Two swaps begin another life of the data: the record may be older than the latest token."""
     client = server.actor()
     first = way(client, command, "k", "o", "FENCED")
     assert server.control.hget(TOKEN, "token") == str(first)

@@ -1,4 +1,4 @@
-"""Servers with I/O threads, loaded by many connections. `--load-minutes 10`: each for so long, not for seconds."""
+"""Servers with I/O threads under the load of many connections. `--load-minutes 10` loads each for 10 minutes."""
 
 import pytest
 
@@ -11,7 +11,7 @@ THREADS = 3
 CONNECTIONS = 40
 COMMANDS = 40_000
 
-# Commands of several keys, and others beside them. `k` is the client's key, `o` its owner.
+# Multi-key commands, and others between them. `k` is the key of the client, `o` its owner.
 MULTIKEY = (
     "LOCK.MACQUIRE 2 {{h}}a {k} {o} PX 50",
     "LOCK.ACQUIRE {k} {o} PX 50",
@@ -44,7 +44,7 @@ EVERY_COMMAND = (
     "LOCK.ACQUIRE {k} {o} PX 50 BLOCK 1",
     *MULTIKEY,
 )
-# Another owner has the lock, or the lease has ended.
+# Another owner has the lock, or the lease has expired.
 ALLOWED = {"NOTHELD"}
 
 
@@ -64,12 +64,12 @@ def threaded(request, make_server, io_threads):
     return server
 
 
-def test_threads_read_for_a_single_client(make_server, io_threads):
+def test_threads_read_even_for_a_single_client(make_server, io_threads):
     server = make_server(**io_threads)
     assert server.control.config_get(*io_threads) == {**io_threads, "io-threads": str(THREADS)}
     for _ in range(10):
         assert server.client().ping()
-    if server.is_valkey or server.version >= (8,):  # Redis 7 has its threads rest until it is busy
+    if server.is_valkey or server.version >= (8,):  # Redis 7 does not use its threads until it is busy
         assert server.info("stats")[READS] > 0
 
 
@@ -90,7 +90,7 @@ def _pipelines(server, commands):
 @pytest.mark.parametrize(
     "commands, number", [(MULTIKEY, COMMANDS), (EVERY_COMMAND, COMMANDS // 2)], ids=["multikey", "every-command"]
 )
-def test_server_lives_with_io_threads_under_pipelines(threaded, commands, number, request):
+def test_server_with_io_threads_survives_pipelines(threaded, commands, number, request):
     pipelines = _pipelines(threaded, commands)
     try:
         errors = run_pipelines(pipelines, number, request.config.getoption("--load-minutes"))

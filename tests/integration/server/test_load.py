@@ -1,4 +1,4 @@
-"""The module loads into the server, says so, and leaves again."""
+"""The module loads into the server, is listed, and can be unloaded."""
 
 from harness import wait_for
 from model.server_scene import is_loaded
@@ -6,11 +6,11 @@ from model.server_scene import is_loaded
 SEMAPHORES = 1_000
 
 
-def test_is_listed(server):
+def test_loaded_module_is_listed(server):
     assert is_loaded(server.control)
 
 
-def test_unloads_and_loads_again_while_nobody_waits(make_server):
+def test_module_unloads_and_loads_again_without_waiters(make_server):
     server = make_server()
     client = server.client()
     client.execute_command("LOCK.ACQUIRE", "k", "o")
@@ -21,24 +21,24 @@ def test_unloads_and_loads_again_while_nobody_waits(make_server):
     assert is_loaded(client)
 
 
-def test_is_not_unloaded_while_a_client_waits(make_server):
+def test_module_is_not_unloaded_while_a_client_waits(make_server):
     server = make_server(lock_allow_unload="yes")
     a, b = server.actor("a"), server.actor("b")
     assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", "0")
     b.wait_blocked()
-    heard = server.actor().attempt("MODULE", "UNLOAD", "lock")
-    assert "ERR" in str(heard)
+    reply = server.actor().attempt("MODULE", "UNLOAD", "lock")
+    assert "ERR" in str(reply)
     b.kill_socket()
     wait_for(lambda: server.blocked_clients() == 0, what="the waiter to leave")
     assert a.call("LOCK.RELEASE", "k", "oa") == 0
 
 
-def test_nothing_that_it_remembers_of_semaphores_stays_when_it_leaves(make_server):
+def test_unload_frees_the_remembered_sums_of_semaphores(make_server):
     server = make_server(enable_module_command="yes")
     client = server.client()
 
-    def used_after_a_life():
+    def used_after_a_load_and_unload():
         pipeline = client.pipeline(transaction=False)
         for number in range(SEMAPHORES):
             for owner in "abc":
@@ -50,7 +50,7 @@ def test_nothing_that_it_remembers_of_semaphores_stays_when_it_leaves(make_serve
         client.module_load(str(server.launch.module))
         return used
 
-    first = used_after_a_life()  # makes what the server itself keeps
-    later = [used_after_a_life() for _ in range(4)]
-    # Three lives or more after the first; a sum takes some 150 bytes. The least, as buffers of clients come and go.
+    first = used_after_a_load_and_unload()  # the server itself allocates what it keeps
+    later = [used_after_a_load_and_unload() for _ in range(4)]
+    # After three more loads at least; a sum takes about 150 bytes. The minimum, because client buffers vary.
     assert min(later[2:]) - first < 3 * SEMAPHORES * 100

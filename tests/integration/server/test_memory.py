@@ -1,6 +1,6 @@
-"""What a command takes for itself it releases: said thousands of times, none makes the server grow.
+"""A command frees the memory that it allocates: no command makes the server grow when it is sent thousands of times.
 
-This also finds what the module keeps for ever in good order, which no Valgrind complains of.
+This also finds memory that the module keeps referenced for ever, which Valgrind does not report.
 """
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from harness import fewer, wait_for
 
 ROUNDS = 1000
-# No allocation is smaller; what one round in so many leaves is the server's own.
+# No allocation is smaller; less than this for each round is allocated by the server itself.
 LEAST_LEAK = 16
 TRIES = 4
 
@@ -26,7 +26,7 @@ ALONE = {
     "no lock": "ACQUIRE s o, RWREAD s o, FAIR s o, RELEASE s o, RENEW s o, FORCE s, INFO s, MACQUIRE 2 k s o",
 }
 
-# What the holder says; what the waiter says then, and blocks; what ends that, and what there is to be cleared up.
+# The commands of the holder; the command with which the waiter blocks; the commands that end the wait.
 WAITS = {
     "plain": ("ACQUIRE k o", "ACQUIRE k w BLOCK 0", "RELEASE k o"),
     "fenced": ("ACQUIRE k o", "ACQUIRE k w FENCED BLOCK 0", "RELEASE k o"),
@@ -50,7 +50,7 @@ def words_of(commands):
 
 @pytest.fixture
 def leaves_no_memory(server):
-    """leaves_no_memory(work, rounds): work of so many rounds, done before, takes the server no more memory."""
+    """leaves_no_memory(work, rounds): asserts that work of this many rounds, repeated, takes no more memory."""
 
     def used():
         return server.info("memory")["used_memory"]
@@ -58,14 +58,14 @@ def leaves_no_memory(server):
     def check(work, rounds):
         work()
         grown = []
-        # What the server itself makes and frees now and then is not there each time.
+        # The server itself allocates and frees memory now and then, but not each time.
         for _ in range(TRIES):
             before = used()
             work()
             grown.append(used() - before)
             if grown[-1] < LEAST_LEAK * rounds:
                 return
-        raise AssertionError(f"{rounds} rounds left so many bytes each time: {grown}")
+        raise AssertionError(f"bytes that {rounds} rounds left, for each try: {grown}")
 
     return check
 
@@ -75,7 +75,7 @@ def rounds():
 
 
 @pytest.mark.parametrize("commands", ALONE.values(), ids=ALONE)
-def test_commands_leave_no_memory(server, leaves_no_memory, commands):
+def test_commands_leak_no_memory(server, leaves_no_memory, commands):
     server.control.set("s", "x")
 
     def work():
@@ -89,31 +89,31 @@ def test_commands_leave_no_memory(server, leaves_no_memory, commands):
 
 
 @pytest.mark.parametrize("holds, waits, ends", WAITS.values(), ids=WAITS)
-def test_waits_leave_no_memory(server, actor, leaves_no_memory, holds, waits, ends):
+def test_waits_leak_no_memory(server, actor, leaves_no_memory, holds, waits, ends):
     server.control.config_set("lock.fair-reserve", 0)
     holder, waiter = actor(), server.raw_connection()
-    # In one packet: when the first is answered, the second has begun to wait.
+    # In one packet: when the first has received its reply, the second has begun to wait.
     begins = b"PING\r\nLOCK." + waits.encode() + b"\r\n"
 
-    def say(commands):
+    def run(commands):
         for words in words_of(commands):
             holder.attempt(*words)
 
     def work():
         for _ in range(rounds() // 2):
-            say(holds)
+            run(holds)
             waiter.sendall(begins)
-            assert answers.readline() == b"+PONG\r\n"
-            say(ends)
-            assert answers.readline()[:1] in b":$"
-            say("FORCE k, FORCE l")
+            assert replies.readline() == b"+PONG\r\n"
+            run(ends)
+            assert replies.readline()[:1] in b":$"
+            run("FORCE k, FORCE l")
 
-    with waiter.makefile("rb") as answers:
+    with waiter.makefile("rb") as replies:
         leaves_no_memory(work, rounds() // 2)
 
 
 @pytest.mark.parametrize("command", ["ACQUIRE", "RWREAD", "RWWRITE", "FAIR"])
-def test_sessions_that_end_leave_no_memory(server, leaves_no_memory, command):
+def test_sessions_that_end_leak_no_memory(server, leaves_no_memory, command):
     server.control.config_set("lock.session-grace", 0)
 
     def work():

@@ -1,4 +1,4 @@
-"""The mutating commands inside MULTI and Lua, and what they mean for WATCH. They are those of model/mutations.py."""
+"""The commands of model/mutations.py inside MULTI and Lua, and their effect on WATCH."""
 
 from harness import code_of
 from harness.schedule import as_map
@@ -11,7 +11,7 @@ from model.mutations import leave_no_positions, matches
 
 @each_way
 @each_mutation
-def test_does_the_same(server, some_resp, actor, say, mutation):
+def test_command_does_the_same_in_multi_and_lua(server, some_resp, actor, say, mutation):
     waiter = mutation.arrange(server)
     assert say(actor(), mutation.says) == [mutation.hears]
     mutation.has_answered(waiter)
@@ -22,32 +22,32 @@ def test_does_the_same(server, some_resp, actor, say, mutation):
 
 
 @each_failure
-def test_fails_the_same_in_multi(server, some_resp, actor, failure):
+def test_command_fails_the_same_in_multi(server, some_resp, actor, failure):
     for command in failure.before:
         server.control.execute_command(*command.split())
     before = server.dump()
-    [heard, rest] = in_multi(actor(), failure.says, "ECHO rest")
-    assert matches(failure.hears, heard)
+    [reply, rest] = in_multi(actor(), failure.says, "ECHO rest")
+    assert matches(failure.hears, reply)
     assert rest == "rest"
     assert server.dump() == before
     assert server.blocked_clients() == 0
 
 
 @each_failure
-def test_fails_the_same_in_lua(server, resp, actor, failure):
+def test_command_fails_the_same_in_lua(server, resp, actor, failure):
     for command in failure.before:
         server.control.execute_command(*command.split())
     before = server.dump()
     # A script sees null as false; RESP2 and RESP3 then differ.
     script = "local r = redis.pcall(unpack(ARGV)) return r or 'null'"
-    heard = actor().attempt("EVAL", script, 1, "k", *failure.says.split())
-    assert heard == "null" if failure.hears is None else matches(failure.hears, heard)
+    reply = actor().attempt("EVAL", script, 1, "k", *failure.says.split())
+    assert reply == "null" if failure.hears is None else matches(failure.hears, reply)
     assert server.dump() == before
     assert server.blocked_clients() == 0
 
 
 @each_way
-def test_hand_off_happens_within(server, resp, actor, say):
+def test_hand_off_happens_inside_the_transaction(server, resp, actor, say):
     MUTATIONS["release, hand off"].arrange(server)
     left, content, again = say(actor(), "LOCK.RELEASE k o", "HGETALL k", "LOCK.ACQUIRE k o")
     assert left == 0
@@ -56,7 +56,7 @@ def test_hand_off_happens_within(server, resp, actor, say):
 
 
 @each_way
-def test_several_locks_are_handed_off(server, resp, actor, say):
+def test_several_locks_are_handed_off_in_one_transaction(server, resp, actor, say):
     waiters = []
     for key in ("k1", "k2"):
         server.control.execute_command("LOCK.ACQUIRE", key, "o")
@@ -68,7 +68,7 @@ def test_several_locks_are_handed_off(server, resp, actor, say):
 
 
 @each_way
-def test_one_lock_is_handed_off_twice(server, resp, actor, say):
+def test_one_lock_is_handed_off_twice_in_one_transaction(server, resp, actor, say):
     waiters = {}
     server.control.execute_command(*TAKE.split())
     for owner in ("w1", "w2", "w3"):
@@ -81,8 +81,8 @@ def test_one_lock_is_handed_off_twice(server, resp, actor, say):
 
 
 @each_way
-def test_owner_that_frees_a_lock_by_del_may_take_it_again(server, resp, actor, say):
-    # The waiter comes first only after the module's own commands; DEL is followed by the drain.
+def test_owner_that_frees_a_lock_by_del_may_acquire_it_again(server, resp, actor, say):
+    # Only commands of the module grant the waiter at once; after DEL the drain does it.
     waiter = MUTATIONS["release, hand off"].arrange(server)
     assert say(actor(), "DEL k", "LOCK.ACQUIRE k o PX 600000") == [1, 1]
     server.settle()
@@ -109,19 +109,19 @@ def test_wrong_number_of_arguments_aborts_the_transaction(server, actor):
 
 
 @each_mutation
-def test_read_only_script_may_not(server, actor, mutation):
+def test_read_only_script_may_not_change_a_lock(server, actor, mutation):
     waiter = mutation.arrange(server)
     before = server.dump()
-    heard = actor().attempt("EVAL_RO", "return redis.call(unpack(ARGV))", 1, "k", *mutation.says.split())
-    assert code_of(heard) == "ERR"
+    reply = actor().attempt("EVAL_RO", "return redis.call(unpack(ARGV))", 1, "k", *mutation.says.split())
+    assert code_of(reply) == "ERR"
     assert server.dump() == before
     assert waiter is None or waiter.is_blocked()
 
 
-def test_read_only_script_may_look(server, resp, actor):
+def test_read_only_script_may_run_info(server, resp, actor):
     server.control.execute_command(*TAKE.split())
-    heard = actor().call("EVAL_RO", "return redis.call('LOCK.INFO', KEYS[1])", 1, "k")
-    assert "exclusive" in heard
+    reply = actor().call("EVAL_RO", "return redis.call('LOCK.INFO', KEYS[1])", 1, "k")
+    assert "exclusive" in reply
 
 
 # WATCH
@@ -164,13 +164,13 @@ def test_info_does_not_abort_a_watch(server, actor):
 def test_grant_by_the_drain_aborts_a_watch(server):
     waiter = MUTATIONS["release, hand off"].arrange(server)
     watcher = server.raw_connection()
-    # In one packet: the drain comes after both.
+    # In one packet: the drain runs after both.
     watcher.sendall(b"DEL k\r\nWATCH k\r\n")
     assert waiter.reply() == 1
     watcher.sendall(b"MULTI\r\nPING\r\nEXEC\r\n")
     lines = watcher.makefile("rb")
-    heard = [lines.readline() for _ in range(5)]
-    assert heard == [b":1\r\n", b"+OK\r\n", b"+OK\r\n", b"+QUEUED\r\n", b"*-1\r\n"]
+    received = [lines.readline() for _ in range(5)]
+    assert received == [b":1\r\n", b"+OK\r\n", b"+OK\r\n", b"+QUEUED\r\n", b"*-1\r\n"]
 
 
 @each_mutation
@@ -183,5 +183,5 @@ def test_change_invalidates_a_tracked_key(server, actor, mutation):
     server.control.execute_command(*mutation.says.split())
     mutation.has_answered(waiter)
     tracker.sendall(b"ECHO done\r\n")
-    heard = list(iter(lines.readline, b"done\r\n"))
-    assert (b"invalidate\r\n" in heard) == mutation.changes_key
+    received = list(iter(lines.readline, b"done\r\n"))
+    assert (b"invalidate\r\n" in received) == mutation.changes_key

@@ -1,6 +1,6 @@
-"""The module asks the server whether it would take a write before it grants outside a command.
+"""The module checks whether the server would accept a write before it grants outside a command.
 
-From Redis 7.2 and Valkey 8 on nobody sees these questions. On 7.0 they are a command that changes nothing.
+From Redis 7.2 and Valkey 8 on these checks are invisible. On 7.0 they are a command that changes nothing.
 """
 
 import pytest
@@ -10,39 +10,39 @@ from model.server_scene import says_nothing_of_its_own
 
 LONG = 600_000
 LEASE = scaled_ms(100)
-QUESTION = "PEXPIREAT"
+CHECK = "PEXPIREAT"
 
 
-SAID_HERE = {"DEL", "PEXPIRE", "SET", "FLUSHALL", "INFO", "MONITOR", "ECHO", "CONFIG|RESETSTAT", "CLIENT|ID"}
+SENT_HERE = {"DEL", "PEXPIRE", "SET", "FLUSHALL", "INFO", "MONITOR", "ECHO", "CONFIG|RESETSTAT", "CLIENT|ID"}
 
 
 class Watcher:
-    """Hears by MONITOR what the server runs, in order."""
+    """Receives by MONITOR what the server runs, in order."""
 
     def __init__(self, server):
         self.server, self.actor = server, server.actor("watcher")
         assert self.actor.call("MONITOR") == "OK"
 
-    def heard(self):
+    def received(self):
         """The commands that no client has sent, as lists of words."""
-        self.server.control.echo("end of what is heard")
+        self.server.control.echo("end of the test")
         lines = iter(self.actor.reply, None)
         found = []
         for line in lines:
-            source, _, said = line.partition("] ")
-            if "end of what is heard" in said:
+            source, _, command = line.partition("] ")
+            if "end of the test" in command:
                 return found
-            # A call of a module comes from no address.
+            # A call of a module has no address.
             if "127.0.0.1:" not in source:
-                found.append([word.strip('"') for word in said.split(" ")])
+                found.append([word.strip('"') for word in command.split(" ")])
 
 
 CAUSES = {
-    "lease end": lambda say: say("PEXPIRE", "k", LEASE),
-    "DEL": lambda say: say("DEL", "k"),
-    "flush": lambda say: say("FLUSHALL"),
-    "other type, then DEL": lambda say: say("SET", "k", "v") and say("DEL", "k"),
-    "key of another type": lambda say: say("SET", "k", "v", "PX", LEASE),
+    "lease end": lambda run: run("PEXPIRE", "k", LEASE),
+    "DEL": lambda run: run("DEL", "k"),
+    "flush": lambda run: run("FLUSHALL"),
+    "other type, then DEL": lambda run: run("SET", "k", "v") and run("DEL", "k"),
+    "key of another type": lambda run: run("SET", "k", "v", "PX", LEASE),
 }
 
 
@@ -60,7 +60,7 @@ def errors(server):
 
 
 @pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES)
-def test_grants_leave_no_trace(server, actor, cause):
+def test_grants_outside_commands_leave_no_trace(server, actor, cause):
     a, b, c = actor("a"), actor("b"), actor("c")
     assert a.call("LOCK.ACQUIRE", "k", "oa", "PX", LONG) == 1
     b.send("LOCK.ACQUIRE", "k", "ob", "PX", LONG, "BLOCK", 0)
@@ -73,46 +73,46 @@ def test_grants_leave_no_trace(server, actor, cause):
     assert b.reply(timeout=10) == 1
     assert a.call("DEL", "k") == 1
     assert c.reply() == 1
-    asked = watcher.heard()
-    expected = [] if says_nothing_of_its_own(server) else [[QUESTION, "k", "1", "GT"]]
-    assert [words for words in asked if words not in expected] == []
-    assert bool(asked) == bool(expected)
+    checks = watcher.received()
+    expected = [] if says_nothing_of_its_own(server) else [[CHECK, "k", "1", "GT"]]
+    assert [words for words in checks if words not in expected] == []
+    assert bool(checks) == bool(expected)
     assert errors(server) == before
     assert all(one[1:] == (0, 0) for one in counters(server).values()), counters(server)
-    # Nothing of the module's own, but the commands of this test.
+    # Only the commands of this test.
     # Some servers count a wait when it ends.
-    assert set(counters(server)) - SAID_HERE - {"LOCK.ACQUIRE", "LOCK.FAIR"} == {words[0] for words in expected}
+    assert set(counters(server)) - SENT_HERE - {"LOCK.ACQUIRE", "LOCK.FAIR"} == {words[0] for words in expected}
 
 
-def test_question_changes_no_key(server, actor):
-    """Of whatever type, with an expiry and without."""
+def test_check_changes_no_key(server, actor):
+    """Keys of every type, with and without an expiry."""
     values = {"SET": ("v",), "RPUSH": ("v",), "SADD": ("v",), "ZADD": (1, "v"), "HSET": ("f", "v"), "XADD": ("1-1", "f", "v")}
-    say = server.control.execute_command
+    run = server.control.execute_command
     waiters = []
     for number, (command, words) in enumerate(values.items()):
         for name, expires in (f"k{number}", False), (f"x{number}", True):
-            assert say("LOCK.ACQUIRE", name, "o", "PX", LONG) == 1
+            assert run("LOCK.ACQUIRE", name, "o", "PX", LONG) == 1
             waiter = actor()
             waiter.send("LOCK.ACQUIRE", name, "w", "BLOCK", 0)
             waiters.append((name, waiter.wait_blocked()))
             pipeline = server.control.pipeline(transaction=True)
-            for said in (("DEL", name), (command, name, *words), ("PEXPIRE", name, LONG if expires else 2 * LONG)):
-                pipeline.execute_command(*said)
+            for one in (("DEL", name), (command, name, *words), ("PEXPIRE", name, LONG if expires else 2 * LONG)):
+                pipeline.execute_command(*one)
             if not expires:
                 pipeline.persist(name)
             pipeline.execute()
     before = server.dump()
-    # The transactions have made each due; one more that is granted shows that the drain has been by.
-    say("LOCK.ACQUIRE", "last", "o", "PX", LONG)
+    # The transactions have made each lock due; one more lock that is granted shows that the drain has run.
+    run("LOCK.ACQUIRE", "last", "o", "PX", LONG)
     last = actor()
     last.send("LOCK.ACQUIRE", "last", "w", "PX", LONG, "BLOCK", 0)
     last.wait_blocked()
-    say("DEL", "last")
+    run("DEL", "last")
     assert last.reply() == 1
-    say("DEL", "last")
-    wait_for(lambda: server.info("lock")["lock_waiters"] == len(waiters), what="all to wait on")
+    run("DEL", "last")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == len(waiters), what="all to be waiting")
     assert server.dump() == before
     for name, waiter in waiters:
         assert not waiter.has_reply()
-        say("DEL", name)
+        run("DEL", name)
         assert waiter.reply() == 1

@@ -1,7 +1,7 @@
-"""When the server may not be written to: pauses, failovers, shutdown, replicas, loading, busy scripts.
+"""When the module must not write: pauses, failovers, shutdown, replicas, loading, busy scripts.
 
-A write at the wrong time aborts the server or parts a replica from its master, but only when somebody
-listens: so these servers have an AOF or a replica.
+A write at the wrong time aborts the server or makes a replica differ from its master, but only if there is an AOF or a
+replica: so these servers have one.
 """
 
 import os
@@ -22,7 +22,7 @@ PAUSE = f"CLIENT PAUSE {LONG} WRITE"
 
 
 class Scene:
-    """oa holds k; the actors of these names wait for it. `then`: lines said in one packet with what sets the lease."""
+    """oa holds k; actors with these names wait for it. `then`: lines in one packet with the PEXPIRE of the lease."""
 
     def __init__(self, server, *names, lease_ms=LEASE, block_ms=0, then=()):
         self.server = server
@@ -33,18 +33,18 @@ class Scene:
             waiter.send("LOCK.ACQUIRE", "k", "o" + waiter.name, "PX", LONG, "BLOCK", block_ms)
             waiter.wait_blocked()
         lines = self.writer.makefile("rb")
-        self.say_at_once(f"PEXPIRE k {lease_ms}", "PEXPIRETIME k", *then)
+        self.send_at_once(f"PEXPIRE k {lease_ms}", "PEXPIRETIME k", *then)
         assert lines.readline() == b":1\r\n"
         self.end = int(lines.readline()[1:])
 
-    def say_at_once(self, *lines):
+    def send_at_once(self, *lines):
         self.writer.sendall("".join(line + "\r\n" for line in lines).encode())
 
     def lease_ends(self):
-        wait_for(lambda: self.server.now_ms() > self.end, 10, "the lease to end")
+        wait_for(lambda: self.server.now_ms() > self.end, 10, "the lease to expire")
         self.server.settle(30)
 
-    def nobody_is_answered(self, *waiters):
+    def all_still_wait(self, *waiters):
         for waiter in waiters or self.waiters:
             assert waiter.is_blocked() and not waiter.has_reply()
 
@@ -54,7 +54,7 @@ class Scene:
 
 @pytest.fixture
 def logged(make_server):
-    """A server with an AOF, in which only the module notices that a lease has ended."""
+    """A server with an AOF, on which only the module notices that a lease has expired."""
     server = make_server(appendonly="yes")
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     return server
@@ -74,11 +74,11 @@ def unpause(server):
 def test_lease_that_ends_during_a_pause_is_handed_off_after_it(logged):
     scene = Scene(logged, "b", "c", then=[PAUSE])
     scene.lease_ends()
-    scene.nobody_is_answered()
+    scene.all_still_wait()
     unpause(logged)
     assert scene.waiters[0].reply() == 1
     assert scene.holder() == {"ob": "1"}
-    scene.nobody_is_answered(scene.waiters[1])
+    scene.all_still_wait(scene.waiters[1])
 
 
 def test_pause_of_everything_ends_by_itself_and_grants_follow(logged):
@@ -89,22 +89,22 @@ def test_pause_of_everything_ends_by_itself_and_grants_follow(logged):
     assert logged.control.execute_command("PEXPIRETIME", "k") - LONG >= scene.end - LEASE + scaled_ms(600)
 
 
-def test_waiter_that_dies_during_a_pause_is_passed_over_after_it(logged):
+def test_waiter_that_dies_during_a_pause_is_skipped_after_it(logged):
     scene = Scene(logged, "b", "c", then=[PAUSE])
     scene.lease_ends()
     b, c = scene.waiters
     b.kill_socket()
     wait_for(lambda: logged.info("lock")["lock_waiters"] == 1, what="b's wait to end")
-    scene.nobody_is_answered(c)
+    scene.all_still_wait(c)
     unpause(logged)
     assert c.reply() == 1
 
 
 @pytest.mark.parametrize("how", ["WRITE", "ALL"])
-def test_wait_that_times_out_during_a_pause_is_answered_null(logged, how):
+def test_wait_that_times_out_during_a_pause_gets_null(logged, how):
     scene = Scene(logged, "b", lease_ms=LONG, block_ms=scaled_ms(200))
     began = time.monotonic()
-    pause(logged, how, scaled_ms(3000))  # a pause of ALL cannot be ended before
+    pause(logged, how, scaled_ms(3000))  # a pause of ALL cannot be ended early
     assert scene.waiters[0].reply(timeout=10) is None
     assert time.monotonic() - began < scaled(3)
 
@@ -112,17 +112,17 @@ def test_wait_that_times_out_during_a_pause_is_answered_null(logged, how):
 def test_hold_of_a_client_dead_before_its_reply_is_released_after_pause(logged):
     scene = Scene(logged, "b", "c", lease_ms=LONG)
     b, c = scene.waiters
-    scene.say_at_once("LOCK.RELEASE k oa", f"CLIENT KILL ID {b.client_id}", f"CLIENT PAUSE {LONG} WRITE")
+    scene.send_at_once("LOCK.RELEASE k oa", f"CLIENT KILL ID {b.client_id}", f"CLIENT PAUSE {LONG} WRITE")
     b.wait_closed()
     logged.settle(30)
-    scene.nobody_is_answered(c)
+    scene.all_still_wait(c)
     assert scene.holder() == {"ob": "1"}
     unpause(logged)
     assert c.reply() == 1
     assert scene.holder() == {"oc": "1"}
 
 
-def test_what_happens_in_a_pause_is_in_the_log_in_the_right_order(logged):
+def test_changes_around_a_pause_are_in_the_aof_in_the_right_order(logged):
     scene = Scene(logged, "b", "c", then=[PAUSE])
     scene.lease_ends()
     unpause(logged)
@@ -138,7 +138,7 @@ def test_what_happens_in_a_pause_is_in_the_log_in_the_right_order(logged):
 
 @contextmanager
 def lagging(master, replica):
-    """The replica stands still, and has not all that the master wrote."""
+    """The replica is stopped, and has not received everything that the master wrote."""
     os.kill(replica.pid, signal.SIGSTOP)
     try:
         master.control.set("written", "while the replica stands still")
@@ -157,10 +157,10 @@ def pair(make_server):
 
 
 def is_unblocked(waiter):
-    """A failover ends its wait by an error; or its connection was closed before.
+    """A failover ends the wait with an error; or the connection was closed before.
 
-    Valkey 9.1 says that the master is a replica before it ends the waits of its own commands, and closes only the
-    connections of those; the others close them all.
+    Valkey 9.1 becomes a replica before it ends the waits of its own commands, and closes only the connections of these;
+    the other servers close all connections.
     """
     with suppress(ConnectionError):
         assert matches(error("UNBLOCKED"), waiter.outcome())
@@ -172,16 +172,16 @@ def role(server):
 
 
 def leases_end_and_waiters_die(scene):
-    """In a pause, with waiters b, c and d, who are in this order: gone, granted later, waiting."""
+    """In a pause, with waiters b, c and d: b dies, c is granted later, d waits."""
     scene.lease_ends()
     b, *others = scene.waiters
     b.kill_socket()
     wait_for(lambda: scene.server.info("lock")["lock_waiters"] == len(others), what="b's wait to end")
     scene.server.settle(30)
-    scene.nobody_is_answered(*others)
+    scene.all_still_wait(*others)
 
 
-def test_failover_ends_waits_and_the_new_master_goes_on(pair):
+def test_failover_ends_waits_and_the_new_master_grants(pair):
     master, replica = pair
     with lagging(master, replica):
         scene = Scene(master, "b", "c", "d", then=["FAILOVER TIMEOUT 600000"])
@@ -190,20 +190,20 @@ def test_failover_ends_waits_and_the_new_master_goes_on(pair):
     for waiter in scene.waiters[1:]:
         is_unblocked(waiter)
     assert master.info("lock")["lock_waiters"] == 0
-    # The lease that ended during the pause is over on the new master too.
+    # The lease that ended during the pause has expired on the new master too.
     assert replica.control.execute_command("LOCK.ACQUIRE", "k", "oe") == 1
     wait_for_sync(replica, master)
     assert master.dump() == replica.dump()
 
 
-def test_failover_that_is_called_off_leaves_the_waits_and_grants_follow(pair):
+def test_aborted_failover_keeps_the_waits_and_grants_follow(pair):
     master, replica = pair
     with lagging(master, replica):
         scene = Scene(master, "b", "c", "d", then=["FAILOVER TIMEOUT 600000"])
         leases_end_and_waiters_die(scene)
         master.control.execute_command("FAILOVER", "ABORT")
         assert scene.waiters[1].reply() == 1
-        scene.nobody_is_answered(scene.waiters[2])
+        scene.all_still_wait(scene.waiters[2])
     wait_for_sync(master, replica)
     assert master.dump() == replica.dump()
 
@@ -212,7 +212,7 @@ def shutdown_waits(server):
     return "shutdown_in_milliseconds" in server.info("server")
 
 
-def test_shutdown_that_waits_for_a_replica_and_is_called_off(pair):
+def test_aborted_shutdown_keeps_the_waits_and_grants_follow(pair):
     master, replica = pair
     master.control.config_set("shutdown-timeout", 600)
     with lagging(master, replica):
@@ -225,7 +225,7 @@ def test_shutdown_that_waits_for_a_replica_and_is_called_off(pair):
     assert master.dump() == replica.dump()
 
 
-def test_shutdown_that_waits_for_a_replica_ends_in_good_order(pair):
+def test_shutdown_that_waits_for_a_replica_ends_normally(pair):
     master, replica = pair
     master.control.config_set("shutdown-timeout", 600)
     with lagging(master, replica):
@@ -245,27 +245,27 @@ def test_shutdown_that_waits_for_a_replica_ends_in_good_order(pair):
 
 
 def is_cut_off(waiter):
-    """Its wait is ended by an error, if it lives to hear it, and its connection closed."""
+    """Its wait ends with an error, if it is alive to receive it, and its connection is closed."""
     with suppress(ConnectionError):
         assert matches(error("UNBLOCKED"), waiter.outcome())
         waiter.wait_closed()
 
 
-TURNS = {
+SAME_ITERATION = {
     "while_they_wait": [],
-    "in_the_turn_of_a_grant": ["LOCK.RELEASE k oa"],
-    "in_the_turn_of_a_cause": ["DEL k"],
-    "in_the_turn_of_a_grant_to_a_killed_client": ["LOCK.RELEASE k oa", "CLIENT KILL ID {b}"],
+    "in_the_iteration_of_a_grant": ["LOCK.RELEASE k oa"],
+    "in_the_iteration_of_a_cause": ["DEL k"],
+    "in_the_iteration_of_a_grant_to_a_killed_client": ["LOCK.RELEASE k oa", "CLIENT KILL ID {b}"],
 }
 
 
-@pytest.mark.parametrize("lines", TURNS.values(), ids=TURNS)
+@pytest.mark.parametrize("lines", SAME_ITERATION.values(), ids=SAME_ITERATION)
 def test_master_with_waiters_becomes_a_replica_and_a_master_again(make_server, lines):
     server, master = make_server(), make_server()
     master.control.execute_command("LOCK.ACQUIRE", "k", "om", "PX", 1_000_000)
     scene = Scene(server, "b", "c", lease_ms=LONG)
     lines = [line.format(b=scene.waiters[0].client_id) for line in lines]
-    scene.say_at_once(*lines, f"REPLICAOF {HOST} {master.port}")
+    scene.send_at_once(*lines, f"REPLICAOF {HOST} {master.port}")
     for waiter in scene.waiters:
         is_cut_off(waiter)
     wait_for_sync(master, server)
@@ -279,15 +279,15 @@ def test_master_with_waiters_becomes_a_replica_and_a_master_again(make_server, l
 
 
 def test_replica_neither_grants_nor_frees_by_itself(pair):
-    """Not even what it had left to do as a master: here, to give the hold of a dead waiter back."""
+    """It does not even finish what it had begun as a master: here, to release the hold of a dead waiter."""
     master, replica = pair
     with lagging(master, replica):
         scene = Scene(master, "b", "c", lease_ms=LONG)
         b, c = scene.waiters
-        scene.say_at_once("LOCK.RELEASE k oa", f"CLIENT KILL ID {b.client_id}", "FAILOVER TIMEOUT 600000")
+        scene.send_at_once("LOCK.RELEASE k oa", f"CLIENT KILL ID {b.client_id}", "FAILOVER TIMEOUT 600000")
         b.wait_closed()
         master.settle(30)
-        scene.nobody_is_answered(c)
+        scene.all_still_wait(c)
     wait_for(lambda: role(replica) == "master" and role(master) == "slave", 20, "the failover")
     is_unblocked(c)
     wait_for_sync(replica, master)
@@ -307,12 +307,12 @@ def test_handoff_at_lease_end_reaches_the_replica_in_order(pair):
 
 
 @pytest.mark.parametrize("how", ["release", "lease_end"])
-def test_promoted_replica_goes_on_with_the_holds_that_survived(pair, how):
+def test_promoted_replica_has_the_holds_and_grants_when_they_end(pair, how):
     master, replica = pair
     scene = Scene(master, "b", lease_ms=LONG if how == "release" else scaled_ms(4000))
     wait_for_sync(master, replica)
     master.kill()
-    replica.control.execute_command("REPLICAOF", "NO", "ONE")  # before it finds its master again, which comes back empty
+    replica.control.execute_command("REPLICAOF", "NO", "ONE")  # before its master is back, without data
     master.start()
     a, b = replica.actor("a"), replica.actor("b")
     b.send("LOCK.ACQUIRE", "k", "ob", "PX", LONG, "BLOCK", 0)
@@ -329,23 +329,23 @@ def test_promoted_replica_goes_on_with_the_holds_that_survived(pair, how):
 def test_lock_expired_while_writes_are_refused_is_handed_off_later(logged):
     scene = Scene(logged, "b", "c", then=["CONFIG SET min-replicas-to-write 1"])
     scene.lease_ends()
-    scene.nobody_is_answered()
+    scene.all_still_wait()
     assert matches(error("NOREPLICAS"), scene.a.attempt("LOCK.ACQUIRE", "l", "oa"))
     logged.control.config_set("min-replicas-to-write", 0)
     assert scene.waiters[0].reply() == 1
-    scene.nobody_is_answered(scene.waiters[1])
+    scene.all_still_wait(scene.waiters[1])
 
 
-def test_module_is_unloaded_only_when_nobody_waits(logged):
+def test_module_is_unloaded_only_when_no_client_waits(logged):
     scene = Scene(logged, "b", "c", lease_ms=LONG)
     b, c = scene.waiters
     logged.control.config_set("lock.allow-unload", "yes")
     for waiter in (b, c):
         with pytest.raises(ResponseError, match="^ERR "):
             logged.control.module_unload("lock")
-        scene.nobody_is_answered(waiter)
+        scene.all_still_wait(waiter)
         waiter.kill_socket()
-        wait_for(lambda: not waiter.is_connected(), what="the server to see the close")
+        wait_for(lambda: not waiter.is_connected(), what="the server to notice the close")
     logged.unload()
     assert scene.holder() == {"oa": "1"}
     logged.control.module_load(str(logged.launch.module))
@@ -357,7 +357,7 @@ def test_module_is_unloaded_only_when_nobody_waits(logged):
 
 
 def refuses(server, code):
-    """Whether it answers an ordinary command with this error now."""
+    """Whether it replies to an ordinary command with this error now."""
     try:
         server.control.get("x")
     except RedisError as refusal:
@@ -365,8 +365,8 @@ def refuses(server, code):
     return False
 
 
-def by_the_clock_of_this_machine(end_ms):
-    wait_for(lambda: time.time() * 1000 > end_ms, 10, "the lease to end")
+def wait_for_local_clock(end_ms):
+    wait_for(lambda: time.time() * 1000 > end_ms, 10, "the lease to expire")
 
 
 def test_lease_that_ends_during_a_busy_script_is_handed_off_after_it(logged):
@@ -374,7 +374,7 @@ def test_lease_that_ends_during_a_busy_script_is_handed_off_after_it(logged):
     scene = Scene(logged, "b", "c")
     scene.a.send("EVAL", "while true do end", 0)
     wait_for(lambda: refuses(logged, "BUSY"), what="the script to be noticed")
-    by_the_clock_of_this_machine(scene.end)
+    wait_for_local_clock(scene.end)
     b, c = scene.waiters
     b.kill_socket()
     logged.control.execute_command("SCRIPT", "KILL")
@@ -386,10 +386,10 @@ def test_lease_that_ends_while_the_server_sleeps_is_handed_off_after_it(logged):
     scene = Scene(logged, "b", "c")
     logged.control.execute_command("DEBUG", "SLEEP", LEASE / 1000)
     assert scene.waiters[0].reply() == 1
-    scene.nobody_is_answered(scene.waiters[1])
+    scene.all_still_wait(scene.waiters[1])
 
 
-def test_waiter_that_dies_while_the_server_loads_is_passed_over(logged):
+def test_waiter_that_dies_while_the_server_loads_is_skipped(logged):
     for number in range(100):
         logged.control.set(f"key{number}", "x" * 2000)
     scene = Scene(logged, "b", "c", lease_ms=LONG)

@@ -1,4 +1,4 @@
-"""The time of day steps back while the server calls timers: it answers all the same (module/server/timer.h)."""
+"""The wall clock steps back while the server calls timers: the server still replies (module/server/timer.h)."""
 
 from contextlib import suppress
 
@@ -7,15 +7,15 @@ import pytest
 from harness import wait_for
 
 HOUR_S = 3600
-# More often than the server and the module read the time of day for all that rings here in one round.
+# More reads than the server and the module make for all timers that fire here in one event-loop iteration.
 MOST_READS = 30
 
 
 @pytest.fixture
 def ticking(clock, make_server):
-    """A server in which timers of the module ring all the time: a session's, and those of a queue that is stuck.
+    """A server on which timers of the module fire all the time: that of a session, and those of a stuck delayed queue.
 
-    Without I/O threads, also in a run that has them: the clock counts the main thread's reads, round by round.
+    Without I/O threads, also in a run that has them: the clock counts the reads of the main thread in each iteration.
     """
     server = make_server(lock_default_lease=60, io_threads=1)
     client = server.client()
@@ -26,7 +26,7 @@ def ticking(clock, make_server):
 
 
 def has_stepped(clock, client):
-    """In a round that has nothing but timers; if none of those reads the time so often, in one with many commands."""
+    """Waits for an iteration with only timers; if none of these reads it so often, makes one with many commands."""
     with suppress(AssertionError):
         wait_for(clock.has_stepped, 0.2)
     many = client.pipeline(transaction=False)
@@ -36,9 +36,9 @@ def has_stepped(clock, client):
 
 
 @pytest.mark.parametrize("reads", range(1, MOST_READS + 1))
-def test_server_answers_when_the_clock_steps_back_between_timers(clock, ticking, reads):
+def test_server_replies_when_the_clock_steps_back_between_timers(clock, ticking, reads):
     client, waiter = ticking.client(), ticking.actor("waiter")
-    # A lease ends, and a wait; an element is due.
+    # A lease expires, a wait times out, and an element is due.
     client.execute_command("LOCK.ACQUIRE", "k", "holder", "PX", 20)
     client.execute_command("DELAY.PUSH", "q", "*", 25, "v")
     waiter.send("LOCK.ACQUIRE", "k", "waiter", "BLOCK", 30)
@@ -46,12 +46,12 @@ def test_server_answers_when_the_clock_steps_back_between_timers(clock, ticking,
     try:
         wait_for(lambda: has_stepped(clock, client), 2, what="the step")
     except AssertionError:
-        # Valkey 9 reads it once in a millisecond, not for each command: no round has that many reads.
+        # Valkey 9 reads the clock once in a millisecond, not for each command: no iteration has that many reads.
         assert ticking.is_valkey and ticking.version >= (9,)
         clock.step(-HOUR_S)
     assert client.ping()
-    # What was put off comes when the clock is right again, and the server has looked: Redis 7.2 and later may sleep for
-    # the hour that the first timer seemed to be away, until an earlier one is set.
+    # What was delayed happens when the clock is right again and the server has checked its timers: Redis 7.2 and later
+    # may sleep for the hour after which the first timer seemed to be due, until an earlier timer is set.
     clock.step_and_ring(ticking, 0)
     assert waiter.reply() in (1, None)
     wait_for(lambda: client.lrange("q", 0, -1) == ["v"], what="the element")

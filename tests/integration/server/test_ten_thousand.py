@@ -1,7 +1,7 @@
 """Ten thousand of everything that a client can make many of: other clients are served meanwhile.
 
-Measured is what the server works until it answers: the command itself, and then each of many PINGs until all is done.
-docs/loops.md has the bound of each loop.
+The test measures how long the server works until it replies: to the command itself, and then to each of many PINGs
+until all work is done. docs/loops.md has the bound of each loop.
 """
 
 import os
@@ -18,7 +18,7 @@ from model.delay_scene import HOUR, due_of, value_of
 MANY = 10_000
 KEYS = 1024  # of one LOCK.MACQUIRE at most
 LONG = 600_000
-OVER = 20  # ms: a lease, or a wait, that is over when all is prepared
+EXPIRED = 20  # ms: a lease that has expired when all is prepared
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def numbered(words, count):
     return (words.replace("#", str(number)) for number in range(count))
 
 
-def say(server, commands, **how):
+def run(server, commands, **how):
     pipeline = server.client(**how).pipeline(transaction=False)
     for command in commands:
         pipeline.execute_command(*command.split())
@@ -54,34 +54,34 @@ def case(prepare):
     return prepare
 
 
-# Each makes this many, and returns what is to be sent then, and when all that follows from it is done.
+# Each case makes `many`, and returns the command to send then, and a condition that is true when its work is done.
 
 
 @case
 def waits_of_one_owner(server, many):
-    say(server, ["LOCK.ACQUIRE k x"])
+    run(server, ["LOCK.ACQUIRE k x"])
     waiting(server, "LOCK.ACQUIRE k o BLOCK 0", many)
     return "LOCK.RELEASE k x", none(server, "lock_waiters")
 
 
 @case
 def upgrades_of_one_owner(server, many):
-    say(server, [f"LOCK.RWREAD k x PX {LONG}", f"LOCK.RWREAD k o PX {LONG}"])
+    run(server, [f"LOCK.RWREAD k x PX {LONG}", f"LOCK.RWREAD k o PX {LONG}"])
     waiting(server, f"LOCK.RWWRITE k o PX {LONG} BLOCK 0", many)
     return f"LOCK.RWREAD k o PX {LONG}", None
 
 
 @case
 def waits_of_as_many_owners(server, many):
-    say(server, ["LOCK.RWWRITE k x"])
+    run(server, ["LOCK.RWWRITE k x"])
     waiting(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0", many)
     return "LOCK.RELEASE k x", none(server, "lock_waiters")
 
 
 @case
 def waits_that_time_out_together(server, many):
-    """Connected before, as their end is counted from when each begins."""
-    say(server, [f"LOCK.ACQUIRE k x PX {LONG}"])
+    """All connect first, because each timeout counts from the beginning of the wait."""
+    run(server, [f"LOCK.ACQUIRE k x PX {LONG}"])
     sockets = [server.raw_connection() for _ in range(many)]
     end = time.monotonic() + scaled(5)
     for number, sock in enumerate(sockets):
@@ -92,7 +92,7 @@ def waits_that_time_out_together(server, many):
 
 @case
 def waits_that_are_flushed(server, many):
-    say(server, numbered(f"LOCK.ACQUIRE k# x PX {LONG}", many))
+    run(server, numbered(f"LOCK.ACQUIRE k# x PX {LONG}", many))
     waiting(server, f"LOCK.ACQUIRE k# o PX {LONG} BLOCK 0", many)
     return "FLUSHALL ASYNC", none(server, "lock_waiters")
 
@@ -100,14 +100,14 @@ def waits_that_are_flushed(server, many):
 @case
 def keys_of_one_wait(server, many):
     keys = " ".join(numbered("k#", KEYS))
-    say(server, [f"LOCK.ACQUIRE k7 x PX {LONG}"])
+    run(server, [f"LOCK.ACQUIRE k7 x PX {LONG}"])
     waiting(server, f"LOCK.MACQUIRE {KEYS} {keys} o PX {LONG} BLOCK 0", 1)
     return "LOCK.RELEASE k7 x", none(server, "lock_waiters")
 
 
 def waits_of_one_owner_for_all_keys(server, many):
     keys = " ".join(numbered("k#", KEYS))
-    say(server, [f"LOCK.ACQUIRE k7 x PX {LONG}"])
+    run(server, [f"LOCK.ACQUIRE k7 x PX {LONG}"])
     waiting(server, f"LOCK.MACQUIRE {KEYS} {keys} o PX {LONG} BLOCK 0", many // 100)
 
 
@@ -126,14 +126,14 @@ def waits_of_one_owner_for_all_keys_at_a_force(server, many):
 @case
 def waits_behind_one_mrelease(server, many):
     keys = " ".join(numbered("k#", KEYS))
-    say(server, [f"LOCK.MACQUIRE {KEYS} {keys} x PX {LONG}"])
+    run(server, [f"LOCK.MACQUIRE {KEYS} {keys} x PX {LONG}"])
     Crowd(server, *(f"LOCK.ACQUIRE k{number % KEYS} o{number} PX {LONG} BLOCK 0" for number in range(many)))
     return f"LOCK.MRELEASE {KEYS} {keys} x", none_but(server, many - min(many, KEYS))
 
 
 @case
 def readers(server, many):
-    say(server, numbered(f"LOCK.RWREAD k o# PX {LONG}", many))
+    run(server, numbered(f"LOCK.RWREAD k o# PX {LONG}", many))
     return "LOCK.RWREAD k late", None
 
 
@@ -144,29 +144,29 @@ def readers_that_are_forced(server, many):
 
 
 @case
-def readers_who_are_over(server, many):
-    say(server, [*numbered(f"LOCK.RWREAD k o# PX {OVER}", many), f"LOCK.RWREAD k lives PX {LONG}"])
+def readers_that_have_expired(server, many):
+    run(server, [*numbered(f"LOCK.RWREAD k o# PX {EXPIRED}", many), f"LOCK.RWREAD k lives PX {LONG}"])
     wait_for(lambda: not server.control.zcount("lock:lease:{k}", server.now_ms(), server.now_ms() + LONG // 2))
     return "LOCK.RWREAD k late", None
 
 
 @case
-def readers_who_are_over_before_a_writer(server, many):
-    readers_who_are_over(server, many)
-    say(server, ["LOCK.RELEASE k lives"])
+def readers_that_have_expired_before_a_writer(server, many):
+    readers_that_have_expired(server, many)
+    run(server, ["LOCK.RELEASE k lives"])
     return "LOCK.RWWRITE k late", None
 
 
 @case
 def owners_of_permits(server, many):
-    say(server, numbered(f"LOCK.SEMAPHORE k o# {2 * many} PX {LONG}", many))
+    run(server, numbered(f"LOCK.SEMAPHORE k o# {2 * many} PX {LONG}", many))
     return f"LOCK.SEMAPHORE k late {2 * many}", None
 
 
 @case
-def owners_of_permits_who_are_over(server, many):
-    say(server, numbered(f"LOCK.SEMAPHORE k o# {2 * many} PX {OVER}", many))
-    say(server, [f"LOCK.SEMAPHORE k lives {2 * many} PX {LONG}"])
+def owners_of_permits_that_have_expired(server, many):
+    run(server, numbered(f"LOCK.SEMAPHORE k o# {2 * many} PX {EXPIRED}", many))
+    run(server, [f"LOCK.SEMAPHORE k lives {2 * many} PX {LONG}"])
     wait_for(lambda: not server.control.zcount("lock:lease:{k}", server.now_ms(), server.now_ms() + LONG // 2))
     return f"LOCK.SEMAPHORE k late {2 * many}", None
 
@@ -179,14 +179,14 @@ def fields_of_another_client(server, many):
 
 @case
 def fields_of_another_client_in_a_semaphore(server, many):
-    say(server, [f"LOCK.SEMAPHORE k o {many} PX {LONG}"])
+    run(server, [f"LOCK.SEMAPHORE k o {many} PX {LONG}"])
     server.control.hset("k", mapping={f"field{number}": "no number" for number in range(many)})
     return f"LOCK.SEMAPHORE k late {many}", None
 
 
 @case
 def watches_of_one_owner(server, many):
-    say(server, [f"LOCK.ACQUIRE k o PX {LONG}"])
+    run(server, [f"LOCK.ACQUIRE k o PX {LONG}"])
     Crowd(server, *["LOCK.WATCH k o BLOCK 0"] * many, field="lock_watchers")
     return "LOCK.RELEASE k o", none(server, "lock_watchers")
 
@@ -200,13 +200,13 @@ def watches_of_as_many_owners(server, many):
 
 @case
 def waits_for_a_latch(server, many):
-    say(server, ["LATCH.SET k 1"])
+    run(server, ["LATCH.SET k 1"])
     Crowd(server, *["LATCH.WAIT k BLOCK 0"] * many, field="lock_latch_waiters")
     return "LATCH.DOWN k", none(server, "lock_latch_waiters")
 
 
 def due_when_writes_are_allowed(server, *script):
-    """Returns what allows them."""
+    """Makes elements due while writes are refused; returns the command that allows writes."""
     pipeline = server.control.pipeline()
     pipeline.eval(*script)
     pipeline.config_set("min-replicas-to-write", 1)
@@ -216,7 +216,7 @@ def due_when_writes_are_allowed(server, *script):
 
 @case
 def elements_due_at_once(server, many):
-    say(server, ["DELAY.LIST q"])
+    run(server, ["DELAY.LIST q"])
     server.control.hset(value_of(), mapping={str(number): "v" for number in range(many)})
     due = "for i = 0, ARGV[1] - 1 do redis.call('ZADD', KEYS[1], 1, i) end"
     return due_when_writes_are_allowed(server, due, 1, due_of(), many), lambda: server.control.llen("q") == many
@@ -224,45 +224,45 @@ def elements_due_at_once(server, many):
 
 @case
 def queues_due_at_once(server, many):
-    say(server, numbered(f"DELAY.PUSH q# a {HOUR} v", many))
+    run(server, numbered(f"DELAY.PUSH q# a {HOUR} v", many))
     due = "for i = 0, ARGV[1] - 1 do redis.call('ZADD', 'delay:due:{q' .. i .. '}', 1, 'a') end"
     return due_when_writes_are_allowed(server, due, 0, many), none(server, "lock_delay_queues")
 
 
 @case
 def queues_that_are_flushed(server, many):
-    say(server, numbered(f"DELAY.PUSH q# a {HOUR} v", 5 * many))
+    run(server, numbered(f"DELAY.PUSH q# a {HOUR} v", 5 * many))
     return "FLUSHALL ASYNC", none(server, "lock_delay_queues")
 
 
 @case
 def queues_of_databases_that_are_swapped(server, many):
-    say(server, numbered(f"DELAY.PUSH q# a {HOUR} v", 5 * many))
+    run(server, numbered(f"DELAY.PUSH q# a {HOUR} v", 5 * many))
     return "SWAPDB 0 1", None
 
 
 @case
 def elements_without_a_value(server, many):
-    say(server, ["DELAY.LIST q"])
+    run(server, ["DELAY.LIST q"])
     server.control.zadd(due_of(), {str(number): 1 for number in range(many)})
     return "DELAY.PUSH q a 0 v", lambda: server.control.llen("q") == 1
 
 
 @case
 def ids_to_cancel(server, many):
-    say(server, numbered(f"DELAY.PUSH q # {HOUR} v", many))
+    run(server, numbered(f"DELAY.PUSH q # {HOUR} v", many))
     return "DELAY.CANCEL q " + " ".join(numbered("#", many)), None
 
 
 @case
 def tokens(server, many):
-    say(server, numbered(f"LOCK.ACQUIRE k# o FENCED PX {LONG}", many))
+    run(server, numbered(f"LOCK.ACQUIRE k# o FENCED PX {LONG}", many))
     return "LOCK.ACQUIRE k0 o FENCED", None
 
 
 @case
 def waits_to_cancel(server, many):
-    say(server, [f"LOCK.ACQUIRE k x PX {LONG}"])
+    run(server, [f"LOCK.ACQUIRE k x PX {LONG}"])
     waiting(server, "LOCK.ACQUIRE k o BLOCK 0", many)
     return "LOCK.CANCEL k o", none(server, "lock_waiters")
 
@@ -275,23 +275,23 @@ def waits_for_all_keys_to_cancel(server, many):
 
 @case
 def grants_that_are_unconfirmed(server, many):
-    say(server, [f"LOCK.RWWRITE k x PX {LONG}"])
+    run(server, [f"LOCK.RWWRITE k x PX {LONG}"])
     waiting(server, f"LOCK.RWREAD k o# PX {LONG} BLOCK 0", many // 10)
-    say(server, ["LOCK.RELEASE k x"])
+    run(server, ["LOCK.RELEASE k x"])
     wait_for(none(server, "lock_waiters"), 30)
     return "INFO lock", None
 
 
 @case
 def contended_locks(server, many):
-    say(server, numbered(f"LOCK.ACQUIRE k# x PX {LONG}", many))
+    run(server, numbered(f"LOCK.ACQUIRE k# x PX {LONG}", many))
     waiting(server, f"LOCK.ACQUIRE k# o PX {LONG} BLOCK 0", many)
     return "LOCK.TOP COUNT 256", None
 
 
 @case
 def fair_positions(server, many):
-    say(server, [f"LOCK.FAIR k x PX {LONG}"])
+    run(server, [f"LOCK.FAIR k x PX {LONG}"])
     waiting(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", many)
     return "LOCK.RELEASE k x", none_but(server, many - 1)
 
@@ -302,8 +302,8 @@ def none_but(server, count):
 
 @case
 def fair_positions_written_again(server, many):
-    server.control.config_set("lock.fair-reserve", 0)  # no position outlives the crowd
-    say(server, [f"LOCK.FAIR k x PX {LONG}"])
+    server.control.config_set("lock.fair-reserve", 0)  # no position is reserved after the crowd disconnects
+    run(server, [f"LOCK.FAIR k x PX {LONG}"])
     waiting(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", many)
     return "FLUSHALL ASYNC", lambda: server.control.zcard("lock:queue:{k}") == many - 1
 
@@ -311,7 +311,7 @@ def fair_positions_written_again(server, many):
 @case
 def fair_positions_without_clients(server, many):
     server.control.config_set("lock.fair-reserve", LONG)
-    say(server, [f"LOCK.FAIR k x PX {LONG}"])
+    run(server, [f"LOCK.FAIR k x PX {LONG}"])
     waiting(server, f"LOCK.FAIR k o# PX {LONG} BLOCK 0", many).die()
     wait_for(none(server, "lock_waiters"), 30)
     return "FLUSHALL ASYNC", none(server, "lock_contended_locks")
@@ -330,28 +330,28 @@ def holds_of_one_session(server, many):
 
 @case
 def sessions_of_databases_that_are_swapped(server, many):
-    say(server, numbered("LOCK.ACQUIRE k# o SESSION", 10 * many))
+    run(server, numbered("LOCK.ACQUIRE k# o SESSION", 10 * many))
     return "SWAPDB 0 1", None
 
 
-# What is one step, as docs/loops.md says: this many times the limit of a slice.
+# Work that is one step by docs/loops.md: this many times the limit of a time slice.
 MORE = {
     waits_of_one_owner_for_all_keys_at_a_release: 2,
     waits_of_one_owner_for_all_keys_at_a_force: 2,
 }
 
-ATTEMPTS = 3  # the machine only adds
+ATTEMPTS = 3  # noise of the machine only adds time
 
 
 def measured(server, thread, command, done):
-    """The most that it works in one step."""
+    """The longest time that the server works in one step."""
     client = server.client()
     took = thread.of(lambda: client.execute_command(*command.split()))
     return max(took, thread.longest(done)) if done else took
 
 
 def clean(server):
-    """For another attempt: no position is kept for those who have waited."""
+    """Cleans up for another attempt: no position is reserved for the waiters."""
     reserve = server.control.config_get("lock.fair-reserve")["lock.fair-reserve"]
     server.disconnect_clients()
     server.control.config_set("lock.fair-reserve", 0)
@@ -376,49 +376,49 @@ def assert_served(attempt, cleanup):
             return
         seen.append((took, limit))
         cleanup()
-    pytest.fail(f"ms that one step took, and may take: {seen}")
+    pytest.fail(f"ms that one step took, and its limit: {seen}")
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("prepare", CASES, ids=lambda prepare: prepare.__name__)
-def test_others_are_served(server, many, prepare):
+def test_other_clients_are_served(server, many, prepare):
     assert_served(lambda: try_once(server, many, prepare), lambda: clean(server))
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("watch", ["LOCK.WATCH k h", "LOCK.WATCH k h WANTED"])
-def test_watch_asks_no_waiter_of_one_owner(server, many, watch):
-    """However many of its waits there are: two hundred watches take no longer than a step may."""
-    say(server, [f"LOCK.ACQUIRE k h PX {LONG}"])
+def test_watch_does_not_check_each_waiter_of_one_owner(server, many, watch):
+    """However many waits the owner has: two hundred watches take no longer than the limit of one step."""
+    run(server, [f"LOCK.ACQUIRE k h PX {LONG}"])
     waiting(server, "LOCK.ACQUIRE k o BLOCK 0", many)
     server.all_searched(60)
     thread = MainThread(server)
-    assert_served(lambda: (thread.of(lambda: say(server, [watch] * 200)), thread.limit_ms), lambda: None)
+    assert_served(lambda: (thread.of(lambda: run(server, [watch] * 200)), thread.limit_ms), lambda: None)
 
 
-def test_others_are_served_during_a_long_search(server, many):
-    """Each of as many owners waits for what the next one holds, and the last one closes the cycle."""
-    say(server, numbered(f"LOCK.ACQUIRE k# o# PX {LONG}", many))
+def test_other_clients_are_served_during_a_long_search(server, many):
+    """Each owner waits for the lock of the next one, and the last one closes the cycle."""
+    run(server, numbered(f"LOCK.ACQUIRE k# o# PX {LONG}", many))
     Crowd(server, *(f"LOCK.ACQUIRE k{number + 1} o{number} PX {LONG} BLOCK 0" for number in range(many - 1)))
     server.all_searched(60)
     last = server.raw_connection()
 
     def served_meanwhile():
-        """How many commands of another client are."""
+        """The number of commands of another client that are served during the search."""
         refused, served = server.info("lock")["lock_deadlocks_refused"], 0
         last.sendall(f"LOCK.ACQUIRE k0 o{many - 1} BLOCK 0\r\n".encode())
         while server.info("lock")["lock_deadlocks_refused"] == refused:
             served += 1
         return served
 
-    # In one step it would be one at most, which the server has read before.
+    # If the search were one step, it would be one at most, which the server has read before.
     seen = [served_meanwhile() for _ in range(ATTEMPTS)]
     assert max(seen) > 3, seen
     assert last.recv(1000).startswith(b"-DEADLOCK")
 
 
 @pytest.mark.timing
-def test_others_are_served_while_replies_wait_for_replicas(make_server):
+def test_other_clients_are_served_while_replies_wait_for_replicas(make_server):
     server, many = make_server(maxclients=15_000), fewer(MANY)
     replica = server.start_replica()
 
@@ -435,7 +435,7 @@ def test_others_are_served_while_replies_wait_for_replicas(make_server):
 
 
 @pytest.mark.timing
-def test_others_are_served_while_waits_for_replicas_are_cancelled(make_server):
+def test_other_clients_are_served_while_waits_for_replicas_are_cancelled(make_server):
     server, many = make_server(maxclients=15_000), fewer(MANY)
     replica = server.start_replica()
 
@@ -453,7 +453,7 @@ def test_others_are_served_while_waits_for_replicas_are_cancelled(make_server):
 
 
 @pytest.mark.timing
-def test_positions_of_an_earlier_life_are_one_step(make_server):
+def test_reading_positions_after_a_restart_is_one_step(make_server):
     server, many = make_server(appendonly="yes", lock_fair_reserve=LONG), fewer(MANY)
     first = 1000 * server.now_ms()
     tickets = {f"o{number}": first + number for number in range(many)}

@@ -1,4 +1,4 @@
-"""MODULE UNLOAD is refused unless it is allowed, and an upgrade does without, as the README describes it."""
+"""MODULE UNLOAD is refused unless it is allowed; an upgrade as the README describes it works without it."""
 
 import shutil
 
@@ -12,9 +12,9 @@ REFUSED = "MODULE UNLOAD is refused: a server may crash when the commands of a m
 HOUR = 3_600_000
 
 
-def test_unload_is_refused_and_the_log_says_what_to_do(server):
-    heard = server.actor().attempt("MODULE", "UNLOAD", "lock")
-    assert str(heard).startswith("ERR Error unloading module")
+def test_unload_is_refused_and_the_log_explains_what_to_do(server):
+    reply = server.actor().attempt("MODULE", "UNLOAD", "lock")
+    assert str(reply).startswith("ERR Error unloading module")
     assert is_loaded(server.control)
     line = next(line for line in server.log().splitlines() if REFUSED in line)
     assert " # <lock> " in line  # a warning
@@ -22,7 +22,7 @@ def test_unload_is_refused_and_the_log_says_what_to_do(server):
         assert word in line
 
 
-def test_unload_is_allowed_by_the_config_while_the_server_runs(make_server):
+def test_unload_can_be_allowed_at_run_time(make_server):
     server = make_server()
     client = server.control
     client.config_set("lock.allow-unload", "yes")
@@ -43,7 +43,7 @@ def test_queued_command_works_after_a_refused_unload(server, actor):
     assert server.control.hgetall("k") == {"oa": "1"}
 
 
-def test_shutdown_unloads_without_a_word(make_server):
+def test_shutdown_logs_no_refused_unload(make_server):
     """Valkey 9.1 unloads all modules when it shuts down."""
     server = make_server()
     server.control.execute_command("LOCK.ACQUIRE", "k", "o")
@@ -52,12 +52,12 @@ def test_shutdown_unloads_without_a_word(make_server):
     assert not any(words in log for words in ("unload is refused", "unload canceled", "failed to unload"))
 
 
-# ---- the README's "Upgrading" ----
+# ---- "Upgrading" in the README ----
 
 
 @pytest.fixture
-def file_beside(tmp_path, launch):
-    """The module's file under a name of its own, as a version that has been put beside the others."""
+def copy_of_module(tmp_path, launch):
+    """copy_of_module("lock-1.so"): a copy of the module under this name, like another version next to the first."""
 
     def put(name):
         return shutil.copy2(launch.module, tmp_path / name)
@@ -66,13 +66,13 @@ def file_beside(tmp_path, launch):
 
 
 def runs(server, path):
-    """By the server's own word; 7.0 does not tell the path, but the process has it mapped."""
+    """Whether the process has this file mapped: Redis 7.0 does not show the path of a module."""
     with open(f"/proc/{server.pid}/maps") as maps:
         return str(path) in maps.read()
 
 
 def fill(server):
-    """A hold, a token, readers, and a position of somebody who waits."""
+    """Makes a hold, a token, readers, and a waiter with a position; returns the token."""
     client = server.control
     assert client.execute_command("LOCK.ACQUIRE", "plain", "oa", "PX", HOUR) == 1
     token = client.execute_command("LOCK.ACQUIRE", "fenced", "oa", "PX", HOUR, "FENCED")
@@ -95,8 +95,8 @@ def survived(client, token):
     return True
 
 
-def test_new_file_and_a_restart(make_server, file_beside):
-    old, new = file_beside("lock-1.so"), file_beside("lock-2.so")
+def test_upgrade_by_a_new_file_and_a_restart(make_server, copy_of_module):
+    old, new = copy_of_module("lock-1.so"), copy_of_module("lock-2.so")
     server = make_server(load_module=False, loadmodule=str(old), appendonly="yes", lock_fair_reserve=HOUR)
     assert runs(server, old)
     token = fill(server)
@@ -105,8 +105,8 @@ def test_new_file_and_a_restart(make_server, file_beside):
     assert survived(server.control, token)
 
 
-def test_new_file_and_a_failover_to_a_replica_that_runs_it(make_server, file_beside):
-    old, new = file_beside("lock-1.so"), file_beside("lock-2.so")
+def test_upgrade_by_a_failover_to_a_replica_with_the_new_file(make_server, copy_of_module):
+    old, new = copy_of_module("lock-1.so"), copy_of_module("lock-2.so")
     master = make_server(load_module=False, loadmodule=str(old), lock_fair_reserve=HOUR)
     replica = master.start_replica(loadmodule=str(old), lock_fair_reserve=HOUR)
     token = fill(master)
@@ -122,9 +122,9 @@ def test_new_file_and_a_failover_to_a_replica_that_runs_it(make_server, file_bes
     assert master.dump() == replica.dump()
 
 
-def test_config_rewrite_writes_the_name_of_the_loaded_file(make_server, file_beside):
-    """Which is why the README wants the restart right behind the edit."""
-    old, new = file_beside("lock-1.so"), file_beside("lock-2.so")
+def test_config_rewrite_writes_the_name_of_the_loaded_file(make_server, copy_of_module):
+    """This is why the README requires a restart right after the edit."""
+    old, new = copy_of_module("lock-1.so"), copy_of_module("lock-2.so")
     server = make_server(load_module=False, loadmodule=str(old))
     conf = server.folder / "redis.conf"
     conf.write_text(conf.read_text().replace(str(old), str(new)))
