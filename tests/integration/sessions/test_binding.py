@@ -1,4 +1,4 @@
-"""SESSION: a hold lives as long as the connection that it is bound to. Here is what binds it, and to which."""
+"""SESSION: a hold lasts as long as the connection to which it is bound. Here is what binds it, and to which one."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -10,7 +10,7 @@ from model.session_scene import sessions, wait_free  # noqa: F401
 
 
 @each_command
-def test_binds_to_its_connection(server, actor, resp, command):
+def test_session_binds_the_hold_to_its_connection(server, actor, resp, command):
     a = actor()
     assert a.call(command, "k", "o", "SESSION") == 1
     assert session(server) == a.client_id
@@ -19,7 +19,7 @@ def test_binds_to_its_connection(server, actor, resp, command):
 
 
 @each_command
-def test_option_stands_anywhere_in_any_case(server, actor, command):
+def test_option_may_be_anywhere_and_in_any_case(server, actor, command):
     a = actor()
     assert a.call(command, "k1", "o", "session", "BLOCK", 0) == 1
     assert a.call(command, "k2", "o", "BLOCK", 0, "SeSSion") == 1
@@ -27,7 +27,7 @@ def test_option_stands_anywhere_in_any_case(server, actor, command):
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.FAIR", "LOCK.RWWRITE"])
-def test_together_with_fenced(server, actor, command):
+def test_session_works_together_with_fenced(server, actor, command):
     a = actor()
     token = a.call(command, "k", "o", "FENCED", "SESSION")
     assert token > 10**15
@@ -37,7 +37,7 @@ def test_together_with_fenced(server, actor, command):
     assert actor().call(command, "k", "p", "FENCED") > token
 
 
-def test_hold_without_it_is_bound_to_nothing(server, actor):
+def test_hold_without_session_is_not_bound(server, actor):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     assert session(server) is None
@@ -57,7 +57,7 @@ SYNTAX = (
 
 
 @pytest.mark.parametrize("command", SYNTAX)
-def test_syntax(client, server, command):
+def test_bad_syntax_is_refused(client, server, command):
     client.execute_command("LOCK.ACQUIRE", "h", "o", "PX", LONG)
     before = server.dump()
     with pytest.raises(ResponseError, match="^ERR "):
@@ -67,8 +67,8 @@ def test_syntax(client, server, command):
 
 
 @each_command
-def test_re_entry_without_it_stays_bound(server, actor, command):
-    """Also on another connection, and with a lease of its own."""
+def test_reentry_without_session_keeps_the_binding(server, actor, command):
+    """Also on another connection, and with a lease."""
     a, b = actor(), actor()
     a.call(command, "k", "o", "SESSION")
     assert a.call(command, "k", "o") == 2
@@ -79,7 +79,7 @@ def test_re_entry_without_it_stays_bound(server, actor, command):
 
 
 @each_command
-def test_re_entry_with_it_binds_all(server, actor, command):
+def test_reentry_with_session_binds_all_holds(server, actor, command):
     a, b = actor(), actor()
     a.call(command, "k", "o", "PX", LONG)
     assert b.call(command, "k", "o", "SESSION") == 2
@@ -115,7 +115,7 @@ def test_last_release_ends_the_binding(make_server):
         assert sessions(server) == 0
 
 
-def test_nothing_held_nothing_bound(make_server):
+def test_request_that_is_not_granted_binds_nothing(make_server):
     server = make_server()
     a, b = server.actor(), server.actor()
     b.call("LOCK.ACQUIRE", "k", "p", "PX", LONG)
@@ -124,7 +124,7 @@ def test_nothing_held_nothing_bound(make_server):
     assert sessions(server) == 0
 
 
-def test_release_in_one_mode_leaves_the_other_bound(server, actor):
+def test_release_of_one_mode_keeps_the_other_bound(server, actor):
     a = actor()
     a.call("LOCK.RWWRITE", "k", "o", "SESSION")
     a.call("LOCK.RWREAD", "k", "o", "SESSION")

@@ -1,4 +1,4 @@
-"""RESET, databases, MULTI, Lua, LOCK.GUARD: the session is that of the connection that said it."""
+"""RESET, databases, MULTI, Lua, LOCK.GUARD: the session is that of the connection that sent the command."""
 
 import pytest
 from redis.exceptions import ResponseError
@@ -28,7 +28,7 @@ def test_select_and_a_name_keep_the_binding(server, actor, short_leases):
     wait_free(server, db=4)
 
 
-def test_in_multi(server, actor, resp, short_leases):
+def test_session_in_multi_is_that_of_the_connection(server, actor, resp, short_leases):
     a = actor()
     assert in_multi(a, "LOCK.ACQUIRE k o SESSION", "LOCK.ACQUIRE k o SESSION BLOCK 0") == [1, 2]
     leases_pass(server, 2)
@@ -46,18 +46,18 @@ INDIRECT = {
 
 
 @pytest.mark.parametrize("words", INDIRECT.values(), ids=INDIRECT)
-def test_from_lua_and_guard_it_is_the_callers_or_an_error(server, actor, resp, short_leases, words):
-    """Not the session of a client that the server made up, which never ends."""
+def test_session_in_lua_and_guard_is_that_of_the_caller_or_an_error(server, actor, resp, short_leases, words):
+    """It is not the session of an internal client of the server, which would never end."""
     a = actor()
     a.call("LOCK.ACQUIRE", "held", "o", "PX", LONG)
     before = server.dump()
-    heard = a.attempt(*words)
-    if isinstance(heard, ResponseError):
+    reply = a.attempt(*words)
+    if isinstance(reply, ResponseError):
         assert server.dump() == before
         assert session(server, "held") is None
         return
     key = "held" if any("RENEW" in str(word) for word in words) else "k"
-    assert heard == 1
+    assert reply == 1
     assert session(server, key) == a.client_id
     leases_pass(server, 2)
     assert session(server, key) == a.client_id

@@ -1,4 +1,4 @@
-"""When its connection ends, a session's holds are released and handed off after the grace."""
+"""When the connection of a session closes, its holds are released and handed off after the grace."""
 
 import socket
 import struct
@@ -16,7 +16,7 @@ from model.session_scene import long_grace, server  # noqa: F401
 
 @each_way_to_die
 @each_command
-def test_released_and_handed_off_after_the_grace(server, actor, dies, command):
+def test_hold_is_released_and_handed_off_after_the_grace(server, actor, dies, command):
     a = actor()
     a.call(command, "k", "o", "SESSION")
     b = begin_to_wait(actor, "w", command="LOCK.RWWRITE" if "RW" in command else command)
@@ -29,8 +29,8 @@ def test_released_and_handed_off_after_the_grace(server, actor, dies, command):
 
 
 @each_way_to_die
-def test_released_without_waiting_for_the_servers_clock_to_tick(make_server, dies):
-    """Once a second here, and Redis 7.0 may have decided to sleep for so long when it ends the connection."""
+def test_hold_is_released_without_waiting_for_the_servers_cron(make_server, dies):
+    """The cron runs once a second here, and Redis 7.0 may sleep for so long after it has closed the connection."""
     server = make_server(hz=1, lock_session_grace=0)
     took = []
     for _ in range(7):
@@ -46,7 +46,7 @@ def test_released_without_waiting_for_the_servers_clock_to_tick(make_server, die
     assert min(took) < scaled(0.3), took
 
 
-def test_free_after_the_grace_when_nobody_waits(server, actor):
+def test_lock_is_free_after_the_grace_without_waiters(server, actor):
     for command in COMMANDS:
         actor().call(command, command, "o", "SESSION")
     server.disconnect_clients()
@@ -54,8 +54,8 @@ def test_free_after_the_grace_when_nobody_waits(server, actor):
     assert server.dump() == {}
 
 
-def test_lease_of_another_reader_stays_its_own(server, actor):
-    """The session's ends later, until it is released: then the key ends with the other one."""
+def test_lease_of_another_reader_is_unchanged(server, actor):
+    """The lease of the session ends later, until it is released: then the key expires with the other lease."""
     server.control.config_set("lock.default-lease", 3 * LONG)
     a = actor()
     a.call("LOCK.RWREAD", "k", "o", "SESSION")
@@ -69,7 +69,7 @@ def test_lease_of_another_reader_stays_its_own(server, actor):
     assert as_map(other)["pttl"] <= LONG
 
 
-def test_not_before_the_grace(server, actor, long_grace):
+def test_hold_is_not_released_before_the_grace_ends(server, actor, long_grace):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     b = begin_to_wait(actor, "w")
@@ -80,7 +80,7 @@ def test_not_before_the_grace(server, actor, long_grace):
     assert holders(server) == {("o", "exclusive"): (1, None)}
 
 
-def test_grace_of_zero_or_refused(server, actor):
+def test_grace_of_zero_releases_at_once_or_is_refused(server, actor):
     try:
         server.control.config_set("lock.session-grace", 0)
     except ResponseError:
@@ -92,7 +92,7 @@ def test_grace_of_zero_or_refused(server, actor):
     assert b.reply() == 1
 
 
-def test_lower_grace_is_for_those_that_have_closed_too(server, actor, long_grace):
+def test_lower_grace_applies_to_closed_connections_too(server, actor, long_grace):
     first, second = actor(), actor()
     first.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     for n in range(3):
@@ -106,7 +106,7 @@ def test_lower_grace_is_for_those_that_have_closed_too(server, actor, long_grace
     wait_free(server, "l0", "l2", "k")
 
 
-def test_longer_grace_is_for_those_that_have_closed_too(server, actor):
+def test_longer_grace_applies_to_closed_connections_too(server, actor):
     server.control.config_set("lock.session-grace", scaled_ms(2000))
     first, second = actor(), actor()
     first.call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -134,7 +134,7 @@ def test_all_holds_of_a_connection_are_released(server, actor):
     assert set(server.control.keys("*")) == {"mine", "leased", "leased too"}
 
 
-def test_reads_and_writes_of_an_owner_are_all_released(server, actor):
+def test_read_and_write_holds_of_an_owner_are_all_released(server, actor):
     a = actor()
     a.call("LOCK.RWWRITE", "k", "o", "SESSION")
     a.call("LOCK.RWWRITE", "k", "o", "SESSION")
@@ -145,7 +145,7 @@ def test_reads_and_writes_of_an_owner_are_all_released(server, actor):
     assert holders(server) == {("w", "write"): (1, None)}
 
 
-def test_only_the_dead_readers_hold_is_released(server, actor):
+def test_only_the_hold_of_the_dead_reader_is_released(server, actor):
     a, b = actor(), actor()
     a.call("LOCK.RWREAD", "k", "a", "SESSION")
     b.call("LOCK.RWREAD", "k", "b", "SESSION")
@@ -158,7 +158,7 @@ def test_only_the_dead_readers_hold_is_released(server, actor):
     assert writer.reply() == 1
 
 
-def test_holder_that_waits_elsewhere_leaves_both(server, actor):
+def test_holder_that_waits_for_another_lock_loses_hold_and_wait(server, actor):
     a, p = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     p.call("LOCK.ACQUIRE", "l", "p", "PX", LONG)
@@ -172,8 +172,8 @@ def test_holder_that_waits_elsewhere_leaves_both(server, actor):
 
 
 @pytest.mark.parametrize("end", ["close", "reset", "QUIT", "CLIENT KILL"])
-def test_connection_that_ends_with_its_acquisition(server, end):
-    """In one packet, in the same turn of the server's loop."""
+def test_connection_that_closes_in_the_packet_of_its_request_is_released(server, end):
+    """In one packet, in the same event-loop iteration."""
     for _ in range(5):
         sock = server.raw_connection()
         sock.sendall(b"CLIENT ID\r\n")
@@ -183,12 +183,12 @@ def test_connection_that_ends_with_its_acquisition(server, end):
         if end == "reset":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
-    if end != "reset":  # which may overtake the commands
-        wait_for(lambda: server.control.get("said") == "5", what="all to be said")
+    if end != "reset":  # a reset may overtake the commands
+        wait_for(lambda: server.control.get("said") == "5", what="all commands to be executed")
     wait_free(server)
 
 
-def test_events_and_counters(server, actor):
+def test_release_of_a_session_sends_an_event_and_is_counted(server, actor):
     before = server.info("lock")
     server.control.config_set("notify-keyspace-events", "KEAd")
     listener = actor()
@@ -197,15 +197,15 @@ def test_events_and_counters(server, actor):
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     a.kill_socket()
     wait_free(server)
-    heard = []
-    wait_for(lambda: heard.append(listener.reply()[2]) or "lock.released" in heard, what="lock.released")
+    events = []
+    wait_for(lambda: events.append(listener.reply()[2]) or "lock.released" in events, what="lock.released")
     after = server.info("lock")
     grown = {name for name in after if after[name] == before[name] + 1 and "session" in name}
     assert grown, f"no counter of sessions released: {after}"
 
 
-def test_handed_off_only_when_the_server_takes_writes(server, actor):
-    """The end of a session frees the lock; to hand it off is an acquisition, for which there are too few replicas."""
+def test_lock_is_handed_off_only_when_the_server_accepts_writes(server, actor):
+    """The end of a session frees the lock; the hand-off is an acquisition, for which there are too few replicas."""
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     b = begin_to_wait(actor, "w")

@@ -1,4 +1,4 @@
-"""lock.session-grace and lock.default-lease that are changed while sessions live, or are in their grace; and sessions
+"""lock.session-grace and lock.default-lease are changed while sessions are connected or in their grace; and sessions
 whose data has been flushed."""
 
 import pytest
@@ -6,12 +6,12 @@ import pytest
 from harness import scaled_ms, wait_for
 from model.session_scene import LEASE, LONG, holders, leases_pass, sessions, wait_free, wait_noticed
 
-LONGEST = 10**15  # the longest time that a config can have
+LONGEST = 10**15  # the longest time that a setting accepts
 
 
 @pytest.fixture
 def server(make_server):
-    """No session here ends by itself, and none is renewed."""
+    """A server on which no session ends by itself, and none is renewed."""
     return make_server(lock_session_grace=LONGEST, lock_default_lease=LONGEST, databases=4)
 
 
@@ -38,7 +38,7 @@ def test_lower_grace_ends_the_grace_of_closed_sessions(server):
     no_session_is_left(server)
 
 
-def test_lower_grace_is_counted_from_the_closing(server):
+def test_lower_grace_counts_from_the_close(server):
     bind_and_close(server)
     server.let_pass(scaled_ms(300))
     before = server.now_ms()
@@ -72,18 +72,18 @@ def test_flushed_sessions_are_not_counted(server, begin, flush):
     del kept
 
 
-def test_flushed_under_a_grace_that_is_lowered_before(server):
+def test_flush_after_the_grace_was_lowered_forgets_the_session(server):
     bind_and_close(server)
     server.control.config_set("lock.session-grace", 1)
     server.control.flushall()
     no_session_is_left(server)
 
 
-def test_flush_of_another_database_leaves_sessions_alone(server):
+def test_flush_of_another_database_keeps_sessions(server):
     clients = [bind(server, f"k{number}", db=number) for number in range(3)]
     bind_and_close(server, "closed", db=3)
     server.client(db=1).flushdb()
-    wait_for(lambda: sessions(server) == 3, what="the flushed one to be forgotten")
+    wait_for(lambda: sessions(server) == 3, what="the flushed session to be forgotten")
     assert [holders(server, f"k{number}", number) for number in (0, 2)] == [
         {("o", "exclusive"): (1, clients[number].client_id)} for number in (0, 2)
     ]
@@ -91,20 +91,20 @@ def test_flush_of_another_database_leaves_sessions_alone(server):
     wait_free(server, "closed", db=3)
 
 
-def test_flush_of_thousands_forgets_them_in_slices(server):
-    """Of as many that live as have closed, and of another database's none."""
+def test_flush_forgets_thousands_of_sessions_of_its_database(server):
+    """As many sessions are connected as have closed; those of another database are kept."""
     keys = [f"k{number}" for number in range(2000)]
     alive, stays = bind(server, *keys), bind(server, "stays", db=1)
     bind_and_close(server, *[f"closed{number}" for number in range(2000)])
     assert sessions(server) == 4001
     server.control.flushdb()
-    wait_for(lambda: sessions(server) == 1, 10, "those of the database to be forgotten")
+    wait_for(lambda: sessions(server) == 1, 10, "the sessions of the database to be forgotten")
     assert alive.call("LOCK.ACQUIRE", "k0", "o", "SESSION") == 1
     assert sessions(server) == 2
     del stays
 
 
-def test_reload_that_brings_no_data_back_forgets_sessions(make_server):
+def test_reload_without_the_data_forgets_sessions(make_server):
     server = make_server(lock_session_grace=LONGEST, lock_default_lease=LONGEST)
     server.control.save()
     client = bind(server)
@@ -113,15 +113,15 @@ def test_reload_that_brings_no_data_back_forgets_sessions(make_server):
     assert client.call("EXISTS", "k") == 0
 
 
-def test_lower_default_lease_is_given_within_a_third_of_it(server):
+def test_lower_default_lease_applies_within_a_third_of_it(server):
     """Otherwise a crash would leave a lease of the old length."""
     client = bind(server)
     server.control.config_set("lock.default-lease", LEASE)
-    wait_for(lambda: 0 < server.control.pttl("k") <= LEASE, what="the lease to be as long as it is now")
+    wait_for(lambda: 0 < server.control.pttl("k") <= LEASE, what="the lease to have the new length")
     assert client.call("LOCK.RELEASE", "k", "o") == 0
 
 
-def test_short_lease_is_renewed_when_the_default_is_made_longer(server):
+def test_short_lease_is_renewed_when_the_default_is_extended(server):
     server.control.config_set("lock.default-lease", LEASE)
     early = bind(server, "early")
     server.control.config_set("lock.default-lease", LONGEST)
@@ -131,7 +131,7 @@ def test_short_lease_is_renewed_when_the_default_is_made_longer(server):
     assert holders(server, "late") == {("o", "exclusive"): (1, late.client_id)}
 
 
-def test_leases_are_renewed_in_time_whatever_the_default_was_between(server):
+def test_leases_are_renewed_in_time_when_the_default_changes_often(server):
     clients = []
     for number, lease in enumerate((LONGEST, LEASE, LONGEST, 2 * LEASE, LONGEST, LEASE)):
         server.control.config_set("lock.default-lease", lease)

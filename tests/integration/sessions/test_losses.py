@@ -1,4 +1,4 @@
-"""A session's hold has gone otherwise: what others made of the lock is left alone."""
+"""The hold of a session ended in another way: the later state of the lock is not changed."""
 
 import pytest
 
@@ -32,8 +32,8 @@ def test_binding_without_a_hold_is_forgotten(make_server):
 
 
 @each_loss
-def test_what_others_made_of_it_is_left_alone(server, actor, short_leases, loss):
-    """The connection lives on for a while, and then ends."""
+def test_lock_of_another_owner_after_a_loss_is_not_changed(server, actor, short_leases, loss):
+    """The connection stays open for a while, and then closes."""
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     b.call(*loss.split())
@@ -47,7 +47,7 @@ def test_what_others_made_of_it_is_left_alone(server, actor, short_leases, loss)
 
 
 @each_loss
-def test_what_others_made_of_it_in_the_grace_is_left_alone(server, actor, loss):
+def test_lock_of_another_owner_after_a_loss_in_the_grace_is_not_changed(server, actor, loss):
     server.control.config_set("lock.session-grace", 15 * GRACE)
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -61,8 +61,8 @@ def test_what_others_made_of_it_in_the_grace_is_left_alone(server, actor, loss):
 
 
 @pytest.mark.parametrize("loss", ["LOCK.RELEASE k o", "LOCK.FORCE k", "DEL k", "PEXPIREAT k 1", "FLUSHALL"])
-def test_same_owners_new_hold_is_another_one(server, actor, loss):
-    """Taken with a lease, on another connection, after the first hold has gone."""
+def test_new_hold_of_the_same_owner_is_not_bound(server, actor, loss):
+    """It is acquired with a lease, on another connection, after the first hold has ended."""
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     b.call(*loss.split())
@@ -73,7 +73,7 @@ def test_same_owners_new_hold_is_another_one(server, actor, loss):
     assert holders(server) == {("o", "exclusive"): (1, None)}
 
 
-def test_owner_of_one_name_on_many_locks_and_databases(server, actor):
+def test_only_bound_holds_of_an_owner_are_released(server, actor):
     a, b = actor(), actor(db=3)
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     a.call("LOCK.ACQUIRE", "l", "o", "SESSION")
@@ -86,7 +86,7 @@ def test_owner_of_one_name_on_many_locks_and_databases(server, actor):
     assert session(server, db=3) == b.client_id
 
 
-def test_names_that_join_alike_are_two(server, actor):
+def test_key_and_owner_names_with_equal_concatenation_are_distinguished(server, actor):
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "kk", "o", "SESSION")
     b.call("LOCK.ACQUIRE", "k", "ko", "SESSION")

@@ -1,4 +1,4 @@
-"""Sessions with so many holds that the server renews them, or releases them, in more than one turn."""
+"""Sessions with so many holds that the server renews or releases them in more than one time slice."""
 
 import pytest
 
@@ -14,7 +14,7 @@ MANY = 20_000
 
 @pytest.fixture
 def many(server):
-    """A connection with so many holds that they are not renewed, or released, in one turn."""
+    """A connection with more holds than are renewed or released in one time slice."""
     client = server.client()
     pipe = client.pipeline(transaction=False)
     for n in range(MANY):
@@ -23,32 +23,32 @@ def many(server):
     return client
 
 
-def begin_to_wait_and_ask(actor, key, *question):
-    """Its second reply is what it was when the lock was given to it."""
+def begin_to_wait_and_send(actor, key, *command):
+    """A waiter whose second reply shows the state at the moment of its grant."""
     client = begin_to_wait(actor, f"waits for {key}", key=key)
-    client.send(*question)
+    client.send(*command)
     return client
 
 
 def end_pause_when_due(server, key, lease):
-    """All that is to be renewed, and all whose connections have closed."""
+    """Ends the pause when all renewals and all releases are due."""
     wait_for(lambda: server.control.pttl(key) < lease / 2, what="all to be due")
     server.control.execute_command("CLIENT", "UNPAUSE")
 
 
-def test_others_are_served_while_many_are_released(actor, many):
-    waiters = [begin_to_wait_and_ask(actor, f"many:{n}", "DBSIZE") for n in (1000, MANY // 2, MANY - 1000)]
+def test_waiters_are_granted_while_many_holds_are_released(actor, many):
+    waiters = [begin_to_wait_and_send(actor, f"many:{n}", "DBSIZE") for n in (1000, MANY // 2, MANY - 1000)]
     many.connection_pool.disconnect()
     assert [waiter.reply() for waiter in waiters] == [1, 1, 1]
     first, second, third = (waiter.reply() for waiter in waiters)
-    assert first > second > third, "they were served only after all were released"
+    assert first > second > third, "waiters were granted only after all releases"
 
 
-def test_many_to_release_delay_no_renewal(server, actor, many):
+def test_many_releases_delay_no_renewal(server, actor, many):
     lease = scaled_ms(3000)
     server.control.config_set("lock.default-lease", lease)
     actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
-    waiter = begin_to_wait_and_ask(actor, f"many:{MANY // 2}", "PTTL", "k")
+    waiter = begin_to_wait_and_send(actor, f"many:{MANY // 2}", "PTTL", "k")
     server.control.execute_command("CLIENT", "PAUSE", LONG, "WRITE")
     many.connection_pool.disconnect()
     end_pause_when_due(server, "k", lease)
@@ -56,13 +56,13 @@ def test_many_to_release_delay_no_renewal(server, actor, many):
     assert waiter.reply() > lease / 2, "the renewal had to wait for all releases"
 
 
-def test_many_to_renew_delay_no_release(server, actor, many):
+def test_many_renewals_delay_no_release(server, actor, many):
     lease, last = scaled_ms(6000), f"many:{MANY - 1}"
     server.control.config_set("lock.default-lease", lease)
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     many.execute_command("LOCK.RENEW", last, "o", "SESSION")
-    waiter = begin_to_wait_and_ask(actor, "k", "PTTL", last)
+    waiter = begin_to_wait_and_send(actor, "k", "PTTL", last)
     server.control.execute_command("CLIENT", "PAUSE", LONG, "WRITE")
     a.kill_socket()
     end_pause_when_due(server, last, lease)
@@ -70,8 +70,8 @@ def test_many_to_renew_delay_no_release(server, actor, many):
     assert waiter.reply() < lease / 2, "the release had to wait for all renewals"
 
 
-def largest_turn(server, since):
-    """How many renewals are in one transaction of the AOF at most, behind so many bytes."""
+def largest_slice(server, since):
+    """The largest number of renewals in one transaction of the AOF, after its first `since` bytes."""
     largest = count = 0
     for words in commands_in(aof_of(server)[since:]):
         count = count + 1 if words[0] == "PEXPIREAT" else 0
@@ -80,29 +80,29 @@ def largest_turn(server, since):
 
 
 @pytest.mark.timing
-def test_turns_are_longer_when_leases_would_end(clock, make_server):
-    """Ten times, as soon as the first has been due for a third of the lease; and short again afterwards."""
+def test_time_slices_are_longer_when_leases_would_expire(clock, make_server):
+    """Ten times as long, as soon as the first renewal has been due for a third of the lease; short again afterwards."""
     server = make_server(appendonly="yes", appendfsync="no", lock_default_lease=30_000)
     keys = [f"many:{number}" for number in range(MANY)]
     with server.client().pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.execute_command("LOCK.ACQUIRE", key, "o", "SESSION")
         assert pipe.execute() == [1] * MANY
-        turns, now = [], 0
+        slices, now = [], 0
         for passes in (12, 24, 12):  # seconds; a third is 10
             since, now = len(aof_of(server)), now + passes
             clock.step_and_ring(server, now)
             wait_for(lambda: min(server.control.pttl(key) for key in keys[:: MANY - 1]) > 25_000, 30, "the renewals")
-            turns.append(largest_turn(server, since))
-    on_time, late, on_time_again = turns
-    assert late > 3 * on_time and late > 3 * on_time_again, turns
+            slices.append(largest_slice(server, since))
+    on_time, late, on_time_again = slices
+    assert late > 3 * on_time and late > 3 * on_time_again, slices
 
 
-# A connection closes, and something else happens before the server has looked at what was bound to it: one transaction.
+# A connection closes, and another command runs in the same transaction, before the module checks the bound holds.
 
 
 def kill_and(server, client, *commands):
-    """Returns the replies but that of the kill."""
+    """Kills the client and runs the commands in one transaction; returns the replies except that of the kill."""
     server.control.config_set("lock.session-grace", 0)
     client_id = client.client_id()
     pipeline = server.control.pipeline(transaction=True)
@@ -116,14 +116,14 @@ def all_are_released(server, left=0):
     assert sum(1 for key in server.control.scan_iter("many:*", count=1000)) == left
 
 
-def test_all_are_bound_to_nobody_at_once(server, many):
+def test_no_hold_is_bound_right_after_the_close(server, many):
     keys = [f"many:{n}" for n in (0, MANY // 2, MANY - 1)]
     infos = kill_and(server, many, *(("LOCK.INFO", key) for key in keys))
     assert [as_map(as_map(info)["holders"][0])["session"] for info in infos] == [None] * 3
     all_are_released(server)
 
 
-def test_one_is_bound_to_a_new_connection_before_it_was_looked_at(server, many):
+def test_hold_bound_to_a_new_connection_before_its_check_is_kept(server, many):
     keys = [f"many:{n}" for n in (0, MANY // 2, MANY - 1)]
     assert kill_and(server, many, *(("LOCK.RENEW", key, "o", "SESSION") for key in keys)) == [1, 1, 1]
     all_are_released(server, left=3)
@@ -131,14 +131,14 @@ def test_one_is_bound_to_a_new_connection_before_it_was_looked_at(server, many):
     assert {as_map(holder)["session"] for holder in holders} == {server.control.client_id()}
 
 
-def test_one_is_released_and_taken_anew(server, many):
+def test_hold_released_and_acquired_again_before_its_check_is_kept(server, many):
     words = (("LOCK.RELEASE", "many:7", "o"), ("LOCK.ACQUIRE", "many:7", "p", "PX", LONG))
     assert kill_and(server, many, *words) == [0, 1]
     wait_for(lambda: server.info("lock")["lock_sessions"] == 0, scaled(30))
     assert server.control.hgetall("many:7") == {"p": "1"}
 
 
-def test_databases_are_swapped_before_it_was_looked_at(server, many):
+def test_databases_swapped_before_the_check_of_the_holds(server, many):
     server.control.set("many:here", "of the other database")
     kill_and(server, many, ("SWAPDB", 0, 1))
     all_are_released(server)
@@ -146,13 +146,13 @@ def test_databases_are_swapped_before_it_was_looked_at(server, many):
     assert server.control.keys("many:*") == ["many:here"]
 
 
-def test_all_is_flushed_before_it_was_looked_at(server, many):
+def test_data_flushed_before_the_check_of_the_holds(server, many):
     kill_and(server, many, ("FLUSHALL",), ("LOCK.ACQUIRE", "many:7", "o", "PX", LONG))
     wait_for(lambda: server.info("lock")["lock_sessions"] == 0, scaled(30))
     assert server.control.hgetall("many:7") == {"o": "1"}
 
 
-def test_server_is_a_replica_before_it_was_looked_at(make_server, actor):
+def test_replica_releases_no_holds_of_a_connection_closed_before(make_server, actor):
     server = make_server(lock_quarantine=0)
     client = server.client()
     pipe = client.pipeline(transaction=False)
@@ -165,7 +165,7 @@ def test_server_is_a_replica_before_it_was_looked_at(make_server, actor):
     assert server.control.dbsize() == MANY
 
 
-def test_two_connections_close_and_both_are_released(server, many):
+def test_holds_of_two_connections_that_close_are_released(server, many):
     other = server.client()
     pipe = other.pipeline(transaction=False)
     for n in range(MANY):
@@ -175,7 +175,7 @@ def test_two_connections_close_and_both_are_released(server, many):
     all_are_released(server)
 
 
-def test_what_waits_for_its_grace_is_not_renewed(server, many):
+def test_hold_in_its_grace_is_not_renewed(server, many):
     lease = scaled_ms(3000)
     server.control.config_set("lock.default-lease", lease)
     assert many.execute_command("LOCK.RENEW", "many:3", "o", "SESSION") == 1
@@ -188,10 +188,10 @@ def test_what_waits_for_its_grace_is_not_renewed(server, many):
 
 
 @pytest.mark.timing
-def test_closing_takes_no_longer_the_more_are_bound(server):
+def test_close_takes_no_longer_with_more_bound_holds(server):
     thread = MainThread(server)
     took = []
-    for attempt in range(3):  # the machine only adds
+    for attempt in range(3):  # noise of the machine only adds time
         client = server.client()
         pipe = client.pipeline(transaction=False)
         for n in range(10 * MANY):

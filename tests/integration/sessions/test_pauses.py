@@ -1,11 +1,11 @@
-"""Sessions while the server pauses, or has no memory left for writes."""
+"""Sessions while clients are paused, or the server has no memory left for writes."""
 
 from harness import scaled_ms, wait_for
 from model.session_scene import GRACE, LONG, begin_to_wait, holders, leases_pass, session, wait_free, wait_noticed
 from model.session_scene import server, short_leases  # noqa: F401
 
 
-def test_end_during_a_pause_is_released_after_it(make_server):
+def test_session_that_ends_during_a_pause_is_released_after_it(make_server):
     server = make_server(appendonly="yes", lock_session_grace=GRACE)
     server.start_replica()
     a, b = server.actor(), server.actor()
@@ -22,8 +22,8 @@ def test_end_during_a_pause_is_released_after_it(make_server):
     assert session(server, "l") == b.client_id
 
 
-def test_end_during_a_pause_of_everything_is_released_after_it(make_server):
-    """Which also holds back the command that would end it."""
+def test_session_that_ends_during_a_pause_of_all_is_released_after_it(make_server):
+    """Such a pause also delays the command that would end it."""
     server = make_server(appendonly="yes", lock_session_grace=GRACE)
     server.start_replica()
     a = server.actor()
@@ -39,18 +39,18 @@ def test_renewal_waits_for_the_end_of_a_pause(make_server):
     """A write while paused would end the server."""
     server = make_server(appendonly="yes", lock_default_lease=scaled_ms(1500))
     server.start_replica()
-    a, asks = server.actor(), server.actor()
+    a, other = server.actor(), server.actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
-    asks.call("CLIENT", "PAUSE", LONG, "WRITE")
+    other.call("CLIENT", "PAUSE", LONG, "WRITE")
     server.let_pass(scaled_ms(900))
-    before = asks.call("PTTL", "k")
+    before = other.call("PTTL", "k")
     assert before < scaled_ms(900), "renewed while paused"
-    asks.call("CLIENT", "UNPAUSE")
-    wait_for(lambda: asks.call("PTTL", "k") > before, what="the renewal")
+    other.call("CLIENT", "UNPAUSE")
+    wait_for(lambda: other.call("PTTL", "k") > before, what="the renewal")
     assert session(server) == a.client_id
 
 
-def test_renewed_and_released_under_oom(server, actor, short_leases):
+def test_session_is_renewed_and_released_without_memory(server, actor, short_leases):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     server.control.config_set("maxmemory", 1)

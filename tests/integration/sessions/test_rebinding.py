@@ -1,4 +1,4 @@
-"""A hold is bound to another connection, within the grace or before it, or to none any more."""
+"""A hold is bound to another connection, within the grace or before it, or is unbound."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from model.session_scene import long_grace, server, short_leases  # noqa: F401
 @pytest.mark.parametrize("dies", [dies_by_reset, dies_by_client_kill])
 @pytest.mark.parametrize("how", ["LOCK.RENEW k o SESSION", "LOCK.ACQUIRE k o SESSION"])
 @each_command
-def test_bound_again_within_the_grace(server, actor, long_grace, command, how, dies):
+def test_hold_can_be_bound_again_within_the_grace(server, actor, long_grace, command, how, dies):
     how = how.replace("LOCK.ACQUIRE", command)
     a, b = actor(), actor()
     a.call(command, "k", "o", "SESSION")
@@ -26,8 +26,8 @@ def test_bound_again_within_the_grace(server, actor, long_grace, command, how, d
     wait_free(server)
 
 
-def test_bound_again_in_time_for_a_grace_that_has_begun(server, actor):
-    """Its own grace was to end; it is bound, so it does not."""
+def test_binding_within_the_grace_cancels_the_release(server, actor):
+    """The hold is not released at the end of the grace, because it is bound again."""
     server.control.config_set("lock.session-grace", 10 * GRACE)
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -38,12 +38,12 @@ def test_bound_again_in_time_for_a_grace_that_has_begun(server, actor):
     assert session(server) == b.client_id
 
 
-def test_bound_to_a_new_connection_while_the_old_one_lives(server, actor):
+def test_hold_can_be_bound_to_a_new_connection_while_the_old_is_open(server, actor):
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     assert b.call("LOCK.RENEW", "k", "o", "SESSION") == 1
     a.kill_socket()
-    wait_for(lambda: not a.is_connected(), what="the old one to end")
+    wait_for(lambda: not a.is_connected(), what="the old connection to close")
     grace_passes(server)
     assert session(server) == b.client_id
     b.kill_socket()
@@ -62,7 +62,7 @@ def test_renew_binds_a_hold_that_had_a_lease(server, actor, short_leases):
     wait_free(server)
 
 
-def test_renew_counts_re_entries_and_adds_none(server, actor):
+def test_renew_replies_the_hold_count_and_adds_no_hold(server, actor):
     a = actor()
     for _ in range(3):
         a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -73,7 +73,7 @@ def test_renew_counts_re_entries_and_adds_none(server, actor):
 
 
 @pytest.mark.parametrize("option", [("PX", LEASE), ("EX", 600)])
-def test_renew_with_a_lease_unbinds(server, actor, short_leases, option):
+def test_renew_with_a_lease_unbinds_the_hold(server, actor, short_leases, option):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     assert a.call("LOCK.RENEW", "k", "o", *option) == 1
@@ -88,7 +88,7 @@ def test_renew_with_a_lease_unbinds(server, actor, short_leases, option):
         assert a.call("PING") == "PONG"
 
 
-def test_renew_with_a_lease_unbinds_in_the_grace(server, actor, long_grace):
+def test_renew_with_a_lease_unbinds_the_hold_in_the_grace(server, actor, long_grace):
     a, b = actor(), actor()
     server.control.config_set("lock.session-grace", 15 * GRACE)
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")

@@ -1,4 +1,4 @@
-"""A master that would refuse a client's write renews no session: the holds end, and who watches is told."""
+"""A master that would refuse a write of a client renews no session: the holds end, and watches are notified."""
 
 import os
 import signal
@@ -11,15 +11,15 @@ from model.session_scene import session, wait_free
 from model.watch_scene import watches
 
 LEASE = scaled_ms(900)
-TAKES = {
+REQUESTS = {
     "plain": "LOCK.ACQUIRE k o SESSION",
     "fair": "LOCK.FAIR k o SESSION",
     "read": "LOCK.RWREAD k o SESSION",
     "write": "LOCK.RWWRITE k o SESSION",
     "permit": "LOCK.SEMAPHORE k o 3 SESSION",
-    "several": "LOCK.MACQUIRE 2 k l o SESSION",
+    "multi-key": "LOCK.MACQUIRE 2 k l o SESSION",
 }
-each_hold = pytest.mark.parametrize("takes", TAKES.values(), ids=TAKES)
+each_hold = pytest.mark.parametrize("request_text", REQUESTS.values(), ids=REQUESTS)
 
 
 class NoReplicas:
@@ -36,7 +36,7 @@ class NoReplicas:
 
 
 class NotSaved:
-    """The last save has failed: the name of the file is taken by a folder."""
+    """The last save has failed, because a folder has the name of the file."""
 
     code = "MISCONF"
 
@@ -70,14 +70,14 @@ def refusal(request, server):
 
 
 @each_hold
-def test_hold_ends_with_its_lease_and_who_watches_is_told(server, actor, refusal, takes):
+def test_hold_ends_with_its_lease_and_the_watch_is_notified(server, actor, refusal, request_text):
     holder = actor()
-    holder.call(*takes.split())
+    holder.call(*request_text.split())
     watcher = watches(server)
     refusal.begin()
     end = server.control.execute_command("PEXPIRETIME", "k")
     assert watcher.reply(timeout=10) == "LOST"
-    # A renewal may have come between the two lines above.
+    # A renewal may have been executed between the two lines above.
     assert end <= server.now_ms() <= end + 2 * LEASE
     assert code_of(holder.attempt("LOCK.RENEW", "k", "o", "SESSION")) == refusal.code
     wait_free(server, "k", "l")
@@ -88,12 +88,12 @@ def ends_at(server):
 
 
 @each_hold
-def test_renewed_again_when_it_passes_in_time(server, actor, refusal, takes):
+def test_session_is_renewed_again_when_writes_are_accepted_in_time(server, actor, refusal, request_text):
     server.control.config_set("lock.default-lease", scaled_ms(3000))
     holder = actor()
-    holder.call(*takes.split())
+    holder.call(*request_text.split())
     refusal.begin()
-    # The second of two looks: a renewal may have been under way.
+    # Read after the refusal has begun: a renewal may have been executed just before.
     end = ends_at(server)
     server.let_pass(scaled_ms(1500))
     assert ends_at(server) == end, "it was renewed"
@@ -104,8 +104,8 @@ def test_renewed_again_when_it_passes_in_time(server, actor, refusal, takes):
     assert server.control.exists("k")
 
 
-def test_renewed_at_once_when_it_passes(server, actor, refusal):
-    """Not a third of the lease later."""
+def test_session_is_renewed_as_soon_as_writes_are_accepted(server, actor, refusal):
+    """It does not wait for a third of the lease."""
     server.control.config_set("lock.default-lease", 60_000)
     holder = actor()
     holder.call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -113,7 +113,7 @@ def test_renewed_at_once_when_it_passes(server, actor, refusal):
     server.control.config_set("lock.default-lease", scaled_ms(3000))
     other = actor()
     refusal.end()
-    other.call("LOCK.ACQUIRE", "l", "o", "SESSION")  # due before it: so both are
+    other.call("LOCK.ACQUIRE", "l", "o", "SESSION")  # due earlier, so both are renewed
     refusal.begin()
     server.let_pass(scaled_ms(1500))
     ends = [server.control.execute_command("PEXPIRETIME", key) for key in "kl"]
@@ -121,7 +121,7 @@ def test_renewed_at_once_when_it_passes(server, actor, refusal):
     wait_for(lambda: server.control.execute_command("PEXPIRETIME", "l") > ends[1], scaled_ms(300) / 1000, "the renewal")
 
 
-def test_what_is_over_is_forgotten(server, actor, refusal):
+def test_session_whose_hold_has_ended_is_forgotten(server, actor, refusal):
     actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
     refusal.begin()
     wait_free(server)
@@ -131,22 +131,22 @@ def test_what_is_over_is_forgotten(server, actor, refusal):
     assert not server.control.exists("k")
 
 
-def test_next_one_is_granted_when_it_passes(server, actor, refusal):
+def test_waiter_is_granted_when_writes_are_accepted_again(server, actor, refusal):
     actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "w", "PX", 60_000, "BLOCK", 0)
     waiter.wait_blocked()
     refusal.begin()
     end = ends_at(server)
-    wait_for(lambda: server.now_ms() > end + LEASE, 20, "the lease to end")
+    wait_for(lambda: server.now_ms() > end + LEASE, 20, "the lease to expire")
     server.settle()
     assert not waiter.has_reply()
     refusal.end()
     assert waiter.reply(timeout=10) == 1
 
 
-def test_closed_connection_is_seen_all_the_same(server, actor):
-    """The hold is released after its grace: that lets nobody in."""
+def test_closed_connection_is_noticed_while_writes_are_refused(server, actor):
+    """The hold is released after its grace, but no waiter is granted."""
     server.control.config_set("lock.session-grace", 0)
     holder = actor()
     holder.call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -164,8 +164,8 @@ def test_closed_connection_is_seen_all_the_same(server, actor):
     assert waiter.reply() == 1
 
 
-def test_replica_that_stands_still(make_server):
-    """The real thing: min-replicas-max-lag is over, and a session of before is renewed no more, until it goes on."""
+def test_sessions_are_not_renewed_while_the_only_replica_is_stopped(make_server):
+    """A real case: after min-replicas-max-lag an earlier session is not renewed, until the replica continues."""
     master = make_server(min_replicas_to_write=1, min_replicas_max_lag=1, lock_default_lease=LEASE)
     replica = master.start_replica()
     wait_for(lambda: master.info("replication")["min_slaves_good_slaves"] == 1, what="the replica to be good")

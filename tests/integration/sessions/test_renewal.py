@@ -1,4 +1,4 @@
-"""A hold of a session is renewed by the server while its connection lives."""
+"""The server renews the hold of a session while its connection is open."""
 
 import time
 
@@ -11,20 +11,20 @@ from model.session_scene import server, session, short_leases, wait_noticed  # n
 
 
 @each_command
-def test_renewed_while_the_connection_lives(server, actor, short_leases, command):
+def test_session_is_renewed_while_the_connection_is_open(server, actor, short_leases, command):
     a = actor()
     a.call(command, "k", "o", "SESSION")
     end, least = server.now_ms() + 4 * LEASE, LEASE
     while server.now_ms() < end:
-        # By another connection: the holder's own says nothing.
+        # On another connection: that of the holder sends nothing.
         least = min(least, server.control.pttl("k"))
-        time.sleep(0.005)  # a look each 5 ms, for as long as the loop's condition says
+        time.sleep(0.005)  # checks every 5 ms, as long as the condition of the loop is true
     assert least > LEASE / 3, "renewed too late"
     [(holds, bound)] = holders(server).values()
     assert (holds, bound) == (1, a.client_id)
 
 
-def test_renewed_when_a_third_of_the_lease_is_over(server, actor):
+def test_session_is_renewed_after_a_third_of_the_lease(server, actor):
     lease = scaled_ms(1500)
     server.control.config_set("lock.default-lease", lease)
     actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -39,15 +39,15 @@ def test_renewed_when_a_third_of_the_lease_is_over(server, actor):
     assert lease / 2 < left < lease * 3 / 4
 
 
-def test_renewed_though_nobody_looks(server, actor, short_leases):
+def test_session_is_renewed_while_the_server_is_idle(server, actor, short_leases):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
-    # Asleep, and not asking the server for its time: only its own timer is to wake it.
+    # The test sleeps and sends nothing, so only the timer of the server can wake it.
     time.sleep(3 * LEASE / 1000)
     assert a.call("LOCK.RELEASE", "k", "o") == 0
 
 
-def test_renewed_while_somebody_waits_and_while_the_holder_blocks(server, actor, short_leases):
+def test_session_is_renewed_while_a_client_waits_and_the_holder_blocks(server, actor, short_leases):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     b = begin_to_wait(actor, "w")
@@ -61,7 +61,7 @@ def test_renewed_while_somebody_waits_and_while_the_holder_blocks(server, actor,
 
 
 @pytest.mark.parametrize("db", [0, 9])
-def test_many_are_renewed(server, actor, short_leases, db):
+def test_many_sessions_are_renewed(server, actor, short_leases, db):
     a, b = actor(db=db), actor(db=db)
     for n in range(300):
         (a if n % 2 else b).call("LOCK.ACQUIRE", f"k{n}", "o", "SESSION")
@@ -75,8 +75,8 @@ def test_many_are_renewed(server, actor, short_leases, db):
     assert session(server, "k1", db) == a.client_id
 
 
-def test_lower_lease_is_in_force_at_once_though_others_have_a_longer_one(server, actor):
-    """Who is bound last is due first."""
+def test_lower_default_lease_applies_to_the_next_session_at_once(server, actor):
+    """The hold that was bound last is due first."""
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     server.control.config_set("lock.default-lease", LEASE)
@@ -100,8 +100,8 @@ def test_renewal_does_not_shorten_another_readers_lease(server, actor, short_lea
     assert a.server.control.pttl("k") > HOUR - 60_000
 
 
-def test_a_readers_session_keeps_only_itself(server, actor, short_leases):
-    """The other reader's lease ends though the key is renewed."""
+def test_session_of_a_reader_does_not_renew_other_readers(server, actor, short_leases):
+    """The lease of the other reader expires although the TTL of the key is extended."""
     a, b = actor(), actor()
     a.call("LOCK.RWREAD", "k", "o", "SESSION")
     b.call("LOCK.RWREAD", "k", "p", "PX", LEASE)
@@ -109,7 +109,7 @@ def test_a_readers_session_keeps_only_itself(server, actor, short_leases):
     assert holders(server) == {("o", "read"): (1, a.client_id)}
 
 
-def test_renewed_while_others_are_in_their_grace(server, actor, short_leases, long_grace):
+def test_session_is_renewed_while_others_are_in_their_grace(server, actor, short_leases, long_grace):
     a, b = actor(), actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     a.kill_socket()
@@ -119,7 +119,7 @@ def test_renewed_while_others_are_in_their_grace(server, actor, short_leases, lo
     assert session(server, "l") == b.client_id
 
 
-def test_released_ones_are_renewed_no_more(server, actor, short_leases):
+def test_released_session_is_not_renewed_any_more(server, actor, short_leases):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
@@ -132,8 +132,8 @@ def test_released_ones_are_renewed_no_more(server, actor, short_leases):
 
 
 @pytest.mark.parametrize("lease", [1, 2, 3])
-def test_shortest_leases_are_renewed_once_a_millisecond_at_most(server, actor, lease):
-    """A third of them is less; some end before, and are renewed no more."""
+def test_shortest_leases_are_renewed_at_most_once_a_millisecond(server, actor, lease):
+    """A third of such a lease is below a millisecond; some expire before, and are not renewed any more."""
 
     def changes():
         return server.info("persistence")["rdb_changes_since_last_save"]

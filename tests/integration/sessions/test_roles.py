@@ -5,7 +5,7 @@ from model.session_scene import COMMANDS, GRACE, LEASE, each_command, holders, l
 from model.session_scene import server, short_leases, wait_free  # noqa: F401
 
 
-def test_replica_follows_renewals_and_releases(server, actor, short_leases):
+def test_replica_receives_renewals_and_releases(server, actor, short_leases):
     replica = server.start_replica()
     a = actor(db=2)
     for command in COMMANDS:
@@ -40,7 +40,7 @@ def test_promoted_replica_keeps_the_hold_up_to_its_lease(make_server, command):
     assert taker.reply(timeout=10) == 1
 
 
-def test_promoted_replica_binds_it_again(make_server):
+def test_promoted_replica_can_bind_the_hold_again(make_server):
     lease = scaled_ms(1500)
     master = make_server(lock_default_lease=lease)
     replica = master.start_replica(lock_default_lease=lease, lock_session_grace=GRACE)
@@ -56,7 +56,7 @@ def test_promoted_replica_binds_it_again(make_server):
     wait_free(replica)
 
 
-def test_restart_bounds_it_by_the_lease(make_server):
+def test_hold_lasts_as_long_as_its_lease_after_a_restart(make_server):
     server = make_server(appendonly="yes", lock_default_lease=scaled_ms(3000))
     server.actor().call("LOCK.ACQUIRE", "k", "o", "SESSION")
     before = server.dump()
@@ -68,7 +68,7 @@ def test_restart_bounds_it_by_the_lease(make_server):
 
 
 def test_demoted_master_writes_nothing_more(make_server):
-    """Renewals and releases are the new master's business."""
+    """Only the new master renews and releases."""
     master = make_server()
     old = make_server(appendonly="yes", lock_default_lease=LEASE, lock_session_grace=GRACE)
     a, b = old.actor(), old.actor()
@@ -85,10 +85,10 @@ def test_demoted_master_writes_nothing_more(make_server):
     assert session(old, "l") is None
     old.control.execute_command("REPLICAOF", "NO", "ONE")
     old.let_pass(3 * GRACE)
-    assert old.control.hgetall("k") == {"o": "1"}, "a hold of the new master's was released"
+    assert old.control.hgetall("k") == {"o": "1"}, "a hold of the new master was released"
 
 
-def test_demoted_for_a_moment_it_has_no_sessions(make_server):
+def test_demotion_for_a_moment_forgets_sessions(make_server):
     server = make_server(lock_session_grace=GRACE)
     a, b = server.actor(), server.actor()
     for key, client in (("k", a), ("l", b)):
@@ -104,8 +104,8 @@ def test_demoted_for_a_moment_it_has_no_sessions(make_server):
     assert session(server, "l") == b.client_id
 
 
-def test_demoted_for_a_moment_it_releases_nothing(make_server):
-    """The connection has closed before, and its grace ends after: all is said in one packet."""
+def test_demotion_for_a_moment_releases_no_closed_session(make_server):
+    """The connection closes before the demotion, and its grace ends after it: all commands are in one packet."""
     grace = scaled_ms(500)
     server = make_server(lock_session_grace=grace)
     a = server.actor()
@@ -119,7 +119,7 @@ def test_demoted_for_a_moment_it_releases_nothing(make_server):
     assert server.control.hgetall("k") == {"o": "1"}
 
 
-def test_unload_is_refused_or_leaves_the_hold_to_its_lease(make_server):
+def test_unload_is_refused_or_the_hold_lasts_as_long_as_its_lease(make_server):
     server = make_server(lock_session_grace=GRACE, lock_default_lease=scaled_ms(3000))
     a = server.actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")

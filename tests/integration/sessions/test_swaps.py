@@ -1,4 +1,4 @@
-"""SWAPDB takes holds to the other database, and what binds them to a connection goes along."""
+"""SWAPDB moves holds to the other database, and their session bindings with them."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def is_free(server, db):
 
 
 @each_command
-def test_hold_is_renewed_and_released_where_it_is(server, actor, short_leases, swap, command):
+def test_hold_is_renewed_and_released_in_its_new_database(server, actor, short_leases, swap, command):
     a = actor()
     assert a.call(command, "k", "o", "SESSION") == 1
     swap()
@@ -26,11 +26,11 @@ def test_hold_is_renewed_and_released_where_it_is(server, actor, short_leases, s
     assert session(server, db=7) == a.client_id
     a.kill_socket()
     is_free(server, 7)
-    wait_for(lambda: sessions(server) == 0, what="the binding to go")
+    wait_for(lambda: sessions(server) == 0, what="the binding to be removed")
 
 
-def test_hold_that_the_swap_has_brought_is_not_bound(server, actor, swap):
-    """One name and one owner in both databases are two holds."""
+def test_hold_that_the_swap_brings_is_not_bound(server, actor, swap):
+    """The same name and owner in both databases are two holds."""
     a = actor()
     server.client(db=7).execute_command("LOCK.ACQUIRE", "k", "o", "PX", LONG)
     assert a.call("LOCK.ACQUIRE", "k", "o", "SESSION") == 1
@@ -41,7 +41,7 @@ def test_hold_that_the_swap_has_brought_is_not_bound(server, actor, swap):
     assert holders(server) == {("o", "exclusive"): (1, None)}
 
 
-def test_two_sessions_change_places(server, actor, swap):
+def test_two_sessions_are_swapped(server, actor, swap):
     a, b = actor(), actor(db=7)
     for one in (a, b):
         assert one.call("LOCK.ACQUIRE", "k", "o", "SESSION") == 1
@@ -52,8 +52,8 @@ def test_two_sessions_change_places(server, actor, swap):
     assert session(server) == b.client_id
 
 
-def test_session_that_ends_as_the_databases_are_swapped(server, actor, swap):
-    """Its grace runs already."""
+def test_session_in_its_grace_is_released_after_a_swap(server, actor, swap):
+    """Its grace has already begun."""
     a = actor()
     assert a.call("LOCK.ACQUIRE", "k", "o", "SESSION") == 1
     server.control.execute_command("CLIENT", "KILL", "ID", a.client_id)
@@ -61,7 +61,7 @@ def test_session_that_ends_as_the_databases_are_swapped(server, actor, swap):
     is_free(server, 7)
 
 
-def test_there_and_back(server, actor, swap):
+def test_session_stays_bound_after_two_swaps(server, actor, swap):
     a = actor()
     assert a.call("LOCK.ACQUIRE", "k", "o", "SESSION") == 1
     swap()

@@ -1,10 +1,10 @@
-"""Whoever waited with SESSION is bound to its own connection when the lock is given to it."""
+"""A waiter with SESSION is bound to its own connection when the lock is granted to it."""
 
 from model.session_scene import LEASE, LONG, begin_to_wait, each_command, grace_passes, leases_pass, session, wait_free
 from model.session_scene import server, short_leases  # noqa: F401
 
 
-def test_chain_of_waiters_that_all_die(server, actor):
+def test_each_waiter_that_dies_is_followed_by_the_next(server, actor):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "SESSION")
     waiters = [begin_to_wait(actor, f"w{n}", "SESSION") for n in range(4)]
@@ -51,7 +51,7 @@ def test_waiter_without_the_option_is_not_bound(server, actor):
     assert session(server) is None
 
 
-def test_waiter_that_dies_with_its_grant(server, actor):
+def test_waiter_that_has_died_is_not_granted(server, actor):
     a = actor()
     a.call("LOCK.ACQUIRE", "k", "o", "PX", LONG)
     b = begin_to_wait(actor, "w", "SESSION")
