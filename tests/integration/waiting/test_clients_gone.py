@@ -1,4 +1,4 @@
-"""A waiter's connection ends: nothing of it stays, and nobody else waits for the dead."""
+"""The connection of a waiter ends: nothing of it is left, and no other client waits for it."""
 
 import socket
 import struct
@@ -23,7 +23,7 @@ def waiting(server, key="k", db=0):
 
 
 def knows_of(number):
-    """The step that waits until the module knows of so many waiters."""
+    """A step that waits until the module has this number of waiters."""
     return (lambda s: wait_for(lambda: waiting(s.server) == number, what=f"{number} waiters"),)
 
 
@@ -35,26 +35,26 @@ GONE = dict(
 
 
 @schedules(**GONE)
-def test_head_that_is_gone_is_passed_over(server, some_resp, schedule):
+def test_head_that_has_disconnected_is_skipped(server, some_resp, schedule):
     steps = [A_HOLDS, B_WAITS, C_WAITS, *schedule, knows_of(1), ("c", STILL_BLOCKED)]
     run_schedule(server, [*steps, ("a", "LOCK.RELEASE k oa", 0), ("c", granted(1))], some_resp)
 
 
 @schedules(**GONE)
-def test_waiter_that_is_gone_from_the_middle_is_passed_over(server, some_resp, schedule):
+def test_waiter_in_the_middle_that_has_disconnected_is_skipped(server, some_resp, schedule):
     steps = [A_HOLDS, C_WAITS, B_WAITS, D_WAITS, *schedule, knows_of(2)]
     steps += [("a", "LOCK.RELEASE k oa", 0), ("c", granted(1))]
     run_schedule(server, [*steps, ("c", "LOCK.RELEASE k oc", 0), ("d", granted(1))], some_resp)
 
 
 @schedules(**GONE)
-def test_lock_whose_only_waiter_is_gone_becomes_free(server, some_resp, schedule):
+def test_lock_whose_only_waiter_has_disconnected_becomes_free(server, some_resp, schedule):
     steps = [A_HOLDS, B_WAITS, *schedule, knows_of(0), ("a", "LOCK.RELEASE k oa", 0)]
     run_schedule(server, [*steps, ("a", "LOCK.INFO k", None)], some_resp)
     assert server.info("lock")["lock_contended_locks"] == 0
 
 
-def test_holder_that_is_gone_keeps_its_lock(server, some_resp):
+def test_holder_that_has_disconnected_keeps_its_lock(server, some_resp):
     steps = [A_HOLDS, B_WAITS, ("a", DIES), ("b", STILL_BLOCKED)]
     run_schedule(server, [*steps, ("z", "LOCK.RELEASE k oa", 0), ("b", granted(1))], some_resp)
 
@@ -63,7 +63,7 @@ def memory_of(server, actor):
     return int(server.control.client_list(client_id=[actor.client_id])[0]["tot-mem"])
 
 
-def test_client_evicted_for_its_memory_is_passed_over(server, actor):
+def test_client_evicted_for_its_memory_is_skipped(server, actor):
     server.control.execute_command("CLIENT", "NO-EVICT", "ON")
     a, b, c = actor("a"), actor("b"), actor("c")
     a.call("LOCK.ACQUIRE", "k", "oa")
@@ -71,7 +71,7 @@ def test_client_evicted_for_its_memory_is_passed_over(server, actor):
         waiter.send("LOCK.ACQUIRE", "k", owner, "BLOCK", 0)
         waiter.wait_blocked()
     b.send("SET", "x", "y" * 4_000_000)
-    # The server takes in a blocked client's commands as far as its buffer goes.
+    # The server reads the commands of a blocked client as far as its buffer allows.
     wait_for(lambda: memory_of(server, b) > 1_000_000, what="b to be large")
     server.control.config_set("maxmemory-clients", 1_000_000)
     wait_for(lambda: not b.is_connected(), what="b to be evicted")
@@ -84,9 +84,9 @@ def test_client_evicted_for_its_memory_is_passed_over(server, actor):
 # ---- CLIENT UNBLOCK ----
 
 
-@pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["plain", "timeout", "error"])
-def test_client_unblock(server, resp, how):
-    """0 on servers older than 7.4, where the module API cannot serve it; there nothing happens."""
+@pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["default", "timeout", "error"])
+def test_client_unblock_ends_the_wait(server, resp, how):
+    """It replies 0 on servers before 7.4, whose module API does not support it; nothing happens there."""
     a, b, c = (server.actor(name, resp) for name in "abc")
     a.call("LOCK.ACQUIRE", "k", "oa")
     for waiter, owner in ((b, "ob"), (c, "oc")):
@@ -95,8 +95,8 @@ def test_client_unblock(server, resp, how):
     unblocked = a.call("CLIENT", "UNBLOCK", b.client_id, *how)
     assert unblocked == (1 if can_unblock(server) else 0)
     if unblocked:
-        heard = b.outcome()
-        assert error("UNBLOCKED")(heard) if how == ("ERROR",) else heard is None
+        reply = b.outcome()
+        assert error("UNBLOCKED")(reply) if how == ("ERROR",) else reply is None
         assert waiting(server) == 1
         assert b.call("PING") == "PONG"
     else:
@@ -106,10 +106,10 @@ def test_client_unblock(server, resp, how):
     assert c.reply() == 1
 
 
-# ---- the waiter goes in the very turn of the event loop in which it is granted ----
+# ---- the waiter disconnects in the event-loop iteration in which it is granted ----
 
 
-SAME_TURN = dict(
+SAME_ITERATION = dict(
     release_and_kill=[RELEASE, KILL],
     force_and_kill=["LOCK.FORCE k", KILL],
     kill_and_release=[KILL, RELEASE],
@@ -122,53 +122,53 @@ SAME_TURN = dict(
 )
 
 
-@pytest.mark.parametrize("lines", SAME_TURN.values(), ids=SAME_TURN)
-def test_grant_to_a_client_killed_in_the_same_turn_goes_on_to_the_next(server, lines):
-    turn = Turn(server)
-    turn.say_at_once(*lines)
-    turn.c_holds_at_once()
-    turn.b.wait_closed()
+@pytest.mark.parametrize("lines", SAME_ITERATION.values(), ids=SAME_ITERATION)
+def test_grant_to_a_client_killed_in_the_same_iteration_is_handed_off(server, lines):
+    scene = Turn(server)
+    scene.say_at_once(*lines)
+    scene.c_holds_at_once()
+    scene.b.wait_closed()
 
 
-UNBLOCKS = {"timeout": ("TIMEOUT", lambda heard: heard is None), "error": ("ERROR", error("UNBLOCKED"))}
+UNBLOCKS = {"timeout": ("TIMEOUT", lambda reply: reply is None), "error": ("ERROR", error("UNBLOCKED"))}
 
 
 @pytest.mark.parametrize("how, expected", UNBLOCKS.values(), ids=UNBLOCKS)
-def test_grant_to_a_client_unblocked_in_the_same_turn_is_one_or_the_other(server, how, expected):
-    """It has the lock and hears so, or has it not and the next one has."""
-    turn = Turn(server)
-    turn.say_at_once(RELEASE, "CLIENT UNBLOCK {b} " + how)
-    heard = turn.b.outcome()
-    if heard != 1:
-        assert expected(heard)
-        turn.c_holds_at_once()
+def test_client_unblocked_in_the_iteration_of_its_grant_has_it_or_not(server, how, expected):
+    """It holds the lock and receives the grant, or does not hold it and the next waiter does."""
+    scene = Turn(server)
+    scene.say_at_once(RELEASE, "CLIENT UNBLOCK {b} " + how)
+    reply = scene.b.outcome()
+    if reply != 1:
+        assert expected(reply)
+        scene.c_holds_at_once()
         return
     assert server.control.hgetall("k") == {"ob": "1"}
-    assert turn.b.call("LOCK.RELEASE", "k", "ob") == 0
-    turn.c_holds_at_once()
+    assert scene.b.call("LOCK.RELEASE", "k", "ob") == 0
+    scene.c_holds_at_once()
 
 
-def test_both_waiters_killed_in_the_turn_of_the_grant_leave_the_lock_free(server):
-    turn = Turn(server)
-    turn.say_at_once(RELEASE, KILL, "CLIENT KILL ID {c}")
+def test_both_waiters_killed_in_the_iteration_of_the_grant_free_the_lock(server):
+    scene = Turn(server)
+    scene.say_at_once(RELEASE, KILL, "CLIENT KILL ID {c}")
     wait_for(lambda: not server.control.exists("k"), what="the lock to be free")
     assert server.info("lock")["lock_waiters"] == 0
 
 
-def test_hold_released_for_the_dead_is_one_of_several(server):
-    """Two connections of ob are granted; one dies in that turn: the other's hold stays."""
-    turn = Turn(server)
+def test_only_the_hold_of_the_dead_connection_is_released(server):
+    """Two connections of ob are granted; one dies in that iteration: the hold of the other remains."""
+    scene = Turn(server)
     twin = server.actor("twin")
     twin.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
     twin.wait_blocked()
-    turn.say_at_once(RELEASE, KILL)
+    scene.say_at_once(RELEASE, KILL)
     assert twin.reply() == 2
     wait_for(lambda: server.control.hgetall("k") == {"ob": "1"}, what="one hold to be released")
     assert twin.call("LOCK.RELEASE", "k", "ob") == 0
-    turn.c_holds_at_once()
+    scene.c_holds_at_once()
 
 
-TAKEN_ANEW = dict(
+ACQUIRED_AGAIN = dict(
     after_force=[RELEASE, KILL, "LOCK.FORCE k"],
     after_a_release=[RELEASE, KILL, "LOCK.RELEASE k ob"],
     after_a_delete=[RELEASE, KILL, "DEL k"],
@@ -176,19 +176,19 @@ TAKEN_ANEW = dict(
 )
 
 
-@pytest.mark.parametrize("lines", TAKEN_ANEW.values(), ids=TAKEN_ANEW)
-def test_hold_that_the_owner_has_taken_anew_is_not_released_for_the_dead(server, lines):
-    """Only ob waits; it is granted, dies, loses that hold, and takes the lock on another connection."""
-    turn = Turn(server)
+@pytest.mark.parametrize("lines", ACQUIRED_AGAIN.values(), ids=ACQUIRED_AGAIN)
+def test_hold_acquired_again_is_not_released_for_the_dead_connection(server, lines):
+    """Only ob waits; its client is granted, dies, loses that hold, and ob acquires the lock on another connection."""
+    scene = Turn(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
-    assert turn.c.reply() is None
-    turn.say_at_once(*lines, "LOCK.ACQUIRE k ob PX 600000", "LOCK.ACQUIRE z marker PX 600000")
+    assert scene.c.reply() is None
+    scene.say_at_once(*lines, "LOCK.ACQUIRE k ob PX 600000", "LOCK.ACQUIRE z marker PX 600000")
     wait_for(lambda: server.control.exists("z"), what="the commands to have run")
-    turn.b.wait_closed()
-    turn.c.send("LOCK.ACQUIRE", "k", "oc", "BLOCK", 0)  # what the drain has to do it does before this is blocked
-    turn.c.wait_blocked()
+    scene.b.wait_closed()
+    scene.c.send("LOCK.ACQUIRE", "k", "oc", "BLOCK", 0)  # the drain finishes its work before this client is blocked
+    scene.c.wait_blocked()
     assert server.control.hgetall("k") == {"ob": "1"}
-    assert turn.c.is_blocked()
+    assert scene.c.is_blocked()
 
 
 def test_only_the_lost_hold_is_released_if_the_other_was_reacquired(server, actor):
@@ -204,36 +204,36 @@ def test_only_the_lost_hold_is_released_if_the_other_was_reacquired(server, acto
 
 
 @pytest.mark.parametrize("command", ["LOCK.RWWRITE", "LOCK.RWREAD"])
-def test_hold_released_for_the_dead_goes_to_another_wait_of_its_owner(server, actor, command):
-    """That one could not come in beside the first, being another kind of lock, and comes by a first hold."""
-    turn = Turn(server)
+def test_hold_released_for_the_dead_is_granted_to_another_own_wait(server, actor, command):
+    """The other wait is for another kind of lock, so it conflicts with the first hold, and becomes a first hold."""
+    scene = Turn(server)
     assert server.control.execute_command("LOCK.CANCEL", "k", "oc") == 1
-    assert turn.c.reply() is None
+    assert scene.c.reply() is None
     twin = actor()
     twin.send(command, "k", "ob", "PX", 600_000, "BLOCK", 0)
     twin.wait_blocked()
-    turn.say_at_once(RELEASE, KILL)
+    scene.say_at_once(RELEASE, KILL)
     assert twin.reply() == 1
     assert server.control.exists("k")
     assert twin.call("LOCK.RELEASE", "k", "ob") == 0
     assert server.info("lock")["lock_waiters"] == 0 and not server.control.exists("k")
 
 
-def test_lost_grant_waits_for_the_server_to_take_writes(server):
-    """A hand-on is an acquisition: with too few replicas there is none, and then there is."""
-    turn = Turn(server)
-    turn.say_at_once(RELEASE, KILL, "CONFIG SET min-replicas-to-write 1")
-    turn.b.wait_closed()
+def test_lost_grant_is_handed_off_when_the_server_accepts_writes(server):
+    """A hand-off is an acquisition: with too few replicas there is none; when there are enough, it is made."""
+    scene = Turn(server)
+    scene.say_at_once(RELEASE, KILL, "CONFIG SET min-replicas-to-write 1")
+    scene.b.wait_closed()
     before = server.control.hgetall("k")
     server.let_pass(60)
     assert before == server.control.hgetall("k") == {"ob": "1"}
-    assert not turn.c.has_reply()
+    assert not scene.c.has_reply()
     server.control.config_set("min-replicas-to-write", 0)
-    turn.c_holds_at_once()
+    scene.c_holds_at_once()
 
 
 def test_unloading_while_the_drain_is_being_woken_is_refused_or_safe(make_server):
-    """The server is to call the module once more: what wakes its event loop is no timer that it knows of."""
+    """The server still has to call the module: what wakes its event loop is no timer that it checks when it unloads."""
     server = make_server(lock_allow_unload="yes")
     a, b = server.actor(), server.actor()
     assert a.call("LOCK.ACQUIRE", "k", "oa") == 1
@@ -250,32 +250,32 @@ def test_unloading_while_the_drain_is_being_woken_is_refused_or_safe(make_server
         except TimeoutError:
             return True
 
-    # Read in the turn after the drain's, because it comes while the server sleeps, and before what wakes the drain.
+    # Read one iteration later, because it arrives while the server sleeps, and before the event that wakes the drain.
     writer.sendall(f"DEBUG SLEEP {scaled(0.5)}\r\nCLIENT KILL ID {b.client_id}\r\n".encode())
     wait_for(is_asleep, what="the server to sleep")
     other.send("MODULE", "UNLOAD", "lock")
-    heard = other.outcome()
+    reply = other.outcome()
     assert server.control.ping()
-    if heard != "OK":
+    if reply != "OK":
         wait_for(lambda: other.attempt("MODULE", "UNLOAD", "lock") == "OK", what="the module to be unloaded")
     assert "lock" not in [module["name"] for module in server.control.module_list()]
 
 
-def test_waiter_that_closes_while_a_release_is_on_its_way_is_passed_over(server):
-    """The server reads the close and the release in one turn, in either order."""
+def test_waiter_that_closes_while_a_release_is_on_its_way_is_skipped(server):
+    """The server reads the close and the release in one event-loop iteration, in either order."""
     for number in range(20):
-        turn = Turn(server)
-        both = [turn.b.kill_socket, lambda turn=turn: turn.say_at_once(RELEASE)]
+        scene = Turn(server)
+        both = [scene.b.kill_socket, lambda scene=scene: scene.say_at_once(RELEASE)]
         for action in both if number % 2 else reversed(both):
             action()
         # The server may have written the grant before it could see the close: then ob holds.
-        wait_for(lambda: turn.c.has_reply() or server.control.hexists("k", "ob"), what="a grant")
-        if not turn.c.has_reply():
-            wait_for(lambda: not turn.b.is_connected(), what="the server to see the close")
-            # In one step, because a grant that b never heard of is being released, to c.
+        wait_for(lambda: scene.c.has_reply() or server.control.hexists("k", "ob"), what="a grant")
+        if not scene.c.has_reply():
+            wait_for(lambda: not scene.b.is_connected(), what="the server to notice the close")
+            # In one step, because a grant that b did not receive is being released and handed off to c.
             server.control.eval("if redis.call('HEXISTS', 'k', 'ob') == 1 then redis.call('LOCK.FORCE', 'k') end", 0)
-        assert turn.c.reply() == 1
-        assert turn.c.call("LOCK.RELEASE", "k", "oc") == 0
+        assert scene.c.reply() == 1
+        assert scene.c.call("LOCK.RELEASE", "k", "oc") == 0
 
 
 @pytest.mark.parametrize("end", ["granted", "cancelled", "killed", "reset"])
@@ -308,7 +308,7 @@ def test_deadline_of_a_wait_that_has_ended_does_nothing(server, end):
 # ---- lock.max-waiters ----
 
 
-def test_max_waiters_limits_those_who_wait_on_all_locks(server, some_resp):
+def test_max_waiters_limits_the_waiters_of_all_locks(server, some_resp):
     server.control.config_set("lock.max-waiters", 2)
     too_many = error("ERR")
     elsewhere = "LOCK.ACQUIRE l oc BLOCK 0"
@@ -322,7 +322,7 @@ def test_max_waiters_limits_those_who_wait_on_all_locks(server, some_resp):
     run_schedule(server, steps, some_resp)
 
 
-def test_max_waiters_lowered_below_those_who_wait_ends_nobodys_wait(server, some_resp):
+def test_max_waiters_lowered_below_present_waiters_ends_no_wait(server, some_resp):
     steps = [A_HOLDS, B_WAITS, C_WAITS]
     steps += [("z", "CONFIG SET lock.max-waiters 1", "OK"), ("c", STILL_BLOCKED), ("b", STILL_BLOCKED)]
     steps += [("a", "LOCK.RELEASE k oa", 0), ("b", granted(1))]
@@ -335,7 +335,7 @@ def test_max_waiters_lowered_below_those_who_wait_ends_nobodys_wait(server, some
 
 
 class Crowd:
-    """So many raw connections that wait for so many locks, held by nobody who could release them."""
+    """`size` raw connections that wait for `keys` locks, held by an owner without a connection."""
 
     def __init__(self, server, size, keys):
         self.server, self.size, self.keys = server, size, keys
@@ -362,7 +362,7 @@ class Crowd:
         assert killed == self.size
 
     def cancel_all(self):
-        """All are answered, and leave then."""
+        """Cancels all waits, and then closes the connections."""
         pipeline = self.server.control.pipeline(transaction=False)
         for number in range(self.size):
             pipeline.execute_command("LOCK.CANCEL", f"k{number % self.keys}", f"o{number}")
@@ -376,7 +376,7 @@ class Crowd:
             assert left == (0, 0, 0), f"left: waiters, contended locks, blocked clients = {left}"
             return True
 
-        wait_for(nothing, 30, "the crowd to be gone")
+        wait_for(nothing, 30, "the crowd to disconnect")
         control = self.server.control
         for key in range(self.keys):
             assert as_map(control.execute_command("LOCK.INFO", f"k{key}"))["waiting"] == 0
@@ -386,8 +386,9 @@ class Crowd:
 
 
 @pytest.mark.parametrize("size, keys", [(3000, 1), (500, 500)], ids=["3000_on_one_lock", "500_on_500_locks"])
-def test_crowd_that_goes_at_once_leaves_nothing(make_server, size, keys):
-    server = make_server(latency_tracking="no", lock_default_lease=3_600_000)  # a table for each command once said
+def test_crowd_that_disconnects_at_once_leaves_nothing(make_server, size, keys):
+    # With latency tracking the server would make a table for each command that has run.
+    server = make_server(latency_tracking="no", lock_default_lease=3_600_000)
     before = memory_after_as_many_idle_connections(server, size)
     ways = (Crowd.reset_all, Crowd.close_all, Crowd.kill_all, Crowd.cancel_all)
     for leave in ways:
@@ -395,32 +396,32 @@ def test_crowd_that_goes_at_once_leaves_nothing(make_server, size, keys):
         leave(crowd)
         crowd.leaves_nothing()
         server.disconnect_clients()
-    # A note of 16 bytes about each would take 192,000 more; 110,000 to 150,000 are the server's own.
+    # A record of 16 bytes for each would take 192,000 more; 110,000 to 150,000 are used by the server itself.
     most = before + 250_000
-    # The server frees what it had for blocked clients bit by bit: 500 pieces a second.
+    # The server frees the memory of blocked clients gradually: 500 pieces a second.
     wait_for(lambda: memory(server) < most, 60, f"memory in use to be below {most}")
     server.unload()
     server.control.module_load(str(server.launch.module))
     assert server.control.execute_command("LOCK.ACQUIRE", "k0", "o") == 1
 
 
-def test_crowd_on_one_lock_dies_except_for_the_last(server, actor):
+def test_last_of_a_crowd_is_granted_when_the_others_die(server, actor):
     a, last = actor("a"), actor("last")
     crowd = Crowd(server, 300, 1)
     last.send("LOCK.ACQUIRE", "k0", "last", "BLOCK", 0)
     last.wait_blocked()
-    # The release is read in the same turn as some of the resets, or just before, or after.
+    # The release is read in the same iteration as some of the resets, or just before, or after.
     crowd.reset_all()
     a.send("LOCK.RELEASE", "k0", "holder")
-    wait_for(lambda: server.info("lock")["lock_waiters"] <= 1, 10, "the crowd to be gone")
+    wait_for(lambda: server.info("lock")["lock_waiters"] <= 1, 10, "the crowd to disconnect")
     assert a.reply() == 0
 
-    def is_lasts():
-        # Whoever was granted and answered before the server could see that it was dead holds the lock.
+    def is_granted_to_last():
+        # A client whose reply was sent before the server noticed that it was dead holds the lock.
         if last.has_reply():
             return True
         server.control.execute_command("LOCK.FORCE", "k0")
         return False
 
-    wait_for(is_lasts, 10, "the last one to have the lock")
+    wait_for(is_granted_to_last, 10, "the last one to have the lock")
     assert last.reply() == 1

@@ -1,6 +1,6 @@
-"""The server's wall clock is set while clients wait: each wait lasts as long as it asked for.
+"""The wall clock of the server is set while clients wait: each wait lasts as long as requested.
 
-Times are of the machine's monotonic clock, which the server's clock is moved away from.
+Times are measured with the monotonic clock of the machine; only the wall clock of the server is moved.
 """
 
 import time
@@ -16,7 +16,7 @@ BLOCK = scaled_ms(500)
 
 each_step = pytest.mark.parametrize("step", [-HOUR_S, HOUR_S])
 
-# What holds the lock, and what waits until its time is up: null, or what else it is answered.
+# The command that holds the lock, and the command that waits until its timeout.
 WAITS = {
     "plain": (f"LOCK.ACQUIRE k h PX {2 * HOUR}", f"LOCK.ACQUIRE k w BLOCK {BLOCK}"),
     "fair": (f"LOCK.ACQUIRE k h PX {2 * HOUR}", f"LOCK.FAIR k w BLOCK {BLOCK}"),
@@ -35,7 +35,7 @@ def server(clock, make_server):
 
 
 def begin(server, words, **options):
-    """Returns the waiter, and since when it waits at the earliest."""
+    """Returns the waiter, and the earliest time at which its wait began."""
     waiter = server.actor("waiter", **options)
     began = time.monotonic()
     waiter.send(*words.split())
@@ -49,7 +49,7 @@ def assert_lasted(began, block_ms=BLOCK):
 
 @each_step
 @each_wait
-def test_wait_lasts_as_long_as_it_asked_for(clock, server, holds, waits, step):
+def test_wait_lasts_as_long_as_requested(clock, server, holds, waits, step):
     server.control.execute_command(*holds.split())
     waiter, began = begin(server, waits)
     clock.step(step)
@@ -71,8 +71,8 @@ def test_many_waits_end_in_the_order_of_their_deadlines(clock, server, holds, wa
         assert_lasted(began, BLOCK + scaled_ms(30) * n)
 
 
-def test_wait_that_began_before_two_steps(clock, server):
-    """Back, and to the true time again: Redis 7.2 and later would sleep for the hour."""
+def test_wait_that_began_before_two_steps_lasts_as_long_as_requested(clock, server):
+    """The clock steps back and then to the true time again: Redis 7.2 and later would sleep for the hour."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "h", "PX", 2 * HOUR)
     waiter, began = begin(server, f"LOCK.ACQUIRE k w BLOCK {2 * BLOCK}")
     clock.step_for(server, -HOUR_S)
@@ -93,7 +93,7 @@ def test_deadlock_is_found(clock, server, step):
 
 
 @each_step
-def test_wait_for_replicas_ends_in_time(clock, server, step):
+def test_wait_for_replicas_lasts_as_long_as_requested(clock, server, step):
     replica = add_replica(server)
     with silent(replica):
         waiter, began = begin(server, f"LOCK.ACQUIRE k w PX {2 * HOUR} REPLICAS 1 {BLOCK}")
@@ -103,21 +103,21 @@ def test_wait_for_replicas_ends_in_time(clock, server, step):
 
 
 @each_step
-def test_grace_of_a_session_lasts_as_long_as_it_is(clock, make_server, step):
+def test_grace_of_a_session_lasts_as_long_as_configured(clock, make_server, step):
     server = make_server(hz=50, lock_session_grace=BLOCK, lock_default_lease=10 * HOUR)
     holder = server.actor("holder")
     assert holder.call("LOCK.ACQUIRE", "k", "h", "SESSION") == 1
     waiter, _ = begin(server, "LOCK.ACQUIRE k w BLOCK 0")
     began = time.monotonic()
     holder.kill_socket()
-    wait_for(lambda: not holder.is_connected(), what="the server to see the end")
+    wait_for(lambda: not holder.is_connected(), what="the server to notice the close")
     clock.step(step)
     assert waiter.reply() == 1
     assert_lasted(began)
 
 
-def test_sessions_lease_ends_later_by_as_much_as_the_clock_was_set_back(clock, make_server):
-    """And so is its renewal: it comes in time for the lease as it is now."""
+def test_lease_of_a_session_is_renewed_when_the_clock_steps_back(clock, make_server):
+    """The lease ends later by as much as the clock was set back; later renewals are made in time."""
     lease = scaled_ms(600)
     server = make_server(hz=50, lock_default_lease=lease)
     holder = server.actor("holder")
@@ -131,7 +131,7 @@ def test_sessions_lease_ends_later_by_as_much_as_the_clock_was_set_back(clock, m
 
 
 def test_lease_follows_the_wall_clock(clock, server):
-    """It is the TTL of a key."""
+    """A lease is the TTL of a key."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "h", "PX", HOUR // 2)
     waiter, _ = begin(server, "LOCK.ACQUIRE k w BLOCK 0")
     clock.step(HOUR_S)
@@ -148,8 +148,8 @@ def test_reserved_position_follows_the_wall_clock(clock, make_server):
 
 
 @each_step
-def test_fair_positions_are_written_anew(clock, server, step):
-    """Their keys would expire an hour too early, or show an end that is an hour off."""
+def test_fair_positions_are_written_again(clock, server, step):
+    """Otherwise their keys would expire an hour too early, or have an end that is wrong by an hour."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "h", "PX", 10 * HOUR)
     begin(server, "LOCK.FAIR k finite BLOCK 60000")
     begin(server, "LOCK.FAIR k endless BLOCK 0")
@@ -158,14 +158,14 @@ def test_fair_positions_are_written_anew(clock, server, step):
     def ends():
         return dict(server.control.zrange("lock:timeout:{k}", 0, -1, withscores=True))
 
-    wait_for(lambda: 0 < ends().get("finite", 0) - server.now_ms() <= 60_000, what="the end to be written anew")
+    wait_for(lambda: 0 < ends().get("finite", 0) - server.now_ms() <= 60_000, what="the end to be written again")
     assert ends()["endless"] == float("inf")
     assert server.control.zrange("lock:queue:{k}", 0, -1) == ["finite", "endless"]
     assert min(server.control.pttl(key) for key in ("lock:queue:{k}", "lock:timeout:{k}")) > 60_000
 
 
-def test_server_can_be_unloaded_after_waits(clock, make_server):
-    """No timer stays behind."""
+def test_module_can_be_unloaded_after_waits(clock, make_server):
+    """No timer is left."""
     server = make_server(enable_module_command="yes", lock_allow_unload="yes")
     server.control.execute_command("LOCK.ACQUIRE", "k", "h")
     waiter, _ = begin(server, f"LOCK.ACQUIRE k w BLOCK {HOUR}")
@@ -173,8 +173,8 @@ def test_server_can_be_unloaded_after_waits(clock, make_server):
     server.control.execute_command("LOCK.FORCE", "k")
     assert waiter.reply() == 1
     assert server.control.execute_command("LOCK.RELEASE", "k", "w") == 0
-    unloads = server.actor()
-    wait_for(lambda: unloads.attempt("MODULE", "UNLOAD", "lock") == "OK", what="the module to unload")
+    admin = server.actor()
+    wait_for(lambda: admin.attempt("MODULE", "UNLOAD", "lock") == "OK", what="the module to unload")
 
 
 def test_delayed_element_is_delivered_when_the_clock_steps_past_its_time(clock, server):

@@ -1,7 +1,7 @@
-"""A command that takes or frees a lock of which something is noted does what the notes ask for.
+"""A command that acquires or frees a due lock does the pending work of that lock.
 
-What happens outside is noted, and the drain works it off a moment later. Here the next command is in
-the same packet, so it comes first.
+An outside event marks a lock as due, and the drain processes it a moment later. In these tests the next command is in
+the same packet, so it runs before the drain.
 """
 
 import time
@@ -42,12 +42,12 @@ def test_waiter_joins_a_reader_granted_before_lock_loss_is_noticed(server, waits
     assert reader.reply() == 1
 
 
-def test_reader_comes_in_when_its_owner_gives_up_the_position_before_it(server, waits):
-    """Without a race: a read takes o past the position that is kept for it, and ends that."""
+def test_reader_is_granted_when_the_reserved_position_before_it_ends(server, waits):
+    """No race: o acquires a read hold ahead of its own reserved position, which ends then."""
     server.control.config_set("lock.fair-reserve", LONG)
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     waits("LOCK.FAIR k o").kill_socket()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the position to be without a client")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 0, what="the position to have no client")
     server.control.execute_command("LOCK.RELEASE", "k", "x")
     reader = waits("LOCK.RWREAD k r")
     assert server.control.execute_command("LOCK.RWREAD", "k", "o") == 1
@@ -58,17 +58,17 @@ def test_positions_are_rewritten_by_the_first_grant_after_a_flush(server, waits,
     server.control.config_set("lock.fair-reserve", LONG)
     server.control.execute_command("LOCK.FAIR", "k", "x")
     first = waits("LOCK.FAIR k a")
-    # In a transaction: elsewhere newer servers flush in the background and let others speak.
+    # In a transaction: otherwise newer servers flush in the background and run other commands meanwhile.
     assert at_once("MULTI", "FLUSHALL", "LOCK.ACQUIRE k z", "EXEC")[-1][1] == 1
     assert server.control.zrange("lock:queue:{k}", 0, -1) == ["a"]
     waits("LOCK.FAIR k b").kill_socket()
-    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the second position to be without a client")
+    wait_for(lambda: server.info("lock")["lock_waiters"] == 1, what="the second position to have no client")
     server.settle()
     assert server.control.zrange("lock:queue:{k}", 0, -1) == ["a", "b"]
     assert first.is_blocked()
 
 
-def test_owner_that_was_written_in_reenters_with_the_next_release(server, waits, at_once):
+def test_owner_that_was_written_directly_reenters_at_the_next_release(server, waits, at_once):
     server.control.execute_command("LOCK.RWREAD", "k", "x")
     first, second = waits("LOCK.RWWRITE k a"), waits("LOCK.RWWRITE k b")
     assert at_once("HSET k b 1", "LOCK.RELEASE k x") == [1, 0]
@@ -76,7 +76,7 @@ def test_owner_that_was_written_in_reenters_with_the_next_release(server, waits,
     assert first.is_blocked()
 
 
-def test_holder_that_a_swap_brings_reenters(server, waits):
+def test_waiting_owner_that_a_swap_makes_the_holder_reenters(server, waits):
     server.client(db=1).execute_command("LOCK.ACQUIRE", "k", "b")
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     first, second = waits("LOCK.ACQUIRE k a"), waits("LOCK.ACQUIRE k b")
@@ -86,8 +86,8 @@ def test_holder_that_a_swap_brings_reenters(server, waits):
 
 
 @pytest.mark.parametrize("session", [True, False])
-def test_session_that_ends_hands_the_lock_to_its_own_owner(server, session):
-    """On another connection, which may bind it anew."""
+def test_session_that_ends_hands_off_to_another_wait_of_its_owner(server, session):
+    """The wait is on another connection, which may bind the hold to its own session."""
     server.control.config_set("lock.session-grace", SHORT)
     server.control.config_set("lock.default-lease", 3 * SHORT)
     server.control.execute_command("LOCK.ACQUIRE", "j", "x", "PX", LONG)
@@ -105,17 +105,17 @@ def test_session_that_ends_hands_the_lock_to_its_own_owner(server, session):
 
 
 def test_locks_that_share_their_side_keys_are_released_together(server):
-    take, give = (server.control.execute_command for _ in range(2))
+    acquire, release = (server.control.execute_command for _ in range(2))
     for name in ("a", "{a}"):
-        assert take("LOCK.RWREAD", name, "o") == 1
-    assert take("LOCK.MACQUIRE", 2, "a", "{a}", "p") is None
-    assert give("LOCK.MRELEASE", 2, "a", "{a}", "o") == 2
+        assert acquire("LOCK.RWREAD", name, "o") == 1
+    assert acquire("LOCK.MACQUIRE", 2, "a", "{a}", "p") is None
+    assert release("LOCK.MRELEASE", 2, "a", "{a}", "o") == 2
     assert server.control.keys() == []
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.RWWRITE"])
-def test_longest_lease_that_is_granted_later(make_server, command):
-    """It would overflow if it were counted from the grant."""
+def test_longest_lease_does_not_overflow_when_granted_later(make_server, command):
+    """The lease would overflow if it were added to the time of the grant."""
     server = make_server(appendonly="yes")
     server.control.execute_command("LOCK.RWREAD" if "RW" in command else "LOCK.ACQUIRE", "k", "x")
     waiter = server.actor()
@@ -138,7 +138,7 @@ def test_owner_on_hundreds_of_connections_is_one_owner_to_the_search(server):
     assert server.info("lock")["lock_deadlock_searches_cut"] == 0
 
 
-def test_key_of_another_type_keeps_no_lock_waiting_that_is_due_after_it(server, waits, at_once):
+def test_key_of_another_type_does_not_delay_locks_due_after_it(server, waits, at_once):
     for key in "klm":
         server.control.execute_command("LOCK.ACQUIRE", key, "x")
     first, *others = (waits(f"LOCK.ACQUIRE {key} o") for key in "klm")
@@ -149,8 +149,8 @@ def test_key_of_another_type_keeps_no_lock_waiting_that_is_due_after_it(server, 
     assert first.reply() == 1
 
 
-def test_lock_that_is_due_for_long_while_no_write_is_allowed(server, waits, at_once):
-    """The drain asks again and again."""
+def test_lock_that_is_due_while_writes_are_refused_is_handed_off_later(server, waits, at_once):
+    """The drain checks again and again whether writes are accepted."""
     server.control.execute_command("LOCK.ACQUIRE", "k", "x")
     waiter = waits("LOCK.ACQUIRE k o")
     server.all_searched()
@@ -162,7 +162,7 @@ def test_lock_that_is_due_for_long_while_no_write_is_allowed(server, waits, at_o
 
 
 def test_lock_deleted_just_before_the_server_sleeps_is_handed_off_at_once(make_server):
-    """By a command behind one that has blocked. Redis 7.0 may have decided by then to sleep for a second here."""
+    """By a command behind one that has blocked. Redis 7.0 may already have decided to sleep for a second."""
     server, took = make_server(hz=1), []
     deletes, waiter = server.actor(), server.actor()
     for _ in range(7):
@@ -183,8 +183,8 @@ def test_lock_deleted_just_before_the_server_sleeps_is_handed_off_at_once(make_s
 
 
 @pytest.mark.parametrize("field", [":write", "", "mode:write"])
-def test_waiting_for_a_foreign_hash_changes_nothing_of_it(server, actor, field):
-    """Whether the server would take a write is asked by one that must change nothing, whatever is there."""
+def test_waiting_for_a_foreign_hash_does_not_change_it(server, actor, field):
+    """The module checks whether the server accepts a write with a write that must not change any value."""
     content = {field: "1", "other": "2"}
     server.control.hset("h", mapping=content)
     waiter = actor()
@@ -192,7 +192,7 @@ def test_waiting_for_a_foreign_hash_changes_nothing_of_it(server, actor, field):
     waiter.wait_blocked()
 
     server.control.hset("h", "other", "3")  # makes the lock due
-    assert_handed_off(server, actor)  # by the drain, which has asked for the other one before
+    assert_handed_off(server, actor)  # by the drain, which has checked for the other lock before
     assert server.control.hgetall("h") == {**content, "other": "3"}
     server.control.delete("h")
     assert waiter.reply() == 1

@@ -1,6 +1,6 @@
-"""Hand-off between clients, as schedules: who says what, who blocks, who is granted when.
+"""Hand-off between clients, as schedules: which client sends what, blocks, and is granted when.
 
-Nothing here waits for a lease to end or for a client to die: plain/test_lease_end.py, test_clients_gone.py.
+plain/test_lease_end.py and test_clients_gone.py test hand-offs when a lease expires or a client dies.
 """
 
 import pytest
@@ -18,7 +18,7 @@ def waits(name, owner=None):
 
 
 def holds(owner, count):
-    """What LOCK.INFO says of a lock that only this owner holds."""
+    """Matches the holders in LOCK.INFO of a lock that only this owner holds."""
 
     def only_holder(holders):
         return len(holders) == 1 and has(owner=owner, holds=count)(holders[0])
@@ -55,7 +55,7 @@ GRANTS = dict(
         ("c", "LOCK.RELEASE k oc", 0),
         ("a", granted(1)),
     ],
-    each_lock_has_a_queue_of_its_own=[
+    each_lock_has_its_own_queue=[
         A_HOLDS,
         ("a", "LOCK.ACQUIRE l oa", 1),
         waits("b"),
@@ -66,14 +66,14 @@ GRANTS = dict(
         ("a", "LOCK.RELEASE k oa", 0),
         ("b", granted(1)),
     ],
-    by_whichever_connection_says_the_owners_name=[
+    by_any_connection_that_names_the_owner=[
         A_HOLDS,
         waits("b"),
         ("z", "LOCK.RELEASE k oa", 0),
         ("b", granted(1)),
         ("z", "LOCK.RELEASE k ob", 0),
     ],
-    by_FORCE_though_there_were_several_holds=[
+    by_FORCE_although_there_were_several_holds=[
         A_HOLDS,
         ("a", "LOCK.ACQUIRE k oa", 2),
         waits("b"),
@@ -93,7 +93,7 @@ GRANTS = dict(
         ("z", ("EVAL", "return redis.call('LOCK.RELEASE', KEYS[1], 'oa')", "1", "k"), 0),
         ("b", granted(1)),
     ],
-    to_a_connection_that_still_owes_other_answers=[
+    to_a_connection_with_further_commands=[
         A_HOLDS,
         waits("b"),
         (lambda s: [s.actor("b").send(*words) for words in (("SET", "x", "1"), ("INCR", "x"))],),
@@ -101,21 +101,21 @@ GRANTS = dict(
         ("a", "GET x", None),
         ("a", "LOCK.RELEASE k oa", 0),
         ("b", granted(1)),
-        (lambda s: [_hears(s.actor("b"), reply) for reply in ("OK", 2)],),
+        (lambda s: [_expect_reply(s.actor("b"), reply) for reply in ("OK", 2)],),
     ],
 )
 
 
-def _hears(actor, expected):
+def _expect_reply(actor, expected):
     assert actor.outcome() == expected
 
 
 @schedules(**GRANTS)
-def test_lock_is_handed_off(server, some_resp, schedule):
+def test_lock_is_handed_off_in_order(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-LEAVING = dict(
+ENDS = dict(
     cancelled_at_the_head=[
         A_HOLDS,
         waits("b"),
@@ -149,7 +149,7 @@ LEAVING = dict(
         ("z", "LOCK.CANCEL k ob", 0),
         ("c", STILL_BLOCKED),
     ],
-    cancel_of_who_does_not_wait_does_nothing=[
+    cancel_without_a_wait_does_nothing=[
         ("z", "LOCK.CANCEL k oa", 0),
         A_HOLDS,
         waits("b"),
@@ -185,20 +185,20 @@ LEAVING = dict(
 )
 
 
-@schedules(**LEAVING)
-def test_who_leaves_the_queue_keeps_nobody_from_the_lock(server, some_resp, schedule):
+@schedules(**ENDS)
+def test_wait_that_ends_delays_no_other_waiter(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
 OWN_HOLDS = dict(
-    reentry_goes_before_those_who_wait=[
+    reentry_is_granted_before_waiters=[
         A_HOLDS,
         waits("b"),
         ("a", "LOCK.ACQUIRE k oa BLOCK 0", 2),
         ("z", "LOCK.ACQUIRE k oa", 3),
         ("b", STILL_BLOCKED),
     ],
-    partial_release_hands_nothing_on=[
+    partial_release_hands_nothing_off=[
         A_HOLDS,
         ("a", "LOCK.ACQUIRE k oa", 2),
         waits("b"),
@@ -208,7 +208,7 @@ OWN_HOLDS = dict(
         ("b", granted(1)),
         ("a", "LOCK.RELEASE k oa", error("NOTHELD")),
     ],
-    release_by_a_stranger_hands_nothing_on=[
+    release_by_another_owner_hands_nothing_off=[
         A_HOLDS,
         waits("b"),
         ("b2", "LOCK.RELEASE k ob", error("NOTHELD")),
@@ -241,7 +241,7 @@ OWN_HOLDS = dict(
         ("b3", granted(3)),
         ("b4", granted(4)),
     ],
-    owner_that_barges_in_takes_its_waiting_connection_along=[
+    owner_that_overtakes_also_grants_its_waiting_connection=[
         A_HOLDS,
         waits("c"),
         waits("b"),
@@ -259,11 +259,11 @@ OWN_HOLDS = dict(
 
 
 @schedules(**OWN_HOLDS)
-def test_an_owner_with_a_hold_is_not_queued(server, some_resp, schedule):
+def test_owner_with_a_hold_is_not_queued(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
-# Inside a transaction nobody, not even the drain, can help a command that does not hand off by itself.
+# Inside a transaction the drain does not run, so the command itself must hand off.
 IN_ONE_STEP = dict(
     release=[A_HOLDS, waits("b"), waits("c"), ("LOCK.RELEASE k oa", 0)],
     force=[A_HOLDS, waits("b"), waits("c"), ("LOCK.FORCE k", 1)],
@@ -274,12 +274,12 @@ IN_ONE_STEP = dict(
 @pytest.mark.parametrize("by", IN_ONE_STEP)
 def test_hand_off_is_part_of_the_command(server, some_resp, by):
     steps = [step for step in IN_ONE_STEP[by] if len(step) == 3]
-    said = [step for step in IN_ONE_STEP[by] if len(step) == 2]
+    commands = [step for step in IN_ONE_STEP[by] if len(step) == 2]
     show = ("LOCK.INFO k", has(holders=holds("ob", 1), waiting=1, waiters=lambda w: len(w) == 1))
-    barge = ("LOCK.ACQUIRE k oz BLOCK 0", None)
-    transaction = [*said, show, barge]
+    overtake = ("LOCK.ACQUIRE k oz BLOCK 0", None)
+    transaction = [*commands, show, overtake]
 
-    def all_as_said(replies):
+    def all_as_expected(replies):
         assert len(replies) == len(transaction)
         for (command, expected), got in zip(transaction, replies, strict=True):
             assert expected(got) if callable(expected) else got == expected, f"{command}: {got!r}"
@@ -287,7 +287,7 @@ def test_hand_off_is_part_of_the_command(server, some_resp, by):
 
     steps += [("z", "MULTI", "OK")]
     steps += [("z", command, "QUEUED") for command, _ in transaction]
-    steps += [("z", "EXEC", all_as_said), ("b", granted(1)), ("c", STILL_BLOCKED)]
+    steps += [("z", "EXEC", all_as_expected), ("b", granted(1)), ("c", STILL_BLOCKED)]
     steps += [("x", answered(None))] if by == "cancel" else []
     run_schedule(server, steps, some_resp)
 
@@ -303,19 +303,19 @@ def test_command_behind_a_release_in_one_write_finds_the_lock_handed_off(server,
     assert b.reply() == 1
 
 
-def test_block_n_is_answered_null_after_n_ms_and_soon(server, resp):
+def test_block_n_times_out_after_n_ms_and_soon(server, resp):
     a, b = server.actor("a", resp), server.actor("b", resp)
     a.call("LOCK.ACQUIRE", "k", "oa")
     for block_ms in (1, scaled_ms(70), scaled_ms(250)):
-        asked = server.now_ms()
+        requested = server.now_ms()
         assert b.call("LOCK.ACQUIRE", "k", "ob", "BLOCK", block_ms) is None
-        took = server.now_ms() - asked
+        took = server.now_ms() - requested
         assert block_ms <= took <= block_ms + scaled_ms(3000)
     assert server.info("lock")["lock_waiters"] == 0
     assert as_map(a.call("LOCK.INFO", "k"))["waiting"] == 0
 
 
-def test_time_outs_come_in_order_of_deadline_not_of_arrival(server, actor):
+def test_waits_time_out_in_order_of_deadline_not_of_arrival(server, actor):
     a, late, soon = actor("a"), actor("late"), actor("soon")
     a.call("LOCK.ACQUIRE", "k", "oa")
     late.send("LOCK.ACQUIRE", "k", "late", "BLOCK", scaled_ms(30_000))
@@ -325,8 +325,8 @@ def test_time_outs_come_in_order_of_deadline_not_of_arrival(server, actor):
     assert late.is_blocked() and not late.has_reply()
 
 
-def test_block_0_waits_for_ever(server, some_resp):
-    """Longer than any default that could be mistaken for it: INFO says that it has no end."""
+def test_block_0_waits_without_a_timeout(server, some_resp):
+    """It does not time out after any default time; LOCK.INFO shows no time left."""
     a, b, c = (server.actor(name, some_resp) for name in "abc")
     a.call("LOCK.ACQUIRE", "k", "oa")
     b.send("LOCK.ACQUIRE", "k", "ob", "BLOCK", 0)
@@ -347,8 +347,8 @@ def test_lease_of_a_waiter_counts_from_its_grant(server, actor, options, lease_m
     a.call("LOCK.ACQUIRE", "k", "oa", "PX", 90_000)
     b.send("LOCK.ACQUIRE", "k", "ob", *options, "BLOCK", 0)
     b.wait_blocked()
-    asked = server.now_ms()
-    wait_for(lambda: server.now_ms() > asked + 30, what="time to pass between request and grant")
+    requested = server.now_ms()
+    wait_for(lambda: server.now_ms() > requested + 30, what="time to pass between request and grant")
     before = server.now_ms()
     a.call("LOCK.RELEASE", "k", "oa")
     after = server.now_ms()
@@ -358,7 +358,7 @@ def test_lease_of_a_waiter_counts_from_its_grant(server, actor, options, lease_m
 
 
 @pytest.mark.parametrize("how", ["MULTI", "Lua", "Lua in MULTI"])
-def test_where_no_client_may_block_a_wait_is_null_at_once(server, actor, resp, how):
+def test_request_that_may_not_block_gets_null_at_once(server, actor, resp, how):
     a, z = actor("a"), actor("z")
     a.call("LOCK.ACQUIRE", "k", "oa")
     command = ("LOCK.ACQUIRE", "k", "oz", "BLOCK", 0)

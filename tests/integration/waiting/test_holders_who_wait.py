@@ -1,6 +1,6 @@
-"""Whoever comes by a hold of a lock by way of its key alone, and waits there already, is let in (rule 2).
+"""A waiting owner that becomes a holder through a change of the key alone is granted its wait (rule 2).
 
-RENAME, SWAPDB and RESTORE bring the holds of another name; none of them is the module's own doing.
+RENAME, SWAPDB and RESTORE bring the holds of another key; none of them is a command of the module.
 """
 
 import pytest
@@ -26,7 +26,7 @@ def restore(server):
 
 
 def swap(server):
-    server.client().move("src", 1)  # a client of its own: on Valkey 8.1 MOVE leaves it in the other database
+    server.client().move("src", 1)  # a separate client: on Valkey 8.1 it is in the other database after MOVE
     server.client(db=1).rename("src", "k")
     server.control.execute_command("SWAPDB", 0, 1)
 
@@ -35,34 +35,34 @@ WAYS = {"RENAME": rename, "RESTORE": restore, "SWAPDB": swap}
 
 
 def several_holders(server, actor, bring, count):
-    """Of `count` holders some wait on the lock that theirs becomes, behind a writer."""
+    """Some of `count` holders wait, behind a writer, for the lock that their lock becomes."""
     call = server.control.execute_command
     for number in range(count):
         assert call("LOCK.RWREAD", "src", f"r{number}", "PX", LONG) == 1
     assert call("LOCK.RWWRITE", "k", "x", "PX", LONG) == 1
     writer = waits(actor, "w", "LOCK.RWWRITE k", "w")
-    strangers = waits(actor, "s", "LOCK.RWREAD k", "stranger")
+    other = waits(actor, "s", "LOCK.RWREAD k", "stranger")
     waiting = [waits(actor, f"a{number}", "LOCK.RWREAD k", f"r{number}") for number in range(0, count, max(1, count // 5))]
     bring(server)
     for one in waiting:
         assert one.reply() == 2
-    assert writer.is_blocked() and strangers.is_blocked(), "neither holds anything"
+    assert writer.is_blocked() and other.is_blocked(), "a waiter without a hold was granted"
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_two_holders_who_wait(server, actor, way):
+def test_two_holders_that_wait_are_granted(server, actor, way):
     several_holders(server, actor, WAYS[way], 2)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_some_of_many_holders_who_wait(server, actor, way):
-    """More holders than are asked one by one."""
+def test_some_of_many_holders_that_wait_are_granted(server, actor, way):
+    """More holders than are checked one by one."""
     several_holders(server, actor, WAYS[way], 150)
 
 
 @pytest.mark.parametrize("count", [1, 62, 63, 64, 65, 66, 300])
-def test_all_of_so_many_holders_wait(server, actor, count):
-    """Up to 64 fields of the hash the holders are asked, of more the waiters."""
+def test_all_holders_that_wait_are_granted(server, actor, count):
+    """With up to 64 fields in the hash the holders are checked, with more fields the waiters."""
     call = server.control.execute_command
     for number in range(count):
         assert call("LOCK.RWREAD", "src", f"r{number}", "PX", LONG) == 1
@@ -75,8 +75,8 @@ def test_all_of_so_many_holders_wait(server, actor, count):
     assert writer.is_blocked()
 
 
-def test_holders_are_found_a_second_time(server, actor):
-    """Whoever comes later may stand where the first look has been already."""
+def test_holders_that_wait_are_found_a_second_time(server, actor):
+    """A later holder may be at a position that the first check has passed already."""
     call = server.control.execute_command
     assert call("LOCK.RWWRITE", "k", "x", "PX", LONG) == 1
     writer = waits(actor, "w", "LOCK.RWWRITE k", "w")
@@ -89,7 +89,7 @@ def test_holders_are_found_a_second_time(server, actor):
     assert writer.is_blocked()
 
 
-def test_holders_are_found_behind_more_waiters_than_a_turn_can_ask(server, actor):
+def test_holder_is_found_behind_more_waiters_than_a_time_slice_checks(server, actor):
     call = server.control.execute_command
     for number in range(70):
         assert call("LOCK.RWREAD", "src", f"r{number}", "PX", LONG) == 1
@@ -103,7 +103,7 @@ def test_holders_are_found_behind_more_waiters_than_a_turn_can_ask(server, actor
     assert server.info("lock")["lock_waiters"] == 3000
 
 
-def test_load_that_brings_a_hold_to_who_waits_in_the_middle(server, actor):
+def test_load_that_makes_a_waiter_in_the_middle_the_holder_grants_it(server, actor):
     a, b, c = actor("a"), actor("b"), actor("c")
     assert a.call("LOCK.ACQUIRE", "k", "oc", "PX", 600_000) == 1
     assert a.call("SAVE") == "OK"
