@@ -1,6 +1,6 @@
-"""LOST, whatever took the lock away; and nothing as long as something is left.
+"""A watch receives LOST, whatever ended the hold; and nothing as long as a hold is left.
 
-The server's own expiry is switched off, so that a lease end is noticed by the module or not at all; nobody waits.
+The active expiry of the server is switched off, so that only the module can notice the end of a lease; no client waits.
 """
 
 import pytest
@@ -14,7 +14,7 @@ SOON_MS = 3000
 SHORT = scaled_ms(60)
 
 
-LOSES = dict(
+LOSSES = dict(
     RELEASE=["LOCK.RELEASE k o"],
     CANCEL_RELEASE=["LOCK.CANCEL k o RELEASE"],
     RELEASE_in_MULTI=["MULTI", "LOCK.RELEASE k o", "EXEC"],
@@ -28,7 +28,7 @@ LOSES = dict(
     RENAME_away=["RENAME k elsewhere"],
     MOVE=["MOVE k {other_db}", "SELECT {db}"],
     HDEL=["HDEL k o"],
-    HSET_of_nonsense=["HSET k o none"],
+    HSET_of_an_invalid_count=["HSET k o none"],
     FLUSHDB=["FLUSHDB"],
     FLUSHALL=["FLUSHALL"],
     FLUSHALL_ASYNC=["FLUSHALL ASYNC"],
@@ -50,8 +50,8 @@ LOSES = dict(
 )
 
 
-@pytest.mark.parametrize("commands", LOSES.values(), ids=LOSES)
-def test_lost(server, db, commands):
+@pytest.mark.parametrize("commands", LOSSES.values(), ids=LOSSES)
+def test_watch_receives_lost_when_the_hold_ends(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
     scene.both_hear("LOST")
@@ -63,7 +63,7 @@ MODES = {name: hold for name, hold in HOLDS.items() if name != "plain"}
 @pytest.mark.parametrize("hold", MODES.values(), ids=MODES)
 @pytest.mark.parametrize("how", ["LOCK.RELEASE k o", "LOCK.FORCE k", "DEL k", f"PEXPIRE k {SHORT}", "SET k v",
                                  f"LOCK.RENEW k o PX {SHORT}"])  # fmt: skip
-def test_lost_in_every_mode(server, hold, how):
+def test_watch_receives_lost_in_every_mode(server, hold, how):
     scene = Scene(server, hold=hold)
     scene.do(how)
     scene.both_hear("LOST")
@@ -92,7 +92,7 @@ KEEPS = dict(
 
 
 @pytest.mark.parametrize("commands", KEEPS.values(), ids=KEEPS)
-def test_not_lost(server, db, commands):
+def test_watch_receives_nothing_while_a_hold_is_left(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
     scene.both_wait_on()
@@ -101,13 +101,13 @@ def test_not_lost(server, db, commands):
     scene.both_hear("LOST")
 
 
-def test_lost_by_eviction(server):
+def test_eviction_is_a_loss(server):
     scene = Scene(server)
     scene.evict()
     scene.both_hear("LOST")
 
 
-def test_lost_by_a_reload_that_does_not_bring_it_back(server, db):
+def test_reload_without_the_lock_is_a_loss(server, db):
     server.control.execute_command("SAVE")
     scene = Scene(server, db)
     scene.do("DEBUG RELOAD NOSAVE")
@@ -128,7 +128,7 @@ ENDS = dict(
 
 
 @pytest.mark.parametrize("commands", ENDS.values(), ids=ENDS)
-def test_lease_end(server, db, commands):
+def test_watch_receives_lost_when_the_lease_expires(server, db, commands):
     scene = Scene(server, db)
     scene.do(*commands)
     scene.both_hear("LOST")
@@ -136,7 +136,7 @@ def test_lease_end(server, db, commands):
 
 
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
-def test_lease_end_that_was_known_when_the_watch_began(server, hold):
+def test_watch_receives_lost_at_the_end_known_at_its_beginning(server, hold):
     scene = Scene(server, hold=hold.replace("{HOUR}", str(scaled_ms(600))))
     scene.both_hear("LOST")
     assert scene.end <= server.now_ms() <= scene.end + scaled_ms(SOON_MS)
@@ -145,7 +145,7 @@ def test_lease_end_that_was_known_when_the_watch_began(server, hold):
 @pytest.mark.parametrize("later", [
     "LOCK.RENEW k o PX {HOUR}", "LOCK.ACQUIRE k o PX {HOUR}", "PEXPIRE k {HOUR}", "PERSIST k",
 ])  # fmt: skip
-def test_lease_that_was_made_longer(server, later):
+def test_watch_follows_a_lease_that_is_extended(server, later):
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
     scene.do(later)
     wait_for(lambda: server.now_ms() > scene.end, 10, "the old end to pass")
@@ -154,8 +154,8 @@ def test_lease_that_was_made_longer(server, later):
     scene.both_hear("LOST")
 
 
-def test_each_reader_has_its_own_end(server, actor):
-    """The lock lives on by another's lease; only the first is told."""
+def test_only_the_watch_of_the_reader_that_expired_receives_lost(server, actor):
+    """The lock is still held by another reader; only the first watch is notified."""
     client = actor()
     for owner, ms in (("o", scaled_ms(600)), ("p", HOUR)):
         client.call("LOCK.RWREAD", "k", owner, "PX", ms)
@@ -167,20 +167,20 @@ def test_each_reader_has_its_own_end(server, actor):
     assert second.reply() == "LOST"
 
 
-def test_writer_that_reads_on_has_lost_nothing(server, actor):
+def test_writer_whose_read_remains_has_not_lost_the_lock(server, actor):
     client = actor()
     client.call("LOCK.RWWRITE", "k", "o", "PX", scaled_ms(600))
     client.call("LOCK.RWREAD", "k", "o", "PX", HOUR)
     end = server.now_ms() + scaled_ms(650)
     watcher = watches(server)
-    wait_for(lambda: server.now_ms() > end, what="the write to end")
+    wait_for(lambda: server.now_ms() > end, what="the write hold to expire")
     server.settle()
     assert not watcher.has_reply()
     client.call("LOCK.FORCE", "k")
     assert watcher.reply() == "LOST"
 
 
-def test_lease_end_while_others_wait_is_told_and_handed_off(server, actor):
+def test_expired_lease_with_waiters_is_notified_and_handed_off(server, actor):
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(1500)}")
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "p", "PX", HOUR, "BLOCK", 0)
@@ -190,15 +190,15 @@ def test_lease_end_while_others_wait_is_told_and_handed_off(server, actor):
     assert server.info("lock")["lock_lease_ends"] >= 1
 
 
-def test_lease_end_is_told_where_writes_are_refused(server):
-    """The holder on a master that has lost its replicas is the one who has to know."""
+def test_expired_lease_is_notified_while_writes_are_refused(server):
+    """Above all the holder on a master that has lost its replicas needs this notification."""
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(600)}")
     server.control.config_set("min-replicas-to-write", 1)
     scene.both_hear("LOST")
     server.control.config_set("min-replicas-to-write", 0)
 
 
-def test_lease_ends_count_only_what_others_wait_for(server):
+def test_lease_end_without_a_waiter_is_not_counted(server):
     before = server.info("lock")["lock_lease_ends"]
     scene = Scene(server)
     scene.do(f"PEXPIRE k {SHORT}")
@@ -219,7 +219,7 @@ def session(server):
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.RWREAD", "LOCK.FAIR"])
-def test_session_that_ends(server, session, command):
+def test_end_of_a_session_is_a_loss(server, session, command):
     assert session.call(command, "k", "o", "SESSION") == 1
     end = server.control.execute_command("PEXPIRETIME", "k")
     watcher = watches(server)
@@ -230,7 +230,7 @@ def test_session_that_ends(server, session, command):
 
 
 @pytest.mark.parametrize("command", ["LOCK.ACQUIRE", "LOCK.RWREAD", "LOCK.FAIR"])
-def test_session_that_ends_long_before_its_lease(server, session, command):
+def test_end_of_a_session_long_before_its_lease_is_a_loss(server, session, command):
     server.control.config_set("lock.default-lease", HOUR)
     assert session.call(command, "k", "o", "SESSION") == 1
     watcher = watches(server)
@@ -238,7 +238,7 @@ def test_session_that_ends_long_before_its_lease(server, session, command):
     assert watcher.reply() == "LOST"
 
 
-def test_session_that_is_renewed_no_more(server, session):
+def test_lease_of_a_session_that_is_not_renewed_any_more_is_a_loss(server, session):
     """Its last renewal made the lease shorter than it was when the watch began."""
     session.call("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     session.call("LOCK.RENEW", "k", "o", "SESSION")
@@ -250,10 +250,10 @@ def test_session_that_is_renewed_no_more(server, session):
     assert watcher.reply(timeout=10) == "LOST"
 
 
-# ---- who is told ----
+# ---- which watches are notified ----
 
 
-def test_only_the_owner_that_lost_is_told(server, actor):
+def test_only_watches_of_the_owner_that_lost_receive_lost(server, actor):
     client = actor()
     for owner in ("o", "p", "q"):
         client.call("LOCK.RWREAD", "k", owner, "PX", HOUR)
@@ -277,7 +277,7 @@ def test_watch_of_a_client_dead_between_grant_and_reply_is_lost(server, actor):
     wait_for(lambda: server.control.execute_command("LOCK.WATCH", "k", "ob") == "LOST", what="the grant to be revoked")
 
 
-def test_watches_in_two_databases_are_not_mixed_up(server):
+def test_watches_in_two_databases_are_independent(server):
     one, other = Scene(server, 1), Scene(server, 2)
     one.do("LOCK.RELEASE k o")
     assert [watcher.reply() for watcher in one.waiters] == ["LOST", "LOST"]
@@ -290,7 +290,7 @@ def test_watches_in_two_databases_are_not_mixed_up(server):
 @pytest.mark.parametrize("loss", [
     "SET k v", "SORT x STORE k", "DEL k", "PEXPIRE k 1", "LOCK.RELEASE k o", "SWAPDB 0 1",
 ])  # fmt: skip
-def test_first_watch_of_a_server(make_server, loss):
+def test_first_watch_of_a_server_receives_lost(make_server, loss):
     server = make_server()
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     server.control.rpush("x", 1)

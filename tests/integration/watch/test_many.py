@@ -1,4 +1,4 @@
-"""Ten thousand watches of one lock, and of as many locks: told in slices, and each costs what it costs alone."""
+"""Ten thousand watches of one lock, and of as many locks: they are notified in time slices, at the cost of one each."""
 
 import select
 
@@ -11,7 +11,7 @@ MANY = 10_000
 
 
 def connections(server, size, words):
-    """As many that have each said a command, and watch."""
+    """`size` connections that have each sent the command, and watch."""
     sockets = [server.raw_connection() for _ in range(size)]
     for number, sock in enumerate(sockets):
         sock.sendall(words.replace("#", str(number)).encode() + b"\r\n")
@@ -19,14 +19,14 @@ def connections(server, size, words):
     return sockets
 
 
-def say_all(server, size, words):
+def run_all(server, size, words):
     pipeline = server.control.pipeline(transaction=False)
     for number in range(size):
         pipeline.execute_command(*words.replace("#", str(number)).split())
     return pipeline.execute()
 
 
-def answers(sockets):
+def replies_of(sockets):
     for sock in sockets:
         sock.settimeout(scaled(60))
     return {sock.recv(100) for sock in sockets}
@@ -39,72 +39,72 @@ def size(server):
 
 
 @pytest.mark.parametrize("loss", ["LOCK.RELEASE k o", "LOCK.FORCE k", "DEL k", "PEXPIRE k 1", "SET k v"])
-def test_one_lock_of_one_owner(server, size, loss):
+def test_watches_of_one_owner_all_receive_lost(server, size, loss):
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     sockets = connections(server, size, "LOCK.WATCH k o BLOCK 0")
     server.actor().send(*loss.split())
-    assert answers(sockets) == {b"+LOST\r\n"}
+    assert replies_of(sockets) == {b"+LOST\r\n"}
 
 
-def test_they_are_told_in_slices(server, checking_build):
-    """The third of them has not begun: some have been told, and most have not."""
+def test_watches_are_notified_in_time_slices(server, checking_build):
+    """Before the third slice some watches have been notified, and most have not."""
     size = 800
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     sockets = connections(server, size, "LOCK.WATCH k o BLOCK 0")
     failpoint.arm(server, "drain.begun", "stop", 3)
     server.actor().send("LOCK.RELEASE", "k", "o")
     with failpoint.standing(server):
-        told = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
-    assert 0 < len(told) < size / 2
-    assert answers(sockets) == {b"+LOST\r\n"}
+        notified = [sock for sock in sockets if select.select([sock], [], [], 0)[0]]
+    assert 0 < len(notified) < size / 2
+    assert replies_of(sockets) == {b"+LOST\r\n"}
 
 
-def test_one_lock_of_as_many_readers(server, size):
-    say_all(server, size, f"LOCK.RWREAD k o# PX {HOUR}")
+def test_release_notifies_only_the_watch_of_its_reader(server, size):
+    run_all(server, size, f"LOCK.RWREAD k o# PX {HOUR}")
     sockets = connections(server, size, "LOCK.WATCH k o# BLOCK 0")
-    # Each release tells one, and looks at one.
+    # Each release notifies one watch, and checks one.
     for number in (0, size // 2, size - 1):
         assert server.control.execute_command("LOCK.RELEASE", "k", f"o{number}") == 0
-        assert answers([sockets.pop(number - (number > 0) - (number == size - 1))]) == {b"+LOST\r\n"}
-    wait_for(lambda: watchers(server) == size - 3, what="three to be told")
+        assert replies_of([sockets.pop(number - (number > 0) - (number == size - 1))]) == {b"+LOST\r\n"}
+    wait_for(lambda: watchers(server) == size - 3, what="three to be notified")
     server.control.execute_command("LOCK.FORCE", "k")
-    assert answers(sockets) == {b"+LOST\r\n"}
+    assert replies_of(sockets) == {b"+LOST\r\n"}
 
 
-def test_one_lock_of_readers_whose_leases_end_one_after_the_other(server, size):
-    """Each end tells one. All to be looked at each time would take minutes."""
-    say_all(server, size, f"LOCK.RWREAD k o# PX {HOUR}")
+def test_leases_of_readers_that_expire_one_after_another_are_notified(server, size):
+    """Each end notifies one watch. To check all watches each time would take minutes."""
+    run_all(server, size, f"LOCK.RWREAD k o# PX {HOUR}")
     sockets = connections(server, size, "LOCK.WATCH k o# BLOCK 0")
     pipeline = server.control.pipeline(transaction=True)
     for number in range(size):
         pipeline.execute_command("LOCK.RENEW", "k", f"o{number}", "PX", 500 + number // 10)
     pipeline.execute()
-    assert answers(sockets) == {b"+LOST\r\n"}
+    assert replies_of(sockets) == {b"+LOST\r\n"}
 
 
 @pytest.mark.parametrize("loss", ["FLUSHALL", "release", "lease end"])
-def test_as_many_locks(server, size, loss):
-    say_all(server, size, f"LOCK.ACQUIRE k# o PX {HOUR}")
+def test_watches_of_as_many_locks_all_receive_lost(server, size, loss):
+    run_all(server, size, f"LOCK.ACQUIRE k# o PX {HOUR}")
     sockets = connections(server, size, "LOCK.WATCH k# o WANTED BLOCK 0")
     if loss == "FLUSHALL":
         server.control.flushall()
     else:
-        say_all(server, size, "LOCK.RELEASE k# o" if loss == "release" else "LOCK.RENEW k# o PX 200")
-    assert answers(sockets) == {b"+LOST\r\n"}
+        run_all(server, size, "LOCK.RELEASE k# o" if loss == "release" else "LOCK.RENEW k# o PX 200")
+    assert replies_of(sockets) == {b"+LOST\r\n"}
     assert watchers(server) == 0
 
 
-def test_wanted_is_told_to_all_watches_of_one_lock(server, actor, size):
+def test_wanted_is_sent_to_all_watches_of_one_lock(server, actor, size):
     server.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
     sockets = connections(server, size, "LOCK.WATCH k o WANTED BLOCK 0")
     waiter = actor()
     waiter.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0)
     waiter.wait_blocked()
-    assert answers(sockets) == {b"+WANTED\r\n"}
+    assert replies_of(sockets) == {b"+WANTED\r\n"}
 
 
-def test_watches_of_who_waits_himself_do_not_delay_others(server, actor, size):
-    """None of them is told WANTED by its own owner's wait; and all are, by another's."""
+def test_watches_of_an_owner_that_waits_do_not_delay_others(server, actor, size):
+    """None of them receives WANTED for a wait of its own owner; all do for a wait of another owner."""
     for owner in ("o", "x"):
         server.control.execute_command("LOCK.RWREAD", "k", owner, "PX", HOUR)
     sockets = connections(server, size, "LOCK.WATCH k o WANTED BLOCK 0")
@@ -115,4 +115,4 @@ def test_watches_of_who_waits_himself_do_not_delay_others(server, actor, size):
     assert watchers(server) == size
     other.send("LOCK.RWWRITE", "k", "p", "BLOCK", 0)
     other.wait_blocked()
-    assert answers(sockets) == {b"+WANTED\r\n"}
+    assert replies_of(sockets) == {b"+WANTED\r\n"}

@@ -1,7 +1,7 @@
-"""Any sequence of holds, waits and losses: each watch is told what is so by LOCK.INFO, and none is told otherwise.
+"""Any sequence of holds, waits and losses: each watch receives exactly what LOCK.INFO implies.
 
-That LOCK.INFO says who holds a lock and who waits is for other tests to show. A failure prints the shortest sequence
-that Hypothesis found; LOCK_SEED=… runs with the seed of another run.
+Other tests show that LOCK.INFO has the right holders and waiters. A failure prints the shortest sequence that
+Hypothesis found; LOCK_SEED=… runs with the seed of another run.
 """
 
 
@@ -16,13 +16,13 @@ from harness.seeds import seed_of_run
 from model.watch_scene import HOUR, watchers
 
 KEYS, OWNERS = ("k", "l"), ("oa", "ob", "oc")
-TAKES = ("LOCK.ACQUIRE {} {}", "LOCK.RWREAD {} {}", "LOCK.RWREAD {} {}", "LOCK.RWWRITE {} {}", "LOCK.FAIR {} {}")
-TAKES += ("LOCK.SEMAPHORE {} {} 2", "LOCK.SEMAPHORE {} {} 3 PERMITS 2")
-GOES = ("DEL {}", "LOCK.FORCE {}", "RENAME {} away", "PEXPIRE {} 1", "SET {} x", "SINTERSTORE {} set")
-GOES += ("PEXPIRE {} 600000",)
+REQUESTS = ("LOCK.ACQUIRE {} {}", "LOCK.RWREAD {} {}", "LOCK.RWREAD {} {}", "LOCK.RWWRITE {} {}", "LOCK.FAIR {} {}")
+REQUESTS += ("LOCK.SEMAPHORE {} {} 2", "LOCK.SEMAPHORE {} {} 3 PERMITS 2")
+REMOVALS = ("DEL {}", "LOCK.FORCE {}", "RENAME {} away", "PEXPIRE {} 1", "SET {} x", "SINTERSTORE {} set")
+REMOVALS += ("PEXPIRE {} 600000",)
 EXAMPLES = 200
 
-keys, owners, commands = st.sampled_from(KEYS), st.sampled_from(OWNERS), st.sampled_from(TAKES)
+keys, owners, commands = st.sampled_from(KEYS), st.sampled_from(OWNERS), st.sampled_from(REQUESTS)
 some = st.integers(0, 59)
 
 
@@ -38,32 +38,33 @@ class Machine(RuleBasedStateMachine):
         self.server.disconnect_clients()
         self.server.control.flushall()
         info = self.server.info
-        wait_for(lambda: not info("lock")["lock_watchers"] and not info("lock")["lock_waiters"], what="all to go")
+        wait_for(lambda: not info("lock")["lock_watchers"] and not info("lock")["lock_waiters"], what="all to end")
 
     def lock(self, key):
-        """Who holds it, and who waits for it."""
+        """The owners that hold it, and those that wait for it."""
         found = self.other.attempt("LOCK.INFO", key, "COUNT", 100)
         if isinstance(found, Exception) or not found:
             return set(), set()
         found = as_map(found)
         return tuple({as_map(one)["owner"] for one in found[field]} for field in ("holders", "waiters"))
 
-    def told(self, key, owner, wanted):
-        """What this watch is to be told now, or None."""
+    def expected_of(self, key, owner, wanted):
+        """What this watch must receive now, or None."""
         holders, waiters = self.lock(key)
         if owner not in holders:
             return "LOST"
         return "WANTED" if wanted and waiters - {owner} else None
 
     def settle(self, loses=False):
-        """Each watch is told what is so once the server has looked; nobody else is told anything. loses: the step may
-        have taken holds away, and an owner that waited for a mode that it did not have may hold the lock again by now."""
+        """Each watch receives its expected reply once the server has checked it; no other watch receives anything.
+
+        With `loses` the step may have ended holds, and an owner that waited for another mode may hold it again."""
         self.server.let_pass(3)
-        self.server.all_searched()  # a question more: what the last turn has answered is written by then
-        refused, granted = self.waiters_hear()
+        self.server.all_searched()  # one more command: the replies of the last iteration are written by then
+        refused, granted = self.take_replies_of_waiters()
         for entry in list(self.watching):
             actor, *watch = entry
-            expected = self.told(*watch)
+            expected = self.expected_of(*watch)
             if expected:
                 assert actor.reply() == expected
                 self.watching.remove(entry)
@@ -73,13 +74,13 @@ class Machine(RuleBasedStateMachine):
                 if loses and (key, owner) in granted:
                     assert actor.outcome() == "LOST", f"{watch}"
                 else:
-                    # Who is refused as a deadlock has waited for some milliseconds, and a watch may have been told so.
+                    # A request refused as a deadlock has waited for some ms: a watch may have received WANTED.
                     assert (actor.outcome(), wanted, key in refused) == ("WANTED", True, True), f"{watch}"
                 self.watching.remove(entry)
                 self.idle.append(actor)
         assert watchers(self.server) == len(self.watching)
 
-    def waiters_hear(self):
+    def take_replies_of_waiters(self):
         """Returns the keys for which a wait was refused as a deadlock, and (key, owner) of those that were granted."""
         refused, granted = set(), set()
         for entry in list(self.waiting):
@@ -95,7 +96,7 @@ class Machine(RuleBasedStateMachine):
         return refused, granted
 
     @rule(command=commands, key=keys, owner=owners)
-    def takes(self, command, key, owner):
+    def requests(self, command, key, owner):
         self.other.attempt(*command.format(key, owner).split(), "PX", HOUR)
         self.settle()
 
@@ -113,7 +114,7 @@ class Machine(RuleBasedStateMachine):
     def watches(self, key, owner, wanted):
         if self.other.call("TYPE", key) not in ("hash", "none"):
             return
-        actor, expected = self.idle.pop(), self.told(key, owner, wanted)
+        actor, expected = self.idle.pop(), self.expected_of(key, owner, wanted)
         actor.send("LOCK.WATCH", key, owner, *(["WANTED"] if wanted else []), "BLOCK", 0)
         if expected:
             assert actor.reply() == expected
@@ -137,17 +138,17 @@ class Machine(RuleBasedStateMachine):
         self.settle()
 
     @rule(key=keys, owner=owners)
-    def taken_out_by_hand(self, key, owner):
+    def removed_directly(self, key, owner):
         self.other.attempt("HDEL", key, owner)
         self.settle(loses=True)
 
-    @rule(key=keys, how=st.sampled_from(GOES))
-    def goes(self, key, how):
+    @rule(key=keys, how=st.sampled_from(REMOVALS))
+    def lock_is_removed(self, key, how):
         self.other.attempt(*how.format(key).split())
         self.settle(loses=True)
 
     @rule(how=st.sampled_from((("FLUSHDB",), ("SWAPDB", 0, 1))))
-    def all_go(self, how):
+    def all_removed(self, how):
         self.other.call(*how)
         self.other.call("SADD", "set", "x")
         self.settle(loses=True)
@@ -157,12 +158,12 @@ class Machine(RuleBasedStateMachine):
     def watcher_dies(self, n, how):
         actor, *_ = self.watching.pop(n % len(self.watching))
         getattr(actor, how)()
-        wait_for(lambda: watchers(self.server) == len(self.watching), what="the watch to go")
+        wait_for(lambda: watchers(self.server) == len(self.watching), what="the watch to end")
         self.idle.append(self.server.actor())
 
 
 @pytest.mark.timeout(900)
-def test_server_does_as_the_model_says(server):
+def test_server_does_as_the_model_predicts(server):
     number = seed_of_run()
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     server.control.config_set("lock.fair-reserve", 0)

@@ -1,4 +1,4 @@
-"""LOCK.WATCH without a wait: what it answers and refuses, and that it changes nothing."""
+"""LOCK.WATCH that does not block: what it replies and refuses, and that it changes nothing."""
 
 import pytest
 
@@ -14,7 +14,7 @@ each_hold = pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
 
 
 @each_hold
-def test_state(server, resp, actor, hold):
+def test_reply_is_lost_or_null_by_the_hold(server, resp, actor, hold):
     client = actor()
     assert client.call(*WATCH) == client.call(*WATCH, "WANTED") == client.call(*WATCH, "BLOCK", 0) == "LOST"
     assert client.call(*hold.format(HOUR=HOUR).split()) in (1, 2)
@@ -25,7 +25,7 @@ def test_state(server, resp, actor, hold):
     assert client.call(*WATCH) == "LOST"
 
 
-def test_state_while_somebody_waits(server, resp, actor):
+def test_reply_is_wanted_while_another_owner_waits(server, resp, actor):
     client, waiter = actor(), actor()
     client.call("LOCK.ACQUIRE", "k", "o")
     waiter.send("LOCK.ACQUIRE", "k", "p", "BLOCK", 0)
@@ -39,7 +39,7 @@ def test_state_while_somebody_waits(server, resp, actor):
     assert client.call("LOCK.WATCH", "k", "p", "WANTED") is None
 
 
-def test_lost_only_when_nothing_is_left(server, actor):
+def test_reply_is_lost_only_when_no_hold_is_left(server, actor):
     client = actor()
     for command in ("LOCK.RWWRITE k o", "LOCK.RWREAD k o", "LOCK.RWREAD k o"):
         client.call(*command.split())
@@ -51,13 +51,13 @@ def test_lost_only_when_nothing_is_left(server, actor):
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_hash_of_somebody_else_is_lost(server, some_client, content):
+def test_foreign_hash_is_lost(server, some_client, content):
     some_client.hset("k", mapping=content)
     assert some_client.execute_command(*WATCH, "BLOCK", 0) == "LOST"
 
 
 @pytest.mark.parametrize("content", OTHER_TYPES.values(), ids=OTHER_TYPES)
-def test_key_of_another_type(server, some_resp, actor, content):
+def test_key_of_another_type_is_refused(server, some_resp, actor, content):
     server.control.execute_command(*content.split())
     assert code_of(actor().attempt(*WATCH, "BLOCK", 0)) == "WRONGTYPE"
     assert watchers(server) == 0
@@ -66,7 +66,7 @@ def test_key_of_another_type(server, some_resp, actor, content):
 @pytest.mark.parametrize("words", [
     "WANTED WANTED", "BLOCK", "BLOCK 1 BLOCK 1", "PX 1", "READ", "SESSION", "more", "WANTED 1", "COUNT 1",
 ])  # fmt: skip
-def test_syntax(server, resp, actor, words):
+def test_bad_syntax_is_refused(server, resp, actor, words):
     server.control.execute_command("LOCK.ACQUIRE", "k", "o")
     before = server.dump()
     assert str(actor().attempt(*WATCH, *words.split())) == "ERR syntax error"
@@ -88,15 +88,15 @@ def test_watching_changes_nothing(server, actor, hold, words):
 
 
 @each_way
-def test_in_multi_and_lua(server, some_resp, actor, say):
-    heard = say(actor(), "LOCK.WATCH k o BLOCK 0", "LOCK.ACQUIRE k o", "LOCK.WATCH k o WANTED BLOCK 0")
-    # Lua sees a status as a table, which a client hears as the status again.
-    assert [str(heard[0]).removeprefix("{'ok': '").removesuffix("'}"), *heard[1:]] == ["LOST", 1, None]
+def test_watch_does_not_block_in_multi_and_lua(server, some_resp, actor, say):
+    replies = say(actor(), "LOCK.WATCH k o BLOCK 0", "LOCK.ACQUIRE k o", "LOCK.WATCH k o WANTED BLOCK 0")
+    # Lua converts a status reply to a table; a client receives it as a status again.
+    assert [str(replies[0]).removeprefix("{'ok': '").removesuffix("'}"), *replies[1:]] == ["LOST", 1, None]
     assert watchers(server) == 0
 
 
-def test_on_a_replica(make_server):
-    """It says what is in the keys, and waits for nothing."""
+def test_replica_replies_by_its_keys_and_does_not_block(make_server):
+    """The reply depends on the keys of the replica only."""
     master = make_server()
     replica = master.start_replica()
     master.control.execute_command("LOCK.ACQUIRE", "k", "o", "PX", HOUR)
@@ -127,14 +127,14 @@ def test_info_counts_the_watches_of_the_lock(server, actor):
     assert server.info("lock")["lock_watchers"] == 1
 
 
-def test_time_out(server, resp, actor):
+def test_watch_times_out(server, resp, actor):
     client = actor()
     client.call("LOCK.ACQUIRE", "k", "o")
     assert client.call(*WATCH, "BLOCK", scaled_ms(20)) is None
     assert watchers(server) == 0
 
 
-def test_works_without_memory_and_where_writes_are_refused(server, actor):
+def test_watch_works_without_memory_and_while_writes_are_refused(server, actor):
     client = actor()
     client.call("LOCK.ACQUIRE", "k", "o")
     server.control.config_set("min-replicas-to-write", 1)
@@ -144,7 +144,7 @@ def test_works_without_memory_and_where_writes_are_refused(server, actor):
     assert client.call(*WATCH) is None
 
 
-def test_too_many_waiters(server, actor):
+def test_watch_above_max_waiters_is_refused(server, actor):
     server.control.config_set("lock.max-waiters", 2)
     Scene(server)
     assert str(actor().attempt(*WATCH, "BLOCK", 0)) == "ERR too many waiters, see lock.max-waiters"

@@ -1,4 +1,4 @@
-"""Watches of permits: LOST with the last of them, by the owner's own lease; WANTED by who waits for some."""
+"""Watches of permits: LOST when the owner has lost the last one, also by its own lease; WANTED when a client waits."""
 
 import pytest
 
@@ -41,7 +41,7 @@ LOSSES = dict(
         releases("b"),
         ("v", answered("LOST")),
     ],
-    FORCE_takes_them_from_all=[
+    FORCE_releases_all_permits=[
         takes("a", 5),
         takes("b", 5, 2),
         watching("w"),
@@ -50,7 +50,7 @@ LOSSES = dict(
         ("w", answered("LOST")),
         ("v", answered("LOST")),
     ],
-    HDEL_by_hand=[
+    direct_HDEL=[
         takes("a", 5),
         takes("b", 5),
         watching("w"),
@@ -59,7 +59,7 @@ LOSSES = dict(
         ("w", answered("LOST")),
         ("v", STILL_BLOCKED),
     ],
-    HINCRBY_by_hand=[
+    direct_HINCRBY=[
         takes("a", 5, 2),
         watching("w"),
         ("z", "HINCRBY k oa -1", 1),
@@ -67,7 +67,7 @@ LOSSES = dict(
         ("z", "HINCRBY k oa -1", 0),
         ("w", answered("LOST")),
     ],
-    the_leases_by_hand=[
+    direct_DEL_of_the_leases=[
         takes("a", 5),
         takes("b", 5),
         watching("w"),
@@ -76,7 +76,7 @@ LOSSES = dict(
         ("z", f"PEXPIRE k {SHORT}", 1),
         ("w", answered("LOST")),
     ],
-    a_lock_in_its_place=[
+    a_lock_that_replaces_it=[
         takes("a", 1),
         watching("w"),
         ("b", "LOCK.ACQUIRE k ob BLOCK 0", BLOCKS),
@@ -87,7 +87,7 @@ LOSSES = dict(
 )
 
 WANTED = dict(
-    by_who_waits_for_permits=[
+    by_a_waiter_for_permits=[
         takes("a", 3, 2),
         takes("b", 3),
         watching("w", wanted="WANTED"),
@@ -102,7 +102,7 @@ WANTED = dict(
         ("c", answered(1)),
         ("w", "LOCK.WATCH k oa WANTED", None),
     ],
-    not_by_who_gets_them=[
+    not_by_a_request_that_is_granted=[
         takes("a", 3),
         watching("w", wanted="WANTED"),
         takes("b", 3),
@@ -121,19 +121,19 @@ WANTED = dict(
         waits("d", 2),
         ("w", answered("WANTED")),
     ],
-    by_who_waits_for_a_lock_of_that_name=[
+    by_a_waiter_for_a_lock_of_that_name=[
         takes("a", 9),
         watching("w", wanted="WANTED"),
         ("b", "LOCK.RWREAD k ob BLOCK 0", BLOCKS),
         ("w", answered("WANTED")),
     ],
-    of_a_lock_by_who_waits_for_permits=[
+    of_a_lock_by_a_waiter_for_permits=[
         ("a", f"LOCK.ACQUIRE k oa PX {LONG}", 1),
         watching("w", wanted="WANTED"),
         waits("b", 9),
         ("w", answered("WANTED")),
     ],
-    of_what_was_handed_off=[
+    of_a_permit_that_was_handed_off=[
         takes("a", 1),
         waits("b", 1),
         waits("c", 1),
@@ -156,7 +156,7 @@ WANTED = dict(
         ("a", "LOCK.RELEASE k oa", 0),
         ("w", answered("LOST")),
     ],
-    readers_by_one_of_them_that_is_to_write=[
+    readers_by_an_upgrade_of_one_of_them=[
         ("a", f"LOCK.RWREAD k oa PX {LONG}", 1),
         ("b", f"LOCK.RWREAD k ob PX {LONG}", 1),
         watching("w", wanted="WANTED"),
@@ -173,12 +173,12 @@ WANTED = dict(
 
 
 @schedules(**LOSSES)
-def test_lost(server, some_resp, schedule):
+def test_watch_of_permits_receives_lost(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
 @schedules(**WANTED)
-def test_wanted(server, some_resp, schedule):
+def test_watch_of_permits_receives_wanted(server, some_resp, schedule):
     run_schedule(server, schedule, some_resp)
 
 
@@ -190,8 +190,8 @@ def take(server, owner, permits=1, lease=HOUR):
 # Leases
 
 
-@pytest.mark.parametrize("shortened", [False, True], ids=["as taken", "by RENEW"])
-def test_each_owner_has_its_own_end(server, no_active_expiry, shortened):
+@pytest.mark.parametrize("shortened", [False, True], ids=["as acquired", "by RENEW"])
+def test_only_the_watch_of_the_owner_that_expired_receives_lost(server, no_active_expiry, shortened):
     take(server, "o", 2, HOUR if shortened else scaled_ms(600))
     take(server, "p", 3)
     first, second = watches(server, "o"), watches(server, "p")
@@ -204,7 +204,7 @@ def test_each_owner_has_its_own_end(server, no_active_expiry, shortened):
     assert second.reply(timeout=10) == "LOST"
 
 
-def test_lease_that_was_made_longer(server, no_active_expiry):
+def test_watch_follows_a_lease_that_is_extended(server, no_active_expiry):
     take(server, "o", 1, scaled_ms(600))
     take(server, "p")
     end = server.control.execute_command("ZSCORE", "lock:lease:{k}", "o")
@@ -215,7 +215,7 @@ def test_lease_that_was_made_longer(server, no_active_expiry):
     assert not watcher.has_reply() and watcher.is_blocked()
 
 
-def test_end_is_told_and_handed_off(server, actor, no_active_expiry):
+def test_expired_permits_are_notified_and_handed_off(server, actor, no_active_expiry):
     take(server, "o", 5, scaled_ms(1500))
     take(server, "p", 4)
     watcher, other, waiter = watches(server, "o", "WANTED"), watches(server, "p"), actor()
@@ -227,30 +227,30 @@ def test_end_is_told_and_handed_off(server, actor, no_active_expiry):
     assert not other.has_reply()
 
 
-def test_question_about_what_is_over_changes_nothing(make_server):
-    """It is in the keys still, on the master and on its replica, and nobody's."""
+def test_watch_of_an_expired_hold_changes_nothing(make_server):
+    """The expired hold is still in the keys, on the master and on its replica, and counts for no owner."""
     master = make_server()
     replica = master.start_replica()
     for server in (master, replica):
         server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
-    for owner, lease in (("p", HOUR), ("q", HOUR), ("o", 20)):  # whose key is to outlive its lease
+    for owner, lease in (("p", HOUR), ("q", HOUR), ("o", 20)):  # the key must outlive the lease of o
         take(master, owner, 2, lease)
     end = int(master.control.zscore("lock:lease:{k}", "o"))
-    wait_for(lambda: master.now_ms() > end, what="the lease to end")
+    wait_for(lambda: master.now_ms() > end, what="the lease to expire")
     wait_for_sync(master, replica)
     before = master.dump()
     assert "o" in master.control.hkeys("k")
     for server in (replica, master):
-        asked = [server.control.execute_command("LOCK.WATCH", "k", owner) for owner in ("o", "p", "other", "o")]
-        assert asked == ["LOST", None, "LOST", "LOST"]
+        replies = [server.control.execute_command("LOCK.WATCH", "k", owner) for owner in ("o", "p", "other", "o")]
+        assert replies == ["LOST", None, "LOST", "LOST"]
         assert permits_of(server) == {"p": 2, "q": 2}
         assert server.dump() == before
     wait_for_sync(master, replica)
     assert replica.dump() == before
-    take(master, "r", 5)  # and all that it needs is there
+    take(master, "r", 5)  # all permits that it needs are available
 
 
-def test_promoted_replica_tells_whose_lease_has_ended(make_server):
+def test_promoted_replica_notifies_expired_leases(make_server):
     master = make_server()
     replica = master.start_replica()
     take(master, "o", 1, scaled_ms(3000))
@@ -267,7 +267,7 @@ def test_promoted_replica_tells_whose_lease_has_ended(make_server):
 # Sessions
 
 
-def test_session_that_ends_loses_all_permits_of_its_owner(server, actor):
+def test_end_of_a_session_is_a_loss_of_all_its_permits(server, actor):
     server.control.config_set("lock.session-grace", 1)
     session = actor("session")
     for count in (1, 2):
@@ -280,14 +280,14 @@ def test_session_that_ends_loses_all_permits_of_its_owner(server, actor):
     assert not second.has_reply()
 
 
-def test_permits_that_a_dead_client_never_heard_of_are_lost_for_its_watch(server, actor, at_once):
+def test_permits_of_a_lost_reply_are_lost_for_a_watch(server, actor, at_once):
     take(server, "a", 9)
     waiter = actor()
     waiter.send("LOCK.SEMAPHORE", "k", "b", 9, "PERMITS", 2, "PX", HOUR, "BLOCK", 0)
     waiter.wait_blocked()
     at_once("LOCK.RELEASE k a PERMITS 3", f"CLIENT KILL ID {waiter.client_id}")
-    asked = ("LOCK.WATCH", "k", "b", "BLOCK", 0)
-    assert actor().call(*asked) == "LOST"
+    words = ("LOCK.WATCH", "k", "b", "BLOCK", 0)
+    assert actor().call(*words) == "LOST"
     assert permits_of(server) == {"a": 6}
 
 
@@ -304,5 +304,5 @@ def test_info_counts_the_watches_of_a_semaphore(server, actor):
     assert second.reply() == "LOST"
     assert as_map(actor().call("LOCK.INFO", "k"))["watchers"] == 1
     first.close()
-    wait_for(lambda: watchers(server) == 0, what="the watch to go")
+    wait_for(lambda: watchers(server) == 0, what="the watch to end")
     assert as_map(actor().call("LOCK.INFO", "k"))["watchers"] == 0

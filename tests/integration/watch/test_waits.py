@@ -1,4 +1,4 @@
-"""How a watch ends otherwise than by what it waits for: as any blocked command does."""
+"""How a watch ends without LOST or WANTED: like any blocked command."""
 
 import os
 import signal
@@ -13,23 +13,23 @@ from model.server_scene import says_nothing_of_its_own
 from model.watch_scene import HOUR, Scene, watchers, watches
 
 
-@pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["plain", "timeout", "error"])
-def test_client_unblock(server, resp, actor, how):
+@pytest.mark.parametrize("how", [(), ("TIMEOUT",), ("ERROR",)], ids=["default", "timeout", "error"])
+def test_client_unblock_ends_the_watch(server, resp, actor, how):
     server.control.execute_command("LOCK.ACQUIRE", "k", "o")
     watcher = actor()
     watcher.send("LOCK.WATCH", "k", "o", "BLOCK", 0)
     watcher.wait_blocked()
     assert server.control.execute_command("CLIENT", "UNBLOCK", watcher.client_id, *how) == can_unblock(server)
     if can_unblock(server):
-        heard = watcher.outcome()
-        assert error("UNBLOCKED")(heard) if how == ("ERROR",) else heard is None
+        reply = watcher.outcome()
+        assert error("UNBLOCKED")(reply) if how == ("ERROR",) else reply is None
         assert watchers(server) == 0
     else:
         server.control.execute_command("LOCK.RELEASE", "k", "o")
         assert watcher.reply() == "LOST"
 
 
-def test_watcher_that_is_killed_in_the_turn_of_the_loss(server):
+def test_watcher_killed_in_the_iteration_of_the_loss_leaves_no_watch(server):
     scene = Scene(server)
     first, second = scene.waiters
     server.raw_connection().sendall(f"LOCK.RELEASE k o\r\nCLIENT KILL ID {first.client_id}\r\n".encode())
@@ -37,7 +37,7 @@ def test_watcher_that_is_killed_in_the_turn_of_the_loss(server):
     wait_for(lambda: watchers(server) == 0, what="the watches to end")
 
 
-def test_new_replica_unblocks_and_the_new_master_is_asked(make_server):
+def test_watches_are_unblocked_when_the_server_becomes_a_replica(make_server):
     server = make_server()
     scene = Scene(server)
     server.control.replicaof("127.0.0.1", 1)
@@ -65,7 +65,7 @@ def test_lease_of_a_dead_master_ends_on_the_promoted_replica(make_server, hold):
 
 
 @pytest.mark.parametrize("how", ["save", "kill"])
-def test_restart_is_a_closed_connection_and_no_loss(make_server, how):
+def test_restart_closes_the_connection_and_is_no_loss(make_server, how):
     server = make_server(**({"appendonly": "yes", "appendfsync": "always"} if how == "kill" else {}))
     Scene(server)
     if how == "kill":
@@ -78,25 +78,25 @@ def test_restart_is_a_closed_connection_and_no_loss(make_server, how):
     assert again.reply() == "LOST"
 
 
-def test_loss_during_a_pause_is_told_after_it(server, at_once):
+def test_loss_during_a_pause_is_notified_after_it(server, at_once):
     scene = Scene(server)
-    # In one packet: the lease does not end before the pause.
+    # In one packet: the lease does not expire before the pause.
     _, end, _ = at_once(f"PEXPIRE k {scaled_ms(30)}", "PEXPIRETIME k", f"CLIENT PAUSE {HOUR} WRITE")
-    wait_for(lambda: server.now_ms() > end, what="the lease to end")
+    wait_for(lambda: server.now_ms() > end, what="the lease to expire")
     server.settle(50)
     assert not any(watcher.has_reply() for watcher in scene.waiters)
     server.control.execute_command("CLIENT", "UNPAUSE")
     scene.both_hear("LOST")
 
 
-def test_server_that_stood_still_tells_when_it_goes_on(make_server):
+def test_stalled_server_notifies_when_it_continues(make_server):
     server = make_server()
     scene = Scene(server)
     scene.do(f"LOCK.RENEW k o PX {scaled_ms(60)}")
     os.kill(server.pid, signal.SIGSTOP)
     end = time.time() * 1000 + scaled_ms(60)
     try:
-        wait_for(lambda: time.time() * 1000 > end + 20, what="the lease to end")
+        wait_for(lambda: time.time() * 1000 > end + 20, what="the lease to expire")
     finally:
         os.kill(server.pid, signal.SIGCONT)
     scene.both_hear("LOST")
@@ -104,8 +104,8 @@ def test_server_that_stood_still_tells_when_it_goes_on(make_server):
 
 @pytest.mark.parametrize("point", ["release.begun", "release.done", "drain.begun", "drain.lock", "reply"])
 @pytest.mark.parametrize("action", ["stop", "kill"])
-def test_server_at_a_failpoint_of_the_loss(make_server, checking_build, point, action):
-    """LOST is told only of what is lost, also for good."""
+def test_lost_is_sent_only_for_a_durable_loss_at_failpoints(make_server, checking_build, point, action):
+    """LOST is sent only for a loss that is durable."""
     server = make_server(appendonly="yes", appendfsync="always")
     scene = Scene(server)
     failpoint.arm(server, point, action)
@@ -117,19 +117,19 @@ def test_server_at_a_failpoint_of_the_loss(make_server, checking_build, point, a
         assert scene.other.reply() == 0
         return
     failpoint.wait_dead(server)
-    heard = []
+    replies = []
     for watcher in scene.waiters:
         try:
-            heard.append(watcher.outcome())
+            replies.append(watcher.outcome())
         except Exception as cut_off:
-            heard.append(type(cut_off).__name__)
+            replies.append(type(cut_off).__name__)
     server.has_died()
     server.start()
-    if "LOST" in heard:
+    if "LOST" in replies:
         assert not server.control.exists("k")
 
 
-def test_unload_waits_for_nobody_that_is_gone(make_server):
+def test_unload_is_refused_only_while_a_client_watches(make_server):
     server = make_server()
     scene = Scene(server, words=("WANTED",))
     assert not server.unloads()
@@ -139,9 +139,9 @@ def test_unload_waits_for_nobody_that_is_gone(make_server):
     server.unload()
 
 
-def test_monitor_shows_what_clients_say_and_nothing_else(server):
+def test_monitor_shows_only_commands_of_clients(server):
     if not says_nothing_of_its_own(server):
-        return  # Redis 7.0 shows the module's question
+        return  # Redis 7.0 shows the command that the module sends
     monitor = server.actor("monitor")
     assert monitor.call("MONITOR") == "OK"
     scene = Scene(server)
@@ -155,8 +155,8 @@ def test_monitor_shows_what_clients_say_and_nothing_else(server):
 
 
 @pytest.mark.parametrize("step", [-100_000, 100_000])
-def test_clock_that_steps(make_server, clock, step):
-    """Forward, the lease is over; backward, it lasts as much longer, and the watch with it."""
+def test_watch_follows_the_lease_when_the_clock_steps(make_server, clock, step):
+    """If the clock steps forward, the lease has expired; backward, it lasts as much longer, and so does the watch."""
     server = make_server()
     server.control.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
     scene = Scene(server, hold=f"LOCK.ACQUIRE k o PX {scaled_ms(1000)}")
@@ -165,5 +165,5 @@ def test_clock_that_steps(make_server, clock, step):
         scene.both_wait_on()
         scene.do("LOCK.RENEW k o PX 20")
     else:
-        scene.do("PING")  # an idle server looks at its timers when the first should be due
+        scene.do("PING")  # an idle server checks its timers when the first should be due
     scene.both_hear("LOST")
