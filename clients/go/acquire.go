@@ -38,7 +38,7 @@ func (a *acquisition) limit(wait time.Duration) {
 func (a *acquisition) run() (*Hold, error) {
 	var to route
 	for p := (pause{}); ; {
-		block, patience := a.turn()
+		block, patience := a.nextBlock()
 		asked := time.Now()
 		conn := a.client.backend.Conn(a.spec.keys[0], to.address)
 		got, err := a.ask(conn, to, block, patience)
@@ -62,22 +62,22 @@ func (a *acquisition) run() (*Hold, error) {
 	}
 }
 
-// turn says for how long the server shall let the next request wait, and after what time its connection is given up.
-// A fair wait is not ended by the server before its time, as that would cost the position in the queue: its turn ends by
-// closing the connection, and the next one finds the position again.
-func (a *acquisition) turn() (block, patience time.Duration) {
+// nextBlock returns how long the server is to block the next request, and after what time its connection is given up.
+// The server must not end a fair wait early, because the waiter would lose its place in the queue. So the package ends
+// the blocking call by closing the connection, and the next call finds the place again.
+func (a *acquisition) nextBlock() (block, patience time.Duration) {
 	a.tries++
 	left := forEver
 	if a.limited {
 		left = max(0, time.Until(a.ends))
 	}
-	if left != forEver && left <= a.spec.turn {
+	if left != forEver && left <= a.spec.maxBlock {
 		return left, left + lastSlack + a.spec.within
 	}
 	if a.spec.fair {
-		return left, a.spec.turn
+		return left, a.spec.maxBlock
 	}
-	return a.spec.turn, a.spec.turn + slack + a.spec.within
+	return a.spec.maxBlock, a.spec.maxBlock + slack + a.spec.within
 }
 
 // ask sends the request and waits for its answer, for so long at most.
@@ -205,7 +205,7 @@ func part(conn Conn, pending <-chan answer) {
 // cancel ends the wait of an owner, or gives back its hold, and says whether there was one of them.
 func (c *Client) cancel(ctx context.Context, s *spec, owner string) (bool, error) {
 	reply, resent, err := c.call(ctx, s.cancelCommand(owner))
-	if err != nil || reply != int64(0) || !s.several {
+	if err != nil || reply != int64(0) || !s.multi {
 		return resent || reply != int64(0), err
 	}
 	_, _, err = c.call(ctx, s.releaseCommand(owner))

@@ -128,10 +128,10 @@ func (c *Client) Semaphore(key string, limit int, options ...Option) *Lock {
 	return lock
 }
 
-// Several is LOCK.MACQUIRE: the locks of all keys or none. In a cluster the keys have to share a slot, as {a}1 and {a}2 do.
-func (c *Client) Several(keys []string, options ...Option) *Lock {
+// Multi is LOCK.MACQUIRE: the locks of all keys, or none. In a cluster the keys must share a slot, as {a}1 and {a}2 do.
+func (c *Client) Multi(keys []string, options ...Option) *Lock {
 	spec := newSpec("LOCK.MACQUIRE", slices.Clone(keys), options)
-	spec.several = true
+	spec.multi = true
 	return &Lock{client: c, spec: spec}
 }
 

@@ -36,8 +36,8 @@ func newFake(t *testing.T, answer func(string) (any, error)) (*fake, *Client) {
 	return f, c
 }
 
-// plain writes a command down, and has the test answer it.
-func (f *fake) plain(cmd Command) (any, error) {
+// answered records a command, and returns the test's answer to it.
+func (f *fake) answered(cmd Command) (any, error) {
 	words := make([]string, len(cmd.Args))
 	f.mu.Lock()
 	for i, word := range cmd.Args {
@@ -58,7 +58,7 @@ func (f *fake) Do(ctx context.Context, cmd Command) (any, error) {
 	if _, ok := ctx.Deadline(); !ok || cmd.Waits {
 		f.t.Errorf("%v without a deadline, or it waits", cmd.Args)
 	}
-	reply, err := f.plain(cmd)
+	reply, err := f.answered(cmd)
 	if _, ok := reply.(hang); ok {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -109,7 +109,7 @@ type fakeConn struct {
 }
 
 func (c *fakeConn) Do(ctx context.Context, cmd Command) (any, error) {
-	reply, err := c.fake.plain(cmd)
+	reply, err := c.fake.answered(cmd)
 	if _, ok := reply.(hang); !ok {
 		return reply, err
 	}

@@ -155,21 +155,21 @@ func TestTheConnectionIsSilent(t *testing.T) {
 	})
 }
 
-func TestSeveralAreTakenBackByMrelease(t *testing.T) {
+func TestAMultiKeyLockIsCancelledWithMrelease(t *testing.T) {
 	bubble(t, "a hold", func(t *testing.T) {
 		f, c := newFake(t, nil)
 		f.answer = by(map[string]any{"LOCK.MACQUIRE": hang{}, "LOCK.CANCEL": int64(0), "LOCK.MRELEASE": func() (any, error) {
 			f.wake()
 			return int64(2), nil
 		}})
-		_, err := cancelAfter(c.Several([]string{"k", "l"}), time.Second)
+		_, err := cancelAfter(c.Multi([]string{"k", "l"}), time.Second)
 		isErr(t, err, context.Canceled)
 		wantLog(t, f, "LOCK.MACQUIRE 2 k l # PX 30000 BLOCK 30000 ONCE", "LOCK.CANCEL k #", "LOCK.MRELEASE 2 k l #")
 		synctest.Wait()
 	})
 	bubble(t, "nothing", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": errCut, "LOCK.CANCEL": int64(0), "LOCK.MRELEASE": refuse("NOTHELD x")}))
-		_, err := c.Several([]string{"k", "l"}).TryLock(background)
+		_, err := c.Multi([]string{"k", "l"}).TryLock(background)
 		isErr(t, err, ErrConnection)
 		if n := strings.Count(f.log(), "LOCK.MRELEASE"); n != 2 {
 			t.Errorf("released %d times", n)

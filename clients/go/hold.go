@@ -129,7 +129,7 @@ func (h *Hold) release(within time.Duration, resent, wasLost bool) error {
 	case (resent || again) && !wasLost:
 		return nil
 	}
-	if h.spec.several { // one of them is gone: the others are released each by itself
+	if h.spec.multi { // one of them is gone: the others are released each by itself
 		for _, key := range h.spec.keys {
 			h.client.call(ctx, onKey("LOCK.RELEASE", key, h.owner))
 		}

@@ -43,8 +43,8 @@ func TestRenewals(t *testing.T) {
 	})
 	bubble(t, "of each key, and over lost connections", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": int64(2),
-			"LOCK.RENEW": inTurn(errCut, refuse("LOADING x"), int64(1))}))
-		hold := held(t, c.Several([]string{"k", "l"}, Lease(9*time.Second)))
+			"LOCK.RENEW": sequence(errCut, refuse("LOADING x"), int64(1))}))
+		hold := held(t, c.Multi([]string{"k", "l"}, Lease(9*time.Second)))
 		time.Sleep(4 * time.Second)
 		hold.Unlock(background)
 		wantLog(t, f, "LOCK.MACQUIRE 2 k l # PX 9000 BLOCK 30000 ONCE", "LOCK.RENEW k # PX 9000", "LOCK.RENEW k # PX 9000",
@@ -52,7 +52,7 @@ func TestRenewals(t *testing.T) {
 	})
 	bubble(t, "with replicas, on a connection that waits", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": int64(0),
-			"LOCK.RENEW": inTurn(refuse("NOREPLICAS it was not acknowledged"), int64(1))}))
+			"LOCK.RENEW": sequence(refuse("NOREPLICAS it was not acknowledged"), int64(1))}))
 		hold := held(t, c.Lock("k", Replicas(1, time.Second)))
 		time.Sleep(14 * time.Second)
 		if n := strings.Count(f.log(), "LOCK.RENEW k # PX 30000 REPLICAS 1 1000"); n != 2 || isLost(hold) {
@@ -97,7 +97,7 @@ func TestLosses(t *testing.T) {
 		f.answer = by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": int64(1), "LOCK.RELEASE": refuse("NOTHELD x"),
 			"LOCK.WATCH": func() (any, error) {
 				if time.Since(start) < 9*time.Second {
-					time.Sleep(10 * time.Second) // a turn
+					time.Sleep(10 * time.Second) // one blocking call
 					return nil, nil
 				}
 				return "LOST", nil
@@ -112,7 +112,7 @@ func TestLosses(t *testing.T) {
 		released := make(chan struct{})
 		f.answer = by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": func() (any, error) { close(released); return int64(2), nil },
 			"LOCK.WATCH": func() (any, error) { <-released; return "LOST", nil }})
-		hold := held(t, c.Several([]string{"k", "l"}, Watch()))
+		hold := held(t, c.Multi([]string{"k", "l"}, Watch()))
 		time.Sleep(time.Second)
 		if err := hold.Unlock(background); err != nil {
 			t.Error(err)
@@ -127,7 +127,7 @@ func TestLosses(t *testing.T) {
 func TestSessions(t *testing.T) {
 	bubble(t, "the server renews, and the watch confirms it", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": int64(0), "LOCK.WATCH": func() (any, error) {
-			time.Sleep(302 * time.Millisecond) // the turn, and its way
+			time.Sleep(302 * time.Millisecond) // the blocking call, and the time on the network
 			return nil, nil
 		}}))
 		hold := held(t, c.Lock("k", Session(), Lease(900*time.Millisecond)))
@@ -140,7 +140,7 @@ func TestSessions(t *testing.T) {
 	})
 	bubble(t, "another connection is bound", func(t *testing.T) {
 		f, c := newFake(t, nil)
-		watches := inTurn(errCut, hang{})
+		watches := sequence(errCut, hang{})
 		f.answer = by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": int64(1), "LOCK.RELEASE": int64(0), "LOCK.WATCH": watches})
 		hold := held(t, c.Lock("k", Session()))
 		time.Sleep(time.Second)
@@ -185,13 +185,13 @@ func TestSessions(t *testing.T) {
 
 func TestUnlock(t *testing.T) {
 	bubble(t, "sent again, NOTHELD means that the first one was carried out", func(t *testing.T) {
-		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": inTurn(errCut, refuse("NOTHELD x"))}))
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(errCut, refuse("NOTHELD x"))}))
 		if err := held(t, c.Lock("k")).Unlock(background); err != nil {
 			t.Error(err)
 		}
 	})
 	bubble(t, "unless it was answered so that it was not", func(t *testing.T) {
-		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": inTurn(refuse("READONLY x"), refuse("NOTHELD x"))}))
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(refuse("READONLY x"), refuse("NOTHELD x"))}))
 		isErr(t, held(t, c.Lock("k")).Unlock(background), ErrNotHeld)
 	})
 	bubble(t, "for what is left of the lease", func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestUnlock(t *testing.T) {
 	})
 	bubble(t, "a context that is over", func(t *testing.T) {
 		start := time.Now()
-		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": inTurn(hang{}, int64(0))}))
+		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(hang{}, int64(0))}))
 		ctx, cancel := context.WithCancel(background)
 		cancel()
 		hold := held(t, c.Lock("k"))
@@ -221,9 +221,9 @@ func TestUnlock(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	bubble(t, "one of several is gone, the others are released", func(t *testing.T) {
+	bubble(t, "one key of a multi-key lock was lost, the others are released", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": refuse("NOTHELD x"), "LOCK.RELEASE": int64(0)}))
-		isErr(t, held(t, c.Several([]string{"k", "l"})).Unlock(background), ErrNotHeld)
+		isErr(t, held(t, c.Multi([]string{"k", "l"})).Unlock(background), ErrNotHeld)
 		if !strings.HasSuffix(f.log(), "LOCK.MRELEASE 2 k l #\nLOCK.RELEASE k #\nLOCK.RELEASE l #") {
 			t.Error(f.log())
 		}

@@ -38,8 +38,8 @@ func by(replies map[string]any) func(string) (any, error) {
 	}
 }
 
-// inTurn answers each time the next, and the last again and again.
-func inTurn(replies ...any) func() (any, error) {
+// sequence answers with one reply after the other, and repeats the last one.
+func sequence(replies ...any) func() (any, error) {
 	return func() (any, error) {
 		reply := replies[0]
 		if len(replies) > 1 {
@@ -58,7 +58,7 @@ func TestCommands(t *testing.T) {
 		lock  func(*Client) *Lock
 		lines []string
 	}{
-		{"plain", func(c *Client) *Lock { return c.Lock("k", Lease(time.Minute)) },
+		{"lock", func(c *Client) *Lock { return c.Lock("k", Lease(time.Minute)) },
 			[]string{"LOCK.ACQUIRE k # PX 60000 BLOCK 30000 ONCE", "LOCK.RELEASE k #"}},
 		{"fair", func(c *Client) *Lock { return c.Fair("k", Fenced()) },
 			[]string{"LOCK.FAIR k # PX 30000 BLOCK 0 FENCED ONCE", "LOCK.RELEASE k #"}},
@@ -66,7 +66,7 @@ func TestCommands(t *testing.T) {
 			[]string{"LOCK.RWREAD k # PX 30000 BLOCK 1000 ONCE", "LOCK.RELEASE k # READ"}},
 		{"write", func(c *Client) *Lock { return c.Write("k", Wait(0)) },
 			[]string{"LOCK.RWWRITE k # PX 30000 ONCE", "LOCK.RELEASE k # WRITE"}},
-		{"several", func(c *Client) *Lock { return c.Several([]string{"k", "l"}, Turn(time.Second)) },
+		{"multi", func(c *Client) *Lock { return c.Multi([]string{"k", "l"}, MaxBlock(time.Second)) },
 			[]string{"LOCK.MACQUIRE 2 k l # PX 30000 BLOCK 1000 ONCE", "LOCK.MRELEASE 2 k l #"}},
 		{"semaphore", func(c *Client) *Lock { return c.Semaphore("k", 5, Permits(2), Replicas(1, time.Second)) },
 			[]string{"LOCK.SEMAPHORE k # 5 PERMITS 2 PX 30000 BLOCK 30000 ONCE REPLICAS 1 1000", "LOCK.RELEASE k # PERMITS 2"}},
@@ -128,8 +128,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestTurnsAreAskedForUntilTheTimeIsOver(t *testing.T) {
-	bubble(t, "plain", func(t *testing.T) {
+func TestAWaitIsRepeatedUntilItTimesOut(t *testing.T) {
+	bubble(t, "lock", func(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, nil)
 		f.answer = func(command string) (any, error) {
@@ -145,9 +145,9 @@ func TestTurnsAreAskedForUntilTheTimeIsOver(t *testing.T) {
 		took(t, start, 40*time.Second, 40*time.Second)
 		wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE", "LOCK.ACQUIRE k # PX 30000 BLOCK 10000 ONCE")
 	})
-	bubble(t, "fair", func(t *testing.T) { // which ends a turn by closing the connection, for its place in the queue
+	bubble(t, "fair", func(t *testing.T) { // which ends a blocking call by closing the connection, to keep its place in the queue
 		start := time.Now()
-		f, c := newFake(t, by(map[string]any{"LOCK.FAIR": inTurn(hang{}, int64(1)), "LOCK.RELEASE": int64(0)}))
+		f, c := newFake(t, by(map[string]any{"LOCK.FAIR": sequence(hang{}, int64(1)), "LOCK.RELEASE": int64(0)}))
 		hold, err := c.Fair("k").Lock(background)
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestALostConnectionIsAskedAgainByTheSameOwner(t *testing.T) {
 		refuse("CLUSTERDOWN x"), refuse("TRYAGAIN x"), refuse("MASTERDOWN x")} {
 		bubble(t, lost.Error(), func(t *testing.T) {
 			start := time.Now()
-			f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": inTurn(lost, lost, int64(1)), "LOCK.RELEASE": int64(0)}))
+			f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": sequence(lost, lost, int64(1)), "LOCK.RELEASE": int64(0)}))
 			hold, err := c.Lock("k", Wait(time.Second)).Lock(background)
 			if err != nil {
 				t.Fatal(err)
@@ -190,7 +190,7 @@ func TestALostConnectionIsAskedAgainByTheSameOwner(t *testing.T) {
 func TestRedirections(t *testing.T) {
 	bubble(t, "a wait", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"ASKING": "OK", "LOCK.RELEASE": int64(0),
-			"LOCK.ACQUIRE": inTurn(refuse("MOVED 1 127.0.0.1:7001"), refuse("ASK 1 127.0.0.1:7002"), int64(1))}))
+			"LOCK.ACQUIRE": sequence(refuse("MOVED 1 127.0.0.1:7001"), refuse("ASK 1 127.0.0.1:7002"), int64(1))}))
 		hold, err := c.Lock("k").Lock(background)
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +204,7 @@ func TestRedirections(t *testing.T) {
 	})
 	bubble(t, "a release", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1),
-			"LOCK.RELEASE": inTurn(refuse("MOVED 1 127.0.0.1:7001"), int64(0))}))
+			"LOCK.RELEASE": sequence(refuse("MOVED 1 127.0.0.1:7001"), int64(0))}))
 		hold, _ := c.Lock("k").Lock(background)
 		if err := hold.Unlock(background); err != nil {
 			t.Error(err)
@@ -227,7 +227,7 @@ func TestTheTimeOfTheLastErrorIsOver(t *testing.T) {
 		}
 	})
 	bubble(t, "a try has a second one, as the first may have had an old connection", func(t *testing.T) {
-		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": inTurn(errCut, int64(1)), "LOCK.RELEASE": int64(0)}))
+		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": sequence(errCut, int64(1)), "LOCK.RELEASE": int64(0)}))
 		hold, err := c.Lock("k").TryLock(background)
 		if err != nil {
 			t.Fatal(err)

@@ -10,12 +10,12 @@ type spec struct {
 	command string   // that takes it
 	release []string // the words behind the owner of LOCK.RELEASE
 	keys    []string
-	several bool // LOCK.MACQUIRE
+	multi   bool // LOCK.MACQUIRE
 	fair    bool // the queue position outlives the connection
 	limit   int  // of a semaphore
 	permits int
 
-	turn     time.Duration
+	maxBlock time.Duration // how long one command blocks at most
 	lease    time.Duration
 	wait     time.Duration // negative: for ever
 	session  bool
@@ -38,9 +38,11 @@ func Lease(lease time.Duration) Option {
 // Wait is for how long Lock waits at most. The context may end the wait earlier.
 func Wait(wait time.Duration) Option { return func(s *spec) { s.wait = max(wait, 0) } }
 
-// Turn is after what time a wait asks again, 30 seconds by default: so a server that went silent is noticed. It costs a
-// place in the queue, but not that of a fair lock.
-func Turn(turn time.Duration) Option { return func(s *spec) { s.turn = max(turn, time.Millisecond) } }
+// MaxBlock limits how long one command blocks, 30 seconds by default. Then the wait sends its request again, so that a
+// server that stopped responding is noticed. The waiter loses its place in the queue, except in that of a fair lock.
+func MaxBlock(d time.Duration) Option {
+	return func(s *spec) { s.maxBlock = max(d, time.Millisecond) }
+}
 
 // Session binds the hold to a connection, which the server renews for as long as it lives.
 func Session() Option { return func(s *spec) { s.session = true } }
@@ -65,7 +67,7 @@ func Permits(permits int) Option { return func(s *spec) { s.permits = permits } 
 
 func newSpec(command string, keys []string, options []Option) *spec {
 	s := &spec{
-		command: command, keys: keys, turn: 30 * time.Second, lease: 30 * time.Second, wait: -1, renew: true, permits: 1,
+		command: command, keys: keys, maxBlock: 30 * time.Second, lease: 30 * time.Second, wait: -1, renew: true, permits: 1,
 	}
 	for _, option := range options {
 		option(s)
@@ -99,7 +101,7 @@ func (s *spec) acquire(owner string, block time.Duration) Command {
 }
 
 func (s *spec) releaseCommand(owner string) Command {
-	if s.several {
+	if s.multi {
 		return s.named("LOCK.MRELEASE", owner)
 	}
 	return onKey("LOCK.RELEASE", s.keys[0], append([]string{owner}, s.release...)...)
@@ -107,7 +109,7 @@ func (s *spec) releaseCommand(owner string) Command {
 
 // cancelCommand ends the wait, and but for several locks gives back the hold that may have come of it.
 func (s *spec) cancelCommand(owner string) Command {
-	if s.several {
+	if s.multi {
 		return onKey("LOCK.CANCEL", s.keys[0], owner)
 	}
 	return onKey("LOCK.CANCEL", s.keys[0], append([]string{owner, "RELEASE"}, s.release...)...)
@@ -128,7 +130,7 @@ func watchCommand(key, owner string, block time.Duration) Command {
 
 // named is a command about all keys of the lock, with their number before them if they may be several.
 func (s *spec) named(name, owner string) Command {
-	if !s.several {
+	if !s.multi {
 		return onKey(name, s.keys[0], owner)
 	}
 	args := append([]string{name, strconv.Itoa(len(s.keys))}, s.keys...)

@@ -22,7 +22,7 @@ type watcher struct {
 func (h *Hold) watch(key string, conn Conn, to route) {
 	w := &watcher{hold: h, key: key, session: conn != nil, bound: conn != nil, conn: conn, to: to}
 	for p := (pause{}); h.ctx.Err() == nil; {
-		lost, err := w.turn()
+		lost, err := w.once()
 		switch {
 		case lost || codeOf(err) == "NOTHELD":
 			h.lose()
@@ -45,8 +45,8 @@ func (h *Hold) watch(key string, conn Conn, to route) {
 	w.leave(nil)
 }
 
-// turn waits for the loss for a third of the lease.
-func (w *watcher) turn() (lost bool, err error) {
+// once waits for the loss, for a third of the lease at most.
+func (w *watcher) once() (lost bool, err error) {
 	h := w.hold
 	if w.conn == nil {
 		w.conn = h.client.backend.Conn(w.key, w.to.address)
@@ -63,7 +63,7 @@ func (w *watcher) turn() (lost bool, err error) {
 	// The end of the hold is a loss for the server, which it tells here. If it does not, the connection is dead.
 	conn := w.conn
 	defer context.AfterFunc(h.ctx, func() { time.AfterFunc(slack, conn.Close) })()
-	block := min(h.spec.turn, h.spec.lease/3)
+	block := min(h.spec.maxBlock, h.spec.lease/3)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), block+slack)
 	defer cancel()
 	sent := time.Now()

@@ -15,24 +15,24 @@ import (
 
 // request has the fields of all requests; clients/conformance/README.md says what they mean.
 type request struct {
-	ID      int      `json:"id"`
-	Do      string   `json:"do"`
-	As      string   `json:"as"`
-	On      string   `json:"on"`
-	To      place    `json:"to"`
-	Pool    int      `json:"pool"`
-	TurnMs  int      `json:"turn_ms"`
-	Lock    lockSpec `json:"lock"`
-	WaitMs  *int     `json:"wait_ms"`
-	Raise   bool     `json:"raise"`
-	Until   bool     `json:"until"`
-	Of      int      `json:"of"`
-	Counter string   `json:"counter"`
-	Workers int      `json:"workers"`
-	Times   int      `json:"times"`
-	Kind    string   `json:"kind"`
-	Seed    uint64   `json:"seed"`
-	Rounds  int      `json:"rounds"`
+	ID         int      `json:"id"`
+	Do         string   `json:"do"`
+	As         string   `json:"as"`
+	On         string   `json:"on"`
+	To         place    `json:"to"`
+	Pool       int      `json:"pool"`
+	MaxBlockMs int      `json:"max_block_ms"`
+	Lock       lockSpec `json:"lock"`
+	WaitMs     *int     `json:"wait_ms"`
+	Raise      bool     `json:"raise"`
+	Until      bool     `json:"until"`
+	Of         int      `json:"of"`
+	Counter    string   `json:"counter"`
+	Workers    int      `json:"workers"`
+	Times      int      `json:"times"`
+	Kind       string   `json:"kind"`
+	Seed       uint64   `json:"seed"`
+	Rounds     int      `json:"rounds"`
 }
 
 type place struct {

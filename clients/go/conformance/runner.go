@@ -13,9 +13,9 @@ import (
 
 // connection is what a connect made.
 type connection struct {
-	user  user
-	locks *lockso.Client
-	turn  time.Duration
+	user     user
+	locks    *lockso.Client
+	maxBlock time.Duration
 }
 
 type runner struct {
@@ -113,7 +113,7 @@ func (r *runner) make(req request) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{user, locks, time.Duration(req.TurnMs) * time.Millisecond}, nil
+	return &connection{user, locks, time.Duration(req.MaxBlockMs) * time.Millisecond}, nil
 }
 
 func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -132,8 +132,8 @@ func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
 		return c.locks.Read(key, options...)
 	case "write":
 		return c.locks.Write(key, options...)
-	case "several":
-		return c.locks.Several(spec.Keys, options...)
+	case "multi":
+		return c.locks.Multi(spec.Keys, options...)
 	case "semaphore":
 		return c.locks.Semaphore(key, *spec.Limit, options...)
 	}
@@ -147,7 +147,7 @@ func (c *connection) options(spec lockSpec) []lockso.Option {
 			options = append(options, option())
 		}
 	}
-	add(c.turn > 0, func() lockso.Option { return lockso.Turn(c.turn) })
+	add(c.maxBlock > 0, func() lockso.Option { return lockso.MaxBlock(c.maxBlock) })
 	add(spec.LeaseMs != nil, func() lockso.Option { return lockso.Lease(millis(*spec.LeaseMs)) })
 	add(spec.Permits != nil, func() lockso.Option { return lockso.Permits(*spec.Permits) })
 	add(spec.Session, lockso.Session)

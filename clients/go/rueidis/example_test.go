@@ -44,7 +44,7 @@ func ExampleNew_kinds() {
 		client.Fair("job"),                                           // first come, first served
 		client.Read("page"),                                          // many at once
 		client.Write("page"),                                         // one alone
-		client.Several([]string{"{user:7}:from", "{user:7}:to"}),     // all or none
+		client.Multi([]string{"{user:7}:from", "{user:7}:to"}),       // all or none
 		client.Semaphore("licences", 10, lockso.Permits(3)),          // at most 10 permits at once
 		client.Lock("leader", lockso.Session()),                      // as long as its connection lives
 		client.Lock("payment", lockso.Replicas(0, time.Millisecond)), // 1: answered when a replica has it
