@@ -1,4 +1,4 @@
-"""A runner for the driver's own tests: plain locks only, with the fault that it is started with, or `none`.
+"""A runner for the driver's own tests: the kind `lock` only, with the fault that it is started with, or `none`.
 
     no_once    a command that is sent again counts twice
     no_cancel  who gives up only stops listening

@@ -10,7 +10,7 @@ from words import Words
 
 # What a step says of the answer.
 EXPECTED = ("error", "or_error", "answer", "sum", "at_least", "within_ms", "not_before_ms", "release", "becomes")
-SETTINGS = ("lease_ms", "wait_ms", "turn_ms", "PX", "BLOCK")  # times that a slow machine gives more of
+SETTINGS = ("lease_ms", "wait_ms", "max_block_ms", "PX", "BLOCK")  # times that a slow machine gives more of
 
 
 def matches(said, wanted):

@@ -12,7 +12,7 @@ from harness.proxy import read
 
 BAD = [sys.executable, "-B", str(Path(__file__).with_name("bad_runner.py"))]
 
-# Of plain locks: which scenario notices which fault.
+# Which scenario notices which fault, with the kind `lock`.
 NOTICED = [
     ("no_once", "cuts", "acquire_reply"),
     ("no_cancel", "waits", "cancelled"),
@@ -31,19 +31,19 @@ def _scenario(topic, name):
     return next(one for one, _ in scenarios() if (one["topic"], one["name"]) == (topic, name))
 
 
-def _for_plain_only(scenario):
-    """The bad runner knows plain locks only; where others are beside them they are left out."""
+def _for_kind_lock_only(scenario):
+    """Leaves out the steps with other kinds of lock, because the bad runner knows the kind `lock` only."""
     steps = [step for step in scenario["steps"] if "fair" not in str(step.get("lock", ""))]
     return {**scenario, "steps": [step for step in steps if step.get("hears") != "three" and step.get("as") != "e"]}
 
 
 def _play(play, fault, topic, name):
-    scenario = _for_plain_only(_scenario(topic, name))
+    scenario = _for_kind_lock_only(_scenario(topic, name))
     if name == "nobody_is_stalled":
         for step in scenario["steps"]:
             if step.get("waiting") == 2:
                 step["waiting"] = 1
-    play([*BAD, fault], scenario, "plain")
+    play([*BAD, fault], scenario, "lock")
 
 
 @pytest.mark.parametrize("fault, topic, name", NOTICED)

@@ -1,4 +1,4 @@
-"""The benchmark: from release to grant, beside the same library's own RPUSH to BLPOP, in turns in one run."""
+"""The benchmark: from release to grant, compared with the same library's own RPUSH to BLPOP, alternating in one run."""
 
 import statistics
 import tempfile
@@ -29,7 +29,7 @@ def test_handoff_speed(launch, make_server, flavour, rounds, request):
 
 
 def _measured(runner, to, rounds):
-    lock = {"kind": "plain", "keys": ["handed-over"]}
+    lock = {"kind": "lock", "keys": ["handed-over"]}
     said = runner.answer(runner.say("handoff", lock=lock, rounds=rounds, to=to), 300)
     assert len(said["lock_us"]) == len(said["blpop_us"]) == rounds, said
     lock_us, blpop_us = statistics.median(said["lock_us"]), statistics.median(said["blpop_us"])
