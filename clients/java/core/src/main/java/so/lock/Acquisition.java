@@ -10,7 +10,7 @@ import so.lock.wire.Line;
 import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 
-/** One acquisition: turns of waiting on a connection of its own, and, if it is given up, leaving nothing behind. */
+/** One acquisition: blocking calls on a connection of its own, and, if it is given up, the removal of all that is left. */
 final class Acquisition {
     private static final long MARGIN_MS = 2_000;
     private static final long SOON_MS = 5;
@@ -58,7 +58,7 @@ final class Acquisition {
         boolean granted = false;
         locks.running.add(this);
         try {
-            Object reply = interruptible ? turns(this::interrupt) : Talk.uninterrupted(() -> turns(null));
+            Object reply = interruptible ? block(this::interrupt) : Talk.uninterrupted(() -> block(null));
             if (reply == null) {
                 leave();
             } else {
@@ -102,31 +102,31 @@ final class Acquisition {
         return talk.take();
     }
 
-    private Object turns(Runnable onInterrupt) throws LinkException, ServerException, InterruptedException {
+    private Object block(Runnable onInterrupt) throws LinkException, ServerException, InterruptedException {
         Object reply;
         do {
-            reply = talk.ask(this::turn, until, onInterrupt);
+            reply = talk.ask(this::nextCommand, until, onInterrupt);
         } while (reply == null && givenUp.get() == null && System.nanoTime() - until < 0);
         return reply;
     }
 
     /**
-     * A fair wait is asked for as a whole, and a turn of it ended by closing the connection: that keeps its place, the
-     * end of its BLOCK does not.
+     * The next blocking call. That of a fair wait has all that is left of the wait as its BLOCK, and is ended by closing
+     * the connection, which keeps the place in the queue. A BLOCK that times out loses the place.
      */
-    private Talk.Command turn() {
+    private Talk.Command nextCommand() {
         sent = System.nanoTime();
         long left = NANOSECONDS.toMillis(until - sent + 999_999);
         long last = NANOSECONDS.toMillis(until + Talk.GRACE - sent) + request.options().replicasWait().toMillis();
         if (left <= 0) {
             return new Talk.Command((int) Math.max(last, BRIEF_MS), request.acquire(owner, -1, session));
         }
-        long turn = Math.min(left, locks.turnMs());
+        long blockMs = Math.min(left, locks.maxBlockMs());
         if (request.kind() == Request.Kind.FAIR) {
-            long timeout = turn < left ? turn : last;
+            long timeout = blockMs < left ? blockMs : last;
             return new Talk.Command((int) timeout, request.acquire(owner, forEver ? 0 : left, session));
         }
-        return new Talk.Command((int) Math.min(turn + MARGIN_MS, last), request.acquire(owner, turn, session));
+        return new Talk.Command((int) Math.min(blockMs + MARGIN_MS, last), request.acquire(owner, blockMs, session));
     }
 
     /** It was not granted as far as is known. What was never sent needs no cancellation. */
@@ -205,7 +205,7 @@ final class Acquisition {
     /** 1: a wait was ended; 2: a hold was given back; 0: there was nothing. */
     private long cancel(long end) throws LinkException, ServerException {
         long came = (Long) Talk.ask(locks.lines, request.key(), request.cancel(owner), end);
-        if (came > 0 || request.kind() != Request.Kind.SEVERAL) {
+        if (came > 0 || request.kind() != Request.Kind.MULTI) {
             return came;
         }
         try {

@@ -136,8 +136,8 @@ final class Keeper {
     private void watch(String key, Line bound) {
         Talk talk = new Talk(locks.lines, key, bound, bound == null ? List.of() : bindings());
         watches.add(talk);
-        int turn = (int) Math.max(1, Math.min(request.leaseMs() / 3, LONGEST_WATCH_MS));
-        Talk.Command command = new Talk.Command(turn + MARGIN_MS, Request.watch(key, hold.owner(), turn));
+        int blockMs = (int) Math.max(1, Math.min(request.leaseMs() / 3, LONGEST_WATCH_MS));
+        Talk.Command command = new Talk.Command(blockMs + MARGIN_MS, Request.watch(key, hold.owner(), blockMs));
         try {
             while (!stopped) {
                 long sent = System.nanoTime();

@@ -31,7 +31,7 @@ public final class Locks implements AutoCloseable {
     private final ExecutorService helpers = Executors.newCachedThreadPool(daemons("lock-so-helper"));
     final Clock clock = new Clock();
     final Set<Acquisition> running = ConcurrentHashMap.newKeySet();
-    private volatile long turnMs = 30_000;
+    private volatile long maxBlockMs = 30_000;
     private volatile boolean closed;
     private final Map<ThreadHold.Place, ThreadHold> threads = new ConcurrentHashMap<>();
     private final ThreadPoolExecutor renewers = new ThreadPoolExecutor(
@@ -44,55 +44,55 @@ public final class Locks implements AutoCloseable {
     }
 
     /**
-     * Sets how long one request waits at most before it is sent again, 30 seconds if this is not called. A server that
-     * falls silent is noticed 2 seconds later; what waits already keeps its turn.
+     * Sets how long one command blocks at most, 30 seconds if this is not called. Then the request is sent again. A
+     * server that stopped responding is noticed 2 seconds later. Commands that block already are not changed.
      *
      * @return this
      */
-    public Locks withTurn(Duration time) {
+    public Locks withMaxBlock(Duration time) {
         if (time.toMillis() < 1) {
-            throw new IllegalArgumentException("a turn has to be a millisecond at least");
+            throw new IllegalArgumentException("the limit must be at least a millisecond");
         }
-        turnMs = time.toMillis();
+        maxBlockMs = time.toMillis();
         return this;
     }
 
-    long turnMs() {
-        return turnMs;
+    long maxBlockMs() {
+        return maxBlockMs;
     }
 
     /** A lock: {@code LOCK.ACQUIRE}. */
-    public LockSoLock lock(String key, LockOptions options) {
-        return lock(Request.of(Request.Kind.PLAIN, key, options));
+    public DistributedLock lock(String key, LockOptions options) {
+        return lock(Request.of(Request.Kind.LOCK, key, options));
     }
 
     /** {@link #lock(String, LockOptions)} with {@link LockOptions#DEFAULT}. */
-    public LockSoLock lock(String key) {
+    public DistributedLock lock(String key) {
         return lock(key, LockOptions.DEFAULT);
     }
 
     /** The same lock, first come, first served: {@code LOCK.FAIR}. */
-    public LockSoLock fairLock(String key, LockOptions options) {
+    public DistributedLock fairLock(String key, LockOptions options) {
         return lock(Request.of(Request.Kind.FAIR, key, options));
     }
 
     /** A read-write lock: {@code LOCK.RWREAD} and {@code LOCK.RWWRITE}. With fencing tokens, writes have them. */
-    public LockSoReadWriteLock readWriteLock(String key, LockOptions options) {
-        return new LockSoReadWriteLock(this, key, options);
+    public DistributedReadWriteLock readWriteLock(String key, LockOptions options) {
+        return new DistributedReadWriteLock(this, key, options);
     }
 
     /** All keys or none, in one step: {@code LOCK.MACQUIRE}. In a cluster they share a slot. */
-    public LockSoLock multiLock(List<String> keys, LockOptions options) {
-        return lock(new Request(Request.Kind.SEVERAL, List.copyOf(keys), 1, 1, options));
+    public DistributedLock multiLock(List<String> keys, LockOptions options) {
+        return lock(new Request(Request.Kind.MULTI, List.copyOf(keys), 1, 1, options));
     }
 
     /** Permits, of which all owners together have at most {@code limit}: {@code LOCK.SEMAPHORE}. */
-    public LockSoSemaphore semaphore(String key, int limit, LockOptions options) {
-        return new LockSoSemaphore(this, key, limit, options);
+    public DistributedSemaphore semaphore(String key, int limit, LockOptions options) {
+        return new DistributedSemaphore(this, key, limit, options);
     }
 
-    private LockSoLock lock(Request request) {
-        return new LockSoLock(this, request, String.join("\0", request.keys()));
+    private DistributedLock lock(Request request) {
+        return new DistributedLock(this, request, String.join("\0", request.keys()));
     }
 
     /**

@@ -6,11 +6,11 @@ import java.util.List;
 /** What is asked for, and the words of its commands. An owner is a new one for each acquisition. */
 record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions options) {
     enum Kind {
-        PLAIN("LOCK.ACQUIRE"),
+        LOCK("LOCK.ACQUIRE"),
         FAIR("LOCK.FAIR"),
         READ("LOCK.RWREAD"),
         WRITE("LOCK.RWWRITE"),
-        SEVERAL("LOCK.MACQUIRE"),
+        MULTI("LOCK.MACQUIRE"),
         SEMAPHORE("LOCK.SEMAPHORE");
 
         final String command;
@@ -21,7 +21,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
     }
 
     Request {
-        boolean tokens = kind == Kind.PLAIN || kind == Kind.FAIR || kind == Kind.WRITE;
+        boolean tokens = kind == Kind.LOCK || kind == Kind.FAIR || kind == Kind.WRITE;
         if (options.fenced() && !tokens) {
             throw new IllegalArgumentException("there are no fencing tokens for " + kind.command);
         }
@@ -52,7 +52,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
      */
     List<String> acquire(String owner, long blockMs, boolean session) {
         List<String> words = new ArrayList<>(List.of(kind.command));
-        if (kind == Kind.SEVERAL) {
+        if (kind == Kind.MULTI) {
             words.add(Integer.toString(keys.size()));
         }
         words.addAll(keys);
@@ -74,7 +74,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
 
     /** Gives a hold back; of a semaphore so many permits. */
     List<String> release(String owner, int count) {
-        if (kind == Kind.SEVERAL) {
+        if (kind == Kind.MULTI) {
             return words(List.of(List.of("LOCK.MRELEASE", Integer.toString(keys.size())), keys, List.of(owner)));
         }
         return words(List.of(List.of("LOCK.RELEASE", key(), owner), which(count)));
@@ -86,7 +86,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
      */
     List<String> cancel(String owner) {
         List<String> words = List.of("LOCK.CANCEL", key(), owner);
-        return kind == Kind.SEVERAL ? words : words(List.of(words, List.of("RELEASE"), which(permits)));
+        return kind == Kind.MULTI ? words : words(List.of(words, List.of("RELEASE"), which(permits)));
     }
 
     /** Gives one of the keys a new lease. */

@@ -46,13 +46,13 @@ final class FakeWire implements Wire {
     static Object kindly(Asked asked) {
         return switch (asked.name()) {
             case "RELEASE", "CANCEL" -> 0L;
-            case "WATCH" -> turn();
+            case "WATCH" -> watch();
             default -> 1L;
         };
     }
 
-    /** A watch is answered in its time: else it would be asked all the time. */
-    private static Object turn() {
+    /** Replies to a watch after a short time, because a reply at once would make the package send it again and again. */
+    private static Object watch() {
         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
         return null;
     }

@@ -21,7 +21,7 @@ class GivingUpTest {
     private static final LockOptions OPTIONS = LockOptions.DEFAULT.withLease(Duration.ofSeconds(60));
 
     /** Interrupts a thread that acquires, once its request has come, and gives what it ended with. */
-    private static Throwable interrupted(FakeWire wire, LockSoLock lock, String name) throws InterruptedException {
+    private static Throwable interrupted(FakeWire wire, DistributedLock lock, String name) throws InterruptedException {
         AtomicReference<Throwable> end = new AtomicReference<>();
         Thread thread = new Thread(() -> {
             try {
@@ -81,7 +81,7 @@ class GivingUpTest {
     }
 
     @Test
-    void severalKeysAreReleasedTogether() throws Exception {
+    void aMultiLockIsCancelledWithMrelease() throws Exception {
         CountDownLatch cancelled = new CountDownLatch(1);
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("MACQUIRE")) {
@@ -92,7 +92,7 @@ class GivingUpTest {
             return asked.name().equals("MRELEASE") ? 2L : 0L;
         });
         try (Locks locks = new Locks(wire)) {
-            LockSoLock lock = locks.multiLock(List.of("a", "b"), OPTIONS);
+            DistributedLock lock = locks.multiLock(List.of("a", "b"), OPTIONS);
             assertEquals(InterruptedException.class, interrupted(wire, lock, "MACQUIRE").getClass());
             wire.await("MRELEASE", 1);
             assertEquals(List.of("LOCK.CANCEL a", "LOCK.MRELEASE 2 a b"), wire.texts().subList(1, 3));

@@ -177,7 +177,7 @@ class KeepingTest {
             return FakeWire.kindly(asked);
         });
         try (Locks locks = new Locks(wire)) {
-            LockSoLock lock = locks.lock("a");
+            DistributedLock lock = locks.lock("a");
             lock.lock();
             assertThrows(NotHeldException.class, lock::unlock);
             assertEquals(0, lock.getHoldCount());
@@ -191,7 +191,7 @@ class KeepingTest {
     void aLostLockIsNotEnteredAgain() throws Exception {
         FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
         try (Locks locks = new Locks(wire)) {
-            LockSoLock lock = locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add));
+            DistributedLock lock = locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add));
             lock.lock();
             assertNotNull(lost.poll(20, TimeUnit.SECONDS));
             assertThrows(NotHeldException.class, lock::tryLock);

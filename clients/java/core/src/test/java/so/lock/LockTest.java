@@ -24,7 +24,7 @@ class LockTest {
     @Test
     void anotherLockByTheSameThreadSendsNothing() {
         try (Locks locks = new Locks(kind)) {
-            LockSoLock lock = locks.lock("a", OPTIONS);
+            DistributedLock lock = locks.lock("a", OPTIONS);
             lock.lock();
             assertTrue(locks.lock("a", OPTIONS).tryLock(), "another object, the same lock");
             assertEquals(2, lock.getHoldCount());
@@ -81,12 +81,12 @@ class LockTest {
     }
 
     @Test
-    void aFairWaitIsAskedForAsAWholeAndOthersByTurns() throws Exception {
+    void aFairWaitBlocksForTheWholeWaitAndOthersForMaxBlock() throws Exception {
         try (Locks locks = new Locks(kind)) {
             locks.fairLock("a", OPTIONS).acquire(Duration.ofHours(1)).close();
             long block = Long.parseLong(kind.texts().get(0).replaceAll(".* BLOCK (\\d+) .*", "$1"));
             assertTrue(block > 1_800_000 && block <= 3_600_000, kind.texts().get(0));
-            locks.withTurn(Duration.ofSeconds(7)).lock("a", OPTIONS).acquire(Duration.ofHours(1)).close();
+            locks.withMaxBlock(Duration.ofSeconds(7)).lock("a", OPTIONS).acquire(Duration.ofHours(1)).close();
             assertTrue(kind.texts().get(2).contains(" BLOCK 7000 "));
         }
     }
@@ -98,7 +98,7 @@ class LockTest {
             assertThrows(IllegalArgumentException.class, () -> locks.multiLock(List.of("a"), fenced));
             assertThrows(IllegalArgumentException.class, () -> locks.multiLock(List.of(), OPTIONS));
             assertThrows(IllegalArgumentException.class, () -> locks.semaphore("a", 1, fenced));
-            assertThrows(IllegalArgumentException.class, () -> locks.withTurn(Duration.ZERO));
+            assertThrows(IllegalArgumentException.class, () -> locks.withMaxBlock(Duration.ZERO));
             assertThrows(IllegalArgumentException.class, () -> OPTIONS.withLease(Duration.ZERO));
             assertThrows(IllegalArgumentException.class, () -> OPTIONS.withReplicas(1, Duration.ZERO));
         }
@@ -107,7 +107,7 @@ class LockTest {
     @Test
     void aWriterMayReadAndGoOnReading() {
         try (Locks locks = new Locks(kind)) {
-            LockSoReadWriteLock lock = locks.readWriteLock("a", OPTIONS);
+            DistributedReadWriteLock lock = locks.readWriteLock("a", OPTIONS);
             lock.writeLock().lock();
             lock.readLock().lock();
             lock.writeLock().unlock();
@@ -125,7 +125,7 @@ class LockTest {
     @Test
     void permitsAreGivenBackAsTheyCome() throws Exception {
         try (Locks locks = new Locks(kind)) {
-            LockSoSemaphore semaphore = locks.semaphore("a", 5, OPTIONS);
+            DistributedSemaphore semaphore = locks.semaphore("a", 5, OPTIONS);
             semaphore.acquire(3);
             assertTrue(semaphore.tryAcquire());
             semaphore.release();

@@ -58,7 +58,7 @@ final class Requests implements AutoCloseable {
         String name = text(request, "as", "main");
         JsonObject to = request.getAsJsonObject("to");
         Flavour.User user = flavour.connect(to, number(request, "pool", 0));
-        user.locks().withTurn(Duration.ofMillis(number(request, "turn_ms", 30_000)));
+        user.locks().withMaxBlock(Duration.ofMillis(number(request, "max_block_ms", 30_000)));
         users.put(name, user);
         return new JsonObject();
     }

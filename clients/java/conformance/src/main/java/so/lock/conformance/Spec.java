@@ -7,10 +7,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
+import so.lock.DistributedLock;
+import so.lock.DistributedSemaphore;
 import so.lock.Hold;
 import so.lock.LockOptions;
-import so.lock.LockSoLock;
-import so.lock.LockSoSemaphore;
 import so.lock.Locks;
 
 /** The protocol's description of a lock. */
@@ -35,10 +35,10 @@ record Spec(JsonObject lock) {
     Pair pair(Locks locks) {
         if (kind().equals("semaphore")) {
             int permits = number("permits", 1);
-            LockSoSemaphore semaphore = semaphore(locks, null);
+            DistributedSemaphore semaphore = semaphore(locks, null);
             return new Pair(() -> semaphore.acquire(permits), () -> semaphore.release(permits));
         }
-        LockSoLock lock = lock(locks, null);
+        DistributedLock lock = lock(locks, null);
         return new Pair(lock::lock, lock::unlock);
     }
 
@@ -46,19 +46,19 @@ record Spec(JsonObject lock) {
         return kind().equals("read");
     }
 
-    private LockSoSemaphore semaphore(Locks locks, Consumer<Hold> onLost) {
+    private DistributedSemaphore semaphore(Locks locks, Consumer<Hold> onLost) {
         return locks.semaphore(keys().get(0), number("limit", 1), options(onLost));
     }
 
-    private LockSoLock lock(Locks locks, Consumer<Hold> onLost) {
+    private DistributedLock lock(Locks locks, Consumer<Hold> onLost) {
         LockOptions options = options(onLost);
         String key = keys().get(0);
         return switch (kind()) {
-            case "plain" -> locks.lock(key, options);
+            case "lock" -> locks.lock(key, options);
             case "fair" -> locks.fairLock(key, options);
             case "read" -> locks.readWriteLock(key, options).readLock();
             case "write" -> locks.readWriteLock(key, options).writeLock();
-            case "several" -> locks.multiLock(keys(), options);
+            case "multi" -> locks.multiLock(keys(), options);
             default -> throw new IllegalArgumentException("no such kind: " + kind());
         };
     }

@@ -13,8 +13,8 @@ import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.RedisClient;
 import redis.clients.jedis.RedisProtocol;
 import so.lock.AdapterContract;
+import so.lock.DistributedLock;
 import so.lock.Examples;
-import so.lock.LockSoLock;
 import so.lock.Locks;
 import so.lock.ServerProcess;
 
@@ -41,7 +41,7 @@ class JedisTest extends AdapterContract {
     void theUsersPoolIsLeftAlone() throws Exception {
         RedisClient client = client(server.port(), DefaultJedisClientConfig.builder().build());
         try (client; Connection all = client.getPool().getResource(); Locks locks = JedisLocks.of(client)) {
-            LockSoLock lock = locks.lock("a");
+            DistributedLock lock = locks.lock("a");
             assertTrue(lock.tryLock(30, TimeUnit.SECONDS));
             lock.unlock();
             assertEquals(1, client.getPool().getNumActive());

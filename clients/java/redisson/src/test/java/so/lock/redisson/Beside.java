@@ -27,8 +27,8 @@ import redis.clients.jedis.Jedis;
 import redis.clients.jedis.UnifiedJedis;
 import redis.clients.jedis.commands.ProtocolCommand;
 import redis.clients.jedis.util.SafeEncoder;
+import so.lock.DistributedLock;
 import so.lock.LockOptions;
-import so.lock.LockSoLock;
 import so.lock.Locks;
 import so.lock.ServerProcess;
 
@@ -147,7 +147,7 @@ abstract class Beside {
         return had;
     }
 
-    Future<Long> waiterHere(LockSoLock lock) throws Exception {
+    Future<Long> waiterHere(DistributedLock lock) throws Exception {
         return waiter(lock::lock, lock::unlock, () -> waiting() == 1);
     }
 
@@ -168,7 +168,7 @@ abstract class Beside {
         assertTrue(times.get(times.size() - 1) < 10_000);
     }
 
-    void assertSleepsUntilTheLeaseIsOver(RLock there, LockSoLock here) throws Exception {
+    void assertSleepsUntilTheLeaseIsOver(RLock there, DistributedLock here) throws Exception {
         here.lock();
         long before = scripts();
         Future<Long> waiter = waiter(there::lock, there::unlock, () -> scripts() >= before + 2);

@@ -21,15 +21,15 @@ import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RSemaphore;
 import org.redisson.client.RedisException;
 import redis.clients.jedis.CommandArguments;
+import so.lock.DistributedLock;
+import so.lock.DistributedSemaphore;
 import so.lock.Hold;
 import so.lock.LockException;
 import so.lock.LockOptions;
-import so.lock.LockSoLock;
-import so.lock.LockSoSemaphore;
 import so.lock.NotHeldException;
 
 /** What else Redisson has, beside what is here. */
-abstract class OtherObjects extends PlainLocks {
+abstract class OtherObjects extends NonFairLocks {
     /** They listen to other channels. */
     @Test
     void itsFairAndReadWriteLocksAreNotWoken() throws Exception {
@@ -41,7 +41,7 @@ abstract class OtherObjects extends PlainLocks {
     @Test
     void theFairLock() throws Exception {
         RLock there = redisson.getFairLock(A);
-        LockSoLock here = locks.lock(A);
+        DistributedLock here = locks.lock(A);
         there.lock();
         assertFalse(here.tryLock());
         Future<Long> waiter = waiterHere(here);
@@ -59,7 +59,7 @@ abstract class OtherObjects extends PlainLocks {
     @Test
     void itsReadWriteLockKeepsOthersOut() {
         RReadWriteLock there = redisson.getReadWriteLock(A);
-        LockSoLock here = locks.lock(A);
+        DistributedLock here = locks.lock(A);
         for (RLock lock : List.of(there.readLock(), there.writeLock())) {
             lock.lock();
             Map<String, String> hash = jedis.hgetAll(A);
@@ -90,7 +90,7 @@ abstract class OtherObjects extends PlainLocks {
     @Test
     void theMultiLock() {
         RLock there = redisson.getMultiLock(redisson.getLock(A), redisson.getLock(B));
-        LockSoLock here = locks.multiLock(List.of(A, B), LockOptions.DEFAULT);
+        DistributedLock here = locks.multiLock(List.of(A, B), LockOptions.DEFAULT);
         there.lock();
         assertFalse(here.tryLock());
         assertFalse(locks.lock(B).tryLock());
@@ -138,7 +138,7 @@ abstract class OtherObjects extends PlainLocks {
 
     @Test
     void theSemaphores() {
-        LockSoSemaphore here = locks.semaphore(A, 1, LockOptions.DEFAULT);
+        DistributedSemaphore here = locks.semaphore(A, 1, LockOptions.DEFAULT);
         RSemaphore there = redisson.getSemaphore(A);
         RPermitExpirableSemaphore expirable = redisson.getPermitExpirableSemaphore(A);
         for (BooleanSupplier sets : List.<BooleanSupplier>of(() -> there.trySetPermits(1), () -> expirable.trySetPermits(1))) {

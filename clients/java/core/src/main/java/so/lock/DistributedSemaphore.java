@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
  * A semaphore as {@link java.util.concurrent.Semaphore} is: who acquires and who releases need not be the same thread.
  * But only what this object has acquired can be released by it, and a permit that is not released goes with its lease.
  */
-public final class LockSoSemaphore {
+public final class DistributedSemaphore {
     private static final long FOR_EVER = -1;
 
     private final Locks locks;
@@ -19,7 +19,7 @@ public final class LockSoSemaphore {
     private final LockOptions options;
     private final Deque<Hold> holds = new ArrayDeque<>();
 
-    LockSoSemaphore(Locks locks, String key, int limit, LockOptions options) {
+    DistributedSemaphore(Locks locks, String key, int limit, LockOptions options) {
         this.locks = locks;
         this.key = key;
         this.limit = limit;

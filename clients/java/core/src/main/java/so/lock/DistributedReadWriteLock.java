@@ -7,25 +7,25 @@ import java.util.concurrent.locks.ReadWriteLock;
  * may write if nobody else reads, and otherwise waits for them. Two that do so at once: the second gets
  * {@link LockException.Deadlock}.
  */
-public final class LockSoReadWriteLock implements ReadWriteLock {
-    private final LockSoLock read;
-    private final LockSoLock write;
+public final class DistributedReadWriteLock implements ReadWriteLock {
+    private final DistributedLock read;
+    private final DistributedLock write;
 
-    LockSoReadWriteLock(Locks locks, String key, LockOptions options) {
+    DistributedReadWriteLock(Locks locks, String key, LockOptions options) {
         LockOptions reading = new LockOptions(options.lease(), options.session(), false, options.renew(),
                 options.replicas(), options.replicasWait(), options.onLost());
         String name = "read-write\0" + key;
-        read = new LockSoLock(locks, Request.of(Request.Kind.READ, key, reading), name, 0);
-        write = new LockSoLock(locks, Request.of(Request.Kind.WRITE, key, options), name, 1);
+        read = new DistributedLock(locks, Request.of(Request.Kind.READ, key, reading), name, 0);
+        write = new DistributedLock(locks, Request.of(Request.Kind.WRITE, key, options), name, 1);
     }
 
     @Override
-    public LockSoLock readLock() {
+    public DistributedLock readLock() {
         return read;
     }
 
     @Override
-    public LockSoLock writeLock() {
+    public DistributedLock writeLock() {
         return write;
     }
 }

@@ -17,18 +17,18 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
+import so.lock.DistributedLock;
 import so.lock.Hold;
 import so.lock.LockOptions;
-import so.lock.LockSoLock;
 
 /** Redisson's plain lock and the one here. */
-abstract class PlainLocks extends Beside {
+abstract class NonFairLocks extends Beside {
     private static final int ROUNDS = 30;
 
     @Test
     void eachKeepsTheOtherOut() {
         RLock there = redisson.getLock(A);
-        LockSoLock here = locks.lock(A);
+        DistributedLock here = locks.lock(A);
         there.lock();
         there.lock();
         Map<String, String> hash = jedis.hgetAll(A);
@@ -64,7 +64,7 @@ abstract class PlainLocks extends Beside {
 
     @Test
     void whoWaitsByRedissonIsWoken() throws Exception {
-        LockSoLock here = locks.lock(A, LockOptions.DEFAULT.withLease(Duration.ofMinutes(1)));
+        DistributedLock here = locks.lock(A, LockOptions.DEFAULT.withLease(Duration.ofMinutes(1)));
         List<Double> times = new ArrayList<>();
         for (int i = 0; i < ROUNDS; i++) {
             here.lock();

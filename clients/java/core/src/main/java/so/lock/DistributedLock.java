@@ -10,7 +10,7 @@ import java.util.concurrent.locks.Lock;
  * Objects of one {@link Locks} for the same key are one lock, plain or fair. If the thread ends, so does the hold, with
  * its lease.
  */
-public final class LockSoLock implements Lock {
+public final class DistributedLock implements Lock {
     static final int MODE = 0; // of a lock with one mode
     private static final long FOR_EVER = -1;
 
@@ -19,11 +19,11 @@ public final class LockSoLock implements Lock {
     private final String name;
     private final int mode;
 
-    LockSoLock(Locks locks, Request request, String name) {
+    DistributedLock(Locks locks, Request request, String name) {
         this(locks, request, name, MODE);
     }
 
-    LockSoLock(Locks locks, Request request, String name, int mode) {
+    DistributedLock(Locks locks, Request request, String name, int mode) {
         this.locks = locks;
         this.request = request;
         this.name = name;
