@@ -16,7 +16,7 @@ interface Request {
   to: To;
   lock: LockWords;
   wait_ms?: number | null;
-  turn_ms?: number | null;
+  max_block_ms?: number | null;
   raise?: boolean;
   until?: boolean;
   counter: string;
@@ -50,7 +50,7 @@ function userOf(request: Request): User {
 }
 
 async function connect(request: Request): Promise<object> {
-  const settings = request.turn_ms == null ? {} : { turnMs: request.turn_ms };
+  const settings = request.max_block_ms == null ? {} : { maxBlockMs: request.max_block_ms };
   users.set(request.as ?? 'main', await flavour!(request.to, settings));
   return {};
 }

@@ -2,7 +2,7 @@ import { Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type Lo
 
 /** A lock, as a request says it. A field that is null is left out. */
 export interface LockWords {
-  kind: 'plain' | 'fair' | 'read' | 'write' | 'several' | 'semaphore';
+  kind: 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore';
   keys: string[];
   limit?: number | null;
   permits?: number | null;
@@ -32,10 +32,10 @@ export function lockOf(locks: Locks, words: LockWords): Lock {
   const options = optionsOf(words);
   const [key = ''] = words.keys;
   switch (words.kind) {
-    case 'plain':
+    case 'lock':
       return locks.lock(key, options);
-    case 'several':
-      return locks.several(words.keys, options);
+    case 'multi':
+      return locks.multi(words.keys, options);
     case 'semaphore':
       return locks.semaphore(key, words.limit ?? 1, options);
     default:

@@ -9,7 +9,7 @@ export async function count(user: User, words: LockWords, counter: string, worke
   const lock = lockOf(user.locks, words);
   let done = 0;
   const worker = async () => {
-    for (let turn = 0; turn < times; turn++) {
+    for (let round = 0; round < times; round++) {
       await lock.run(async () => {
         const value = Number((await user.command(counter, 'GET', counter)) ?? 0);
         if (words.kind !== 'read') {
@@ -32,7 +32,7 @@ function randomOf(seed: number): () => number {
   };
 }
 
-/** Aborts after so many ms; the first timer of a turn of the loop may be late, which is as random. */
+/** Aborts after so many ms; the first timer of an iteration of the event loop may be late, which is as random. */
 async function cancelled(lock: Lock, ms: number) {
   const abort = new AbortController();
   const timer = setTimeout(() => abort.abort(new Cancelled('cancelled')), ms);
@@ -47,7 +47,7 @@ async function cancelled(lock: Lock, ms: number) {
 export async function storm(lock: Lock, times: number, kind: 'cancel' | 'timeout', seed: number) {
   const random = randomOf(seed);
   const result = { acquired: 0, given_up: 0 };
-  for (let turn = 0; turn < times; turn++) {
+  for (let round = 0; round < times; round++) {
     try {
       const hold = await (kind === 'cancel'
         ? cancelled(lock, random() * 3)
@@ -101,7 +101,7 @@ async function handElement(a: User, b: User, list: string): Promise<number> {
   return us;
 }
 
-/** Both, in turns. */
+/** Both, alternating. */
 export async function handoff(flavour: Flavour, to: To, words: LockWords, rounds: number) {
   const a = await flavour(to, {});
   const b = await flavour(to, {});

@@ -92,7 +92,7 @@ export class Acquisition {
     for (;;) {
       this.stop.throwIfOver();
       const left = until - now();
-      const grant = await this.#turn(waitMs === 0 ? null : Math.max(1, Math.ceil(left)), until);
+      const grant = await this.#once(waitMs === 0 ? null : Math.max(1, Math.ceil(left)), until);
       if (typeof grant === 'object') {
         return grant;
       }
@@ -106,13 +106,13 @@ export class Acquisition {
   }
 
   /** One command. `left`: for how long to wait still, in ms; null: not at all. */
-  async #turn(left: number | null, until: number): Promise<Grant | 'next' | 'pause'> {
+  async #once(left: number | null, until: number): Promise<Grant | 'next' | 'pause'> {
     let line: Line | undefined;
-    const over = { turn: false };
+    const cut = { atMaxBlock: false };
     const sent = now();
     try {
       line = await this.#connections.take(this.#key, this.stop);
-      const reply = await this.#send(line, left, over);
+      const reply = await this.#send(line, left, cut);
       this.#connections.heard(this.#key, line);
       if (reply !== null) {
         return this.#granted(line, reply, left === null ? sent : now());
@@ -120,21 +120,21 @@ export class Acquisition {
       this.#last = undefined;
       this.#connections.giveBack(line);
     } catch (error) {
-      return this.#failed(line, error, over.turn, until);
+      return this.#failed(line, error, cut.atMaxBlock, until);
     }
     if (left === null || now() >= until) {
       throw this.#notInTime();
     }
     // Whoever ended the wait before its time, it must not go round and round; clocks differ by 1 ms.
-    return left < 2 || now() - sent < Math.min(left, this.#connections.turnMs) - 1 ? 'pause' : 'next';
+    return left < 2 || now() - sent < Math.min(left, this.#connections.maxBlockMs) - 1 ? 'pause' : 'next';
   }
 
-  async #send(line: Line, left: number | null, over: { turn: boolean }): Promise<unknown> {
+  async #send(line: Line, left: number | null, cut: { atMaxBlock: boolean }): Promise<unknown> {
     // A fair wait that its time ends has lost its place, one whose connection closes has not.
-    const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > this.#connections.turnMs;
-    const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, this.#connections.turnMs);
+    const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > this.#connections.maxBlockMs;
+    const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, this.#connections.maxBlockMs);
     const answerMs = (keepsPlace ? Infinity : (block ?? 0)) + ANSWER_MS + (this.#spec.replicas?.ms ?? 0);
-    const turn = keepsPlace ? after(this.#connections.turnMs, () => ((over.turn = true), line.close())) : undefined;
+    const limit = keepsPlace ? after(this.#connections.maxBlockMs, () => ((cut.atMaxBlock = true), line.close())) : undefined;
     try {
       this.#pending = line.send(acquire(this.#spec, this.#owner, block), answerMs);
       const reply = await this.#answered(this.#pending);
@@ -146,7 +146,7 @@ export class Acquisition {
       }
       throw error;
     } finally {
-      clearTimeout(turn);
+      clearTimeout(limit);
     }
   }
 
@@ -180,7 +180,7 @@ export class Acquisition {
   }
 
   /** Decides whether an error ends the request: then it is thrown. */
-  #failed(line: Line | undefined, error: unknown, turnOver: boolean, until: number): 'next' | 'pause' {
+  #failed(line: Line | undefined, error: unknown, atMaxBlock: boolean, until: number): 'next' | 'pause' {
     this.stop.throwIfOver();
     const answered = error instanceof ServerError;
     this.#last = answered ? undefined : error;
@@ -191,7 +191,7 @@ export class Acquisition {
     }
     line?.close();
     const elsewhere = line !== undefined && this.#connections.learn(this.#key, line, error);
-    if ((elsewhere && ++this.#hops <= REDIRECTIONS) || (turnOver && now() < until)) {
+    if ((elsewhere && ++this.#hops <= REDIRECTIONS) || (atMaxBlock && now() < until)) {
       return 'next';
     }
     const stale = line?.reused === true && !answered;
@@ -233,7 +233,7 @@ export class Acquisition {
   async #cancel(until: number): Promise<boolean> {
     const left = () => Math.max(0, until - now());
     const { reply } = await this.#connections.insist(this.#key, cancel(this.#spec, this.#owner), left());
-    if (Number(reply ?? 0) > 0 || this.#spec.kind !== 'several') {
+    if (Number(reply ?? 0) > 0 || this.#spec.kind !== 'multi') {
       return Number(reply ?? 0) > 0;
     }
     const { error } = await this.#connections.insist(this.#key, release(this.#spec, this.#owner), left());

@@ -1,6 +1,6 @@
 /** What is asked for: the words of the commands, without a server. */
 
-export type Kind = 'plain' | 'fair' | 'read' | 'write' | 'several' | 'semaphore';
+export type Kind = 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore';
 
 /** The settings of a lock; all may be left out. */
 export interface LockOptions {
@@ -32,7 +32,7 @@ export interface Spec extends LockOptions {
   limit?: number;
 }
 
-const FENCEABLE = new Set<Kind>(['plain', 'fair', 'write']);
+const FENCEABLE = new Set<Kind>(['lock', 'fair', 'write']);
 
 /**
  * A lock of this kind. Throws TypeError or RangeError for what could never be right; what only the server knows it
@@ -52,14 +52,14 @@ export function specOf(kind: Kind, keys: string[], options: LockOptions, limit?:
   return spec;
 }
 
-function several(word: string, spec: Spec, owner: string): string[] {
+function counted(word: string, spec: Spec, owner: string): string[] {
   return [word, String(spec.keys.length), ...spec.keys, owner];
 }
 
 function head(spec: Spec, owner: string): string[] {
   const key = firstKey(spec);
   switch (spec.kind) {
-    case 'plain':
+    case 'lock':
       return ['LOCK.ACQUIRE', key, owner];
     case 'fair':
       return ['LOCK.FAIR', key, owner];
@@ -67,8 +67,8 @@ function head(spec: Spec, owner: string): string[] {
       return ['LOCK.RWREAD', key, owner];
     case 'write':
       return ['LOCK.RWWRITE', key, owner];
-    case 'several':
-      return several('LOCK.MACQUIRE', spec, owner);
+    case 'multi':
+      return counted('LOCK.MACQUIRE', spec, owner);
     case 'semaphore':
       return ['LOCK.SEMAPHORE', key, owner, String(spec.limit), 'PERMITS', String(spec.permits)];
   }
@@ -109,14 +109,14 @@ function which(spec: Spec): string[] {
 
 /** Ends a wait, and gives back the hold that has come of it; of several locks, the wait only. */
 export function cancel(spec: Spec, owner: string): string[] {
-  const giveBack = spec.kind === 'several' ? [] : ['RELEASE', ...which(spec)];
+  const giveBack = spec.kind === 'multi' ? [] : ['RELEASE', ...which(spec)];
   return ['LOCK.CANCEL', firstKey(spec), owner, ...giveBack];
 }
 
 /** Gives the hold back; of several locks, all or none. */
 export function release(spec: Spec, owner: string): string[] {
-  return spec.kind === 'several'
-    ? several('LOCK.MRELEASE', spec, owner)
+  return spec.kind === 'multi'
+    ? counted('LOCK.MRELEASE', spec, owner)
     : ['LOCK.RELEASE', firstKey(spec), owner, ...which(spec)];
 }
 

@@ -6,10 +6,10 @@ import { after, Ending, now, Pauses } from './time.js';
 /** How the locks of a client behave. */
 export interface Settings {
   /**
-   * The longest that one command waits, in ms, 30000 without it. Then it is asked again, so that a server that went silent
-   * is noticed.
+   * How long one command blocks at most, in ms; 30000 by default. Then the request is sent again, so that a server that
+   * stopped responding is noticed.
    */
-  turnMs?: number;
+  maxBlockMs?: number;
 }
 
 /** How long the answer to a command that does not block may take, before its connection is taken for dead. */
@@ -97,7 +97,7 @@ export class Line {
 
 /** All connections that the locks of one client have: one for short commands on each node, and one for each wait. */
 export class Connections {
-  readonly turnMs: number;
+  readonly maxBlockMs: number;
   readonly #connector: Connector;
   readonly #routes: Routes;
   readonly #controls = new Map<string, Promise<Line>>();
@@ -107,8 +107,8 @@ export class Connections {
   readonly #lines = new Set<Line>();
   readonly #closing = new AbortController();
 
-  constructor(connector: Connector, { turnMs = 30_000 }: Settings = {}) {
-    this.turnMs = turnMs;
+  constructor(connector: Connector, { maxBlockMs = 30_000 }: Settings = {}) {
+    this.maxBlockMs = maxBlockMs;
     this.#connector = connector;
     this.#routes = new Routes(connector);
   }

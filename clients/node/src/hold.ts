@@ -94,7 +94,7 @@ export class Hold implements AsyncDisposable {
     const answer = this.#connections.insist(firstKey(this.#spec), release(this.#spec, this.owner), left);
     this.#stop();
     const { error, again } = await answer;
-    if (isNotHeld(error) && this.#spec.kind === 'several') {
+    if (isNotHeld(error) && this.#spec.kind === 'multi') {
       await this.#releaseEach();
     }
     this.#leave(error === undefined);
@@ -262,8 +262,8 @@ export class Hold implements AsyncDisposable {
         line = await this.#connections.take(key, this.#end);
         line.background = true;
         this.#watches.add(line);
-        const { turnMs } = this.#connections;
-        const told = await line.send(watch(key, this.owner, turnMs), turnMs + ANSWER_MS);
+        const { maxBlockMs } = this.#connections;
+        const told = await line.send(watch(key, this.owner, maxBlockMs), maxBlockMs + ANSWER_MS);
         this.#watches.delete(line);
         this.#connections.giveBack(line);
         if (told !== null) {

@@ -19,7 +19,7 @@ export interface WaitOptions {
 
 /** What withLock takes. */
 export interface WithLockOptions extends LockOptions, WaitOptions {
-  /** Which kind of lock; plain without it, and several for a list of keys. */
+  /** The kind of lock; by default `lock`, and `multi` for several keys. */
   kind?: Exclude<Kind, 'semaphore'>;
 }
 
@@ -89,7 +89,7 @@ export class Locks implements AsyncDisposable {
 
   /** One holder at a time. */
   lock(key: string, options: LockOptions = {}): Lock {
-    return this.#make('plain', [key], options);
+    return this.#make('lock', [key], options);
   }
 
   /** One holder at a time, strictly first come, first served; the place survives a lost connection. */
@@ -107,9 +107,9 @@ export class Locks implements AsyncDisposable {
     return this.#make('write', [key], options);
   }
 
-  /** All of these keys or none. In a cluster they have to share a slot. */
-  several(keys: readonly string[], options: LockOptions = {}): Lock {
-    return this.#make('several', [...keys], options);
+  /** A multi-key lock: all of these keys, or none. In a cluster they must share a slot. */
+  multi(keys: readonly string[], options: LockOptions = {}): Lock {
+    return this.#make('multi', [...keys], options);
   }
 
   /** `options.permits` of `limit` permits. */
@@ -121,7 +121,7 @@ export class Locks implements AsyncDisposable {
   withLock<T>(key: string | readonly string[], body: (hold: Hold) => Promise<T> | T, options: WithLockOptions = {}): Promise<T> {
     const { kind, waitMs, signal, ...rest } = options;
     const keys = typeof key === 'string' ? [key] : [...key];
-    return this.#make(kind ?? (keys.length > 1 ? 'several' : 'plain'), keys, rest).run(body, { waitMs, signal });
+    return this.#make(kind ?? (keys.length > 1 ? 'multi' : 'lock'), keys, rest).run(body, { waitMs, signal });
   }
 
   /** True after close(). */
@@ -144,7 +144,7 @@ export class Locks implements AsyncDisposable {
       request.abort(new Closed('the locks of this client are closed'));
     }
     const work = [...this.#background, ...[...this.#holds].map((hold) => hold.release())];
-    // One turn later the requests that were given up are at it, too.
+    // By the next iteration of the event loop, the requests that were given up have added their work.
     await new Promise(setImmediate);
     await atMost(CLOSING_MS, Promise.allSettled([...work, ...this.#background]));
     this.#connections.close();

@@ -146,12 +146,12 @@ function clusterConnector(options: RedisClusterOptions, client: NodeRedisClient)
 
 function sentinelConnector(options: RedisSentinelOptions): Connector {
   const sentinels = options.sentinelRootNodes;
-  let turn = 0;
-  /** Asks the Sentinels in turn, so that one that is cut off from the others is not believed for ever. */
+  let next = 0;
+  /** Queries the next Sentinel, round-robin, so that one that is partitioned from the others is not trusted forever. */
   const master = async (signal: AbortSignal): Promise<Address> => {
     let last: unknown = new Error(`no Sentinel knows ${options.name}`);
     for (let tries = 0; tries < sentinels.length; tries++) {
-      const address = sentinels[turn++ % sentinels.length] as Address;
+      const address = sentinels[next++ % sentinels.length] as Address;
       try {
         const answer = await ask((options.sentinelClientOptions ?? {}) as RedisClientOptions, address, options.name, signal);
         if (answer !== null) {

@@ -8,7 +8,7 @@ export class Routes {
   readonly #connector: Connector;
   readonly #masters = new Map<number, Address>();
   readonly #asking = new Map<number, Address>();
-  #turn = 0;
+  #next = 0;
 
   constructor(connector: Connector) {
     this.#connector = connector;
@@ -52,10 +52,10 @@ export class Routes {
     return false;
   }
 
-  /** The nodes in turn, so that one that is down is not asked again and again. */
+  /** The next of the known nodes, round-robin, so that a node that is down is not used again and again. */
   #any(): Address {
     const known = [...(this.#connector.nodes?.() ?? []), ...this.#masters.values()];
-    const node = known[this.#turn++ % known.length];
+    const node = known[this.#next++ % known.length];
     if (node === undefined) {
       throw new Error('no node of the cluster is known');
     }

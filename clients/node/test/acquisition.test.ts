@@ -144,9 +144,9 @@ function grantsAt(number: number): { fake: Fake; used: Set<unknown> } {
   return { fake, used };
 }
 
-test('a turn that is over begins the next, on the same connection', async () => {
+test('a blocking call that times out is followed by the next, on the same connection', async () => {
   const { fake, used } = grantsAt(3);
-  const locks = new Locks(fake, { turnMs: 20 });
+  const locks = new Locks(fake, { maxBlockMs: 20 });
   const hold = await locks.lock('k').acquire();
   assert.equal(used.size, 1);
   assert.deepEqual(fake.of('LOCK.ACQUIRE').map((args) => after(args, 'BLOCK')), ['20', '20', '20']);
@@ -156,7 +156,7 @@ test('a turn that is over begins the next, on the same connection', async () => 
 
 test('a wait that is over sends no LOCK.CANCEL', async () => {
   const { fake } = grantsAt(Infinity);
-  const locks = new Locks(fake, { turnMs: 20 });
+  const locks = new Locks(fake, { maxBlockMs: 20 });
   await assert.rejects(locks.lock('k').acquire({ waitMs: 50 }), NotAcquired);
   assert.deepEqual(fake.of('LOCK.CANCEL'), []);
   await locks.close();
@@ -170,9 +170,9 @@ test('null before its time does not go round and round', async () => {
   await locks.close();
 });
 
-test('a fair turn ends by closing the connection, and its BLOCK is all that is left', async () => {
+test('a fair wait ends a blocking call by closing the connection, and its BLOCK is all that is left', async () => {
   const fake = new Fake((args) => (args[0] === 'LOCK.FAIR' && fake.of('LOCK.FAIR').length < 3 ? never() : 1));
-  const locks = new Locks(fake, { turnMs: 20 });
+  const locks = new Locks(fake, { maxBlockMs: 20 });
   const hold = await locks.fair('k').acquire();
   const asked = fake.of('LOCK.FAIR');
   assert.deepEqual(asked.map((args) => after(args, 'BLOCK')), ['0', '0', '0']);

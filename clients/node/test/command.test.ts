@@ -14,7 +14,7 @@ interface Row {
 }
 
 const ROWS: Row[] = [
-  { kind: 'plain', says: 'LOCK.ACQUIRE k me PX 30000 BLOCK 5 ONCE', gives: 'LOCK.RELEASE k me', ends: 'LOCK.CANCEL k me RELEASE' },
+  { kind: 'lock', says: 'LOCK.ACQUIRE k me PX 30000 BLOCK 5 ONCE', gives: 'LOCK.RELEASE k me', ends: 'LOCK.CANCEL k me RELEASE' },
   { kind: 'fair', says: 'LOCK.FAIR k me PX 30000 BLOCK 5 ONCE', gives: 'LOCK.RELEASE k me', ends: 'LOCK.CANCEL k me RELEASE' },
   {
     kind: 'read',
@@ -31,7 +31,7 @@ const ROWS: Row[] = [
     ends: 'LOCK.CANCEL k me RELEASE WRITE',
   },
   {
-    kind: 'several',
+    kind: 'multi',
     keys: ['k', 'l'],
     options: { session: true },
     says: 'LOCK.MACQUIRE 2 k l me SESSION BLOCK 5 ONCE',
@@ -58,22 +58,22 @@ for (const { kind, keys = ['k'], options = {}, limit, says, gives, ends } of ROW
 }
 
 test('a try has no BLOCK, a wait for ever has BLOCK 0', () => {
-  const spec = specOf('plain', ['k'], {});
+  const spec = specOf('lock', ['k'], {});
   assert.ok(!acquire(spec, 'me', null).includes('BLOCK'));
   assert.match(acquire(spec, 'me', 0).join(' '), /BLOCK 0 /);
 });
 
 test('a renewal says the lease, and the replicas', () => {
   const replicas = { count: 2, ms: 30 };
-  assert.equal(renew(specOf('plain', ['k'], { leaseMs: 9, replicas }), 'k', 'me').join(' '), 'LOCK.RENEW k me PX 9 REPLICAS 2 30');
-  assert.equal(renew(specOf('plain', ['k'], { session: true }), 'k', 'me').join(' '), 'LOCK.RENEW k me SESSION');
+  assert.equal(renew(specOf('lock', ['k'], { leaseMs: 9, replicas }), 'k', 'me').join(' '), 'LOCK.RENEW k me PX 9 REPLICAS 2 30');
+  assert.equal(renew(specOf('lock', ['k'], { session: true }), 'k', 'me').join(' '), 'LOCK.RENEW k me SESSION');
   assert.equal(watch('k', 'me', 7).join(' '), 'LOCK.WATCH k me BLOCK 7');
 });
 
 test('what could never be right is refused at once', () => {
   assert.throws(() => specOf('read', ['k'], { fenced: true }), TypeError);
-  assert.throws(() => specOf('several', [], {}), TypeError);
+  assert.throws(() => specOf('multi', [], {}), TypeError);
   for (const leaseMs of [0, -1, 1.5, Number.NaN, Infinity]) {
-    assert.throws(() => specOf('plain', ['k'], { leaseMs }), RangeError);
+    assert.throws(() => specOf('lock', ['k'], { leaseMs }), RangeError);
   }
 });

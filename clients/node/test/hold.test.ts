@@ -33,7 +33,7 @@ test('NOTHELD at the first release is a loss; so is one behind an error that say
     return notHeld();
   });
   const locks = new Locks(fake);
-  for (let turn = 0; turn < 2; turn++) {
+  for (let round = 0; round < 2; round++) {
     const hold = await locks.lock('k').acquire();
     await assert.rejects(hold.release(), NotHeld);
     assert.equal(hold.isLost, false, 'it is not told of after the release');
@@ -145,10 +145,10 @@ test('withLock returns what the body does, and passes its options on', async () 
   await locks.close();
 });
 
-test('of several locks of which one was lost, the others are released', async () => {
+test('if one key of a multi-key lock was lost, the others are released', async () => {
   const fake = new Fake((args) => (args[0] === 'LOCK.MRELEASE' ? notHeld() : 1));
   const locks = new Locks(fake);
-  const hold = await locks.several(['a', 'b']).acquire();
+  const hold = await locks.multi(['a', 'b']).acquire();
   await assert.rejects(hold.release(), NotHeld);
   assert.deepEqual(fake.of('LOCK.RELEASE').map((args) => args[1]), ['a', 'b']);
   await locks.close();

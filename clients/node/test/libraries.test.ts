@@ -26,7 +26,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
       both((locks) => locks.lock('c', { fenced: true, watch: true })),
       both((locks) => locks.fair('d')),
       both((locks) => locks.write('e')),
-      both((locks) => locks.several(['f', 'g'])),
+      both((locks) => locks.multi(['f', 'g'])),
       both((locks) => locks.semaphore('h', 3, { permits: 2 })),
       [one.read('i'), other.write('i')] as const,
     ];
@@ -92,7 +92,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     const hold = await one.lock('x').acquire();
     const connections = async () => Number(/connected_clients:(\d+)/.exec(await server.ask.info('clients'))![1]);
     const counted: number[] = [];
-    for (let turn = 0; turn < 20; turn++) {
+    for (let round = 0; round < 20; round++) {
       const abort = new AbortController();
       const waits = other.lock('x').acquire({ signal: abort.signal });
       await server.waiting('x');

@@ -18,7 +18,7 @@ function moved(): never {
 test('MOVED is followed without a pause, and remembered', async () => {
   const fake = cluster(moved);
   const locks = new Locks(fake);
-  for (let turn = 0; turn < 3; turn++) {
+  for (let round = 0; round < 3; round++) {
     await (await locks.lock('k').acquire({ waitMs: 0 })).release();
   }
   assert.equal(fake.of('LOCK.ACQUIRE').length, 4, 'only the first one went astray');
