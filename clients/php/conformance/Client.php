@@ -18,22 +18,22 @@ final class Client
     {
     }
 
-    /** `$to` is the request's: kind, port or ports, master; and `turn_ms`, or null. */
+    /** `$to` is the request's: kind, port or ports, master; and `max_block_ms`, or null. */
     public static function connect(array $to): self
     {
-        $turn = ['turn' => ($to['turn_ms'] ?? 30000) / 1000];
+        $settings = ['maxBlock' => ($to['max_block_ms'] ?? 30000) / 1000];
         $nodes = array_map(fn (int $port) => self::HOST . ":$port", $to['ports'] ?? [$to['port'] ?? 0]);
         if ($to['kind'] === 'cluster') {
             $redis = new RedisCluster(null, $nodes, 2.0, 10.0);
-            return new self($redis, Locks::cluster($redis, ...$turn));
+            return new self($redis, Locks::cluster($redis, ...$settings));
         }
         $redis = new Redis();
         if ($to['kind'] === 'single') {
             $redis->connect(self::HOST, $to['port'], 2.0);
-            return new self($redis, Locks::on($redis, ...$turn));
+            return new self($redis, Locks::on($redis, ...$settings));
         }
         $redis->connect(...self::master($nodes, $to['master']));
-        return new self($redis, Locks::sentinel($nodes, $to['master'], ...$turn));
+        return new self($redis, Locks::sentinel($nodes, $to['master'], ...$settings));
     }
 
     /** The lock that a request describes. */
@@ -44,7 +44,7 @@ final class Client
         $options += isset($lock['replicas']) ? ['replicas' => $lock['replicas']] : [];
         $options += isset($lock['fenced']) ? ['fenced' => $lock['fenced']] : [];
         return match ($lock['kind']) {
-            'several' => $this->locks->several($lock['keys'], ...$options),
+            'multi' => $this->locks->multi($lock['keys'], ...$options),
             'semaphore' => $this->locks->semaphore($key, $lock['limit'], $lock['permits'] ?? 1, ...$options),
             default => $this->locks->{$lock['kind']}($key, ...$options),
         };

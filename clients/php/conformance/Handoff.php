@@ -16,7 +16,7 @@ final class Handoff
     {
     }
 
-    /** Microseconds of each round, of the lock and of the list, which take turns. */
+    /** Microseconds of each round, of the lock and of the list, alternating. */
     public function measure(): array
     {
         $client = Client::connect($this->to);

@@ -92,7 +92,7 @@ final class Runner
     private function connect(array $request): array
     {
         $name = $request['as'] ?? 'main';
-        $this->to[$name] = $request['to'] + ['turn_ms' => $request['turn_ms'] ?? null];
+        $this->to[$name] = $request['to'] + ['max_block_ms' => $request['max_block_ms'] ?? null];
         $this->clients[$name] = Client::connect($this->to[$name]);
         return [];
     }

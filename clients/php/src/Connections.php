@@ -28,9 +28,9 @@ final class Connections
     private int $pid;
 
     /**
-     * `$find` gets this object and answers a connection to a server that knows more: the master, or any node of a cluster.
-     * `$scheme` is 'tls://' or empty, `$auth` a password or [user, password], `$timeout` the seconds to connect in. A wait is
-     * begun anew after `$turn` seconds, so that a server that has gone silent is noticed.
+     * `$find` gets this object and returns a connection to the master, or to any node of a cluster. `$scheme` is 'tls://' or
+     * empty, `$auth` a password or [user, password], `$timeout` the limit for connecting in seconds. One command blocks for
+     * `$maxBlock` seconds at most; then the request is sent again, so that a server that stopped responding is noticed.
      */
     public function __construct(
         private Closure $find,
@@ -39,7 +39,7 @@ final class Connections
         private int $db = 0,
         private float $timeout = self::PATIENCE,
         private array $context = [],
-        public readonly float $turn = 30.0,
+        public readonly float $maxBlock = 30.0,
     ) {
         $this->pid = getmypid();
     }

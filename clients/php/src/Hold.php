@@ -125,9 +125,9 @@ final class Hold
         $key ??= $this->keys[0];
         $until = Clock::now() + ($seconds ?? INF);
         $words = function () use ($key, $until): array {
-            $turn = max(0.001, min($this->connections->turn, $until - Clock::now()));
-            $milliseconds = (int) ceil($turn * 1000);
-            return [['LOCK.WATCH', $key, $this->owner, 'BLOCK', $milliseconds], $turn + Connections::PATIENCE];
+            $block = max(0.001, min($this->connections->maxBlock, $until - Clock::now()));
+            $milliseconds = (int) ceil($block * 1000);
+            return [['LOCK.WATCH', $key, $this->owner, 'BLOCK', $milliseconds], $block + Connections::PATIENCE];
         };
         do {
             $lost = $this->connections->call($key, $words, $until) === true;
@@ -200,7 +200,7 @@ final class Hold
         } catch (NotHeld $lost) {
             // The first one may have got through, if it was in time.
             $repeated = $this->connections->unsure && !$this->lost && ($this->binding !== null || Clock::now() < $this->expires);
-            $this->lock->kind === Kind::Several && $this->releaseRest($until);
+            $this->lock->kind === Kind::Multi && $this->releaseRest($until);
             $this->released = true;
             if (!$repeated) {
                 $this->lost = true;

@@ -7,10 +7,10 @@ namespace LockSo;
 /** The kinds of locks, by the command that takes one. */
 enum Kind: string
 {
-    case Plain = 'LOCK.ACQUIRE';
+    case Lock = 'LOCK.ACQUIRE';
     case Fair = 'LOCK.FAIR';
     case Read = 'LOCK.RWREAD';
     case Write = 'LOCK.RWWRITE';
-    case Several = 'LOCK.MACQUIRE';
+    case Multi = 'LOCK.MACQUIRE';
     case Semaphore = 'LOCK.SEMAPHORE';
 }

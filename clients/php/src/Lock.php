@@ -101,7 +101,7 @@ final class Lock
     /** The command that releases it. @internal */
     public function releaseWords(string $owner): array
     {
-        return $this->kind === Kind::Several
+        return $this->kind === Kind::Multi
             ? ['LOCK.MRELEASE', count($this->keys), ...$this->keys, $owner]
             : ['LOCK.RELEASE', $this->keys[0], $owner, ...$this->which()];
     }
@@ -135,12 +135,12 @@ final class Lock
     /** The command that waits for the lock `$left` seconds at most, and how many seconds the answer may take. */
     private function acquireWords(string $owner, float $left): array
     {
-        $turn = max(0.0, min($left, $this->connections->turn));
-        // A fair wait whose BLOCK is over loses its place, but not one whose connection closes: so it says the whole time.
-        $block = $this->kind === Kind::Fair ? $left : $turn;
+        $call = max(0.0, min($left, $this->connections->maxBlock));
+        // A fair wait loses its place when its BLOCK times out, but not when its connection closes: so its BLOCK is all that is left.
+        $block = $this->kind === Kind::Fair ? $left : $call;
         $words = [
             $this->kind->value,
-            ...($this->kind === Kind::Several ? [count($this->keys)] : []),
+            ...($this->kind === Kind::Multi ? [count($this->keys)] : []),
             ...$this->keys,
             $owner,
             ...($this->kind === Kind::Semaphore ? [$this->limit, ...$this->which()] : []),
@@ -150,7 +150,7 @@ final class Lock
             // Without an end it is 0, and no time at all is to say nothing.
             ...($left > 0.0 ? ['BLOCK', $block === INF ? 0 : self::milliseconds($block)] : []),
         ];
-        return [$words, $turn + $this->replicaTime() + ($turn < $left ? Connections::PATIENCE : self::LATE)];
+        return [$words, $call + $this->replicaTime() + ($call < $left ? Connections::PATIENCE : self::LATE)];
     }
 
     /**
@@ -161,8 +161,8 @@ final class Lock
         $now = Clock::now();
         $late = $until === INF ? Connections::PATIENCE : 2 * self::LATE + $until - $now;
         $cancel = ['LOCK.CANCEL', $this->keys[0], $owner];
-        $several = $this->kind === Kind::Several;
-        $commands = $several ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->which()]];
+        $multi = $this->kind === Kind::Multi;
+        $commands = $multi ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->which()]];
         $withdrawal = new Withdrawal($this->keys[0], $commands);
         try {
             $withdrawal->tell($this->connections, $now + max(0.1, min($late, $this->lease)));

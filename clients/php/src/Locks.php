@@ -23,10 +23,11 @@ final class Locks
     }
 
     /**
-     * Locks on the server to which `$redis` is connected. `$context` is what `connect` was given as such, for TLS: php-redis
-     * does not say it. A wait is begun anew after `$turn` seconds, here as below.
+     * Locks on the server to which `$redis` is connected. `$context` is the one that `connect` was given, for TLS: php-redis
+     * does not expose it. One command blocks for `$maxBlock` seconds at most, here as below; then the request is sent again,
+     * so that a server that stopped responding is noticed.
      */
-    public static function on(Redis $redis, array $context = [], float $turn = 30.0): self
+    public static function on(Redis $redis, array $context = [], float $maxBlock = 30.0): self
     {
         $host = $redis->getHost() ?: throw new InvalidArgumentException('not connected: no settings to take');
         $address = str_starts_with($host, '/') ? $host : "$host:{$redis->getPort()}";
@@ -36,7 +37,7 @@ final class Locks
             db: $redis->getDbNum(),
             timeout: $redis->getTimeout() ?: Connections::PATIENCE,
             context: $context,
-            turn: $turn,
+            maxBlock: $maxBlock,
         ));
     }
 
@@ -49,13 +50,13 @@ final class Locks
         mixed $auth = null,
         bool $tls = false,
         array $context = [],
-        float $turn = 30.0,
+        float $maxBlock = 30.0,
     ): self {
         $seeds = is_array($cluster) ? $cluster : array_map(fn ($node) => implode(':', $node), $cluster->_masters());
         $find = static function (Connections $connections) use ($seeds): Connection {
             return self::first($seeds, fn (string $seed) => $connections->open($seed));
         };
-        return new self(new Connections($find, $tls ? 'tls://' : '', $auth, context: $context, turn: $turn));
+        return new self(new Connections($find, $tls ? 'tls://' : '', $auth, context: $context, maxBlock: $maxBlock));
     }
 
     /**
@@ -70,7 +71,7 @@ final class Locks
         mixed $sentinelAuth = null,
         bool $tls = false,
         array $context = [],
-        float $turn = 30.0,
+        float $maxBlock = 30.0,
     ): self {
         $scheme = $tls ? 'tls://' : '';
         $asked = new Connections(fn () => null, $scheme, $sentinelAuth, context: $context);
@@ -81,18 +82,18 @@ final class Locks
                 return $connections->open(is_array($node) ? implode(':', $node) : throw new RedisException("$sentinel knows no $master"));
             });
         };
-        return new self(new Connections($find, $scheme, $auth, $db, context: $context, turn: $turn));
+        return new self(new Connections($find, $scheme, $auth, $db, context: $context, maxBlock: $maxBlock));
     }
 
     /** A lock that one owner has at a time. */
-    public function plain(
+    public function lock(
         string $key,
         float $lease = 30.0,
         bool $session = false,
         bool $fenced = false,
         ?array $replicas = null,
     ): Lock {
-        return new Lock($this->connections, Kind::Plain, [$key], $lease, $session, $fenced, $replicas);
+        return new Lock($this->connections, Kind::Lock, [$key], $lease, $session, $fenced, $replicas);
     }
 
     /** The same lock, first come, first served. */
@@ -123,10 +124,10 @@ final class Locks
         return new Lock($this->connections, Kind::Write, [$key], $lease, $session, $fenced, $replicas);
     }
 
-    /** The plain locks of all `$keys`, or none of them; in a cluster the keys share a slot. */
-    public function several(array $keys, float $lease = 30.0, bool $session = false, ?array $replicas = null): Lock
+    /** A multi-key lock: the locks of all `$keys`, or none of them. In a cluster the keys must share a slot. */
+    public function multi(array $keys, float $lease = 30.0, bool $session = false, ?array $replicas = null): Lock
     {
-        return new Lock($this->connections, Kind::Several, $keys, $lease, $session, false, $replicas);
+        return new Lock($this->connections, Kind::Multi, $keys, $lease, $session, false, $replicas);
     }
 
     /** `$permits` of a semaphore, of which all owners together have `$limit` at most. */

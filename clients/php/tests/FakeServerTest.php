@@ -34,7 +34,7 @@ final class FakeServerTest extends TestCase
     public function testDeadlockIsThrownAtOnce(): void
     {
         $text = 'DEADLOCK a waits for k held by b, b waits for l held by a';
-        $lock = $this->locks(["-$text\r\n"])->plain('k');
+        $lock = $this->locks(["-$text\r\n"])->lock('k');
         try {
             $lock->acquire();
             self::fail('it was refused');
@@ -46,7 +46,7 @@ final class FakeServerTest extends TestCase
     public function testAServerThatIsNotReadyIsAskedAgain(): void
     {
         $errors = [self::REFUSED, "-LOADING\r\n", "-CLUSTERDOWN x\r\n", "-TRYAGAIN x\r\n", "-MASTERDOWN x\r\n", "-UNBLOCKED x\r\n"];
-        $hold = $this->locks([...$errors, ":1\r\n", ":0\r\n"])->plain('k')->acquire();
+        $hold = $this->locks([...$errors, ":1\r\n", ":0\r\n"])->lock('k')->acquire();
         $hold->release();
         $asked = array_map(fn () => $this->command(), $errors);
         self::assertSame([$hold->owner], array_values(array_unique(array_column($asked, 2))), 'the same owner');
@@ -56,7 +56,7 @@ final class FakeServerTest extends TestCase
 
     public function testItIsNotAskedAgainWhenTheTimeIsOver(): void
     {
-        $lock = $this->locks([self::REFUSED])->plain('k');
+        $lock = $this->locks([self::REFUSED])->lock('k');
         try {
             $lock->acquire(0.0);
             self::fail('it was refused');
@@ -85,7 +85,7 @@ final class FakeServerTest extends TestCase
     public function testHalfAReplyIsNone(): void
     {
         foreach ([':', '$', '$-1', '-NO', '-NOTHELD the', ':7', ':70'] as $half) {
-            $hold = $this->locks([$half, ":7042\r\n", ":0\r\n"])->plain('k', fenced: true)->acquire(5.0);
+            $hold = $this->locks([$half, ":7042\r\n", ":0\r\n"])->lock('k', fenced: true)->acquire(5.0);
             self::assertSame(7042, $hold->token, $half);
             unset($hold);
             $this->tearDown();
@@ -94,7 +94,7 @@ final class FakeServerTest extends TestCase
 
     public function testNotHeldByTheServersFirstWordIsALoss(): void
     {
-        $hold = $this->locks([":1\r\n", self::REFUSED, "-NOTHELD x\r\n"])->plain('k')->acquire();
+        $hold = $this->locks([":1\r\n", self::REFUSED, "-NOTHELD x\r\n"])->lock('k')->acquire();
         $this->expectException(NotHeld::class);
         $hold->release();
     }
@@ -106,17 +106,17 @@ final class FakeServerTest extends TestCase
         $both = ['LOCK.CANCEL', 'k', 'owner'];
         $each = ['LOCK.MRELEASE', '2', 'k', 'l', 'owner'];
         return [
-            'it waited' => [fn ($locks) => $locks->plain('k'), [":1\r\n"], [$cancel]],
+            'it waited' => [fn ($locks) => $locks->lock('k'), [":1\r\n"], [$cancel]],
             'it was granted' => [fn ($locks) => $locks->fair('k'), [":2\r\n"], [$cancel]],
-            'it may come yet' => [fn ($locks) => $locks->plain('k'), [":0\r\n", ":0\r\n"], [$cancel, $cancel]],
-            'that is lost too' => [fn ($locks) => $locks->plain('k'), [null, ":1\r\n"], [$cancel, $cancel]],
+            'it may come yet' => [fn ($locks) => $locks->lock('k'), [":0\r\n", ":0\r\n"], [$cancel, $cancel]],
+            'that is lost too' => [fn ($locks) => $locks->lock('k'), [null, ":1\r\n"], [$cancel, $cancel]],
             'read' => [fn ($locks) => $locks->read('k'), [":1\r\n"], [[...$cancel, 'READ']]],
             'write' => [fn ($locks) => $locks->write('k'), [":1\r\n"], [[...$cancel, 'WRITE']]],
             'permits' => [fn ($locks) => $locks->semaphore('k', 5, 2), [":1\r\n"], [[...$cancel, 'PERMITS', '2']]],
-            'several wait' => [fn ($locks) => $locks->several(['k', 'l']), [":1\r\n"], [$both]],
-            'several granted' => [fn ($locks) => $locks->several(['k', 'l']), [":0\r\n", ":2\r\n"], [$both, $each]],
-            'several neither' => [
-                fn ($locks) => $locks->several(['k', 'l']),
+            'multi waited' => [fn ($locks) => $locks->multi(['k', 'l']), [":1\r\n"], [$both]],
+            'multi granted' => [fn ($locks) => $locks->multi(['k', 'l']), [":0\r\n", ":2\r\n"], [$both, $each]],
+            'multi neither' => [
+                fn ($locks) => $locks->multi(['k', 'l']),
                 [":0\r\n", "-NOTHELD x\r\n", ":0\r\n", "-NOTHELD x\r\n"],
                 [$both, $each, $both, $each],
             ],

@@ -13,7 +13,7 @@ final class HoldTest extends LocksTestCase
 {
     public function testRenewGivesANewLease(): void
     {
-        $hold = $this->locks->several(['k', 'l'], lease: 20.0)->acquire();
+        $hold = $this->locks->multi(['k', 'l'], lease: 20.0)->acquire();
         $this->redis->pExpire('k', 5000);
         $hold->renew();
         self::assertGreaterThan(10000, min($this->redis->pttl('k'), $this->redis->pttl('l')));
@@ -26,7 +26,7 @@ final class HoldTest extends LocksTestCase
 
     public function testKeepRenewsWhenAThirdIsOver(): void
     {
-        $hold = $this->locks->plain('k', lease: 6.0)->acquire();
+        $hold = $this->locks->lock('k', lease: 6.0)->acquire();
         $renewals = $this->commands('lock.renew');
         $renewed = function (int $times) use ($hold, $renewals): bool {
             $hold->keep();
@@ -43,7 +43,7 @@ final class HoldTest extends LocksTestCase
 
     public function testALossIsToldWhenAskedFor(): void
     {
-        foreach ([$this->locks->plain('k'), $this->locks->several(['k', 'l']), $this->locks->semaphore('k', 1)] as $lock) {
+        foreach ([$this->locks->lock('k'), $this->locks->multi(['k', 'l']), $this->locks->semaphore('k', 1)] as $lock) {
             $hold = $lock->acquire();
             self::assertFalse($hold->isLost());
             $this->redis->rawCommand('LOCK.FORCE', 'k');
@@ -55,13 +55,13 @@ final class HoldTest extends LocksTestCase
             } catch (NotHeld) {
                 self::assertTrue($hold->isLost());
             }
-            self::assertSame(0, $this->redis->exists('k', 'l'), 'the rest of several is given back');
+            self::assertSame(0, $this->redis->exists('k', 'l'), 'the other keys are released');
         }
     }
 
     public function testTheClockTellsWhenTheServerCannot(): void
     {
-        $hold = $this->locks->plain('k', lease: 4.0)->acquire();
+        $hold = $this->locks->lock('k', lease: 4.0)->acquire();
         self::$server->signal(SIGSTOP);
         try {
             self::assertFalse($hold->isLost(false));
@@ -76,7 +76,7 @@ final class HoldTest extends LocksTestCase
 
     public function testALossIsAwaited(): void
     {
-        $hold = $this->locks->several(['k', 'l'])->acquire();
+        $hold = $this->locks->multi(['k', 'l'])->acquire();
         self::assertGreaterThan(0.2, $this->timed(fn () => self::assertFalse($hold->awaitLoss(0.2))));
         $this->meanwhile(function (): void {
             $this->redis = self::$server->client();
@@ -89,7 +89,7 @@ final class HoldTest extends LocksTestCase
 
     public function testASessionFindsBack(): void
     {
-        $hold = $this->locks->plain('k', session: true)->acquire();
+        $hold = $this->locks->lock('k', session: true)->acquire();
         $first = $this->info('k')['holders'][0][9];
         [, $grace] = $this->redis->rawCommand('CONFIG', 'GET', 'lock.session-grace');
         $this->redis->rawCommand('CONFIG', 'SET', 'lock.session-grace', 60000);
@@ -104,7 +104,7 @@ final class HoldTest extends LocksTestCase
 
     public function testAHoldThatIsForgottenIsReleased(): void
     {
-        $hold = $this->locks->plain('k')->acquire();
+        $hold = $this->locks->lock('k')->acquire();
         $pid = $this->meanwhile(function () use (&$hold): void {
             // A fork's copy is not the hold.
             $hold = null;
@@ -117,10 +117,10 @@ final class HoldTest extends LocksTestCase
 
     public function testAForkHasConnectionsOfItsOwn(): void
     {
-        $hold = $this->locks->plain('k')->acquire();
+        $hold = $this->locks->lock('k')->acquire();
         $pid = $this->meanwhile(function (): void {
             for ($i = 0; $i < 200; $i++) {
-                $this->locks->plain('other')->run(fn () => null);
+                $this->locks->lock('other')->run(fn () => null);
             }
             self::$server->client()->rPush('done', 1);
         });
@@ -134,7 +134,7 @@ final class HoldTest extends LocksTestCase
 
     public function testAReleaseGetsOverADeadConnection(): void
     {
-        $hold = $this->locks->plain('k')->acquire();
+        $hold = $this->locks->lock('k')->acquire();
         $this->killOthers();
         $hold->release();
         self::assertNull($this->info('k'));
@@ -142,7 +142,7 @@ final class HoldTest extends LocksTestCase
 
     public function testALossIsNotHiddenByADeadConnection(): void
     {
-        $hold = $this->locks->plain('k')->acquire();
+        $hold = $this->locks->lock('k')->acquire();
         // So long idle that it is asked before it is used.
         usleep(1_100_000);
         $this->killOthers();
@@ -155,7 +155,7 @@ final class HoldTest extends LocksTestCase
     {
         // Longer than it waits for one answer, and it begins before `acquire` is through.
         $took = $this->timed(function (): void {
-            $hold = $this->locks->plain('k', lease: 3.0)->acquire();
+            $hold = $this->locks->lock('k', lease: 3.0)->acquire();
             self::$server->signal(SIGSTOP);
             try {
                 $hold->release();

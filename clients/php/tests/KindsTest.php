@@ -18,10 +18,10 @@ final class KindsTest extends LocksTestCase
     public function exclusive(): array
     {
         return [
-            'plain' => [fn (Locks $locks, ...$options) => $locks->plain('k', ...$options)],
+            'lock' => [fn (Locks $locks, ...$options) => $locks->lock('k', ...$options)],
             'fair' => [fn (Locks $locks, ...$options) => $locks->fair('k', ...$options)],
             'write' => [fn (Locks $locks, ...$options) => $locks->write('k', ...$options)],
-            'several' => [fn (Locks $locks, ...$options) => $locks->several(['k', 'l'], ...$options)],
+            'multi' => [fn (Locks $locks, ...$options) => $locks->multi(['k', 'l'], ...$options)],
             'semaphore' => [fn (Locks $locks, ...$options) => $locks->semaphore('k', 2, 2, ...$options)],
         ];
     }
@@ -103,7 +103,7 @@ final class KindsTest extends LocksTestCase
 
     public function testTokensGrow(): void
     {
-        foreach (['plain', 'fair', 'write'] as $kind) {
+        foreach (['lock', 'fair', 'write'] as $kind) {
             $lock = $this->locks->$kind($kind, fenced: true);
             $first = $lock->run(fn ($hold) => $hold->token);
             self::assertIsInt($first);
@@ -113,14 +113,14 @@ final class KindsTest extends LocksTestCase
 
     public function testNotAcquiredNamesTheKeys(): void
     {
-        $hold = $this->locks->plain('l')->acquire();
+        $hold = $this->locks->lock('l')->acquire();
         $this->expectExceptionObject(new NotAcquired('k, l: held by somebody else'));
-        $this->locks->several(['k', 'l'])->acquire(0.01);
+        $this->locks->multi(['k', 'l'])->acquire(0.01);
     }
 
     public function testNoReplicas(): void
     {
-        $lock = $this->locks->plain('k', replicas: [1, 100]);
+        $lock = $this->locks->lock('k', replicas: [1, 100]);
         try {
             $lock->acquire(0.0);
             self::fail('there is no replica');
@@ -134,7 +134,7 @@ final class KindsTest extends LocksTestCase
     {
         $this->redis->set('k', 'no lock');
         try {
-            $this->locks->plain('k')->acquire(0.0);
+            $this->locks->lock('k')->acquire(0.0);
             self::fail('it is a string');
         } catch (Refused $error) {
             self::assertSame('WRONGTYPE', $error->reason);
@@ -143,7 +143,7 @@ final class KindsTest extends LocksTestCase
 
     public function testRunAnswersWhatTheBodyAnswers(): void
     {
-        $lock = $this->locks->plain('k');
+        $lock = $this->locks->lock('k');
         self::assertSame(7, $lock->run(fn ($hold) => [$hold->owner] === $this->owners('k') ? 7 : 0));
         self::assertNull($this->info('k'));
         $this->expectException(NotHeld::class);
@@ -155,7 +155,7 @@ final class KindsTest extends LocksTestCase
         $error = new \DomainException('the body');
         foreach ([false, true] as $lost) {
             try {
-                $this->locks->plain('k')->run(function ($held) use ($lost, $error, &$hold): void {
+                $this->locks->lock('k')->run(function ($held) use ($lost, $error, &$hold): void {
                     $hold = $held;
                     $lost && $this->redis->del('k');
                     throw $error;

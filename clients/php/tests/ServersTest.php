@@ -29,10 +29,10 @@ final class ServersTest extends TestCase
         $redis = $server->client();
         $this->until(fn () => $redis->auth('secret'));
         $redis->select(3);
-        self::assertSame(1, Locks::on($redis)->plain('k')->run(fn () => $redis->exists('k')));
+        self::assertSame(1, Locks::on($redis)->lock('k')->run(fn () => $redis->exists('k')));
         $redis->rawCommand('CONFIG', 'SET', 'requirepass', 'another');
         $this->expectException(Refused::class);
-        Locks::on($redis)->plain('k')->acquire();
+        Locks::on($redis)->lock('k')->acquire();
     }
 
     public function testAUnixSocket(): void
@@ -40,7 +40,7 @@ final class ServersTest extends TestCase
         $server = $this->server('--unixsocket', './socket');
         $redis = new Redis();
         $redis->connect("{$server->folder}/socket");
-        self::assertSame(1, Locks::on($redis)->plain('k')->run(fn () => $redis->exists('k')));
+        self::assertSame(1, Locks::on($redis)->lock('k')->run(fn () => $redis->exists('k')));
     }
 
     public function testTls(): void
@@ -61,9 +61,9 @@ final class ServersTest extends TestCase
         $context = ['stream' => ['cafile' => $pem, 'peer_name' => 'localhost']];
         $redis = new Redis();
         $this->until(fn () => @$redis->connect('tls://127.0.0.1', $port, 2.0, null, 0, 0, $context));
-        self::assertSame(1, Locks::on($redis, $context)->plain('k')->run(fn () => $redis->exists('k')));
+        self::assertSame(1, Locks::on($redis, $context)->lock('k')->run(fn () => $redis->exists('k')));
         try {
-            Locks::on($redis)->plain('k')->acquire(0.0);
+            Locks::on($redis)->lock('k')->acquire(0.0);
             self::fail('nobody vouches for the certificate');
         } catch (RedisException $error) {
             self::assertStringContainsString('certificate verify failed', $error->getMessage());
@@ -81,7 +81,7 @@ final class ServersTest extends TestCase
         $this->until(function () use ($locks): bool {
             $began = microtime(true);
             try {
-                $locks->plain('k')->acquire(0.0);
+                $locks->lock('k')->acquire(0.0);
                 self::fail('nobody is there');
             } catch (RedisException $error) {
                 self::assertStringContainsString('refused', $error->getMessage());
@@ -97,13 +97,13 @@ final class ServersTest extends TestCase
         foreach ([Locks::cluster($redis), Locks::cluster(["127.0.0.1:1", "127.0.0.1:{$two->port}"])] as $locks) {
             foreach (['a', 'b', 'c', 'd', '{a}x', 'a{b}c', '{}', 'a{}b', 'x}y', '', "\xff{1"] as $key) {
                 self::assertSame($one->client()->rawCommand('CLUSTER', 'KEYSLOT', $key), Slot::of($key), $key);
-                $key === '' || self::assertSame(1, $locks->plain($key)->run(fn () => $redis->exists($key)), $key);
+                $key === '' || self::assertSame(1, $locks->lock($key)->run(fn () => $redis->exists($key)), $key);
             }
-            self::assertSame(2, $locks->several(['{b}1', '{b}2'])->run(fn () => $redis->exists('{b}1', '{b}2')));
+            self::assertSame(2, $locks->multi(['{b}1', '{b}2'])->run(fn () => $redis->exists('{b}1', '{b}2')));
             $locks->semaphore('b', 1)->run(fn ($hold) => $hold->renew());
         }
         try {
-            $locks->several(['a', 'b'])->acquire();
+            $locks->multi(['a', 'b'])->acquire();
             self::fail('they are in two slots');
         } catch (Refused $error) {
             self::assertSame('CROSSSLOT', $error->reason);
@@ -118,7 +118,7 @@ final class ServersTest extends TestCase
         $slot = Slot::of($key);
         self::assertLessThan(8192, $slot);
         $arrive = Server::move($slot, $one, $two);
-        $hold = $locks->plain($key)->acquire();
+        $hold = $locks->lock($key)->acquire();
         self::assertSame(1, $two->client()->rawCommand('CLUSTER', 'COUNTKEYSINSLOT', $slot));
         $hold->renew();
         $arrive();

@@ -19,15 +19,15 @@ final class WaitTest extends LocksTestCase
         $user->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
         $locks = Locks::on($user);
         $user->multi();
-        self::assertSame(1, $locks->plain('k')->run(fn () => $this->redis->exists('k')), 'the key has no prefix');
+        self::assertSame(1, $locks->lock('k')->run(fn () => $this->redis->exists('k')), 'the key has no prefix');
         self::assertSame([], $user->exec());
     }
 
     public function testAWaitThatLosesItsConnectionGoesOn(): void
     {
-        $hold = $this->locks->plain('k')->acquire();
+        $hold = $this->locks->lock('k')->acquire();
         $this->meanwhile(function (): void {
-            $owner = Locks::on(self::$server->client())->plain('k')->run(fn ($hold) => $hold->owner, 20.0);
+            $owner = Locks::on(self::$server->client())->lock('k')->run(fn ($hold) => $hold->owner, 20.0);
             self::$server->client()->rPush('got', $owner);
         });
         foreach ([1, 2, 3] as $_) {
@@ -46,14 +46,14 @@ final class WaitTest extends LocksTestCase
 
     public function testAServerThatGoesSilentIsGivenUp(): void
     {
-        $hold = $this->locks->plain('k')->acquire();
+        $hold = $this->locks->lock('k')->acquire();
         $locks = Locks::on(self::$server->client());
         $clients = count($this->redis->client('list'));
         self::$server->signal(SIGSTOP);
         try {
             $took = $this->timed(function () use ($locks): void {
                 try {
-                    $locks->plain('k')->acquire(0.3);
+                    $locks->lock('k')->acquire(0.3);
                     self::fail('nobody answers');
                 } catch (RedisException) {
                     $this->addToAssertionCount(1);
@@ -69,12 +69,12 @@ final class WaitTest extends LocksTestCase
         $this->waitFor(fn () => $this->info('k') === null && count($this->redis->client('list')) <= $clients, 'nothing to be left');
         // What could not be told is told before the next one.
         $this->redis->rawCommand('CONFIG', 'RESETSTAT');
-        $locks->plain('other')->acquire()->release();
+        $locks->lock('other')->acquire()->release();
         self::assertGreaterThan(0, $this->commands('lock.cancel'));
         // Once, unless the answer is late.
         $this->waitFor(function () use ($locks): bool {
             $this->redis->rawCommand('CONFIG', 'RESETSTAT');
-            $locks->plain('other')->acquire()->release();
+            $locks->lock('other')->acquire()->release();
             return $this->commands('lock.cancel') === 0;
         }, 'nothing to be told any more');
     }
@@ -85,7 +85,7 @@ final class WaitTest extends LocksTestCase
         $clients = count($this->redis->client('list'));
         self::$server->signal(SIGSTOP);
         try {
-            $locks->plain('k')->acquire(0.1);
+            $locks->lock('k')->acquire(0.1);
             self::fail('nobody answers');
         } catch (RedisException) {
             self::$server->signal(SIGCONT);
@@ -103,7 +103,7 @@ final class WaitTest extends LocksTestCase
         pcntl_async_signals(true);
         pcntl_signal(SIGUSR1, fn () => throw new RuntimeException('told to stop'));
         $test = getmypid();
-        $hold = $this->locks->plain('k')->acquire();
+        $hold = $this->locks->lock('k')->acquire();
         $this->meanwhile(function () use ($test, $hold): void {
             $this->redis = self::$server->client();
             $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
@@ -111,7 +111,7 @@ final class WaitTest extends LocksTestCase
             $this->redis->rawCommand('LOCK.RELEASE', 'k', $hold->owner);
         });
         try {
-            $this->locks->plain('k')->acquire();
+            $this->locks->lock('k')->acquire();
             self::fail('it was told to stop');
         } catch (RuntimeException $error) {
             self::assertSame('told to stop', $error->getMessage());
@@ -124,7 +124,7 @@ final class WaitTest extends LocksTestCase
     public function testAProcessThatIsKilledWaitsNoMore(): void
     {
         $hold = $this->locks->fair('k')->acquire();
-        $pid = $this->meanwhile(fn () => Locks::on(self::$server->client())->plain('k')->acquire());
+        $pid = $this->meanwhile(fn () => Locks::on(self::$server->client())->lock('k')->acquire());
         $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
         posix_kill($pid, SIGKILL);
         $this->waitFor(fn () => $this->waiters() === 0, 'it to be gone');
@@ -137,9 +137,9 @@ final class WaitTest extends LocksTestCase
         $before = ini_set('default_socket_timeout', '1');
         $user = self::$server->client();
         $user->setOption(Redis::OPT_READ_TIMEOUT, 0.5);
-        $hold = $this->locks->plain('k')->acquire();
+        $hold = $this->locks->lock('k')->acquire();
         try {
-            self::assertGreaterThan(1.5, $this->timed(fn () => Locks::on($user)->plain('k')->tryAcquire(1.5)));
+            self::assertGreaterThan(1.5, $this->timed(fn () => Locks::on($user)->lock('k')->tryAcquire(1.5)));
         } finally {
             ini_set('default_socket_timeout', $before);
         }
