@@ -71,8 +71,7 @@ def make_lock(locks, wanted, wait=None, on_lost=None):
         wanted["replicas"] = (wanted["replicas"][0], wanted["replicas"][1] / 1000)
     if kind == "semaphore":
         keys = [*keys, wanted.pop("limit")]
-    make = locks.lock if kind == "plain" else getattr(locks, kind)
-    return make(*keys, wait=wait, on_lost=on_lost, **wanted)
+    return getattr(locks, kind)(*keys, wait=wait, on_lost=on_lost, **wanted)
 
 
 def requests():

@@ -17,8 +17,8 @@ class Runner:
     def connect(self, request):
         name = request.get("as") or "main"
         self.clients[name] = user_client(request["to"], request.get("pool"), redis.Redis, redis.RedisCluster, Sentinel)
-        turn = request.get("turn_ms")
-        self.locks[name] = Locks(self.clients[name], **({"turn": turn / 1000} if turn else {}))
+        max_block_ms = request.get("max_block_ms")
+        self.locks[name] = Locks(self.clients[name], **({"max_block": max_block_ms / 1000} if max_block_ms else {}))
 
     def _on(self, request):
         return self.locks[request.get("on") or "main"], self.clients[request.get("on") or "main"]

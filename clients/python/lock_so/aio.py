@@ -9,7 +9,7 @@ import uuid
 from .aioconnections import Connections, Link
 from .errors import LockError, NotHeld
 from .factory import Factory
-from .steps import GIVE_UP_WITHIN, TURN, Attempt, Say, State, give_up
+from .steps import GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Say, State, give_up
 
 _log = logging.getLogger("lock_so")
 _DEFAULT = object()
@@ -44,10 +44,10 @@ async def _ask(attempt, link, answered):
 
 
 class Locks(Factory):
-    """Locks on the server that a client leads to. `turn`: how long one command waits at most, in s."""
+    """Locks on the server that a client connects to. `max_block`: how long one command blocks at most, in s."""
 
-    def __init__(self, client, turn=TURN):
-        self.turn, self.connections, self._tasks = turn, Connections(client), set()
+    def __init__(self, client, max_block=MAX_BLOCK):
+        self.max_block, self.connections, self._tasks = max_block, Connections(client), set()
 
     def _make(self, spec, wait, on_lost):
         return Lock(self, spec, wait, on_lost)
@@ -90,7 +90,7 @@ class Lock:
         """A Hold. `wait`: s, None for ever, 0 to try. Raises NotAcquired, Deadlock, NoReplicas, Refused, or redis-py's
         error when there was no connection to the end. If it is cancelled it leaves nothing behind."""
         wait = self._wait if wait is _DEFAULT else wait
-        attempt = Attempt(self.spec, str(uuid.uuid4()), wait, self._locks.turn)
+        attempt = Attempt(self.spec, str(uuid.uuid4()), wait, self._locks.max_block)
         link = Link(self._locks.connections, self.spec.key)
         # A task of its own: it has to hear what is answered also when the caller is cancelled.
         answered = asyncio.get_running_loop().create_future()
@@ -146,8 +146,8 @@ class Hold:
         state, locks = self._state, self._locks
         for key in self.keys if self._on_lost else self.keys[:1] if state.spec.session else ():
             is_bound = state.spec.session and key == self.keys[0]
-            turn = state.third if state.spec.session else min(locks.turn, TURN)
-            locks.in_background(self._watch(key, turn, link if is_bound else Link(locks.connections, key)))
+            block = state.third if state.spec.session else min(locks.max_block, MAX_BLOCK)
+            locks.in_background(self._watch(key, block, link if is_bound else Link(locks.connections, key)))
         self._tend_later()
         if not state.spec.session:
             await link.close()
@@ -187,9 +187,9 @@ class Hold:
                 _log.warning("%s could not be renewed: %s", state.spec.key, error)
         self._tend_later()
 
-    async def _watch(self, key, turn, link):
+    async def _watch(self, key, block, link):
         try:
-            if await run(self._state.watched(key, turn), link):
+            if await run(self._state.watched(key, block), link):
                 self._lost()
         finally:
             await link.close()

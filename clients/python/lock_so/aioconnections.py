@@ -77,7 +77,7 @@ async def _is_well(connection):
 
 async def _in_time(work, limit, what):
     # redis-py's own limit for one answer returns None when it is over, which would be null. And wait_for() makes a task,
-    # whose turn comes later than that of the answer.
+    # which runs later than the reply is read.
     try:
         async with timeout(limit):
             return await work

@@ -16,7 +16,7 @@ class NotHeld(LockError):
 
 
 class Deadlock(LockError):
-    """The wait would have closed a circle; the text says who waits for whom."""
+    """The wait would have closed a cycle; the text names who waits for whom."""
 
 
 class NoReplicas(LockError):

@@ -9,15 +9,15 @@ class Factory:
     lease    how long the lock outlives this program, or its connection to the server; renewed at a third of it
     wait     how long to wait for it: None for ever, 0 not at all
     session  the server renews it, for as long as its connection lives
-    fenced   ask for a fencing token (plain, fair and write locks)
+    fenced   ask for a fencing token (only for lock(), fair() and write())
     replicas (n, seconds): wait until so many replicas have the grant
     renew    False: it ends with its lease
     on_lost  called once, with the hold, when it is lost before it was released: soon, if the server can be asked
     """
 
     def lock(self, key, **options):
-        """A plain lock."""
-        return self._named("plain", (key,), **options)
+        """A lock with one owner at a time."""
+        return self._named("lock", (key,), **options)
 
     def fair(self, key, **options):
         """The same lock, strictly first come, first served."""
@@ -31,9 +31,9 @@ class Factory:
         """An exclusive hold of a read-write lock."""
         return self._named("write", (key,), **options)
 
-    def several(self, *keys, **options):
-        """All these locks, or none. In a cluster they share a hash tag."""
-        return self._named("several", keys, **options)
+    def multi(self, *keys, **options):
+        """A multi-key lock: all of these keys, or none. In a cluster the keys must share a hash tag."""
+        return self._named("multi", keys, **options)
 
     def semaphore(self, key, limit, permits=1, **options):
         """So many permits, if all that are taken are at most `limit` then."""

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Optional, Tuple
 
 COMMANDS = {
-    "plain": "LOCK.ACQUIRE",
+    "lock": "LOCK.ACQUIRE",
     "fair": "LOCK.FAIR",
     "read": "LOCK.RWREAD",
     "write": "LOCK.RWWRITE",
-    "several": "LOCK.MACQUIRE",
+    "multi": "LOCK.MACQUIRE",
     "semaphore": "LOCK.SEMAPHORE",
 }
-FENCED = ("plain", "fair", "write")
+FENCED = ("lock", "fair", "write")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Spec:
     def __post_init__(self):
         if self.kind not in COMMANDS:
             raise ValueError(f"no such kind of lock: {self.kind}")
-        if not self.keys or (self.kind != "several" and len(self.keys) > 1):
+        if not self.keys or (self.kind != "multi" and len(self.keys) > 1):
             raise ValueError(f"{len(self.keys)} keys for a lock of the kind {self.kind}")
         if self.fenced and self.kind not in FENCED:
             raise ValueError(f"a lock of the kind {self.kind} has no fencing token")
@@ -48,19 +48,19 @@ class Spec:
         lease = ["SESSION"] if self.session else ["PX", self.lease_ms]
         block = [] if block_ms is None else ["BLOCK", block_ms]
         options = [*lease, *block, *(["FENCED"] if self.fenced else []), "ONCE", *self._replicas()]
-        if self.kind == "several":
+        if self.kind == "multi":
             return ["LOCK.MACQUIRE", len(self.keys), *self.keys, owner, *options]
         limit = [self.limit, "PERMITS", self.permits] if self.kind == "semaphore" else []
         return [COMMANDS[self.kind], self.key, owner, *limit, *options]
 
     def release(self, owner):
-        if self.kind == "several":
+        if self.kind == "multi":
             return ["LOCK.MRELEASE", len(self.keys), *self.keys, owner]
         return ["LOCK.RELEASE", self.key, owner, *self._which()]
 
     def cancel(self, owner):
         """The wait or what has come of it; of several keys the wait only."""
-        if self.kind == "several":
+        if self.kind == "multi":
             return ["LOCK.CANCEL", self.key, owner]
         return ["LOCK.CANCEL", self.key, owner, "RELEASE", *self._which()]
 

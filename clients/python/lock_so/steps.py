@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .errors import NotAcquired, NotHeld, is_passing, typed
 
-TURN = 30.0  # s: the longest that one command waits
+MAX_BLOCK = 30.0  # s: how long one command blocks at most
 MARGIN = 2.0  # s: how much later than due an answer may be
 GIVE_UP_WITHIN = 2.0  # s: how long who gives up waits until nothing is left; then it goes on in the background
 
@@ -38,8 +38,8 @@ def pauses():
 class Attempt:
     """One acquisition on its way. `wait`: s, None for ever, 0 for a try."""
 
-    def __init__(self, spec, owner, wait, turn=TURN):
-        self.spec, self.owner, self.turn = spec, owner, turn
+    def __init__(self, spec, owner, wait, max_block=MAX_BLOCK):
+        self.spec, self.owner, self.max_block = spec, owner, max_block
         self.until = None if wait is None else time.monotonic() + wait
         self.sent = None  # when the command was sent that was answered
         self.was_cut = False  # a request may be on its way that nobody hears the answer of
@@ -49,17 +49,17 @@ class Attempt:
     def _left(self):
         return None if self.until is None else max(0.0, self.until - time.monotonic())
 
-    def _turn(self):
+    def _next_block(self):
         """(what BLOCK says in ms, or None; how long the answer may take in s)."""
         left = self._left()
         slack = MARGIN + (self.spec.replicas[1] / 1000 if self.spec.replicas else 0)
         if self._wait == 0:
             return None, slack
-        if self.spec.kind == "fair" and (left is None or left > self.turn):
-            # The place is kept when a connection closes, not when the time of a BLOCK is over.
-            return (0 if left is None else max(1, round(left * 1000))), self.turn
-        turn = self.turn if left is None else min(left, self.turn)
-        return max(1, round(turn * 1000)), turn + slack
+        if self.spec.kind == "fair" and (left is None or left > self.max_block):
+            # The waiter keeps its place when the connection closes, but not when a BLOCK times out.
+            return (0 if left is None else max(1, round(left * 1000))), self.max_block
+        block = self.max_block if left is None else min(left, self.max_block)
+        return max(1, round(block * 1000)), block + slack
 
     def _is_over(self):
         return self.given_up or (self.until is not None and time.monotonic() >= self.until)
@@ -68,7 +68,7 @@ class Attempt:
         """Returns the answer, which is not null. `given_up` may be set meanwhile: then it ends with NotAcquired."""
         pause = pauses()
         while True:
-            block_ms, limit = self._turn()
+            block_ms, limit = self._next_block()
             self.sent = time.monotonic()
             try:
                 answer = yield Say(self.spec.acquire(self.owner, block_ms), limit)
@@ -78,8 +78,8 @@ class Attempt:
                 self.was_cut = True
                 if self._is_over():
                     raise error
-                if limit == self.turn and time.monotonic() - self.sent >= limit:
-                    continue  # a turn of the fair queue was over
+                if limit == self.max_block and time.monotonic() - self.sent >= limit:
+                    continue  # the end of one blocking call of a fair wait
                 yield next(pause)
                 continue
             if answer is not None:
@@ -98,7 +98,7 @@ def give_up(attempt, is_over):
         was_over = is_over()
         try:
             answer = yield Say(spec.cancel(owner), MARGIN)
-            if answer == 0 and spec.kind == "several":
+            if answer == 0 and spec.kind == "multi":
                 answer = yield from _taken_back(spec, owner)
         except Exception as error:
             if not is_passing(error):
@@ -171,7 +171,7 @@ class State:
                 raise typed(error) from error
         self.confirm(sent)
 
-    def watched(self, key, turn):
+    def watched(self, key, block):
         """Until it is lost, which is True, or over. A session's hold is bound to the connection that says this."""
         pause, is_bound = pauses(), True
         while not self.is_over() and time.monotonic() < self.until:
@@ -181,7 +181,7 @@ class State:
                     for each in self.spec.keys:
                         yield Say(self.spec.renew_key(each, self.owner), MARGIN)
                     is_bound = True
-                answer = yield Say(self.spec.watch(key, self.owner, max(1, round(turn * 1000))), turn + MARGIN)
+                answer = yield Say(self.spec.watch(key, self.owner, max(1, round(block * 1000))), block + MARGIN)
             except Exception as error:
                 if not is_passing(error):
                     return isinstance(typed(error), NotHeld)
@@ -205,7 +205,7 @@ class State:
                 break
             except Exception as error:
                 found = typed(error)
-                if isinstance(found, NotHeld) and self.spec.kind == "several":
+                if isinstance(found, NotHeld) and self.spec.kind == "multi":
                     yield from self._released_one_by_one()
                 if isinstance(found, NotHeld) and repeated and not was_lost:
                     break  # the first one got through

@@ -11,7 +11,7 @@ from .connections import Connections, Link
 from .errors import Cancelled, LockError, NotHeld
 from .factory import Factory
 from .keeper import Keeper
-from .steps import GIVE_UP_WITHIN, TURN, Attempt, Say, State, give_up
+from .steps import GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Say, State, give_up
 
 _log = logging.getLogger("lock_so")
 _DEFAULT = object()
@@ -33,10 +33,10 @@ def run(steps, link):
 
 
 class Locks(Factory):
-    """Locks on the server that a client leads to. `turn`: how long one command waits at most, in s."""
+    """Locks on the server that a client connects to. `max_block`: how long one command blocks at most, in s."""
 
-    def __init__(self, client, turn=TURN):
-        self.turn, self._client = turn, client
+    def __init__(self, client, max_block=MAX_BLOCK):
+        self.max_block, self._client = max_block, client
         self.begin()
         _all.add(self)
 
@@ -112,7 +112,7 @@ class _Acquisition:
     """An attempt that may be cancelled by another thread."""
 
     def __init__(self, locks, spec, wait):
-        self.attempt, self._locks = Attempt(spec, str(uuid.uuid4()), wait, locks.turn), locks
+        self.attempt, self._locks = Attempt(spec, str(uuid.uuid4()), wait, locks.max_block), locks
         self.link, self._over, self._lock = Link(locks.connections, spec.key), threading.Event(), threading.Lock()
         self._is_done, self._helper = False, None
 
@@ -206,8 +206,8 @@ class Hold:
         watched = self.keys if on_lost else self.keys[:1] if state.spec.session else ()
         for key in watched:
             is_bound = state.spec.session and key == self.keys[0]
-            turn = state.third if state.spec.session else min(locks.turn, TURN)
-            locks.in_background(self._watch, key, turn, link if is_bound else Link(locks.connections, key))
+            block = state.third if state.spec.session else min(locks.max_block, MAX_BLOCK)
+            locks.in_background(self._watch, key, block, link if is_bound else Link(locks.connections, key))
         if not state.spec.session:
             link.close()
         locks.keeper.add(self, self._due())
@@ -246,9 +246,9 @@ class Hold:
     def _due(self):
         return min(self._state.renew_at, self._state.until) if self._renews() else self._state.until
 
-    def _watch(self, key, turn, link):
+    def _watch(self, key, block, link):
         try:
-            if run(self._state.watched(key, turn), link):
+            if run(self._state.watched(key, block), link):
                 self._lost()
         finally:
             link.close()

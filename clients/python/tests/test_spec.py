@@ -8,12 +8,12 @@ from lock_so.spec import Spec
 @pytest.mark.parametrize(
     "spec, words",
     [
-        (Spec("plain", ("k",)), "LOCK.ACQUIRE k o PX 30000 BLOCK 9 ONCE"),
-        (Spec("plain", ("k",), fenced=True, lease_ms=5), "LOCK.ACQUIRE k o PX 5 BLOCK 9 FENCED ONCE"),
+        (Spec("lock", ("k",)), "LOCK.ACQUIRE k o PX 30000 BLOCK 9 ONCE"),
+        (Spec("lock", ("k",), fenced=True, lease_ms=5), "LOCK.ACQUIRE k o PX 5 BLOCK 9 FENCED ONCE"),
         (Spec("fair", ("k",), session=True), "LOCK.FAIR k o SESSION BLOCK 9 ONCE"),
         (Spec("read", ("k",)), "LOCK.RWREAD k o PX 30000 BLOCK 9 ONCE"),
         (Spec("write", ("k",), replicas=(2, 100)), "LOCK.RWWRITE k o PX 30000 BLOCK 9 ONCE REPLICAS 2 100"),
-        (Spec("several", ("k", "l")), "LOCK.MACQUIRE 2 k l o PX 30000 BLOCK 9 ONCE"),
+        (Spec("multi", ("k", "l")), "LOCK.MACQUIRE 2 k l o PX 30000 BLOCK 9 ONCE"),
         (Spec("semaphore", ("k",), limit=5, permits=2), "LOCK.SEMAPHORE k o 5 PERMITS 2 PX 30000 BLOCK 9 ONCE"),
     ],
 )
@@ -25,11 +25,11 @@ def test_acquire(spec, words):
 @pytest.mark.parametrize(
     "spec, release, cancel",
     [
-        (Spec("plain", ("k",)), "LOCK.RELEASE k o", "LOCK.CANCEL k o RELEASE"),
+        (Spec("lock", ("k",)), "LOCK.RELEASE k o", "LOCK.CANCEL k o RELEASE"),
         (Spec("fair", ("k",)), "LOCK.RELEASE k o", "LOCK.CANCEL k o RELEASE"),
         (Spec("read", ("k",)), "LOCK.RELEASE k o READ", "LOCK.CANCEL k o RELEASE READ"),
         (Spec("write", ("k",)), "LOCK.RELEASE k o WRITE", "LOCK.CANCEL k o RELEASE WRITE"),
-        (Spec("several", ("k", "l")), "LOCK.MRELEASE 2 k l o", "LOCK.CANCEL k o"),
+        (Spec("multi", ("k", "l")), "LOCK.MRELEASE 2 k l o", "LOCK.CANCEL k o"),
         (
             Spec("semaphore", ("k",), limit=5, permits=2),
             "LOCK.RELEASE k o PERMITS 2",
@@ -46,8 +46,8 @@ def test_the_end(spec, release, cancel):
     "fields",
     [
         {"kind": "odd", "keys": ("k",)},
-        {"kind": "plain", "keys": ()},
-        {"kind": "plain", "keys": ("k", "l")},
+        {"kind": "lock", "keys": ()},
+        {"kind": "lock", "keys": ("k", "l")},
         {"kind": "read", "keys": ("k",), "fenced": True},
         {"kind": "semaphore", "keys": ("k",)},
     ],

@@ -45,33 +45,33 @@ def play(clock, generator, heard):
 
 
 CUT, BAD = library.ConnectionError("cut"), library.ResponseError
-PLAIN = Spec("plain", ("k",), lease_ms=3000)
+LOCK = Spec("lock", ("k",), lease_ms=3000)
 
 
 def blocks(said):
     return [step.words[step.words.index("BLOCK") + 1] if "BLOCK" in step.words else None for step in said]
 
 
-def test_turns(clock):
-    said, end = play(clock, Attempt(PLAIN, "o", 70).run(), [(30, None), (30, None), (10, None)])
+def test_blocking_calls(clock):
+    said, end = play(clock, Attempt(LOCK, "o", 70).run(), [(30, None), (30, None), (10, None)])
     assert blocks(said) == [30000, 30000, 10000] and isinstance(end, NotAcquired)
     assert [step.limit for step in said] == [32, 32, 12]
 
 
 def test_a_try_says_no_block(clock):
-    said, end = play(clock, Attempt(PLAIN, "o", 0).run(), [(0.1, None)])
+    said, end = play(clock, Attempt(LOCK, "o", 0).run(), [(0.1, None)])
     assert blocks(said) == [None] and isinstance(end, NotAcquired)
 
 
 def test_for_ever(clock):
-    attempt = Attempt(PLAIN, "o", None)
+    attempt = Attempt(LOCK, "o", None)
     said, end = play(clock, attempt.run(), [(30, None)] * 9 + [(1, CUT), (1, BAD("UNBLOCKED so")), (5, 1)])
     assert end == 1 and len(said) == 12 and attempt.was_cut
 
 
 def test_fair_keeps_its_place(clock):
     fair = Spec("fair", ("k",))
-    silent = library.TimeoutError("a turn")
+    silent = library.TimeoutError("one blocking call")
     said, end = play(clock, Attempt(fair, "o", 70).run(), [(30, silent), (30, silent), (10, None)])
     assert blocks(said) == [70000, 40000, 10000] and isinstance(end, NotAcquired)
     said, end = play(clock, Attempt(fair, "o", None).run(), [(30, silent), (5, 1)])
@@ -79,43 +79,43 @@ def test_fair_keeps_its_place(clock):
 
 
 def test_the_last_error_is_the_librarys(clock):
-    said, end = play(clock, Attempt(PLAIN, "o", 5).run(), [(1, CUT), (7, CUT)])
+    said, end = play(clock, Attempt(LOCK, "o", 5).run(), [(1, CUT), (7, CUT)])
     assert end is CUT and len(said) == 2
 
 
 def test_given_up(clock):
-    attempt = Attempt(PLAIN, "o", None)
+    attempt = Attempt(LOCK, "o", None)
     attempt.given_up = True
     assert isinstance(play(clock, attempt.run(), [(0, None)])[1], NotAcquired)
 
 
 @pytest.mark.parametrize("answer", [1, 2])
 def test_giving_up(clock, answer):
-    said, _ = play(clock, give_up(Attempt(PLAIN, "o", None), lambda: False), [(0, 0), (0, CUT), (0, 0), (0, answer)])
+    said, _ = play(clock, give_up(Attempt(LOCK, "o", None), lambda: False), [(0, 0), (0, CUT), (0, 0), (0, answer)])
     assert all(step.words == ["LOCK.CANCEL", "k", "o", "RELEASE"] for step in said) and len(said) == 4
 
 
 def test_giving_up_what_is_over(clock):
-    attempt = Attempt(PLAIN, "o", None)
+    attempt = Attempt(LOCK, "o", None)
     assert len(play(clock, give_up(attempt, lambda: True), [(0, 0)])[0]) == 1
     attempt.was_cut = True  # what was said last may come yet
     assert len(play(clock, give_up(attempt, lambda: True), [(0, 2), (0, 0)])[0]) == 2
 
 
 def test_giving_up_ends_with_the_lease(clock):
-    said, _ = play(clock, give_up(Attempt(PLAIN, "o", None), lambda: False), [(1, CUT), (1, CUT), (1, CUT)])
+    said, _ = play(clock, give_up(Attempt(LOCK, "o", None), lambda: False), [(1, CUT), (1, CUT), (1, CUT)])
     assert len(said) == 3
 
 
-def test_giving_up_several(clock):
-    spec = Spec("several", ("k", "l"))
+def test_giving_up_multi(clock):
+    spec = Spec("multi", ("k", "l"))
     said, _ = play(clock, give_up(Attempt(spec, "o", None), lambda: True), [(0, 0), (0, 2)])
     assert [step.words[0] for step in said] == ["LOCK.CANCEL", "LOCK.MRELEASE"]
     said, _ = play(clock, give_up(Attempt(spec, "o", None), lambda: True), [(0, 0), (0, BAD("NOTHELD no"))])
     assert len(said) == 2
 
 
-def hold(clock, spec=PLAIN, waited=0.0):
+def hold(clock, spec=LOCK, waited=0.0):
     return State(spec, "o", 1, clock.now - waited)
 
 
@@ -132,8 +132,8 @@ def test_a_late_release_is_no_success(clock):
     assert isinstance(play(clock, state.released(), [(0, 0)])[1], NotHeld)
 
 
-def test_what_is_left_of_several(clock):
-    state = hold(clock, Spec("several", ("k", "l")))
+def test_what_is_left_of_multi(clock):
+    state = hold(clock, Spec("multi", ("k", "l")))
     no = BAD("NOTHELD no")
     said, end = play(clock, state.released(), [(0, no), (0, no), (0, 0)])
     assert [step.words[:2] for step in said[1:]] == [["LOCK.RELEASE", "k"], ["LOCK.RELEASE", "l"]]
@@ -157,7 +157,7 @@ def test_a_grant_after_a_long_wait_is_renewed_at_once(clock):
 
 
 def test_a_session_is_bound_again(clock):
-    state = hold(clock, Spec("plain", ("k",), session=True, lease_ms=3000))
+    state = hold(clock, Spec("lock", ("k",), session=True, lease_ms=3000))
     said, end = play(clock, state.watched("k", 1), [(1, None), (0.5, CUT), (0, 1), (1, b"LOST")])
     assert [step.words[0] for step in said] == ["LOCK.WATCH", "LOCK.WATCH", "LOCK.RENEW", "LOCK.WATCH"]
     assert end is True and state.until == 1003.0
