@@ -99,21 +99,21 @@ impl Hold {
 
     /// How long one request of a watch waits, and how long it is listened to. A session's is short, as it is what
     /// notices that the server is silent.
-    pub fn watch_turn(&self, turn: Duration) -> (Duration, Duration) {
+    pub fn watch_times(&self, max_block: Duration) -> (Duration, Duration) {
         let third = (self.spec.lease / 3).max(Duration::from_millis(1));
         if self.spec.session {
-            (turn.min(third), turn.min(third) + SLACK.min(third))
+            (max_block.min(third), max_block.min(third) + SLACK.min(third))
         } else {
-            (turn, turn + SLACK)
+            (max_block, max_block + SLACK)
         }
     }
 
-    /// Takes note of what a watch was told that has begun `since`, for a `turn`.
-    pub fn watched(&self, said: RedisResult<Value>, since: Instant, turn: Duration) -> Watched {
+    /// Records the reply to a watch that began at `since`, with this `block`.
+    pub fn watched(&self, said: RedisResult<Value>, since: Instant, block: Duration) -> Watched {
         match said {
             Ok(Value::Nil) => {
                 if self.spec.session {
-                    self.confirmed(since + turn);
+                    self.confirmed(since + block);
                 }
                 return Watched::Still;
             }

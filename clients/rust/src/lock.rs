@@ -29,42 +29,42 @@ impl<C> fmt::Debug for Factory<C> {
 
 impl<C> Factory<C> {
     /// A lock with one holder (`LOCK.ACQUIRE`). A newcomer may pass those who wait when it happens to be free.
-    pub fn plain(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
-        self.lock(Kind::Plain, vec![key.into()])
+    pub fn lock(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
+        self.make(Kind::Lock, vec![key.into()])
     }
 
     /// The same lock, first come first served (`LOCK.FAIR`).
     ///
-    /// A wait keeps its place over a lost connection, and over the turns of [`Settings::turn`](crate::Settings),
-    /// if `lock.fair-reserve` of the server is not 0.
+    /// A wait keeps its place in the queue when its connection is lost, and from one blocking call to the next
+    /// ([`Settings::max_block`](crate::Settings::max_block)), if the server's `lock.fair-reserve` is not 0.
     pub fn fair(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
-        self.lock(Kind::Fair, vec![key.into()])
+        self.make(Kind::Fair, vec![key.into()])
     }
 
     /// A read-write lock, to read with others (`LOCK.RWREAD`).
     pub fn read(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
-        self.lock(Kind::Read, vec![key.into()])
+        self.make(Kind::Read, vec![key.into()])
     }
 
     /// A read-write lock, to write alone (`LOCK.RWWRITE`).
     pub fn write(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
-        self.lock(Kind::Write, vec![key.into()])
+        self.make(Kind::Write, vec![key.into()])
     }
 
-    /// Several locks, all or none (`LOCK.MACQUIRE`). In a cluster their keys have to share a slot.
-    pub fn several<K: Into<Vec<u8>>>(&self, keys: impl IntoIterator<Item = K>) -> Lock<C> {
-        self.lock(Kind::Several, keys.into_iter().map(Into::into).collect())
+    /// A multi-key lock: all of these keys, or none (`LOCK.MACQUIRE`). In a cluster the keys must share a slot.
+    pub fn multi<K: Into<Vec<u8>>>(&self, keys: impl IntoIterator<Item = K>) -> Lock<C> {
+        self.make(Kind::Multi, keys.into_iter().map(Into::into).collect())
     }
 
     /// A permit of a semaphore of which all owners together may have `limit` (`LOCK.SEMAPHORE`), or more:
     /// [`Lock::permits`].
     pub fn semaphore(&self, key: impl Into<Vec<u8>>, limit: u32) -> Lock<C> {
-        let mut lock = self.lock(Kind::Semaphore, vec![key.into()]);
+        let mut lock = self.make(Kind::Semaphore, vec![key.into()]);
         lock.spec.limit = limit;
         lock
     }
 
-    fn lock(&self, kind: Kind, keys: Vec<Vec<u8>>) -> Lock<C> {
+    fn make(&self, kind: Kind, keys: Vec<Vec<u8>>) -> Lock<C> {
         Lock {
             core: self.core.clone(),
             spec: Spec::new(kind, keys),
@@ -119,7 +119,7 @@ impl<C> Lock<C> {
         self
     }
 
-    /// Asks for a fencing token, a number that only grows for this lock. Of plain, fair and write locks only;
+    /// Asks for a fencing token, a number that only grows for this lock. Only for `lock`, `fair` and `write`;
     /// the server refuses it for others.
     pub fn fenced(mut self) -> Self {
         self.spec.fenced = true;

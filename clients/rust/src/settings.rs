@@ -12,7 +12,7 @@ use crate::nodes::{infos, Nodes, Sentinels, Slots};
 /// Only addresses, credentials and TLS settings are taken from a client, never its connections or time-outs.
 pub struct Settings {
     pub(crate) nodes: Nodes,
-    pub(crate) turn: Duration,
+    pub(crate) max_block: Duration,
 }
 
 impl Settings {
@@ -44,15 +44,15 @@ impl Settings {
         Ok(Self::of(Nodes::Sentinel(sentinels)))
     }
 
-    /// How long one request waits before the next one follows; 30 seconds by default. A server that has been silent
-    /// for two seconds more counts as gone.
-    pub fn turn(mut self, turn: Duration) -> Self {
-        self.turn = turn.max(Duration::from_millis(1));
+    /// How long one command blocks at most; 30 seconds by default. Then the request is sent again. A server that has not
+    /// replied two seconds later is considered unreachable.
+    pub fn max_block(mut self, max_block: Duration) -> Self {
+        self.max_block = max_block.max(Duration::from_millis(1));
         self
     }
 
     fn of(nodes: Nodes) -> Self {
-        Self { nodes, turn: Duration::from_secs(30) }
+        Self { nodes, max_block: Duration::from_secs(30) }
     }
 }
 

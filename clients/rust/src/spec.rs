@@ -7,11 +7,11 @@ use redis::{cmd, Cmd};
 /// Which of the module's locks it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Plain,
+    Lock,
     Fair,
     Read,
     Write,
-    Several,
+    Multi,
     Semaphore,
 }
 
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub kind: Kind,
-    /// One, or with [`Kind::Several`] any number; in a cluster they share a slot.
+    /// One, or with [`Kind::Multi`] any number; in a cluster they share a slot.
     pub keys: Vec<Vec<u8>>,
     pub limit: u32,
     pub permits: u32,
@@ -60,11 +60,11 @@ impl Spec {
     /// Asks for the lock, `ONCE`, so that it can be sent again. `block` is in milliseconds, 0 for ever; `None` only tries.
     pub fn acquire(&self, owner: &str, block: Option<u64>) -> Cmd {
         let mut command = match self.kind {
-            Kind::Plain => self.keyed("LOCK.ACQUIRE", owner),
+            Kind::Lock => self.keyed("LOCK.ACQUIRE", owner),
             Kind::Fair => self.keyed("LOCK.FAIR", owner),
             Kind::Read => self.keyed("LOCK.RWREAD", owner),
             Kind::Write => self.keyed("LOCK.RWWRITE", owner),
-            Kind::Several => self.counted("LOCK.MACQUIRE", owner),
+            Kind::Multi => self.counted("LOCK.MACQUIRE", owner),
             Kind::Semaphore => {
                 let mut command = self.keyed("LOCK.SEMAPHORE", owner);
                 command.arg(self.limit).arg("PERMITS").arg(self.permits);
@@ -85,7 +85,7 @@ impl Spec {
 
     /// Gives the hold back; of several locks all of them, or none.
     pub fn release(&self, owner: &str) -> Cmd {
-        if self.kind == Kind::Several {
+        if self.kind == Kind::Multi {
             return self.counted("LOCK.MRELEASE", owner);
         }
         let mut command = self.keyed("LOCK.RELEASE", owner);
@@ -95,7 +95,7 @@ impl Spec {
 
     /// Gives back what is left of several locks when one of them was lost: a command for each key.
     pub fn release_each(&self, owner: &str) -> Vec<Cmd> {
-        if self.kind != Kind::Several {
+        if self.kind != Kind::Multi {
             return Vec::new();
         }
         self.keys.iter().map(|key| on("LOCK.RELEASE", key, owner)).collect()
@@ -105,7 +105,7 @@ impl Spec {
     /// if the reply is 0, [`Spec::release`] has to follow.
     pub fn cancel(&self, owner: &str) -> Cmd {
         let mut command = self.keyed("LOCK.CANCEL", owner);
-        if self.kind != Kind::Several {
+        if self.kind != Kind::Multi {
             command.arg("RELEASE");
             self.which(&mut command);
         }
@@ -165,7 +165,7 @@ impl Spec {
             Kind::Read => command.arg("READ"),
             Kind::Write => command.arg("WRITE"),
             Kind::Semaphore => command.arg("PERMITS").arg(self.permits),
-            Kind::Plain | Kind::Fair | Kind::Several => command,
+            Kind::Lock | Kind::Fair | Kind::Multi => command,
         };
     }
 }

@@ -9,7 +9,7 @@ use crate::Error;
 
 /// How long a short command, or a new connection, may take.
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
-/// How much longer than its turn a waiting command may take before its server counts as gone.
+/// How much longer than its `BLOCK` a blocking command may take before its server is considered unreachable.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
 /// How long who gives up is kept waiting for it; the rest happens in the background.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -47,8 +47,8 @@ pub(crate) struct Wait {
     only_try: bool,
 }
 
-/// One request of a wait.
-pub(crate) struct Turn {
+/// One blocking call of a wait.
+pub(crate) struct Call {
     /// Its `BLOCK`; `None` leaves it out.
     pub block: Option<u64>,
     /// How long its connection is listened to.
@@ -76,17 +76,18 @@ impl Wait {
         self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// The next request. A fair one asks for all that is left, as its place outlives its connection, not its `BLOCK`.
-    pub fn turn(&self, turn: Duration, fair: bool) -> Turn {
+    /// The next blocking call. The `BLOCK` of a fair wait is all that is left, because the waiter keeps its place when the
+    /// connection closes, but not when its `BLOCK` times out.
+    pub fn next_call(&self, max_block: Duration, fair: bool) -> Call {
         if self.only_try {
-            return Turn { block: None, listen: SLACK, is_cut: false };
+            return Call { block: None, listen: SLACK, is_cut: false };
         }
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-        let one = left.map_or(turn, |left| left.min(turn));
-        let is_cut = fair && left.is_none_or(|left| left > turn);
+        let one = left.map_or(max_block, |left| left.min(max_block));
+        let is_cut = fair && left.is_none_or(|left| left > max_block);
         let block = if is_cut { left.map_or(0, at_least_1_ms) } else { at_least_1_ms(one) };
         let listen = if is_cut { one } else { one + SLACK };
-        Turn { block: Some(block), listen, is_cut }
+        Call { block: Some(block), listen, is_cut }
     }
 }
 

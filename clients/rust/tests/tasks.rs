@@ -23,8 +23,8 @@ async fn dropped_soon<T>(future: impl Future<Output = T>) {
 async fn a_dropped_future_takes_its_wish_back() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
-    let held = locks.plain("a").lock().await.unwrap();
-    for lock in [locks.plain("a"), locks.fair("a"), locks.several(["b", "a"]), locks.plain("a").session()] {
+    let held = locks.lock("a").lock().await.unwrap();
+    for lock in [locks.lock("a"), locks.fair("a"), locks.multi(["b", "a"]), locks.lock("a").session()] {
         dropped_soon(lock.lock()).await;
         assert!(locks.settle(SOON).await);
         server.waiters(0);
@@ -38,7 +38,7 @@ async fn a_dropped_future_takes_its_wish_back() {
 async fn a_future_that_was_never_polled_has_asked_for_nothing() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
-    drop(locks.plain("a").lock());
+    drop(locks.lock("a").lock());
     assert!(locks.settle(Duration::ZERO).await);
     assert!(!server.say::<String>(&["INFO", "commandstats"]).contains("lock."));
 }
@@ -47,11 +47,11 @@ async fn a_future_that_was_never_polled_has_asked_for_nothing() {
 async fn dropped_guards_and_releases_release() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
-    drop(locks.plain("a").lock().await.unwrap());
+    drop(locks.lock("a").lock().await.unwrap());
     assert!(locks.settle(SOON).await);
     assert!(!server.is_held("a"));
 
-    let guard = locks.plain("a").lock().await.unwrap();
+    let guard = locks.lock("a").lock().await.unwrap();
     let mut release = Box::pin(guard.release());
     // Polled once, so that it is under way.
     assert!(poll_fn(|context| Poll::Ready(release.as_mut().poll(context).is_pending())).await);
@@ -66,7 +66,7 @@ fn a_guard_may_be_dropped_outside_of_the_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (locks, guard) = runtime.block_on(async {
         let locks = Locks::new(&server.client);
-        let guard = locks.plain("a").lock().await.unwrap();
+        let guard = locks.lock("a").lock().await.unwrap();
         (locks, guard)
     });
     drop(guard);
@@ -78,7 +78,7 @@ fn a_guard_may_be_dropped_outside_of_the_runtime() {
 async fn lost_ends_with_the_loss_and_never_after_a_release() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
-    let guard = locks.several(["a", "b"]).lock().await.unwrap();
+    let guard = locks.multi(["a", "b"]).lock().await.unwrap();
     let lost = guard.lost();
     dropped_soon(guard.lost()).await;
     server.say::<u8>(&["LOCK.FORCE", "b"]);
@@ -88,22 +88,22 @@ async fn lost_ends_with_the_loss_and_never_after_a_release() {
     assert!(matches!(guard.release().await, Err(Error::NotHeld)));
     server.free("a");
 
-    let guard = locks.plain("a").lock().await.unwrap();
+    let guard = locks.lock("a").lock().await.unwrap();
     let lost = guard.lost();
     guard.release().await.unwrap();
     dropped_soon(lost).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_one_of_which_is_known_to_be_lost_nothing_stays() {
+async fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
     for is_dropped in [false, true] {
-        let guard = locks.several(["a", "b"]).lock().await.unwrap();
+        let guard = locks.multi(["a", "b"]).lock().await.unwrap();
         let lost = guard.lost();
         server.shows("lock_watchers:2");
         // Its connection is kept for the release, whose first try then goes without an answer.
-        let _kept = locks.plain("c").lock().await.unwrap();
+        let _kept = locks.lock("c").lock().await.unwrap();
         server.say::<u8>(&["LOCK.FORCE", "b"]);
         timeout(SOON, lost).await.unwrap();
         server.cut_idle();
@@ -121,7 +121,7 @@ async fn of_several_one_of_which_is_known_to_be_lost_nothing_stays() {
 async fn a_server_that_is_not_there() {
     let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
     let locks = Locks::new(&client);
-    assert!(matches!(locks.plain("a").try_lock().await, Err(Error::Connection(_))));
-    assert!(matches!(locks.plain("a").lock_for(Duration::from_millis(50)).await, Err(Error::Connection(_))));
+    assert!(matches!(locks.lock("a").try_lock().await, Err(Error::Connection(_))));
+    assert!(matches!(locks.lock("a").lock_for(Duration::from_millis(50)).await, Err(Error::Connection(_))));
     assert!(locks.settle(Duration::ZERO).await, "nothing was sent, so nothing is to be cleared up");
 }

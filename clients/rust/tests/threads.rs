@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(20);
 #[test]
 fn a_dropped_guard_releases_and_a_panic_drops_it() {
     let mut server = Server::start();
-    let lock = Locks::new(&server.client).plain("a");
+    let lock = Locks::new(&server.client).lock("a");
     let guard = lock.lock().unwrap();
     let start = Instant::now();
     drop(guard);
@@ -38,7 +38,7 @@ fn a_dropped_guard_releases_and_a_panic_drops_it() {
 #[test]
 fn an_early_return_keeps_its_own_error() {
     let mut server = Server::start();
-    let lock = Locks::new(&server.client).plain("a");
+    let lock = Locks::new(&server.client).lock("a");
     let mut body = || -> Result<(), Box<dyn std::error::Error>> {
         let guard = lock.lock()?;
         assert_eq!(server.say::<u8>(&["LOCK.FORCE", "a"]), 1);
@@ -52,12 +52,12 @@ fn an_early_return_keeps_its_own_error() {
 fn a_guard_knows_what_it_holds() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
-    let first = locks.plain("a").fenced().lock().unwrap();
+    let first = locks.lock("a").fenced().lock().unwrap();
     assert_eq!(server.say::<u32>(&["HGET", "a", first.owner()]), 1);
     assert_eq!(first.keys(), [b"a".to_vec()]);
     let token = first.token().unwrap();
     first.release().unwrap();
-    assert!(locks.plain("a").fenced().lock().unwrap().token().unwrap() > token);
+    assert!(locks.lock("a").fenced().lock().unwrap().token().unwrap() > token);
     let permits = locks.semaphore("s", 3).permits(2).lock().unwrap();
     assert_eq!((permits.permits(), permits.token()), (2, None));
 }
@@ -67,7 +67,7 @@ fn a_loss_is_told_once_and_not_after_a_release() {
     let mut server = Server::start();
     let told = Arc::new(AtomicUsize::new(0));
     let count = told.clone();
-    let lock = Locks::new(&server.client).plain("a").on_lost(move || {
+    let lock = Locks::new(&server.client).lock("a").on_lost(move || {
         count.fetch_add(1, Ordering::SeqCst);
     });
     lock.lock().unwrap().release().unwrap();
@@ -82,15 +82,15 @@ fn a_loss_is_told_once_and_not_after_a_release() {
 }
 
 #[test]
-fn of_several_one_of_which_is_known_to_be_lost_nothing_stays() {
+fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
     let ends: [fn(Guard); 2] = [|guard| assert!(matches!(guard.release(), Err(Error::NotHeld))), drop];
     for end in ends {
-        let guard = locks.several(["a", "b"]).watched().lock().unwrap();
+        let guard = locks.multi(["a", "b"]).watched().lock().unwrap();
         server.shows("lock_watchers:2");
         // Its connection is kept for the release, whose first try then goes without an answer.
-        let _kept = locks.plain("c").lock().unwrap();
+        let _kept = locks.lock("c").lock().unwrap();
         server.say::<u8>(&["LOCK.FORCE", "b"]);
         until("the loss", || guard.is_lost().then_some(()));
         server.cut_idle();
@@ -105,12 +105,12 @@ fn a_client_that_speaks_resp3() {
     let mut server = Server::start();
     let address = format!("redis://{}/?protocol=resp3", server.client.get_connection_info().addr());
     let client = redis::Client::open(address).unwrap();
-    let locks = Locks::new(Settings::single(&client).turn(Duration::from_millis(20)));
-    let guard = locks.plain("a").fenced().watched().lock().unwrap();
+    let locks = Locks::new(Settings::single(&client).max_block(Duration::from_millis(20)));
+    let guard = locks.lock("a").fenced().watched().lock().unwrap();
     assert!(guard.token().is_some());
     server.shows("lock_watchers:1");
     // The watch and this wait block several times, and each time the reply is null.
-    assert!(matches!(locks.plain("a").lock_for(Duration::from_millis(200)), Err(Error::NotAcquired)));
+    assert!(matches!(locks.lock("a").lock_for(Duration::from_millis(200)), Err(Error::NotAcquired)));
     assert!(!guard.is_lost());
     server.say::<u8>(&["LOCK.FORCE", "a"]);
     until("the loss", || guard.is_lost().then_some(()));
@@ -122,8 +122,8 @@ fn a_callback_that_panics_does_not_end_renewals() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
     let lease = Duration::from_secs(5);
-    let lost = locks.plain("a").lease(lease).on_lost(|| panic!("on purpose")).lock().unwrap();
-    let kept = locks.plain("b").lease(lease).lock().unwrap();
+    let lost = locks.lock("a").lease(lease).on_lost(|| panic!("on purpose")).lock().unwrap();
+    let kept = locks.lock("b").lease(lease).lock().unwrap();
     server.say::<u8>(&["LOCK.FORCE", "a"]);
     until("the loss", || lost.is_lost().then_some(()));
     // The lease of the other grows from one look to the next.
@@ -139,14 +139,14 @@ fn a_callback_that_panics_does_not_end_renewals() {
 fn cancelled_from_another_thread() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
-    let held = locks.plain("a").lock().unwrap();
+    let held = locks.lock("a").lock().unwrap();
     let cancel = Cancel::new();
-    let lock = locks.plain("a").cancelled_by(&cancel);
+    let lock = locks.lock("a").cancelled_by(&cancel);
     let waits = thread::spawn(move || lock.lock());
     server.waiters(1);
     cancel.cancel();
     assert!(matches!(waits.join().unwrap(), Err(Error::Cancelled)));
-    assert!(matches!(locks.plain("b").cancelled_by(&cancel).lock(), Err(Error::Cancelled)));
+    assert!(matches!(locks.lock("b").cancelled_by(&cancel).lock(), Err(Error::Cancelled)));
     assert!(locks.settle(SOON));
     server.waiters(0);
     held.release().unwrap();
@@ -157,7 +157,7 @@ fn cancelled_from_another_thread() {
 #[test]
 fn a_server_that_is_not_there() {
     let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
-    let lock = Locks::new(&client).plain("a");
+    let lock = Locks::new(&client).lock("a");
     assert!(matches!(lock.try_lock(), Err(Error::Connection(_))));
     assert!(matches!(lock.lock_for(Duration::from_millis(50)), Err(Error::Connection(_))));
 }

@@ -231,7 +231,7 @@ fn increment(own: &mut Own, counter: &str, only_read: bool) -> RedisResult<()> {
     own.ask(cmd("SET").arg(counter).arg(count.unwrap_or(0) + 1))
 }
 
-/// Two holders, each with a client of its own, and two ends of a list, in turns.
+/// Two holders, each with a client of its own, and two ends of a list, alternating.
 fn handoff(request: &Value) -> Answer {
     let user = || settings(request).map(Locks::new).map_err(library);
     let (a, b) = (lock(&user()?, &request["lock"]), lock(&user()?, &request["lock"]));

@@ -82,8 +82,8 @@ pub fn settings(request: &Value) -> redis::RedisResult<Settings> {
         "sentinel" => Settings::sentinel(urls(to), text(to, "master"), None)?,
         _ => Settings::single(&Client::open(urls(to).remove(0))?),
     };
-    Ok(match millis(&request["turn_ms"]) {
-        Some(turn) => settings.turn(turn),
+    Ok(match millis(&request["max_block_ms"]) {
+        Some(max_block) => settings.max_block(max_block),
         None => settings,
     })
 }
@@ -99,9 +99,9 @@ pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
         "fair" => locks.fair(keys[0]),
         "read" => locks.read(keys[0]),
         "write" => locks.write(keys[0]),
-        "several" => locks.several(keys),
+        "multi" => locks.multi(keys),
         "semaphore" => locks.semaphore(keys[0], number(wanted, "limit") as u32),
-        _ => locks.plain(keys[0]),
+        _ => locks.lock(keys[0]),
     };
     if let Some(permits) = wanted["permits"].as_u64() {
         lock = lock.permits(permits as u32);

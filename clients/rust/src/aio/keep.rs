@@ -125,9 +125,9 @@ impl Watch {
     pub async fn run(mut self) {
         let mut pause = Pause::new();
         while self.hold.is_held() {
-            let (since, (turn, listen)) = (Instant::now(), self.hold.watch_turn(self.core.turn));
-            let said = self.turn(turn, listen).await;
-            match self.hold.watched(said, since, turn) {
+            let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.max_block));
+            let said = self.once(block, listen).await;
+            match self.hold.watched(said, since, block) {
                 Watched::Over => break,
                 Watched::Still => pause = Pause::new(),
                 Watched::Again => {
@@ -141,8 +141,8 @@ impl Watch {
     }
 
     /// One `LOCK.WATCH`, on a new connection if the last one is gone.
-    async fn turn(&mut self, turn: Duration, listen: Duration) -> RedisResult<Value> {
-        let command = self.hold.spec.watch(self.key, &self.hold.owner, turn.as_millis() as u64);
+    async fn once(&mut self, block: Duration, listen: Duration) -> RedisResult<Value> {
+        let command = self.hold.spec.watch(self.key, &self.hold.owner, block.as_millis() as u64);
         if self.line.is_none() && self.hold.spec.session && self.key == 0 {
             self.line = Some(self.bind().await?);
         }

@@ -7,7 +7,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = redis::Client::open("redis://127.0.0.1/")?;
 //! let locks = lock_so::aio::Locks::new(&client);
-//! let lock = locks.plain("report").lease(Duration::from_secs(30));
+//! let lock = locks.lock("report").lease(Duration::from_secs(30));
 //!
 //! let guard = lock.lock_for(Duration::from_secs(10)).await?;
 //! tokio::select! {
@@ -56,7 +56,7 @@ pub type Lock = crate::Lock<Core>;
 /// What the locks of one factory share.
 pub struct Core {
     pool: Pool,
-    turn: Duration,
+    max_block: Duration,
     runtime: Handle,
     keeper: Arc<Keeper>,
     /// How many tasks are clearing up.
@@ -88,9 +88,11 @@ impl Locks {
     ///
     /// If it is not called in a tokio runtime, which is to be the one that the locks are used in.
     pub fn new(settings: impl Into<Settings>) -> Self {
-        let Settings { nodes, turn } = settings.into();
+        let Settings { nodes, max_block } = settings.into();
         let (pool, runtime) = (Pool::new(nodes), Handle::current());
-        Self { core: Arc::new(Core { pool, turn, runtime, keeper: Arc::default(), clearing: watch::Sender::new(0) }) }
+        Self {
+            core: Arc::new(Core { pool, max_block, runtime, keeper: Arc::default(), clearing: watch::Sender::new(0) }),
+        }
     }
 
     /// Waits until all that was given up or dropped is cleared up on the server, for at most `limit`; for the end of

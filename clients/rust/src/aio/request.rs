@@ -1,4 +1,4 @@
-//! Acquiring: turn after turn, until it is granted, given up, or its future dropped.
+//! Acquisition: one blocking call after the other, until the lock is granted, or the request given up or its future dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use super::pool::{Answer, Line, Sending};
 use super::{Core, Guard, Lock};
 use crate::hold::OnLost;
 use crate::spec::{Kind, Spec};
-use crate::util::{in_the_end, judge, Pause, Turn, Verdict, Wait, LATER, PATIENCE, SHORT};
+use crate::util::{in_the_end, judge, Call, Pause, Verdict, Wait, LATER, PATIENCE, SHORT};
 use crate::{Error, Result};
 
 /// The wish of one owner for a lock. While it is open, dropping it takes back what was asked for.
@@ -51,9 +51,9 @@ impl Request {
     pub async fn run(mut self, wait: Wait) -> Result<Guard> {
         let mut pause = Pause::new();
         loop {
-            let turn = wait.turn(self.core.turn, self.spec.kind == Kind::Fair);
+            let call = wait.next_call(self.core.max_block, self.spec.kind == Kind::Fair);
             let sent = Instant::now();
-            let answer = self.ask(&turn).await;
+            let answer = self.ask(&call).await;
             match judge(answer.said) {
                 Verdict::Done(granted) => return Ok(self.granted(granted, sent, answer.line)),
                 Verdict::Never(error) => return self.fail(error.into()).await,
@@ -64,8 +64,8 @@ impl Request {
                     }
                     pause = Pause::new();
                 }
-                // Its connection was closed to end the turn, and its place is reserved.
-                Verdict::Again(error) if turn.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
+                // Its connection was closed to end the blocking call, and its place in the queue is reserved.
+                Verdict::Again(error) if call.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
                 Verdict::Again(error) => {
                     self.unsure |= answer.unsure;
                     match pause.next(wait.end()) {
@@ -77,9 +77,9 @@ impl Request {
         }
     }
 
-    async fn ask(&mut self, turn: &Turn) -> Answer {
-        let command = self.spec.acquire(&self.owner, turn.block);
-        let listen = turn.listen + self.spec.replicas_time();
+    async fn ask(&mut self, call: &Call) -> Answer {
+        let command = self.spec.acquire(&self.owner, call.block);
+        let listen = call.listen + self.spec.replicas_time();
         let (core, spec) = (self.core.clone(), self.spec.clone());
         let is_sent = Arc::<AtomicBool>::default();
         let sent = is_sent.clone();
@@ -182,7 +182,7 @@ impl Core {
     /// Ends a wait, or gives back what has come of it. Returns what was found: 0 if nothing, `None` without an answer.
     pub(super) async fn clear(&self, spec: &Spec, owner: &str) -> Option<i64> {
         let mut said = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).await.said;
-        if spec.kind == Kind::Several && matches!(said, Ok(Value::Int(0))) {
+        if spec.kind == Kind::Multi && matches!(said, Ok(Value::Int(0))) {
             said = self.pool.short(spec.key(), &spec.release(owner), SHORT).await.said;
         }
         match judge(said) {

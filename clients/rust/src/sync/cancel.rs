@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// # let client = redis::Client::open("redis://127.0.0.1/").unwrap();
 /// # let locks = lock_so::sync::Locks::new(&client);
 /// let cancel = lock_so::sync::Cancel::new();
-/// let lock = locks.plain("report").cancelled_by(&cancel);
+/// let lock = locks.lock("report").cancelled_by(&cancel);
 /// let waits = std::thread::spawn(move || lock.lock());
 /// cancel.cancel();
 /// assert!(matches!(waits.join().unwrap(), Err(lock_so::Error::Cancelled)));

@@ -5,7 +5,7 @@
 //!
 //! let client = redis::Client::open("redis://127.0.0.1/")?;
 //! let locks = lock_so::sync::Locks::new(&client);
-//! let lock = locks.plain("report").lease(Duration::from_secs(30));
+//! let lock = locks.lock("report").lease(Duration::from_secs(30));
 //!
 //! let guard = lock.lock_for(Duration::from_secs(10))?;
 //! println!("working");
@@ -44,7 +44,7 @@ pub type Lock = crate::Lock<Core>;
 /// What the locks of one factory share.
 pub struct Core {
     pool: Pool,
-    turn: Duration,
+    max_block: Duration,
     queue: Arc<Queue>,
 }
 
@@ -57,9 +57,9 @@ impl Drop for Core {
 impl Locks {
     /// Makes a factory; connections are made when they are needed.
     pub fn new(settings: impl Into<Settings>) -> Self {
-        let Settings { nodes, turn } = settings.into();
+        let Settings { nodes, max_block } = settings.into();
         let queue = Arc::default();
-        Self { core: Arc::new(Core { pool: Pool::new(nodes), turn, queue }) }
+        Self { core: Arc::new(Core { pool: Pool::new(nodes), max_block, queue }) }
     }
 
     /// Waits until all that was given up or dropped is cleared up on the server, for at most `limit`; for the end of

@@ -1,4 +1,4 @@
-//! Acquiring: turn after turn, until it is granted or given up.
+//! Acquisition: one blocking call after the other, until the lock is granted or the request is given up.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +10,7 @@ use super::pool::{Answer, Line};
 use super::{Core, Guard, Lock};
 use crate::hold::{Hold, OnLost};
 use crate::spec::{Kind, Spec};
-use crate::util::{in_the_end, judge, Pause, Turn, Verdict, Wait, LATER, PATIENCE, SHORT};
+use crate::util::{in_the_end, judge, Call, Pause, Verdict, Wait, LATER, PATIENCE, SHORT};
 use crate::{Error, Result};
 
 /// The wish of one owner for a lock.
@@ -44,9 +44,9 @@ impl Request {
                 self.unsure = true;
                 return self.fail(Error::Cancelled);
             }
-            let turn = wait.turn(self.core.turn, self.spec.kind == Kind::Fair);
+            let call = wait.next_call(self.core.max_block, self.spec.kind == Kind::Fair);
             let sent = Instant::now();
-            let answer = self.ask(&turn);
+            let answer = self.ask(&call);
             match judge(answer.said) {
                 Verdict::Done(granted) => return Ok(self.granted(granted, sent, answer.line)),
                 Verdict::Never(error) => return self.fail(error.into()),
@@ -57,8 +57,8 @@ impl Request {
                     }
                     pause = Pause::new();
                 }
-                // Its connection was closed to end the turn, and its place is reserved.
-                Verdict::Again(error) if turn.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
+                // Its connection was closed to end the blocking call, and its place in the queue is reserved.
+                Verdict::Again(error) if call.is_cut && answer.unsure && error.is_timeout() => self.unsure = true,
                 Verdict::Again(error) => {
                     self.unsure |= answer.unsure;
                     match pause.next(wait.end()) {
@@ -70,9 +70,9 @@ impl Request {
         }
     }
 
-    fn ask(&self, turn: &Turn) -> Answer {
-        let command = self.spec.acquire(&self.owner, turn.block);
-        self.core.pool.call(self.spec.key(), &command, turn.listen + self.spec.replicas_time())
+    fn ask(&self, call: &Call) -> Answer {
+        let command = self.spec.acquire(&self.owner, call.block);
+        self.core.pool.call(self.spec.key(), &command, call.listen + self.spec.replicas_time())
     }
 
     fn is_cancelled(&self) -> bool {
@@ -105,7 +105,7 @@ impl Core {
     pub(super) fn clear(&self, spec: &Spec, owner: &str) -> bool {
         let said = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).said;
         let said = match judge(said) {
-            Verdict::Done(0) if spec.kind == Kind::Several => {
+            Verdict::Done(0) if spec.kind == Kind::Multi => {
                 self.pool.short(spec.key(), &spec.release(owner), SHORT).said
             }
             Verdict::Again(_) => return false,

@@ -31,9 +31,9 @@ impl Watch {
     fn run(mut self) {
         let mut pause = Pause::new();
         while self.hold.is_held() {
-            let (since, (turn, listen)) = (Instant::now(), self.hold.watch_turn(self.core.turn));
-            let said = self.turn(turn, listen);
-            match self.hold.watched(said, since, turn) {
+            let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.max_block));
+            let said = self.once(block, listen);
+            match self.hold.watched(said, since, block) {
                 Watched::Over => break,
                 Watched::Still => pause = Pause::new(),
                 Watched::Again => {
@@ -47,9 +47,9 @@ impl Watch {
     }
 
     /// One `LOCK.WATCH`, on a new connection if the last one is gone.
-    fn turn(&mut self, turn: Duration, listen: Duration) -> RedisResult<Value> {
+    fn once(&mut self, block: Duration, listen: Duration) -> RedisResult<Value> {
         let hold = &self.hold;
-        let command = hold.spec.watch(self.key, &hold.owner, turn.as_millis() as u64);
+        let command = hold.spec.watch(self.key, &hold.owner, block.as_millis() as u64);
         if self.line.is_none() && self.is_binding() {
             self.line = Some(self.bind()?);
         }
