@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// acquisition is one request for a lock, under an owner of its own, until it is granted, refused or given up.
+// acquisition is one request for a lock, with an owner of its own, until it is granted, refused or given up.
 type acquisition struct {
 	client *Client
 	spec   *spec
 	owner  string
-	ctx    context.Context // of the caller; ends with the client too
+	ctx    context.Context // the caller's; also ends when the client is closed
 
 	limited bool
-	ends    time.Time // when the time to wait is over, if it is limited
+	ends    time.Time // when the wait times out, if it is limited
 	tries   int
-	unsure  bool // a request was sent of which nobody knows what became: it may be granted, or still on its way
+	unsure  bool // the reply to a request was lost: it may have been granted, or may still arrive at the server
 }
 
-// answer is what a waiting connection brought.
+// answer is the reply to a blocking call, or its error.
 type answer struct {
 	reply any
 	err   error
 }
 
-// limit has the wait end after this time, if it is not negative, and with the context.
+// limit ends the wait after this time, if it is not negative, and at the deadline of the context.
 func (a *acquisition) limit(wait time.Duration) {
 	if wait >= 0 {
 		a.limited, a.ends = true, time.Now().Add(wait)
@@ -34,7 +34,7 @@ func (a *acquisition) limit(wait time.Duration) {
 	}
 }
 
-// run asks, in turns, until there is an answer that counts.
+// run makes one blocking call after the other, until the acquisition ends.
 func (a *acquisition) run() (*Hold, error) {
 	var to route
 	for p := (pause{}); ; {
@@ -80,11 +80,11 @@ func (a *acquisition) nextBlock() (block, patience time.Duration) {
 	return a.spec.maxBlock, a.spec.maxBlock + slack + a.spec.within
 }
 
-// ask sends the request and waits for its answer, for so long at most.
+// ask sends the request and waits for the reply, for patience at most.
 //
-// The request knows nothing of the caller's context: whether the grant or the end of the context was faster is for the
-// server to say. When the context ends, the wait is cancelled on another connection, which makes the server answer here.
-// The error says that the acquisition was given up so, and nothing is left to do.
+// The caller's context does not end the request itself: the server decides whether the grant or the end of the context
+// came first. When the context ends, the wait is cancelled on another connection, and the server replies to the
+// request. An error means that the acquisition was given up in this way, and that nothing is left to do.
 func (a *acquisition) ask(conn Conn, to route, block, patience time.Duration) (answer, error) {
 	ctx, cancel := a.client.within(a.ctx, patience)
 	defer cancel()
@@ -92,7 +92,7 @@ func (a *acquisition) ask(conn Conn, to route, block, patience time.Duration) (a
 	stop := context.AfterFunc(a.ctx, func() {
 		defer close(done)
 		defer time.AfterFunc(politeness, func() { close(enough) }).Stop()
-		defer time.AfterFunc(deadAfter, cancel).Stop() // of a connection that is only being made
+		defer time.AfterFunc(deadAfter, cancel).Stop() // if the connection is still being made
 		a.takeBack(conn, answers)
 	})
 	reply, err := perform(ctx, conn, to, a.spec.acquire(a.owner, block))
@@ -107,7 +107,7 @@ func (a *acquisition) ask(conn Conn, to route, block, patience time.Duration) (a
 	return answer{}, a.ended()
 }
 
-// ended is why the context of the acquisition has ended: the client was closed, or the caller's context is over.
+// ended is the error for the end of the acquisition's context: the client was closed, or the caller's context ended.
 func (a *acquisition) ended() error {
 	if context.Cause(a.ctx) == ErrClosed {
 		return a.spec.fail(ErrClosed, "", nil)
@@ -115,26 +115,26 @@ func (a *acquisition) ended() error {
 	return a.spec.fail(ErrNotAcquired, "", a.ctx.Err())
 }
 
-// verdict says how the acquisition ends after an answer that was no grant, or nil if it goes on.
+// verdict returns the error with which the acquisition ends after an answer that was no grant, or nil if it continues.
 func (a *acquisition) verdict(got answer, block, waited time.Duration) error {
-	over := a.limited && !time.Now().Before(a.ends)
+	timedOut := a.limited && !time.Now().Before(a.ends)
 	switch {
 	case got.err != nil && !passing(got.err):
 		return a.spec.wrap(got.err)
-	case got.err != nil && over && (a.tries > 1 || waited > lastSlack/4): // one that failed at once was an old connection
+	case got.err != nil && timedOut && (a.tries > 1 || waited > lastSlack/4): // a call that failed at once had an old connection
 		return a.spec.wrap(got.err)
 	case got.err != nil:
 		return nil
-	case over || block == 0 || block == forEver:
+	case timedOut || block == 0 || block == forEver:
 		return a.spec.fail(ErrNotAcquired, "", nil)
-	case waited < block-10*time.Millisecond: // somebody has ended the wait, by LOCK.CANCEL
+	case waited < block-10*time.Millisecond: // another client ended the wait by LOCK.CANCEL
 		return a.spec.fail(ErrNotAcquired, "", nil)
 	}
 	return nil
 }
 
-// settle makes sure that nothing is left of requests that were not answered, and returns the error. It waits for that
-// for two seconds, which count from the end of the time to wait if that is what ended it.
+// settle cancels requests whose reply was lost, and returns the error. It waits at most two seconds for that, counted
+// from the time-out of the wait if the wait has timed out.
 func (a *acquisition) settle(err error) error {
 	if !a.unsure {
 		return err
@@ -155,8 +155,8 @@ func (a *acquisition) settle(err error) error {
 	return err
 }
 
-// takeBack cancels until the server says that there is nothing left and nothing can come any more: the request that is
-// pending, if there is one, has been answered, and those that were lost on their way have had some time to arrive.
+// takeBack sends LOCK.CANCEL until the server has replied that nothing is left, and no request can arrive any more: the
+// pending request, if there is one, has been answered, and requests whose connection was lost have had time to arrive.
 func (a *acquisition) takeBack(conn Conn, pending <-chan answer) {
 	if a.client.begin() {
 		defer a.client.end()
@@ -164,11 +164,11 @@ func (a *acquisition) takeBack(conn Conn, pending <-chan answer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), max(a.spec.lease, politeness))
 	defer cancel()
 	if conn != nil {
-		// A connection that says nothing although its wait was cancelled is dead.
+		// A connection that receives no reply although its wait was cancelled is dead.
 		defer time.AfterFunc(deadAfter, conn.Close).Stop()
 	}
 	for p, empty := (pause{}), 0; ; {
-		complete := pending == nil // before it is asked whether anything is left
+		complete := pending == nil // before the cancel is sent
 		found, err := a.client.cancel(ctx, a.spec, a.owner)
 		if err != nil || found && !a.unsure {
 			break
@@ -192,7 +192,7 @@ func (a *acquisition) takeBack(conn Conn, pending <-chan answer) {
 	}
 }
 
-// part gives the connection back when its answer has come, of which it is known that it is no hold any more.
+// part gives the connection back when its reply has arrived. The hold, if it was one, has been released already.
 func part(conn Conn, pending <-chan answer) {
 	select {
 	case got := <-pending:
@@ -202,7 +202,7 @@ func part(conn Conn, pending <-chan answer) {
 	}
 }
 
-// cancel ends the wait of an owner, or gives back its hold, and says whether there was one of them.
+// cancel ends the wait of an owner, or releases its hold. It returns whether there was one or the other.
 func (c *Client) cancel(ctx context.Context, s *spec, owner string) (bool, error) {
 	reply, resent, err := c.call(ctx, s.cancelCommand(owner))
 	if err != nil || reply != int64(0) || !s.multi {

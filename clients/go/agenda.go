@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// agenda calls functions at their times, for all holds of a client, with one timer. That is set anew only for a time
-// before all others, which a hold with an ordinary lease never has: a timer of its own, set and stopped, would cost it a
-// fifth of the time in which a lock is handed over.
+// agenda calls functions at their times, for all holds of a client, with one timer. The timer is reset only for a time
+// that is earlier than all others, which that of a hold with an ordinary lease never is. A timer for each hold, set and
+// stopped, would cost a fifth of the time that a hand-off takes.
 type agenda struct {
 	mu    sync.Mutex
 	dates dates
@@ -16,14 +16,14 @@ type agenda struct {
 	wakes time.Time // when the timer goes off; zero if it is not set
 }
 
-// date is a call at some time. It has one agenda.
+// date is a function to be called at a time. It belongs to one agenda.
 type date struct {
 	at    time.Time
 	call  func()
 	index int // in the heap; -1 if it is not there
 }
 
-// set has a function called at this time, in a goroutine of its own, instead of what the date was before.
+// set schedules a function for this time, in a goroutine of its own, in place of what the date was before.
 func (a *agenda) set(d *date, at time.Time, call func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -36,7 +36,7 @@ func (a *agenda) set(d *date, at time.Time, call func()) {
 	a.wind()
 }
 
-// drop forgets a date. The timer is left alone: it finds nothing to do then.
+// drop removes a date. The timer is not stopped: it finds nothing to do.
 func (a *agenda) drop(d *date) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

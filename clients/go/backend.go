@@ -2,12 +2,12 @@ package lockso
 
 import "context"
 
-// Command is one command for the server: its words, and which of them are keys.
+// Command is one command for the server: its arguments, and which of them are keys.
 type Command struct {
 	Args  []string
 	First int  // the index of the first key in Args
-	Count int  // how many keys follow each other from there; 0 if there is none
-	Waits bool // whether the server may take its time to answer
+	Count int  // how many keys there are, starting at First; 0 if there is none
+	Waits bool // whether the server may block the command before it replies
 }
 
 // Key is the key by which the command is routed in a cluster, or "".
@@ -18,34 +18,34 @@ func (c Command) Key() string {
 	return c.Args[c.First]
 }
 
-// Backend is what a package for a client library gives to [New]: connections that nobody else uses.
+// Backend is what a package for a client library gives to [New]: connections that are used for locks only.
 //
-// A reply is nil, an int64 or a string. An error that the server answered is wrapped by [ServerError]; every other error
-// means that the connection is lost, and that the command may have been carried out or not.
+// A reply is nil, an int64 or a string. An error reply of the server is wrapped by [ServerError]. Every other error
+// means that the connection is lost, and that the command may or may not have been executed.
 type Backend interface {
-	// Do sends a short command to the master that has its key. No wait is in its way, and it is sent once.
+	// Do sends a short command to the master that serves its key. It is not queued behind a wait, and is sent once.
 	// It ends at the deadline of ctx, which is always set.
 	Do(ctx context.Context, cmd Command) (any, error)
-	// Conn names a connection for one wait, to the node at this address, or to the master of the key if it is "".
-	// It is not made before its first Do.
+	// Conn returns a connection for one wait, to the node at this address, or to the master of the key if it is "".
+	// It is not established before its first Do.
 	Conn(key, address string) Conn
 	// Close closes all connections.
 	Close() error
 }
 
-// Conn is a connection that serves one caller at a time. Exactly one of Close and Keep has to be called in the end.
+// Conn is a connection that serves one caller at a time. In the end, exactly one of Close and Keep must be called.
 type Conn interface {
 	// Do sends a command, once, and waits for its reply until the deadline of ctx, which is always set. While the
-	// connection is not made yet, it ends with ctx.
-	// After an error that is no ServerError the connection is of no more use.
+	// connection is being established, the end of ctx ends it too.
+	// After an error that is no ServerError the connection cannot be used any more.
 	Do(ctx context.Context, cmd Command) (any, error)
-	// Close cuts the connection, also under a Do of another goroutine. It may be called again, and after Keep.
+	// Close closes the connection, also during a Do of another goroutine. It may be called again, and after Keep.
 	Close()
 	// Keep gives the connection back, so that another wait can use it.
 	Keep()
 }
 
-// ServerError wraps an error that the server answered, so that a lock can tell it from a lost connection.
+// ServerError wraps an error reply of the server, so that a lock can distinguish it from a lost connection.
 func ServerError(err error) error { return &serverError{err} }
 
 type serverError struct{ error }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// nothing answers at once, so that a benchmark shows what the package itself costs.
+// nothing replies at once, so that a benchmark measures the package alone.
 type nothing struct{}
 
 func (nothing) Do(context.Context, Command) (any, error) { return int64(0), nil }

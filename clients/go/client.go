@@ -1,6 +1,6 @@
-// Package lockso has distributed locks on a Redis or Valkey server that has loaded the module lock.so.
+// Package lockso provides distributed locks on a Redis or Valkey server that has loaded the module lock.so.
 //
-// A [Client] is made by lockso/goredis or lockso/rueidis. It makes locks; a lock makes holds:
+// The packages lockso/goredis and lockso/rueidis create a [Client]. It creates locks; an acquired lock is a [Hold]:
 //
 //	client, err := goredis.New(rdb) // rdb is a *redis.Client, of a server or of Sentinel, or a *redis.ClusterClient
 //	lock := client.Lock("report", lockso.Lease(10*time.Second))
@@ -10,8 +10,8 @@
 //	}
 //	defer hold.Unlock(ctx)
 //
-// Each acquisition has an owner of its own, so a lock is not reentrant, and may be used by many goroutines at once.
-// Whoever gives up, by its time or its context, leaves nothing behind on the server: neither a wait nor a hold.
+// Each acquisition has an owner of its own, so a lock is not reentrant, and many goroutines may use it at once.
+// An acquisition that times out, or whose context ends, leaves nothing behind on the server: neither a wait nor a hold.
 package lockso
 
 import (
@@ -25,39 +25,40 @@ import (
 const (
 	forEver = time.Duration(-1)
 
-	// So much later than it should a reply may come before its connection counts as lost: at the end of a turn of waiting,
-	// and at the end of the time to wait, of which the caller is told within two seconds.
+	// How late a reply may be before its connection is considered lost: at the end of a blocking call (slack), and when
+	// the wait times out (lastSlack), because Lock must return within two seconds of that.
 	slack     = 2 * time.Second
 	lastSlack = time.Second
-	// For so long a caller that gave up waits for what it asked for to be taken back. The taking back goes on behind it.
+	// How long a caller that gave up waits until its request is cancelled. Then the cancellation continues in the
+	// background.
 	politeness = 2 * time.Second
-	// After so long the connection of a wait that was cancelled counts as dead.
+	// After this time without a reply, the connection of a cancelled wait is considered dead.
 	deadAfter = politeness * 3 / 4
-	// For so long a short command may take before it is sent again on another connection.
+	// How long a short command may take before it is sent again on another connection.
 	patience = 3 * time.Second
 )
 
-// Client makes locks. Many goroutines may use it at once.
+// Client creates locks. Many goroutines may use it at once.
 type Client struct {
 	backend Backend
-	life    context.Context // ends when Close begins, and with it all waits
+	life    context.Context // ends when Close begins, which ends all waits
 	die     context.CancelFunc
-	idle    chan struct{} // closed when nothing is under way any more after that
-	agenda  agenda        // of all holds: renewals, and the ends of leases
+	idle    chan struct{} // closed when nothing is in progress any more after that
+	agenda  agenda        // of all holds: renewals, and when leases expire
 
 	mu   sync.Mutex
-	busy int // how many acquisitions, takings back and releases are under way; 1 more until Close
+	busy int // how many acquisitions, cancellations and releases are in progress; 1 more until Close
 }
 
-// New makes a client on these connections, which it closes in the end. It is for packages such as lockso/goredis.
+// New creates a client on these connections, and Close closes them. It is for packages such as lockso/goredis.
 func New(backend Backend) *Client {
 	c := &Client{backend: backend, idle: make(chan struct{}), busy: 1}
 	c.life, c.die = context.WithCancel(context.Background())
 	return c
 }
 
-// Close ends all waits with [ErrClosed], waits for what is being released, for two seconds at most, and closes the
-// connections. Holds that were not released before end with their leases. The user's own client stays open.
+// Close ends all waits with [ErrClosed], waits at most two seconds for releases in progress, and closes the
+// connections. Holds that were not released end when their leases expire. The user's own client stays open.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	first := c.life.Err() == nil
@@ -74,7 +75,7 @@ func (c *Client) Close() error {
 	return c.backend.Close()
 }
 
-// begin counts something that Close waits for, until end. It says false when it is too late for that.
+// begin counts an operation that Close waits for, until end. It returns false if the client is closed already.
 func (c *Client) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,33 +95,34 @@ func (c *Client) end() {
 	}
 }
 
-// Lock is LOCK.ACQUIRE: who waits is granted the lock in turn, but a newcomer may find it free and be faster.
+// Lock is LOCK.ACQUIRE: waiters are granted the lock in their order, but a newcomer may acquire it first if it is free.
 func (c *Client) Lock(key string, options ...Option) *Lock {
 	return c.one("LOCK.ACQUIRE", key, options)
 }
 
-// Fair is LOCK.FAIR: the same lock, strictly first come, first served, also over a lost connection.
+// Fair is LOCK.FAIR: the same lock, strictly first come, first served. A waiter keeps its place if its connection is
+// lost.
 func (c *Client) Fair(key string, options ...Option) *Lock {
 	lock := c.one("LOCK.FAIR", key, options)
 	lock.spec.fair = true
 	return lock
 }
 
-// Read is LOCK.RWREAD: many may read at once.
+// Read is LOCK.RWREAD: a read lock, which many owners may hold at once.
 func (c *Client) Read(key string, options ...Option) *Lock {
 	lock := c.one("LOCK.RWREAD", key, options)
 	lock.spec.release = []string{"READ"}
 	return lock
 }
 
-// Write is LOCK.RWWRITE: one writes alone.
+// Write is LOCK.RWWRITE: a write lock, which one owner holds alone.
 func (c *Client) Write(key string, options ...Option) *Lock {
 	lock := c.one("LOCK.RWWRITE", key, options)
 	lock.spec.release = []string{"WRITE"}
 	return lock
 }
 
-// Semaphore is LOCK.SEMAPHORE: at most limit permits are taken at once, by all who say this limit.
+// Semaphore is LOCK.SEMAPHORE: at most limit permits are held at once, by all owners that use this limit.
 func (c *Client) Semaphore(key string, limit int, options ...Option) *Lock {
 	lock := c.one("LOCK.SEMAPHORE", key, options)
 	lock.spec.limit = limit
@@ -139,8 +141,8 @@ func (c *Client) one(command, key string, options []Option) *Lock {
 	return &Lock{client: c, spec: newSpec(command, []string{key}, options)}
 }
 
-// call sends a short command until it is answered, and not with an error that passes, or ctx is over.
-// resent says that an earlier try may have been carried out too.
+// call sends a short command, again and again while its error is transient, until it has a reply or ctx ends.
+// resent means that an earlier attempt may have been executed too.
 func (c *Client) call(ctx context.Context, cmd Command) (reply any, resent bool, err error) {
 	var to route
 	for p := (pause{}); ; {
@@ -157,7 +159,7 @@ func (c *Client) call(ctx context.Context, cmd Command) (reply any, resent bool,
 }
 
 func (c *Client) once(ctx context.Context, cmd Command, to route) (any, error) {
-	if end, _ := ctx.Deadline(); time.Until(end) > patience { // there always is one
+	if end, _ := ctx.Deadline(); time.Until(end) > patience { // there is always a deadline
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -171,7 +173,7 @@ func (c *Client) once(ctx context.Context, cmd Command, to route) (any, error) {
 	return reply, err
 }
 
-// perform sends a command on a connection, to a node that was told to expect it if it was told to ask there.
+// perform sends a command on a connection, after ASKING if an ASK redirection leads to this node.
 func perform(ctx context.Context, conn Conn, to route, cmd Command) (any, error) {
 	if to.asking {
 		if _, err := conn.Do(ctx, Command{Args: []string{"ASKING"}}); err != nil {
@@ -181,8 +183,8 @@ func perform(ctx context.Context, conn Conn, to route, cmd Command) (any, error)
 	return conn.Do(ctx, cmd)
 }
 
-// finish gives a connection back after an answer, whatever it was, and closes it otherwise.
-// An error of the server may be one of the connection (READONLY, UNBLOCKED): that too is closed.
+// finish gives a connection back after a reply, and closes it after a lost connection. It is also closed after an error
+// reply that concerns the connection (READONLY, UNBLOCKED).
 func finish(conn Conn, err error) {
 	if err == nil || !passing(err) {
 		conn.Keep()
@@ -191,7 +193,7 @@ func finish(conn Conn, err error) {
 	}
 }
 
-// pause grows from 20 to 500 milliseconds.
+// pause is the delay between attempts. It grows from 20 to 500 milliseconds.
 type pause struct{ last time.Duration }
 
 func (p *pause) next() <-chan time.Time {
@@ -199,7 +201,7 @@ func (p *pause) next() <-chan time.Time {
 	return time.After(p.last)
 }
 
-// sleep says false, and returns at once, when ctx is over.
+// sleep returns false, at once, when ctx ends.
 func (p *pause) sleep(ctx context.Context) bool {
 	select {
 	case <-p.next():

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// until is a context with a deadline that is kept by the agenda of its client. A timer of its own for each command, the
-// next one to go off, would cost a good part of the time that a release takes: the runtime wakes a thread for it.
+// until is a context whose deadline is an entry in the agenda of its client. A timer for each command would cost a good
+// part of the time that a release takes: it would be the next timer to fire, and the runtime wakes a thread for that.
 type until struct {
 	context.Context // ends at the deadline
 	end             time.Time
 }
 
-// within is a context that ends after this time, and not with ctx. cancel has to be called.
+// within returns a context that ends after this time, and not with ctx. cancel must be called.
 func (c *Client) within(ctx context.Context, d time.Duration) (_ context.Context, cancel func()) {
 	inner, end := context.WithCancel(context.WithoutCancel(ctx))
 	u, entry := until{inner, time.Now().Add(d)}, &date{index: -1}

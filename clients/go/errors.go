@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// What went wrong, for errors.Is. All errors of this package are an [Error], and one of these.
+// The kinds of errors, for errors.Is. Every error of this package is an [Error], and one of these.
 var (
-	// ErrNotAcquired means that the lock was not to be had in time. If it was the context that ended the wait, the error
-	// is context.Canceled or context.DeadlineExceeded too.
+	// ErrNotAcquired means that the lock could not be acquired in time. If the context ended the wait, the error is
+	// context.Canceled or context.DeadlineExceeded too.
 	ErrNotAcquired = errors.New("not acquired")
-	// ErrNotHeld means that the hold was lost before it was released: somebody else may have had the lock since then.
+	// ErrNotHeld means that the hold was lost before it was released: another owner may have held the lock since then.
 	ErrNotHeld = errors.New("no longer held")
-	// ErrDeadlock means that the wait would have closed a cycle. The text of the error names it.
+	// ErrDeadlock means that the wait would have closed a cycle. The text of the error names the cycle.
 	ErrDeadlock = errors.New("deadlock")
 	// ErrNoReplicas means that too few replicas have acknowledged the grant. The lock is not held.
 	ErrNoReplicas = errors.New("not enough replicas")
-	// ErrRefused means that the server answered another error, whose first word is Error.Code.
+	// ErrRefused means that the server replied with another error, whose first word is Error.Code.
 	ErrRefused = errors.New("refused by the server")
-	// ErrConnection means that no server answered in time. The error of the client library is wrapped.
+	// ErrConnection means that no server replied in time. It wraps the error of the client library.
 	ErrConnection = errors.New("no answer from the server")
 	// ErrClosed means that the client has been closed.
 	ErrClosed = errors.New("the client is closed")
@@ -30,10 +30,10 @@ type Error struct {
 	Code string   // the first word of the server's error, or ""
 
 	kind  error // one of the values above
-	cause error // what the client library or the context said, or nil
+	cause error // the error of the client library or of the context, or nil
 }
 
-// Error says what went wrong with which lock, and why.
+// Error returns the keys of the lock, what went wrong, and why.
 func (e *Error) Error() string {
 	text := "lockso: " + strings.Join(e.Keys, ", ") + ": " + e.kind.Error()
 	if e.cause != nil {
@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives errors.Is and errors.As what the error is and where it comes from.
+// Unwrap returns the kind of the error and its cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.kind}
@@ -50,7 +50,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.kind, e.cause}
 }
 
-// wrap makes an Error of what a Backend answered.
+// wrap makes an Error of an error of a Backend.
 func (s *spec) wrap(err error) error {
 	code := codeOf(err)
 	kind := ErrRefused
@@ -71,7 +71,7 @@ func (s *spec) fail(kind error, code string, cause error) error {
 	return &Error{Keys: s.keys, Code: code, kind: kind, cause: cause}
 }
 
-// codeOf is the first word of an error that the server answered, or "" of any other error.
+// codeOf is the first word of an error reply of the server, or "" for any other error.
 func codeOf(err error) string {
 	answered, ok := errors.AsType[*serverError](err)
 	if !ok {
@@ -84,7 +84,8 @@ func codeOf(err error) string {
 	return code
 }
 
-// passing says whether the error is one of a failover, a restart or a slot that moves: a reason to ask again.
+// passing returns whether the error is transient, as during a failover, a restart or the move of a slot. Then the
+// command is sent again.
 func passing(err error) bool {
 	switch codeOf(err) {
 	case "", "READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK":
@@ -93,7 +94,7 @@ func passing(err error) bool {
 	return false
 }
 
-// lost says whether the error left it open if the command was carried out.
+// lost returns whether the command may or may not have been executed.
 func lost(err error) bool { return err != nil && codeOf(err) == "" }
 
 // route is where a redirection sends a command: an address of the cluster, or "" for the master of the key.
@@ -102,7 +103,7 @@ type route struct {
 	asking  bool
 }
 
-// redirection reads "MOVED slot host:port" and "ASK slot host:port". Any other error leads to the master of the key.
+// redirection parses "MOVED slot host:port" and "ASK slot host:port". Any other error leads to the master of the key.
 func redirection(err error) route {
 	code := codeOf(err)
 	if code != "MOVED" && code != "ASK" {

@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// ownerLength is that of what rand.Text returns, and of no other word.
+// ownerLength is the length of what rand.Text returns. No other argument has this length.
 const ownerLength = 26
 
 var errCut = errors.New("the connection was cut")
 
-// fake is a Backend that asks a test what to answer.
+// fake is a Backend whose replies come from a test.
 type fake struct {
 	t *testing.T
 
 	mu     sync.Mutex
-	said   []string // all commands, in their order; "#" in place of the owner
+	sent   []string // all commands, in their order; "#" in place of the owner
 	owners map[string]bool
-	// answer is asked for each command. A wait that is answered hang lasts until cut, the deadline, or a CANCEL of it.
+	// answer is called for each command. After the reply hang, a wait lasts until it is cut, cancelled, or at its
+	// deadline.
 	answer func(command string) (any, error)
 	conns  []*fakeConn
 	closed bool
@@ -48,7 +49,7 @@ func (f *fake) answered(cmd Command) (any, error) {
 		words[i] = word
 	}
 	text := strings.Join(words, " ")
-	f.said = append(f.said, text)
+	f.sent = append(f.sent, text)
 	answer := f.answer
 	f.mu.Unlock()
 	return answer(text)
@@ -56,7 +57,7 @@ func (f *fake) answered(cmd Command) (any, error) {
 
 func (f *fake) Do(ctx context.Context, cmd Command) (any, error) {
 	if _, ok := ctx.Deadline(); !ok || cmd.Waits {
-		f.t.Errorf("%v without a deadline, or it waits", cmd.Args)
+		f.t.Errorf("%v has no deadline, or it waits", cmd.Args)
 	}
 	reply, err := f.answered(cmd)
 	if _, ok := reply.(hang); ok {
@@ -84,10 +85,10 @@ func (f *fake) Close() error {
 func (f *fake) log() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return strings.Join(f.said, "\n")
+	return strings.Join(f.sent, "\n")
 }
 
-// wake answers the waits that hang with null.
+// wake replies with null to the waits that hang.
 func (f *fake) wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +134,7 @@ func (c *fakeConn) end(state string) bool {
 	return true
 }
 
-// how says how the connection was given up: "kept" or "closed", or "" if it was not.
+// how returns what happened to the connection: "kept", "closed", or "" if neither.
 func (c *fakeConn) how() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +149,7 @@ func (c *fakeConn) Close() {
 
 func (c *fakeConn) Keep() { c.end("kept") }
 
-// refuse is an error that the server answers.
+// refuse is an error reply of the server.
 func refuse(text string) error { return ServerError(errors.New(text)) }
 
 func isErr(t *testing.T, err error, wanted ...error) {
@@ -170,6 +171,6 @@ func took(t *testing.T, since time.Time, low, high time.Duration) {
 func wantLog(t *testing.T, f *fake, lines ...string) {
 	t.Helper()
 	if got, want := f.log(), strings.Join(lines, "\n"); got != want {
-		t.Errorf("said:\n%s\nnot:\n%s", got, want)
+		t.Errorf("sent:\n%s\nnot:\n%s", got, want)
 	}
 }

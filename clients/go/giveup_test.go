@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cancelAfter asks for the lock, with a context that is cancelled after this time.
+// cancelAfter requests the lock, with a context that is cancelled after this time.
 func cancelAfter(lock *Lock, d time.Duration) (*Hold, error) {
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
@@ -20,7 +20,7 @@ func cancelAfter(lock *Lock, d time.Duration) (*Hold, error) {
 const asked = "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE"
 
 func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
-	bubble(t, "it waited", func(t *testing.T) {
+	bubble(t, "while it waits", func(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, nil)
 		f.answer = by(map[string]any{"LOCK.ACQUIRE": hang{}, "LOCK.CANCEL": func() (any, error) {
@@ -33,7 +33,7 @@ func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
 		synctest.Wait()
 		wantLog(t, f, asked, "LOCK.CANCEL k # RELEASE")
 		if f.conns[0].how() != "kept" {
-			t.Errorf("the connection is %q, although it was answered", f.conns[0].how())
+			t.Errorf("the connection is %q, although the reply arrived", f.conns[0].how())
 		}
 	})
 	bubble(t, "a deadline", func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
 		synctest.Wait()
 		wantLog(t, f, asked, "LOCK.CANCEL k # RELEASE")
 	})
-	bubble(t, "a context that was over before", func(t *testing.T) {
+	bubble(t, "a context that had ended before", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
 		ctx, cancel := context.WithCancel(background)
 		cancel()
@@ -76,9 +76,9 @@ func TestACancelledWaitIsEndedAtTheServer(t *testing.T) {
 	})
 }
 
-// The request is still on its way when it is cancelled, and granted later.
-func TestACancelThatIsFasterThanTheRequestIsSentAgain(t *testing.T) {
-	bubble(t, "granted at last", func(t *testing.T) {
+// The request has not arrived at the server when it is cancelled, and is granted later.
+func TestACancelThatOvertakesTheRequestIsSentAgain(t *testing.T) {
+	bubble(t, "granted in the end", func(t *testing.T) {
 		var held atomic.Bool
 		f, c := newFake(t, nil)
 		f.answer = by(map[string]any{
@@ -97,13 +97,13 @@ func TestACancelThatIsFasterThanTheRequestIsSentAgain(t *testing.T) {
 		_, err := cancelAfter(c.Lock("k"), time.Second)
 		isErr(t, err, context.Canceled)
 		if held.Load() {
-			t.Error("a hold was left")
+			t.Error("a hold is left")
 		}
 		if n := strings.Count(f.log(), "LOCK.CANCEL"); n < 2 || n > 5 {
 			t.Errorf("cancelled %d times", n)
 		}
 	})
-	bubble(t, "refused at last", func(t *testing.T) {
+	bubble(t, "refused in the end", func(t *testing.T) {
 		f, c := newFake(t, nil)
 		f.answer = by(map[string]any{
 			"LOCK.ACQUIRE": func() (any, error) {
@@ -117,24 +117,24 @@ func TestACancelThatIsFasterThanTheRequestIsSentAgain(t *testing.T) {
 	})
 }
 
-func TestTheConnectionIsSilent(t *testing.T) {
-	bubble(t, "the wait's", func(t *testing.T) {
+func TestAConnectionGetsNoReply(t *testing.T) {
+	bubble(t, "that of the wait", func(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": hang{}, "LOCK.CANCEL": int64(0)}))
 		_, err := cancelAfter(c.Lock("k"), time.Second)
 		isErr(t, err, context.Canceled)
 		took(t, start, 2500*time.Millisecond, 3*time.Second) // two seconds at most after the end of the context
-		time.Sleep(time.Second)                              // and some more cancels, as its request may come late
+		time.Sleep(time.Second)                              // and some more cancels, because its request may arrive late
 		if f.conns[0].how() != "closed" {
 			t.Errorf("the connection is %q", f.conns[0].how())
 		}
 		before := f.log()
 		time.Sleep(time.Hour)
 		if f.log() != before {
-			t.Errorf("still at it: %s", f.log())
+			t.Errorf("it still sends: %s", f.log())
 		}
 	})
-	bubble(t, "and the other: it is tried for the lease", func(t *testing.T) {
+	bubble(t, "also that of the cancel: it is repeated for as long as the lease", func(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, always(hang{}))
 		_, err := cancelAfter(c.Lock("k"), time.Second)

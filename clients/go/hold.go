@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Hold is a lock that was granted, until it is released or lost. Many goroutines may use it at once.
+// Hold is a granted lock, until it is released or lost. Many goroutines may use it at once.
 type Hold struct {
 	client *Client
 	spec   *spec
 	owner  string
 	token  int64
 
-	ctx    context.Context // of the work under the lock, and of what goes on behind it: renewing, watching
+	ctx    context.Context // of the work under the lock, and of the background work: renewals, watches
 	cancel context.CancelCauseFunc
 	lost   chan struct{}
 
 	mu       sync.Mutex
 	released bool
 	isLost   bool
-	ends     time.Time // the lease, as far as the server has confirmed it
-	next     date      // when the lease is renewed, or over
+	ends     time.Time // when the lease that the server confirmed last expires
+	next     date      // when the lease is renewed or expires
 }
 
-// newHold begins to look after what was granted by the reply to a request that was sent at this time.
+// newHold creates the hold for a grant, and begins its background work. The request was sent at asked.
 func newHold(a *acquisition, conn Conn, to route, reply any, asked time.Time) *Hold {
 	h := &Hold{client: a.client, spec: a.spec, owner: a.owner, lost: make(chan struct{})}
 	h.next.index = -1
@@ -33,7 +33,8 @@ func newHold(a *acquisition, conn Conn, to route, reply any, asked time.Time) *H
 		h.token = token
 	}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(a.ctx))
-	// When it was granted after a wait is not known; that its reply took longer than a tenth of the lease is not assumed.
+	// After a wait, the time of the grant is not known. The reply is assumed to have taken at most a tenth of the
+	// lease.
 	granted := time.Now().Add(-a.spec.lease / 10)
 	if asked.After(granted) {
 		granted = asked
@@ -48,7 +49,8 @@ func newHold(a *acquisition, conn Conn, to route, reply any, asked time.Time) *H
 	return h
 }
 
-// watchAll watches the keys if that was asked for, and a session's connection, which goes back otherwise.
+// watchAll watches the keys if [Watch] was given, and the connection of a session. Without a session it gives the
+// connection back.
 func (h *Hold) watchAll(conn Conn, to route) {
 	watched := h.spec.keys
 	if h.spec.session {
@@ -64,28 +66,28 @@ func (h *Hold) watchAll(conn Conn, to route) {
 	}
 }
 
-// Owner is the name under which the lock is held, a random one: what LOCK.INFO shows, and LOCK.GUARD takes.
+// Owner is the random name of the owner: LOCK.INFO shows it, and it is an argument of LOCK.GUARD.
 func (h *Hold) Owner() string { return h.owner }
 
-// Keys are the keys of the lock. They are not to be changed.
+// Keys are the keys of the lock. The slice must not be changed.
 func (h *Hold) Keys() []string { return h.spec.keys }
 
 // Token is the fencing token, or 0 without [Fenced].
 func (h *Hold) Token() int64 { return h.token }
 
-// Lost is closed when it is known that the hold was lost, or that it may be as its lease is over and the server could not
-// be asked. It is not closed by Unlock.
+// Lost is closed when the hold is known to be lost, or when its lease has expired and the server could not be reached.
+// Unlock does not close it.
 func (h *Hold) Lost() <-chan struct{} { return h.lost }
 
 // Context ends when the hold is lost, with [ErrNotHeld] as its cause, and when it is released. It has the values of the
-// context that the lock was asked for with, but neither its deadline nor its end.
+// context that was given to Lock, but neither the deadline nor the end of that context.
 func (h *Hold) Context() context.Context { return h.ctx }
 
-// Unlock releases the lock, and hands it to who waits for it. It does so also if ctx is over already: then, and when it
-// ends meanwhile, Unlock waits two seconds at most, and the release goes on in the background.
+// Unlock releases the lock, and the server hands it to the next waiter. It does so even if ctx has ended already. If
+// ctx has ended, or ends meanwhile, Unlock waits two seconds at most, and the release continues in the background.
 //
-// The error is an [Error]: [ErrNotHeld] if the hold had been lost before, or released; [ErrConnection] if no server has
-// answered for as long as the lease lasts, so that it ends by itself.
+// The error is an [Error]: [ErrNotHeld] if the hold was lost or released before; [ErrConnection] if no server has
+// replied for as long as the lease lasts, so that the lease expires.
 func (h *Hold) Unlock(ctx context.Context) error {
 	h.mu.Lock()
 	again, wasLost := h.released, h.isLost
@@ -96,7 +98,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 		return h.spec.fail(ErrNotHeld, "", nil)
 	}
 	defer h.finish(context.Canceled)
-	// The first try is made here, as handing over to a goroutine costs as much time as the server takes to answer.
+	// The first attempt is made here, because to start a goroutine takes as long as the server takes to reply.
 	err := h.release(politeness, false, wasLost)
 	if !errors.Is(err, ErrConnection) {
 		return err
@@ -110,8 +112,8 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return err
 }
 
-// release sends the command until it is answered, for so long at most. One that is sent again is answered NOTHELD if the
-// first one was carried out, but it was a loss if that was known before.
+// release sends the command until it has a reply, for within at most. If it is sent again, NOTHELD means that the first
+// one was executed, unless the hold was known to be lost before.
 func (h *Hold) release(within time.Duration, resent, wasLost bool) error {
 	if h.client.begin() {
 		defer h.client.end()
@@ -129,7 +131,7 @@ func (h *Hold) release(within time.Duration, resent, wasLost bool) error {
 	case (resent || again) && !wasLost:
 		return nil
 	}
-	if h.spec.multi { // one of them is gone: the others are released each by itself
+	if h.spec.multi { // one of the keys was lost: the others are released one by one
 		for _, key := range h.spec.keys {
 			h.client.call(ctx, onKey("LOCK.RELEASE", key, h.owner))
 		}
@@ -137,7 +139,7 @@ func (h *Hold) release(within time.Duration, resent, wasLost bool) error {
 	return h.spec.wrap(err)
 }
 
-// plan has something done at this time, instead of what was planned before, unless the hold is over.
+// plan schedules a function for this time, in place of the one before, unless the hold has ended.
 func (h *Hold) plan(at time.Time, what func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,11 +148,11 @@ func (h *Hold) plan(at time.Time, what func()) {
 	}
 }
 
-// renew asks for a new lease of each key, and sees to the next time.
+// renew renews the lease of each key, and schedules the next renewal.
 func (h *Hold) renew() {
 	sent := time.Now()
 	ends := h.leaseEnd()
-	h.plan(ends, h.expire) // should there be no answer
+	h.plan(ends, h.expire) // if there is no reply
 	err := h.renewOn(h.client.call)
 	again := time.Now().Add(h.spec.lease / 10)
 	switch {
@@ -159,12 +161,12 @@ func (h *Hold) renew() {
 		h.plan(sent.Add(h.spec.lease/3), h.renew)
 	case codeOf(err) == "NOTHELD":
 		h.lose()
-	case again.Before(ends): // not acknowledged by the replicas, or refused: the last lease counts
+	case again.Before(ends): // not acknowledged by the replicas, or refused: the lease that was confirmed last counts
 		h.plan(again, h.renew)
 	}
 }
 
-// renewOn renews by this way of sending commands: any connection, or that to which a session is to be bound.
+// renewOn renews with this function, which sends on any connection, or on the one to which a session is to be bound.
 func (h *Hold) renewOn(call func(context.Context, Command) (any, bool, error)) error {
 	ctx, cancel := context.WithDeadline(h.ctx, h.leaseEnd())
 	defer cancel()
@@ -176,7 +178,7 @@ func (h *Hold) renewOn(call func(context.Context, Command) (any, bool, error)) e
 	return nil
 }
 
-// confirm notes that the server had the hold at this time, with a lease that was new.
+// confirm records that the server confirmed the hold at this time, with a full lease.
 func (h *Hold) confirm(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,7 +193,7 @@ func (h *Hold) leaseEnd() time.Time {
 	return h.ends
 }
 
-// expire is called at the end of the lease, unless that was moved meanwhile.
+// expire is called when the lease expires. If the lease was renewed meanwhile, it is scheduled again.
 func (h *Hold) expire() {
 	if ends := h.leaseEnd(); time.Now().Before(ends) {
 		h.plan(ends, h.expire)
@@ -200,7 +202,7 @@ func (h *Hold) expire() {
 	}
 }
 
-// lose tells everybody that the hold is lost, once, and never after Unlock was called.
+// lose reports the loss of the hold, once, and never after Unlock was called.
 func (h *Hold) lose() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,10 +211,10 @@ func (h *Hold) lose() {
 	}
 	h.isLost = true
 	h.finish(h.spec.fail(ErrNotHeld, "", nil))
-	close(h.lost) // last: who sees it finds the rest done
+	close(h.lost) // last: when a caller receives from it, the rest is done
 }
 
-// finish ends what goes on behind the hold.
+// finish ends the background work of the hold.
 func (h *Hold) finish(cause error) {
 	h.client.agenda.drop(&h.next)
 	h.cancel(cause)

@@ -27,7 +27,7 @@ func isLost(hold *Hold) bool {
 }
 
 func TestRenewals(t *testing.T) {
-	bubble(t, "at a third of the lease, until it is released", func(t *testing.T) {
+	bubble(t, "each third of the lease, until the release", func(t *testing.T) {
 		f, c := newFake(t, always(int64(1)))
 		hold := held(t, c.Lock("k", Lease(9*time.Second)))
 		time.Sleep(10 * time.Second)
@@ -41,7 +41,7 @@ func TestRenewals(t *testing.T) {
 			t.Errorf("after the release: %s", f.log())
 		}
 	})
-	bubble(t, "of each key, and over lost connections", func(t *testing.T) {
+	bubble(t, "of each key, and again after lost connections", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.MACQUIRE": int64(2), "LOCK.MRELEASE": int64(2),
 			"LOCK.RENEW": sequence(errCut, refuse("LOADING x"), int64(1))}))
 		hold := held(t, c.Multi([]string{"k", "l"}, Lease(9*time.Second)))
@@ -50,20 +50,20 @@ func TestRenewals(t *testing.T) {
 		wantLog(t, f, "LOCK.MACQUIRE 2 k l # PX 9000 BLOCK 30000 ONCE", "LOCK.RENEW k # PX 9000", "LOCK.RENEW k # PX 9000",
 			"LOCK.RENEW k # PX 9000", "LOCK.RENEW l # PX 9000", "LOCK.MRELEASE 2 k l #")
 	})
-	bubble(t, "with replicas, on a connection that waits", func(t *testing.T) {
+	bubble(t, "with replicas, on a connection for waits", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": int64(0),
 			"LOCK.RENEW": sequence(refuse("NOREPLICAS it was not acknowledged"), int64(1))}))
 		hold := held(t, c.Lock("k", Replicas(1, time.Second)))
 		time.Sleep(14 * time.Second)
 		if n := strings.Count(f.log(), "LOCK.RENEW k # PX 30000 REPLICAS 1 1000"); n != 2 || isLost(hold) {
-			t.Errorf("%d renewals: the one that was not acknowledged is repeated after a tenth of the lease", n)
+			t.Errorf("%d renewals: one that was not acknowledged is to be repeated after a tenth of the lease", n)
 		}
 		hold.Unlock(background)
 	})
 }
 
 func TestLosses(t *testing.T) {
-	bubble(t, "seen by a renewal", func(t *testing.T) {
+	bubble(t, "noticed by a renewal", func(t *testing.T) {
 		start := time.Now()
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": refuse("NOTHELD x"), "LOCK.RELEASE": refuse("NOTHELD x")}))
 		hold := held(t, c.Lock("k"))
@@ -72,14 +72,14 @@ func TestLosses(t *testing.T) {
 		isErr(t, context.Cause(hold.Context()), ErrNotHeld)
 		isErr(t, hold.Unlock(background), ErrNotHeld)
 	})
-	bubble(t, "by the clock, when no renewal is answered", func(t *testing.T) {
+	bubble(t, "by the clock, when no renewal succeeds", func(t *testing.T) {
 		for _, answer := range []any{errCut, hang{}, refuse("NOREPLICAS x"), refuse("MISCONF x")} {
 			start := time.Now()
 			_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": answer, "LOCK.RELEASE": int64(0)}))
 			hold := held(t, c.Lock("k"))
 			<-hold.Lost()
 			took(t, start, 30*time.Second, 30*time.Second)
-			isErr(t, hold.Unlock(background), ErrNotHeld) // although it was still there: everybody was told of the loss
+			isErr(t, hold.Unlock(background), ErrNotHeld) // although the server still had it: the loss was reported
 		}
 	})
 	bubble(t, "by the clock, without renewals", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestLosses(t *testing.T) {
 		isErr(t, hold.Unlock(background), ErrNotHeld)
 		wantLog(t, f, "LOCK.ACQUIRE k # PX 1000 BLOCK 30000 ONCE", "LOCK.RELEASE k #")
 	})
-	bubble(t, "told by a watch", func(t *testing.T) {
+	bubble(t, "reported by a watch", func(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, nil)
 		f.answer = by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RENEW": int64(1), "LOCK.RELEASE": refuse("NOTHELD x"),
@@ -155,7 +155,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%q of %d", f.conns[0].how(), len(f.conns))
 		}
 	})
-	bubble(t, "its connection was lost for too long", func(t *testing.T) {
+	bubble(t, "its connection was lost for longer than the grace", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": errCut, "LOCK.RENEW": refuse("NOTHELD x"), "LOCK.RELEASE": refuse("NOTHELD x")}))
 		hold := held(t, c.Lock("k", Session()))
 		time.Sleep(time.Second)
@@ -164,7 +164,7 @@ func TestSessions(t *testing.T) {
 		}
 		hold.Unlock(background)
 	})
-	bubble(t, "the server is gone", func(t *testing.T) {
+	bubble(t, "the server is down", func(t *testing.T) {
 		start := time.Now()
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": errCut, "LOCK.RENEW": errCut, "LOCK.RELEASE": errCut}))
 		hold := held(t, c.Lock("k", Session(), Lease(6*time.Second)))
@@ -172,7 +172,7 @@ func TestSessions(t *testing.T) {
 		took(t, start, 6*time.Second, 6*time.Second)
 		hold.Unlock(background)
 	})
-	bubble(t, "no right to watch", func(t *testing.T) {
+	bubble(t, "no permission to watch", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.WATCH": refuse("NOPERM x"), "LOCK.RENEW": int64(1), "LOCK.RELEASE": int64(0)}))
 		hold := held(t, c.Lock("k", Session()))
 		time.Sleep(100 * time.Second)
@@ -184,23 +184,23 @@ func TestSessions(t *testing.T) {
 }
 
 func TestUnlock(t *testing.T) {
-	bubble(t, "sent again, NOTHELD means that the first one was carried out", func(t *testing.T) {
+	bubble(t, "sent again, NOTHELD means that the first one was executed", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(errCut, refuse("NOTHELD x"))}))
 		if err := held(t, c.Lock("k")).Unlock(background); err != nil {
 			t.Error(err)
 		}
 	})
-	bubble(t, "unless it was answered so that it was not", func(t *testing.T) {
+	bubble(t, "unless an error reply shows that it was not", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(refuse("READONLY x"), refuse("NOTHELD x"))}))
 		isErr(t, held(t, c.Lock("k")).Unlock(background), ErrNotHeld)
 	})
-	bubble(t, "for what is left of the lease", func(t *testing.T) {
+	bubble(t, "repeated for the rest of the lease", func(t *testing.T) {
 		start := time.Now()
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": errCut}))
 		isErr(t, held(t, c.Lock("k")).Unlock(background), ErrConnection, errCut)
 		took(t, start, 29*time.Second, 31*time.Second)
 	})
-	bubble(t, "a context that is over", func(t *testing.T) {
+	bubble(t, "a context that has ended", func(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": int64(1), "LOCK.RELEASE": sequence(hang{}, int64(0))}))
 		ctx, cancel := context.WithCancel(background)
@@ -210,10 +210,10 @@ func TestUnlock(t *testing.T) {
 		took(t, start, 2*time.Second, 2*time.Second)
 		time.Sleep(time.Second)
 		if strings.Count(f.log(), "LOCK.RELEASE") != 2 {
-			t.Error("it was not tried again in the background")
+			t.Error("it was not repeated in the background")
 		}
 	})
-	bubble(t, "a context that is over, and a server that answers", func(t *testing.T) {
+	bubble(t, "a context that has ended, and a server that replies", func(t *testing.T) {
 		_, c := newFake(t, always(int64(1)))
 		ctx, cancel := context.WithCancel(background)
 		cancel()

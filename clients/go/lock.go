@@ -7,32 +7,34 @@ import (
 	"time"
 )
 
-// Lock is a lock by its name and options. It holds nothing itself: each acquisition has an owner of its own.
+// Lock is a lock with its keys and options. It is not held itself: each acquisition has an owner of its own.
 // Many goroutines may use it at once.
 type Lock struct {
 	client *Client
 	spec   *spec
 }
 
-// Lock waits until the lock is held: for ever, or as long as [Wait] and ctx let it.
+// Lock waits until the lock is held, without a limit unless [Wait] or ctx set one.
 //
-// The error is an [Error]: [ErrNotAcquired] when the time is over, [ErrDeadlock], [ErrNoReplicas], [ErrRefused],
-// [ErrConnection], [ErrClosed]. Nothing is held or waited for then. If the server cannot be reached to make sure of it,
-// Lock returns two seconds after the end of ctx, and goes on trying in the background for as long as the lease.
+// The error is an [Error]: [ErrNotAcquired] when the wait times out, [ErrDeadlock], [ErrNoReplicas], [ErrRefused],
+// [ErrConnection], [ErrClosed]. Then there is neither a hold nor a wait on the server. If the server cannot be reached
+// to ensure this, Lock returns two seconds after the end of ctx, and keeps trying in the background for as long as the
+// lease.
 func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 	return l.acquire(ctx, l.spec.wait)
 }
 
-// TryLock takes the lock if it is free at this moment. The error is [ErrNotAcquired] if it is not; others as of Lock.
+// TryLock acquires the lock if it is free now. The error is [ErrNotAcquired] if it is not; other errors are those of
+// Lock.
 func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 	return l.acquire(ctx, 0)
 }
 
-// Do runs fn while it holds the lock, which it waits for as Lock does. The context of fn is ctx, which also ends, with
-// [ErrNotHeld] as its cause, when the lock is lost.
+// Do acquires the lock as Lock does, and runs fn while the lock is held. The context of fn is derived from ctx, and
+// also ends when the lock is lost, with [ErrNotHeld] as its cause.
 //
-// The error is that of Lock, or what fn returned joined with what Unlock returned: errors.Is finds either.
-// If fn panics, the lock is released and the panic goes on.
+// The error is that of Lock, or the error of fn joined with that of Unlock: errors.Is finds both.
+// If fn panics, the lock is released and the panic continues.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	hold, err := l.Lock(ctx)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 
 var background = context.Background()
 
-// Time in these tests is that of a bubble of testing/synctest: it passes only when nobody has anything to do.
+// bubble runs a test in a bubble of testing/synctest: time passes only when all goroutines are blocked.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// always answers every command so.
+// always replies to every command with this reply.
 func always(reply any) func(string) (any, error) {
 	return func(string) (any, error) { return reply, nil }
 }
 
-// by answers a command by its first word.
+// by replies according to the first word of a command.
 func by(replies map[string]any) func(string) (any, error) {
 	return func(command string) (any, error) {
 		name, _, _ := strings.Cut(command, " ")
@@ -92,7 +92,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-func TestOwnersAreNeverTheSame(t *testing.T) {
+func TestEachAcquisitionHasAnOwnerOfItsOwn(t *testing.T) {
 	f, c := newFake(t, always(int64(1)))
 	lock := c.Lock("k")
 	for range 100 {
@@ -121,9 +121,9 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%#v", err)
 			}
 			if !strings.HasSuffix(err.Error(), text) {
-				t.Errorf("%v does not say %s", err, text)
+				t.Errorf("%v does not contain %s", err, text)
 			}
-			wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE") // nothing is left to be taken back
+			wantLog(t, f, "LOCK.ACQUIRE k # PX 30000 BLOCK 30000 ONCE") // there is nothing to cancel
 		})
 	}
 }
@@ -158,7 +158,7 @@ func TestAWaitIsRepeatedUntilItTimesOut(t *testing.T) {
 		}
 		hold.Unlock(background)
 	})
-	bubble(t, "cancelled by somebody", func(t *testing.T) {
+	bubble(t, "cancelled by another client", func(t *testing.T) {
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": nil}))
 		_, err := c.Lock("k").Lock(background)
 		isErr(t, err, ErrNotAcquired)
@@ -166,7 +166,7 @@ func TestAWaitIsRepeatedUntilItTimesOut(t *testing.T) {
 	})
 }
 
-func TestALostConnectionIsAskedAgainByTheSameOwner(t *testing.T) {
+func TestAfterALostConnectionTheSameOwnerRequestsAgain(t *testing.T) {
 	for _, lost := range []error{errCut, refuse("READONLY You can't write"), refuse("UNBLOCKED x"), refuse("LOADING x"),
 		refuse("CLUSTERDOWN x"), refuse("TRYAGAIN x"), refuse("MASTERDOWN x")} {
 		bubble(t, lost.Error(), func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestRedirections(t *testing.T) {
 	})
 }
 
-func TestTheTimeOfTheLastErrorIsOver(t *testing.T) {
+func TestTheLastErrorWhenAWaitTimesOut(t *testing.T) {
 	bubble(t, "connection", func(t *testing.T) {
 		start := time.Now()
 		f, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": errCut, "LOCK.CANCEL": int64(0)}))
@@ -223,10 +223,10 @@ func TestTheTimeOfTheLastErrorIsOver(t *testing.T) {
 		isErr(t, err, ErrConnection, errCut)
 		took(t, start, time.Second, 2*time.Second)
 		if !strings.HasSuffix(f.log(), "\nLOCK.CANCEL k # RELEASE\nLOCK.CANCEL k # RELEASE") {
-			t.Errorf("not cancelled, and once more a little later:\n%s", f.log())
+			t.Errorf("not cancelled, and again a little later:\n%s", f.log())
 		}
 	})
-	bubble(t, "a try has a second one, as the first may have had an old connection", func(t *testing.T) {
+	bubble(t, "a try is repeated once, because the first may have had an old connection", func(t *testing.T) {
 		_, c := newFake(t, by(map[string]any{"LOCK.ACQUIRE": sequence(errCut, int64(1)), "LOCK.RELEASE": int64(0)}))
 		hold, err := c.Lock("k").TryLock(background)
 		if err != nil {
@@ -234,19 +234,19 @@ func TestTheTimeOfTheLastErrorIsOver(t *testing.T) {
 		}
 		hold.Unlock(background)
 	})
-	bubble(t, "silence", func(t *testing.T) {
+	bubble(t, "no reply", func(t *testing.T) {
 		start := time.Now()
 		_, c := newFake(t, always(hang{}))
 		_, err := c.Lock("k", Wait(time.Second)).Lock(background)
 		isErr(t, err, ErrConnection)
 		took(t, start, time.Second, 3*time.Second)
-		time.Sleep(time.Minute) // until the lease is over it tries to take back what may have become of it
+		time.Sleep(time.Minute) // until the lease has expired it tries to cancel the request
 	})
 }
 
 func TestDo(t *testing.T) {
 	body := errors.New("body")
-	bubble(t, "neither", func(t *testing.T) {
+	bubble(t, "no error and no loss", func(t *testing.T) {
 		_, c := newFake(t, always(int64(1)))
 		if err := c.Lock("k").Do(background, func(context.Context) error { return nil }); err != nil {
 			t.Error(err)

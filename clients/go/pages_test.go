@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// plainly leaves out how code is indented, and at which address it finds its server.
-func plainly(code string) string {
+// normalized removes the indentation of code, and the address of its server.
+func normalized(code string) string {
 	code = regexp.MustCompile(`(?m)^\s+`).ReplaceAllString(code, "")
 	return strings.ReplaceAll(code, "servertest.Address", `"localhost:6379"`)
 }
 
-// What the pages show is run: it is part of the examples.
+// Each example on the pages is part of an example that is run.
 func TestPages(t *testing.T) {
 	var examples string
 	files, _ := filepath.Glob("*/page_test.go")
@@ -23,7 +23,7 @@ func TestPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		examples += plainly(string(text))
+		examples += normalized(string(text))
 	}
 	for page, least := range map[string]int{"README.md": 1, "../../docs/clients/go.md": 5} {
 		text, err := os.ReadFile(page)
@@ -35,8 +35,8 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s shows %d examples", page, len(shown))
 		}
 		for _, code := range shown {
-			if !strings.Contains(examples, plainly(code[1])) {
-				t.Errorf("%s shows what no example runs:\n%s", page, code[1])
+			if !strings.Contains(examples, normalized(code[1])) {
+				t.Errorf("%s shows code that no example runs:\n%s", page, code[1])
 			}
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// spec is what a lock is: which command takes it, of which keys, with which options.
+// spec describes a lock: the command that acquires it, its keys and its options.
 type spec struct {
-	command string   // that takes it
-	release []string // the words behind the owner of LOCK.RELEASE
+	command string   // that acquires it
+	release []string // the arguments of LOCK.RELEASE after the owner
 	keys    []string
 	multi   bool // LOCK.MACQUIRE
 	fair    bool // the queue position outlives the connection
@@ -23,19 +23,19 @@ type spec struct {
 	renew    bool
 	watch    bool
 	replicas int
-	within   time.Duration // for so long a grant may wait for the replicas
+	within   time.Duration // how long a grant may wait for the replicas
 }
 
-// Option changes what a lock is by default: a lease of 30 seconds that is renewed, and a wait for ever.
+// Option changes a default of a lock: a lease of 30 seconds that is renewed, and a wait without a limit.
 type Option func(*spec)
 
-// Lease is for how long the lock is held if it is neither released nor renewed; in whole milliseconds.
-// With [Session] it is what the server's lock.default-lease is taken to be.
+// Lease is how long the lock is held if it is neither released nor renewed; in whole milliseconds.
+// With [Session] it is the value that the client assumes for the server's lock.default-lease.
 func Lease(lease time.Duration) Option {
 	return func(s *spec) { s.lease = max(lease, time.Millisecond) }
 }
 
-// Wait is for how long Lock waits at most. The context may end the wait earlier.
+// Wait is how long Lock waits at most. The context may end the wait earlier.
 func Wait(wait time.Duration) Option { return func(s *spec) { s.wait = max(wait, 0) } }
 
 // MaxBlock limits how long one command blocks, 30 seconds by default. Then the wait sends its request again, so that a
@@ -44,25 +44,25 @@ func MaxBlock(d time.Duration) Option {
 	return func(s *spec) { s.maxBlock = max(d, time.Millisecond) }
 }
 
-// Session binds the hold to a connection, which the server renews for as long as it lives.
+// Session binds the hold to a connection: the server renews the lease for as long as the connection lives.
 func Session() Option { return func(s *spec) { s.session = true } }
 
-// Fenced asks for a fencing token, [Hold.Token]. A read lock, a semaphore and several locks have none.
+// Fenced requests a fencing token, [Hold.Token]. Read locks, semaphores and multi-key locks have none.
 func Fenced() Option { return func(s *spec) { s.fenced = true } }
 
-// NoRenew leaves the lease alone: the hold ends with it.
+// NoRenew turns renewal off: the hold ends when its lease expires.
 func NoRenew() Option { return func(s *spec) { s.renew = false } }
 
-// Watch has the server tell, within milliseconds, that the hold is lost. It takes one connection for each key.
-// Without it a loss is found at the next renewal.
+// Watch makes the server notify the client within milliseconds when the hold is lost. It uses one connection for each
+// key. Without it a loss is noticed at the next renewal.
 func Watch() Option { return func(s *spec) { s.watch = true } }
 
-// Replicas has a grant answered only when n replicas have acknowledged it within this time, and so each renewal.
+// Replicas requires that n replicas acknowledge the grant within this time, and each renewal too.
 func Replicas(n int, within time.Duration) Option {
 	return func(s *spec) { s.replicas, s.within = n, max(within, time.Millisecond) }
 }
 
-// Permits is how many permits of a semaphore are taken at once, all or none; 1 by default.
+// Permits is how many permits of a semaphore are acquired at once, all or none; 1 by default.
 func Permits(permits int) Option { return func(s *spec) { s.permits = permits } }
 
 func newSpec(command string, keys []string, options []Option) *spec {
@@ -75,7 +75,8 @@ func newSpec(command string, keys []string, options []Option) *spec {
 	return s
 }
 
-// acquire is the command that takes the lock, and waits at most so long for it: forEver, or not at all if it is 0.
+// acquire is the command that acquires the lock and blocks for this time at most; 0 does not block, forEver has no
+// limit.
 func (s *spec) acquire(owner string, block time.Duration) Command {
 	cmd := s.named(s.command, owner)
 	if s.limit > 0 {
@@ -107,7 +108,8 @@ func (s *spec) releaseCommand(owner string) Command {
 	return onKey("LOCK.RELEASE", s.keys[0], append([]string{owner}, s.release...)...)
 }
 
-// cancelCommand ends the wait, and but for several locks gives back the hold that may have come of it.
+// cancelCommand ends the wait, and releases the hold if it was granted already; for a multi-key lock it only ends the
+// wait.
 func (s *spec) cancelCommand(owner string) Command {
 	if s.multi {
 		return onKey("LOCK.CANCEL", s.keys[0], owner)
@@ -128,7 +130,7 @@ func watchCommand(key, owner string, block time.Duration) Command {
 	return cmd
 }
 
-// named is a command about all keys of the lock, with their number before them if they may be several.
+// named is a command on all keys of the lock; the keys of a multi-key lock are preceded by their number.
 func (s *spec) named(name, owner string) Command {
 	if !s.multi {
 		return onKey(name, s.keys[0], owner)
@@ -149,7 +151,7 @@ func onKey(name, key string, args ...string) Command {
 	return Command{Args: append([]string{name, key}, args...), First: 1, Count: 1}
 }
 
-// millis rounds up, so that what is left of a time is never "for ever".
+// millis rounds up, so that the rest of a wait never becomes 0, which would mean no limit.
 func millis(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64((d+time.Millisecond-1)/time.Millisecond)), 10)
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// watcher asks the server to tell when the lock is lost, on a connection of its own, until the hold ends.
+// watcher waits for the server's notification that the lock is lost, on a connection of its own, until the hold ends.
 //
-// For a session it does so on the connection to which the hold is bound: while it waits there, the end of the connection
-// is noticed at once, and the hold is bound to another one before lock.session-grace is over.
+// For a session it uses the connection to which the hold is bound: while it waits there, the end of the connection is
+// noticed at once, and the hold is bound to another connection before lock.session-grace has elapsed.
 type watcher struct {
 	hold    *Hold
 	key     string
@@ -34,7 +34,7 @@ func (h *Hold) watch(key string, conn Conn, to route) {
 			w.leave(err)
 			w.to = redirection(err)
 			p.sleep(h.ctx)
-		default: // refused: no rights, too many that wait; a session goes on by renewals
+		default: // refused, for example NOPERM or too many waiters; a session is kept by renewals
 			w.bound = false
 			select {
 			case <-time.After(h.spec.lease / 3):
@@ -60,7 +60,7 @@ func (w *watcher) once() (lost bool, err error) {
 		w.bound = true
 		h.confirm(sent)
 	}
-	// The end of the hold is a loss for the server, which it tells here. If it does not, the connection is dead.
+	// When the hold ends, the server replies to the watch. If it does not, the connection is dead.
 	conn := w.conn
 	defer context.AfterFunc(h.ctx, func() { time.AfterFunc(slack, conn.Close) })()
 	block := min(h.spec.maxBlock, h.spec.lease/3)
@@ -69,7 +69,7 @@ func (w *watcher) once() (lost bool, err error) {
 	sent := time.Now()
 	reply, _, err := w.call(ctx, watchCommand(w.key, h.owner, block))
 	if w.session && err == nil && reply == nil {
-		h.confirm(sent.Add(block - h.spec.lease/3)) // held then, and renewed by the server at most a third of it before
+		h.confirm(sent.Add(block - h.spec.lease/3)) // held then, and renewed by the server at most a third of the lease before
 	}
 	return reply == "LOST", err
 }

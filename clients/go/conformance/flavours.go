@@ -15,7 +15,7 @@ import (
 	"lockso/rueidis"
 )
 
-// user is the user's own client, in either library, used the ordinary way.
+// user is the user's own client, of either library, used in the ordinary way.
 type user interface {
 	ping(ctx context.Context) error
 	get(ctx context.Context, key string) (int, error)
@@ -26,7 +26,7 @@ type user interface {
 	close()
 }
 
-// flavour makes the user's client and the locks' one beside it.
+// flavour creates the user's client, and the client for locks.
 type flavour func(to place, pool int) (user, *lockso.Client, error)
 
 var flavours = map[string]flavour{"goredis": newGoredis, "rueidis": newRueidis}
@@ -131,7 +131,7 @@ func (u rueidisUser) info(ctx context.Context) (string, error) {
 
 func (u rueidisUser) close() { u.Close() }
 
-// blocked is how many clients the server says are blocked.
+// blocked is the number of blocked clients in the server's INFO.
 func blocked(ctx context.Context, u user) (int, error) {
 	text, err := u.info(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command conformance is the runner of the conformance suite, clients/conformance: it does what lines of JSON on stdin
-// ask for, with one flavour of the package, and answers by such lines on stdout.
+// Command conformance is the runner of the conformance suite, clients/conformance: it reads requests as lines of JSON
+// from stdin, executes them with one flavour of the package, and writes its answers as such lines to stdout.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"lockso"
 )
 
-// request has the fields of all requests; clients/conformance/README.md says what they mean.
+// request has the fields of all requests; clients/conformance/README.md describes them.
 type request struct {
 	ID         int      `json:"id"`
 	Do         string   `json:"do"`
@@ -55,7 +55,7 @@ type lockSpec struct {
 	Watch    bool     `json:"watch"`
 }
 
-// fields are those of an answer or an event.
+// fields are the fields of an answer or an event.
 type fields map[string]any
 
 var errBody = errors.New("the body's own error")

@@ -11,7 +11,7 @@ import (
 	"lockso"
 )
 
-// connection is what a connect made.
+// connection is the result of a connect.
 type connection struct {
 	user     user
 	locks    *lockso.Client
@@ -23,7 +23,7 @@ type runner struct {
 
 	mu        sync.Mutex
 	clients   map[string]*connection
-	acquiring map[string]context.CancelFunc // also those that are over, which may just have been granted when cancelled
+	acquiring map[string]context.CancelFunc // also those that have ended: one may be granted just before it is cancelled
 	holds     map[string]*lockso.Hold
 	bodies    map[int]chan struct{} // closed by leave
 }
@@ -33,7 +33,7 @@ func newRunner(f flavour) *runner {
 		holds: map[string]*lockso.Hold{}, bodies: map[int]chan struct{}{}}
 }
 
-// begin does what a later request may refer to, and the rest in the background.
+// begin records what a later request may refer to, and executes the request in the background.
 func (r *runner) begin(req request) {
 	if req.On == "" {
 		req.On = "main"
@@ -53,7 +53,7 @@ func (r *runner) begin(req request) {
 	case "cancel":
 		cancel := r.acquiring[req.As]
 		if cancel == nil {
-			answer(req.ID, nil, fmt.Errorf("nothing was asked for as %q", req.As))
+			answer(req.ID, nil, fmt.Errorf("nothing was requested as %q", req.As))
 			return
 		}
 		cancel()
@@ -118,7 +118,7 @@ func (r *runner) make(req request) (*connection, error) {
 
 func millis(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// lock makes the lock that a request asks for. wait is nil for ever.
+// lock makes the lock of a request. A nil wait has no limit.
 func (c *connection) lock(spec lockSpec, wait *int) *lockso.Lock {
 	options := c.options(spec)
 	if wait != nil {
@@ -261,7 +261,7 @@ func (r *runner) storm(req request) (fields, error) {
 	return fields{"acquired": acquired, "given_up": givenUp}, nil
 }
 
-// gust is one acquisition of a storm, which is given up if it is not faster.
+// gust is one acquisition of a storm. It is given up after a short time.
 func (r *runner) gust(req request, random *rand.Rand) (*lockso.Hold, error) {
 	client := r.client(req.On)
 	if req.Kind == "timeout" {

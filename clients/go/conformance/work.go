@@ -10,7 +10,7 @@ import (
 	"lockso"
 )
 
-// count has workers increment a counter that nothing but the lock protects.
+// count runs workers that increment a counter, which only the lock protects.
 func (r *runner) count(req request) (fields, error) {
 	client := r.client(req.On)
 	lock := client.lock(req.Lock, nil)
@@ -42,7 +42,7 @@ func (c *connection) increment(ctx context.Context, counter string, write bool) 
 	return c.user.set(ctx, counter, n+1)
 }
 
-// handoff times, in turns, a release that hands a lock to who waits for it, and a push that answers a BLPOP.
+// handoff measures a release that hands a lock to a waiter, and a push that unblocks a BLPOP, alternating.
 func (r *runner) handoff(req request) (fields, error) {
 	a, err := r.make(req)
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *runner) handoff(req request) (fields, error) {
 	return fields{"lock_us": locks, "blpop_us": pops}, nil
 }
 
-// end is when something came, or why it did not.
+// end is the time of a grant or of an element, or the error.
 type end struct {
 	at   time.Time
 	err  error
@@ -121,7 +121,7 @@ func handElement(a, b *connection, key string) (int64, error) {
 	return got.at.Sub(start).Microseconds(), got.err
 }
 
-// seenBlocked asks until somebody waits at the server. Nobody else uses it meanwhile.
+// seenBlocked polls until a client is blocked on the server. No other client uses the server meanwhile.
 func seenBlocked(ctx context.Context, u user) error {
 	for {
 		if n, err := blocked(ctx, u); err != nil || n > 0 {

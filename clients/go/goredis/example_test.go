@@ -54,9 +54,9 @@ func ExampleNew_loss() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rdb.Do(ctx, "LOCK.FORCE", "import") // somebody takes it away
+	rdb.Do(ctx, "LOCK.FORCE", "import") // another client releases it by force
 	select {
-	case <-hold.Lost(): // or give hold.Context() to what works under the lock
+	case <-hold.Lost(): // or pass hold.Context() to the work under the lock
 		fmt.Println("lost")
 	case <-time.After(10 * time.Second):
 	}

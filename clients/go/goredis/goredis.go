@@ -1,4 +1,4 @@
-// Package goredis makes locks of lock.so with go-redis v9.
+// Package goredis provides locks of lock.so on go-redis v9.
 package goredis
 
 import (
@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// So many connections are kept for the next waits, for so long.
+	// How many idle connections are kept for later waits, and for how long.
 	mostIdle    = 16
 	longestIdle = 30 * time.Second
-	// A new connection has to be ready, and a short command written, in this time.
+	// The limit for establishing a connection, and for writing a command.
 	readyWithin = 5 * time.Second
 )
 
-// New makes a client for locks with the settings of rdb: a *redis.Client, of a server or made by NewFailoverClient for
-// Sentinel, or a *redis.ClusterClient. Connections are not shared with rdb, whose pool may be full: short commands have
-// a pool of their own, and each wait has a connection. Hooks and limiters of rdb are not taken over.
+// New creates a client for locks with the settings of rdb: a *redis.Client, of a server or made by NewFailoverClient
+// for Sentinel, or a *redis.ClusterClient. Connections are not shared with rdb, whose pool may be full: short commands
+// have a pool of their own, and each wait has a connection. Hooks and limiters of rdb are not used.
 //
-// Close it before rdb, which with Sentinel goes on being asked for the master. The error says that rdb is of another type.
+// Close it before rdb: with Sentinel, rdb is still used to find the master. There is an error if rdb is of another
+// type.
 func New(rdb redis.UniversalClient) (*lockso.Client, error) {
 	b, err := newBackend(rdb)
 	if err != nil {
@@ -49,13 +50,13 @@ func newBackend(rdb redis.UniversalClient) (*backend, error) {
 	return nil, fmt.Errorf("lockso: no locks on a %T", rdb)
 }
 
-// own copies what concerns the server from the user's options, and nothing that gets in the way: retries, a small pool,
-// reading ahead. 0 as the size of the pool is the library's default.
+// own copies the user's options that concern the server, but not those that would disturb waits: retries, a small pool,
+// time-outs, pipelining. A pool size of 0 is the library's default.
 func own(options *redis.Options, poolSize int) *redis.Options {
 	o := *options
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ContextTimeoutEnabled = true
-	o.ReadTimeout, o.WriteTimeout = -1, readyWithin // the context has the time for reading
+	o.ReadTimeout, o.WriteTimeout = -1, readyWithin // the deadline of the context limits reads
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns, o.MaxConcurrentDials = poolSize, 0, 0, 0, 0
 	o.PoolTimeout, o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = 0, 0, 0
 	o.PipelinePoolSize, o.AutoPipelineOptions = -1, nil
@@ -81,11 +82,11 @@ func ownCluster(options *redis.ClusterOptions) *redis.ClusterOptions {
 
 type backend struct {
 	find   func(ctx context.Context, key string) (*redis.Client, error) // for short commands to the master of the key
-	failed func()                                                       // has the nodes of a cluster looked up again
+	failed func()                                                       // looks the nodes of a cluster up again
 	close  func() error
 
 	mu     sync.Mutex
-	idle   []*wire // the one that was used last at the end
+	idle   []*wire // the one that was used last is at the end
 	closed bool
 }
 
@@ -134,7 +135,7 @@ func (b *backend) process(ctx context.Context, to processor, cmd lockso.Command)
 	return c.Val(), nil
 }
 
-// answered marks what the server said; anything else is a lost connection.
+// answered marks error replies of the server; every other error is a lost connection.
 func answered(err error) error {
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return lockso.ServerError(reply)
@@ -142,15 +143,15 @@ func answered(err error) error {
 	return err
 }
 
-// wire is one connection: a client whose pool has one, as that is what can be cut while it is being read from.
+// wire is one connection: a client whose pool has one connection, because a client can be closed during a read.
 type wire struct {
 	client  *redis.Client
 	conn    *redis.Conn // always the same connection: a session is bound to it
 	address string
-	since   time.Time // that it is idle
+	since   time.Time // since when it is idle
 }
 
-// take finds an idle connection to the node, or makes one.
+// take returns an idle connection to the node, or makes one.
 func (b *backend) take(ctx context.Context, key, address string) (*wire, error) {
 	node, err := b.find(ctx, key)
 	if err != nil {
@@ -168,7 +169,7 @@ func (b *backend) take(ctx context.Context, key, address string) (*wire, error) 
 	w := &wire{client: client, conn: client.Conn(), address: options.Addr}
 	ready, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	if err := w.conn.Ping(ready).Err(); err != nil { // a server that is mute shall not be waited for as for a lock
+	if err := w.conn.Ping(ready).Err(); err != nil { // a server that does not respond would be waited for as long as for a lock
 		client.Close()
 		b.failed()
 		return nil, answered(err)
@@ -188,7 +189,7 @@ func (b *backend) pop(address string) *wire {
 	return nil
 }
 
-// push keeps a connection for the next wait, and closes those that nobody has wanted for a while.
+// push keeps a connection for the next wait, and closes those that have been idle for too long.
 func (b *backend) push(w *wire) {
 	w.since = time.Now()
 	b.mu.Lock()
@@ -200,7 +201,7 @@ func (b *backend) push(w *wire) {
 	}
 }
 
-// drop closes a connection, and with it those that were idle beside it: what ended it has probably ended them.
+// drop closes a connection and all idle connections to the same node, which were probably lost for the same reason.
 func (b *backend) drop(w *wire) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +259,7 @@ func (c *conn) Keep() {
 	}
 }
 
-// end gives the connection out once.
+// end returns the connection the first time that it is called.
 func (c *conn) end() *wire {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { servertest.Run(m) }
 
-// The user's options get in the way of a wait; locks have their own.
+// The user's options would disturb a wait; locks have options of their own.
 func TestTheUsersPoolAndRetriesAreNotUsed(t *testing.T) {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: servertest.Address, PoolSize: 1, MaxRetries: 5, ReadTimeout: 50 * time.Millisecond,
@@ -27,7 +27,7 @@ func TestTheUsersPoolAndRetriesAreNotUsed(t *testing.T) {
 	}
 	defer client.Close()
 	var full *redis.Conn
-	servertest.Eventually(t, "the pool's only connection to be taken", func() bool { // in the user's read time-out
+	servertest.Eventually(t, "the pool's only connection to be taken", func() bool { // within the user's read time-out
 		full = rdb.Conn()
 		if full.Ping(ctx).Err() == nil {
 			return true
@@ -51,7 +51,7 @@ func TestTheUsersPoolAndRetriesAreNotUsed(t *testing.T) {
 	}()
 	select { // longer than the user's read time-out
 	case err := <-granted:
-		t.Fatalf("granted twice, or given up: %v", err)
+		t.Fatalf("acquired twice, or given up: %v", err)
 	case <-time.After(200 * time.Millisecond):
 	}
 	if err := first.Unlock(ctx); err != nil {

@@ -1,8 +1,8 @@
 package goredis
 
-// What go-redis makes of the options by own and ownCluster: backend.Do and conn.Do promise that a command is sent once, and
-// go-redis sends one again that was answered NOREPLICAS, as after a lost connection. By a ClusterClient it would do so
-// although MaxRetries is off; by the client of a node, which MasterForKey gives, it does not.
+// How go-redis uses the options of own and ownCluster: backend.Do and conn.Do promise that a command is sent once, but
+// go-redis sends a command again after the reply NOREPLICAS, as after a lost connection. A ClusterClient does so
+// although MaxRetries is off; the client of a node, which MasterForKey returns, does not.
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 package goredis_test
 
-// What the README and docs/clients/go.md show; TestPages of the package lockso sees that they show this.
+// The examples of the README and of docs/clients/go.md. TestPages of the package lockso checks that they are the same.
 
 import (
 	"context"

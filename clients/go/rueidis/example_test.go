@@ -40,14 +40,14 @@ func ExampleNew_kinds() {
 	defer client.Close()
 
 	for _, lock := range []*lockso.Lock{
-		client.Lock("account", lockso.Fenced()),                      // hold.Token() goes along with each write
+		client.Lock("account", lockso.Fenced()),                      // send hold.Token() with each write
 		client.Fair("job"),                                           // first come, first served
-		client.Read("page"),                                          // many at once
-		client.Write("page"),                                         // one alone
+		client.Read("page"),                                          // shared with other readers
+		client.Write("page"),                                         // alone
 		client.Multi([]string{"{user:7}:from", "{user:7}:to"}),       // all or none
 		client.Semaphore("licences", 10, lockso.Permits(3)),          // at most 10 permits at once
 		client.Lock("leader", lockso.Session()),                      // as long as its connection lives
-		client.Lock("payment", lockso.Replicas(0, time.Millisecond)), // 1: answered when a replica has it
+		client.Lock("payment", lockso.Replicas(0, time.Millisecond)), // with 1: granted when a replica has acknowledged it
 	} {
 		hold, err := lock.Lock(context.Background())
 		if err != nil {

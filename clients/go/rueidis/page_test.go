@@ -1,6 +1,6 @@
 package rueidis_test
 
-// What docs/clients/go.md shows; TestPages of the package lockso sees that it shows this.
+// The examples of docs/clients/go.md. TestPages of the package lockso checks that they are the same.
 
 import (
 	"context"

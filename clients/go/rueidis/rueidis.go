@@ -1,4 +1,4 @@
-// Package rueidis makes locks of lock.so with rueidis.
+// Package rueidis provides locks of lock.so on rueidis.
 package rueidis
 
 import (
@@ -11,14 +11,14 @@ import (
 	"lockso"
 )
 
-// New makes a client for locks with the options from which the user's own rueidis.Client was made: of a server, a cluster
-// or Sentinel. Its connections are its own: one to each server for short commands, and one for each wait.
+// New creates a client for locks with the options of the user's own rueidis.Client: of a server, a cluster or Sentinel.
+// It has connections of its own: one to each server for short commands, and one for each wait.
 //
 // The error is that of rueidis.NewClient, which connects at once.
 func New(option rueidis.ClientOption) (*lockso.Client, error) {
 	option.DisableRetry, option.DisableCache = true, true
 	option.ReplicaOnly, option.SendToReplicas, option.DisableAutoPipelining = false, nil, false
-	option.ConnLifetime = 0 // a session's connection is not to be replaced
+	option.ConnLifetime = 0 // a session's connection must not be replaced
 	option.BlockingPoolSize, option.BlockingPoolMinSize, option.BlockingPoolCleanup = 1<<30, 4, 30*time.Second
 	if option.Sentinel.MasterSet != "" && option.Sentinel.TopologyRefreshInterval == 0 {
 		option.Sentinel.TopologyRefreshInterval = time.Second
@@ -45,8 +45,8 @@ func (b *backend) Close() error {
 	return nil
 }
 
-// build names one key only: rueidis panics where keys are of several slots, and the server answers an error.
-// A command that waits has no time-out but the context's.
+// build passes only one of the keys to Keys: rueidis panics if keys are in different slots, and the server replies with
+// an error. A command that waits has no time-out except the deadline of its context.
 func (b *backend) build(cmd lockso.Command) rueidis.Completed {
 	built := b.client.B().Arbitrary(cmd.Args[:cmd.First]...)
 	if cmd.Count > 0 {
@@ -60,7 +60,7 @@ func (b *backend) build(cmd lockso.Command) rueidis.Completed {
 	return built.Build()
 }
 
-// reply reads what LOCK commands answer. An error of the server is told from a lost connection.
+// reply converts the reply of a LOCK command. It distinguishes an error reply from a lost connection.
 func reply(result rueidis.RedisResult) (any, error) {
 	value, err := result.ToAny()
 	if rueidis.IsRedisNil(err) {
@@ -72,7 +72,7 @@ func reply(result rueidis.RedisResult) (any, error) {
 	return value, err
 }
 
-// conn is a lockso.Conn: a dedicated connection, from the first command on.
+// conn is a lockso.Conn: a dedicated connection, which the first command takes from the pool.
 type conn struct {
 	backend *backend
 	address string
@@ -89,7 +89,7 @@ func (c *conn) Do(ctx context.Context, cmd lockso.Command) (any, error) {
 	c.mu.Unlock()
 	if wire == nil {
 		connected := make(chan rueidis.DedicatedClient, 1)
-		go func() { connected <- c.connect() }() // it does not look at ctx
+		go func() { connected <- c.connect() }() // it ignores ctx
 		select {
 		case wire = <-connected:
 		case <-ctx.Done():
@@ -124,7 +124,7 @@ func (c *conn) connect() rueidis.DedicatedClient {
 
 func (c *conn) Close() {
 	if c.end() {
-		go c.wire.Close() // which waits for a server that is mute
+		go c.wire.Close() // which waits for a server that does not respond
 	}
 }
 
@@ -134,7 +134,7 @@ func (c *conn) Keep() {
 	}
 }
 
-// end says whether there is a connection to give up, once.
+// end returns, the first time, whether there is a connection to give back or to close.
 func (c *conn) end() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

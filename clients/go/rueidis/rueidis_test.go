@@ -22,8 +22,8 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// Waits beside each other, and beside a release: none stands in the way of another.
-func TestWaitsAreManyAtOnce(t *testing.T) {
+// Many waits and a release at the same time do not block each other.
+func TestManyWaitsAtOnce(t *testing.T) {
 	client, err := rueidis.New(rueidisv1.ClientOption{InitAddress: []string{servertest.Address}, BlockingPoolSize: 1,
 		DisableAutoPipelining: true})
 	if err != nil {
@@ -65,10 +65,10 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 }
 
-// rueidis gives up any reply that takes longer than ConnWriteTimeout, unless the command is Blocking(), as build makes it.
+// rueidis gives up a reply that takes longer than ConnWriteTimeout, unless the command is Blocking(), which build sets.
 func TestAWaitOutlastsTheLibrarysTimeOut(t *testing.T) {
 	var client *lockso.Client
-	servertest.Eventually(t, "a connection", func() (connected bool) { // the time-out is for its handshake too
+	servertest.Eventually(t, "a connection", func() (connected bool) { // the time-out also limits its handshake
 		var err error
 		client, err = rueidis.New(rueidisv1.ClientOption{InitAddress: []string{servertest.Address}, ConnWriteTimeout: time.Second})
 		return err == nil

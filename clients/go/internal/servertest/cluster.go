@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cluster starts three masters that share the slots, for as long as the test lasts.
+// Cluster starts a cluster of three masters, and stops it at the end of the test.
 func Cluster(t *testing.T) []*redis.Client {
 	t.Helper()
 	nodes, buses := make([]*redis.Client, 3), make([]int, 3)
@@ -34,7 +34,7 @@ func Cluster(t *testing.T) []*redis.Client {
 		host, port, _ := strings.Cut(nodes[0].Options().Addr, ":")
 		do("CLUSTER", "MEET", host, port, buses[0])
 	}
-	Eventually(t, "the cluster to be whole", func() bool {
+	Eventually(t, "the cluster to cover all slots", func() bool {
 		for _, node := range nodes {
 			slots, err := node.ClusterSlots(ctx).Result()
 			info := node.ClusterInfo(ctx).Val()

@@ -12,7 +12,7 @@ import (
 
 var ctx = context.Background()
 
-// Eventually waits until it is so.
+// Eventually waits until isSo returns true.
 func Eventually(t *testing.T, what string, isSo func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !isSo(); time.Sleep(2 * time.Millisecond) {

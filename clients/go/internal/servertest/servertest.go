@@ -14,14 +14,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Address is where the server listens, and Server what asks it past any client that is tested.
+// Address is the server's address, and Server a client for the tests themselves.
 var (
 	Address string
 	Server  *redis.Client
 )
 
-// Run runs the tests of a package beside a server of their own: the program SERVER, redis-server if that is not set, with
-// the module at the path MODULE. Without MODULE it runs none, and says so.
+// Run starts a server for the tests of a package and runs them: the program SERVER, by default redis-server, with the
+// module at the path MODULE. Without MODULE it runs no tests, and writes a message.
 func Run(m *testing.M) {
 	if os.Getenv("MODULE") == "" {
 		fmt.Fprintln(os.Stderr, "MODULE is not set to the path of lock.so: no tests with a server")
@@ -38,7 +38,7 @@ func Run(m *testing.M) {
 	os.Exit(code)
 }
 
-// start starts a server, and again on other ports if it ends: somebody else may have got one of them meanwhile.
+// start starts a server, and tries other ports if it ends: another process may have taken one of them meanwhile.
 func start(settings ...string) (address string, bus int, stop func(), err error) {
 	for range 10 {
 		var port int
@@ -55,12 +55,12 @@ func start(settings ...string) (address string, bus int, stop func(), err error)
 	return "", 0, nil, err
 }
 
-// startAt waits until the server itself says that it listens, which it does not if another one has the port.
+// startAt waits until the server logs that it accepts connections, which it does not if another process has the port.
 func startAt(port, bus int, settings []string) (stop func(), err error) {
 	program := cmp.Or(os.Getenv("SERVER"), "redis-server")
 	server := exec.Command(program, append([]string{"--port", fmt.Sprint(port), "--cluster-port", fmt.Sprint(bus),
 		"--bind", "127.0.0.1", "--save", "", "--loadmodule", os.Getenv("MODULE")}, settings...)...)
-	said, err := server.StdoutPipe()
+	output, err := server.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +68,10 @@ func startAt(port, bus int, settings []string) (stop func(), err error) {
 		return nil, err
 	}
 	var log []string
-	lines := bufio.NewScanner(said)
+	lines := bufio.NewScanner(output)
 	for lines.Scan() {
 		if log = append(log, lines.Text()); strings.Contains(lines.Text(), "Ready to accept connections") {
-			go func() { // what it says later is not needed, but has to be read
+			go func() { // its later output is not needed, but must be read
 				for lines.Scan() {
 				}
 			}()
@@ -82,7 +82,7 @@ func startAt(port, bus int, settings []string) (stop func(), err error) {
 	return nil, fmt.Errorf("%s did not start:\n%s", program, strings.Join(log, "\n"))
 }
 
-// freePort is one that nobody listens at just now.
+// freePort returns a port on which no process listens now.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
