@@ -1,15 +1,15 @@
 """A runner for the driver's own tests: the kind `lock` only, with the fault that it is started with, or `none`.
 
-    no_once    a command that is sent again counts twice
-    no_cancel  who gives up only stops listening
+    no_once    a command that is sent again is counted twice
+    no_cancel  a wait that is cancelled is only ignored: no LOCK.CANCEL is sent
     shared     waits share the user's one connection
-    masks      NotHeld takes the place of the body's error
-    deaf       a loss is never told
-    tired      nothing is renewed
+    masks      NotHeld replaces the body's own error
+    no_watch   a loss is never reported
+    no_renewal leases are never renewed
     one_owner  all acquisitions have the same owner
-    no_retry   a release is said once
+    no_retry   a release is sent only once
     forgets    some requests are never answered
-    unfenced   the token is the count of holds
+    unfenced   the token is the number of holds
 """
 
 import json
@@ -33,13 +33,13 @@ class Failure(Exception):
 
 
 class Hold:
-    """A wait, and what comes of it."""
+    """A wait, and the hold if it is granted."""
 
     def __init__(self, runner, request):
         self.runner, self.name, self.key = runner, request.get("as"), request["lock"]["keys"][0]
         self.owner = "me" if FAULT == "one_owner" else str(uuid.uuid4())
         self.lock, self.wait_ms = request["lock"], request.get("wait_ms")
-        self.is_cancelled = self.is_over = self.is_lost = False
+        self.is_cancelled = self.is_released = self.is_lost = False
 
     def acquire(self):
         until = None if self.wait_ms is None else time.monotonic() + self.wait_ms / 1000
@@ -73,14 +73,14 @@ class Hold:
         return self.lock.get("lease_ms") or 30000
 
     def _begin(self):
-        if FAULT != "tired":
+        if FAULT != "no_renewal":
             threading.Thread(target=self._renew, daemon=True).start()
-        if self.lock.get("watch") and FAULT != "deaf":
+        if self.lock.get("watch") and FAULT != "no_watch":
             threading.Thread(target=self._watch, daemon=True).start()
 
     def _renew(self):
         client = self.runner.connection()
-        while not self.is_over and not self.is_lost:
+        while not self.is_released and not self.is_lost:
             time.sleep(self._lease() / 3000)
             try:
                 client.execute_command("LOCK.RENEW", self.key, self.owner, "PX", self._lease())
@@ -91,7 +91,7 @@ class Hold:
 
     def _watch(self):
         self.runner.connection().execute_command("LOCK.WATCH", self.key, self.owner, "BLOCK", 0)
-        if not self.is_over:
+        if not self.is_released:
             self.is_lost = True
             write({"event": "lost", "as": self.name})
 
@@ -104,7 +104,7 @@ class Hold:
                 time.sleep(0.01)
 
     def release(self):
-        self.is_over = True
+        self.is_released = True
         repeated = False
         while True:
             try:
@@ -179,9 +179,9 @@ def write(message):
 
 def play(runner, request):
     try:
-        said = getattr(runner, request["do"])(request)
+        answer = getattr(runner, request["do"])(request)
         if FAULT != "forgets" or request["do"] != "release":
-            write({"id": request["id"], "ok": True, **(said or {})})
+            write({"id": request["id"], "ok": True, **(answer or {})})
     except Failure as failure:
         if not (FAULT == "no_cancel" and failure.code == "cancelled"):
             write({"id": request["id"], "error": failure.code, "text": ""})

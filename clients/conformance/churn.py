@@ -1,4 +1,4 @@
-"""Somebody who takes a lock and gives it back, all the time, on a connection of its own."""
+"""Another client that acquires and releases a lock all the time, on a connection of its own."""
 
 import threading
 
@@ -17,7 +17,7 @@ class Churn:
         try:
             while not self._over.is_set():
                 assert self._actor.call(*self._take, timeout=30) is not None, "it waited for 20 s"
-                # The lock is free for a moment each second time: who comes then is granted it at once.
+                # In every second round the lock is free for a moment, and a request that arrives then is granted at once.
                 self._actor.call(*self._give)
                 if self.rounds % 2:
                     self._actor.call("PING")
@@ -29,4 +29,4 @@ class Churn:
         self._over.set()
         self._thread.join()
         self._actor.close()
-        assert self._failed is None, f"who handed the lock on: {self._failed!r}"
+        assert self._failed is None, f"the churn client failed: {self._failed!r}"

@@ -1,4 +1,4 @@
-"""Options, servers, places and runners. README.md says how to run it."""
+"""Options, servers, places and runners. README.md describes how to run the suite."""
 
 import json
 import os
@@ -24,9 +24,9 @@ LANGUAGES = json.loads((HERE / "languages.json").read_text())
 
 def pytest_addoption(parser):
     group = parser.getgroup("clients")
-    group.addoption("--languages", default=os.environ.get("LANGUAGES", ""), help="which: 'python go'; default: all built")
-    group.addoption("--flavours", default=os.environ.get("FLAVOURS", ""), help="which of theirs; default: all")
-    group.addoption("--handoff", type=int, help="only the benchmark: so many hand-offs of each flavour")
+    group.addoption("--languages", default=os.environ.get("LANGUAGES", ""), help="which languages: 'python go'; default: all that are built")
+    group.addoption("--flavours", default=os.environ.get("FLAVOURS", ""), help="which of their flavours; default: all")
+    group.addoption("--handoff", type=int, help="only the benchmark: this number of hand-offs of each flavour")
     add_share_option(group)
     add_slowness_option(group)
 
@@ -44,7 +44,7 @@ def runner_of(language):
 
 
 def _flavours(config):
-    """[(language, flavour)], those that the command line wants."""
+    """[(language, flavour)], those that the command line selects."""
     wanted = config.getoption("--languages").split() or [name for name in LANGUAGES if runner_of(name).exists()]
     flavours = config.getoption("--flavours").split()
     found = [(name, one) for name in wanted for one in LANGUAGES[name] if not flavours or one in flavours]
@@ -104,7 +104,7 @@ def launch():
 
 @pytest.fixture
 def make_place(launch, make_server):
-    """make_place("wire", {"lock_session_grace": 300}): a place of the test's own."""
+    """make_place("wire", {"lock_session_grace": 300}): a place for this test only."""
     made = []
 
     def make(name, config):
@@ -118,7 +118,7 @@ def make_place(launch, make_server):
 
 @pytest.fixture
 def play(launch, make_place):
-    """play(command, scenario, kind): with runners that the command starts."""
+    """play(command, scenario, kind): plays a scenario with runners that the command starts."""
 
     def play(command, scenario, kind):
         config = scenario.get("config", {})

@@ -1,4 +1,4 @@
-"""Where a scenario is played: one server, one behind a wire, with a replica, a cluster of three, Sentinels and three servers."""
+"""Where a scenario is played: one server, one behind a proxy, one with a replica, a cluster, or servers with Sentinels."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def _map(flat):
 
 
 def _info(answer):
-    """LOCK.INFO of RESP2 as a dict, or None."""
+    """LOCK.INFO's RESP2 reply as a dict, or None."""
     if answer is None:
         return None
     info = _map(answer)
@@ -25,7 +25,7 @@ def _info(answer):
 
 
 class Place:
-    """One server, and nothing between."""
+    """One server, without a proxy."""
 
     def __init__(self, make_server, launch, config):
         self.servers, self.wire, self._stopped = [make_server(**config)], None, set()
@@ -44,11 +44,11 @@ class Place:
         return [server for server in self.servers if server.is_running()]
 
     def masters(self):
-        """Those that can be asked for what is left."""
+        """The servers on which the test checks that nothing is left."""
         return [server for server in self.live() if server.info("replication")["role"] == "master"]
 
     def in_step(self):
-        """Until all replicas have what the first server has."""
+        """Waits until all replicas have received everything from the first server."""
         for server in self.replicas():
             wait_for_sync(self.servers[0], server)
 
@@ -74,7 +74,7 @@ class Place:
 
 
 class Wired(Place):
-    """One server that clients find behind a wire only."""
+    """One server that clients reach only through a proxy."""
 
     def __init__(self, make_server, launch, config):
         super().__init__(make_server, launch, config)
@@ -99,7 +99,7 @@ class Replicated(Place):
 
 
 class Cluster(Place):
-    """Three masters; the first has a replica, so that its slots outlive it. `node` is whose keys the scenario uses."""
+    """Three masters; the first has a replica, which can take over its slots. `node`: the node whose keys the scenario uses."""
 
     def __init__(self, make_server, launch, config):
         self.wire, self._stopped, self.node = None, set(), 0
@@ -133,7 +133,7 @@ class Cluster(Place):
         wait_for(all_met, 30, "the nodes to meet")
         self.servers[3].control.execute_command("CLUSTER", "REPLICATE", ids[0])
         wait_for_sync(self.servers[0], self.servers[3])
-        wait_for(lambda: all(_is_up(server) for server in self.servers), 30, "the cluster to be whole")
+        wait_for(lambda: all(_is_up(server) for server in self.servers), 30, "the cluster to cover all slots")
 
     def key(self, name):
         keyslot = self.servers[1].control.execute_command
@@ -155,7 +155,7 @@ class Cluster(Place):
     def life(self, server, what):
         super().life(server, what)
         if what == "kill":
-            # Its connections are closed, and nobody would tell this client where its slots have gone.
+            # This client's connections are closed, and it would not learn where the slots are now.
             self._client.close()
             self._client = ClusterClient(self.servers[1].port)
 
@@ -171,7 +171,7 @@ def _is_up(server):
 
 
 class Sentinels(Place):
-    """A master and two replicas, that three Sentinels watch."""
+    """A master and two replicas, which three Sentinels monitor."""
 
     def __init__(self, make_server, launch, config):
         self._group, self.wire, self._stopped = SentinelGroup(launch, make_server, **config), None, set()

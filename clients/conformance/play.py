@@ -1,4 +1,4 @@
-"""Plays a scenario: its steps, one after the other, and then what must be true of any scenario's end. README.md has the words."""
+"""Plays a scenario: its steps, one after the other, and then the checks at the end of every scenario. See README.md."""
 
 import signal
 import time
@@ -8,16 +8,16 @@ from harness import Actor, scaled, scaled_ms, wait_for
 from redis.exceptions import ConnectionError, ResponseError
 from words import Words
 
-# What a step says of the answer.
+# What a step expects of the answer.
 EXPECTED = ("error", "or_error", "answer", "sum", "at_least", "within_ms", "not_before_ms", "release", "becomes")
-SETTINGS = ("lease_ms", "wait_ms", "max_block_ms", "PX", "BLOCK")  # times that a slow machine gives more of
+SETTINGS = ("lease_ms", "wait_ms", "max_block_ms", "PX", "BLOCK")  # times that grow with SLOWNESS
 
 
-def matches(said, wanted):
-    """Whether what was said has all that is wanted, in a dict or below it."""
+def matches(found, wanted):
+    """Whether `found` has everything that is wanted, also in nested dicts."""
     if isinstance(wanted, dict):
-        return isinstance(said, dict) and all(name in said and matches(said[name], wanted[name]) for name in wanted)
-    return said == wanted
+        return isinstance(found, dict) and all(name in found and matches(found[name], wanted[name]) for name in wanted)
+    return found == wanted
 
 
 def _scaled_times(fields):
@@ -91,14 +91,14 @@ class Play:
             else:
                 runner.signal(getattr(signal, f"SIG{step['signal']}"))
         elif "hears" in step:
-            self._hear(step.pop("hears"), step)
+            self._await_answer(step.pop("hears"), step)
         elif "silent" in step:
             assert not runner.has_answered(self._begun[step["silent"]][1]), f"{step['silent']} has been answered"
         elif "event" in step:
-            self._hear_event(runner, step)
+            self._await_event(runner, step)
         elif "no_event" in step:
             wanted = self._event(step["no_event"])
-            assert not runner.events(wanted), f"{runner} said {runner.events(wanted)}"
+            assert not runner.events(wanted), f"{runner} sent {runner.events(wanted)}"
         else:
             self._ask(runner, step)
 
@@ -121,60 +121,60 @@ class Play:
         name = begin or f"request {number}"
         self._begun[name] = (runner, number, started, step.get("as"))
         if begin is None:
-            self._hear(name, expected)
+            self._await_answer(name, expected)
 
     def _ask_until(self, runner, step, expected):
-        """Asks again and again, until the answer is as wanted."""
+        """Repeats the request until the answer is as wanted."""
 
         def asked():
-            said = runner.answer(runner.say(**step))
-            assert matches(said, expected["becomes"]), f"{runner} said {said}"
+            answer = runner.answer(runner.say(**step))
+            assert matches(answer, expected["becomes"]), f"{runner} answered {answer}"
             return True
 
         wait_for(asked, expected["within_ms"] / 1000, f"{expected['becomes']}")
 
-    def _hear(self, name, expected):
+    def _await_answer(self, name, expected):
         runner, number, started, hold = self._begun.pop(name)
         limit = expected.get("within_ms")
-        said = runner.answer(number, (limit / 1000 if limit else 30) + 20)
+        answer = runner.answer(number, (limit / 1000 if limit else 30) + 20)
         took = (time.monotonic() - started) * 1000
-        self._judge(runner, said, expected)
-        assert limit is None or took <= scaled_ms(limit), f"{runner} took {took:.0f} ms: {said}"
-        assert took >= expected.get("not_before_ms", 0), f"{runner} took {took:.0f} ms only: {said}"
-        self.words.note(hold, said)
-        if "release" in expected and "error" not in said:
+        self._check(runner, answer, expected)
+        assert limit is None or took <= scaled_ms(limit), f"{runner} took {took:.0f} ms: {answer}"
+        assert took >= expected.get("not_before_ms", 0), f"{runner} took only {took:.0f} ms: {answer}"
+        self.words.note(hold, answer)
+        if "release" in expected and "error" not in answer:
             runner.answer(runner.say("release", **{"as": expected["release"]}))
 
     @staticmethod
-    def _judge(runner, said, expected):
+    def _check(runner, answer, expected):
         error = expected.get("error")
         if error is not None:
-            assert said.get("error") in ([error] if isinstance(error, str) else error), f"{runner} said {said}"
-        elif said.get("error") != expected.get("or_error"):
-            assert "error" not in said, f"{runner} said {said}\n{runner.last_words()}"
-        assert matches(said, expected.get("answer", {})), f"{runner} said {said}"
+            assert answer.get("error") in ([error] if isinstance(error, str) else error), f"{runner} answered {answer}"
+        elif answer.get("error") != expected.get("or_error"):
+            assert "error" not in answer, f"{runner} answered {answer}\n{runner.last_words()}"
+        assert matches(answer, expected.get("answer", {})), f"{runner} answered {answer}"
         for names, wanted in expected.get("sum", {}).items():
-            assert sum(said[name] for name in names.split()) == wanted, f"{runner} said {said}"
+            assert sum(answer[name] for name in names.split()) == wanted, f"{runner} answered {answer}"
         for name, least in expected.get("at_least", {}).items():
-            assert said[name] >= least, f"{runner} said {said}"
+            assert answer[name] >= least, f"{runner} answered {answer}"
 
     def _event(self, wanted):
-        """`of` names the request that has begun."""
+        """The event that is wanted; `of` names the request that has begun."""
         wanted = dict(wanted)
         if "of" in wanted:
             wanted["id"] = self._begun[wanted.pop("of")][1]
         return wanted
 
-    def _hear_event(self, runner, step):
+    def _await_event(self, runner, step):
         started = time.monotonic()
         runner.event(self._event(step["event"]), step.get("within_ms", 20000) / 1000 + 10)
         took = (time.monotonic() - started) * 1000
-        assert took <= scaled_ms(step.get("within_ms", 30000)), f"it came after {took:.0f} ms"
-        if "not_before_ms" in step:  # since the server fell silent: what was asked since has taken its time, too
+        assert took <= scaled_ms(step.get("within_ms", 30000)), f"the event came after {took:.0f} ms"
+        if "not_before_ms" in step:  # since the server was stopped: requests since then have taken time, too
             took = (time.monotonic() - self._stopped_at) * 1000
-            assert took >= step["not_before_ms"], f"it came after {took:.0f} ms only"
+            assert took >= step["not_before_ms"], f"the event came after only {took:.0f} ms"
 
-    # The server, as the driver sees it, past any wire
+    # The server, as the driver sees it: without the proxy
 
     def _server_step(self, of=0, **step):
         for name, value in step.items():
@@ -183,19 +183,19 @@ class Play:
 
     def _server_say(self, server, command, step):
         try:
-            heard = self._place.say(server, command)
+            reply = self._place.say(server, command)
         except ResponseError as error:
-            heard = str(error)
-            assert "error" in step and heard.startswith(step["error"]), heard
+            reply = str(error)
+            assert "error" in step and reply.startswith(step["error"]), reply
         if "reply" in step:
-            assert heard == step["reply"], f"the server said {heard!r}"
+            assert reply == step["reply"], f"the server replied {reply!r}"
 
     def _info(self, step):
         return self._place.lock_info(step.get("key", self.words.values["$key"]))
 
     def _server_waiting(self, _, count, step):
         limit = step.get("within_ms", 20000) / 1000
-        wait_for(lambda: (self._info(step) or {}).get("waiting", 0) == count, limit, f"{count} to wait")
+        wait_for(lambda: (self._info(step) or {}).get("waiting", 0) == count, limit, f"{count} waiters")
 
     def _server_held(self, _, wanted, step):
         def held():
@@ -208,11 +208,11 @@ class Play:
         wait_for(held, 20, f"{wanted}")
 
     def _server_waiter(self, _, name, step):
-        """The owner of the first that waits, as $owner:NAME."""
+        """The owner of the first waiter, as $owner:NAME."""
         self.words.values[f"$owner:{name}"] = self._info(step)["waiters"][0]["owner"]
 
     def _server_watched(self, _, __, ___):
-        """Until all keys that are in use are watched, if somebody asked for that; a session's first key is at least."""
+        """Waits until all keys in use are watched, if the scenario requests that; the first key of a session always is."""
         for key in self.words.locked():
             wait_for(lambda key=key: (self._place.lock_info(key) or {}).get("watchers", 0) > 0, 20, f"{key} to be watched")
 
@@ -249,16 +249,16 @@ class Play:
             server.control.config_set(name, scaled_ms(value) if name.startswith("lock.") else value)
 
     def _server_counted(self, server, wanted, _):
-        """An unprotected counter is what it would be if no two had been at it at once."""
+        """The counter has the value that it has only if no two workers incremented it at the same time."""
         sets = server.control.info("commandstats").get("cmdstat_set", {}).get("calls", 0)
         count = int(server.control.get(self.words.values["$counter"]) or 0)
         assert count == sets, f"{sets} increments were made, and the counter is {count}"
-        assert count >= wanted, f"{count} increments only"
+        assert count >= wanted, f"only {count} increments"
 
-    # Others
+    # Other actors
 
     def _other_step(self, say=None, reply="anything", blocks=False, hears=False, **step):
-        """A connection of the driver's own, named by `as`: its commands and answers are apart."""
+        """A connection of the driver's own, named by `as`: a step sends a command, and a later one may await the reply."""
         name = step.get("as", "other")
         if name not in self._actors:
             self._actors[name] = Actor(self._place.servers[step.get("of", 0)], name)
@@ -268,8 +268,8 @@ class Play:
         if blocks:
             actor.wait_blocked()
             return
-        heard = actor.outcome(20)
-        assert reply == "anything" or heard == reply, f"{name} heard {heard!r}"
+        received = actor.outcome(20)
+        assert reply == "anything" or received == reply, f"{name} received {received!r}"
 
     def _driver_step(self, less):
         assert less[0] < less[1], f"{less[0]} is not less than {less[1]}"
@@ -287,14 +287,14 @@ class Play:
                 getattr(wire, name)()
 
     def _churn_step(self, run):
-        """Somebody who takes the lock and gives it back, all the time."""
+        """Another client that acquires and releases the lock all the time."""
         if run:
             server = self._place.servers[0]
             self._churn = Churn(server, self.words.fill(self.words.kind["take"]), self.words.fill(self.words.kind["give"]))
         else:
             churn, self._churn = self._churn, None
             churn.stop()
-            assert churn.rounds > 0, "nobody has ever had the lock"
+            assert churn.rounds > 0, "the churn client has never acquired the lock"
 
     def _cuts(self, step):
         """Plays its steps again and again, each time with the connection cut one byte later, until no cut happens."""
@@ -314,13 +314,13 @@ class Play:
     # The end
 
     def _end(self):
-        assert not self._begun, f"the scenario has not listened to {sorted(self._begun)}"
+        assert not self._begun, f"the scenario has not awaited {sorted(self._begun)}"
         wait_for(self._nothing_is_left, self._scenario.get("left_s", 5), "nothing to be left")
         for who, runner in self._runners.items():
             if who not in self._killed:
                 runner.quit()
-                told = runner.events({"event": "lost"})
-                assert not told, f"{runner} said {told}"
+                lost = runner.events({"event": "lost"})
+                assert not lost, f"{runner} sent {lost}"
 
     def _nothing_is_left(self):
         for key in self.words.keys():
@@ -330,6 +330,6 @@ class Play:
                 raise AssertionError(str(error)) from None
             assert info is None, f"LOCK.INFO {key}: {info}"
         for server in self._place.masters():
-            said = server.info("lock")
-            assert said["lock_waiters"] == 0, f"{said['lock_waiters']} wait"
+            info = server.info("lock")
+            assert info["lock_waiters"] == 0, f"{info['lock_waiters']} waiters"
         return True

@@ -1,4 +1,4 @@
-"""A language's runner as a process that is told what to do by lines of JSON, and answers by such lines."""
+"""A language's runner as a process, which receives requests as lines of JSON and sends its answers as such lines."""
 
 import ctypes
 import json
@@ -19,7 +19,7 @@ def _die_with_parent():
 
 
 class Gone(AssertionError):
-    """The runner has ended, or said what is no answer."""
+    """The runner has ended, or sent a line that is no valid answer."""
 
 
 class Runner:
@@ -47,31 +47,31 @@ class Runner:
         for line in self._process.stdout:
             with self._news:
                 try:
-                    said = json.loads(line)
-                    if "event" in said:
-                        self._events.append(said)
+                    message = json.loads(line)
+                    if "event" in message:
+                        self._events.append(message)
                     else:
-                        assert said["id"] not in self._answers and 0 < said["id"] <= self._ids, "answered twice"
-                        assert said.get("ok") is True or isinstance(said.get("error"), str), "neither ok nor error"
-                        self._answers[said["id"]] = said
+                        assert message["id"] not in self._answers and 0 < message["id"] <= self._ids, "answered twice"
+                        assert message.get("ok") is True or isinstance(message.get("error"), str), "neither ok nor error"
+                        self._answers[message["id"]] = message
                 except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
-                    self._fault = f"{self} said {line!r}: {error!r}"
+                    self._fault = f"{self} sent {line!r}: {error!r}"
                 self._news.notify_all()
         with self._news:
             self._fault = self._fault or f"{self} has ended"
             self._news.notify_all()
 
-    # Saying and hearing
+    # Requests, answers and events
 
     def say(self, do, **fields):
-        """Returns the request's id, by which its answer is known."""
+        """Sends a request. Returns its id, which its answer has too."""
         self._ids += 1
         request = {"id": self._ids, "do": do, **fields}
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise Gone(f"{self} does not listen: {error}\n{self.last_words()}") from None
+            raise Gone(f"{self} does not read: {error}\n{self.last_words()}") from None
         return self._ids
 
     def has_answered(self, number):
@@ -79,10 +79,10 @@ class Runner:
             return number in self._answers
 
     def answer(self, number, timeout=20.0):
-        return self._wait(lambda: self._answers.get(number), timeout, f"the answer to request {number}")
+        return self._wait(lambda: self._answers.get(number), timeout, f"answer to request {number}")
 
     def event(self, wanted, timeout=20.0):
-        """Until an event came that has these fields; it is forgotten then."""
+        """Waits for an event with these fields, and removes it."""
 
         def found():
             for event in self._events:
@@ -91,10 +91,10 @@ class Runner:
                     return event
             return None
 
-        return self._wait(found, timeout, f"the event {wanted}")
+        return self._wait(found, timeout, f"event {wanted}")
 
     def events(self, wanted):
-        """Those that have come, with these fields."""
+        """The events that have been received and have these fields."""
         with self._news:
             return [event for event in self._events if wanted.items() <= event.items()]
 
@@ -108,13 +108,13 @@ class Runner:
                 if self._fault:
                     raise Gone(f"{self._fault}, instead of {what}\n{self.last_words()}")
                 left = end - time.monotonic()
-                assert left > 0, f"waited {scaled(timeout):g} s for {what} of {self}, in vain\n{self.last_words()}"
+                assert left > 0, f"no {what} of {self} within {scaled(timeout):g} s\n{self.last_words()}"
                 self._news.wait(left)
 
     def last_words(self):
         return self._stderr_path.read_text(errors="replace")[-3000:]
 
-    # Its life. All of its processes: the runner may be started by a shell.
+    # The process, and all processes of its group: a shell may have started the runner.
 
     def signal(self, number):
         os.killpg(self._process.pid, number)
@@ -124,7 +124,7 @@ class Runner:
         self._process.wait()
 
     def quit(self):
-        """In good order; fails unless it ends with status 0."""
+        """Sends `quit`; fails unless the runner ends with status 0."""
         self.answer(self.say("quit"), 10)
         try:
             status = self._process.wait(scaled(10))
@@ -135,7 +135,7 @@ class Runner:
             raise Gone(f"{self} ended with {status}\n{self.last_words()}")
 
     def end(self):
-        """Ends it in any case."""
+        """Kills it if it has not ended."""
         if self._process.poll() is None:
             self.kill()
         self._process.stdin.close()

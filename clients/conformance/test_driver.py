@@ -1,4 +1,4 @@
-"""The driver's own tests: a runner that is wrong on purpose fails what is made for its fault, and passes it without."""
+"""The driver's own tests: a runner with a fault must fail the scenario for this fault, and one without must pass it."""
 
 import io
 import sys
@@ -16,13 +16,13 @@ BAD = [sys.executable, "-B", str(Path(__file__).with_name("bad_runner.py"))]
 NOTICED = [
     ("no_once", "cuts", "acquire_reply"),
     ("no_cancel", "waits", "cancelled"),
-    ("shared", "waits", "nobody_is_stalled"),
+    ("shared", "waits", "waits_block_nothing_else"),
     ("masks", "loss", "within_body_and_loss"),
-    ("deaf", "loss", "lost_by_force"),
-    ("tired", "loss", "renewed"),
+    ("no_watch", "loss", "lost_by_force"),
+    ("no_renewal", "loss", "renewed"),
     ("one_owner", "basics", "try"),
     ("no_retry", "cuts", "release_request"),
-    ("forgets", "basics", "take_and_give_back"),
+    ("forgets", "basics", "acquire_and_release"),
     ("unfenced", "basics", "fencing"),
 ]
 
@@ -39,7 +39,7 @@ def _for_kind_lock_only(scenario):
 
 def _play(play, fault, topic, name):
     scenario = _for_kind_lock_only(_scenario(topic, name))
-    if name == "nobody_is_stalled":
+    if name == "waits_block_nothing_else":
         for step in scenario["steps"]:
             if step.get("waiting") == 2:
                 step["waiting"] = 1
@@ -47,7 +47,7 @@ def _play(play, fault, topic, name):
 
 
 @pytest.mark.parametrize("fault, topic, name", NOTICED)
-def test_is_noticed(play, fault, topic, name):
+def test_a_fault_is_noticed(play, fault, topic, name):
     with pytest.raises(AssertionError):
         _play(play, fault, topic, name)
 

@@ -8,7 +8,7 @@ from conftest import MEASURED, runner_of
 from runner import Runner
 
 AT_MOST = 1.3
-TRIES = 3  # what else the machine does meanwhile makes one of them slower: the best of them counts
+TRIES = 3  # other work on the machine can make a try slower, so the best one counts
 
 
 def test_handoff_speed(launch, make_server, flavour, rounds, request):
@@ -30,7 +30,7 @@ def test_handoff_speed(launch, make_server, flavour, rounds, request):
 
 def _measured(runner, to, rounds):
     lock = {"kind": "lock", "keys": ["handed-over"]}
-    said = runner.answer(runner.say("handoff", lock=lock, rounds=rounds, to=to), 300)
-    assert len(said["lock_us"]) == len(said["blpop_us"]) == rounds, said
-    lock_us, blpop_us = statistics.median(said["lock_us"]), statistics.median(said["blpop_us"])
+    answer = runner.answer(runner.say("handoff", lock=lock, rounds=rounds, to=to), 300)
+    assert len(answer["lock_us"]) == len(answer["blpop_us"]) == rounds, answer
+    lock_us, blpop_us = statistics.median(answer["lock_us"]), statistics.median(answer["blpop_us"])
     return lock_us / blpop_us, lock_us, blpop_us

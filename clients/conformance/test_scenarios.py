@@ -1,4 +1,4 @@
-"""Every scenario, with every flavour of every language."""
+"""Each scenario, with each flavour of each language."""
 
 from conftest import runner_of
 

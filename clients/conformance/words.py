@@ -1,4 +1,4 @@
-"""The words of a scenario that stand for something else: $key, $lock and the like."""
+"""The variables of a scenario: $key, $take and the like."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ class Words:
         self._used = set()
 
     def fill(self, value):
-        """The value with all such words replaced, however deep they are in it; a list's `"…$take"` is spread."""
+        """The value with all variables replaced, also in nested values; a variable that is a list is spread in a list."""
         if isinstance(value, dict):
             return {name: self.fill(part) for name, part in value.items()}
         if isinstance(value, list):
@@ -40,11 +40,11 @@ class Words:
         for name in sorted(self.values, key=len, reverse=True):
             if isinstance(self.values[name], str):
                 value = value.replace(name, self.values[name])
-        assert "$" not in value, f"nobody has said what {value} is"
+        assert "$" not in value, f"unknown variable in {value}"
         return value
 
     def lock(self, which, changes):
-        """The lock that a step is about: `lock`, `rival`, or all of it."""
+        """The lock of a step: `lock`, `rival`, or a complete lock object."""
         if isinstance(which, str):
             which = self.kind.get(which, self.kind["lock"])
         lock = {**self.fill(which), **changes}
@@ -56,11 +56,11 @@ class Words:
         return sorted({*self._used, self.values["$key"]})
 
     def locked(self):
-        """The keys of locks that runners have been told of."""
+        """The keys of the locks that were sent to runners."""
         return sorted(self._used)
 
-    def note(self, hold, said):
-        """What was answered is known by name from now on: $owner:a, $token:a."""
+    def note(self, hold, answer):
+        """Defines $owner:NAME and $token:NAME from an answer."""
         for field in ("owner", "token"):
-            if hold and said.get(field) is not None:
-                self.values[f"${field}:{hold}"] = said[field]
+            if hold and answer.get(field) is not None:
+                self.values[f"${field}:{hold}"] = answer[field]
