@@ -1,4 +1,4 @@
-# All built and downloaded files are in build/clients/java.
+# Everything that is built or downloaded is in build/clients/java.
 JAVA_BUILD = $(CURDIR)/build/clients/java
 MVN_JAVA   = mvn -B -q -f clients/java/pom.xml -Dmaven.repo.local=$(JAVA_BUILD)/m2 -Dlockso.build=$(JAVA_BUILD)
 

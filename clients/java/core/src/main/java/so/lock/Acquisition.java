@@ -10,7 +10,9 @@ import so.lock.wire.Line;
 import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 
-/** One acquisition: blocking calls on a connection of its own, and, if it is given up, the removal of all that is left. */
+/**
+ * One acquisition: blocking calls on a connection of its own, and, if it is given up, the removal of all that is left.
+ */
 final class Acquisition {
     private static final long MARGIN_MS = 2_000;
     private static final long SOON_MS = 5;
@@ -30,8 +32,8 @@ final class Acquisition {
     private long sent;
 
     /**
-     * @param waitMs how long to wait; 0: not at all, negative: for ever
-     * @param session whether the hold is bound to the connection, which {@link #line} then hands over
+     * @param waitMs how long to wait; 0: do not wait, negative: no limit
+     * @param session whether the hold is bound to the connection, which {@link #line} then returns
      */
     Acquisition(Locks locks, Request request, String owner, boolean session, long waitMs) {
         this.locks = locks;
@@ -44,12 +46,13 @@ final class Acquisition {
     }
 
     /**
-     * Takes it. Whatever is not a grant leaves nothing behind, or is seen to in the background after 2 seconds.
+     * Acquires the lock. Without a grant nothing is left on the server; after 2 seconds the cancellation continues in
+     * the background.
      *
-     * @return the reply of the grant; null if it was not free in time
+     * @return the reply to the request that was granted; null if the lock could not be acquired in time
      * @throws InterruptedException if interrupted, only if {@code interruptible}
-     * @throws LockException or another {@link LockError}: the server's error
-     * @throws RuntimeException the library's, if there was no connection when the time was over
+     * @throws LockException or another {@link LockError}: an error reply of the server
+     * @throws RuntimeException the library's, if there was no connection when the wait timed out
      */
     Object run(boolean interruptible) throws InterruptedException {
         if (interruptible && Thread.interrupted()) {
@@ -72,7 +75,7 @@ final class Acquisition {
         } catch (ServerException e) {
             leave();
             if (e.isPassing()) {
-                return null; // it did not pass in time
+                return null; // it lasted until the wait timed out
             }
             throw LockException.of(e);
         } catch (InterruptedException e) {
@@ -86,18 +89,18 @@ final class Acquisition {
         }
     }
 
-    /** Ends the wait because the locks are closed; the future is complete when nothing is left of it. */
+    /** Ends the wait because the locks are closed; the future completes when nothing is left on the server. */
     CompletableFuture<Void> abandon() {
         giveUp();
         return givenUp.get();
     }
 
-    /** When the request was sent that was granted, by nanoTime. */
+    /** When the granted request was sent, by nanoTime. */
     long sent() {
         return sent;
     }
 
-    /** The connection to which a session is bound; the caller's from now on. */
+    /** The connection to which a session is bound; it belongs to the caller from now on. */
     Line line() {
         return talk.take();
     }
@@ -111,8 +114,8 @@ final class Acquisition {
     }
 
     /**
-     * The next blocking call. That of a fair wait has all that is left of the wait as its BLOCK, and is ended by closing
-     * the connection, which keeps the place in the queue. A BLOCK that times out loses the place.
+     * The next blocking call. That of a fair wait has all that is left of the wait as its BLOCK, and is ended by
+     * closing the connection, which keeps the place in the queue. A BLOCK that times out loses the place.
      */
     private Talk.Command nextCommand() {
         sent = System.nanoTime();
@@ -129,7 +132,9 @@ final class Acquisition {
         return new Talk.Command((int) Math.min(blockMs + MARGIN_MS, last), request.acquire(owner, blockMs, session));
     }
 
-    /** It was not granted as far as is known. What was never sent needs no cancellation. */
+    /**
+     * Gives up a request that was not granted as far as is known. A request that was never sent needs no cancellation.
+     */
     private void leave() throws InterruptedException {
         if (talk.isDoubtful()) {
             giveUp();
@@ -144,11 +149,11 @@ final class Acquisition {
             throw new InterruptedException();
         }
         if (locks.isClosed()) {
-            throw new IllegalStateException("the locks were closed");
+            throw new IllegalStateException("the locks are closed");
         }
     }
 
-    /** If it is given up, waits until that is done, but not for long. */
+    /** If the request is given up, waits for a limited time until that is done. */
     private void awaitGivenUp() {
         CompletableFuture<Void> done = givenUp.get();
         if (done != null) {
@@ -162,7 +167,7 @@ final class Acquisition {
         giveUp();
     }
 
-    /** A request that is not answered within 2 seconds is not waited for any longer. */
+    /** Cancels the request in the background. If it has no reply within 2 seconds, its connection is closed. */
     private void giveUp() {
         CompletableFuture<Void> done = new CompletableFuture<>();
         if (givenUp.compareAndSet(null, done)) {
@@ -179,9 +184,9 @@ final class Acquisition {
     }
 
     /**
-     * Cancels until there is nothing to cancel. A request that is on its way is not known to the server yet: then it is
-     * asked again until the reply is there, which the cancellation brings about. If the request's connection is lost it
-     * is asked once more a little later, since it may still come.
+     * Sends LOCK.CANCEL until there is nothing to cancel. The server does not know a request that has not arrived yet,
+     * so LOCK.CANCEL is repeated until the request has its reply, which the cancellation triggers. If the connection of
+     * the request was lost, LOCK.CANCEL is sent once more a little later, because the request may still arrive.
      */
     private void leaveNothing() {
         long end = System.nanoTime() + MILLISECONDS.toNanos(request.leaseMs());
@@ -202,7 +207,7 @@ final class Acquisition {
         }
     }
 
-    /** 1: a wait was ended; 2: a hold was given back; 0: there was nothing. */
+    /** 1: a wait was ended; 2: a hold was released; 0: there was neither. */
     private long cancel(long end) throws LinkException, ServerException {
         long came = (Long) Talk.ask(locks.lines, request.key(), request.cancel(owner), end);
         if (came > 0 || request.kind() != Request.Kind.MULTI) {

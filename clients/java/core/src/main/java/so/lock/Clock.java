@@ -6,14 +6,14 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * One thread that runs short things when they are due, up to 20 ms late. A timer of the JDK's wakes its thread for each
- * new first entry, and with it would slow down every grant of a lock that nobody held a moment ago.
+ * One thread that runs short tasks when they are due, up to 20 ms late. A timer of the JDK wakes its thread for each
+ * new first entry, which would slow down every grant of a free lock.
  */
 final class Clock {
     private static final long TICK = 20_000_000; // ns
     private static final long NAP = 1_000_000_000;
 
-    /** When something is due, by nanoTime; the number tells equal times apart. */
+    /** When a task is due, by nanoTime; the number distinguishes equal times. */
     record Entry(long time, long number) implements Comparable<Entry> {
         @Override
         public int compareTo(Entry other) {
@@ -34,7 +34,7 @@ final class Clock {
         thread.start();
     }
 
-    /** Runs it at that time or soon after; it must not wait. */
+    /** Runs a task at that time or soon after; the task must not block. */
     Entry at(long time, Runnable what) {
         Entry entry = new Entry(time, numbers.incrementAndGet());
         due.put(entry, what);
@@ -44,7 +44,7 @@ final class Clock {
         return entry;
     }
 
-    /** Null is nothing. */
+    /** Removes a task; null is ignored. */
     void cancel(Entry entry) {
         if (entry != null) {
             due.remove(entry);

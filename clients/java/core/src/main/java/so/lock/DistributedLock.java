@@ -6,9 +6,9 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 
 /**
- * A lock as the JDK has them: held by a thread, which may lock it again. That is counted here and sends nothing.
- * Objects of one {@link Locks} for the same key are one lock, plain or fair. If the thread ends, so does the hold, with
- * its lease.
+ * A lock like those of the JDK: it is held by a thread, which may lock it again; that is counted locally and sends
+ * nothing. Objects of one {@link Locks} for the same key are one lock, whether fair or not. If the thread ends, the
+ * lease is not renewed any more, and the hold ends when it expires.
  */
 public final class DistributedLock implements Lock {
     static final int MODE = 0; // of a lock with one mode
@@ -84,11 +84,12 @@ public final class DistributedLock implements Lock {
     }
 
     /**
-     * A hold that belongs to no thread, for try-with-resources; another one is not a re-entry, but waits for this one.
+     * A hold that is bound to no thread, for try-with-resources. It is not reentrant: another acquisition waits for
+     * this one.
      *
      * @param wait how long to wait, rounded down to milliseconds
      * @return never null
-     * @throws LockException.NotAcquired if it was not free in time
+     * @throws LockException.NotAcquired if it could not be acquired in time
      * @throws LockException if it was refused
      */
     public Hold acquire(Duration wait) throws InterruptedException {
@@ -99,19 +100,19 @@ public final class DistributedLock implements Lock {
         return hold;
     }
 
-    /** {@link #acquire(Duration)} without an end to the wait. */
+    /** {@link #acquire(Duration)} without a limit. */
     public Hold acquire() throws InterruptedException {
         return locks.acquire(request, FOR_EVER, true, null);
     }
 
-    /** What this thread holds by {@link #lock} and its kind; null if nothing. Not to be closed: {@link #unlock} it. */
+    /** What this thread holds by {@link #lock} and the like; null if nothing. Do not close it: call {@link #unlock}. */
     public Hold hold() {
         ThreadHold held = held();
         return held == null || held.count(mode) == 0 ? null : held.hold;
     }
 
     /**
-     * The fencing token of what this thread holds; null if none was asked for.
+     * The fencing token of what this thread holds; null if none was requested.
      *
      * @throws NotHeldException if it holds nothing
      */
@@ -123,13 +124,13 @@ public final class DistributedLock implements Lock {
         return hold.token();
     }
 
-    /** How often this thread has locked it and not yet unlocked. */
+    /** How often this thread has locked it and not yet unlocked it. */
     public int getHoldCount() {
         ThreadHold held = held();
         return held == null ? 0 : held.count(mode);
     }
 
-    /** Whether this thread holds it, and has not heard of its loss. */
+    /** Whether this thread holds it, as far as is known. */
     public boolean isHeldByCurrentThread() {
         Hold hold = hold();
         return hold != null && !hold.isLost();
@@ -148,7 +149,7 @@ public final class DistributedLock implements Lock {
             held = new ThreadHold(hold);
             locks.threads().put(place(), held);
         } else if (held.hold.isLost()) {
-            throw new NotHeldException("this thread has lost " + request.key() + ", and has to unlock it first");
+            throw new NotHeldException("this thread has lost " + request.key() + ", and must unlock it first");
         } else if (held.count(mode) == 0 && !locks.extend(held.hold, request, waitMs, interruptible)) {
             return false;
         }

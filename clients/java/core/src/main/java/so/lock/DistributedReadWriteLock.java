@@ -3,9 +3,9 @@ package so.lock;
 import java.util.concurrent.locks.ReadWriteLock;
 
 /**
- * A read-write lock. A thread that writes may read too, and goes on reading when it unlocks the write; one that reads
- * may write if nobody else reads, and otherwise waits for them. Two that do so at once: the second gets
- * {@link LockException.Deadlock}.
+ * A read-write lock. A thread that holds the write lock may acquire the read lock too, and keeps it when it unlocks the
+ * write lock. A thread that holds the read lock may acquire the write lock if there are no other readers, and otherwise
+ * waits for them. If two threads do this at the same time, the second gets {@link LockException.Deadlock}.
  */
 public final class DistributedReadWriteLock implements ReadWriteLock {
     private final DistributedLock read;

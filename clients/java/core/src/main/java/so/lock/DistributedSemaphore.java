@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A semaphore as {@link java.util.concurrent.Semaphore} is: who acquires and who releases need not be the same thread.
- * But only what this object has acquired can be released by it, and a permit that is not released goes with its lease.
+ * A semaphore like {@link java.util.concurrent.Semaphore}: a permit may be acquired and released by different threads.
+ * But this object can release only permits that it has acquired, and a permit that is not released ends with its lease.
  */
 public final class DistributedSemaphore {
     private static final long FOR_EVER = -1;
@@ -40,7 +40,7 @@ public final class DistributedSemaphore {
         return tryAcquire(1);
     }
 
-    /** Never passes who waits already, other than the JDK's. */
+    /** Unlike the JDK's, it never passes clients that wait already. */
     public boolean tryAcquire(int permits) {
         try {
             return take(permits, 0, false);
@@ -62,9 +62,9 @@ public final class DistributedSemaphore {
     }
 
     /**
-     * Gives permits back that this object has acquired, the oldest first.
+     * Releases permits that this object has acquired, the oldest first.
      *
-     * @throws NotHeldException if it has not so many, or some of them were lost
+     * @throws NotHeldException if it does not have that many, or some of them were lost
      */
     public void release(int permits) {
         int left = permits;
@@ -91,9 +91,9 @@ public final class DistributedSemaphore {
     }
 
     /**
-     * Permits for try-with-resources, which {@link #release} does not touch.
+     * Permits for try-with-resources, which {@link #release} does not release.
      *
-     * @throws LockException.NotAcquired if they were not free in time
+     * @throws LockException.NotAcquired if they could not be acquired in time
      */
     public Hold hold(int permits, Duration wait) throws InterruptedException {
         Hold hold = locks.acquire(request(permits), Math.max(0, wait.toMillis()), true, null);
@@ -103,7 +103,7 @@ public final class DistributedSemaphore {
         return hold;
     }
 
-    /** {@link #hold(int, Duration)} without an end to the wait. */
+    /** {@link #hold(int, Duration)} without a limit. */
     public Hold hold(int permits) throws InterruptedException {
         return locks.acquire(request(permits), FOR_EVER, true, null);
     }
@@ -127,7 +127,7 @@ public final class DistributedSemaphore {
         synchronized (holds) {
             Hold hold = holds.peekFirst();
             if (hold == null) {
-                throw new NotHeldException("so many permits of " + key + " were not acquired");
+                throw new NotHeldException("not that many permits of " + key + " were acquired");
             }
             return hold;
         }

@@ -8,8 +8,8 @@ import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 
 /**
- * A lock that is held, or permits. For any thread; close it when the work is done. In a try-with-resources statement an
- * exception of the body is thrown as it is, and one of {@link #close} is added to it as suppressed.
+ * A lock that is held, or permits. Any thread may use it. Close it when the work is done. In a try-with-resources
+ * statement an exception of the body is thrown unchanged, and one of {@link #close} is added to it as suppressed.
  */
 public final class Hold implements AutoCloseable {
     private enum State {
@@ -36,7 +36,7 @@ public final class Hold implements AutoCloseable {
         granted(request, reply);
     }
 
-    /** Notes a grant's reply: the first one's, or that of a write by an owner that reads. */
+    /** Records the reply to a grant: the first one, or that of a write lock for an owner that holds the read lock. */
     void granted(Request what, Object reply) {
         if (what.options().fenced()) {
             token = (Long) reply;
@@ -47,12 +47,12 @@ public final class Hold implements AutoCloseable {
         return keeper;
     }
 
-    /** The name by which the server knows the holder; {@code LOCK.GUARD} takes it. */
+    /** The owner's name on the server, an argument of {@code LOCK.GUARD}. */
     public String owner() {
         return owner;
     }
 
-    /** The key, of several the first. */
+    /** The key; the first one of a multi-key lock. */
     public String key() {
         return request.key();
     }
@@ -62,33 +62,36 @@ public final class Hold implements AutoCloseable {
         return request.keys();
     }
 
-    /** The fencing token, a number that only grows for this lock; null if none was asked for. */
+    /** The fencing token, a number that only increases for this lock; null if none was requested. */
     public Long token() {
         return token;
     }
 
-    /** How many permits of a semaphore are left with this hold; 1 for a lock. */
+    /** How many permits of a semaphore this hold still has; 1 for a lock. */
     public synchronized int permits() {
         return permits;
     }
 
-    /** Whether it was lost, as far as is known: the server has said so, or nobody has confirmed it for a lease. */
+    /**
+     * Whether it is known to be lost: the server has reported it, or the hold was not confirmed for as long as its
+     * lease.
+     */
     public boolean isLost() {
-        return state.get() == State.LOST || state.get() == State.HELD && keeper.isOver();
+        return state.get() == State.LOST || state.get() == State.HELD && keeper.isExpired();
     }
 
     /**
-     * Gives it back, whatever the thread's interrupts.
+     * Releases it, whether or not the thread is interrupted.
      *
      * @throws NotHeldException if it was lost before, or is released already
      * @throws LockException if the server refuses
-     * @throws RuntimeException the library's, if there was no connection until the lease was over
+     * @throws RuntimeException the library's, if there was no connection until the lease expired
      */
     public synchronized void release() {
         release(permits);
     }
 
-    /** {@link #release()}, but nothing if it is released already. */
+    /** The same as {@link #release()}, but does nothing if it is released already. */
     @Override
     public void close() {
         if (state.get() != State.RELEASED) {
@@ -96,7 +99,7 @@ public final class Hold implements AutoCloseable {
         }
     }
 
-    /** Gives some of its permits back. */
+    /** Releases some of its permits. */
     synchronized void release(int count) {
         if (state.get() == State.RELEASED) {
             throw new NotHeldException(key() + " is released already");
@@ -111,12 +114,12 @@ public final class Hold implements AutoCloseable {
         releaseLast(request, all);
     }
 
-    /** Releases one of the two modes of a read-write lock; the other stays. */
+    /** Releases one of the two modes of a read-write lock; the other one stays held. */
     void releaseOnly(Request mode) {
         giveBack(mode, 1);
     }
 
-    /** Releases what is left; of a read-write lock that may be another mode than the one that it began with. */
+    /** Releases the rest; for a read-write lock this may be another mode than the first one. */
     synchronized void releaseLast(Request mode, int count) {
         boolean lost = state.getAndSet(State.RELEASED) == State.LOST;
         try {
@@ -129,7 +132,7 @@ public final class Hold implements AutoCloseable {
         }
     }
 
-    /** A release that is sent again, because the first answer was lost, may find nothing: then all is well. */
+    /** If a release is sent again because its reply was lost, NOTHELD means that the first one was executed. */
     private void giveBack(Request mode, int count) {
         Talk talk = new Talk(locks.lines, key());
         try {
@@ -141,24 +144,27 @@ public final class Hold implements AutoCloseable {
             if (notHeld && keys().size() > 1) {
                 releaseEach();
             }
-            if (!notHeld || !talk.isDoubtful() || keeper.isOver()) {
+            if (!notHeld || !talk.isDoubtful() || keeper.isExpired()) {
                 throw LockException.of(e);
             }
         }
     }
 
-    /** Some of several locks are lost; the others are not to be held for a lease. */
+    /**
+     * Some keys of a multi-key lock were lost: releases the others, so that they are not held until their leases
+     * expire.
+     */
     private void releaseEach() {
         for (String key : keys()) {
             try {
                 Talk.ask(locks.lines, key, List.of("LOCK.RELEASE", key, owner), keeper.end());
             } catch (LinkException | ServerException e) {
-                continue; // this one is lost, or goes with its lease
+                continue; // this one is lost, or its lease will expire
             }
         }
     }
 
-    /** Notes that it is lost, and tells so, once; not after a release. */
+    /** Records the loss and reports it, once; not after a release. */
     void lose() {
         if (!state.compareAndSet(State.HELD, State.LOST)) {
             return;

@@ -10,7 +10,7 @@ import so.lock.wire.Line;
 import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 
-/** Renews a hold, watches it, and looks at the clock: which of the three first sees that it is lost tells the hold. */
+/** Renews a hold, watches it, and checks its lease by the clock. The first of the three to notice a loss reports it. */
 final class Keeper {
     private static final long LONGEST_WATCH_MS = 10_000;
     private static final long LONGEST_RENEWAL = 1_000_000_000; // ns
@@ -42,10 +42,10 @@ final class Keeper {
     }
 
     /**
-     * Begins. After a long wait nobody knows when the lease began, so it is renewed at once.
+     * Begins. After a long wait the start of the lease is not known, so the lease is renewed at once.
      *
-     * @param sent when the request was sent that was granted
-     * @param owning the thread that has to live for the lock to be renewed; null: none
+     * @param sent when the granted request was sent
+     * @param owning the lock is renewed only while this thread is alive; null: always
      */
     void start(long sent, Thread owning) {
         thread = owning;
@@ -68,12 +68,12 @@ final class Keeper {
         locks.lines.drop(session);
     }
 
-    /** When the lease ends that was confirmed last, by nanoTime. */
+    /** When the lease that was confirmed last expires, by nanoTime. */
     long end() {
         return end;
     }
 
-    boolean isOver() {
+    boolean isExpired() {
         return System.nanoTime() - end >= 0;
     }
 
@@ -89,9 +89,9 @@ final class Keeper {
         tick = locks.clock.at(next, this::tick);
     }
 
-    /** On the clock's thread, so nothing here waits. */
+    /** Runs on the thread of the clock, so it must not block. */
     private void tick() {
-        if (isOver()) {
+        if (isExpired()) {
             if (thread != null && !thread.isAlive()) {
                 locks.forget(thread);
             }
@@ -130,8 +130,8 @@ final class Keeper {
     }
 
     /**
-     * On a thread of its own. With a session it is the session's connection that is listened to, so that its loss is
-     * noticed at once; a hold is bound to the new one, if that comes within lock.session-grace.
+     * Runs on a thread of its own. A session is watched on its own connection, so that the loss of the connection is
+     * noticed at once. The hold is then bound to a new connection, if that is possible within lock.session-grace.
      */
     private void watch(String key, Line bound) {
         Talk talk = new Talk(locks.lines, key, bound, bound == null ? List.of() : bindings());
@@ -152,7 +152,7 @@ final class Keeper {
         } catch (ServerException e) {
             unwatched(e);
         } catch (LinkException e) {
-            return; // it is stopped, or the clock will tell
+            return; // it is stopped, or the clock will notice the loss
         } finally {
             talk.hangUp();
             watches.remove(talk);
@@ -167,7 +167,7 @@ final class Keeper {
         if (e.code().equals("NOTHELD")) {
             hold.lose();
         } else {
-            Locks.LOG.log(Level.WARNING, "the loss of {0} will be seen by the clock only: {1}", hold.key(), e);
+            Locks.LOG.log(Level.WARNING, "a loss of {0} will be noticed by the clock only: {1}", hold.key(), e);
         }
     }
 

@@ -17,8 +17,8 @@ import so.lock.wire.ServerException;
 import so.lock.wire.Wire;
 
 /**
- * The connections of the locks, none of which the user's client has. Each serves one command at a time; there are as
- * many as are needed, so no release stands behind a wait. Some that are idle are kept.
+ * The connections of the locks, separate from those of the user's client. Each serves one command at a time; there are
+ * as many as needed, so a release never queues behind a wait. Some idle ones are kept.
  */
 final class Lines {
     private static final int KEPT = 16; // for each node
@@ -29,13 +29,13 @@ final class Lines {
     private final Executor helpers;
     private volatile boolean closed;
 
-    /** @param helpers where connections are opened, since a library may let nobody interrupt that */
+    /** @param helpers where connections are opened, because a library may not allow an interrupt of that */
     Lines(Wire wire, Executor helpers) {
         this.wire = wire;
         this.helpers = helpers;
     }
 
-    /** One that is idle, whose other end may have gone; or null. */
+    /** An idle connection, which the server may have closed; or null. */
     Line takeIdle(String node) {
         synchronized (idle) {
             Deque<Line> lines = idle.get(node);
@@ -73,7 +73,7 @@ final class Lines {
         try {
             Line line = wire.open(node);
             if (!opening.complete(line)) {
-                line.close(); // nobody waits for it any more
+                line.close(); // it is not needed any more
             }
         } catch (LinkException | ServerException | RuntimeException e) {
             opening.completeExceptionally(e);
@@ -87,7 +87,7 @@ final class Lines {
         return cause instanceof LinkException e ? e : new LinkException((RuntimeException) cause);
     }
 
-    /** For the next command. */
+    /** Keeps a connection for the next command. */
     void keep(String node, Line line) {
         synchronized (idle) {
             Deque<Line> lines = idle.computeIfAbsent(node, name -> new ArrayDeque<>());
@@ -99,14 +99,16 @@ final class Lines {
         drop(line);
     }
 
-    /** Closes it, once; null is none. */
+    /** Closes a connection, once; null is ignored. */
     void drop(Line line) {
         if (line != null && open.remove(line)) {
             line.close();
         }
     }
 
-    /** After a failure the idle ones of that node are as dead, or lead to what is no master any more. */
+    /**
+     * Closes the idle connections of a node after a failure: they are dead too, or the node is no longer the master.
+     */
     void forget(String node) {
         Deque<Line> lines;
         synchronized (idle) {

@@ -1,7 +1,7 @@
 package so.lock;
 
-/** What every exception of the locks has in common, whatever else it is. */
+/** The interface of every exception of the locks. */
 public interface LockError {
-    /** The server's error code, such as {@code NOTHELD}; {@code NOTACQUIRED} if the time was over. */
+    /** The server's error code, such as {@code NOTHELD}; {@code NOTACQUIRED} if the wait timed out. */
     String code();
 }

@@ -2,7 +2,7 @@ package so.lock;
 
 import so.lock.wire.ServerException;
 
-/** A lock was not had. Errors of the connection are not among these: they are the library's own. */
+/** A lock was not acquired. Connection errors are not among these: they are the library's own exceptions. */
 public class LockException extends RuntimeException implements LockError {
     private static final long serialVersionUID = 1;
     private final String code;
@@ -17,7 +17,7 @@ public class LockException extends RuntimeException implements LockError {
         return code;
     }
 
-    /** The exception for an error of the server. */
+    /** The exception for an error reply of the server. */
     static RuntimeException of(ServerException e) {
         return switch (e.code()) {
             case "NOTHELD" -> new NotHeldException(e.getMessage());
@@ -27,16 +27,16 @@ public class LockException extends RuntimeException implements LockError {
         };
     }
 
-    /** It was not free in time. */
+    /** The lock could not be acquired in time. */
     public static final class NotAcquired extends LockException {
         private static final long serialVersionUID = 1;
 
         NotAcquired(String name) {
-            super("NOTACQUIRED", name + " was not free in time");
+            super("NOTACQUIRED", name + " was not acquired in time");
         }
     }
 
-    /** The wait would never have ended; the text names who waits for whom. */
+    /** The wait would have closed a cycle; the text names who waits for whom. */
     public static final class Deadlock extends LockException {
         private static final long serialVersionUID = 1;
 
@@ -45,7 +45,7 @@ public class LockException extends RuntimeException implements LockError {
         }
     }
 
-    /** Too few replicas have the grant, and it was given back. */
+    /** Too few replicas acknowledged the grant, and the lock was released. */
     public static final class NoReplicas extends LockException {
         private static final long serialVersionUID = 1;
 
@@ -54,7 +54,7 @@ public class LockException extends RuntimeException implements LockError {
         }
     }
 
-    /** Any other error of the server; {@link #code} tells which. */
+    /** Any other error reply of the server; {@link #code} is its code. */
     public static final class Refused extends LockException {
         private static final long serialVersionUID = 1;
 

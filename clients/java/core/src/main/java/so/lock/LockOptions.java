@@ -5,15 +5,15 @@ import java.util.Objects;
 import java.util.function.Consumer;
 
 /**
- * How a lock is taken. Immutable: each method gives a changed copy.
+ * How a lock is acquired and kept. Immutable: each method returns a changed copy.
  *
- * @param lease how long a hold lives without renewal; with a session, what {@code lock.default-lease} is
- * @param session whether the server renews, for as long as the connection of the hold lives
- * @param fenced whether a hold has a fencing token; not for reads, several keys and semaphores
- * @param renew whether the client renews, each third of the lease; not with a session
- * @param replicas how many replicas have to acknowledge a grant; 0 = none
- * @param replicasWait how long they have for it
- * @param onLost told once, on a thread of the locks', when a hold is lost; null = nobody
+ * @param lease how long a hold lasts without renewal; with a session, the server's {@code lock.default-lease}
+ * @param session whether the server renews the lease, for as long as the connection of the hold lives
+ * @param fenced whether a hold has a fencing token; not for read locks, multi-key locks and semaphores
+ * @param renew whether the client renews the lease, after each third of it; not with a session
+ * @param replicas how many replicas must acknowledge a grant; 0: none
+ * @param replicasWait the time limit for the acknowledgements
+ * @param onLost called once, on a thread of the locks, when a hold is lost; null: no listener
  */
 public record LockOptions(
         Duration lease,
@@ -30,7 +30,7 @@ public record LockOptions(
 
     public LockOptions {
         if (lease.toMillis() < 1) {
-            throw new IllegalArgumentException("the lease has to be a millisecond at least");
+            throw new IllegalArgumentException("the lease must be at least a millisecond");
         }
         if (replicas < 0 || replicas > 0 && replicasWait.toMillis() < 1) {
             throw new IllegalArgumentException("replicas need a positive number and time");
@@ -57,7 +57,7 @@ public record LockOptions(
         return new LockOptions(lease, session, fenced, renew, count, time, onLost);
     }
 
-    /** The listener costs a connection and a thread for each hold, and is told within milliseconds. */
+    /** The listener uses a connection and a thread for each hold, and is called within milliseconds of a loss. */
     public LockOptions onLost(Consumer<Hold> listener) {
         return new LockOptions(
                 lease, session, fenced, renew, replicas, replicasWait, Objects.requireNonNull(listener));

@@ -18,9 +18,9 @@ import java.util.concurrent.ThreadPoolExecutor;
 import so.lock.wire.Wire;
 
 /**
- * The locks of one server, cluster or master. Made once for a program, by {@code JedisLocks} or {@code LettuceLocks}.
- * For any thread. All its threads are daemons: one looks at the clocks of all holds; up to {@value #RENEWERS} send
- * renewals; others live as long as a hold is listened for, or a request is given up.
+ * The locks of one server, cluster or master. Create one object for a program, with {@code JedisLocks} or
+ * {@code LettuceLocks}. Any thread may use it. Its own threads are daemons: one checks the leases of all holds, up to
+ * {@value #RENEWERS} send renewals, and others exist while a hold has a listener or a request is given up.
  */
 public final class Locks implements AutoCloseable {
     static final System.Logger LOG = System.getLogger("so.lock");
@@ -37,7 +37,7 @@ public final class Locks implements AutoCloseable {
     private final ThreadPoolExecutor renewers = new ThreadPoolExecutor(
             RENEWERS, RENEWERS, 10, SECONDS, new LinkedBlockingQueue<>(), daemons("lock-so-renewal"));
 
-    /** @param wire how to connect; closed with the locks */
+    /** @param wire opens connections; it is closed with the locks */
     public Locks(Wire wire) {
         lines = new Lines(wire, this::help);
         renewers.allowCoreThreadTimeOut(true);
@@ -76,17 +76,19 @@ public final class Locks implements AutoCloseable {
         return lock(Request.of(Request.Kind.FAIR, key, options));
     }
 
-    /** A read-write lock: {@code LOCK.RWREAD} and {@code LOCK.RWWRITE}. With fencing tokens, writes have them. */
+    /** A read-write lock: {@code LOCK.RWREAD} and {@code LOCK.RWWRITE}. Only write locks have fencing tokens. */
     public DistributedReadWriteLock readWriteLock(String key, LockOptions options) {
         return new DistributedReadWriteLock(this, key, options);
     }
 
-    /** All keys or none, in one step: {@code LOCK.MACQUIRE}. In a cluster they share a slot. */
+    /**
+     * A multi-key lock, all keys or none in one step: {@code LOCK.MACQUIRE}. In a cluster the keys must share a slot.
+     */
     public DistributedLock multiLock(List<String> keys, LockOptions options) {
         return lock(new Request(Request.Kind.MULTI, List.copyOf(keys), 1, 1, options));
     }
 
-    /** Permits, of which all owners together have at most {@code limit}: {@code LOCK.SEMAPHORE}. */
+    /** Permits, of which all owners together hold at most {@code limit}: {@code LOCK.SEMAPHORE}. */
     public DistributedSemaphore semaphore(String key, int limit, LockOptions options) {
         return new DistributedSemaphore(this, key, limit, options);
     }
@@ -96,8 +98,8 @@ public final class Locks implements AutoCloseable {
     }
 
     /**
-     * Ends waits, watches and renewals, and closes every connection. What is held stays held until its lease ends, or,
-     * with a session, lock.session-grace is over: release first.
+     * Ends waits, watches and renewals, and closes every connection. A lock that is held stays held until its lease
+     * expires or, with a session, until lock.session-grace has elapsed: release locks first.
      */
     @Override
     public void close() {
@@ -113,11 +115,11 @@ public final class Locks implements AutoCloseable {
     }
 
     /**
-     * A hold of its own, with an owner of its own.
+     * Acquires a new hold, with an owner of its own.
      *
-     * @param waitMs 0: not at all, negative: for ever
-     * @param thread by whose end renewal ends; null: none
-     * @return null if it was not free in time
+     * @param waitMs 0: do not wait, negative: no limit
+     * @param thread renewals end when this thread ends; null: none
+     * @return null if it could not be acquired in time
      */
     Hold acquire(Request request, long waitMs, boolean interruptible, Thread thread) throws InterruptedException {
         String owner = UUID.randomUUID().toString();
@@ -132,7 +134,7 @@ public final class Locks implements AutoCloseable {
         return hold;
     }
 
-    /** The other mode of a read-write lock for the same owner; its lease is the hold's. False: not in time. */
+    /** Acquires the other mode of a read-write lock for the same owner, with the hold's lease. False: not in time. */
     boolean extend(Hold hold, Request mode, long waitMs, boolean interruptible) throws InterruptedException {
         Acquisition acquisition = new Acquisition(this, mode, hold.owner(), false, waitMs);
         Object reply = acquisition.run(interruptible);
@@ -146,7 +148,7 @@ public final class Locks implements AutoCloseable {
         return threads;
     }
 
-    /** A thread that has ended unlocks nothing any more. */
+    /** Removes the holds of a thread that has ended, because it cannot unlock them any more. */
     void forget(Thread thread) {
         threads.keySet().removeIf(place -> place.thread() == thread);
     }
@@ -155,12 +157,12 @@ public final class Locks implements AutoCloseable {
         return closed;
     }
 
-    /** Runs something that may wait. */
+    /** Runs a task that may block. */
     void help(Runnable work) {
         try {
             helpers.execute(work);
         } catch (RejectedExecutionException e) {
-            work.run(); // closing: it will not last
+            work.run(); // the locks are being closed, so it will not take long
         }
     }
 

@@ -1,6 +1,6 @@
 package so.lock;
 
-/** The lock is not held: it was lost before, or never had by this thread. Somebody else may have worked under it. */
+/** The lock is not held: it was lost, or this thread never acquired it. Another owner may have held it meanwhile. */
 public final class NotHeldException extends IllegalMonitorStateException implements LockError {
     private static final long serialVersionUID = 1;
 

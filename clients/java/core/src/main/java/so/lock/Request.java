@@ -3,7 +3,7 @@ package so.lock;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What is asked for, and the words of its commands. An owner is a new one for each acquisition. */
+/** A request for a lock, and the arguments of its commands. Each acquisition has a new owner. */
 record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions options) {
     enum Kind {
         LOCK("LOCK.ACQUIRE"),
@@ -35,7 +35,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
         return new Request(kind, List.of(key), 1, 1, options);
     }
 
-    /** By which it is routed: in a cluster all keys are in one slot. */
+    /** The key by which commands are routed: in a cluster all keys are in one slot. */
     String key() {
         return keys.get(0);
     }
@@ -45,9 +45,9 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
     }
 
     /**
-     * Takes it.
+     * The command that acquires the lock.
      *
-     * @param blockMs how long the server is to let it wait; negative: not at all, 0: for ever
+     * @param blockMs how long the command blocks; negative: it does not block, 0: no limit
      * @param session whether the hold is bound to the connection
      */
     List<String> acquire(String owner, long blockMs, boolean session) {
@@ -72,7 +72,7 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
         return words;
     }
 
-    /** Gives a hold back; of a semaphore so many permits. */
+    /** Releases a hold; of a semaphore, {@code count} permits. */
     List<String> release(String owner, int count) {
         if (kind == Kind.MULTI) {
             return words(List.of(List.of("LOCK.MRELEASE", Integer.toString(keys.size())), keys, List.of(owner)));
@@ -81,15 +81,15 @@ record Request(Kind kind, List<String> keys, int limit, int permits, LockOptions
     }
 
     /**
-     * Ends a wait, or gives back what came of it. Of several keys only the wait: RELEASE would release this key's hold
-     * alone, and {@link #release} has to follow.
+     * Ends a wait, or releases the hold if it was granted already. For a multi-key lock it ends only the wait, because
+     * RELEASE would release the hold of this key only; {@link #release} must follow.
      */
     List<String> cancel(String owner) {
         List<String> words = List.of("LOCK.CANCEL", key(), owner);
         return kind == Kind.MULTI ? words : words(List.of(words, List.of("RELEASE"), which(permits)));
     }
 
-    /** Gives one of the keys a new lease. */
+    /** Renews the lease of one key. */
     List<String> renew(String key, String owner, boolean session) {
         return words(List.of(List.of("LOCK.RENEW", key, owner), lease(session), replicas()));
     }

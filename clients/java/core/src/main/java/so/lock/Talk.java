@@ -8,22 +8,22 @@ import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 
 /**
- * A command, and its repetition over lost connections, passing errors and redirections until it is answered.
- * For one thread, but for {@link #stop}, {@link #hangUp}, {@link #isAsking} and {@link #isDoubtful}.
+ * Sends a command, and repeats it after lost connections, transient errors and redirections until it has a reply.
+ * For one thread, except {@link #stop}, {@link #hangUp}, {@link #isAsking} and {@link #isDoubtful}.
  */
 final class Talk {
-    /** What to say next, and how long to listen; made anew for each repetition. */
+    /** The command to send, and the time limit for its reply; a new one for each repetition. */
     record Command(int timeoutMs, List<String> words) {}
 
     private static final long FIRST_PAUSE_MS = 20;
     private static final long LONGEST_PAUSE_MS = 500;
     private static final int SHORT_MS = 2_000;
-    /** How long after its time something may last, if a server is silent; in ns. */
+    /** How much longer than its limit an operation may take if a server does not respond; in ns. */
     static final long GRACE = 1_500_000_000;
     private static final long LONGEST_CONNECT = 5_000_000_000L; // ns
     private static final long BRIEF = 200_000_000; // ns
     private static final long AT_ONCE = 500_000_000; // ns
-    private static final int REDIRECTIONS = 5; // at once; further ones with pauses
+    private static final int REDIRECTIONS = 5; // without a pause; further ones with pauses
 
     private final Lines lines;
     private final String key;
@@ -42,7 +42,7 @@ final class Talk {
 
     /**
      * @param first the connection to begin on, or null
-     * @param greeting what has to be said first on every other
+     * @param greeting the commands to send first on every other connection
      */
     Talk(Lines lines, String key, Line first, List<List<String>> greeting) {
         this.lines = lines;
@@ -51,7 +51,9 @@ final class Talk {
         this.greeting = greeting;
     }
 
-    /** Asks a command that is answered at once, on any connection, for so long as nanoTime is before {@code until}. */
+    /**
+     * Sends a command that does not block, on any connection, and repeats it while nanoTime is before {@code until}.
+     */
     static Object ask(Lines lines, String key, List<String> words, long until)
             throws LinkException, ServerException {
         return new Talk(lines, key).shortly(words, until);
@@ -65,35 +67,35 @@ final class Talk {
         });
     }
 
-    /** Whether something was sent whose answer was lost: it may have been carried out, or may yet be. */
+    /** Whether the reply to a command was lost: the command may have been executed, or may still be. */
     boolean isDoubtful() {
         return doubtful;
     }
 
-    /** Whether a command is on its way just now. After {@link #stop} it stays false once it is. */
+    /** Whether a command has been sent and has no reply yet. After {@link #stop} it stays false once it is false. */
     boolean isAsking() {
         return underWay;
     }
 
-    /** Lets no further command follow. */
+    /** Prevents further commands. */
     void stop() {
         stopped = true;
     }
 
-    /** Ends what is under way, too. */
+    /** Prevents further commands, and closes the connection of the pending one. */
     void hangUp() {
         stop();
         lines.drop(line);
     }
 
-    /** The connection of the last answer, for the caller to keep. */
+    /** The connection of the last reply, which belongs to the caller from now on. */
     Line take() {
         Line taken = line;
         line = null;
         return taken;
     }
 
-    /** Gives the connection of the last answer back. */
+    /** Gives the connection of the last reply back. */
     void hand() {
         Line taken = take();
         if (taken != null) {
@@ -102,10 +104,10 @@ final class Talk {
     }
 
     /**
-     * Asks until there is an answer, or an error that does not pass; when {@code until} is over once more at most.
+     * Sends commands until there is a reply, or an error that is not transient; after {@code until} at most once more.
      *
-     * @param onInterrupt as in {@link Line#ask}; null: interrupts only shorten pauses
-     * @throws InterruptedException if interrupted between two repetitions
+     * @param onInterrupt as in {@link Line#ask}; null: interrupts only end pauses
+     * @throws InterruptedException if interrupted between two commands
      */
     Object ask(Supplier<Command> next, long until, Runnable onInterrupt)
             throws LinkException, ServerException, InterruptedException {
@@ -119,7 +121,7 @@ final class Talk {
                 doubtful = true;
                 lost();
                 if (kept && !stopped && System.nanoTime() - asked < AT_ONCE) {
-                    continue; // it died long ago, and says nothing about the server
+                    continue; // an idle connection that was lost earlier shows nothing about the server
                 }
                 giveUpAfter(until, e);
             } catch (ServerException e) {
@@ -133,7 +135,7 @@ final class Talk {
                 giveUpAfter(until, e);
             }
             if (System.nanoTime() - asked > AT_ONCE) {
-                pause = FIRST_PAUSE_MS; // it was well for a while
+                pause = FIRST_PAUSE_MS; // the connection worked for a while
             }
             pause(pause, until);
         }
@@ -151,7 +153,7 @@ final class Talk {
         }
     }
 
-    /** Sees to a connection; true if it is one that was idle. */
+    /** Gets a connection; true if it is one that was idle. */
     private boolean connect(long until) throws LinkException, ServerException, InterruptedException {
         for (long pause = FIRST_PAUSE_MS; line == null; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
             try {
@@ -181,12 +183,12 @@ final class Talk {
         return false;
     }
 
-    /** How long a connection may take: not much longer than there is time. */
+    /** The time limit for a connection: not much more than is left until {@code until}. */
     private static long patience(long until) {
         return Math.max(BRIEF, Math.min(LONGEST_CONNECT, until + GRACE - System.nanoTime()));
     }
 
-    /** What a connection has to hear first. Where a slot moves, the node that it moves to serves only who says so. */
+    /** Sends what a connection needs first. A node to which a slot is moving serves its keys only after ASKING. */
     private void greet() throws LinkException, ServerException {
         if (asking) {
             asking = false;
@@ -225,7 +227,9 @@ final class Talk {
         TimeUnit.NANOSECONDS.sleep(Math.min(TimeUnit.MILLISECONDS.toNanos(ms), until - System.nanoTime()));
     }
 
-    /** What throws InterruptedException only if the thread is interrupted, which it is again afterwards. */
+    /**
+     * An action that may throw InterruptedException; it is then run again, and the thread is interrupted afterwards.
+     */
     interface Interruptible<T> {
         T run() throws LinkException, ServerException, InterruptedException;
     }

@@ -1,8 +1,8 @@
 package so.lock;
 
-/** What one thread has of one lock: a hold, and how often it has locked each mode. Only that thread uses it. */
+/** The hold of one thread on one lock, and how often it has locked each mode. Only that thread uses it. */
 final class ThreadHold {
-    /** A thread and the name of a lock; objects for the same lock share it. */
+    /** A thread and the name of a lock; objects for the same lock have the same name. */
     record Place(Thread thread, String name) {}
 
     final Hold hold;

@@ -1,2 +1,2 @@
-/** Locks of lock.so as {@code java.util.concurrent.locks} has them, on whatever client library. */
+/** Locks of lock.so with the interfaces of {@code java.util.concurrent.locks}, for any client library. */
 package so.lock;

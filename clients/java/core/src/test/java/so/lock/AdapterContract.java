@@ -22,7 +22,7 @@ import so.lock.wire.Line;
 import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 
-/** What an adapter has to do, tested with a real server; each library has a class that says how it connects. */
+/** What an adapter must do, tested with a real server; each library has a subclass that connects. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @Timeout(60)
 public abstract class AdapterContract {
@@ -85,21 +85,21 @@ public abstract class AdapterContract {
         assertEquals("NOTHELD", e.code());
         assertFalse(e.isPassing());
         assertEquals("ERR", assertThrows(ServerException.class, () -> say("NO.SUCH.COMMAND")).code());
-        assertEquals("PONG", say("PING"), "the connection is of use still");
+        assertEquals("PONG", say("PING"), "the connection can still be used");
     }
 
     @Test
-    void silenceEndsWithTheTimeOut() throws Exception {
+    void noReplyEndsWithTheTimeOut() throws Exception {
         say("LOCK.ACQUIRE", "a", "me");
         Line line = line();
-        // If this comes late, when the lock is free, it takes nothing.
+        // If this command arrives late, when the lock is free, it acquires nothing.
         assertThrows(LinkException.class, () -> line.ask(50, List.of("LOCK.WATCH", "a", "me", "BLOCK", "0"), null));
         locks.lines.drop(line);
         say("LOCK.RELEASE", "a", "me");
     }
 
     @Test
-    void closingEndsWhatIsUnderWay() throws Exception {
+    void closingEndsAPendingCommand() throws Exception {
         say("LOCK.ACQUIRE", "a", "me");
         Line line = line();
         AtomicReference<Throwable> end = new AtomicReference<>();
@@ -122,7 +122,7 @@ public abstract class AdapterContract {
     }
 
     @Test
-    void theServersHangingUpIsALostLink() throws Exception {
+    void aConnectionThatTheServerClosesIsALostLink() throws Exception {
         Line line = line();
         Object id = line.ask(SHORT_MS, List.of("CLIENT", "ID"), null);
         say("CLIENT", "KILL", "ID", id.toString());
@@ -131,15 +131,15 @@ public abstract class AdapterContract {
     }
 
     @Test
-    void anInterruptIsToldAndEndsNothing() throws Exception {
+    void anInterruptIsReportedAndEndsNothing() throws Exception {
         say("LOCK.ACQUIRE", "a", "me");
         Line line = line();
-        CountDownLatch told = new CountDownLatch(1);
+        CountDownLatch reported = new CountDownLatch(1);
         AtomicReference<Object> reply = new AtomicReference<>();
         AtomicReference<Boolean> flag = new AtomicReference<>();
         Thread asker = new Thread(() -> {
             try {
-                reply.set(line.ask(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), told::countDown));
+                reply.set(line.ask(SHORT_MS * 10, List.of("LOCK.ACQUIRE", "a", "other", "BLOCK", "0"), reported::countDown));
             } catch (LinkException | ServerException e) {
                 reply.set(e);
             }
@@ -148,7 +148,7 @@ public abstract class AdapterContract {
         asker.start();
         awaitWaiting(1);
         asker.interrupt();
-        told.await();
+        reported.await();
         say("LOCK.RELEASE", "a", "me");
         asker.join();
         assertEquals(1L, reply.get());
@@ -158,7 +158,7 @@ public abstract class AdapterContract {
     }
 
     @Test
-    void interruptsLeaveNothing() throws Exception {
+    void interruptsLeaveNothingBehind() throws Exception {
         try (Hold hold = locks.lock("a").acquire()) {
             AtomicReference<Throwable> end = new AtomicReference<>();
             Thread waiter = new Thread(() -> {
@@ -194,10 +194,10 @@ public abstract class AdapterContract {
     }
 
     @Test
-    void aServerThatIsNotThere() {
+    void noServer() {
         try (Locks other = connect(1, 0, null)) {
             RuntimeException e = assertThrows(RuntimeException.class, other.lock("a")::tryLock);
-            assertFalse(e instanceof LockError, "it is the library's own: " + e);
+            assertFalse(e instanceof LockError, "it must be the library's own: " + e);
         }
     }
 }

@@ -3,13 +3,13 @@ package so.lock;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A cluster of masters with the module; each has as many slots as the others. */
+/** A cluster of masters with the module; each has the same number of slots. */
 public final class ClusterProcesses implements AutoCloseable {
     private static final int SLOTS = 16384;
 
     private final List<ServerProcess> nodes = new ArrayList<>();
 
-    /** @param options as of {@link ServerProcess} */
+    /** @param options those of {@link ServerProcess} */
     public ClusterProcesses(int masters, String... options) {
         for (int i = 0; i < masters; i++) {
             List<String> all = new ArrayList<>(List.of("--cluster-enabled", "yes"));

@@ -10,13 +10,13 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import javax.tools.ToolProvider;
 
-/** The programs on a page of the documentation: compiled, and run with a server of the test's. */
+/** The programs on a page of the documentation: compiles them, and runs them with the test's server. */
 public final class Examples {
     private static final Pattern PROGRAM = Pattern.compile("(?s)```java\n(.*?)```");
 
     private Examples() {}
 
-    /** Runs those in which a word stands, where a server listens on that port; how many there were. */
+    /** Runs the programs that contain a word, with the server on that port. Returns how many there were. */
     public static int run(Path page, String word, int port) throws Exception {
         List<String> programs = PROGRAM.matcher(Files.readString(page)).results()
                 .map(found -> found.group(1))

@@ -11,9 +11,9 @@ import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 import so.lock.wire.Wire;
 
-/** A server that says what a test tells it to, and remembers what it was asked. */
+/** A server whose replies come from a test, and which records the commands that it receives. */
 final class FakeWire implements Wire {
-    /** One command as it came. */
+    /** One received command. */
     record Asked(String node, List<String> words, Thread thread) {
         String text() {
             return String.join(" ", words);
@@ -42,7 +42,7 @@ final class FakeWire implements Wire {
         this.server = server;
     }
 
-    /** Grants and releases whatever it is asked for. */
+    /** Grants and releases every request. */
     static Object kindly(Asked asked) {
         return switch (asked.name()) {
             case "RELEASE", "CANCEL" -> 0L;
@@ -51,7 +51,9 @@ final class FakeWire implements Wire {
         };
     }
 
-    /** Replies to a watch after a short time, because a reply at once would make the package send it again and again. */
+    /**
+     * Replies to a watch after a short time, because a reply at once would make the package send it again and again.
+     */
     private static Object watch() {
         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
         return null;
@@ -77,13 +79,13 @@ final class FakeWire implements Wire {
         return asked().stream().filter(one -> one.name().equals(name)).toList();
     }
 
-    /** Waits until so many commands of that name have come. */
+    /** Waits until this number of commands of that name has been received. */
     void await(String name, int count) throws InterruptedException {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
         synchronized (this) {
             while (named(name).size() < count) {
                 if (System.nanoTime() - end > 0) {
-                    throw new AssertionError(count + " " + name + " have not come: " + asked);
+                    throw new AssertionError(count + " " + name + " were not received: " + asked);
                 }
                 wait(100);
             }
@@ -128,7 +130,7 @@ final class FakeWire implements Wire {
                 throws LinkException, ServerException {
             Thread asker = Thread.currentThread();
             Asked one = new Asked(node, List.copyOf(words), asker);
-            Thread watcher = new Thread(() -> hear(asker, onInterrupt));
+            Thread watcher = new Thread(() -> awaitInterrupt(asker, onInterrupt));
             watcher.setDaemon(true);
             if (onInterrupt != null) {
                 watcher.start();
@@ -141,8 +143,8 @@ final class FakeWire implements Wire {
             }
         }
 
-        /** As a library does: the asking thread goes on, and somebody else is told. */
-        private void hear(Thread asker, Runnable onInterrupt) {
+        /** As a library does it: the calling thread continues to block, and onInterrupt is called on another thread. */
+        private void awaitInterrupt(Thread asker, Runnable onInterrupt) {
             while (!Thread.currentThread().isInterrupted()) {
                 if (asker.isInterrupted()) {
                     onInterrupt.run();

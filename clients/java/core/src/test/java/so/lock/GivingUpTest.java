@@ -15,12 +15,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import so.lock.wire.ServerException;
 
-/** Nothing is left of what was given up, and what was lost on the way is asked for again. */
+/** Requests that are given up leave nothing behind, and requests that were lost are sent again. */
 @Timeout(60)
 class GivingUpTest {
     private static final LockOptions OPTIONS = LockOptions.DEFAULT.withLease(Duration.ofSeconds(60));
 
-    /** Interrupts a thread that acquires, once its request has come, and gives what it ended with. */
+    /** Interrupts a thread that acquires, when its request has been received. Returns the exception of the thread. */
     private static Throwable interrupted(FakeWire wire, DistributedLock lock, String name) throws InterruptedException {
         AtomicReference<Throwable> end = new AtomicReference<>();
         Thread thread = new Thread(() -> {
@@ -47,7 +47,7 @@ class GivingUpTest {
                 return 1L;
             }
             if (cancels.incrementAndGet() < 3) {
-                return 0L; // it is on its way still
+                return 0L; // the request has not arrived yet
             }
             granted.countDown();
             return 2L;
@@ -100,7 +100,7 @@ class GivingUpTest {
     }
 
     @Test
-    void anInterruptDoesNotWaitForAServerThatIsSilent() throws Exception {
+    void anInterruptDoesNotWaitForAServerThatDoesNotRespond() throws Exception {
         CountDownLatch never = new CountDownLatch(1);
         FakeWire wire = new FakeWire((asked, line) -> {
             line.blockUntil(never);
@@ -109,7 +109,7 @@ class GivingUpTest {
         try (Locks locks = new Locks(wire)) {
             assertEquals(InterruptedException.class, interrupted(wire, locks.lock("a", OPTIONS), "ACQUIRE").getClass());
             wire.await("CANCEL", 1);
-            assertEquals(1, wire.named("CANCEL").size(), "it is under way still");
+            assertEquals(1, wire.named("CANCEL").size(), "it has no reply yet");
         }
     }
 
@@ -132,7 +132,7 @@ class GivingUpTest {
             thread.interrupt();
             go.countDown();
             thread.join();
-            assertTrue(flag.get(), "the thread is interrupted still");
+            assertTrue(flag.get(), "the thread is still interrupted");
             assertEquals(List.of(), wire.named("CANCEL"));
             assertEquals(1, wire.named("RELEASE").size());
         }
@@ -150,7 +150,7 @@ class GivingUpTest {
     }
 
     @Test
-    void aLostReplyIsAskedForAgain() throws Exception {
+    void afterALostReplyTheRequestIsSentAgain() throws Exception {
         AtomicInteger asks = new AtomicInteger();
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asks.incrementAndGet() <= 2) {
@@ -169,7 +169,7 @@ class GivingUpTest {
     }
 
     @Test
-    void whenTheTimeIsOverInDoubtItIsCancelled() throws Exception {
+    void aLostRequestIsCancelledWhenTheWaitTimesOut() throws Exception {
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("ACQUIRE")) {
                 throw FakeWire.lost();
@@ -180,12 +180,12 @@ class GivingUpTest {
             assertEquals("the connection is lost",
                     assertThrows(IllegalStateException.class, locks.lock("a")::tryLock).getMessage());
             wire.await("CANCEL", 2);
-            assertEquals(2, wire.named("CANCEL").size(), "once more a little later: it may still have come");
+            assertEquals(2, wire.named("CANCEL").size(), "once more a little later: the request may have arrived late");
         }
     }
 
     @Test
-    void cancellingIsRepeatedOverLostConnections() throws Exception {
+    void cancellingIsRepeatedAfterLostConnections() throws Exception {
         AtomicInteger cancels = new AtomicInteger();
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("ACQUIRE") || cancels.incrementAndGet() < 4) {
@@ -200,7 +200,7 @@ class GivingUpTest {
     }
 
     @Test
-    void anErrorAfterALostReplyIsNotTheWholeTruth() throws Exception {
+    void anErrorAfterALostReplyIsFollowedByACancel() throws Exception {
         AtomicInteger asks = new AtomicInteger();
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("CANCEL")) {
@@ -219,7 +219,7 @@ class GivingUpTest {
     }
 
     @Test
-    void passingErrorsAreWaitedFor() throws Exception {
+    void afterTransientErrorsTheRequestIsSentAgain() throws Exception {
         AtomicInteger asks = new AtomicInteger();
         List<String> errors = List.of("READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN");
         FakeWire wire = new FakeWire((asked, line) -> {
@@ -248,7 +248,7 @@ class GivingUpTest {
             }
         });
         try (Locks locks = new Locks(wire)) {
-            assertTrue(locks.lock("a").tryLock(), "also without any time to wait");
+            assertTrue(locks.lock("a").tryLock(), "also by a try");
             List<String> way = wire.asked().stream().map(one -> one.node() + " " + one.name()).toList();
             assertEquals(List.of("node ACQUIRE", "other:1 ACQUIRE", "third:2 ASKING", "third:2 ACQUIRE"), way);
             assertEquals(1, wire.refreshed.get());
@@ -256,11 +256,11 @@ class GivingUpTest {
     }
 
     @Test
-    void anIdleConnectionThatIsDeadCostsNothing() {
+    void anIdleConnectionThatIsDeadIsReplaced() {
         AtomicInteger asks = new AtomicInteger();
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asks.incrementAndGet() == 3) {
-                throw FakeWire.lost(); // the kept one, at the second tryLock
+                throw FakeWire.lost(); // the idle one, at the second tryLock
             }
             return 1L;
         });
@@ -274,7 +274,7 @@ class GivingUpTest {
                 if (System.nanoTime() - start < TimeUnit.MILLISECONDS.toNanos(500)) {
                     throw e;
                 }
-                anIdleConnectionThatIsDeadCostsNothing(); // who stood still so long cannot know that it was dead before
+                anIdleConnectionThatIsDeadIsReplaced(); // after such a stall it is not known whether it was dead before
                 return;
             }
             assertEquals(2, wire.opened.get());

@@ -22,9 +22,9 @@ import so.lock.wire.ServerException;
 /** Renewal, loss and release. */
 @Timeout(60)
 class KeepingTest {
-    /** For what is to end. */
+    /** For holds that are to expire. */
     private static final LockOptions BRIEF = LockOptions.DEFAULT.withLease(Duration.ofMillis(150));
-    /** For what is to be renewed, also on a machine that stands still now and then. */
+    /** For holds that are to be renewed, also on a machine that stalls now and then. */
     private static final LockOptions STEADY = LockOptions.DEFAULT.withLease(Duration.ofSeconds(3));
 
     private final BlockingQueue<Hold> lost = new LinkedBlockingQueue<>();
@@ -38,20 +38,20 @@ class KeepingTest {
         FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
         try (Locks locks = new Locks(wire)) {
             Hold hold = locks.multiLock(List.of("a", "b"), STEADY).acquire();
-            wire.await("RENEW", 8); // four times a third of the lease, for each key
+            wire.await("RENEW", 8); // four times, at a third of the lease, for each of two keys
             assertFalse(hold.isLost());
             hold.release();
             int renewals = wire.named("RENEW").size();
             locks.lock("other", STEADY).lock();
-            wire.await("RENEW", renewals + 4); // the other one's: more than a lease
+            wire.await("RENEW", renewals + 4); // those of the other lock: longer than a lease
             assertTrue(wire.named("RENEW").stream().skip(renewals + 2).allMatch(one -> one.words().get(1).equals("other")));
             assertThrows(NotHeldException.class, hold::release);
-            hold.close(); // nothing
+            hold.close(); // does nothing
         }
     }
 
     @Test
-    void aRenewalThatFindsNothingTellsTheLossOnce() throws Exception {
+    void aRenewalThatGetsNotheldReportsTheLossOnce() throws Exception {
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("RENEW") || asked.name().equals("RELEASE")) {
                 throw notHeld();
@@ -72,7 +72,7 @@ class KeepingTest {
     }
 
     @Test
-    void aWatchTellsTheLoss() throws Exception {
+    void aWatchReportsTheLoss() throws Exception {
         CountDownLatch forced = new CountDownLatch(1);
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("WATCH")) {
@@ -91,7 +91,7 @@ class KeepingTest {
     }
 
     @Test
-    void anOrderlyReleaseIsNoLoss() throws Exception {
+    void aReleaseIsNoLoss() throws Exception {
         CountDownLatch released = new CountDownLatch(1);
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("WATCH")) {
@@ -113,7 +113,7 @@ class KeepingTest {
     }
 
     @Test
-    void theClockTellsTheLossWhenNobodyAnswers() throws Exception {
+    void theClockReportsTheLossWhenNoRenewalSucceeds() throws Exception {
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("RENEW")) {
                 throw FakeWire.lost();
@@ -124,13 +124,13 @@ class KeepingTest {
         try (Locks locks = new Locks(wire)) {
             Hold hold = locks.lock("a", STEADY.onLost(lost::add)).acquire();
             assertEquals(hold, lost.poll(20, TimeUnit.SECONDS));
-            assertTrue(System.nanoTime() - start >= STEADY.lease().toNanos(), "not before the lease is over");
-            assertTrue(wire.named("RENEW").size() > 2, "it was tried again");
+            assertTrue(System.nanoTime() - start >= STEADY.lease().toNanos(), "not before the lease has expired");
+            assertTrue(wire.named("RENEW").size() > 2, "the renewal was repeated");
         }
     }
 
     @Test
-    void withoutRenewalTheLeaseEnds() throws Exception {
+    void withoutRenewalTheLeaseExpires() throws Exception {
         FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
         try (Locks locks = new Locks(wire)) {
             locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add)).acquire();
@@ -151,7 +151,7 @@ class KeepingTest {
     }
 
     @Test
-    void aReleaseIsRepeatedAndMayThenFindNothing() throws Exception {
+    void aRepeatedReleaseMayGetNotheld() throws Exception {
         AtomicInteger releases = new AtomicInteger();
         FakeWire wire = new FakeWire((asked, line) -> {
             if (!asked.name().equals("RELEASE")) {
@@ -169,7 +169,7 @@ class KeepingTest {
     }
 
     @Test
-    void aReleaseThatFindsNothingAtOnceIsALoss() throws Exception {
+    void notheldForTheFirstReleaseIsALoss() throws Exception {
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().endsWith("RELEASE")) {
                 throw notHeld();
@@ -188,7 +188,7 @@ class KeepingTest {
     }
 
     @Test
-    void aLostLockIsNotEnteredAgain() throws Exception {
+    void aLostLockMustBeUnlockedFirst() throws Exception {
         FakeWire wire = new FakeWire((asked, line) -> FakeWire.kindly(asked));
         try (Locks locks = new Locks(wire)) {
             DistributedLock lock = locks.lock("a", BRIEF.withoutRenewal().onLost(lost::add));
@@ -222,7 +222,7 @@ class KeepingTest {
     }
 
     @Test
-    void aSessionThatIsGoneIsLost() throws Exception {
+    void aSessionThatTheServerHasEndedIsLost() throws Exception {
         FakeWire wire = new FakeWire((asked, line) -> {
             if (asked.name().equals("WATCH")) {
                 throw FakeWire.lost();

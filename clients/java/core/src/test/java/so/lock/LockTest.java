@@ -15,7 +15,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import so.lock.wire.ServerException;
 
-/** What is sent for which call. */
+/** Which commands each call sends. */
 class LockTest {
     private static final LockOptions OPTIONS = LockOptions.DEFAULT.withLease(Duration.ofSeconds(60));
 
@@ -62,7 +62,7 @@ class LockTest {
     }
 
     @Test
-    void theWordsOfEachKind() throws Exception {
+    void theCommandsOfEachKind() throws Exception {
         LockOptions fenced = OPTIONS.withToken().withReplicas(2, Duration.ofMillis(50));
         try (Locks locks = new Locks(kind)) {
             locks.fairLock("a", fenced).acquire().close();
@@ -92,7 +92,7 @@ class LockTest {
     }
 
     @Test
-    void whatIsNotPossibleIsRefusedWhenItIsMade() {
+    void invalidOptionsAreRefusedAtOnce() {
         try (Locks locks = new Locks(kind)) {
             LockOptions fenced = OPTIONS.withToken();
             assertThrows(IllegalArgumentException.class, () -> locks.multiLock(List.of("a"), fenced));
@@ -105,7 +105,7 @@ class LockTest {
     }
 
     @Test
-    void aWriterMayReadAndGoOnReading() {
+    void aWriterMayReadAndKeepReading() {
         try (Locks locks = new Locks(kind)) {
             DistributedReadWriteLock lock = locks.readWriteLock("a", OPTIONS);
             lock.writeLock().lock();
@@ -123,7 +123,7 @@ class LockTest {
     }
 
     @Test
-    void permitsAreGivenBackAsTheyCome() throws Exception {
+    void permitsAreReleasedOldestFirst() throws Exception {
         try (Locks locks = new Locks(kind)) {
             DistributedSemaphore semaphore = locks.semaphore("a", 5, OPTIONS);
             semaphore.acquire(3);
@@ -183,7 +183,7 @@ class LockTest {
             assertFalse(locks.lock("a").tryLock(20, TimeUnit.MILLISECONDS));
             assertThrows(LockException.NotAcquired.class, () -> locks.lock("a").acquire(Duration.ZERO));
             assertFalse(locks.semaphore("a", 1, OPTIONS).tryAcquire(1, 1, TimeUnit.MILLISECONDS));
-            assertEquals(List.of(), wire.named("CANCEL"), "each null was an answer: nothing can be left");
+            assertEquals(List.of(), wire.named("CANCEL"), "each request was answered: nothing is left to cancel");
         }
     }
 

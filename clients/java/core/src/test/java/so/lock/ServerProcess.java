@@ -17,7 +17,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A server with the module, on a free port; its folder is under the build's. */
+/** A server with the module, on a free port; its folder is in the build folder. */
 public final class ServerProcess implements AutoCloseable {
     public static final String HOST = "127.0.0.1";
 
@@ -28,7 +28,7 @@ public final class ServerProcess implements AutoCloseable {
     private int bus;
     private Process process;
 
-    /** @param options more of the server's, each beginning with two dashes, with their values */
+    /** @param options more options of the server, each with two dashes, and their values */
     public ServerProcess(String... options) {
         this.options = List.of(options);
         for (int i = 0; i < TRIES; i++) {
@@ -36,9 +36,9 @@ public final class ServerProcess implements AutoCloseable {
             if (awaitListening()) {
                 return;
             }
-            close(); // somebody else has the port by now
+            close(); // another process has taken the port
         }
-        throw new IllegalStateException("the server has not started; does it find the module?");
+        throw new IllegalStateException("the server has not started; can it load the module?");
     }
 
     private void start() {
@@ -56,7 +56,7 @@ public final class ServerProcess implements AutoCloseable {
                     .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                     .start();
         } catch (IOException e) {
-            throw new UncheckedIOException("say -Dlockso.server=redis-server -Dlockso.module=lock.so", e);
+            throw new UncheckedIOException("use -Dlockso.server=redis-server -Dlockso.module=lock.so", e);
         }
     }
 
@@ -64,12 +64,12 @@ public final class ServerProcess implements AutoCloseable {
         return port;
     }
 
-    /** Where the other nodes of a cluster find it. */
+    /** The port of the cluster bus. */
     public int bus() {
         return bus;
     }
 
-    /** The reply to a command by a connection of its own: a status, a number, an error or a text; null. */
+    /** The reply to a command on a new connection: a status, a number, an error, a string, or null. */
     public String say(String command) {
         try (Socket socket = new Socket(HOST, port)) {
             socket.getOutputStream().write((command + "\r\n").getBytes(StandardCharsets.UTF_8));
@@ -77,7 +77,7 @@ public final class ServerProcess implements AutoCloseable {
                     new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.ISO_8859_1));
             String first = reader.readLine();
             if (first == null) {
-                throw new EOFException("the server has hung up");
+                throw new EOFException("the server has closed the connection");
             }
             if (first.charAt(0) != '$') {
                 return first.substring(1);
@@ -92,13 +92,13 @@ public final class ServerProcess implements AutoCloseable {
         }
     }
 
-    /** The number that INFO tells after an expression at a line's start; 0 if it does not. */
+    /** The number after an expression at the start of a line of INFO; 0 if there is none. */
     public long info(String section, String field) {
         Matcher found = Pattern.compile("(?m)^" + field + "(\\d+)").matcher(say("INFO " + section));
         return found.find() ? Long.parseLong(found.group(1)) : 0;
     }
 
-    /** How many wait for a lock. */
+    /** The number of waiters. */
     public long waiting() {
         return info("lock", "lock_waiters:");
     }
@@ -113,7 +113,7 @@ public final class ServerProcess implements AutoCloseable {
         }
     }
 
-    /** Whether it is this one that listens there. */
+    /** Waits until this server accepts connections. False if another process has the port. */
     private boolean awaitListening() {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
         while (process.isAlive() && System.nanoTime() - end < 0) {
@@ -122,7 +122,7 @@ public final class ServerProcess implements AutoCloseable {
                     return true;
                 }
             } catch (UncheckedIOException e) {
-                Thread.onSpinWait(); // nobody, or somebody who hangs up
+                Thread.onSpinWait(); // not yet, or another process that closes the connection
             }
         }
         return false;
@@ -132,7 +132,7 @@ public final class ServerProcess implements AutoCloseable {
         return Files.createDirectories(Path.of(System.getProperty("lockso.folder"), "server-" + port)).toString();
     }
 
-    /** A port that nobody has just now. */
+    /** A port on which no process listens now. */
     public static int freePort() throws IOException {
         try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName(HOST))) {
             return socket.getLocalPort();

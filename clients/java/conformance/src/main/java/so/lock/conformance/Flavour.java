@@ -5,9 +5,9 @@ import java.util.ArrayList;
 import java.util.List;
 import so.lock.Locks;
 
-/** A library: what it takes to be its user, and to have locks beside that. */
+/** A library: creates a user's client, and the locks for it. */
 interface Flavour {
-    /** A user's client, with the locks that were made from it or from its settings. */
+    /** A user's client, with locks that were created from it or from its settings. */
     interface User extends AutoCloseable {
         Locks locks();
 
@@ -17,12 +17,12 @@ interface Flavour {
 
         void ping();
 
-        /** BLPOP without a limit, as users of the library would call it. */
+        /** BLPOP without a time-out, called as users of the library call it. */
         void pop(String key);
 
         void push(String key, String value);
 
-        /** How many clients are blocked, as the server says. */
+        /** How many clients are blocked on the server. */
         int blocked();
 
         @Override
@@ -33,7 +33,7 @@ interface Flavour {
      * Connects.
      *
      * @param to the protocol's description of server, cluster or Sentinel
-     * @param pool how many connections the user's pool may have, if the library has one; 0: as it is by default
+     * @param pool the size of the user's pool, if the library has one; 0: the default
      */
     User connect(JsonObject to, int pool);
 
@@ -51,7 +51,7 @@ interface Flavour {
         return ports;
     }
 
-    /** From the text of INFO clients. */
+    /** How many clients are blocked, from the reply to INFO clients. */
     static int blocked(String info) {
         return info.lines()
                 .filter(line -> line.startsWith("blocked_clients:"))

@@ -10,8 +10,8 @@ import java.util.concurrent.Future;
 import so.lock.Hold;
 
 /**
- * How long it takes from a release to the grant, and from RPUSH to the end of BLPOP, in the same rounds. A third client
- * sees who is blocked, so that neither finds its connection's thread awake.
+ * Measures the time from a release to the grant, and from RPUSH to the end of BLPOP, in the same rounds. A third client
+ * polls for blocked clients, so that the threads of the other two connections are idle in both measurements.
  */
 final class Handoff {
     private final Flavour.User a;
@@ -66,7 +66,7 @@ final class Handoff {
         return (popped.get() - start) / 1e3;
     }
 
-    /** Begins something that blocks, and goes on when the server has it blocked; the result is when it is over. */
+    /** Starts a call, and returns when the server has blocked it; the result is the time at which the call returns. */
     private Future<Long> after(Callable<?> blocking) {
         Future<Long> end = waiter.submit(() -> {
             blocking.call();

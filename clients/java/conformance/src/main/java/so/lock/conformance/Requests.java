@@ -10,9 +10,9 @@ import java.util.function.Consumer;
 import so.lock.Hold;
 import so.lock.Locks;
 
-/** What the protocol's requests do; each on a thread of its own. */
+/** Executes the requests of the protocol, each on a thread of its own. */
 final class Requests implements AutoCloseable {
-    /** The failure of a body that is told to fail. */
+    /** The exception of a body with {@code raise}. */
     static final class BodyFailure extends RuntimeException {
         private static final long serialVersionUID = 1;
     }
@@ -29,7 +29,7 @@ final class Requests implements AutoCloseable {
         this.events = events;
     }
 
-    /** The fields of the answer, but for id and ok. */
+    /** The fields of the answer, except id and ok. */
     JsonObject serve(JsonObject request) throws Exception {
         return switch (request.get("do").getAsString()) {
             case "connect" -> connect(request);
@@ -69,7 +69,7 @@ final class Requests implements AutoCloseable {
         acquiring.put(name, Thread.currentThread());
         Hold hold;
         try {
-            hold = spec(request).acquire(locks, wait(request), lost -> tellLost(name));
+            hold = spec(request).acquire(locks, wait(request), lost -> reportLoss(name));
             holds.put(name, hold);
         } finally {
             synchronized (acquiring) {
@@ -82,7 +82,7 @@ final class Requests implements AutoCloseable {
         return answer;
     }
 
-    private void tellLost(String name) {
+    private void reportLoss(String name) {
         JsonObject event = new JsonObject();
         event.addProperty("event", "lost");
         event.addProperty("as", name);
@@ -152,7 +152,7 @@ final class Requests implements AutoCloseable {
         return new Spec(request.getAsJsonObject("lock"));
     }
 
-    /** Negative: for ever. */
+    /** Negative: no limit. */
     private static long wait(JsonObject request) {
         JsonElement wait = request.get("wait_ms");
         return wait == null || wait.isJsonNull() ? -1 : wait.getAsLong();

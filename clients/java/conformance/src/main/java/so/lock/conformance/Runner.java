@@ -14,13 +14,13 @@ import so.lock.LockError;
 import so.lock.LockException;
 import so.lock.NotHeldException;
 
-/** Speaks the protocol of clients/conformance on standard input and output: {@code runner FLAVOUR}. */
+/** Implements the protocol of clients/conformance on standard input and output: {@code runner FLAVOUR}. */
 public final class Runner {
     private final PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private final Requests requests;
 
     private Runner(String flavour) {
-        requests = new Requests(Flavour.of(flavour), this::say);
+        requests = new Requests(Flavour.of(flavour), this::send);
     }
 
     public static void main(String[] arguments) throws IOException {
@@ -55,7 +55,7 @@ public final class Runner {
             error.add("id", request.get("id"));
             error.addProperty("error", code(e));
             error.addProperty("text", e.toString());
-            say(error);
+            send(error);
             if (code(e).equals("other")) {
                 e.printStackTrace();
             }
@@ -66,10 +66,10 @@ public final class Runner {
         JsonElement id = request.get("id");
         answer.add("id", id);
         answer.addProperty("ok", true);
-        say(answer);
+        send(answer);
     }
 
-    private synchronized void say(JsonObject line) {
+    private synchronized void send(JsonObject line) {
         out.println(line);
     }
 

@@ -15,14 +15,14 @@ import so.lock.Locks;
 
 /** The protocol's description of a lock. */
 record Spec(JsonObject lock) {
-    /** What a worker does around its work, as the JDK's classes have it. */
+    /** What a worker calls before and after its work, as with the JDK's classes. */
     record Pair(Interruptible take, Runnable give) {}
 
     interface Interruptible {
         void run() throws InterruptedException;
     }
 
-    /** @param waitMs negative: for ever */
+    /** @param waitMs negative: no limit */
     Hold acquire(Locks locks, long waitMs, Consumer<Hold> onLost) throws InterruptedException {
         Duration wait = Duration.ofMillis(waitMs);
         if (kind().equals("semaphore")) {

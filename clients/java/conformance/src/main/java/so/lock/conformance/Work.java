@@ -16,7 +16,7 @@ import so.lock.Locks;
 final class Work {
     private Work() {}
 
-    /** Workers that increment a counter which nothing protects but the lock. */
+    /** Workers that increment a counter, which only the lock protects. */
     static JsonObject count(Flavour.User user, Spec spec, String counter, int workers, int times) throws Exception {
         AtomicInteger done = new AtomicInteger();
         ExecutorService threads = Executors.newFixedThreadPool(workers);
@@ -54,7 +54,7 @@ final class Work {
         }
     }
 
-    /** Acquisitions that are given up while somebody else hands the lock on and off. */
+    /** Acquisitions that are given up while another client acquires and releases the lock all the time. */
     static JsonObject storm(Locks locks, Spec spec, int times, String kind, long seed) throws InterruptedException {
         Random random = new Random(seed);
         int acquired = 0;

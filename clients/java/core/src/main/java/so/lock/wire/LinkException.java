@@ -1,10 +1,10 @@
 package so.lock.wire;
 
-/** A connection could not be made, was lost, or was silent for too long. */
+/** A connection could not be opened, was lost, or brought no reply in time. */
 public final class LinkException extends Exception {
     private static final long serialVersionUID = 1;
 
-    /** @param cause the library's own exception, which users see when the time is over */
+    /** @param cause the library's own exception, which is thrown to the user when the wait times out */
     public LinkException(RuntimeException cause) {
         super(cause.getMessage(), cause);
     }

@@ -18,7 +18,7 @@ public final class ServerException extends Exception {
         return getMessage().split(" ", 2)[0];
     }
 
-    /** Whether the same request may be granted a moment later, here or on another node. */
+    /** Whether the error is transient: the same request may succeed a moment later, here or on another node. */
     public boolean isPassing() {
         return PASSING.contains(code());
     }

@@ -1,17 +1,17 @@
 package so.lock.wire;
 
-/** Opens connections with one user's settings: an address, a cluster, or a master that Sentinel knows. */
+/** Opens connections with the user's settings: an address, a cluster, or a master that Sentinel monitors. */
 public interface Wire extends AutoCloseable {
     /**
      * Names the node that serves a key, as {@link #open} understands it: {@code host:port} in a cluster.
      *
-     * @throws LinkException if no node could be asked
+     * @throws LinkException if no node could be reached
      */
     String node(String key) throws LinkException;
 
     /**
-     * Opens a connection of its own, logged in and in the right database. The caller closes it.
-     * Where Sentinel is asked, it is asked each time.
+     * Opens a new connection, which is authenticated and has the right database selected. The caller closes it.
+     * With Sentinel, the address of the master is queried each time.
      *
      * @param node from {@link #node}, or the {@code host:port} of a redirection
      * @throws LinkException if it cannot be reached
@@ -19,10 +19,10 @@ public interface Wire extends AutoCloseable {
      */
     Line open(String node) throws LinkException, ServerException;
 
-    /** Says that {@link #node} was wrong: a slot has moved. */
+    /** Called when {@link #node} was wrong, because a slot has moved. */
     void refresh();
 
-    /** Closes what is not a line. */
+    /** Closes everything except the lines. */
     @Override
     void close();
 }

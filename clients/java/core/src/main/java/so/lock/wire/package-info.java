@@ -1,2 +1,2 @@
-/** What the locks need of a client library; one implementation for each library, nothing here knows which. */
+/** What the locks need from a client library. Each library has an implementation, on which nothing here depends. */
 package so.lock.wire;

@@ -60,7 +60,7 @@ final class JedisLine implements Line {
         return reply instanceof byte[] bytes ? new String(bytes, StandardCharsets.UTF_8) : reply;
     }
 
-    /** The JDK's own way to hear of an interrupt: a thread that reads a socket does not. */
+    /** The JDK's mechanism to be notified of an interrupt: a thread that reads from a socket is not. */
     private static final class Reading extends AbstractInterruptibleChannel {
         private final Runnable onInterrupt;
 
@@ -80,7 +80,7 @@ final class JedisLine implements Line {
                     end(true);
                 }
             } catch (AsynchronousCloseException e) {
-                return; // who was to be told of the interrupt has been
+                return; // onInterrupt has been called
             }
         }
 

@@ -10,8 +10,8 @@ import redis.clients.jedis.RedisClient;
 import so.lock.Locks;
 
 /**
- * Locks on Jedis. They open connections of their own, which are in nobody's pool. Jedis tells the settings of a
- * {@code RedisClient} only; for a cluster and for Sentinel give those from which its client was made.
+ * Locks on Jedis. They open connections of their own, which are in no pool. Jedis exposes the settings of a
+ * {@code RedisClient} only; for a cluster and for Sentinel pass the settings from which the client was created.
  */
 public final class JedisLocks {
     private JedisLocks() {}
@@ -31,13 +31,13 @@ public final class JedisLocks {
     /**
      * On a cluster.
      *
-     * @param nodes some of its nodes, of which one has to answer
+     * @param nodes some of its nodes; at least one must be reachable
      */
     public static Locks cluster(Set<HostAndPort> nodes, JedisClientConfig config) {
         return new Locks(new JedisWire.Cluster(nodes, config));
     }
 
-    /** On a master that Sentinel names; it is asked each time that a connection is made. */
+    /** On a master that Sentinel monitors; its address is queried for each new connection. */
     public static Locks sentinel(
             String master, JedisClientConfig config, Set<HostAndPort> sentinels, JedisClientConfig sentinelConfig) {
         return new Locks(new JedisWire.Sentinel(master, config, sentinels, sentinelConfig));

@@ -46,7 +46,7 @@ abstract class JedisWire implements Wire {
     @Override
     public void close() {}
 
-    /** One server; what a redirection names is reached with the same settings, if they are known. */
+    /** One server. */
     static final class Single extends JedisWire {
         interface Opening {
             Connection connect() throws Exception;
@@ -64,7 +64,7 @@ abstract class JedisWire implements Wire {
         }
     }
 
-    /** The master, asked of the Sentinels for each connection. */
+    /** The master, whose address is queried from the Sentinels for each connection. */
     static final class Sentinel extends JedisWire {
         private final String master;
         private final JedisClientConfig config;
@@ -95,7 +95,7 @@ abstract class JedisWire implements Wire {
         }
     }
 
-    /** A cluster; the provider knows its slots, and is asked for nothing else. */
+    /** A cluster; the provider is used for its slots only. */
     static final class Cluster extends JedisWire {
         private final ClusterConnectionProvider slots;
         private final JedisClientConfig config;
@@ -125,7 +125,7 @@ abstract class JedisWire implements Wire {
             try {
                 slots.renewSlotCache();
             } catch (JedisException e) {
-                return; // no node answers; the next connection will say so
+                return; // no node replied; the next connection will fail with an error
             }
         }
 

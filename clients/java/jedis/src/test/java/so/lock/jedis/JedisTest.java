@@ -26,7 +26,7 @@ class JedisTest extends AdapterContract {
         return JedisLocks.of(client(port, config));
     }
 
-    /** Its pool is empty, and stays so: nothing has to be closed. */
+    /** Its pool stays empty, so nothing needs to be closed. */
     private static RedisClient client(int port, DefaultJedisClientConfig config) {
         ConnectionPoolConfig pool = new ConnectionPoolConfig();
         pool.setMaxTotal(1);
@@ -38,7 +38,7 @@ class JedisTest extends AdapterContract {
     }
 
     @Test
-    void theUsersPoolIsLeftAlone() throws Exception {
+    void theUsersPoolIsNotUsed() throws Exception {
         RedisClient client = client(server.port(), DefaultJedisClientConfig.builder().build());
         try (client; Connection all = client.getPool().getResource(); Locks locks = JedisLocks.of(client)) {
             DistributedLock lock = locks.lock("a");

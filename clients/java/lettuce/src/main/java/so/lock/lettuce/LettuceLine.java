@@ -17,7 +17,7 @@ import so.lock.wire.Line;
 import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 
-/** A connection of Lettuce for one command at a time, where Lettuce has one for all. */
+/** A connection of Lettuce that is used for one command at a time, unlike Lettuce's shared connections. */
 final class LettuceLine implements Line {
     private final StatefulRedisConnection<String, String> connection;
     private final LettuceWire wire;
@@ -44,7 +44,7 @@ final class LettuceLine implements Line {
         }
     }
 
-    /** Not by its future's cancel, which would leave the command to the server. */
+    /** Closes the connection. To cancel the future instead would leave the command on the server. */
     @Override
     public void close() {
         wire.close(connection);
@@ -84,7 +84,7 @@ final class LettuceLine implements Line {
         }
     }
 
-    /** A number, a text or null. */
+    /** A number, a string or null. */
     private static final class Reply extends CommandOutput<String, String, Object> {
         Reply() {
             super(StringCodec.UTF8, null);

@@ -24,7 +24,7 @@ import so.lock.wire.LinkException;
 import so.lock.wire.ServerException;
 import so.lock.wire.Wire;
 
-/** Connections of Lettuce that nobody shares, and that are never made again behind the locks' back. */
+/** Connections of Lettuce that are not shared, and that Lettuce never reconnects by itself. */
 class LettuceWire implements Wire {
     private static final Duration SHORT = Duration.ofSeconds(2);
     private static final long CONNECT_S = 5;
@@ -34,7 +34,7 @@ class LettuceWire implements Wire {
     private final RedisURI uri;
     private final Set<CompletableFuture<Void>> closings = ConcurrentHashMap.newKeySet();
 
-    /** @param uri of the server, or of a master that Sentinel names, which Lettuce asks for each connection */
+    /** @param uri the server, or the Sentinels and a master, whose address Lettuce queries for each connection */
     LettuceWire(ClientResources resources, ClientOptions options, RedisURI uri) {
         this.redis = RedisClient.create(resources);
         this.uri = uri;
@@ -83,7 +83,9 @@ class LettuceWire implements Wire {
         redis.shutdown(Duration.ZERO, SHORT);
     }
 
-    /** Tells the server's errors, also those that are the cause of a connection's failure, from all others. */
+    /**
+     * Throws error replies of the server, also those that caused the failure of a connection, and returns all others.
+     */
     static LinkException failure(Throwable failure) throws ServerException {
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
             if (cause instanceof RedisCommandExecutionException) {
@@ -93,7 +95,7 @@ class LettuceWire implements Wire {
         return new LinkException(failure instanceof RuntimeException e ? e : new RedisException(failure));
     }
 
-    /** A cluster, of which the user's client knows the slots. */
+    /** A cluster, whose slots the user's client knows. */
     static final class Cluster extends LettuceWire {
         private final RedisClusterClient cluster;
 
@@ -131,7 +133,7 @@ class LettuceWire implements Wire {
             try {
                 cluster.refreshPartitions();
             } catch (RedisException e) {
-                return; // no node answers; the next connection will say so
+                return; // no node replied; the next connection will fail with an error
             }
         }
     }

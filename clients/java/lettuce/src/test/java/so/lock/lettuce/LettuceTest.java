@@ -21,7 +21,7 @@ import so.lock.Locks;
 import so.lock.ServerProcess;
 
 class LettuceTest extends AdapterContract {
-    /** Timers of handshakes outlive the client, and netty complains. */
+    /** Timers of handshakes outlive the client, and netty logs warnings about them. */
     private static final Logger COMPLAINTS = Logger.getLogger("io.netty.util.concurrent.DefaultPromise.rejectedExecution");
 
     private final RedisClient client = RedisClient.create();
@@ -46,7 +46,7 @@ class LettuceTest extends AdapterContract {
     }
 
     @Test
-    void theUsersTimeOutIsNoneOfAWait() throws Exception {
+    void theUsersTimeOutDoesNotLimitAWait() throws Exception {
         RedisURI impatient = RedisURI.builder(uri(server.port(), 0, null)).withTimeout(Duration.ofMillis(50)).build();
         try (Locks locks = LettuceLocks.of(client, impatient); Hold hold = locks.lock("a").acquire()) {
             long start = System.nanoTime();

@@ -21,12 +21,12 @@ import so.lock.DistributedLock;
 import so.lock.Hold;
 import so.lock.LockOptions;
 
-/** Redisson's plain lock and the one here. */
-abstract class NonFairLocks extends Beside {
+/** Redisson's RLock, and the lock of this package. */
+abstract class NonFairLocks extends WithRedisson {
     private static final int ROUNDS = 30;
 
     @Test
-    void eachKeepsTheOtherOut() {
+    void eachExcludesTheOther() {
         RLock there = redisson.getLock(A);
         DistributedLock here = locks.lock(A);
         there.lock();
@@ -35,7 +35,7 @@ abstract class NonFairLocks extends Beside {
         assertFalse(here.tryLock());
         there.unlock();
         assertFalse(here.tryLock());
-        assertEquals(hash.keySet(), jedis.hgetAll(A).keySet(), "and it is as Redisson has left it");
+        assertEquals(hash.keySet(), jedis.hgetAll(A).keySet(), "and the hash is as Redisson wrote it");
         there.unlock();
         assertTrue(here.tryLock());
         hash = jedis.hgetAll(A);
@@ -49,7 +49,7 @@ abstract class NonFairLocks extends Beside {
     }
 
     @Test
-    void redissonWakesWhoWaitsHere() throws Exception {
+    void redissonsUnlockHandsOffToAWaiterHere() throws Exception {
         RLock there = redisson.getLock(A);
         List<Double> times = new ArrayList<>();
         for (int i = 0; i < ROUNDS; i++) {
@@ -59,11 +59,11 @@ abstract class NonFairLocks extends Beside {
             there.unlock();
             times.add(ms(start, waiter));
         }
-        tell("RLock.unlock to LOCK.ACQUIRE's answer", times);
+        report("RLock.unlock to LOCK.ACQUIRE's reply", times);
     }
 
     @Test
-    void whoWaitsByRedissonIsWoken() throws Exception {
+    void aReleaseHereNotifiesRedissonsWaiter() throws Exception {
         DistributedLock here = locks.lock(A, LockOptions.DEFAULT.withLease(Duration.ofMinutes(1)));
         List<Double> times = new ArrayList<>();
         for (int i = 0; i < ROUNDS; i++) {
@@ -76,11 +76,11 @@ abstract class NonFairLocks extends Beside {
                 Thread.onSpinWait();
             }
         }
-        tell("LOCK.RELEASE to the end of RLock.lock", times);
+        report("LOCK.RELEASE to the end of RLock.lock", times);
     }
 
     @Test
-    void itsWatchdogKeepsALockThatIsWaitedForHere() throws Exception {
+    void itsWatchdogRenewsALockWithAWaiterHere() throws Exception {
         RLock there = redisson.getLock(A);
         there.lock();
         Future<Long> waiter = waiterHere(locks.lock(A));
@@ -90,20 +90,20 @@ abstract class NonFairLocks extends Beside {
         assertNotNull(waiter.get(60, TimeUnit.SECONDS));
     }
 
-    /** Sees the TTL rise so often. */
+    /** Waits until the TTL has increased this many times. */
     private void awaitRenewals(int count) {
         long last = jedis.pttl(A);
         for (int seen = 0; seen < count;) {
             long now = jedis.pttl(A);
-            assertTrue(now > 0, "the lease has ended");
+            assertTrue(now > 0, "the lease has expired");
             seen += now > last ? 1 : 0;
             last = now;
         }
     }
 
-    /** It counts what it has locked itself without a lease, and renews for as long as some of that is left. */
+    /** It counts its own holds without a lease, and renews as long as one of them is left. */
     @Test
-    void afterAPartialUnlockItsWatchdogGoesOn() {
+    void afterAPartialUnlockItsWatchdogContinues() {
         RLock there = redisson.getLock(A);
         there.lock();
         there.lock();
@@ -139,13 +139,16 @@ abstract class NonFairLocks extends Beside {
             locks.lock(A).unlock();
             return System.nanoTime();
         });
-        assertNotNull(waiter.get(60, TimeUnit.SECONDS), "it was let in");
+        assertNotNull(waiter.get(60, TimeUnit.SECONDS), "it was granted");
         assertThrows(IllegalMonitorStateException.class, there::unlock);
     }
 
-    /** It has waited for longer, and hears of the release; but that has handed the lock on already. */
+    /**
+     * Redisson's waiter has waited longer and is notified, but the release has already handed the lock to the waiter
+     * here.
+     */
     @Test
-    void whoWaitsHereGoesFirst() throws Exception {
+    void aWaiterHereIsGrantedTheLockFirst() throws Exception {
         RLock holder = redisson.getLock(A);
         holder.lock(60, TimeUnit.SECONDS);
         Future<Long> theirs = waiterOfRedisson(redisson.getLock(A), A);
@@ -155,10 +158,10 @@ abstract class NonFairLocks extends Beside {
     }
 
     @Test
-    void withoutTheMessageItSleepsUntilTheLeaseIsOver() throws Exception {
+    void withoutTheMessageItSleepsUntilTheLeaseExpires() throws Exception {
         interop("no");
         try {
-            assertSleepsUntilTheLeaseIsOver(redisson.getLock(A), locks.lock(A, BRIEF));
+            assertSleepsUntilTheLeaseExpires(redisson.getLock(A), locks.lock(A, BRIEF));
         } finally {
             interop("yes");
         }

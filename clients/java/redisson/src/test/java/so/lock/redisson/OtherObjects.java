@@ -28,13 +28,13 @@ import so.lock.LockException;
 import so.lock.LockOptions;
 import so.lock.NotHeldException;
 
-/** What else Redisson has, beside what is here. */
+/** Redisson's other objects, together with the locks of this package. */
 abstract class OtherObjects extends NonFairLocks {
-    /** They listen to other channels. */
+    /** They subscribe to other channels. */
     @Test
-    void itsFairAndReadWriteLocksAreNotWoken() throws Exception {
-        assertSleepsUntilTheLeaseIsOver(redisson.getFairLock(A), locks.lock(A, BRIEF));
-        assertSleepsUntilTheLeaseIsOver(
+    void itsFairAndReadWriteLocksAreNotNotified() throws Exception {
+        assertSleepsUntilTheLeaseExpires(redisson.getFairLock(A), locks.lock(A, BRIEF));
+        assertSleepsUntilTheLeaseExpires(
                 redisson.getReadWriteLock(A).writeLock(), locks.readWriteLock(A, BRIEF).writeLock());
     }
 
@@ -57,7 +57,7 @@ abstract class OtherObjects extends NonFairLocks {
     }
 
     @Test
-    void itsReadWriteLockKeepsOthersOut() {
+    void itsReadWriteLockExcludesOthers() {
         RReadWriteLock there = redisson.getReadWriteLock(A);
         DistributedLock here = locks.lock(A);
         for (RLock lock : List.of(there.readLock(), there.writeLock())) {
@@ -73,14 +73,14 @@ abstract class OtherObjects extends NonFairLocks {
         }
     }
 
-    /** It looks at the field mode, which no plain lock has: Redisson's own neither. */
+    /** It checks the field `mode`, which an exclusive lock does not have, Redisson's own RLock included. */
     @Test
-    void itsReadWriteLockDoesNotSeeAPlainOne() {
+    void itsReadWriteLockDoesNotSeeAnExclusiveLock() {
         for (Runnable takes : List.<Runnable>of(locks.lock(A)::lock, redisson.getLock(A)::lock)) {
             takes.run();
             assertTrue(redisson.getReadWriteLock(A).writeLock().tryLock());
             assertEquals("write", jedis.hget(A, "mode"));
-            redisson.getReadWriteLock(A).writeLock().unlock(); // or its watchdog's scripts are counted later
+            redisson.getReadWriteLock(A).writeLock().unlock(); // otherwise scripts of its watchdog would be counted later
             jedis.del(A);
         }
         assertThrows(NotHeldException.class, locks.lock(A)::unlock);
@@ -102,7 +102,7 @@ abstract class OtherObjects extends NonFairLocks {
         here.unlock();
         locks.lock(B).lock();
         assertFalse(there.tryLock(), "one of them is held");
-        assertFalse(jedis.exists(A), "and the other was given back");
+        assertFalse(jedis.exists(A), "and the other was released");
         locks.lock(B).unlock();
         assertTrue(there.tryLock());
         there.unlock();
@@ -132,7 +132,7 @@ abstract class OtherObjects extends NonFairLocks {
         }
         assertEquals(2, there.lockAndGetToken());
         there.unlock();
-        assertEquals(-1, jedis.ttl("redisson_lock_token:" + A), "and Redisson's stays for ever");
+        assertEquals(-1, jedis.ttl("redisson_lock_token:" + A), "and Redisson's has no TTL");
         assertTrue(jedis.ttl("lock:token:" + A) > 0);
     }
 
@@ -152,10 +152,10 @@ abstract class OtherObjects extends NonFairLocks {
         here.release();
     }
 
-    /** The key is the same; here the key is looked at, there a message tells. */
+    /** The key is the same. Here a change of the key ends the wait, in Redisson a message does. */
     @Test
     void theLatch() throws Exception {
-        String name = "latch"; // one with a tag is refused by a cluster, as Redisson's channel is in another slot
+        String name = "latch"; // a cluster refuses a name with a hash tag, because Redisson's channel is in another slot
         RCountDownLatch there = redisson.getCountDownLatch(name);
         there.trySetCount(2);
         Future<Object> waits = threads.submit(() -> jedis.executeCommand(
@@ -172,18 +172,18 @@ abstract class OtherObjects extends NonFairLocks {
             there.await();
             return null;
         });
-        while (calls("get") < before + 2) { // it looks, listens, and looks again
+        while (calls("get") < before + 2) { // it reads the key, subscribes, and reads the key again
             Thread.onSpinWait();
         }
         assertEquals(0L, jedis.executeCommand(new CommandArguments(word("LATCH.DOWN")).key(name)));
         assertFalse(jedis.exists(name));
-        assertFalse(awaits.isDone(), "it has not heard of it");
+        assertFalse(awaits.isDone(), "it was not notified");
         there.trySetCount(1);
         there.countDown();
         awaits.get(60, TimeUnit.SECONDS);
     }
 
-    /** Its last reader, as far as it knows, deletes the hash, with all readers that it does not know of. */
+    /** The last reader that Redisson knows of deletes the hash, with all readers that it does not know of. */
     @Test
     void readersDoNotMix() throws Exception {
         Hold hold = locks.readWriteLock(A, LockOptions.DEFAULT).readLock().acquire();

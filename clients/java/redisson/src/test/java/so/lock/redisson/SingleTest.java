@@ -47,7 +47,7 @@ class SingleTest extends OtherObjects {
 
     /** Redisson writes the key itself. */
     @Test
-    void aQuarantineHoldsNothingBackFromRedisson() {
+    void aQuarantineDoesNotApplyToRedisson() {
         try (ServerProcess fresh = new ServerProcess("--lock.quarantine", "60000");
                 RedisClient client = RedisClient.create(ServerProcess.HOST, fresh.port());
                 Locks locks = JedisLocks.of(client)) {

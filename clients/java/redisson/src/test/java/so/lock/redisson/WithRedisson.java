@@ -32,11 +32,11 @@ import so.lock.LockOptions;
 import so.lock.Locks;
 import so.lock.ServerProcess;
 
-/** The real Redisson and the locks here on one name; on one server and in a cluster. */
+/** The real Redisson and the locks of this package with the same key, on one server and in a cluster. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @Timeout(120)
-abstract class Beside {
-    /** So short that its watchdog has to renew while a test looks. */
+abstract class WithRedisson {
+    /** So short that its watchdog renews during a test. */
     static final long WATCHDOG_MS = 4_500;
 
     static final LockOptions BRIEF =
@@ -51,7 +51,7 @@ abstract class Beside {
     UnifiedJedis jedis;
     Locks locks;
 
-    /** Starts what there is to start, with lock.redisson-interop. */
+    /** Starts the servers, with lock.redisson-interop. */
     abstract List<ServerProcess> servers();
 
     abstract Config redisson(List<Integer> ports);
@@ -98,7 +98,7 @@ abstract class Beside {
         return nodes.stream().mapToLong(ServerProcess::waiting).sum();
     }
 
-    /** How many Redisson clients listen for that lock, as they do while they wait. */
+    /** How many Redisson clients are subscribed to the channel of that lock, as they are while they wait. */
     long listening(String key) {
         String channel = "redisson_lock__channel:" + key;
         return listeners.stream()
@@ -106,7 +106,7 @@ abstract class Beside {
                 .sum();
     }
 
-    /** Says a command of A. */
+    /** Sends a command with the key A. */
     Object say(String command, Object... more) {
         return jedis.executeCommand(new CommandArguments(word(command)).key(A).addObjects(more));
     }
@@ -119,7 +119,7 @@ abstract class Beside {
         nodes.forEach(node -> node.say("CONFIG SET lock.redisson-interop " + value));
     }
 
-    /** How often the servers have run a command. A script's name that they did not know fails first. */
+    /** How often the servers have executed a command. An EVALSHA of a script that they do not know fails first. */
     long calls(String command) {
         String stat = "cmdstat_" + command + ":";
         return nodes.stream()
@@ -128,14 +128,17 @@ abstract class Beside {
                 .sum();
     }
 
-    /** Each try of Redisson's is one. */
+    /** How often Redisson has tried to acquire or release: each of these is one script. */
     long scripts() {
         return calls("eval") + calls("evalsha");
     }
 
-    /** Takes it on another thread, once somebody is seen waiting; the time when it was had. */
+    /**
+     * Acquires and releases it on another thread, and returns when that thread waits. The result is the time of the
+     * grant.
+     */
     Future<Long> waiter(Runnable take, Runnable give, Callable<Boolean> waits) throws Exception {
-        Future<Long> had = threads.submit(() -> {
+        Future<Long> granted = threads.submit(() -> {
             take.run();
             long time = System.nanoTime();
             give.run();
@@ -144,7 +147,7 @@ abstract class Beside {
         while (!waits.call()) {
             Thread.onSpinWait();
         }
-        return had;
+        return granted;
     }
 
     Future<Long> waiterHere(DistributedLock lock) throws Exception {
@@ -159,8 +162,8 @@ abstract class Beside {
         return (end.get(60, TimeUnit.SECONDS) - start) / 1e6;
     }
 
-    /** Far below any lease, so it was a message or a notice that woke them; the figure itself is only told. */
-    void tell(String what, List<Double> times) {
+    /** Prints the times. All are far below any lease, so it was a message or a hand-off that ended each wait. */
+    void report(String what, List<Double> times) {
         Collections.sort(times);
         double median = times.get(times.size() / 2);
         System.out.printf("%s: %s: p50 %.2f ms, longest %.2f ms%n", getClass().getSimpleName(), what, median,
@@ -168,7 +171,7 @@ abstract class Beside {
         assertTrue(times.get(times.size() - 1) < 10_000);
     }
 
-    void assertSleepsUntilTheLeaseIsOver(RLock there, DistributedLock here) throws Exception {
+    void assertSleepsUntilTheLeaseExpires(RLock there, DistributedLock here) throws Exception {
         here.lock();
         long before = scripts();
         Future<Long> waiter = waiter(there::lock, there::unlock, () -> scripts() >= before + 2);
