@@ -1,6 +1,6 @@
-# The client packages. The targets of each language are in clients/LANGUAGE/client.mk: client-LANGUAGE builds the package
-# and build/clients/LANGUAGE/runner, test-client-LANGUAGE runs the package's own tests. Go, Java, Maven, Node and Rust
-# must be installed by you; tools/setup clients prints what is missing.
+# The client packages. Each language's own lines are in clients/LANGUAGE/client.mk: client-LANGUAGE builds the package
+# and build/clients/LANGUAGE/runner, test-client-LANGUAGE runs the package's own tests. You must install Go, Java, Maven,
+# Node and Rust yourself; tools/setup clients reports what is missing.
 
 LANGUAGES ?= $(patsubst clients/%/client.mk,%,$(wildcard clients/*/client.mk))
 FLAVOURS  ?=
@@ -24,7 +24,7 @@ conformance: clients $(MODULE) ## run only the conformance suite, also on anothe
 
 # With the build for users, because the checking build asserts its invariants in each hand-off.
 handoff: MODULE = lock.so
-handoff: clients lock.so ## compare hand-offs of the client packages with BLPOP of their libraries (LANGUAGES=, FLAVOURS=, HANDOFF_ROUNDS=400)
+handoff: clients lock.so ## measure hand-offs by the client packages, compared with their libraries' BLPOP (LANGUAGES=, FLAVOURS=, HANDOFF_ROUNDS=400)
 	$(CONFORM) -s --handoff $(HANDOFF_ROUNDS)
 
 include $(wildcard clients/*/client.mk)
