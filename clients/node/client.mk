@@ -1,5 +1,5 @@
-# Node and npm must be installed by you. npm and tsc look for packages in the folder of the sources, so the sources are
-# copied to a folder where node_modules may be.
+# You must install Node and npm yourself. npm and tsc look for packages in the folder of the sources, so the sources are
+# copied to a folder that may contain node_modules.
 NODE_BUILD = build/clients/node
 
 .PHONY: client-node test-client-node

@@ -7,7 +7,7 @@ import { locks as nodeRedisLocks } from '../src/node-redis.js';
 
 const HOST = '127.0.0.1';
 
-/** Where a client is to connect to. */
+/** Where a client connects to. */
 export interface To {
   kind: 'single' | 'cluster' | 'sentinel';
   port: number;
@@ -15,15 +15,15 @@ export interface To {
   master: string;
 }
 
-/** A user's client, of whichever library, and the locks on it. */
+/** A user's client, of either library, and the locks on it. */
 export interface User {
   locks: Locks;
-  /** Sends a command in the library's ordinary way. `key` says where to, in a cluster. */
+  /** Sends a command in the library's ordinary way. In a cluster, `key` selects the node. */
   command(key: string, ...args: string[]): Promise<unknown>;
   close(): Promise<void>;
 }
 
-/** Makes a user's client of a library, which is connected. */
+/** Creates a connected client of a library, as a user would. */
 export type Flavour = (to: To, settings: Settings) => Promise<User>;
 
 async function ioredis(to: To, settings: Settings): Promise<User> {
@@ -44,7 +44,7 @@ async function ioredis(to: To, settings: Settings): Promise<User> {
   };
 }
 
-/** What all kinds of client of node-redis have. */
+/** What all kinds of node-redis clients have in common. */
 interface NodeRedis {
   on(event: 'error', listener: (error: unknown) => void): unknown;
   connect(): Promise<unknown>;
@@ -52,7 +52,7 @@ interface NodeRedis {
   destroy(): unknown;
 }
 
-/** Connects a client of node-redis, whose kinds of client each send commands in a way of their own. */
+/** Connects a client of node-redis. Each kind of client has a different way to send commands. */
 async function connected<Client extends NodeRedis>(
   client: Client,
   settings: Settings,

@@ -6,7 +6,7 @@ import { FLAVOURS, type To, type User } from './flavours.js';
 import { BodyError, Cancelled, codeOf, lockOf, waitOf, type LockWords } from './words.js';
 import { count, handoff, storm } from './work.js';
 
-/** A request; which fields it has is the driver's to know. */
+/** A request; its fields depend on `do`. */
 interface Request {
   id: number;
   do: string;
@@ -95,12 +95,12 @@ async function quit(): Promise<object> {
   await Promise.all([...users.values()].map((user) => user.locks.close()));
   await Promise.all([...users.values()].map((user) => user.close()));
   input.close();
-  // Nothing may keep this process alive now: there is no process.exit() here on purpose.
+  // Nothing may keep this process alive now, so process.exit() is not called, on purpose.
   process.stdin.destroy();
   return {};
 }
 
-const DEEDS: Record<string, (request: Request) => Promise<object>> = {
+const ACTIONS: Record<string, (request: Request) => Promise<object>> = {
   connect,
   acquire,
   release,
@@ -118,11 +118,11 @@ const DEEDS: Record<string, (request: Request) => Promise<object>> = {
 async function serve(line: string): Promise<void> {
   const request = JSON.parse(line) as Request;
   try {
-    const deed = DEEDS[request.do];
-    if (deed === undefined) {
+    const action = ACTIONS[request.do];
+    if (action === undefined) {
       throw new TypeError(`no such request: ${request.do}`);
     }
-    say({ id: request.id, ok: true, ...(await deed(request)) });
+    say({ id: request.id, ok: true, ...(await action(request)) });
   } catch (error) {
     say({ id: request.id, error: codeOf(error), text: String(error) });
   }

@@ -1,6 +1,6 @@
 import { Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, type Lock, type LockOptions, type Locks } from '../src/index.js';
 
-/** A lock, as a request says it. A field that is null is left out. */
+/** The lock in a request. A null field is treated as omitted. */
 export interface LockWords {
   kind: 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore';
   keys: string[];
@@ -27,7 +27,7 @@ function optionsOf(words: LockWords): LockOptions {
   };
 }
 
-/** The lock that a request speaks of. */
+/** The lock of a request. */
 export function lockOf(locks: Locks, words: LockWords): Lock {
   const options = optionsOf(words);
   const [key = ''] = words.keys;
@@ -43,15 +43,15 @@ export function lockOf(locks: Locks, words: LockWords): Lock {
   }
 }
 
-/** `wait_ms`: null for ever. */
+/** `wait_ms`: null has no limit. */
 export function waitOf(wait_ms: number | null | undefined): { waitMs?: number } {
   return wait_ms == null ? {} : { waitMs: wait_ms };
 }
 
-/** The body of a `within` has failed on purpose. */
+/** The error of a `within` body that is to fail. */
 export class BodyError extends Error {}
 
-/** A `cancel` was asked for. */
+/** The reason of an abort by `cancel`. */
 export class Cancelled extends Error {}
 
 const CODES: [new (...args: never[]) => Error, string][] = [
@@ -64,7 +64,7 @@ const CODES: [new (...args: never[]) => Error, string][] = [
   [Cancelled, 'cancelled'],
 ];
 
-/** Names of errors that are mistakes of a program, not of a connection. */
+/** Names of errors that are not connection errors. */
 const OURS = new Set(['TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'LockError', 'Closed']);
 
 /** The protocol's code for an error. */

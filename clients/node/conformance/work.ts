@@ -4,7 +4,7 @@ import { NotAcquired, type Lock } from '../src/index.js';
 import type { Flavour, To, User } from './flavours.js';
 import { Cancelled, lockOf, type LockWords } from './words.js';
 
-/** So many workers increment the counter so often, each time under the lock; readers only look at it. */
+/** `workers` workers increment the counter `times` times each, under the lock; readers only read it. */
 export async function count(user: User, words: LockWords, counter: string, workers: number, times: number): Promise<number> {
   const lock = lockOf(user.locks, words);
   let done = 0;
@@ -23,7 +23,7 @@ export async function count(user: User, words: LockWords, counter: string, worke
   return done;
 }
 
-/** Numbers from 0 to below 1 that are the same for the same seed. */
+/** Random numbers from 0 to below 1, the same for the same seed. */
 function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -32,7 +32,7 @@ function randomOf(seed: number): () => number {
   };
 }
 
-/** Aborts after so many ms; the first timer of an iteration of the event loop may be late, which is as random. */
+/** Aborts after `ms`. The first timer of an event-loop iteration may be late; that is random, too. */
 async function cancelled(lock: Lock, ms: number) {
   const abort = new AbortController();
   const timer = setTimeout(() => abort.abort(new Cancelled('cancelled')), ms);
@@ -43,7 +43,10 @@ async function cancelled(lock: Lock, ms: number) {
   }
 }
 
-/** Gives up again and again, while the lock goes to and fro. What was acquired nevertheless is released. */
+/**
+ * Gives up again and again, while another client acquires and releases the lock. If it is acquired nevertheless, it is
+ * released.
+ */
 export async function storm(lock: Lock, times: number, kind: 'cancel' | 'timeout', seed: number) {
   const random = randomOf(seed);
   const result = { acquired: 0, given_up: 0 };
@@ -70,7 +73,9 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
   }
 }
 
-/** How many clients are blocked. It is asked before either, as what was asked last is what the server's caches have. */
+/**
+ * How many clients are blocked. Called before both measurements, so that the state of the server's caches is the same.
+ */
 async function waiting(user: User, key: string): Promise<number> {
   return Number(/blocked_clients:(\d+)/.exec(String(await user.command(key, 'INFO', 'clients')))?.[1]);
 }
@@ -90,7 +95,7 @@ async function handLock(a: User, b: User, words: LockWords): Promise<number> {
   return us;
 }
 
-/** One hand-off of an element of a list, likewise. */
+/** The same for one hand-off of a list element. */
 async function handElement(a: User, b: User, list: string): Promise<number> {
   const popped = b.command(list, 'BLPOP', list, '0').then(() => process.hrtime.bigint());
   await until(async () => (await waiting(a, list)) === 1);

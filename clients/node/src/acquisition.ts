@@ -5,49 +5,49 @@ import { ANSWER_MS, REDIRECTIONS, type Connections, type Line } from './connecti
 import { isNotHeld, NotAcquired, passes, ServerError, typed } from './errors.js';
 import { after, atMost, Ending, now, Pauses } from './time.js';
 
-/** The longest that giving up keeps its caller, in ms; it goes on in the background. */
+/** How long a caller waits at most while its request is given up, in ms; then this continues in the background. */
 const GIVING_UP_MS = 2_000;
 
-/** How much later than its time a wait is over if the server says nothing, in ms; giving up has most of what is left of 2 s. */
+/** How late a wait ends if the server does not respond, in ms; giving up has most of the rest of 2 s. */
 const LATE_MS = 1_200;
 
-/** What a connection that was cut may still hold back, comes within this time, in ms. */
+/** Within this time, in ms, a command arrives that was on its way when its connection was cut. */
 const STRAGGLER_MS = 100;
 
-/** The lock is the owner's. */
+/** A granted lock. */
 export interface Grant {
   owner: string;
   /** The fencing token, null without one. */
   token: number | null;
-  /** When the lease began, or a little later, by now(). */
+  /** When the lease began, or a little later; by now(). */
   since: number;
-  /** The connection that a session lives on; null without one. */
+  /** The connection to which a session is bound; null without a session. */
   line: Line | null;
 }
 
-/** One request for a lock, by an owner of its own, over as many connections as it takes. */
+/** One request for a lock, with an owner of its own, over as many connections as necessary. */
 export class Acquisition {
   readonly #connections: Connections;
   readonly #spec: Spec;
   readonly #key: string;
   readonly #owner = randomUUID();
   readonly #background: (work: Promise<void>) => void;
-  /** Over when this request is given up. */
+  /** Ends when this request is given up. */
   readonly stop = new Ending();
-  /** Ends the wait for an answer, with an error. */
+  /** Ends the wait for a reply, with an error. */
   #interrupt: (reason: unknown) => void = () => {};
-  /** The last thing heard, if that was an error of a connection. */
+  /** The last result, if it was a connection error. */
   #last: unknown;
-  /** The request that has not been answered. */
+  /** The request that has no reply yet. */
   #pending: Promise<unknown> | null = null;
-  /** A request went out and was not answered with a yes or no: it may still hold, wait or come. */
+  /** The result of a request is not known: its owner may hold or wait, or the request may still arrive. */
   #unsure = false;
-  /** Of `#unsure`: its connection is gone, so that nobody will read an answer. */
+  /** With `#unsure`: the connection is lost, so no reply will be read. */
   #cut = false;
-  /** How often it was sent to another node since the last pause. */
+  /** How often it was redirected since the last pause. */
   #hops = 0;
 
-  /** `background` is told of the work that goes on when run() is over. */
+  /** `background` is called with the work that continues after run() has ended. */
   constructor(connections: Connections, spec: Spec, background: (work: Promise<void>) => void) {
     this.#connections = connections;
     this.#spec = spec;
@@ -55,7 +55,7 @@ export class Acquisition {
     this.#background = background;
   }
 
-  /** Gives up: run() rejects with this reason. */
+  /** Gives the request up: run() rejects with this reason. */
   abort(reason: unknown): void {
     this.stop.end(reason);
     this.#interrupt(reason);
@@ -63,7 +63,7 @@ export class Acquisition {
 
   /**
    * Waits for the lock, `waitMs` at most. Rejects with a LockError, with the reason of abort(), or with the library's
-   * error; nothing of the request is left then, or the background is seeing to that.
+   * error. Then the request is cancelled on the server, or this continues in the background.
    */
   async run(waitMs: number): Promise<Grant> {
     const until = now() + waitMs;
@@ -105,7 +105,7 @@ export class Acquisition {
     }
   }
 
-  /** One command. `left`: for how long to wait still, in ms; null: not at all. */
+  /** One blocking call. `left`: how long to wait, in ms; null: do not wait. */
   async #once(left: number | null, until: number): Promise<Grant | 'next' | 'pause'> {
     let line: Line | undefined;
     const cut = { atMaxBlock: false };
@@ -113,7 +113,7 @@ export class Acquisition {
     try {
       line = await this.#connections.take(this.#key, this.stop);
       const reply = await this.#send(line, left, cut);
-      this.#connections.heard(this.#key, line);
+      this.#connections.replied(this.#key, line);
       if (reply !== null) {
         return this.#granted(line, reply, left === null ? sent : now());
       }
@@ -125,12 +125,12 @@ export class Acquisition {
     if (left === null || now() >= until) {
       throw this.#notInTime();
     }
-    // Whoever ended the wait before its time, it must not go round and round; clocks differ by 1 ms.
+    // If another client ended the wait early, there must be no busy loop; clocks differ by 1 ms.
     return left < 2 || now() - sent < Math.min(left, this.#connections.maxBlockMs) - 1 ? 'pause' : 'next';
   }
 
   async #send(line: Line, left: number | null, cut: { atMaxBlock: boolean }): Promise<unknown> {
-    // A fair wait that its time ends has lost its place, one whose connection closes has not.
+    // A fair waiter loses its place when its BLOCK times out, but not when its connection closes.
     const keepsPlace = this.#spec.kind === 'fair' && left !== null && left > this.#connections.maxBlockMs;
     const block = left === null ? null : keepsPlace ? (left === Infinity ? 0 : left) : Math.min(left, this.#connections.maxBlockMs);
     const answerMs = (keepsPlace ? Infinity : (block ?? 0)) + ANSWER_MS + (this.#spec.replicas?.ms ?? 0);
@@ -150,7 +150,7 @@ export class Acquisition {
     }
   }
 
-  /** The answer, unless the request is given up first. */
+  /** The reply, unless the request is given up first. */
   #answered(pending: Promise<unknown>): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#interrupt = reject;
@@ -161,7 +161,7 @@ export class Acquisition {
     });
   }
 
-  /** Nobody waits for the answer any more; its connection is good again when it has come. */
+  /** The reply is not awaited any more; the connection can be used again when the reply has arrived. */
   #returnLater(line: Line): void {
     this.#pending?.then(
       () => this.#connections.giveBack(line),
@@ -179,7 +179,7 @@ export class Acquisition {
     return { ...grant, line: null };
   }
 
-  /** Decides whether an error ends the request: then it is thrown. */
+  /** Decides whether an error ends the request; if so, it is thrown. */
   #failed(line: Line | undefined, error: unknown, atMaxBlock: boolean, until: number): 'next' | 'pause' {
     this.stop.throwIfOver();
     const answered = error instanceof ServerError;
@@ -201,11 +201,11 @@ export class Acquisition {
     return stale ? 'next' : 'pause';
   }
 
-  /** Whatever the request has come to, nothing is left of it. Tries for the lease at most; never rejects. */
+  /** Cancels the request on the server, whatever its result. Tries for the lease at most; never rejects. */
   async #giveUp(): Promise<void> {
     const until = now() + this.#spec.leaseMs;
     let ended = await this.#cancel(until);
-    // Neither waits nor holds: the request may still be on its way, and only its answer says that it has come.
+    // The owner neither waits nor holds: the request may not have arrived yet, and only its reply shows that it has.
     const never = new AbortController().signal;
     for (const pauses = new Pauses(); !ended && this.#pending !== null && now() < until; ) {
       let answered = false;
@@ -220,7 +220,7 @@ export class Acquisition {
       }
     }
     if (ended && this.#pending !== null) {
-      // Its answer is on its way; then its connection is good for the next wait.
+      // Its reply will arrive soon; then the connection can be used for the next wait.
       await atMost(STRAGGLER_MS, this.#pending);
     }
     if (this.#cut) {
@@ -229,7 +229,7 @@ export class Acquisition {
     }
   }
 
-  /** One LOCK.CANCEL that is answered. True if there was something to end or to give back. */
+  /** One LOCK.CANCEL that gets a reply. True if there was a wait to end or a hold to release. */
   async #cancel(until: number): Promise<boolean> {
     const left = () => Math.max(0, until - now());
     const { reply } = await this.#connections.insist(this.#key, cancel(this.#spec, this.#owner), left());

@@ -1,42 +1,42 @@
-/** What is asked for: the words of the commands, without a server. */
+/** The arguments of the commands, independent of a server. */
 
 export type Kind = 'lock' | 'fair' | 'read' | 'write' | 'multi' | 'semaphore';
 
-/** The settings of a lock; all may be left out. */
+/** The settings of a lock; all are optional. */
 export interface LockOptions {
-  /** How long a hold lives without renewal, in ms; 30000 without it. */
+  /** How long a hold lasts without renewal, in ms; 30000 by default. */
   leaseMs?: number;
-  /** Have the server renew the lease for as long as a connection of the hold's own lives. */
+  /** Whether the server renews the lease, for as long as the hold's own connection lives. */
   session?: boolean;
-  /** Ask for a fencing token, `hold.token`. For plain, fair and write locks. */
+  /** Request a fencing token, `hold.token`. For `lock`, `fair` and `write` only. */
   fenced?: boolean;
-  /** Hold the lock only when so many replicas have acknowledged it, each time within `ms`. */
+  /** `count` replicas must acknowledge the grant within `ms`, and each renewal too. */
   replicas?: { count: number; ms: number };
-  /** Renew the lease in the background, at a third of it; true without it. */
+  /** Whether to renew the lease in the background, at a third of it; true by default. */
   renew?: boolean;
-  /** Hear of a loss at once, on a connection of its own for each key, and not at the next renewal. */
+  /** Be notified of a loss at once, on a connection for each key, and not at the next renewal. */
   watch?: boolean;
-  /** Of a semaphore: how many of its permits to take; 1 without it. */
+  /** How many permits of a semaphore to acquire; 1 by default. */
   permits?: number;
 }
 
-/** A lock, with nothing left open. */
+/** The settings of a lock, with all defaults filled in. */
 export interface Spec extends LockOptions {
   kind: Kind;
-  /** As the server knows them, with the client's key prefix. */
+  /** The keys on the server, with the client's key prefix. */
   keys: string[];
   leaseMs: number;
   permits: number;
   renew: boolean;
-  /** Of a semaphore. */
+  /** The limit of a semaphore. */
   limit?: number;
 }
 
 const FENCEABLE = new Set<Kind>(['lock', 'fair', 'write']);
 
 /**
- * A lock of this kind. Throws TypeError or RangeError for what could never be right; what only the server knows it
- * refuses itself.
+ * The settings of a lock of this kind. Throws TypeError or RangeError for settings that are always invalid; the server
+ * refuses other invalid settings.
  */
 export function specOf(kind: Kind, keys: string[], options: LockOptions, limit?: number): Spec {
   const spec = { permits: 1, ...options, kind, keys, limit, leaseMs: options.leaseMs ?? 30_000, renew: options.renew ?? true };
@@ -74,7 +74,7 @@ function head(spec: Spec, owner: string): string[] {
   }
 }
 
-/** The key by which a command is routed, and a wait is named. */
+/** The key by which a command is routed, and which LOCK.CANCEL uses. */
 export function firstKey(spec: Spec): string {
   return spec.keys[0] as string;
 }
@@ -87,13 +87,15 @@ function replicas(spec: Spec): string[] {
   return spec.replicas ? ['REPLICAS', String(spec.replicas.count), String(spec.replicas.ms)] : [];
 }
 
-/** The request. `block`: how long it waits, in ms; 0 for ever, null not at all. Safe to send again. */
+/**
+ * The request. `block`: how long it blocks, in ms; 0 has no limit, null does not block. It is safe to send it again.
+ */
 export function acquire(spec: Spec, owner: string, block: number | null): string[] {
   const wait = block === null ? [] : ['BLOCK', String(block)];
   return [...head(spec, owner), ...lease(spec), ...wait, ...(spec.fenced ? ['FENCED'] : []), 'ONCE', ...replicas(spec)];
 }
 
-/** Which hold of the key: what LOCK.RELEASE and LOCK.CANCEL say behind the owner. */
+/** Selects the hold of the key: the arguments of LOCK.RELEASE and LOCK.CANCEL after the owner. */
 function which(spec: Spec): string[] {
   switch (spec.kind) {
     case 'read':
@@ -107,25 +109,25 @@ function which(spec: Spec): string[] {
   }
 }
 
-/** Ends a wait, and gives back the hold that has come of it; of several locks, the wait only. */
+/** Ends a wait, and releases the hold if it was granted already; for a multi-key lock it only ends the wait. */
 export function cancel(spec: Spec, owner: string): string[] {
   const giveBack = spec.kind === 'multi' ? [] : ['RELEASE', ...which(spec)];
   return ['LOCK.CANCEL', firstKey(spec), owner, ...giveBack];
 }
 
-/** Gives the hold back; of several locks, all or none. */
+/** Releases the hold; of a multi-key lock, all keys or none. */
 export function release(spec: Spec, owner: string): string[] {
   return spec.kind === 'multi'
     ? counted('LOCK.MRELEASE', spec, owner)
     : ['LOCK.RELEASE', firstKey(spec), owner, ...which(spec)];
 }
 
-/** Gives the hold of `key` a new lease. */
+/** Renews the lease of `key`. */
 export function renew(spec: Spec, key: string, owner: string): string[] {
   return ['LOCK.RENEW', key, owner, ...lease(spec), ...replicas(spec)];
 }
 
-/** Asks to be told that the hold of `key` is gone, for so many ms. */
+/** Waits up to `block` ms for a notification that the hold of `key` is lost. */
 export function watch(key: string, owner: string, block: number): string[] {
   return ['LOCK.WATCH', key, owner, 'BLOCK', String(block)];
 }

@@ -12,38 +12,38 @@ export interface Settings {
   maxBlockMs?: number;
 }
 
-/** How long the answer to a command that does not block may take, before its connection is taken for dead. */
+/** How long the reply to a command that does not block may take before its connection is considered dead, in ms. */
 export const ANSWER_MS = 2_000;
 
-/** How long a connection may take to come up, with all that the library says first, in ms. */
+/** How long it may take to establish a connection, including the library's handshake, in ms. */
 const CONNECT_MS = 5_000;
 
-/** How many connections are kept for later waits, of each node, and for how long. */
+/** How many idle connections to each node are kept for later waits, and for how long. */
 const IDLE_MOST = 8;
 const IDLE_MS = 10_000;
 
-/** Errors that say that a connection leads to the wrong server, or to one that is not ready. */
+/** Errors that show that a connection leads to the wrong server, or to one that is not ready. */
 const OF_CONNECTION = new Set(['READONLY', 'UNBLOCKED', 'LOADING', 'MASTERDOWN']);
 
-/** How often a command goes to another node because one says so, without a pause: nodes may send each other. */
+/** How many redirections are followed without a pause, because two nodes may redirect to each other. */
 export const REDIRECTIONS = 16;
 
-/** What a command came to. */
+/** The result of a command. */
 export interface Answer {
   reply?: unknown;
   error?: unknown;
   again: boolean;
 }
 
-/** A connection, and what the core knows of it. It keeps the process alive while an answer is awaited, and only then. */
+/** A connection, and its state. It keeps the process alive only while a reply is awaited. */
 export class Line {
   readonly node: Address | null;
   closed = false;
-  /** It was open before: if it fails, the server need not. */
+  /** It was idle before: its failure does not mean that the server has failed. */
   reused = false;
-  /** What is awaited on it keeps nobody from exiting. */
+  /** A reply that is awaited on it does not keep the process alive. */
   background = false;
-  /** It is a node to which a slot is on its way. */
+  /** The node is the target of an ASK redirection. */
   readonly asking: boolean;
   readonly #connection: Connection;
   #ask: boolean;
@@ -58,13 +58,13 @@ export class Line {
     connection.keepAlive(false);
   }
 
-  /** As Connection.send; a connection that does not answer for so many ms is closed. */
+  /** The same as Connection.send; without a reply within `answerMs`, the connection is closed. */
   async send(args: string[], answerMs: number): Promise<unknown> {
     if (this.#ask) {
       this.#ask = false;
       this.#connection.send(['ASKING']).catch(() => {});
     }
-    // The command goes out first, and the answer goes on first: others wait for both.
+    // The command is sent, and its reply passed on, before anything else, because the caller waits for both.
     const answer = this.#connection.send(args);
     const timer = after(answerMs, () => this.close());
     this.#awaited++;
@@ -95,13 +95,13 @@ export class Line {
   }
 }
 
-/** All connections that the locks of one client have: one for short commands on each node, and one for each wait. */
+/** All connections of one client's locks: one to each node for short commands, and one for each wait. */
 export class Connections {
   readonly maxBlockMs: number;
   readonly #connector: Connector;
   readonly #routes: Routes;
   readonly #controls = new Map<string, Promise<Line>>();
-  /** Those of them that are up. */
+  /** Those of them that are established. */
   readonly #ready = new Map<string, Line>();
   readonly #idle = new Map<Line, NodeJS.Timeout | undefined>();
   readonly #lines = new Set<Line>();
@@ -113,7 +113,10 @@ export class Connections {
     this.#routes = new Routes(connector);
   }
 
-  /** A connection for whoever waits for `key`, its own until it is given back or closed. None is made when `stop` is over. */
+  /**
+   * A connection for a wait for `key`, which belongs to the caller until it gives it back or closes it. None is made
+   * after `stop`.
+   */
   async take(key: string, stop: Ending): Promise<Line> {
     const { node, ask } = this.#routes.find(key);
     for (const [line, timer] of this.#idle) {
@@ -127,7 +130,7 @@ export class Connections {
     return this.#connect(key, node, ask, stop.signal);
   }
 
-  /** Keeps a connection on which no answer is awaited for a later wait, or closes it. */
+  /** Keeps a connection without a pending reply for a later wait, or closes it. */
   giveBack(line: Line): void {
     if (line.closed || this.#closing.signal.aborted || this.#idleAt(line.node) >= IDLE_MOST) {
       line.close();
@@ -145,20 +148,20 @@ export class Connections {
     return count;
   }
 
-  /** To be told when a command for `key` has had a reply that is no error. */
-  heard(key: string, line: Line): void {
+  /** To be called when a command for `key` has had a reply that is not an error. */
+  replied(key: string, line: Line): void {
     if (!line.asking) {
       this.#routes.found(key, line.node);
     }
   }
 
-  /** To be told of every error of a line: see Routes.learn. */
+  /** To be called with every error of a line: see Routes.learn. */
   learn(key: string, line: Line, error: unknown): boolean {
     return this.#routes.learn(key, line.node, error);
   }
 
   /**
-   * Sends a short command once, and follows redirections. `onSent` is called when it has gone out. Rejects with a
+   * Sends a short command once, and follows redirections. `onSent` is called when it is sent. Rejects with a
    * ServerError, with the library's error, or with Closed.
    */
   async command(key: string, args: string[], onSent: () => void = () => {}): Promise<unknown> {
@@ -169,7 +172,7 @@ export class Connections {
       try {
         onSent();
         const reply = await line.send(args, ANSWER_MS);
-        this.heard(key, line);
+        this.replied(key, line);
         return reply;
       } catch (error) {
         if (!(error instanceof ServerError) || OF_CONNECTION.has(error.code)) {
@@ -187,8 +190,8 @@ export class Connections {
   }
 
   /**
-   * Sends a short command until it is answered, for `forMs` at most. Never rejects: `error` is the last error if there was
-   * no reply. `again`: it had gone out before, and that one may have been executed.
+   * Sends a short command until there is a reply, for `forMs` at most. Never rejects: `error` is the last error if
+   * there was no reply. `again`: the command was sent before, and may have been executed then.
    */
   async insist(key: string, args: string[], forMs: number): Promise<Answer> {
     const until = now() + forMs;
@@ -210,7 +213,7 @@ export class Connections {
     }
   }
 
-  /** Has a connection ready for the commands to come, so that a release need not wait for one. */
+  /** Establishes the connection for later commands, so that a release need not wait for it. */
   prepare(key: string): void {
     const { node, ask } = this.#routes.find(key);
     if (!ask && !this.#ready.has(nameOf(node))) {
@@ -218,7 +221,7 @@ export class Connections {
     }
   }
 
-  /** Closes all; what is under way is rejected. */
+  /** Closes all connections; pending commands are rejected. */
   close(): void {
     this.#closing.abort(new Closed('the locks of this client are closed'));
     for (const line of this.#lines) {
@@ -263,7 +266,10 @@ export class Connections {
     }
   }
 
-  /** The libraries' own limits end when a server has accepted a connection; one that then says nothing would hold us up. */
+  /**
+   * The libraries' own time-outs end when the server has accepted the connection, so a server that then does not
+   * respond needs another one.
+   */
   async #open(node: Address | null, signal: AbortSignal): Promise<Connection> {
     const stop = new AbortController();
     const abort = () => stop.abort(signal.reason);

@@ -1,37 +1,37 @@
-/** What the core needs of a client library: an adapter makes these, and knows nothing of locks. */
+/** What the core needs from a client library. The adapters implement it, independently of locks. */
 
-/** Where a server listens. */
+/** The address of a server. */
 export interface Address {
   host: string;
   port: number;
 }
 
-/** One connection, which never reconnects and never sends anything twice. */
+/** One connection, which never reconnects and never sends a command twice. */
 export interface Connection {
   /**
-   * Sends one command. Resolves to the reply, null for null; rejects with a ServerError for an error reply, and with the
-   * library's own error when the connection is lost, so that the command may or may not have been executed.
+   * Sends one command. Resolves to the reply, null for null; rejects with a ServerError for an error reply, and with
+   * the library's own error when the connection is lost: then the command may or may not have been executed.
    */
   send(args: string[]): Promise<unknown>;
-  /** Closes it at once; what has no answer yet is rejected. May be called again. */
+  /** Closes it at once; pending commands are rejected. May be called again. */
   close(): void;
-  /** Calls `listener` once, when the connection is gone, also by close(). */
+  /** Calls `listener` once, when the connection is closed or lost. */
   onClose(listener: () => void): void;
   /** Whether the connection keeps the process alive. */
   keepAlive(yes: boolean): void;
 }
 
-/** Makes connections with the settings of a user's client. */
+/** Opens connections with the settings of a user's client. */
 export interface Connector {
-  /** What the client puts before every key; may be empty. */
+  /** The prefix that the client adds to every key; may be empty. */
   readonly prefix: string;
-  /** Of a cluster: some of its nodes, those known now. Null without a cluster. */
+  /** The nodes of a cluster that are known now. Null without a cluster. */
   readonly nodes: (() => Address[]) | null;
-  /** Of a cluster: the address under which this side finds a node. */
+  /** For a cluster: the address under which a node is reachable from here. */
   readonly map?: (address: Address) => Address;
   /**
-   * A new connection to this node of the cluster; without one to the server, or whom the Sentinels say is the master.
-   * Rejects with the library's error, or when `signal` is aborted; then nothing is left open.
+   * A new connection to this node of the cluster; without a cluster, to the server or to the current master according
+   * to the Sentinels. Rejects with the library's error, or when `signal` is aborted; then no connection is left open.
    */
   connect(node: Address | null, signal: AbortSignal): Promise<Connection>;
 }

@@ -1,4 +1,4 @@
-/** What every error of this package is. Connection errors are not: they come through as the library made them. */
+/** The base class of this package's errors. Connection errors are not among them: they are the library's own errors. */
 export class LockError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -6,21 +6,23 @@ export class LockError extends Error {
   }
 }
 
-/** The lock was not to be had in the time given. Nothing is left behind. */
+/** The lock could not be acquired in time. Nothing is left behind on the server. */
 export class NotAcquired extends LockError {}
 
-/** The lock was lost before it was released: somebody else may have had it in between. */
+/** The lock was lost before it was released: another owner may have held it since. */
 export class NotHeld extends LockError {}
 
-/** The wait would never have ended; the text says who waits for whom. Release what the others wait for. */
+/**
+ * The wait would have closed a cycle; the text names who waits for whom. Release the locks that the others wait for.
+ */
 export class Deadlock extends LockError {}
 
-/** Not as many replicas acknowledged the grant as were asked for; the lock is not held. */
+/** Fewer replicas acknowledged the grant than requested; the lock is not held. */
 export class NoReplicas extends LockError {}
 
-/** Any other error that the server answered. */
+/** Any other error reply of the server. */
 export class Refused extends LockError {
-  /** Its first word, such as `WRONGTYPE` or `NOPERM`. */
+  /** The first word of the error, such as `WRONGTYPE` or `NOPERM`. */
   readonly code: string;
 
   constructor(code: string, message: string, options?: ErrorOptions) {
@@ -32,7 +34,7 @@ export class Refused extends LockError {
 /** The locks of this client have been closed. */
 export class Closed extends LockError {}
 
-/** An error reply, as an adapter hands it to the core. Users see what `typed` makes of it. */
+/** An error reply, as an adapter passes it to the core. Users get the result of `typed`. */
 export class ServerError extends Error {
   readonly code: string;
 
@@ -42,12 +44,12 @@ export class ServerError extends Error {
   }
 }
 
-/** Errors that say "not here" or "not now": asking again, on a new connection, is right. */
+/** Transient errors: the command is sent again, on a new connection. */
 const PASSING = new Set([
   'READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN', 'MOVED', 'ASK',
 ]);
 
-/** Whether to ask again: after errors that pass, and after every error that is not the server's. */
+/** Whether to send the command again: after transient errors, and after every error that is not the server's. */
 export function passes(error: unknown): boolean {
   if (error instanceof ServerError) {
     return PASSING.has(error.code);
@@ -55,12 +57,12 @@ export function passes(error: unknown): boolean {
   return !(error instanceof LockError);
 }
 
-/** Whether the server answered that the owner holds nothing there. */
+/** Whether the server replied that the owner does not hold the lock. */
 export function isNotHeld(error: unknown): boolean {
   return error instanceof ServerError && error.code === 'NOTHELD';
 }
 
-/** What a user is to see of `error`: an error reply as one of the classes above, anything else as it is. */
+/** The error for the user: an error reply as one of the classes above, any other error unchanged. */
 export function typed(error: unknown): unknown {
   if (!(error instanceof ServerError)) {
     return error;

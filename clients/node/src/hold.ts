@@ -4,26 +4,26 @@ import { ANSWER_MS, type Connections, type Line } from './connections.js';
 import { isNotHeld, NotHeld, typed } from './errors.js';
 import { after, Ending, now, Pauses } from './time.js';
 
-/** How often a session's connection is used at least, in ms, so that the server's `timeout` spares it. */
+/** How often a session's connection is used at least, in ms, so that the server's `timeout` does not close it. */
 const PING_MS = 10_000;
 
-/** How long a session looks for a new connection, in ms: the server's lock.session-grace by default. */
+/** How long a session tries to get a new connection, in ms: the default of the server's lock.session-grace. */
 const GRACE_MS = 1_000;
 
-/** Why the background work of a hold ends; one for all, since a trace of the stack takes its time. */
+/** The reason for the end of a hold's background work. There is only one object, because a stack trace is expensive. */
 const ENDED = new NotHeld('released');
 
 /**
- * A lock that is held. Its lease is renewed until it is released, or lost. A hold does not keep the process alive, nor
- * does it outlive it by more than its lease.
+ * A lock that is held. Its lease is renewed until it is released or lost. A hold does not keep the process alive, and
+ * lasts at most for its lease after the process has ended.
  */
 export class Hold implements AsyncDisposable {
   readonly kind: Kind;
-  /** As the server knows them. */
+  /** The keys on the server. */
   readonly keys: readonly string[];
-  /** A name that no other acquisition has; for LOCK.GUARD and LOCK.INFO. */
+  /** The owner's name, unique for each acquisition; for LOCK.GUARD and LOCK.INFO. */
   readonly owner: string;
-  /** The fencing token: a number that only grows for this lock. Null unless it was asked for. */
+  /** The fencing token: a number that only increases for this lock. Null if none was requested. */
   readonly token: number | null;
   /** How many permits of a semaphore; 1 for locks. */
   readonly permits: number;
@@ -32,17 +32,17 @@ export class Hold implements AsyncDisposable {
   readonly #spec: Spec;
   readonly #onEnd: (hold: Hold) => void;
   readonly #loss = new Ending();
-  /** When the background work is to end. */
+  /** Ends the background work. */
   readonly #end = new Ending();
   readonly #watches = new Set<Line>();
   #line: Line | null;
-  /** When the lease is over by our clock, if nothing more is heard. */
+  /** When the lease expires by the local clock, if it is not renewed. */
   #until = Infinity;
   #untilTimer: NodeJS.Timeout | undefined;
   #nextTimer: NodeJS.Timeout | undefined;
   #released: Promise<void> | undefined;
 
-  /** @internal `onEnd` is called when the hold has been released, or is lost; after a loss twice, perhaps. */
+  /** @internal `onEnd` is called when the hold was released or lost; it may be called twice after a loss. */
   constructor(connections: Connections, spec: Spec, grant: Grant, onEnd: (hold: Hold) => void) {
     this.#connections = connections;
     this.#spec = spec;
@@ -69,28 +69,29 @@ export class Hold implements AsyncDisposable {
     return this.#loss.signal;
   }
 
-  /** Whether the lock was lost, as far as is known here. */
+  /** Whether the lock is known to be lost. */
   get isLost(): boolean {
     return this.#loss.isOver;
   }
 
   /**
-   * Gives the lock back, over connection errors too, for what is left of the lease. Rejects with NotHeld if the lock was
-   * lost before, and with the library's error if the server was out of reach. Another call is the same release.
+   * Releases the lock. After connection errors this is repeated for the rest of the lease. Rejects with NotHeld if the
+   * lock was lost before, and with the library's error if the server could not be reached. A second call returns the
+   * same promise.
    */
   release(): Promise<void> {
     this.#released ??= this.#release();
     return this.#released;
   }
 
-  /** Releases; if the block has failed too, its error is the `suppressed` of a SuppressedError: see withLock. */
+  /** Releases the lock. If the block fails too, its error is the `suppressed` of a SuppressedError: see withLock. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
 
   async #release(): Promise<void> {
     const left = this.isLost ? 0 : Math.max(0, Math.min(this.#until - now(), this.#spec.leaseMs));
-    // It goes out first: others wait for it.
+    // The command is sent first, because waiters wait for it.
     const answer = this.#connections.insist(firstKey(this.#spec), release(this.#spec, this.owner), left);
     this.#stop();
     const { error, again } = await answer;
@@ -106,20 +107,20 @@ export class Hold implements AsyncDisposable {
     }
   }
 
-  /** Of several locks one was lost: then none was released. */
+  /** One key of a multi-key lock was lost, so LOCK.MRELEASE released none: releases them one by one. */
   async #releaseEach(): Promise<void> {
     const one = (key: string) => this.#connections.insist(key, ['LOCK.RELEASE', key, this.owner], ANSWER_MS);
     await Promise.all(this.keys.map(one));
   }
 
-  /** Ends renewal and watches: from here on nothing is a loss. */
+  /** Ends renewal and watches: from here on no loss is reported. */
   #stop(): void {
     this.#end.end(ENDED);
     clearTimeout(this.#untilTimer);
     clearTimeout(this.#nextTimer);
   }
 
-  /** Nothing is held any more. `answered`: the server says so, and so it answers the watches. */
+  /** Nothing is held any more. `answered`: the server has confirmed this, so it also replies to the watches. */
   #leave(answered: boolean): void {
     if (!answered) {
       this.#watches.forEach((line) => line.close());
@@ -143,11 +144,11 @@ export class Hold implements AsyncDisposable {
     this.#loss.end(new NotHeld(`${this.keys.join(', ')}: ${why}`));
   }
 
-  /** The lease runs anew from `since`. */
+  /** A new lease began at `since`. */
   #confirmed(since: number): void {
     this.#until = since + this.#spec.leaseMs;
     clearTimeout(this.#untilTimer);
-    this.#untilTimer = after(this.#until - now(), () => this.#lose('its lease is over, and was not renewed'));
+    this.#untilTimer = after(this.#until - now(), () => this.#lose('its lease expired and could not be renewed'));
   }
 
   #renewIn(ms: number): void {
@@ -168,13 +169,13 @@ export class Hold implements AsyncDisposable {
       }
     } catch (error) {
       if (isNotHeld(error)) {
-        this.#lose('somebody took it away, or its lease was over');
+        this.#lose('it was removed by another client, or its lease expired');
       }
       this.#renewIn(Math.min(500, third / 4));
     }
   }
 
-  /** With replicas the command waits, so it has a connection of its own. */
+  /** With replicas the command blocks, so it uses a connection of its own. */
   async #renewKey(key: string): Promise<void> {
     const args = renew(this.#spec, key, this.owner);
     if (this.#spec.replicas === undefined) {
@@ -192,7 +193,7 @@ export class Hold implements AsyncDisposable {
     this.#connections.giveBack(line);
   }
 
-  /** The session lives on this connection. */
+  /** Keeps the session on this connection. */
   #liveOn(line: Line): void {
     this.#line = line;
     line.onClose(() => {
@@ -206,7 +207,9 @@ export class Hold implements AsyncDisposable {
     }
   }
 
-  /** A session is the server's to renew; that the connection answers is what its lease is, by our clock. */
+  /**
+   * The server renews a session's lease. By the local clock, the lease is confirmed by each reply on the connection.
+   */
   #pingIn(line: Line): void {
     const third = this.#spec.leaseMs / 3;
     const ping = async () => {
@@ -220,7 +223,7 @@ export class Hold implements AsyncDisposable {
     this.#nextTimer = this.#end.isOver ? undefined : after(Math.min(PING_MS, third), () => void ping().catch(() => line.close()));
   }
 
-  /** The session's connection is gone; on another one it goes on, if the server has not ended it yet. */
+  /** The session's connection is lost: binds the session to another one, if the server has not ended it yet. */
   async #rebind(): Promise<void> {
     clearTimeout(this.#nextTimer);
     const until = Math.min(this.#until, now() + GRACE_MS);
@@ -253,7 +256,7 @@ export class Hold implements AsyncDisposable {
     }
   }
 
-  /** Waits for the server to say that the hold of `key` is gone, until the hold has ended. */
+  /** Waits for the server's notification that the hold of `key` is lost, until the hold ends. */
   async #watch(key: string): Promise<void> {
     const pauses = new Pauses(true);
     while (!this.#end.isOver) {
@@ -263,11 +266,11 @@ export class Hold implements AsyncDisposable {
         line.background = true;
         this.#watches.add(line);
         const { maxBlockMs } = this.#connections;
-        const told = await line.send(watch(key, this.owner, maxBlockMs), maxBlockMs + ANSWER_MS);
+        const reply = await line.send(watch(key, this.owner, maxBlockMs), maxBlockMs + ANSWER_MS);
         this.#watches.delete(line);
         this.#connections.giveBack(line);
-        if (told !== null) {
-          this.#lose('the server says that it is gone');
+        if (reply !== null) {
+          this.#lose('the server reported its loss');
         }
         pauses.reset();
       } catch (error) {

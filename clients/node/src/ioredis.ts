@@ -9,13 +9,13 @@ import { perClient } from './per-client.js';
 
 export * from './index.js';
 
-/** A client of ioredis: a `Redis`, also one with Sentinels, or a `Cluster`. */
+/** A client of ioredis: a `Redis`, with or without Sentinels, or a `Cluster`. */
 export type IoredisClient = Pick<Redis, 'options'> | Pick<Cluster, 'options' | 'nodes' | 'isCluster'>;
 
-/** No connection may take longer to come up, in ms. */
+/** How long it may take to establish a connection, in ms. */
 const CONNECT_MS = 5_000;
 
-/** Nothing is queued, repeated or reconnected by the library: a command that waits would be in the queue twice. */
+/** The library must not queue, repeat or reconnect: otherwise a waiter would be in the lock's queue twice. */
 const OURS = {
   lazyConnect: true,
   retryStrategy: null,
@@ -37,7 +37,7 @@ const OURS = {
   stringNumbers: false,
 } as const satisfies RedisOptions;
 
-/** `cause`: the first error that the client has told of, which may be why a command fails. */
+/** `cause`: the first error event of the client, which may be why a command fails. */
 function connectionOf(redis: Redis, cause: () => unknown): Connection {
   const stream = redis.stream;
   return {
@@ -46,13 +46,13 @@ function connectionOf(redis: Redis, cause: () => unknown): Connection {
       try {
         return await redis.call(command, ...rest);
       } catch (error) {
-        // ioredis 5 says that it is ready before it knows whether the password was right.
+        // ioredis 5 reports that it is ready before it has checked the password.
         throw refusal(error) ?? refusal(cause()) ?? error;
       }
     },
     close() {
       redis.disconnect();
-      // disconnect() says good-bye first, to which a server that went silent never answers.
+      // disconnect() ends the connection gracefully, which never finishes if the server does not respond.
       stream.destroy();
     },
     onClose(listener) {
@@ -64,7 +64,7 @@ function connectionOf(redis: Redis, cause: () => unknown): Connection {
   };
 }
 
-/** A connected client of its own; rejects with what was wrong, not with the library's "Connection is closed". */
+/** A connected client of its own; rejects with the original error, not with the library's "Connection is closed". */
 async function connect(options: RedisOptions, signal: AbortSignal): Promise<Connection> {
   signal.throwIfAborted();
   const redis = new Redis({ ...options, ...OURS, connectTimeout: Math.min(options.connectTimeout ?? CONNECT_MS, CONNECT_MS) });
@@ -87,19 +87,19 @@ async function connect(options: RedisOptions, signal: AbortSignal): Promise<Conn
   }
 }
 
-/** An error reply, also that to a wrong password, is an answer of the server's; undefined if it is none. */
+/** A ServerError for an error reply of the server, such as that to a wrong password; undefined for other errors. */
 function refusal(error: unknown): ServerError | undefined {
   return error instanceof Error && error.name === 'ReplyError' ? new ServerError(error.message, { cause: error }) : undefined;
 }
 
-/** What `new Redis` makes of an address, whichever way it is written. */
+/** The options that `new Redis` derives from an address in any notation. */
 function addressOf(node: unknown): RedisOptions {
   return new Redis({ ...new Redis(node as string, { lazyConnect: true }).options, lazyConnect: true }).options;
 }
 
 function clusterConnector(cluster: Pick<Cluster, 'options' | 'nodes'>): Connector {
   const { redisOptions, natMap, keyPrefix } = cluster.options;
-  // Only an unconnected client has to be asked for what it was made with: it has no public name.
+  // The startup nodes, which have no public name, are needed only for a client that is not connected.
   const startup = (cluster as unknown as { startupNodes?: unknown[] }).startupNodes ?? [];
   const first = startup.map(addressOf);
   return {
@@ -110,7 +110,7 @@ function clusterConnector(cluster: Pick<Cluster, 'options' | 'nodes'>): Connecto
   };
 }
 
-/** Those in the startup nodes' URLs are good for all nodes, as for the library. */
+/** The credentials in the startup nodes' URLs are used for all nodes, as the library does. */
 function credentials(nodes: RedisOptions[]): RedisOptions {
   const { username, password } = nodes.find((node) => node.password != null) ?? {};
   return password == null ? {} : { username: username ?? undefined, password };
@@ -124,7 +124,7 @@ function connectorOf(client: IoredisClient): Connector {
   return { prefix: options.keyPrefix ?? '', nodes: null, connect: (_node, signal) => connect(options, signal) };
 }
 
-/** The locks of this client; the same ones each time until they are closed. Its own connections are never used. */
+/** The locks of this client; always the same object until it is closed. The client's own connections are never used. */
 export const locks: (client: IoredisClient, settings?: Settings) => Locks = perClient(connectorOf);
 
 /** Runs `body` while the lock `key` is held: see Locks.withLock. */

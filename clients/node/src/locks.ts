@@ -6,18 +6,20 @@ import { Closed, NotAcquired } from './errors.js';
 import { Hold } from './hold.js';
 import { atMost } from './time.js';
 
-/** How long close() waits for what it gives back, in ms. */
+/** How long close() waits for its releases, in ms. */
 const CLOSING_MS = 2_000;
 
 /** How one acquisition waits. */
 export interface WaitOptions {
-  /** How long to wait at most, in ms; 0: only try. Without it, for ever. */
+  /** How long to wait at most, in ms; 0: only try. Without it there is no limit. */
   waitMs?: number | undefined;
-  /** Gives the wait up when it is aborted; nothing is left behind. It does not concern a lock that is held. */
+  /**
+   * Gives the wait up when it is aborted; nothing is left behind on the server. It does not affect a lock that is held.
+   */
   signal?: AbortSignal | undefined;
 }
 
-/** What withLock takes. */
+/** The options of withLock. */
 export interface WithLockOptions extends LockOptions, WaitOptions {
   /** The kind of lock; by default `lock`, and `multi` for several keys. */
   kind?: Exclude<Kind, 'semaphore'>;
@@ -35,15 +37,15 @@ export class Lock {
   }
 
   /**
-   * Waits for the lock. Rejects with NotAcquired if it was not to be had in time, with the signal's reason when that is
-   * aborted, with Deadlock, NoReplicas, Refused, or with the library's error if the server is out of reach.
-   * The hold is the caller's, to release.
+   * Waits for the lock. Rejects with NotAcquired if it could not be acquired in time, with the signal's reason when
+   * that is aborted, with Deadlock, NoReplicas, Refused, or with the library's error if the server cannot be reached.
+   * The caller must release the hold.
    */
   acquire(wait: WaitOptions = {}): Promise<Hold> {
     return this.#acquire(this.#spec, wait);
   }
 
-  /** The same as acquire() with `waitMs: 0`, but null if somebody else has it. */
+  /** The same as acquire() with `waitMs: 0`, but null if another owner holds the lock. */
   async tryAcquire(wait: Pick<WaitOptions, 'signal'> = {}): Promise<Hold | null> {
     return this.acquire({ ...wait, waitMs: 0 }).catch((error: unknown) => {
       if (error instanceof NotAcquired) {
@@ -55,8 +57,8 @@ export class Lock {
 
   /**
    * Runs `body` while the lock is held, and resolves to what it returns. Rejects as acquire() does; with the body's own
-   * error if it fails, whatever has become of the lock; and with NotHeld if the lock was lost while it ran.
-   * `hold.signal` tells the body of a loss.
+   * error if it fails, whether or not the lock was lost; and with NotHeld if the lock was lost while the body ran.
+   * `hold.signal` notifies the body of a loss.
    */
   async run<T>(body: (hold: Hold) => Promise<T> | T, wait: WaitOptions = {}): Promise<T> {
     const hold = await this.acquire(wait);
@@ -72,7 +74,7 @@ export class Lock {
   }
 }
 
-/** The locks of one client. Its settings are the client's, its connections are its own. */
+/** The locks of one client. They use the client's settings, but connections of their own. */
 export class Locks implements AsyncDisposable {
   readonly #connector: Connector;
   readonly #connections: Connections;
@@ -81,7 +83,7 @@ export class Locks implements AsyncDisposable {
   readonly #background = new Set<Promise<void>>();
   #closed: Promise<void> | undefined;
 
-  /** For an adapter; users call the `locks` of `lock-so/ioredis` or `lock-so/node-redis`. */
+  /** For adapters; users call `locks` of `lock-so/ioredis` or `lock-so/node-redis`. */
   constructor(connector: Connector, settings?: Settings) {
     this.#connector = connector;
     this.#connections = new Connections(connector, settings);
@@ -92,17 +94,17 @@ export class Locks implements AsyncDisposable {
     return this.#make('lock', [key], options);
   }
 
-  /** One holder at a time, strictly first come, first served; the place survives a lost connection. */
+  /** One holder at a time, strictly first come, first served; a waiter keeps its place when its connection is lost. */
   fair(key: string, options: LockOptions = {}): Lock {
     return this.#make('fair', [key], options);
   }
 
-  /** The reading side of a read-write lock, with others. */
+  /** The read lock of a read-write lock, shared with other readers. */
   read(key: string, options: LockOptions = {}): Lock {
     return this.#make('read', [key], options);
   }
 
-  /** The writing side of a read-write lock, alone. */
+  /** The write lock of a read-write lock, held alone. */
   write(key: string, options: LockOptions = {}): Lock {
     return this.#make('write', [key], options);
   }
@@ -112,7 +114,7 @@ export class Locks implements AsyncDisposable {
     return this.#make('multi', [...keys], options);
   }
 
-  /** `options.permits` of `limit` permits. */
+  /** `options.permits` permits of a semaphore, of which all owners together hold at most `limit`. */
   semaphore(key: string, limit: number, options: LockOptions = {}): Lock {
     return this.#make('semaphore', [key], options, limit);
   }
@@ -129,7 +131,7 @@ export class Locks implements AsyncDisposable {
     return this.#closed !== undefined;
   }
 
-  /** Gives up all waits, releases what is held, and closes all connections; after 2 s at most. Never rejects. */
+  /** Gives up all waits, releases all holds, and closes all connections, within 2 s. Never rejects. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;

@@ -10,17 +10,20 @@ import { unless } from './time.js';
 
 export * from './index.js';
 
-/** A client of node-redis: what createClient, createCluster or createSentinel returns. Of a pool, a client like its own. */
+/**
+ * A client of node-redis, from createClient, createCluster or createSentinel. For a pool, a client with the same
+ * settings.
+ */
 export interface NodeRedisClient {
   duplicate(): unknown;
 }
 
 type ClientSettings = RedisClientOptions | RedisClusterOptions | RedisSentinelOptions;
 
-/** No connection may take longer to come up, in ms. */
+/** How long it may take to establish a connection, in ms. */
 const CONNECT_MS = 5_000;
 
-/** Nothing is queued, timed out or reconnected by the library: a command that waits would be in the queue twice. */
+/** The library must not queue, time out or reconnect: otherwise a waiter would be in the lock's queue twice. */
 const OURS = {
   commandOptions: { timeout: undefined },
   commandsQueueMaxLength: undefined,
@@ -32,7 +35,10 @@ const OURS = {
   keyPrefix: undefined,
 } as const;
 
-/** The settings that a client was made with. Only a cluster shows them: so what duplicate() makes a client of is caught. */
+/**
+ * The settings with which a client was created. Only a cluster exposes them, so the argument is intercepted from which
+ * duplicate() creates a client.
+ */
 function settingsOf(client: NodeRedisClient): ClientSettings {
   let settings: ClientSettings | undefined;
   const Catcher = function (options: ClientSettings) {
@@ -54,10 +60,10 @@ function connectionOf(client: ReturnType<typeof newClient>): Connection {
     },
     close: () => destroy(client),
     onClose(listener) {
-      let told = false;
+      let called = false;
       const once = () => {
-        if (!told) {
-          told = true;
+        if (!called) {
+          called = true;
           listener();
         }
       };
@@ -82,7 +88,7 @@ function newClient(options: RedisClientOptions, address: Partial<Address>) {
     connectTimeout: Math.min(options.socket?.connectTimeout ?? CONNECT_MS, CONNECT_MS),
   };
   const client = createClient({ ...options, ...OURS, socket } as RedisClientOptions);
-  // Errors come out of the commands and of connect(); without a listener they would end the process.
+  // Commands and connect() reject with the errors; without a listener the error events would end the process.
   return client.on('error', () => {});
 }
 
@@ -90,8 +96,8 @@ function newClient(options: RedisClientOptions, address: Partial<Address>) {
 async function connect(options: RedisClientOptions, address: Partial<Address>, signal: AbortSignal) {
   signal.throwIfAborted();
   const client = newClient(options, address);
-  // A socket that has no connection yet cannot be taken back: it is closed when it has, or gives up by itself. So it must
-  // not keep the process alive; as long as we wait for it, `alive` does.
+  // A socket that is still connecting cannot be closed: it is closed when it is connected, or times out by itself. So
+  // it must not keep the process alive; while the connection is awaited, `alive` does.
   client.unref();
   const alive = setInterval(() => {}, CONNECT_MS);
   let up = false;
@@ -114,12 +120,12 @@ async function connect(options: RedisClientOptions, address: Partial<Address>, s
   }
 }
 
-/** Closes it in any case; node-redis 5 throws if it is closed. */
+/** Closes it; node-redis 5 throws if it is closed already. */
 function destroy(client: ReturnType<typeof newClient>): void {
   try {
     client.destroy();
   } catch {
-    // It is closed.
+    // It is closed already.
   }
 }
 
@@ -172,7 +178,7 @@ function sentinelConnector(options: RedisSentinelOptions): Connector {
   };
 }
 
-/** The master's host and port, as one Sentinel has it; null if it has never heard of it. */
+/** The master's host and port according to one Sentinel; null if the Sentinel does not know the master. */
 async function ask(options: RedisClientOptions, address: Address, name: string, signal: AbortSignal) {
   const sentinel = await connect(options, address, signal);
   sentinel.ref();
@@ -200,7 +206,7 @@ function connectorOf(client: NodeRedisClient): Connector {
   };
 }
 
-/** The locks of this client; the same ones each time until they are closed. Its own connections are never used. */
+/** The locks of this client; always the same object until it is closed. The client's own connections are never used. */
 export const locks: (client: NodeRedisClient, settings?: Settings) => Locks = perClient(connectorOf);
 
 /** Runs `body` while the lock `key` is held: see Locks.withLock. */

@@ -3,8 +3,8 @@ import type { Connector } from './connector.js';
 import { Locks } from './locks.js';
 
 /**
- * A function that returns the locks of a client, always the same ones until they are closed, so that all users of one
- * client share connections. The settings are those of the first call.
+ * A function that returns the locks of a client, always the same object until it is closed, so that all users of one
+ * client share connections. The settings of the first call apply.
  */
 export function perClient<Client extends object>(
   connectorOf: (client: Client) => Connector,

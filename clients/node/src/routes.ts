@@ -3,7 +3,7 @@ import calculateSlot from 'cluster-key-slot';
 import type { Address, Connector } from './connector.js';
 import { ServerError } from './errors.js';
 
-/** Which node of a cluster to ask. It is learned from the nodes themselves: whoever is asked wrongly says who is right. */
+/** Which node of a cluster serves a key. This is learned from the redirections of the nodes. */
 export class Routes {
   readonly #connector: Connector;
   readonly #masters = new Map<number, Address>();
@@ -14,7 +14,7 @@ export class Routes {
     this.#connector = connector;
   }
 
-  /** The node for `key`, null without a cluster. `ask`: say ASKING first; such an answer is given once. */
+  /** The node for `key`, null without a cluster. `ask`: send ASKING first; an ASK redirection is returned only once. */
   find(key: string): { node: Address | null; ask: boolean } {
     if (this.#connector.nodes === null) {
       return { node: null, ask: false };
@@ -25,7 +25,7 @@ export class Routes {
     return asked === undefined ? { node: this.#masters.get(slot) ?? this.#any(), ask: false } : { node: asked, ask: true };
   }
 
-  /** Takes note that this node has done what it was asked, without ASKING. */
+  /** Records that this node serves the key: it has executed a command without ASKING. */
   found(key: string, node: Address | null): void {
     if (node !== null) {
       this.#masters.set(calculateSlot(key), node);
@@ -33,8 +33,8 @@ export class Routes {
   }
 
   /**
-   * Takes note of what a node answered, or that it did not. True if it named another node that has not been asked yet, so
-   * that no pause is needed.
+   * Records the error of a command on a node. True if it redirects to a node that was not known before, so that no
+   * pause is needed.
    */
   learn(key: string, node: Address | null, error: unknown): boolean {
     if (node === null) {
@@ -62,7 +62,7 @@ export class Routes {
     return node;
   }
 
-  /** `host:port`; without a host it is the one that answered. */
+  /** Parses `host:port`; without a host it is the host of the node that replied. */
   #parse(text: string, from: Address): Address {
     const colon = text.lastIndexOf(':');
     const named = { host: text.slice(0, colon) || from.host, port: Number(text.slice(colon + 1)) };
@@ -70,7 +70,7 @@ export class Routes {
   }
 }
 
-/** A node's name in tables; empty without a cluster. */
+/** The key of a node in maps; empty without a cluster. */
 export function nameOf(node: Address | null): string {
   return node === null ? '' : `${node.host}:${node.port}`;
 }

@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** The longest delay that a timer takes, 24 days; a longer one would fire at once. */
+/** The longest delay of a timer, 24 days; a longer one would fire at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** Milliseconds of a clock that nobody sets. */
+/** The monotonic clock, in ms. */
 export function now(): number {
   return performance.now();
 }
 
-/** Calls `run` after so many ms; never if they are more than 24 days. It does not keep the process alive. */
+/** Calls `run` after `ms`; never if that is more than 24 days. It does not keep the process alive. */
 export function after(ms: number, run: () => void): NodeJS.Timeout | undefined {
   return ms > LONGEST_MS ? undefined : setTimeout(run, Math.max(ms, 0)).unref();
 }
 
 /**
- * What `promise` comes to; or rejects with the signal's reason as soon as that is aborted. Then nobody waits for
- * `promise`, whose rejection is nobody's.
+ * Settles as `promise` does, or rejects with the signal's reason as soon as the signal is aborted. Then the result of
+ * `promise` is ignored, its rejection too.
  */
 export async function unless<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
@@ -34,7 +34,7 @@ export async function unless<T>(signal: AbortSignal, promise: Promise<T>): Promi
   }
 }
 
-/** An AbortController that is made when its signal is first asked for: most never are, and one takes its time. */
+/** An AbortController that is created when its signal is first used: it is expensive, and most are never used. */
 export class Ending {
   #controller: AbortController | undefined;
   isOver = false;
@@ -65,7 +65,7 @@ export class Ending {
   }
 }
 
-/** Waits so many ms, or until `promise` is settled; never rejects. It keeps the process alive meanwhile. */
+/** Waits for `ms`, or until `promise` is settled; never rejects. It keeps the process alive meanwhile. */
 export async function atMost(ms: number, promise: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<void>((resolve) => {
@@ -75,7 +75,7 @@ export async function atMost(ms: number, promise: Promise<unknown>): Promise<voi
   clearTimeout(timer);
 }
 
-/** Pauses that grow from 20 to 500 ms. Unless they are in the `background`, they keep the process alive. */
+/** Pauses that grow from 20 to 500 ms. They keep the process alive unless `background` is true. */
 export class Pauses {
   #next = 20;
   readonly #ref: boolean;

@@ -4,12 +4,12 @@ import { test } from 'node:test';
 import { Closed, Deadlock, Locks, NotAcquired, Refused, ServerError } from '../src/index.js';
 import { Fake, later, never } from './fake.js';
 
-/** The value behind a word of a command. */
+/** The argument after a word of a command. */
 function after(args: string[] | undefined, word: string): string | undefined {
   return args?.[args.indexOf(word) + 1];
 }
 
-test('an abort that is faster than the request: it is cancelled again when it has come', async () => {
+test('an abort that overtakes the request: LOCK.CANCEL is repeated until the request has arrived', async () => {
   const granted = later();
   const asked = later();
   let holds = 0;
@@ -20,7 +20,7 @@ test('an abort that is faster than the request: it is cancelled again when it ha
     }
     const had = holds;
     holds = 0;
-    // The request comes just behind the first LOCK.CANCEL, and is granted.
+    // The request arrives just after the first LOCK.CANCEL, and is granted.
     if (fake.of('LOCK.CANCEL').length === 1) {
       holds = 1;
       granted.resolve(1);
@@ -37,7 +37,7 @@ test('an abort that is faster than the request: it is cancelled again when it ha
   await locks.close();
 });
 
-test('an abort waits for a server that says nothing for 2 s at most, and goes on in the background', async (t) => {
+test('an abort waits 2 s at most for a server that does not respond, and continues in the background', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const asked = later();
   const fake = new Fake(() => {
@@ -51,7 +51,7 @@ test('an abort waits for a server that says nothing for 2 s at most, and goes on
   waits.catch(() => (over = true));
   await asked.promise;
   abort.abort();
-  // What was said last sets its timers before time goes on.
+  // Lets pending callbacks set their timers before the time advances.
   const step = async (ms: number) => {
     await new Promise(setImmediate);
     t.mock.timers.tick(ms);
@@ -68,13 +68,13 @@ test('an abort waits for a server that says nothing for 2 s at most, and goes on
   await locks.close();
 });
 
-test('a signal that is aborted already sends nothing', async () => {
+test('with a signal that is aborted already, nothing is sent', async () => {
   const fake = new Fake(() => 1);
   await assert.rejects(new Locks(fake).lock('k').acquire({ signal: AbortSignal.abort() }), { name: 'AbortError' });
   assert.deepEqual(fake.sent, []);
 });
 
-test('listeners on the signal do not pile up', async () => {
+test('listeners on the signal are removed', async () => {
   const { signal } = new AbortController();
   let listeners = 0;
   const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
@@ -86,7 +86,7 @@ test('listeners on the signal do not pile up', async () => {
   await locks.close();
 });
 
-test('a lost connection: asked again, by the same owner, for what is left of the wait', async () => {
+test('after a lost connection the same owner sends the request again, for the rest of the wait', async () => {
   const fake = new Fake((args, connection) => {
     if (args[0] === 'LOCK.ACQUIRE' && fake.of('LOCK.ACQUIRE').length === 1) {
       connection.close();
@@ -105,7 +105,7 @@ test('a lost connection: asked again, by the same owner, for what is left of the
 });
 
 for (const code of ['READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN']) {
-  test(`${code} is a reason to ask again, on a new connection`, async () => {
+  test(`after ${code} the request is sent again, on a new connection`, async () => {
     const used: unknown[] = [];
     const fake = new Fake((args, connection) => {
       if (args[0] === 'LOCK.ACQUIRE') {
@@ -123,17 +123,17 @@ for (const code of ['READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'TRYAGAIN
   });
 }
 
-test('when the time is over, the error of the connection comes through as it is, and nothing is left', async () => {
+test('when the wait times out, the connection error is passed on unchanged, and nothing is left', async () => {
   const fake = new Fake((args, connection) => (args[0] === 'LOCK.ACQUIRE' ? connection.close() : 0));
   const locks = new Locks(fake);
   await assert.rejects(locks.lock('k').acquire({ waitMs: 50 }), { message: 'connection lost' });
   await assert.rejects(locks.lock('k').acquire({ waitMs: 0 }), { message: 'connection lost' });
   const cancels = fake.of('LOCK.CANCEL').length;
-  assert.ok(cancels >= 2, 'whoever was cut off cancels');
+  assert.ok(cancels >= 2, 'a request whose connection was lost is cancelled');
   await locks.close();
 });
 
-/** Answers null when the time of BLOCK is over, but 1 to the request of this number. */
+/** Replies null when BLOCK times out, but 1 to the request with this number. */
 function grantsAt(number: number): { fake: Fake; used: Set<unknown> } {
   const used = new Set<unknown>();
   const fake: Fake = new Fake((args, connection) => {
@@ -154,7 +154,7 @@ test('a blocking call that times out is followed by the next, on the same connec
   await locks.close();
 });
 
-test('a wait that is over sends no LOCK.CANCEL', async () => {
+test('a wait that times out sends no LOCK.CANCEL', async () => {
   const { fake } = grantsAt(Infinity);
   const locks = new Locks(fake, { maxBlockMs: 20 });
   await assert.rejects(locks.lock('k').acquire({ waitMs: 50 }), NotAcquired);
@@ -162,11 +162,11 @@ test('a wait that is over sends no LOCK.CANCEL', async () => {
   await locks.close();
 });
 
-test('null before its time does not go round and round', async () => {
+test('a null before the time-out causes no busy loop', async () => {
   const fake = new Fake(() => null);
   const locks = new Locks(fake);
   await assert.rejects(locks.lock('k').acquire({ waitMs: 200 }), NotAcquired);
-  assert.ok(fake.sent.length < 10, `asked ${fake.sent.length} times`);
+  assert.ok(fake.sent.length < 10, `sent ${fake.sent.length} times`);
   await locks.close();
 });
 
@@ -181,7 +181,7 @@ test('a fair wait ends a blocking call by closing the connection, and its BLOCK 
   await locks.close();
 });
 
-test('the errors of a server that says no', async () => {
+test('error replies end the wait', async () => {
   const replies = ['DEADLOCK a waits for b', 'WRONGTYPE no lock'];
   const fake = new Fake(() => {
     throw new ServerError(replies.shift() ?? 'ERR');
@@ -189,11 +189,11 @@ test('the errors of a server that says no', async () => {
   const locks = new Locks(fake);
   await assert.rejects(locks.lock('k').acquire(), (error) => error instanceof Deadlock && error.message.includes('a waits'));
   await assert.rejects(locks.lock('k').acquire(), (error) => error instanceof Refused && error.code === 'WRONGTYPE');
-  assert.equal(fake.sent.length, 2, 'neither is asked again, nor cancelled');
+  assert.equal(fake.sent.length, 2, 'neither is sent again or cancelled');
   await locks.close();
 });
 
-test('close() gives up what waits', async () => {
+test('close() gives up waits', async () => {
   const asked = later();
   const waiting = later();
   const fake = new Fake((args) => {

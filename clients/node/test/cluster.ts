@@ -7,7 +7,7 @@ function slot(index: number): number {
   return Math.floor((16_384 * index) / MASTERS);
 }
 
-/** A cluster of three masters of one's own. */
+/** A cluster of three masters, for one test file. */
 export class TestCluster {
   readonly servers: readonly TestServer[];
 
@@ -29,7 +29,7 @@ export class TestCluster {
     return cluster;
   }
 
-  /** Until each knows all slots. */
+  /** Waits until each node covers all slots. */
   async #together(): Promise<void> {
     for (const { ask } of this.servers) {
       while (!String(await ask.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) {

@@ -1,4 +1,4 @@
-// The examples of README.md and of docs/clients/node.md, compiled and run.
+// Compiles and runs the examples of README.md and of docs/clients/node.md.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -11,10 +11,10 @@ import { TestServer } from './server.js';
 
 const run = promisify(execFile);
 const PACKAGE = fileURLToPath(new URL('../../', import.meta.url));
-// Inside the package, so that it knows itself by its name.
+// In the package's folder, so that examples can import the package by its name.
 const FOLDER = `${PACKAGE}examples/`;
 
-/** What the README leaves to the reader. */
+/** Definitions that the README's examples use. */
 const README_BEGINS = `
 const signal = AbortSignal.timeout(60_000);
 const work = async (_: unknown) => console.log('working');
@@ -22,8 +22,8 @@ const work = async (_: unknown) => console.log('working');
 
 let server: TestServer;
 let cluster: TestCluster;
-/** The programs, and what each is to say. */
-let programs: { says: string }[];
+/** The programs, and the output of each. */
+let programs: { output: string }[];
 
 async function examplesOf(path: string): Promise<string[]> {
   const text = await readFile(path, 'utf8');
@@ -37,9 +37,9 @@ before(async () => {
   assert.ok(PAGE, 'PAGE=path/to/docs/clients/node.md is needed');
   const readme = [README_BEGINS, ...(await examplesOf(`${PACKAGE}README.md`)), 'redis.disconnect();'].join('\n');
   const page = await examplesOf(PAGE);
-  const says = ['working\n'.repeat(3), 'working\n', 'working\n', 'working\n', 'given up\n', '2\n'];
-  assert.equal(page.length + 1, says.length);
-  programs = says.map((said) => ({ says: said }));
+  const outputs = ['working\n'.repeat(3), 'working\n', 'working\n', 'working\n', 'given up\n', '2\n'];
+  assert.equal(page.length + 1, outputs.length);
+  programs = outputs.map((output) => ({ output }));
 
   await rm(FOLDER, { recursive: true, force: true });
   await mkdir(FOLDER);
@@ -59,10 +59,10 @@ after(async () => {
   await Promise.all([server.stop(), cluster.stop()]);
 });
 
-test('each example does what it says, ends by itself, and leaves nothing', { timeout: 120_000 }, async () => {
-  for (const [number, { says }] of programs.entries()) {
+test('each example has its output, ends by itself, and leaves nothing behind', { timeout: 120_000 }, async () => {
+  for (const [number, { output }] of programs.entries()) {
     const { stdout, stderr } = await run(process.execPath, [`${FOLDER}${number}.js`]);
-    assert.deepEqual({ number, stdout, stderr }, { number, stdout: says, stderr: '' });
+    assert.deepEqual({ number, stdout, stderr }, { number, stdout: output, stderr: '' });
     for (const { ask } of [server, ...cluster.servers]) {
       assert.deepEqual(await ask.keys('*'), []);
     }

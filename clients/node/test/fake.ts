@@ -2,15 +2,15 @@ import { after, before } from 'node:test';
 
 import type { Address, Connection, Connector } from '../src/connector.js';
 
-// The package's own timers let the process end, and these connections are no sockets.
+// The package's own timers do not keep the process alive, and these connections are not sockets.
 let alive: NodeJS.Timeout;
 before(() => void (alive = setInterval(() => {}, 1_000)));
 after(() => clearInterval(alive));
 
-/** What one connection answers: a reply, a promise of one, or an error that is thrown. */
+/** The replies of a connection: a reply, a promise of one, or an error that is thrown. */
 export type Answers = (args: string[], connection: FakeConnection) => unknown;
 
-/** A connection to nowhere. */
+/** A connection without a server. */
 export class FakeConnection implements Connection {
   readonly node: Address | null;
   closed = false;
@@ -54,7 +54,7 @@ export class FakeConnection implements Connection {
   }
 }
 
-/** A connector of such connections, which notes all that is sent. */
+/** A connector that opens such connections and records all commands. */
 export class Fake implements Connector {
   prefix = '';
   nodes: (() => Address[]) | null = null;

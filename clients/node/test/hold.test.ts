@@ -9,7 +9,7 @@ function notHeld(): never {
   throw new ServerError('NOTHELD the owner holds no such lock');
 }
 
-test('a release that was cut and is repeated: NOTHELD means that the first one got through', async () => {
+test('a release that was cut is repeated: NOTHELD means that the first one was executed', async () => {
   const fake = new Fake((args, connection) => {
     if (args[0] !== 'LOCK.RELEASE') {
       return 1;
@@ -22,7 +22,7 @@ test('a release that was cut and is repeated: NOTHELD means that the first one g
   await locks.close();
 });
 
-test('NOTHELD at the first release is a loss; so is one behind an error that says that nothing was done', async () => {
+test('NOTHELD for the first release is a loss, also after an error that shows that nothing was executed', async () => {
   const fake = new Fake((args) => {
     if (args[0] !== 'LOCK.RELEASE') {
       return 1;
@@ -36,12 +36,12 @@ test('NOTHELD at the first release is a loss; so is one behind an error that say
   for (let round = 0; round < 2; round++) {
     const hold = await locks.lock('k').acquire();
     await assert.rejects(hold.release(), NotHeld);
-    assert.equal(hold.isLost, false, 'it is not told of after the release');
+    assert.equal(hold.isLost, false, 'it is not reported after the release');
   }
   await locks.close();
 });
 
-test('a second release is the first one', async () => {
+test('a second release returns the first one', async () => {
   const fake = new Fake(() => 1);
   const locks = new Locks(fake);
   const hold = await locks.lock('k').acquire();
@@ -50,7 +50,7 @@ test('a second release is the first one', async () => {
   await locks.close();
 });
 
-test('the lease is renewed at a third of it, until the release', async (t) => {
+test('the lease is renewed after a third of it, until the release', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const fake = new Fake(() => 1);
   const locks = new Locks(fake);
@@ -73,16 +73,16 @@ test('NOTHELD to a renewal aborts the signal, once', async () => {
   const fake = new Fake((args) => (args[0] === 'LOCK.ACQUIRE' ? 1 : notHeld()));
   const locks = new Locks(fake);
   const hold = await locks.lock('k', { leaseMs: 60 }).acquire();
-  let told = 0;
-  hold.signal.addEventListener('abort', () => told++);
+  let aborts = 0;
+  hold.signal.addEventListener('abort', () => aborts++);
   await once(hold.signal, 'abort');
   assert.ok(hold.isLost && hold.signal.reason instanceof NotHeld);
   await assert.rejects(hold.release(), NotHeld);
-  assert.equal(told, 1);
+  assert.equal(aborts, 1);
   await locks.close();
 });
 
-test('renewals that get no answer: lost at the end of the lease, not before', async () => {
+test('if renewals get no reply, the hold is lost at the end of the lease, not before', async () => {
   const fake = new Fake((args) => (args[0] === 'LOCK.ACQUIRE' ? 1 : never()));
   const locks = new Locks(fake);
   const start = performance.now();
@@ -112,21 +112,21 @@ test('a renewal whose connection fails is repeated within the lease', async () =
   await locks.close();
 });
 
-test('a watch tells of the loss, and is silent about a release', async () => {
+test('a watch reports a loss, but not a release', async () => {
   const lost = later();
   const fake = new Fake((args) => (args[0] === 'LOCK.WATCH' ? lost.promise : 1));
   const locks = new Locks(fake);
   const hold = await locks.lock('k', { watch: true }).acquire();
-  const heard = once(hold.signal, 'abort');
+  const aborted = once(hold.signal, 'abort');
   lost.resolve('LOST');
-  await heard;
+  await aborted;
   const other = await locks.lock('k', { watch: true }).acquire();
   await other.release();
   assert.equal(other.isLost, false);
   await locks.close();
 });
 
-test("the body's error is not masked by a loss, and a loss is told if the body was well", async () => {
+test("the body's error is not masked by a loss, and a loss is reported if the body succeeds", async () => {
   const fake = new Fake((args) => (args[0] === 'LOCK.RELEASE' ? notHeld() : 1));
   const locks = new Locks(fake);
   const body = () => Promise.reject(new RangeError('the body'));
@@ -135,7 +135,7 @@ test("the body's error is not masked by a loss, and a loss is told if the body w
   await locks.close();
 });
 
-test('withLock returns what the body does, and passes its options on', async () => {
+test('withLock returns what the body returns, and passes its options on', async () => {
   const fake = new Fake(() => 7);
   const locks = new Locks(fake);
   assert.equal(await locks.withLock('k', (hold) => hold.token, { kind: 'fair', fenced: true, leaseMs: 500, waitMs: 0 }), 7);
@@ -171,18 +171,18 @@ test('a session whose connection is lost is bound to another one', async () => {
   await locks.close();
 });
 
-test('a session that the server has ended meanwhile is lost', async () => {
+test('a session that the server has ended is lost', async () => {
   const fake = new Fake((args) => (args[0] === 'LOCK.RENEW' ? notHeld() : 1));
   const locks = new Locks(fake);
   const hold = await locks.lock('k', { session: true }).acquire();
-  const told = once(hold.signal, 'abort');
+  const aborted = once(hold.signal, 'abort');
   fake.connections[0]?.close();
-  await told;
+  await aborted;
   await assert.rejects(hold.release(), NotHeld);
   await locks.close();
 });
 
-test('a hold lets the process end, an answer that is awaited does not', async () => {
+test('a hold does not keep the process alive, a pending reply does', async () => {
   const answer = later();
   const fake = new Fake(() => answer.promise);
   const locks = new Locks(fake);
@@ -197,7 +197,7 @@ test('a hold lets the process end, an answer that is awaited does not', async ()
   await locks.close();
 });
 
-test('close() releases what is held', async () => {
+test('close() releases holds', async () => {
   const fake = new Fake(() => 1);
   const locks = new Locks(fake);
   const hold = await locks.lock('k').acquire();

@@ -1,4 +1,4 @@
-// A program that has to end by itself: leaves.js LIBRARY PORT HOW
+// A program that must end by itself: leaves.js LIBRARY PORT HOW
 import { LIBRARIES } from './libraries.js';
 
 const [library = '', port, how] = process.argv.slice(2);

@@ -17,7 +17,7 @@ before(async () => void (server = await TestServer.start()));
 after(() => server.stop());
 
 for (const [name, library] of Object.entries(LIBRARIES)) {
-  test(`${name}: every kind is had, tried in vain by another, and released`, async () => {
+  test(`${name}: each kind is acquired, not acquired by another client, and released`, async () => {
     const [one, other] = [library(server.port), library(server.port)];
     const both = (make: (locks: typeof one) => ReturnType<typeof one.lock>) => [make(one), make(other)] as const;
     const pairs = [
@@ -54,7 +54,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await locks.close();
   });
 
-  test(`${name}: the limits of time of the client do not end a wait, and its types do not change a token`, async () => {
+  test(`${name}: the client's time-outs do not end a wait, and its type mapping does not change a token`, async () => {
     const held = await library(server.port).lock('slow').acquire();
     const locks = library(server.port, { commandMs: 100, strings: true });
     const waits = locks.lock('slow', { fenced: true }).acquire();
@@ -74,8 +74,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await server.ask.config('SET', 'requirepass', 'secret');
     const [right, wrong] = [library(server.port, { password: 'secret' }), library(server.port, { password: 'no' })];
     await right.withLock('k', () => {});
-    const said = assert.rejects(wrong.lock('k').acquire(), (error) => error instanceof Refused && error.code === 'WRONGPASS');
-    await said;
+    await assert.rejects(wrong.lock('k').acquire(), (error) => error instanceof Refused && error.code === 'WRONGPASS');
     await server.ask.config('SET', 'requirepass', '');
     await Promise.all([right.close(), wrong.close()]);
   });
@@ -87,7 +86,7 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
     await locks.close();
   });
 
-  test(`${name}: an abort leaves nothing, and the connection is good for the next wait`, async () => {
+  test(`${name}: an abort leaves nothing behind, and the connection is used for the next wait`, async () => {
     const [one, other] = [library(server.port), library(server.port)];
     const hold = await one.lock('x').acquire();
     const connections = async () => Number(/connected_clients:(\d+)/.exec(await server.ask.info('clients'))![1]);
@@ -113,20 +112,20 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
       const hold = how === 'aborted' ? await taken.lock('taken').acquire() : null;
       const program = fileURLToPath(new URL('leaves.js', import.meta.url));
       const child = spawn(process.execPath, [program, name, String(server.port), how], { stdio: ['ignore', 'pipe', 'inherit'] });
-      let said = '';
-      child.stdout.on('data', (data: Buffer) => (said += data.toString()));
+      let output = '';
+      child.stdout.on('data', (data: Buffer) => (output += data.toString()));
       const limit = setTimeout(() => child.kill('SIGKILL'), 30_000);
       const [status] = (await once(child, 'close')) as [number | null];
       clearTimeout(limit);
-      assert.deepEqual({ status, said }, { status: 0, said: 'done\n' });
+      assert.deepEqual({ status, output }, { status: 0, output: 'done\n' });
       await hold?.release();
       await taken.close();
     });
   }
 }
 
-// OURS in src/node-redis.ts turns the library's timeout off, which also must not apply to a command that was sent: the wait
-// would be sent again, at the end of the queue, which no shorter test notices.
+// OURS in src/node-redis.ts turns the library's timeout off, also for a command that was sent: otherwise the wait would
+// be sent again, at the end of the queue. No shorter test notices this.
 test('node-redis: a wait outlasts the 5 s that the library gives a command', { timeout: 60_000 }, async () => {
   const [one, other] = [LIBRARIES['node-redis']!(server.port), LIBRARIES['node-redis']!(server.port)];
   const hold = await one.lock('long').acquire();
@@ -137,8 +136,8 @@ test('node-redis: a wait outlasts the 5 s that the library gives a command', { t
   await Promise.all([one.close(), other.close()]);
 });
 
-// clusterConnector in src/ioredis.ts: `startupNodes` is no public name of the library's.
-test('ioredis: the locks of a Cluster that was never connected', async () => {
+// clusterConnector in src/ioredis.ts uses `startupNodes`, which is no public name of the library.
+test('ioredis: locks on a Cluster that was never connected', async () => {
   const nodes = await TestCluster.start();
   const cluster = new Cluster([{ host: '127.0.0.1', port: nodes.servers[0]!.port }], { lazyConnect: true });
   const locks = ioredisLocks(cluster);

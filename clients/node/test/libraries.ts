@@ -5,18 +5,18 @@ import type { Locks } from '../src/index.js';
 import { locks as ioredisLocks } from '../src/ioredis.js';
 import { locks as nodeRedisLocks } from '../src/node-redis.js';
 
-/** What a user may have set. */
+/** Settings that a user may have. */
 export interface Options {
   password?: string;
   db?: number;
   keyPrefix?: string;
-  /** The library's own limit of time for a command, in ms. */
+  /** The library's own time-out for a command, in ms. */
   commandMs?: number;
-  /** Have the library return numbers as strings. */
+  /** Whether the library returns numbers as strings. */
   strings?: boolean;
 }
 
-/** Makes the locks of a user's client, which has never been connected: its settings are all that is needed. */
+/** Creates the locks of a user's client, which is never connected: only its settings are needed. */
 export type Library = (port: number, options?: Options) => Locks;
 
 const host = '127.0.0.1';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Locks, ServerError } from '../src/index.js';
 import { Fake } from './fake.js';
 
-/** A cluster of which the node at port 3 has the slot, and knows it. */
+/** A cluster whose node on port 3 serves the slot. */
 function cluster(others: (args: string[]) => unknown, master: (args: string[]) => unknown = () => 1): Fake {
   const fake = new Fake((args, connection) => (connection.node?.port === 3 ? master(args) : others(args)));
   fake.nodes = () => [1, 2].map((port) => ({ host: 'a', port }));
@@ -21,12 +21,12 @@ test('MOVED is followed without a pause, and remembered', async () => {
   for (let round = 0; round < 3; round++) {
     await (await locks.lock('k').acquire({ waitMs: 0 })).release();
   }
-  assert.equal(fake.of('LOCK.ACQUIRE').length, 4, 'only the first one went astray');
+  assert.equal(fake.of('LOCK.ACQUIRE').length, 4, 'only the first one went to the wrong node');
   assert.deepEqual(fake.connections.map(({ node }) => node?.port).slice(0, 2), [1, 3]);
   await locks.close();
 });
 
-test('MOVED without a host is the host that said it', async () => {
+test('MOVED without a host means the host of the node that replied', async () => {
   const fake = cluster(() => {
     throw new ServerError('MOVED 7 :3');
   });
@@ -50,11 +50,11 @@ test('ASK is followed once, with ASKING', async () => {
     fake.sent.slice(0, 3).map(([word]) => word),
     ['LOCK.ACQUIRE', 'ASKING', 'LOCK.ACQUIRE'],
   );
-  assert.notEqual(fake.connections.at(-1)?.node?.port, 3, 'the release asks as before');
+  assert.notEqual(fake.connections.at(-1)?.node?.port, 3, 'the release goes to the node as before');
   await locks.close();
 });
 
-test('two nodes that send each other: with pauses, until the time is over', async () => {
+test('two nodes that redirect to each other: with pauses, until the wait times out', async () => {
   const fake = new Fake((args, { node }) => {
     if (args[0] === 'LOCK.CANCEL') {
       return 0;
@@ -68,7 +68,7 @@ test('two nodes that send each other: with pauses, until the time is over', asyn
   await locks.close();
 });
 
-test('a master that is gone is forgotten, and another node is asked who it is now', async () => {
+test('a master that is down is forgotten, and another node redirects to the new one', async () => {
   let gone = false;
   const fake = cluster(
     () => (gone ? 1 : moved()),

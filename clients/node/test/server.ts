@@ -20,12 +20,12 @@ export interface Info {
   waiters: { waited: number }[];
 }
 
-/** A server of one's own with the module: those that MODULE and SERVER name. */
+/** A server with the module, for one test file: the paths are MODULE and SERVER. */
 export class TestServer {
   readonly port: number;
-  /** Where the other nodes of a cluster find it. */
+  /** The port of the cluster bus. */
   readonly bus: number;
-  /** To ask it with. */
+  /** A client for the tests themselves. */
   readonly ask: Redis;
   readonly #process: ChildProcess;
   readonly #folder: string;
@@ -59,29 +59,29 @@ export class TestServer {
       }
       await server.stop();
     }
-    throw new Error('the server has not started; does it find the module?');
+    throw new Error('the server has not started; can it load the module?');
   }
 
-  /** Whether it is this one that answers; it ends if somebody else has got the port meanwhile. */
+  /** Whether this server replies. It ends if another process has taken the port. */
   async #listens(): Promise<boolean> {
     const ended = new Promise<string>((resolve) => this.#process.once('exit', () => resolve('')));
-    const said = await Promise.race([ended, this.ask.info('server').catch(() => '')]);
-    return said.includes(`process_id:${this.#process.pid}\r\n`);
+    const info = await Promise.race([ended, this.ask.info('server').catch(() => '')]);
+    return info.includes(`process_id:${this.#process.pid}\r\n`);
   }
 
-  /** What LOCK.INFO says of a key; null if nobody holds it, and nobody waits for it. */
+  /** The reply of LOCK.INFO; null if the key has neither holders nor waiters. */
   info(key: string): Promise<Info | null> {
     return this.ask.call('LOCK.INFO', key) as Promise<Info | null>;
   }
 
-  /** Until what LOCK.INFO says of a key is as wanted. */
+  /** Waits until the reply of LOCK.INFO is as wanted. */
   async until(key: string, wanted: (info: Info | null) => boolean): Promise<void> {
     while (!wanted(await this.info(key))) {
       await new Promise(setImmediate);
     }
   }
 
-  /** Until somebody waits for a key. */
+  /** Waits until the key has a waiter. */
   waiting(key: string): Promise<void> {
     return this.until(key, (info) => (info?.waiting ?? 0) > 0);
   }
