@@ -1,4 +1,4 @@
-# The PHP package. It has no dependencies to download: composer only makes the autoloader of composer.json.
+# The PHP package. It has no dependencies to download: composer only creates the autoloader of composer.json.
 
 .PHONY: client-php test-client-php
 

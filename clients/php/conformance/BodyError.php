@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo\Conformance;
 
-/** The body's own error. */
+/** The error that the body itself throws. */
 final class BodyError extends \Exception
 {
 }

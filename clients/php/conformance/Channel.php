@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo\Conformance;
 
-/** JSON, one object a line, each way. */
+/** JSON in both directions, one object per line. */
 final class Channel
 {
     /** @param resource $in @param resource $out */
@@ -18,7 +18,7 @@ final class Channel
         fflush($this->out);
     }
 
-    /** The next message; false at the end of all; null if none came in `$seconds` (null: waits for ever). */
+    /** The next message; false at the end of the stream; null if none arrived within `$seconds` (null: no limit). */
     public function receive(?float $seconds = null): array|false|null
     {
         $in = [$this->in];

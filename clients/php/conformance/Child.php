@@ -6,7 +6,7 @@ namespace LockSo\Conformance;
 
 use FFI;
 
-/** A process that does one thing, since PHP does one at a time. It dies with the one that has started it. */
+/** A process for one task, because PHP executes one at a time. It is killed when its parent ends. */
 final class Child
 {
     private const PR_SET_PDEATHSIG = 1;
@@ -15,7 +15,7 @@ final class Child
     {
     }
 
-    /** Has `$task` run in a new process, with its end of the channel. */
+    /** Runs `$task` in a new process, with its end of the channel. */
     public static function start(callable $task): self
     {
         [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -24,15 +24,15 @@ final class Child
             FFI::cdef('int prctl(int option, unsigned long value);')->prctl(self::PR_SET_PDEATHSIG, SIGKILL);
             fclose($ours);
             $task(new Channel($theirs, $theirs));
-            // Without destructors: what the parent has open stays as it is.
+            // Without destructors, which would close what the parent has open.
             posix_kill(getmypid(), SIGKILL);
         }
         fclose($theirs);
         return new self($pid, new Channel($ours, $ours));
     }
 
-    /** To be called by the child: returns when the parent is not stopped by a signal. */
-    public static function standStillWithTheParent(): void
+    /** To be called in the child: waits while the parent is stopped by a signal. */
+    public static function waitWhileTheParentIsStopped(): void
     {
         while (preg_match('/\) T /', (string) @file_get_contents('/proc/' . posix_getppid() . '/stat'))) {
             usleep(10000);

@@ -9,7 +9,7 @@ use LockSo\Locks;
 use Redis;
 use RedisCluster;
 
-/** A program's client, made the ordinary way, and the locks on it. */
+/** A program's client, created in the ordinary way, and the locks on it. */
 final class Client
 {
     private const HOST = '127.0.0.1';
@@ -18,7 +18,7 @@ final class Client
     {
     }
 
-    /** `$to` is the request's: kind, port or ports, master; and `max_block_ms`, or null. */
+    /** `$to` has the fields of the request's `to`: kind, port or ports, master; and `max_block_ms`, or null. */
     public static function connect(array $to): self
     {
         $settings = ['maxBlock' => ($to['max_block_ms'] ?? 30000) / 1000];

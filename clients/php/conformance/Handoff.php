@@ -7,7 +7,7 @@ namespace LockSo\Conformance;
 use Redis;
 use RuntimeException;
 
-/** How long from a release to the next grant, and beside it from RPUSH to BLPOP's reply, by the same library. */
+/** Measures the time from a release to the next grant, and from RPUSH to BLPOP's reply with the same library. */
 final class Handoff
 {
     private const LIST = '{lock-so:handoff}:list';
@@ -29,19 +29,19 @@ final class Handoff
             $this->seeBlocked($client, $lock->keys[0]);
             $began = hrtime(true);
             $hold->release();
-            $us['lock_us'][] = ($this->heard($waiter)['at'] - $began) / 1000;
+            $us['lock_us'][] = ($this->received($waiter)['at'] - $began) / 1000;
 
             $waiter->channel->send(['for' => 'list']);
             $this->seeBlocked($client, self::LIST);
             $began = hrtime(true);
             $client->redis->rPush(self::LIST, '1');
-            $us['blpop_us'][] = ($this->heard($waiter)['at'] - $began) / 1000;
+            $us['blpop_us'][] = ($this->received($waiter)['at'] - $began) / 1000;
         }
         $waiter->end();
         return $us;
     }
 
-    /** The other process: waits for what it is told to wait for, and says when it had it. */
+    /** The other process: waits for the lock or the list, as requested, and sends the time when it got it. */
     private function await(Channel $channel): void
     {
         $client = Client::connect($this->to);
@@ -60,9 +60,9 @@ final class Handoff
         }
     }
 
-    private function heard(Child $waiter): array
+    private function received(Child $waiter): array
     {
-        return $waiter->channel->receive(30.0) ?: throw new RuntimeException('the waiter has got nothing');
+        return $waiter->channel->receive(30.0) ?: throw new RuntimeException('the waiter has received nothing');
     }
 
     /** Waits until a client is blocked on the server that has the key. */

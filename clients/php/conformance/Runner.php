@@ -13,7 +13,7 @@ use RedisClusterException;
 use RedisException;
 use Throwable;
 
-/** Answers the driver's requests; each that takes time, and each hold, is a process of its own. */
+/** Answers the driver's requests. Each request that takes time, and each hold, has a process of its own. */
 final class Runner
 {
     private Channel $driver;
@@ -29,22 +29,22 @@ final class Runner
         $this->driver = new Channel(STDIN, STDOUT);
     }
 
-    /** Serves until the driver says quit, or goes. */
+    /** Serves until the driver sends quit or closes the stream. */
     public function serve(): void
     {
         do {
             $readable = ['driver' => STDIN] + array_map(fn (Child $child) => $child->channel->in, $this->children);
             $none = [];
             stream_select($readable, $none, $none, null);
-            $goOn = true;
+            $continues = true;
             foreach (array_keys($readable) as $who) {
-                $who === 'driver' ? $goOn = $this->hear() : $this->pass((string) $who);
+                $who === 'driver' ? $continues = $this->serveOne() : $this->pass((string) $who);
             }
-        } while ($goOn);
+        } while ($continues);
         array_walk($this->children, fn (Child $child) => $child->end());
     }
 
-    /** What `$work` answers, or the error that it ends with, as the answer to `$id`. */
+    /** The answer to the request `$id`: the result of `$work`, or its error. */
     public static function answer(int $id, callable $work): array
     {
         try {
@@ -68,8 +68,8 @@ final class Runner
         };
     }
 
-    /** Takes a request of the driver; false after the last one. */
-    private function hear(): bool
+    /** Receives one request from the driver; false after the last one. */
+    private function serveOne(): bool
     {
         $request = $this->driver->receive();
         if ($request === false) {
@@ -79,7 +79,7 @@ final class Runner
         match ($do) {
             'connect' => $this->driver->send(self::answer($id, fn () => $this->connect($request))),
             'ping' => $this->driver->send(self::answer($id, fn () => $this->ping($request))),
-            'cancel' => $this->driver->send(['id' => $id, 'error' => 'other', 'text' => 'a process can only be ended']),
+            'cancel' => $this->driver->send(['id' => $id, 'error' => 'other', 'text' => 'a process that waits can only be killed']),
             'release', 'lost' => $this->forward("as:{$request['as']}", $request),
             'leave' => $this->forward("id:{$request['of']}", $request),
             'acquire' => $this->start("as:{$request['as']}", $request),
@@ -122,7 +122,7 @@ final class Runner
         }
     }
 
-    /** Passes a child's message on to the driver. */
+    /** Forwards a child's message to the driver. */
     private function pass(string $name): void
     {
         $message = $this->children[$name]->channel->receive();

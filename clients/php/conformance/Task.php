@@ -13,13 +13,13 @@ use RuntimeException;
 /** One request that takes time, in a process of its own. */
 final class Task
 {
-    /** Seconds between two looks at a hold that is kept. */
-    private const LOOK = 0.02;
+    /** Seconds between two checks of a hold. */
+    private const CHECK = 0.02;
 
     private Client $client;
     /** @var list<Child> */
     private array $watchers = [];
-    private bool $told = false;
+    private bool $lossSent = false;
 
     public function __construct(private Channel $channel, private array $request, private array $to)
     {
@@ -60,7 +60,7 @@ final class Task
         return $wait === null ? null : $wait / 1000;
     }
 
-    /** Holds it until it is to be released, or the runner goes. */
+    /** Holds it until the release is requested, or the runner ends. */
     private function hold(): void
     {
         $hold = null;
@@ -74,11 +74,11 @@ final class Task
         $this->watch($hold);
         while (($message = $this->next($hold)) !== false) {
             if ($message['do'] === 'lost') {
-                $this->answer($message['id'], fn () => ['lost' => $this->told || $hold->isLost(false)]);
+                $this->answer($message['id'], fn () => ['lost' => $this->lossSent || $hold->isLost(false)]);
                 continue;
             }
             array_walk($this->watchers, fn (Child $watcher) => $watcher->end());
-            // Over, whatever is answered: what is lost or out of reach ends with its lease.
+            // The task ends, whatever the answer: a hold that cannot be released ends with its lease.
             $this->answer($message['id'], function () use ($hold): array {
                 $hold->release();
                 return [];
@@ -87,7 +87,7 @@ final class Task
         }
     }
 
-    /** A process for each key, which does nothing else, if the loss is to be told. */
+    /** If the loss is to be reported, starts a process for each key that only waits for it. */
     private function watch(Hold $hold): void
     {
         foreach ($this->request['lock']['watch'] ?? false ? $hold->keys : [] as $key) {
@@ -97,14 +97,16 @@ final class Task
         }
     }
 
-    /** The next message, or false at the end; keeps and watches the hold meanwhile, as a program's own loop would. */
+    /**
+     * The next message, or false at the end. Meanwhile it renews and watches the hold, as the loop of a program would.
+     */
     private function next(Hold $hold): array|false
     {
         $lock = $this->request['lock'];
         $lease = ($lock['lease_ms'] ?? 30000) / 1000;
-        while (($message = $this->channel->receive(min(self::LOOK, $lease / 10))) === null) {
-            // One program, if it is stopped.
-            Child::standStillWithTheParent();
+        while (($message = $this->channel->receive(min(self::CHECK, $lease / 10))) === null) {
+            // The runner and its children are stopped together.
+            Child::waitWhileTheParentIsStopped();
             try {
                 ($lock['renew'] ?? true) && $hold->keep();
                 $lost = $hold->isLost(false);
@@ -114,9 +116,9 @@ final class Task
                 $lost = false;
                 fwrite(STDERR, "renewing: {$error->getMessage()}\n");
             }
-            foreach ($this->told ? [] : $this->watchers as $watcher) {
+            foreach ($this->lossSent ? [] : $this->watchers as $watcher) {
                 if ($lost || $watcher->channel->receive(0.0)) {
-                    $this->told = true;
+                    $this->lossSent = true;
                     $this->channel->send(['event' => 'lost', 'as' => $this->request['as']]);
                     break;
                 }
@@ -155,7 +157,7 @@ final class Task
         return ['done' => array_sum(array_column($answers, 'done'))];
     }
 
-    /** One worker: increments the counter that only the lock protects. */
+    /** One worker: increments the counter, which only the lock protects. */
     private function work(int $times): array
     {
         $client = Client::connect($this->to);
@@ -177,7 +179,7 @@ final class Task
     private function storm(): array
     {
         if ($this->request['kind'] !== 'timeout') {
-            throw new RuntimeException('a process that waits can only be ended');
+            throw new RuntimeException('a process that waits can only be killed');
         }
         mt_srand($this->request['seed']);
         $lock = Client::connect($this->to)->lock($this->request['lock']);

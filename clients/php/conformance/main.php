@@ -1,6 +1,6 @@
 <?php
 
-// The conformance runner: main.php phpredis. The autoloader is the first thing that the wrapper names.
+// The conformance runner: main.php phpredis. The wrapper sets LOCK_SO_AUTOLOAD to the path of the autoloader.
 
 declare(strict_types=1);
 

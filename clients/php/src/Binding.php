@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** What a session's hold is bound to: a connection that nothing else uses. */
+/** The connection to which a session's hold is bound, and which is used for nothing else. */
 final class Binding
 {
     public ?Connection $connection = null;
@@ -15,7 +15,7 @@ final class Binding
         $this->pid = getmypid();
     }
 
-    /** The connection, which is the caller's now; null if there is none, or in a fork. */
+    /** The connection, which belongs to the caller from now on; null if there is none, or in a fork. */
     public function take(): ?Connection
     {
         $connection = $this->pid === getmypid() ? $this->connection : null;

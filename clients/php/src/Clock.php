@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** The clock that nobody sets. */
+/** The monotonic clock. */
 final class Clock
 {
     /** Seconds since some moment in the past. */

@@ -8,25 +8,26 @@ use Closure;
 use Redis;
 use RedisException;
 
-/** A connection of ours. It sends nothing twice, and tells the server's errors from the network's. */
+/** A connection of this package. It sends no command twice, and distinguishes error replies from connection errors. */
 final class Connection
 {
-    /** Whether it has answered nothing yet. One that has may have been closed by the server since. */
+    /** Whether it has brought no reply yet. Otherwise the server may have closed it since. */
     public bool $fresh = true;
     private float $used;
 
-    /** `$redis` is connected, and belongs to this object alone. */
+    /** `$redis` is connected, and belongs to this object only. */
     private function __construct(private Redis $redis, public readonly string $address)
     {
-        // php-redis would connect anew without a word, which ends a session.
+        // php-redis would reconnect silently, which ends a session.
         $redis->setOption(Redis::OPT_MAX_RETRIES, 0);
         $this->used = Clock::now();
     }
 
     /**
-     * Connects, within `$timeout` seconds. `$address` is host:port or a socket's path; `$context` is php-redis' own.
+     * Connects within `$timeout` seconds. `$address` is host:port or the path of a socket; `$context` is that of
+     * php-redis.
      *
-     * @throws RedisException if it cannot
+     * @throws RedisException if it cannot connect
      */
     public static function open(string $address, float $timeout, array $context): self
     {
@@ -42,8 +43,8 @@ final class Connection
     }
 
     /**
-     * Sends a command and waits at most `$patience` seconds for the reply: null, an integer, an array, a string, or true
-     * for a status.
+     * Sends a command and waits at most `$patience` seconds for the reply: null, an integer, an array, a string, or
+     * true for a status.
      *
      * @throws LockError      if the reply is an error
      * @throws RedisException if there is none: close the connection then
@@ -51,7 +52,7 @@ final class Connection
     public function ask(array $words, float $patience): mixed
     {
         [$reply, $error] = $this->exchange($words, $patience);
-        // Of a connection that breaks, php-redis takes half a line for a whole one: another number, another error, or none.
+        // If the connection breaks, php-redis returns half a line as a reply: a wrong number, a wrong error, or null.
         if ($reply === false || in_array('FENCED', $words, true)) {
             $this->exchange(['PING'], $patience);
         }
@@ -60,7 +61,7 @@ final class Connection
         return $error === null ? ($reply === false ? null : $reply) : throw LockError::of($error);
     }
 
-    /** Whether it is worth sending something on it. Asks the server if nothing was said for a second. */
+    /** Whether the connection can be used. Sends PING if it was not used for a second. */
     public function isAlive(): bool
     {
         try {
@@ -70,13 +71,13 @@ final class Connection
         }
     }
 
-    /** Closes it now: an exception's trace may keep the object for long. */
+    /** Closes it now, because the trace of an exception may keep the object alive. */
     public function close(): void
     {
         $this->redis->close();
     }
 
-    /** What php-redis has read, and the error if it was one, of which it raises some and answers false to others. */
+    /** The reply, and the error if it is one: php-redis throws some errors, and returns false for others. */
     private function exchange(array $words, float $patience): array
     {
         $this->redis->clearLastError();
@@ -89,7 +90,7 @@ final class Connection
         }
     }
 
-    /** A command that could not be written is answered false, with a warning: as null, but for the warning. */
+    /** Throws if there is a warning: php-redis returns false with a warning if it cannot write, and false for null. */
     private static function loudly(Closure $call): mixed
     {
         $warnings = [];

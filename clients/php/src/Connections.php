@@ -9,28 +9,29 @@ use RedisException;
 use Throwable;
 
 /**
- * Connections of our own, never the program's: one to each server that is needed, since a process waits for one thing at a
- * time, and one for each session.
+ * The connections of the locks, never those of the program: one to each server that is needed, because a process waits
+ * for one reply at a time, and one for each session.
  */
 final class Connections
 {
-    /** Seconds until a server that says nothing is taken for dead. */
+    /** Seconds until a server that does not respond is considered dead. */
     public const PATIENCE = 2.0;
 
-    /** Whether the last call has sent something that was not answered. */
+    /** Whether the last call sent a command without receiving its reply. */
     public bool $unsure = false;
     /** @var list<Connection> */
     private array $idle = [];
-    /** @var array<int, string> who has a cluster's slot, as far as known */
+    /** @var array<int, string> the known nodes of a cluster, by slot */
     private array $nodes = [];
-    /** @var list<array{Withdrawal, float}> what could not be told; until when it matters */
+    /** @var list<array{Withdrawal, float}> the withdrawals that could not be sent; until when they matter */
     private array $owed = [];
     private int $pid;
 
     /**
-     * `$find` gets this object and returns a connection to the master, or to any node of a cluster. `$scheme` is 'tls://' or
-     * empty, `$auth` a password or [user, password], `$timeout` the limit for connecting in seconds. One command blocks for
-     * `$maxBlock` seconds at most; then the request is sent again, so that a server that stopped responding is noticed.
+     * `$find` gets this object and returns a connection to the master, or to any node of a cluster. `$scheme` is
+     * 'tls://' or empty, `$auth` a password or [user, password], `$timeout` the limit for connecting in seconds. One
+     * command blocks for `$maxBlock` seconds at most; then the request is sent again, so that a server that stopped
+     * responding is noticed.
      */
     public function __construct(
         private Closure $find,
@@ -45,9 +46,9 @@ final class Connections
     }
 
     /**
-     * Asks until it is answered: over lost connections, redirections, and servers that are not ready; once at least, and
-     * not again after `$until` (by Clock). `$words` makes the command, and says how many seconds it may take. A session's
-     * call uses the connection of `$binding`, and leaves there the one that was answered.
+     * Sends a command until it has a reply, again after lost connections, redirections and transient errors; at least
+     * once, and not again after `$until` (by Clock). `$words` returns the command, and how many seconds it may take. A
+     * session's call uses the connection of `$binding`, and leaves the connection of the reply there.
      *
      * @param Closure(): array{list<string|int>, float} $words
      * @throws LockError
@@ -77,21 +78,21 @@ final class Connections
                     throw $trouble;
                 }
                 $atOnce = $asking !== null && ++$redirections <= 5;
-                // What was granted then is the new master's to say.
+                // The new master may have the grant.
                 $this->unsure = $this->unsure || $trouble->reason === 'UNBLOCKED';
             } catch (RedisException $trouble) {
                 $asking = null;
-                // The server may have closed it long ago.
+                // The server may have closed the connection while it was idle.
                 $atOnce = $connection !== null && !$connection->fresh && Clock::now() - $began < 0.5;
                 $this->unsure = $this->unsure || $sent;
             } catch (Throwable $raised) {
-                // By a signal's handler of the program. Nobody is to wait on it any more.
+                // Thrown by a signal handler of the program. Closing the connection ends the wait.
                 $connection?->close();
                 throw $raised;
             }
             if ($asking === null) {
                 $connection?->close();
-                // What else is idle is of the same age, and the slots may have moved.
+                // Other idle connections may be dead too, and slots may have moved.
                 $this->forget();
             }
             if ($atOnce) {
@@ -107,7 +108,7 @@ final class Connections
         }
     }
 
-    /** Connects and logs in, without keeping the connection. */
+    /** Connects and authenticates, without keeping the connection. */
     public function open(string $address): Connection
     {
         $scheme = str_starts_with($address, '/') || str_contains($address, '://') ? '' : $this->scheme;
@@ -122,19 +123,22 @@ final class Connections
         return $connection;
     }
 
-    /** Keeps the connection, which nobody uses, for the next call. */
+    /** Keeps an idle connection for the next call. */
     public function give(Connection $connection): void
     {
         $this->idle = [$connection, ...array_slice($this->idle, 0, 7)];
     }
 
-    /** Tells it at the next occasion, until `$until` (by Clock): before the next acquisition, or in the end. */
+    /**
+     * Sends the withdrawal later, until `$until` (by Clock): before the next acquisition, or when this object is
+     * destroyed.
+     */
     public function owe(Withdrawal $withdrawal, float $until): void
     {
         $this->owed[] = [$withdrawal, $until];
     }
 
-    /** Tries for `$patience` seconds to tell what is owed. */
+    /** Tries for `$patience` seconds to send the withdrawals that are owed. */
     public function settle(float $patience = 0.5): void
     {
         $owed = $this->own() ? $this->owed : [];
@@ -142,9 +146,9 @@ final class Connections
         $end = Clock::now() + $patience;
         foreach ($owed as $i => [$withdrawal, $until]) {
             try {
-                Clock::now() > $until || $withdrawal->tell($this, $end);
+                Clock::now() > $until || $withdrawal->send($this, $end);
             } catch (LockError) {
-                // An answer.
+                // An error is a reply, too.
             } catch (RedisException) {
                 $this->owed = array_slice($owed, $i);
                 return;
@@ -157,7 +161,7 @@ final class Connections
         $this->settle(self::PATIENCE);
     }
 
-    /** Whether this is the process that has made it, and not a fork: that makes connections of its own. */
+    /** Whether this process created the object. A fork opens connections of its own. */
     private function own(): bool
     {
         return $this->pid === getmypid();
@@ -192,7 +196,7 @@ final class Connections
         return $node === null ? ($this->find)($this) : $this->open($node);
     }
 
-    /** Where the server sends us, with a '?' in front if only for this once; null if it does not. */
+    /** The node to which the error redirects, after a '?' if for this command only; null if it does not redirect. */
     private function redirection(LockError $error, Connection $by): ?string
     {
         if (!preg_match('/^(MOVED|ASK) (\d+) (\S+)$/', trim($error->getMessage()), $parts)) {
@@ -200,7 +204,7 @@ final class Connections
         }
         [, $how, $slot, $node] = $parts;
         if ($node[0] === ':') {
-            // The same host, of which the node does not know the name.
+            // The node does not know its host name: it is the same host.
             $node = substr($by->address, strlen($this->scheme), strrpos($by->address, ':') - strlen($this->scheme)) . $node;
         }
         if ($how === 'MOVED') {

@@ -8,34 +8,35 @@ use RedisException;
 use Throwable;
 
 /**
- * A lock that is held. PHP does nothing in the background, so a hold that is to outlive its lease is a session's, or the
- * work calls `keep` now and then. One that is forgotten is released when the last variable with it goes.
+ * A lock that is held. PHP executes nothing in the background, so a hold that is to outlive its lease must be a
+ * session's, or the work must call `keep` now and then. It is released when the last variable that refers to it is
+ * gone.
  */
 final class Hold
 {
-    /** A third of the default of lock.session-grace: seconds after which to look whether a session has its connection. */
+    /** Seconds between two checks of a session's connection: about a third of the default of lock.session-grace. */
     private const GRACE = 0.3;
 
-    /** What has gone wrong in a release that was not to throw, because another error was on its way; or null. */
+    /** The error of a release that must not throw, because another error is being thrown; or null. */
     public ?Throwable $trouble = null;
-    /** Its keys, in the order in which they were given. */
+    /** Its keys, in their given order. */
     public readonly array $keys;
     /** How many permits of a semaphore. */
     public readonly int $permits;
     private bool $released = false;
     private bool $lost = false;
-    /** By Clock: when the last request that has prolonged it was sent, and when the lease is over. */
+    /** By Clock: when the last renewal was sent, and when the lease expires. */
     private float $renewed;
     private float $expires;
     private int $pid;
 
-    /** @internal `$asked` is when the request was sent that got it. */
+    /** @internal `$asked` is when the granted request was sent. */
     public function __construct(
         private Connections $connections,
         private Lock $lock,
-        /** The name that holds the lock: a random UUID. */
+        /** The name of the owner, a random UUID. */
         public readonly string $owner,
-        /** The fencing token, if one was asked for. */
+        /** The fencing token, if one was requested. */
         public readonly ?int $token,
         private ?Binding $binding,
         float $asked,
@@ -43,19 +44,19 @@ final class Hold
         $this->keys = $lock->keys;
         $this->permits = $lock->permits;
         $this->pid = getmypid();
-        // Granted at any time since, so the first renewal comes early rather than late.
+        // The time of the grant is not known, so the first renewal is early rather than late.
         $this->renewed = $asked;
         $this->expires = Clock::now() + $lock->lease;
     }
 
     /**
-     * Gives the lock a new lease from now: its own, or `$lease` seconds. A session is bound to a new connection, if it has
-     * lost its own. Over connection errors it is tried again until the lease is over.
+     * Renews the lease from now on, for its own length or for `$lease` seconds. A session is bound to a new connection
+     * if it has lost its own. After connection errors this is repeated until the lease expires.
      *
      * @throws NotHeld        if it is lost
-     * @throws NoReplicas     if replicas were asked for; the lease stands on the master
+     * @throws NoReplicas     if too few replicas acknowledged it; the lease is renewed on the master
      * @throws LockError      if the server refuses
-     * @throws RedisException if the server is out of reach
+     * @throws RedisException if the server cannot be reached
      */
     public function renew(?float $lease = null): void
     {
@@ -63,9 +64,9 @@ final class Hold
     }
 
     /**
-     * Renews the lease if a third of it is over since it was renewed last: costs nothing otherwise. For loops, and waits. A
-     * session is bound to a new connection if it has lost its own, which is looked for each 0.3 seconds.
-     * A server that is out of reach for a while is no error before the lease is over.
+     * Renews the lease if a third of it has elapsed since the last renewal, and otherwise does nothing. For loops, and
+     * for waits. A session is bound to a new connection if it has lost its own, which is checked every 0.3 seconds. If
+     * the server cannot be reached, this is no error until the lease expires.
      *
      * @throws NotHeld   if it is lost: stop
      * @throws LockError if the server refuses
@@ -82,14 +83,14 @@ final class Hold
             $this->lost = Clock::now() >= $this->expires;
         }
         if ($this->lost) {
-            throw new NotHeld('the lease is over, or the session: out of reach');
+            throw new NotHeld('the lease or the session has ended: the server could not be reached');
         }
     }
 
     /**
-     * Whether the lock is lost: by the server's word, or because the lease is over by the clock. Never after a release that
-     * has gone well. While the server is out of reach the clock alone counts: a lease from the last time that it was heard of.
-     * `$ask` false: what is known without asking.
+     * Whether the lock is lost: according to the server, or because the lease has expired by the clock. Never after a
+     * release that succeeded. While the server cannot be reached, only the clock counts: one lease from the last
+     * confirmation. `$ask` false: what is known without a command.
      */
     public function isLost(bool $ask = true): bool
     {
@@ -113,12 +114,13 @@ final class Hold
     }
 
     /**
-     * Waits until the lock is lost by the server's word, however: true then, at once; false if it is not within `$seconds`
-     * (null: waits for ever). For a process that has nothing else to do, such as a fork that watches while the other works: the
-     * clock is the other's. Of several keys it watches the first, or `$key`. A release ends it too.
+     * Waits until the server reports that the lock is lost, and then returns true at once; false if it is not lost
+     * within `$seconds` (null: no limit). For a process that has nothing else to do, such as a fork that watches while
+     * the other process works; that process must check the lease by the clock. Of a multi-key lock it watches the first
+     * key, or `$key`. A release ends the wait, too.
      *
      * @throws LockError      if the server refuses
-     * @throws RedisException if the server is out of reach when the time is over
+     * @throws RedisException if the server cannot be reached when the wait times out
      */
     public function awaitLoss(?float $seconds = null, ?string $key = null): bool
     {
@@ -136,19 +138,19 @@ final class Hold
     }
 
     /**
-     * Releases the lock. Over connection errors it is tried again until the lease is over. Once it is released, nothing
-     * happens when it is called again.
+     * Releases the lock. After connection errors this is repeated until the lease expires. If it is released already,
+     * this does nothing.
      *
      * @throws NotHeld        if it was lost before
      * @throws LockError      if the server refuses
-     * @throws RedisException if the server is out of reach
+     * @throws RedisException if the server cannot be reached
      */
     public function release(): void
     {
         $this->released || $this->releaseUntil($this->end());
     }
 
-    /** Releases it within `$patience` seconds, and notes in `trouble` what goes wrong. @internal */
+    /** Releases it within `$patience` seconds, and stores an error in `trouble`. @internal */
     public function drop(float $patience = INF): void
     {
         try {
@@ -160,19 +162,19 @@ final class Hold
 
     public function __destruct()
     {
-        // A fork has a copy, and the lock is not its own.
+        // A fork has a copy of the object, but does not own the lock.
         if ($this->pid === getmypid() && ($this->binding !== null || Clock::now() < $this->expires)) {
             $this->drop(Connections::PATIENCE);
         }
     }
 
-    /** Until when it is worth asking again. */
+    /** Until when a command is repeated. */
     private function end(): float
     {
         return $this->binding === null ? $this->expires : Clock::now() + $this->lock->lease;
     }
 
-    /** Until when to ask in between: once, but for a session that the server has kept all the while. */
+    /** Until when a check is repeated: it is made once, except for a session, which the server may have kept. */
     private function soon(): float
     {
         return Clock::now() + ($this->binding !== null && Clock::now() >= $this->expires ? self::GRACE : 0.0);
@@ -198,7 +200,7 @@ final class Hold
         try {
             $this->ask($this->lock->releaseWords($this->owner), $until);
         } catch (NotHeld $lost) {
-            // The first one may have got through, if it was in time.
+            // The first one may have been executed, if it was in time.
             $repeated = $this->connections->unsure && !$this->lost && ($this->binding !== null || Clock::now() < $this->expires);
             $this->lock->kind === Kind::Multi && $this->releaseRest($until);
             $this->released = true;
@@ -212,19 +214,19 @@ final class Hold
         $connection === null || $this->connections->give($connection);
     }
 
-    /** Of several locks one was lost, so none was released. */
+    /** One key of a multi-key lock was lost, so LOCK.MRELEASE released none: releases the others. */
     private function releaseRest(float $until): void
     {
         foreach ($this->keys as $key) {
             try {
                 $this->ask(['LOCK.RELEASE', $key, $this->owner], $until);
             } catch (NotHeld) {
-                // It was this one.
+                // This key was lost.
             }
         }
     }
 
-    /** @throws NotHeld if it is lost by the server's word */
+    /** @throws NotHeld if it is lost according to the server */
     private function look(): void
     {
         foreach ($this->keys as $key) {
@@ -237,7 +239,8 @@ final class Hold
     private function ask(array $words, float $until): mixed
     {
         return $this->connections->call($this->keys[0], function () use ($words): array {
-            // When the lease is over the answer is of no use any more, but a release has to be sent; a session may live still.
+            // After the lease has expired the reply is of no use, but a release must be sent; a session may still
+            // exist.
             $left = $this->expires - Clock::now();
             $left = $left <= 0.2 && $this->binding !== null ? Connections::PATIENCE : max(0.2, min(Connections::PATIENCE, $left));
             return [$words, $left + $this->lock->replicaTime()];

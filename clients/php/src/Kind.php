@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** The kinds of locks, by the command that takes one. */
+/** The kinds of locks, with the command that acquires one. */
 enum Kind: string
 {
     case Lock = 'LOCK.ACQUIRE';

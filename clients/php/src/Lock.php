@@ -7,10 +7,10 @@ namespace LockSo;
 use RedisException;
 use Throwable;
 
-/** A lock that can be had, as often as it is wanted; Locks makes it. */
+/** A lock that can be acquired any number of times; Locks creates it. */
 final class Lock
 {
-    /** Seconds that a server may take to answer when the time to wait is over, and as many to be told of that. */
+    /** Seconds that a server has for its reply when the wait times out, and the same for the cancellation. */
     private const LATE = 0.9;
 
     /** @internal */
@@ -28,11 +28,11 @@ final class Lock
     }
 
     /**
-     * Takes the lock, and waits for it `$wait` seconds at most: null for ever, 0 not at all.
+     * Acquires the lock, and waits for it `$wait` seconds at most: null has no limit, 0 does not wait.
      *
-     * @throws NotAcquired    if it was not to be had in time
+     * @throws NotAcquired    if it could not be acquired in time
      * @throws LockError      if the server refuses
-     * @throws RedisException if the server is out of reach when the time is over
+     * @throws RedisException if the server cannot be reached when the wait times out
      */
     public function acquire(?float $wait = null): Hold
     {
@@ -57,7 +57,7 @@ final class Lock
                 }
                 $doubt = $doubt || $this->connections->unsure;
             } while (Clock::now() < $until);
-            throw new NotAcquired(implode(', ', $this->keys) . ': held by somebody else');
+            throw new NotAcquired(implode(', ', $this->keys) . ': held by another owner');
         } catch (LockError $error) {
             $unsure = $doubt || $this->connections->unsure;
             $transient = $error instanceof Refused && $error->isTransient();
@@ -69,7 +69,7 @@ final class Lock
         }
     }
 
-    /** As acquire, but with null in place of NotAcquired; without an argument it does not wait. */
+    /** The same as acquire, but returns null instead of throwing NotAcquired; without an argument it does not wait. */
     public function tryAcquire(?float $wait = 0.0): ?Hold
     {
         try {
@@ -80,10 +80,10 @@ final class Lock
     }
 
     /**
-     * Runs `$body` with the hold as its argument while the lock is held, and answers what it answers. What `$body` throws
-     * goes out as it is, also if the lock has been lost meanwhile.
+     * Runs `$body` with the hold as its argument while the lock is held, and returns what `$body` returns. An exception
+     * of `$body` is thrown unchanged, also if the lock was lost meanwhile.
      *
-     * @throws NotHeld if the lock was lost before `$body` was through; otherwise as acquire
+     * @throws NotHeld if the lock was lost before `$body` returned; otherwise as acquire
      */
     public function run(callable $body, ?float $wait = null): mixed
     {
@@ -106,7 +106,7 @@ final class Lock
             : ['LOCK.RELEASE', $this->keys[0], $owner, ...$this->which()];
     }
 
-    /** The lease, or that it is a session, and what replicas have to say. @internal */
+    /** The arguments for the lease or the session, and for the replicas. @internal */
     public function leaseWords(?float $lease = null): array
     {
         return [
@@ -115,13 +115,13 @@ final class Lock
         ];
     }
 
-    /** Seconds that replicas may take to acknowledge it, while the server is silent. @internal */
+    /** Seconds that replicas have to acknowledge it; the server does not reply meanwhile. @internal */
     public function replicaTime(): float
     {
         return ($this->replicas[1] ?? 0) / 1000;
     }
 
-    /** The words behind the key and the owner by which a hold of this kind is named. */
+    /** The arguments after the key and the owner that select a hold of this kind. */
     private function which(): array
     {
         return match ($this->kind) {
@@ -132,11 +132,12 @@ final class Lock
         };
     }
 
-    /** The command that waits for the lock `$left` seconds at most, and how many seconds the answer may take. */
+    /** The command that waits for the lock `$left` seconds at most, and how many seconds the reply may take. */
     private function acquireWords(string $owner, float $left): array
     {
         $call = max(0.0, min($left, $this->connections->maxBlock));
-        // A fair wait loses its place when its BLOCK times out, but not when its connection closes: so its BLOCK is all that is left.
+        // A fair wait loses its place when its BLOCK times out, but not when its connection closes: so its BLOCK is all
+        // that is left.
         $block = $this->kind === Kind::Fair ? $left : $call;
         $words = [
             $this->kind->value,
@@ -147,14 +148,14 @@ final class Lock
             ...$this->leaseWords(),
             ...($this->fenced ? ['FENCED'] : []),
             'ONCE',
-            // Without an end it is 0, and no time at all is to say nothing.
+            // BLOCK 0 has no limit; without BLOCK the command does not wait.
             ...($left > 0.0 ? ['BLOCK', $block === INF ? 0 : self::milliseconds($block)] : []),
         ];
         return [$words, $call + $this->replicaTime() + ($call < $left ? Connections::PATIENCE : self::LATE)];
     }
 
     /**
-     * Sees to it that nothing is left of a request that could wait until `$until`; if the server cannot be told now, it is owed.
+     * Cancels a request that could wait until `$until`. If the server cannot be reached now, the withdrawal is owed.
      */
     private function giveUp(string $owner, float $until): void
     {
@@ -165,7 +166,7 @@ final class Lock
         $commands = $multi ? [$cancel, $this->releaseWords($owner)] : [[...$cancel, 'RELEASE', ...$this->which()]];
         $withdrawal = new Withdrawal($this->keys[0], $commands);
         try {
-            $withdrawal->tell($this->connections, $now + max(0.1, min($late, $this->lease)));
+            $withdrawal->send($this->connections, $now + max(0.1, min($late, $this->lease)));
         } catch (RedisException | LockError) {
             $this->connections->owe($withdrawal, $now + $this->lease);
         }

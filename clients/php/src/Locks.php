@@ -10,11 +10,11 @@ use RedisCluster;
 use RedisException;
 
 /**
- * Makes locks. Of the program's client it takes the settings; it never uses its connection, nor its prefix.
+ * Creates locks, with the settings of the program's client. It uses neither the client's connection nor its prefix.
  *
- * What the six kinds of locks have in common: `lease` in seconds, until a hold that is not renewed ends; `session`: the
- * server renews it, for as long as a connection of the hold's own lives; `fenced`: a fencing token comes with it;
- * `replicas` [n, milliseconds]: a hold counts when n replicas have it.
+ * Options of all six kinds of locks: `lease`: seconds until a hold that is not renewed ends; `session`: the server
+ * renews the lease, for as long as the hold's own connection lives; `fenced`: the hold has a fencing token; `replicas`
+ * [n, milliseconds]: n replicas must acknowledge the grant within this time.
  */
 final class Locks
 {
@@ -23,9 +23,9 @@ final class Locks
     }
 
     /**
-     * Locks on the server to which `$redis` is connected. `$context` is the one that `connect` was given, for TLS: php-redis
-     * does not expose it. One command blocks for `$maxBlock` seconds at most, here as below; then the request is sent again,
-     * so that a server that stopped responding is noticed.
+     * Locks on the server to which `$redis` is connected. `$context` is the one that `connect` was given, for TLS:
+     * php-redis does not expose it. One command blocks for `$maxBlock` seconds at most, here as below; then the request
+     * is sent again, so that a server that stopped responding is noticed.
      */
     public static function on(Redis $redis, array $context = [], float $maxBlock = 30.0): self
     {
@@ -43,7 +43,7 @@ final class Locks
 
     /**
      * Locks in a cluster: `$cluster` is a RedisCluster, or some of the nodes as host:port. `$auth` is a password or
-     * [user, password]: php-redis does not say it.
+     * [user, password], which php-redis does not expose.
      */
     public static function cluster(
         RedisCluster|array $cluster,
@@ -60,8 +60,9 @@ final class Locks
     }
 
     /**
-     * Locks on the master that the Sentinels name; it is asked for at each new connection. `$sentinels` are some of them as
-     * host:port; `$auth`, `$db`, `$tls` and `$context` are for the master, `$sentinelAuth` for them.
+     * Locks on the master that the Sentinels monitor; its address is queried for each new connection. `$sentinels` are
+     * some of the Sentinels as host:port; `$auth`, `$db`, `$tls` and `$context` are for the master, `$sentinelAuth` for
+     * them.
      */
     public static function sentinel(
         array $sentinels,
@@ -85,7 +86,7 @@ final class Locks
         return new self(new Connections($find, $scheme, $auth, $db, context: $context, maxBlock: $maxBlock));
     }
 
-    /** A lock that one owner has at a time. */
+    /** A lock that one owner holds at a time. */
     public function lock(
         string $key,
         float $lease = 30.0,
@@ -107,13 +108,13 @@ final class Locks
         return new Lock($this->connections, Kind::Fair, [$key], $lease, $session, $fenced, $replicas);
     }
 
-    /** A read-write lock, to read: with others who read. */
+    /** The read lock of a read-write lock, shared with other readers. */
     public function read(string $key, float $lease = 30.0, bool $session = false, ?array $replicas = null): Lock
     {
         return new Lock($this->connections, Kind::Read, [$key], $lease, $session, false, $replicas);
     }
 
-    /** A read-write lock, to write: alone. */
+    /** The write lock of a read-write lock, held alone. */
     public function write(
         string $key,
         float $lease = 30.0,
@@ -130,7 +131,7 @@ final class Locks
         return new Lock($this->connections, Kind::Multi, $keys, $lease, $session, false, $replicas);
     }
 
-    /** `$permits` of a semaphore, of which all owners together have `$limit` at most. */
+    /** `$permits` permits of a semaphore, of which all owners together hold at most `$limit`. */
     public function semaphore(
         string $key,
         int $limit,
@@ -142,7 +143,7 @@ final class Locks
         return new Lock($this->connections, Kind::Semaphore, [$key], $lease, $session, false, $replicas, $limit, $permits);
     }
 
-    /** What `$try` makes of the first address with which it does not fail. */
+    /** The result of `$try` for the first address for which it succeeds. */
     private static function first(array $addresses, callable $try): Connection
     {
         $trouble = new InvalidArgumentException('no address is given');

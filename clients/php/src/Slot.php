@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** Where a cluster keeps a key. php-redis knows it, and does not say it. */
+/** Computes the slot of a key, which php-redis does not expose. */
 final class Slot
 {
     /** The key's slot, 0 to 16383: CRC-16/XMODEM of the hash tag, if it has one. */

@@ -7,12 +7,14 @@ namespace LockSo;
 use RedisException;
 
 /**
- * Tells the server that a request is given up: that it waits no more, and holds nothing. It knows no connections, so that these
- * can owe it, and still go with the last variable that has them.
+ * Cancels a request on the server: it ends the wait or releases the hold. It does not refer to the connections, so that
+ * these can owe it, and are still destroyed with the last variable that refers to them.
  */
 final class Withdrawal
 {
-    /** `$commands` are to be said in turn, until one answers that there was something; all of them concern `$key`. */
+    /**
+     * `$commands` are sent one after the other until one reply shows that something was cancelled; all are for `$key`.
+     */
     public function __construct(private string $key, private array $commands)
     {
     }
@@ -21,19 +23,19 @@ final class Withdrawal
      * Tries until `$end`, by Clock.
      *
      * @throws LockError      if the server refuses
-     * @throws RedisException if it is out of reach
+     * @throws RedisException if the server cannot be reached
      */
-    public function tell(Connections $connections, float $end): void
+    public function send(Connections $connections, float $end): void
     {
-        if (!$this->tellOnce($connections, $end)) {
-            // What was sent on a connection that is closed by now may come a little later still.
+        if (!$this->sendOnce($connections, $end)) {
+            // A request on a connection that is closed by now may arrive a little later.
             Clock::sleep(0.1);
-            $this->tellOnce($connections, $end);
+            $this->sendOnce($connections, $end);
         }
     }
 
-    /** Whether there was something to end or to give back. */
-    private function tellOnce(Connections $connections, float $end): bool
+    /** Whether there was a wait to end or a hold to release. */
+    private function sendOnce(Connections $connections, float $end): bool
     {
         try {
             foreach ($this->commands as $words) {
@@ -42,7 +44,7 @@ final class Withdrawal
                 }
             }
         } catch (NotHeld) {
-            // Nothing either.
+            // There was no hold, either.
         }
         return false;
     }

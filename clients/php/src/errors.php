@@ -4,16 +4,16 @@ declare(strict_types=1);
 
 namespace LockSo;
 
-/** What a lock's call can fail with, but for the network: that is php-redis' own RedisException. */
+/** The base class of a lock's errors. Connection errors are not among them: they are php-redis' own RedisException. */
 class LockError extends \RuntimeException
 {
-    /** `$reason` is the error's code as the server said it, such as "NOTHELD"; empty if the server said nothing. */
+    /** `$reason` is the error code of the server's reply, such as "NOTHELD"; empty without a reply. */
     public function __construct(string $message, public readonly string $reason = '')
     {
         parent::__construct($message);
     }
 
-    /** The error that the server's text stands for. */
+    /** The exception for an error reply of the server. */
     public static function of(string $text): self
     {
         $reason = explode(' ', $text, 2)[0];
@@ -26,32 +26,32 @@ class LockError extends \RuntimeException
     }
 }
 
-/** The lock was not to be had in the time that there was to wait; `$reason` if the server was not ready in the end. */
+/** The lock could not be acquired in time. `$reason` is set if the last reply was a transient error. */
 final class NotAcquired extends LockError
 {
 }
 
-/** The lock was lost before it was released or renewed: somebody else may have had it since. */
+/** The lock was lost before it was released or renewed: another owner may have held it since. */
 final class NotHeld extends LockError
 {
 }
 
-/** The wait would have closed a cycle of waits; the message names it. */
+/** The wait would have closed a cycle; the message names the cycle. */
 final class Deadlock extends LockError
 {
 }
 
-/** Not so many replicas have acknowledged it. Of an acquisition: nothing is held. Of a renewal: it stands on this server. */
+/** Too few replicas acknowledged it. An acquisition holds nothing then; a renewal is valid on this server. */
 final class NoReplicas extends LockError
 {
 }
 
-/** Any other error of the server; `$reason` has its code. */
+/** Any other error reply of the server; `$reason` is its code. */
 final class Refused extends LockError
 {
     private const TRANSIENT = ['READONLY', 'UNBLOCKED', 'LOADING', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN'];
 
-    /** Whether it is worth asking again, on a new connection. */
+    /** Whether to send the command again, on a new connection. */
     public function isTransient(): bool
     {
         return in_array($this->reason, self::TRANSIENT, true);

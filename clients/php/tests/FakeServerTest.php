@@ -12,7 +12,7 @@ use PHPUnit\Framework\TestCase;
 use Redis;
 use RedisException;
 
-/** Answers that a real server is hard to bring to, at the moment that counts. */
+/** Replies that are hard to provoke from a real server at the right moment. */
 final class FakeServerTest extends TestCase
 {
     private const REFUSED = "-READONLY You can't write against a read only replica.\r\n";
@@ -20,7 +20,7 @@ final class FakeServerTest extends TestCase
     private int $pid = 0;
     private Redis $redis;
     /** @var resource */
-    private mixed $heard;
+    private mixed $reported;
 
     protected function tearDown(): void
     {
@@ -43,7 +43,7 @@ final class FakeServerTest extends TestCase
         }
     }
 
-    public function testAServerThatIsNotReadyIsAskedAgain(): void
+    public function testAfterATransientErrorTheRequestIsSentAgain(): void
     {
         $errors = [self::REFUSED, "-LOADING\r\n", "-CLUSTERDOWN x\r\n", "-TRYAGAIN x\r\n", "-MASTERDOWN x\r\n", "-UNBLOCKED x\r\n"];
         $hold = $this->locks([...$errors, ":1\r\n", ":0\r\n"])->lock('k')->acquire();
@@ -54,7 +54,7 @@ final class FakeServerTest extends TestCase
         self::assertSame(['LOCK.RELEASE', 'k', $hold->owner], $this->command());
     }
 
-    public function testItIsNotAskedAgainWhenTheTimeIsOver(): void
+    public function testTheRequestIsNotSentAgainWhenTheWaitHasTimedOut(): void
     {
         $lock = $this->locks([self::REFUSED])->lock('k');
         try {
@@ -65,7 +65,7 @@ final class FakeServerTest extends TestCase
         }
     }
 
-    public function testAReplyThatIsLostIsAskedForAgain(): void
+    public function testAfterALostReplyTheRequestIsSentAgain(): void
     {
         $hold = $this->locks([null, ":7\r\n", null, "-NOTHELD x\r\n"])->fair('k', fenced: true)->acquire(50.0);
         self::assertSame(7, $hold->token);
@@ -73,16 +73,16 @@ final class FakeServerTest extends TestCase
             $asked = $this->command();
             $left = (int) array_pop($asked);
             self::assertSame(['LOCK.FAIR', 'k', $hold->owner, 'PX', '30000', 'FENCED', 'ONCE', 'BLOCK'], $asked);
-            self::assertLessThanOrEqual($most, $left, 'what is left of the time');
+            self::assertLessThanOrEqual($most, $left, 'the rest of the wait');
             self::assertGreaterThan(30000, $left);
         }
-        // The first release may have got through.
+        // The first release may have been executed.
         $hold->release();
         self::assertFalse($hold->isLost());
     }
 
-    /** php-redis takes it for a whole one: for null, for another error, for another number. */
-    public function testHalfAReplyIsNone(): void
+    /** php-redis returns it as a complete one: as null, another error, or another number. */
+    public function testHalfAReplyIsIgnored(): void
     {
         foreach ([':', '$', '$-1', '-NO', '-NOTHELD the', ':7', ':70'] as $half) {
             $hold = $this->locks([$half, ":7042\r\n", ":0\r\n"])->lock('k', fenced: true)->acquire(5.0);
@@ -92,14 +92,14 @@ final class FakeServerTest extends TestCase
         }
     }
 
-    public function testNotHeldByTheServersFirstWordIsALoss(): void
+    public function testNotheldAfterATransientErrorIsALoss(): void
     {
         $hold = $this->locks([":1\r\n", self::REFUSED, "-NOTHELD x\r\n"])->lock('k')->acquire();
         $this->expectException(NotHeld::class);
         $hold->release();
     }
 
-    /** What is given up, and how, by what the server has answered to that. */
+    /** The requests that are given up, the replies to the cancellation, and the commands that are sent. */
     public function givingUp(): array
     {
         $cancel = ['LOCK.CANCEL', 'k', 'owner', 'RELEASE'];
@@ -108,14 +108,14 @@ final class FakeServerTest extends TestCase
         return [
             'it waited' => [fn ($locks) => $locks->lock('k'), [":1\r\n"], [$cancel]],
             'it was granted' => [fn ($locks) => $locks->fair('k'), [":2\r\n"], [$cancel]],
-            'it may come yet' => [fn ($locks) => $locks->lock('k'), [":0\r\n", ":0\r\n"], [$cancel, $cancel]],
-            'that is lost too' => [fn ($locks) => $locks->lock('k'), [null, ":1\r\n"], [$cancel, $cancel]],
+            'it may still arrive' => [fn ($locks) => $locks->lock('k'), [":0\r\n", ":0\r\n"], [$cancel, $cancel]],
+            'the cancellation is lost, too' => [fn ($locks) => $locks->lock('k'), [null, ":1\r\n"], [$cancel, $cancel]],
             'read' => [fn ($locks) => $locks->read('k'), [":1\r\n"], [[...$cancel, 'READ']]],
             'write' => [fn ($locks) => $locks->write('k'), [":1\r\n"], [[...$cancel, 'WRITE']]],
             'permits' => [fn ($locks) => $locks->semaphore('k', 5, 2), [":1\r\n"], [[...$cancel, 'PERMITS', '2']]],
             'multi waited' => [fn ($locks) => $locks->multi(['k', 'l']), [":1\r\n"], [$both]],
             'multi granted' => [fn ($locks) => $locks->multi(['k', 'l']), [":0\r\n", ":2\r\n"], [$both, $each]],
-            'multi neither' => [
+            'multi without either' => [
                 fn ($locks) => $locks->multi(['k', 'l']),
                 [":0\r\n", "-NOTHELD x\r\n", ":0\r\n", "-NOTHELD x\r\n"],
                 [$both, $each, $both, $each],
@@ -139,25 +139,27 @@ final class FakeServerTest extends TestCase
         }
     }
 
-    /** Locks on a server that gives these answers, one to each command; null, or half a line: it closes the connection then. */
+    /**
+     * Locks on a server with these replies, one to each command. After null or half a line it closes the connection.
+     */
     private function locks(array $replies): Locks
     {
         $listener = stream_socket_server('tcp://127.0.0.1:0');
-        [$this->heard, $tell] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        [$this->reported, $report] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         $this->pid = pcntl_fork();
         if ($this->pid === 0) {
-            self::serve($listener, $tell, $replies);
+            self::serve($listener, $report, $replies);
             posix_kill(getmypid(), SIGKILL);
         }
         $this->redis = new Redis();
         $this->redis->connect('127.0.0.1', (int) explode(':', stream_socket_get_name($listener, false))[1]);
-        fclose($tell);
+        fclose($report);
         return Locks::on($this->redis);
     }
 
-    private static function serve(mixed $listener, mixed $tell, array $replies): void
+    private static function serve(mixed $listener, mixed $report, array $replies): void
     {
-        // The program's own connection says nothing.
+        // The program's own connection sends nothing.
         $user = stream_socket_accept($listener);
         while ($connection = @stream_socket_accept($listener, 20)) {
             while (($line = fgets($connection)) !== false) {
@@ -166,28 +168,28 @@ final class FakeServerTest extends TestCase
                     $words[] = rtrim(stream_get_contents($connection, (int) substr(fgets($connection), 1) + 2), "\r\n");
                 }
                 if ($words === ['PING']) {
-                    // Only whether the connection is whole.
+                    // Sent only to check the connection.
                     fwrite($connection, "+PONG\r\n");
                     continue;
                 }
-                fwrite($tell, json_encode($words) . "\n");
+                fwrite($report, json_encode($words) . "\n");
                 $reply = array_shift($replies);
-                // Half a line is as good as none.
+                // After half a line, too, the connection is closed.
                 $reply === null || fwrite($connection, $reply);
                 if (!str_ends_with($reply ?? '', "\n")) {
                     break;
                 }
             }
-            // Held open by nobody: a reply that is not there closes it.
+            // Without a reply the connection is closed.
             fclose($connection);
         }
     }
 
-    /** The next command that the server was sent. */
+    /** The next command that the server received. */
     private function command(): array
     {
-        stream_set_timeout($this->heard, 10);
-        $line = fgets($this->heard);
+        stream_set_timeout($this->reported, 10);
+        $line = fgets($this->reported);
         self::assertIsString($line, 'there is no further command');
         return json_decode($line, true);
     }

@@ -24,7 +24,7 @@ final class HoldTest extends LocksTestCase
         $hold->renew();
     }
 
-    public function testKeepRenewsWhenAThirdIsOver(): void
+    public function testKeepRenewsAfterAThirdOfTheLease(): void
     {
         $hold = $this->locks->lock('k', lease: 6.0)->acquire();
         $renewals = $this->commands('lock.renew');
@@ -41,7 +41,7 @@ final class HoldTest extends LocksTestCase
         }
     }
 
-    public function testALossIsToldWhenAskedFor(): void
+    public function testIsLostNoticesALoss(): void
     {
         foreach ([$this->locks->lock('k'), $this->locks->multi(['k', 'l']), $this->locks->semaphore('k', 1)] as $lock) {
             $hold = $lock->acquire();
@@ -59,14 +59,14 @@ final class HoldTest extends LocksTestCase
         }
     }
 
-    public function testTheClockTellsWhenTheServerCannot(): void
+    public function testTheClockNoticesALossWhenTheServerDoesNotRespond(): void
     {
         $hold = $this->locks->lock('k', lease: 4.0)->acquire();
         self::$server->signal(SIGSTOP);
         try {
             self::assertFalse($hold->isLost(false));
-            // It asks for as long as the lease lasts, give or take what a read time-out is rounded to, and not longer.
-            self::assertLessThan(8.0, $this->timed(fn () => $this->waitFor(fn () => $hold->isLost(), 'the lease to be over')));
+            // It waits for a reply until the lease expires, plus the rounding of read time-outs, and not longer.
+            self::assertLessThan(8.0, $this->timed(fn () => $this->waitFor(fn () => $hold->isLost(), 'the lease to expire')));
             $this->expectException(NotHeld::class);
             $hold->keep();
         } finally {
@@ -87,7 +87,7 @@ final class HoldTest extends LocksTestCase
         self::assertTrue($hold->isLost());
     }
 
-    public function testASessionFindsBack(): void
+    public function testASessionIsBoundToANewConnection(): void
     {
         $hold = $this->locks->lock('k', session: true)->acquire();
         $first = $this->info('k')['holders'][0][9];
@@ -98,15 +98,15 @@ final class HoldTest extends LocksTestCase
         self::assertNotSame($first, $this->info('k')['holders'][0][9]);
         $this->redis->rawCommand('CONFIG', 'SET', 'lock.session-grace', $grace);
         $this->redis->rawCommand('CLIENT', 'KILL', 'ID', $this->info('k')['holders'][0][9]);
-        $this->waitFor(fn () => $this->info('k') === null, 'the grace to be over');
+        $this->waitFor(fn () => $this->info('k') === null, 'the grace to elapse');
         self::assertTrue($hold->isLost());
     }
 
-    public function testAHoldThatIsForgottenIsReleased(): void
+    public function testAHoldWithoutReferencesIsReleased(): void
     {
         $hold = $this->locks->lock('k')->acquire();
         $pid = $this->meanwhile(function () use (&$hold): void {
-            // A fork's copy is not the hold.
+            // The copy in a fork does not release the lock.
             $hold = null;
         });
         pcntl_waitpid($pid, $status);
@@ -132,7 +132,7 @@ final class HoldTest extends LocksTestCase
         $hold->release();
     }
 
-    public function testAReleaseGetsOverADeadConnection(): void
+    public function testAReleaseIsRepeatedAfterALostConnection(): void
     {
         $hold = $this->locks->lock('k')->acquire();
         $this->killOthers();
@@ -143,7 +143,7 @@ final class HoldTest extends LocksTestCase
     public function testALossIsNotHiddenByADeadConnection(): void
     {
         $hold = $this->locks->lock('k')->acquire();
-        // So long idle that it is asked before it is used.
+        // Idle for so long that PING is sent before the connection is used.
         usleep(1_100_000);
         $this->killOthers();
         $this->redis->del('k');
@@ -151,15 +151,15 @@ final class HoldTest extends LocksTestCase
         $hold->release();
     }
 
-    public function testAReleaseIsTriedUntilTheLeaseIsOver(): void
+    public function testAReleaseIsRepeatedUntilTheLeaseExpires(): void
     {
-        // Longer than it waits for one answer, and it begins before `acquire` is through.
+        // Longer than it waits for one reply, and the lease begins before `acquire` returns.
         $took = $this->timed(function (): void {
             $hold = $this->locks->lock('k', lease: 3.0)->acquire();
             self::$server->signal(SIGSTOP);
             try {
                 $hold->release();
-                self::fail('nobody answers');
+                self::fail('the server does not respond');
             } catch (RedisException) {
                 $this->addToAssertionCount(1);
             } finally {
@@ -171,8 +171,8 @@ final class HoldTest extends LocksTestCase
     }
 
     /**
-     * Connection::__construct relies on OPT_MAX_RETRIES: php-redis would reconnect silently, without the AUTH and SELECT that
-     * Connections::open has sent by `ask`.
+     * Connection::__construct relies on OPT_MAX_RETRIES: php-redis would reconnect silently, without the AUTH and
+     * SELECT that Connections::open has sent by `ask`.
      */
     public function testALostConnectionIsNotReconnected(): void
     {
@@ -189,7 +189,7 @@ final class HoldTest extends LocksTestCase
         }
     }
 
-    /** Closes every connection but the test's own. */
+    /** Closes every connection except the test's own. */
     private function killOthers(): void
     {
         $this->redis->rawCommand('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');

@@ -11,7 +11,7 @@ use LockSo\NotAcquired;
 use LockSo\NotHeld;
 use LockSo\Refused;
 
-/** What each kind of lock lets in and keeps out, and the errors. */
+/** What each kind of lock grants and excludes, and the errors. */
 final class KindsTest extends LocksTestCase
 {
     /** @return array<string, array{callable(Locks, mixed...): Lock}> */
@@ -101,7 +101,7 @@ final class KindsTest extends LocksTestCase
         self::assertNull($this->locks->semaphore('k', 3, 3)->tryAcquire());
     }
 
-    public function testTokensGrow(): void
+    public function testTokensIncrease(): void
     {
         foreach (['lock', 'fair', 'write'] as $kind) {
             $lock = $this->locks->$kind($kind, fenced: true);
@@ -114,7 +114,7 @@ final class KindsTest extends LocksTestCase
     public function testNotAcquiredNamesTheKeys(): void
     {
         $hold = $this->locks->lock('l')->acquire();
-        $this->expectExceptionObject(new NotAcquired('k, l: held by somebody else'));
+        $this->expectExceptionObject(new NotAcquired('k, l: held by another owner'));
         $this->locks->multi(['k', 'l'])->acquire(0.01);
     }
 
@@ -141,7 +141,7 @@ final class KindsTest extends LocksTestCase
         }
     }
 
-    public function testRunAnswersWhatTheBodyAnswers(): void
+    public function testRunReturnsWhatTheBodyReturns(): void
     {
         $lock = $this->locks->lock('k');
         self::assertSame(7, $lock->run(fn ($hold) => [$hold->owner] === $this->owners('k') ? 7 : 0));
@@ -150,7 +150,7 @@ final class KindsTest extends LocksTestCase
         $lock->run(fn () => $this->redis->del('k'));
     }
 
-    public function testRunLetsTheBodysErrorOut(): void
+    public function testRunThrowsTheBodysError(): void
     {
         $error = new \DomainException('the body');
         foreach ([false, true] as $lost) {
@@ -160,7 +160,7 @@ final class KindsTest extends LocksTestCase
                     $lost && $this->redis->del('k');
                     throw $error;
                 });
-                self::fail('the error is gone');
+                self::fail('the error was not thrown');
             } catch (\DomainException $out) {
                 self::assertSame($error, $out);
             }

@@ -8,7 +8,7 @@ use LockSo\Locks;
 use PHPUnit\Framework\TestCase;
 use Redis;
 
-/** A server for the class, and for each test an empty database, the locks, and a client to look with. */
+/** A server for the class, and for each test an empty database, the locks, and a client for checks. */
 abstract class LocksTestCase extends TestCase
 {
     protected static Server $server;
@@ -40,11 +40,11 @@ abstract class LocksTestCase extends TestCase
             posix_kill($pid, SIGKILL);
             pcntl_waitpid($pid, $status);
         }
-        // The server notices a moment later that they are gone.
+        // The server notices a moment later that they have ended.
         $this->waitFor(fn () => $this->waiters() === 0, 'no waiter to be left');
     }
 
-    /** What LOCK.INFO says of the key, by name; null if nobody holds it or waits. */
+    /** The reply of LOCK.INFO, by field; null if the key has neither holders nor waiters. */
     protected function info(string $key): ?array
     {
         $reply = $this->redis->rawCommand('LOCK.INFO', $key);
@@ -63,20 +63,20 @@ abstract class LocksTestCase extends TestCase
         return (int) $found[1];
     }
 
-    /** How often the server has run a command. */
+    /** How often the server has executed a command. */
     protected function commands(string $name): int
     {
         preg_match("/cmdstat_$name:calls=(\d+)/", $this->redis->rawCommand('INFO', 'commandstats'), $found);
         return (int) ($found[1] ?? 0);
     }
 
-    /** Has a fork do it, and waits for nothing. It ends with the test at the latest. */
+    /** Runs it in a fork, without waiting for it. The fork is killed at the end of the test. */
     protected function meanwhile(callable $do): int
     {
         $pid = pcntl_fork();
         if ($pid === 0) {
             $do();
-            // Without destructors: what the test has open stays as it is.
+            // Without destructors, which would close what the test has open.
             posix_kill(getmypid(), SIGKILL);
         }
         return $this->children[] = $pid;
@@ -90,7 +90,7 @@ abstract class LocksTestCase extends TestCase
         $this->addToAssertionCount(1);
     }
 
-    /** The seconds that it takes. */
+    /** How many seconds it takes. */
     protected function timed(callable $do): float
     {
         $began = microtime(true);

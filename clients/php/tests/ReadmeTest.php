@@ -4,13 +4,16 @@ declare(strict_types=1);
 
 namespace LockSo\Tests;
 
-/** The examples of README.md, and those of the page on this language, do what they seem to. */
+/** Runs the examples of README.md and of docs/clients/php.md. */
 final class ReadmeTest extends LocksTestCase
 {
     private const README = __DIR__ . '/../README.md';
     private const PAGE = __DIR__ . '/../../../docs/clients/php.md';
 
-    /** @return array<string, array{string}> what is marked php in README.md, by its first line; the first one stands before each */
+    /**
+     * @return array<string, array{string}> the blocks marked php in README.md, by their first line; the first one is
+     * put before each
+     */
     public function examples(): array
     {
         $found = self::marked('php', self::README);
@@ -29,14 +32,14 @@ final class ReadmeTest extends LocksTestCase
         self::assertCount(5, $this->examples());
     }
 
-    /** What is not run, since it needs servers that are not here, is PHP at least. */
+    /** The example that is not run, because it needs other servers, must at least compile. */
     public function testTheRestCompiles(): void
     {
         [$text] = self::marked('php no-run', self::README);
         self::assertSame(0, self::$server->example("return;\n$text")[1]);
     }
 
-    /** Its examples are one program. */
+    /** The examples of the page are one program. */
     public function testThePageRuns(): void
     {
         $output = $this->succeed(implode(self::marked('php', self::PAGE)));
@@ -56,7 +59,7 @@ final class ReadmeTest extends LocksTestCase
         }
     }
 
-    /** What it writes. */
+    /** Runs the code, and returns its output. */
     private function succeed(string $code): string
     {
         [$output, $status] = self::$server->example($code);
@@ -66,7 +69,7 @@ final class ReadmeTest extends LocksTestCase
         return $output;
     }
 
-    /** @return list<string> what is marked as `$as` in a file */
+    /** @return list<string> the blocks that are marked as `$as` in a file */
     private static function marked(string $as, string $file): array
     {
         preg_match_all("/^```$as\n(.*?)^```/ms", file_get_contents($file), $found);

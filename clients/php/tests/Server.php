@@ -16,12 +16,12 @@ final class Server
 
     public int $port;
     public string $folder;
-    /** Where the other nodes of a cluster find it. */
+    /** The port of the cluster bus. */
     private int $bus;
     /** @var resource */
     private mixed $process;
 
-    /** `$options` are words of the server's command line. */
+    /** `$options` are arguments of the server's command line. */
     public function __construct(string ...$options)
     {
         for ($tries = 1; ; $tries++) {
@@ -31,12 +31,12 @@ final class Server
             }
             $log = file_get_contents("{$this->folder}/log");
             $this->stop();
-            // Somebody else may have the port by now.
+            // Another process may have taken the port.
             $tries < self::TRIES || throw new RuntimeException("the server has not started: $log");
         }
     }
 
-    /** A port that nobody has, for the moment. */
+    /** A port on which no process listens now. */
     public static function freePort(): int
     {
         $socket = stream_socket_server('tcp://127.0.0.1:0');
@@ -60,13 +60,13 @@ final class Server
         $until = microtime(true) + 20;
         foreach ([$one, $two] as $redis) {
             for (; !str_contains($redis->rawCommand('CLUSTER', 'INFO'), 'cluster_state:ok'); usleep(10000)) {
-                microtime(true) < $until || throw new RuntimeException('the cluster does not come together');
+                microtime(true) < $until || throw new RuntimeException('the cluster does not cover all slots');
             }
         }
         return $servers;
     }
 
-    /** Begins to move a slot that holds nothing; what is answered ends that. */
+    /** Begins to move an empty slot; the closure that it returns ends the move. */
     public static function move(int $slot, self $from, self $to): Closure
     {
         $id = $to->client()->rawCommand('CLUSTER', 'MYID');
@@ -79,7 +79,7 @@ final class Server
         };
     }
 
-    /** A program's own client, as soon as the server answers one. */
+    /** A program's own client, as soon as the server accepts connections. */
     public function client(): Redis
     {
         for ($until = microtime(true) + 20; ; usleep(10000)) {
@@ -95,14 +95,14 @@ final class Server
         }
     }
 
-    /** Sends the server's process a signal, unless it has ended: the number may be another's by then. */
+    /** Sends the server's process a signal, unless it has ended: then its number may belong to another process. */
     public function signal(int $signal): void
     {
         $status = proc_get_status($this->process);
         $status['running'] && posix_kill($status['pid'], $signal);
     }
 
-    /** Runs an example, with this server in place of the port 6379; what it writes, and its status. */
+    /** Runs an example with this server's port in place of 6379. Returns its output and its status. */
     public function example(string $code): array
     {
         $autoload = var_export(getenv('LOCK_SO_AUTOLOAD'), true);
@@ -134,7 +134,9 @@ final class Server
         $this->process = proc_open($command, [['file', '/dev/null', 'r'], $log, $log], $pipes);
     }
 
-    /** Whether it is this one that answers, and so has all that it listens on; it ends if somebody else has a port. */
+    /**
+     * Whether this server replies, so that all its ports are its own. It ends if another process has one of the ports.
+     */
     private function listens(array $options): bool
     {
         $password = array_search('--requirepass', $options, true);
@@ -151,7 +153,7 @@ final class Server
                     return true;
                 }
             } catch (RedisException) {
-                // Not yet, or another one.
+                // Not yet, or another process replied.
             }
         }
         return false;

@@ -12,7 +12,7 @@ use Redis;
 use RedisCluster;
 use RedisException;
 
-/** Servers that are reached in other ways than by host and port alone. */
+/** Servers that are reached in other ways than by host and port only. */
 final class ServersTest extends TestCase
 {
     /** @var list<Server> */
@@ -53,7 +53,7 @@ final class ServersTest extends TestCase
         file_put_contents($pem, $certificate . $private);
         $files = ['--tls-cert-file', $pem, '--tls-key-file', $pem, '--tls-ca-cert-file', $pem];
         $server = $this->server('--tls-auth-clients', 'no', ...$files);
-        // It says no if somebody else has the port by now.
+        // The command fails if another process has taken the port.
         $this->until(function () use ($server, &$port) {
             $port = Server::freePort();
             return $server->client()->rawCommand('CONFIG', 'SET', 'tls-port', $port);
@@ -64,7 +64,7 @@ final class ServersTest extends TestCase
         self::assertSame(1, Locks::on($redis, $context)->lock('k')->run(fn () => $redis->exists('k')));
         try {
             Locks::on($redis)->lock('k')->acquire(0.0);
-            self::fail('nobody vouches for the certificate');
+            self::fail('the certificate is not trusted');
         } catch (RedisException $error) {
             self::assertStringContainsString('certificate verify failed', $error->getMessage());
         } finally {
@@ -77,12 +77,12 @@ final class ServersTest extends TestCase
         $server = $this->server();
         $locks = Locks::on($server->client());
         array_pop($this->servers)->stop();
-        // Nothing was sent, so there is nothing to give up: that takes longer than a second.
+        // Nothing was sent, so there is nothing to cancel, which would take longer than a second.
         $this->until(function () use ($locks): bool {
             $began = microtime(true);
             try {
                 $locks->lock('k')->acquire(0.0);
-                self::fail('nobody is there');
+                self::fail('there is no server');
             } catch (RedisException $error) {
                 self::assertStringContainsString('refused', $error->getMessage());
             }
@@ -111,7 +111,7 @@ final class ServersTest extends TestCase
         $this->moveASlot($one, $two, $locks);
     }
 
-    /** A slot moves to another node: ASK while it does, MOVED then. */
+    /** A slot moves to another node: ASK during the move, MOVED afterwards. */
     private function moveASlot(Server $one, Server $two, Locks $locks): void
     {
         $key = 'b';

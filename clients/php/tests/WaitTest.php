@@ -9,10 +9,10 @@ use Redis;
 use RedisException;
 use RuntimeException;
 
-/** Waits that go wrong, and what is left of them. */
+/** Waits that fail, and what is left of them. */
 final class WaitTest extends LocksTestCase
 {
-    public function testTheProgramsConnectionIsLeftAlone(): void
+    public function testTheProgramsConnectionIsNotUsed(): void
     {
         $user = self::$server->client();
         $user->setOption(Redis::OPT_PREFIX, 'app:');
@@ -23,7 +23,7 @@ final class WaitTest extends LocksTestCase
         self::assertSame([], $user->exec());
     }
 
-    public function testAWaitThatLosesItsConnectionGoesOn(): void
+    public function testAWaitThatLosesItsConnectionContinues(): void
     {
         $hold = $this->locks->lock('k')->acquire();
         $this->meanwhile(function (): void {
@@ -31,20 +31,20 @@ final class WaitTest extends LocksTestCase
             self::$server->client()->rPush('got', $owner);
         });
         foreach ([1, 2, 3] as $_) {
-            $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
+            $this->waitFor(fn () => $this->waiters() === 1, 'a waiter');
             $id = $this->info('k')['waiters'][0][7];
             $owners[] = $this->info('k')['waiters'][0][1];
             $this->redis->rawCommand('CLIENT', 'KILL', 'ID', $id);
-            $this->waitFor(fn () => !in_array($id, array_column($this->info('k')['waiters'], 7), true), 'it to be gone');
+            $this->waitFor(fn () => !in_array($id, array_column($this->info('k')['waiters'], 7), true), 'the waiter to be removed');
         }
-        self::assertCount(1, array_unique($owners), 'the same owner asks');
-        $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
+        self::assertCount(1, array_unique($owners), 'the same owner requests again');
+        $this->waitFor(fn () => $this->waiters() === 1, 'a waiter');
         $hold->release();
         self::assertSame(['got', $owners[0]], $this->redis->blPop(['got'], 10));
         self::assertNull($this->info('k'));
     }
 
-    public function testAServerThatGoesSilentIsGivenUp(): void
+    public function testAServerThatStopsRespondingIsGivenUp(): void
     {
         $hold = $this->locks->lock('k')->acquire();
         $locks = Locks::on(self::$server->client());
@@ -54,7 +54,7 @@ final class WaitTest extends LocksTestCase
             $took = $this->timed(function () use ($locks): void {
                 try {
                     $locks->lock('k')->acquire(0.3);
-                    self::fail('nobody answers');
+                    self::fail('the server does not respond');
                 } catch (RedisException) {
                     $this->addToAssertionCount(1);
                 }
@@ -62,43 +62,43 @@ final class WaitTest extends LocksTestCase
         } finally {
             self::$server->signal(SIGCONT);
         }
-        // The time to wait, a server's time to answer, and as much to give up.
+        // The wait, the time limit for a reply, and the same time to give up.
         self::assertLessThan(8.0, $took);
         $hold->release();
-        // What was sent meanwhile is read now, and its connections are gone.
+        // The server now reads what was sent meanwhile, and closes those connections.
         $this->waitFor(fn () => $this->info('k') === null && count($this->redis->client('list')) <= $clients, 'nothing to be left');
-        // What could not be told is told before the next one.
+        // The cancellation that could not be sent is sent before the next request.
         $this->redis->rawCommand('CONFIG', 'RESETSTAT');
         $locks->lock('other')->acquire()->release();
         self::assertGreaterThan(0, $this->commands('lock.cancel'));
-        // Once, unless the answer is late.
+        // Once, unless the reply is late.
         $this->waitFor(function () use ($locks): bool {
             $this->redis->rawCommand('CONFIG', 'RESETSTAT');
             $locks->lock('other')->acquire()->release();
             return $this->commands('lock.cancel') === 0;
-        }, 'nothing to be told any more');
+        }, 'no further LOCK.CANCEL');
     }
 
-    public function testWhatCouldNotBeToldIsToldInTheEnd(): void
+    public function testACancellationThatIsOwedIsSentInTheEnd(): void
     {
         $locks = Locks::on(self::$server->client());
         $clients = count($this->redis->client('list'));
         self::$server->signal(SIGSTOP);
         try {
             $locks->lock('k')->acquire(0.1);
-            self::fail('nobody answers');
+            self::fail('the server does not respond');
         } catch (RedisException) {
             self::$server->signal(SIGCONT);
         }
-        $this->waitFor(fn () => count($this->redis->client('list')) <= $clients, 'what was sent to be read');
+        $this->waitFor(fn () => count($this->redis->client('list')) <= $clients, 'the server to read what was sent');
         $this->redis->rawCommand('CONFIG', 'RESETSTAT');
-        // The last variable that has them.
+        // The last variable that refers to them.
         unset($locks);
         self::assertGreaterThan(0, $this->commands('lock.cancel'));
         self::assertNull($this->info('k'));
     }
 
-    public function testAnErrorOfASignalsHandlerLeavesNothingBehind(): void
+    public function testAnExceptionOfASignalHandlerLeavesNothingBehind(): void
     {
         pcntl_async_signals(true);
         pcntl_signal(SIGUSR1, fn () => throw new RuntimeException('told to stop'));
@@ -106,7 +106,7 @@ final class WaitTest extends LocksTestCase
         $hold = $this->locks->lock('k')->acquire();
         $this->meanwhile(function () use ($test, $hold): void {
             $this->redis = self::$server->client();
-            $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
+            $this->waitFor(fn () => $this->waiters() === 1, 'a waiter');
             posix_kill($test, SIGUSR1);
             $this->redis->rawCommand('LOCK.RELEASE', 'k', $hold->owner);
         });
@@ -121,18 +121,18 @@ final class WaitTest extends LocksTestCase
         self::assertNull($this->info('k'));
     }
 
-    public function testAProcessThatIsKilledWaitsNoMore(): void
+    public function testAProcessThatIsKilledDoesNotWaitAnyMore(): void
     {
         $hold = $this->locks->fair('k')->acquire();
         $pid = $this->meanwhile(fn () => Locks::on(self::$server->client())->lock('k')->acquire());
-        $this->waitFor(fn () => $this->waiters() === 1, 'it to wait');
+        $this->waitFor(fn () => $this->waiters() === 1, 'a waiter');
         posix_kill($pid, SIGKILL);
-        $this->waitFor(fn () => $this->waiters() === 0, 'it to be gone');
+        $this->waitFor(fn () => $this->waiters() === 0, 'the waiter to be removed');
         $hold->release();
         self::assertNull($this->info('k'));
     }
 
-    public function testAWaitIsLongerThanTheProgramsTimeOuts(): void
+    public function testAWaitMayBeLongerThanTheProgramsTimeOuts(): void
     {
         $before = ini_set('default_socket_timeout', '1');
         $user = self::$server->client();

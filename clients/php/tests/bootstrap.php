@@ -1,6 +1,7 @@
 <?php
 
-// Needs the environment: LOCK_SO_AUTOLOAD, composer's autoload.php; MODULE, lock.so; SERVER, redis-server or another.
+// Needs these environment variables: LOCK_SO_AUTOLOAD (composer's autoload.php), MODULE (lock.so), SERVER (the
+// program).
 
 declare(strict_types=1);
 
