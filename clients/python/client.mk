@@ -1,4 +1,4 @@
-# Python needs no build: the runner uses the sources of the package, in a separate virtual environment.
+# Python needs no build: the runner uses the package's sources, in an environment of its own.
 
 PYTHON_CLIENT = build/clients/python
 

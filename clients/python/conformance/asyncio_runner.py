@@ -26,10 +26,10 @@ class Runner:
 
     async def acquire(self, request):
         name, wanted = request["as"], request["lock"]
-        tell = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
-        lock = make_lock(self._on(request)[0], wanted, on_lost=tell)
+        report = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
+        lock = make_lock(self._on(request)[0], wanted, on_lost=report)
         task = self.waits[name] = asyncio.ensure_future(lock.acquire(wait=wait_of(request)))
-        # One that is cancelled before it has begun says nothing itself.
+        # A task that is cancelled before it has started does not answer itself.
         hold = self.holds[name] = await task
         return {"owner": hold.owner, "token": hold.token}
 
@@ -114,7 +114,7 @@ class Runner:
 
 
 async def _handed(blocked, wait, give):
-    """µs from just before give() until wait() has got it, and what it has got."""
+    """µs from just before give() until wait() returns, and its result."""
 
     async def waiter():
         got = await wait()
@@ -139,16 +139,16 @@ async def _play(runner, request):
 
 
 async def _main():
-    runner, loop, said, tasks = Runner(), asyncio.get_running_loop(), asyncio.Queue(), set()
+    runner, loop, received, tasks = Runner(), asyncio.get_running_loop(), asyncio.Queue(), set()
 
     def read():
         for request in requests():
-            loop.call_soon_threadsafe(said.put_nowait, request)
-        loop.call_soon_threadsafe(said.put_nowait, {"do": "quit"})
+            loop.call_soon_threadsafe(received.put_nowait, request)
+        loop.call_soon_threadsafe(received.put_nowait, {"do": "quit"})
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        request = await said.get()
+        request = await received.get()
         if request["do"] == "quit":
             break
         if request["do"] == "within":
@@ -156,7 +156,7 @@ async def _main():
         task = asyncio.ensure_future(_play(runner, request))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-        # An acquisition is known by name before the next request comes.
+        # The task of an acquisition must be known by name before the next request is read.
         await asyncio.sleep(0)
     for locks in runner.locks.values():
         await locks.close()

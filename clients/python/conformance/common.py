@@ -1,4 +1,4 @@
-"""What the runners of both flavours share: the protocol's words, and the user's clients."""
+"""What the runners of both flavours share: the protocol, and the user's clients."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ class BodyError(Exception):
     """The body's own error."""
 
 
-# The first that fits.
+# The first row that matches.
 _CODES = [
     (lock_so.Cancelled, "cancelled"),
     (lock_so.NotAcquired, "not_acquired"),
@@ -36,8 +36,8 @@ def write(message):
         sys.stdout.flush()
 
 
-def answer(request, said):
-    write({"id": request["id"], "ok": True, **(said or {})})
+def answer(request, fields):
+    write({"id": request["id"], "ok": True, **(fields or {})})
 
 
 def refuse(request, error):
@@ -46,7 +46,7 @@ def refuse(request, error):
 
 
 def user_client(to, pool, single, cluster, sentinel):
-    """The client as a user would make it, of these classes."""
+    """A client as a user would create it, with these classes."""
     limit = {"max_connections": pool} if pool else {}
     if to["kind"] == "single":
         return single(host=HOST, port=to["port"], **limit)

@@ -25,8 +25,8 @@ class Runner:
 
     def acquire(self, request):
         name, wanted = request["as"], request["lock"]
-        tell = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
-        lock = make_lock(self._on(request)[0], wanted, on_lost=tell)
+        report = (lambda _: write({"event": "lost", "as": name})) if wanted.get("watch") else None
+        lock = make_lock(self._on(request)[0], wanted, on_lost=report)
         hold = self.holds[name] = lock.acquire(wait=wait_of(request), cancel=self.waits[name])
         return {"owner": hold.owner, "token": hold.token}
 
@@ -105,13 +105,13 @@ class Runner:
 
 
 def _handed(blocked, wait, give, after=lambda got: None):
-    """µs from just before give() until wait() has got it."""
+    """µs from just before give() until wait() returns."""
     got = []
 
     def waiter():
-        heard = wait()
+        result = wait()
         got.append(time.perf_counter())
-        got.append(heard)
+        got.append(result)
 
     thread = threading.Thread(target=waiter)
     thread.start()
@@ -158,7 +158,7 @@ def main():
         if request["do"] == "within":
             runner.bodies[request["id"]] = threading.Event()
         if request["do"] == "acquire":
-            runner.waits[request["as"]] = Cancellation()  # here: a request to cancel may come next
+            runner.waits[request["as"]] = Cancellation()  # here, because a request to cancel may follow
         threading.Thread(target=_play, args=(runner, request), daemon=True).start()
     for locks in runner.locks.values():
         locks.close()

@@ -1,4 +1,4 @@
-"""Locks of lock.so, the module for Redis and Valkey, for programs that use redis-py."""
+"""Locks of lock.so, a module for Redis and Valkey, for programs that use redis-py."""
 
 from .errors import Cancelled, Deadlock, LockError, NoReplicas, NotAcquired, NotHeld, Refused
 from .sync import Cancellation, Hold, Lock, Locks

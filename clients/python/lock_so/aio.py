@@ -1,4 +1,4 @@
-"""Locks for asyncio, on redis.asyncio's Redis, RedisCluster and what a Sentinel's master_for() returns."""
+"""Locks for asyncio, on redis.asyncio's Redis and RedisCluster, and on the client of a Sentinel's master_for()."""
 
 import asyncio
 import inspect
@@ -9,26 +9,26 @@ import uuid
 from .aioconnections import Connections, Link
 from .errors import LockError, NotHeld
 from .factory import Factory
-from .steps import GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Say, State, give_up
+from .steps import GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Send, State, give_up
 
 _log = logging.getLogger("lock_so")
 _DEFAULT = object()
 
 
 async def run(steps, link):
-    """Says and waits for what the steps want, and returns what they return."""
+    """Executes the steps of a generator: sends commands and pauses. Returns what the generator returns."""
     try:
         step = next(steps)
         while True:
             try:
-                if isinstance(step, Say):
-                    heard = await link.say(step.words, step.limit)
+                if isinstance(step, Send):
+                    result = await link.send(step.words, step.limit)
                 else:
-                    heard = await asyncio.sleep(step.seconds)
+                    result = await asyncio.sleep(step.seconds)
             except Exception as error:
                 step = steps.throw(error)
             else:
-                step = steps.send(heard)
+                step = steps.send(result)
     except StopIteration as end:
         return end.value
 
@@ -52,7 +52,7 @@ class Locks(Factory):
     def _make(self, spec, wait, on_lost):
         return Lock(self, spec, wait, on_lost)
 
-    async def say(self, key, steps):
+    async def send(self, key, steps):
         link = Link(self.connections, key)
         try:
             return await run(steps, link)
@@ -71,7 +71,7 @@ class Locks(Factory):
             _log.warning("%s", task.exception())
 
     async def close(self):
-        """Closes what is idle. Locks that are held stay held, and nobody renews them."""
+        """Closes idle connections. Locks that are held stay held, but are not renewed any more."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -80,19 +80,20 @@ class Locks(Factory):
 
 
 class Lock:
-    """A lock that can be taken, again and again: `async with lock as hold:`, or acquire() and release()."""
+    """A lock that can be acquired any number of times: `async with lock as hold:`, or acquire() and release()."""
 
     def __init__(self, locks, spec, wait, on_lost):
         self._locks, self.spec, self._wait, self._on_lost = locks, spec, wait, on_lost
         self._entered = {}
 
     async def acquire(self, wait=_DEFAULT):
-        """A Hold. `wait`: s, None for ever, 0 to try. Raises NotAcquired, Deadlock, NoReplicas, Refused, or redis-py's
-        error when there was no connection to the end. If it is cancelled it leaves nothing behind."""
+        """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. Raises NotAcquired, Deadlock, NoReplicas,
+        Refused, or redis-py's error if there was no connection when the wait timed out. If it is cancelled, it leaves
+        nothing behind on the server."""
         wait = self._wait if wait is _DEFAULT else wait
         attempt = Attempt(self.spec, str(uuid.uuid4()), wait, self._locks.max_block)
         link = Link(self._locks.connections, self.spec.key)
-        # A task of its own: it has to hear what is answered also when the caller is cancelled.
+        # A task of its own, because it must read the reply even if the caller is cancelled.
         answered = asyncio.get_running_loop().create_future()
         request = asyncio.ensure_future(_ask(attempt, link, answered))
         try:
@@ -111,7 +112,7 @@ class Lock:
 
     async def _give_up(self, attempt, request, link):
         try:
-            await self._locks.say(self.spec.key, give_up(attempt, request.done))
+            await self._locks.send(self.spec.key, give_up(attempt, request.done))
         finally:
             request.cancel()
             await asyncio.gather(request, return_exceptions=True)
@@ -136,7 +137,7 @@ class Lock:
 
 
 class Hold:
-    """What one acquisition has got: `owner`, `keys`, `token` (or None), `is_lost`."""
+    """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`."""
 
     def __init__(self, locks, state, on_lost):
         self._locks, self._state, self._on_lost, self._timer = locks, state, on_lost, None
@@ -154,18 +155,18 @@ class Hold:
 
     @property
     def is_lost(self):
-        """Whether it is lost, as far as can be known without asking the server."""
+        """Whether it is known to be lost, without a request to the server."""
         return self._state.is_lost
 
     async def release(self):
-        """Raises NotHeld if it was lost before, or redis-py's error if nobody answered until the lease was over. It goes on
-        also if the caller is cancelled."""
+        """Releases the lock. Raises NotHeld if it was lost before, or redis-py's error if there was no reply until the
+        lease expired. The release continues even if the caller is cancelled."""
         self._timer.cancel()
-        await asyncio.shield(self._locks.in_background(self._locks.say(self._state.spec.key, self._state.released())))
+        await asyncio.shield(self._locks.in_background(self._locks.send(self._state.spec.key, self._state.released())))
 
     def _tend_later(self):
         state = self._state
-        if not state.is_over():
+        if not state.has_ended():
             due = min(state.renew_at, state.until) if self._renews() else state.until
             left = max(0, due - time.monotonic())
             loop = asyncio.get_running_loop()
@@ -176,11 +177,11 @@ class Hold:
 
     async def _tend(self):
         state = self._state
-        if not state.is_over() and time.monotonic() >= state.until:
+        if not state.has_ended() and time.monotonic() >= state.until:
             self._lost()
-        elif not state.is_over() and self._renews() and time.monotonic() >= state.renew_at:
+        elif not state.has_ended() and self._renews() and time.monotonic() >= state.renew_at:
             try:
-                await self._locks.say(state.spec.key, state.renewed())
+                await self._locks.send(state.spec.key, state.renewed())
             except NotHeld:
                 self._lost()
             except Exception as error:
@@ -196,6 +197,6 @@ class Hold:
 
     def _lost(self):
         if self._state.lose() and self._on_lost:
-            said = self._on_lost(self)
-            if inspect.isawaitable(said):
-                self._locks.in_background(said)
+            result = self._on_lost(self)
+            if inspect.isawaitable(result):
+                self._locks.in_background(result)

@@ -1,4 +1,4 @@
-"""Connections of our own to where a user's client leads; asyncio."""
+"""The package's own connections to the servers of a user's client; asyncio."""
 
 import asyncio
 import sys
@@ -19,15 +19,15 @@ else:
 
 class Connections(Places):
     def __init__(self, client):
-        # How long anything may take is counted here, not by the connections.
+        # The time limits are enforced here, not by the connections.
         super().__init__(client, Retry(NoBackoff(), 0), timeout=None)
 
     async def take(self, key):
-        """A connection to the server of this key, and where it leads, for give()."""
+        """A connection to the server of this key, and its place, for give()."""
         asks = self._asks.pop(key, None)
         place = asks or await self._place(key)
         connection = self._pop(place)
-        if connection is None or not await _is_well(connection):
+        if connection is None or not await _is_usable(connection):
             connection = self._new(place)
         try:
             await connection.connect()
@@ -62,9 +62,9 @@ class Connections(Places):
             await connection.disconnect(nowait=True)
 
 
-async def _is_well(connection):
-    """Whether the server has not closed it meanwhile."""
-    # The name that it has from redis-py 8 on, and the one before.
+async def _is_usable(connection):
+    """Whether the server has not closed it meanwhile; otherwise it is closed here, too."""
+    # The method's name from redis-py 8 on, and its name before.
     has_news = getattr(connection, "can_read", None) or connection.can_read_destructive
     try:
         if not await has_news():
@@ -76,8 +76,8 @@ async def _is_well(connection):
 
 
 async def _in_time(work, limit, what):
-    # redis-py's own limit for one answer returns None when it is over, which would be null. And wait_for() makes a task,
-    # which runs later than the reply is read.
+    # redis-py's own time-out for a reply returns None, which would be taken for a null reply. And wait_for() creates a
+    # task, which runs later than the reply could be read.
     try:
         async with timeout(limit):
             return await work
@@ -86,16 +86,16 @@ async def _in_time(work, limit, what):
 
 
 class Link:
-    """What is said one after the other: one connection while it is well, which is given back in the end."""
+    """Commands that are sent one after the other, on one connection as long as it works. close() gives it back."""
 
     def __init__(self, connections, key):
         self._connections, self._key, self._taken = connections, key, None
 
-    async def say(self, words, limit):
+    async def send(self, words, limit):
         try:
             if self._taken is None:
                 self._taken = await _in_time(self._connections.take(self._key), MARGIN, "connection")
-            return await _in_time(self._said(words), limit, f"answer to {words[0]}")
+            return await _in_time(self._reply(words), limit, f"reply to {words[0]}")
         except BaseException as error:
             if not isinstance(error, library.ResponseError) or is_passing(error):
                 await self.drop()
@@ -103,7 +103,7 @@ class Link:
                 self._connections.failed(self._key, error)
             raise
 
-    async def _said(self, words):
+    async def _reply(self, words):
         await self._taken[0].send_command(*words)
         return await self._taken[0].read_response()
 

@@ -1,4 +1,4 @@
-"""Connections of our own to where a user's client leads; threads."""
+"""The package's own connections to the servers of a user's client; threads."""
 
 from collections import deque
 
@@ -10,19 +10,19 @@ from redis.retry import Retry
 from .errors import is_passing
 from .steps import MARGIN
 
-IDLE = 8  # so many to a server are kept for the next command
+IDLE = 8  # how many idle connections to a server are kept for later commands
 
 
 def own_settings(settings, retry, timeout):
-    """Those of a user's client, for connections that send nothing again, and that nobody else looks after. `timeout`: s,
-    or None."""
+    """The settings of a user's client, for connections that repeat no command, and without health checks. `timeout`:
+    seconds, or None."""
     kept = {name: value for name, value in settings.items() if "maint_notifications" not in name}
     times = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "health_check_interval": 0}
     return {**kept, **times, "retry": retry, "retry_on_error": [], "retry_on_timeout": False}
 
 
 class Places:
-    """Where the servers are, which idle connections lead there, and how new ones are made: in both flavours."""
+    """The addresses of the servers, the idle connections to them, and how to open new ones: for both flavours."""
 
     def __init__(self, client, retry, timeout=MARGIN):
         self._timeout = timeout
@@ -33,13 +33,13 @@ class Places:
             self._class, self._settings = pool.connection_class, own_settings(pool.connection_kwargs, retry, timeout)
 
     def failed(self, key, error):
-        """Notes what an error says about where the key is."""
+        """Records what an error shows about the node of the key."""
         self._is_stale = True
-        if isinstance(error, library.AskError):  # it is on its way to another node: that is to be asked once
+        if isinstance(error, library.AskError):  # the slot is moving to another node: use that node once
             self._asks[key] = error.host, error.port
 
     def _learn(self, connection_class, settings):
-        """Of a node of a cluster, how one connects to any."""
+        """Stores how to connect to any node of a cluster, from the settings of one."""
         own = own_settings(settings, self._retry, self._timeout)
         self._class, self._settings = connection_class, {k: v for k, v in own.items() if k not in ("host", "port")}
 
@@ -53,7 +53,7 @@ class Places:
         return self._class(**self._settings, **(dict(zip(("host", "port"), place)) if place else {}))
 
     def _keep(self, connection, place):
-        """Whether it is kept, and not to be closed."""
+        """Whether it is kept; otherwise the caller must close it."""
         idle = self._idle.setdefault(place, deque())
         if len(idle) >= IDLE:
             return False
@@ -65,17 +65,17 @@ class Places:
 
 
 class Connections(Places):
-    """For threads."""
+    """The connections for threads."""
 
     def __init__(self, client):
         super().__init__(client, Retry(NoBackoff(), 0))
 
     def take(self, key):
-        """A connection to the server of this key, and where it leads, for give()."""
+        """A connection to the server of this key, and its place, for give()."""
         asks = self._asks.pop(key, None)
         place = asks or self._place(key)
         connection = self._pop(place)
-        if connection is None or not _is_well(connection):
+        if connection is None or not _is_usable(connection):
             connection = self._new(place)
         try:
             connection.connect()
@@ -110,8 +110,8 @@ class Connections(Places):
             connection.disconnect()
 
 
-def _is_well(connection):
-    """Whether the server has not closed it meanwhile."""
+def _is_usable(connection):
+    """Whether the server has not closed it meanwhile; otherwise it is closed here, too."""
     try:
         if not connection.can_read(0):
             return True
@@ -122,19 +122,19 @@ def _is_well(connection):
 
 
 class Link:
-    """What is said one after the other: one connection while it is well, which is given back in the end."""
+    """Commands that are sent one after the other, on one connection as long as it works. close() gives it back."""
 
     def __init__(self, connections, key):
         self._connections, self._key, self._taken = connections, key, None
 
-    def say(self, words, limit):
+    def send(self, words, limit):
         try:
             if self._taken is None:
                 self._taken = self._connections.take(self._key)
             connection = self._taken[0]
             connection.send_command(*words)
             if not connection.can_read(limit):
-                raise redis.TimeoutError(f"no answer to {words[0]} within {limit:g} s")
+                raise redis.TimeoutError(f"no reply to {words[0]} within {limit:g} s")
             return connection.read_response()
         except BaseException as error:
             if not isinstance(error, library.ResponseError) or is_passing(error):

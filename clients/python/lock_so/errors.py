@@ -1,18 +1,18 @@
-"""What can go wrong with a lock. Errors of redis-py about the connection pass through as they are."""
+"""The errors of a lock. Connection errors of redis-py are passed on unchanged."""
 
 import redis.exceptions as library
 
 
 class LockError(Exception):
-    """The base of all errors of this package."""
+    """The base class of all errors of this package."""
 
 
 class NotAcquired(LockError, TimeoutError):
-    """The lock was not had in time; nothing of the request is left."""
+    """The lock was not acquired in time; nothing of the request is left on the server."""
 
 
 class NotHeld(LockError):
-    """The lock was lost before it was released: somebody else may have had it meanwhile."""
+    """The lock was lost before it was released: another owner may have held it meanwhile."""
 
 
 class Deadlock(LockError):
@@ -20,15 +20,15 @@ class Deadlock(LockError):
 
 
 class NoReplicas(LockError):
-    """Too few replicas have the grant; the lock is not held."""
+    """Too few replicas acknowledged the grant; the lock is not held."""
 
 
 class Cancelled(LockError):
-    """The wait was given up, by a Cancellation; nothing of it is left."""
+    """A Cancellation ended the wait; nothing of the request is left on the server."""
 
 
 class Refused(LockError):
-    """Any other error that the server answers; `code` is its first word."""
+    """Any other error reply of the server; `code` is its first word."""
 
     def __init__(self, code, text):
         super().__init__(text)
@@ -37,7 +37,7 @@ class Refused(LockError):
 
 _TYPES = {"NOTHELD": NotHeld, "DEADLOCK": Deadlock, "NOREPLICAS": NoReplicas}
 
-# redis-py takes these codes out of the text.
+# redis-py removes these codes from the text.
 _CODES = {
     library.MovedError: "MOVED",
     library.AskError: "ASK",
@@ -50,12 +50,12 @@ _CODES = {
     library.NoPermissionError: "NOPERM",
 }
 
-# The server that has said so cannot answer now, or is not the one to ask; a connection that is made anew may be.
+# Transient errors: the server is not ready, or is not the right one. The command is sent again, on a new connection.
 _PASSING = ("READONLY", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK")
 
 
 def code_of(error):
-    """The code of an error that the server has answered: NOTHELD, WRONGTYPE, ERR, …"""
+    """The code of an error reply: NOTHELD, WRONGTYPE, ERR, …"""
     for cls in type(error).__mro__:
         if cls in _CODES:
             return _CODES[cls]
@@ -64,7 +64,7 @@ def code_of(error):
 
 
 def is_passing(error):
-    """Whether it may be otherwise if the command is sent again, on a new connection."""
+    """Whether the error is transient: the command may succeed if it is sent again, on a new connection."""
     if isinstance(error, library.AuthenticationError):
         return False
     if isinstance(error, (library.ConnectionError, library.TimeoutError, OSError)):
@@ -73,7 +73,7 @@ def is_passing(error):
 
 
 def typed(error):
-    """The error to raise for one that a command has met: of this package, if the server has answered it."""
+    """The error to raise: one of this package for an error reply, and any other error unchanged."""
     if not isinstance(error, library.ResponseError) or isinstance(error, library.AuthenticationError):
         return error
     code = code_of(error)

@@ -1,4 +1,4 @@
-"""How locks are named, the same in both flavours. Times are in seconds."""
+"""The methods that create locks, the same in both flavours. Times are in seconds."""
 
 from .spec import Spec
 
@@ -6,13 +6,13 @@ from .spec import Spec
 class Factory:
     """Options of every kind:
 
-    lease    how long the lock outlives this program, or its connection to the server; renewed at a third of it
-    wait     how long to wait for it: None for ever, 0 not at all
-    session  the server renews it, for as long as its connection lives
-    fenced   ask for a fencing token (only for lock(), fair() and write())
-    replicas (n, seconds): wait until so many replicas have the grant
-    renew    False: it ends with its lease
-    on_lost  called once, with the hold, when it is lost before it was released: soon, if the server can be asked
+    lease    how long the lock stays held if this program ends or cannot reach the server; renewed after a third of it
+    wait     how long to wait for the lock: None has no limit, 0 does not wait
+    session  the server renews the lease, for as long as the connection of the hold lives
+    fenced   request a fencing token (only for lock(), fair() and write())
+    replicas (n, seconds): n replicas must acknowledge the grant within this time
+    renew    False: the lease is not renewed
+    on_lost  called once, with the hold, when it is lost before the release: soon, if the server can be reached
     """
 
     def lock(self, key, **options):
@@ -24,11 +24,11 @@ class Factory:
         return self._named("fair", (key,), **options)
 
     def read(self, key, **options):
-        """A shared hold of a read-write lock."""
+        """The read lock of a read-write lock, shared with other readers."""
         return self._named("read", (key,), **options)
 
     def write(self, key, **options):
-        """An exclusive hold of a read-write lock."""
+        """The write lock of a read-write lock, held alone."""
         return self._named("write", (key,), **options)
 
     def multi(self, *keys, **options):
@@ -36,7 +36,7 @@ class Factory:
         return self._named("multi", keys, **options)
 
     def semaphore(self, key, limit, permits=1, **options):
-        """So many permits, if all that are taken are at most `limit` then."""
+        """`permits` permits of a semaphore; a grant requires that at most `limit` are held then."""
         return self._named("semaphore", (key,), limit=limit, permits=permits, **options)
 
     def _named(self, kind, keys, *, lease=30.0, wait=None, on_lost=None, replicas=None, **options):

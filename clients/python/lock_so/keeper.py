@@ -1,4 +1,4 @@
-"""One thread that renews the holds of many locks, and notices when their leases are over."""
+"""One thread that renews the holds of many locks, and notices when their leases expire."""
 
 import heapq
 import threading
@@ -11,7 +11,7 @@ class Keeper:
         self._changed, self._thread, self._is_closed = threading.Condition(), None, False
 
     def add(self, hold, due):
-        """hold.tend() is called at `due`, and again at what it returns, until that is None or the hold is forgotten."""
+        """Calls hold.tend() at `due`, and again at the time that it returns, until that is None or forget() is called."""
         with self._changed:
             self._holds.add(hold)
             self._add(due, hold)
@@ -37,7 +37,7 @@ class Keeper:
             self._changed.notify()
 
     def _next(self):
-        """The next hold that is due, or None when it is over."""
+        """Waits for the next hold that is due. Returns None after close()."""
         with self._changed:
             while not self._is_closed:
                 left = self._due[0][0] - time.monotonic() if self._due else None

@@ -1,4 +1,4 @@
-"""What is locked, and how: the words of each command, for each kind of lock."""
+"""The settings of a lock, and the arguments of its commands."""
 
 from dataclasses import dataclass
 from typing import Optional, Tuple
@@ -16,7 +16,7 @@ FENCED = ("lock", "fair", "write")
 
 @dataclass(frozen=True)
 class Spec:
-    """One lock. Leases are in ms; `replicas` is (how many, ms)."""
+    """One lock. `lease_ms` is in ms; `replicas` is (number, ms)."""
 
     kind: str
     keys: Tuple[str, ...]
@@ -40,11 +40,11 @@ class Spec:
 
     @property
     def key(self):
-        """What the commands are routed by: all keys are in one slot."""
+        """The key by which commands are routed: all keys are in one slot."""
         return self.keys[0]
 
     def acquire(self, owner, block_ms):
-        """`block_ms`: None for a try, 0 for ever."""
+        """The command that acquires it. `block_ms`: None does not block, 0 has no limit."""
         lease = ["SESSION"] if self.session else ["PX", self.lease_ms]
         block = [] if block_ms is None else ["BLOCK", block_ms]
         options = [*lease, *block, *(["FENCED"] if self.fenced else []), "ONCE", *self._replicas()]
@@ -59,7 +59,7 @@ class Spec:
         return ["LOCK.RELEASE", self.key, owner, *self._which()]
 
     def cancel(self, owner):
-        """The wait or what has come of it; of several keys the wait only."""
+        """Ends the wait, or releases the hold if it was granted already; for a multi-key lock it only ends the wait."""
         if self.kind == "multi":
             return ["LOCK.CANCEL", self.key, owner]
         return ["LOCK.CANCEL", self.key, owner, "RELEASE", *self._which()]

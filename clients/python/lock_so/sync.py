@@ -1,4 +1,4 @@
-"""Locks for threads, on redis-py's Redis, RedisCluster and what a Sentinel's master_for() returns."""
+"""Locks for threads, on redis-py's Redis and RedisCluster, and on the client that a Sentinel's master_for() returns."""
 
 import logging
 import os
@@ -11,23 +11,23 @@ from .connections import Connections, Link
 from .errors import Cancelled, LockError, NotHeld
 from .factory import Factory
 from .keeper import Keeper
-from .steps import GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Say, State, give_up
+from .steps import GIVE_UP_WITHIN, MAX_BLOCK, Attempt, Send, State, give_up
 
 _log = logging.getLogger("lock_so")
 _DEFAULT = object()
 
 
 def run(steps, link):
-    """Says and waits for what the steps want, and returns what they return."""
+    """Executes the steps of a generator: sends commands and pauses. Returns what the generator returns."""
     try:
         step = next(steps)
         while True:
             try:
-                heard = link.say(step.words, step.limit) if isinstance(step, Say) else time.sleep(step.seconds)
+                result = link.send(step.words, step.limit) if isinstance(step, Send) else time.sleep(step.seconds)
             except Exception as error:
                 step = steps.throw(error)
             else:
-                step = steps.send(heard)
+                step = steps.send(result)
     except StopIteration as end:
         return end.value
 
@@ -41,13 +41,13 @@ class Locks(Factory):
         _all.add(self)
 
     def begin(self):
-        """With no connections and no thread; also in the child after a fork, where those are the parent's."""
+        """Starts without connections and a thread; also in the child after a fork, where these are the parent's."""
         self.connections, self.keeper = Connections(self._client), Keeper()
 
     def _make(self, spec, wait, on_lost):
         return Lock(self, spec, wait, on_lost)
 
-    def say(self, key, steps):
+    def send(self, key, steps):
         link = Link(self.connections, key)
         try:
             return run(steps, link)
@@ -60,7 +60,7 @@ class Locks(Factory):
         return thread
 
     def close(self):
-        """Closes what is idle. Locks that are held stay held, and nobody renews them."""
+        """Closes idle connections. Locks that are held stay held, but are not renewed any more."""
         self.keeper.close()
         self.connections.close()
 
@@ -85,7 +85,7 @@ def _logged(work, *args):
 
 
 class Cancellation:
-    """Ends the waits that it was given to, from another thread."""
+    """Ends waits from another thread: those of acquire() with this object as `cancel`."""
 
     def __init__(self):
         self._is_set, self._lock, self._calls = False, threading.Lock(), set()
@@ -117,7 +117,7 @@ class _Acquisition:
         self._is_done, self._helper = False, None
 
     def run(self):
-        """The answer. Whatever else comes of it leaves nothing behind."""
+        """Returns the reply. Without one, nothing is left on the server."""
         try:
             answer = run(self.attempt.run(), self.link)
             with self._lock:
@@ -144,12 +144,12 @@ class _Acquisition:
                 return
             self.attempt.given_up = True
             self._give_up()
-        # The server is silent: who waits need not wait for that.
+        # If the server does not respond, the waiting thread is released after this time.
         self._locks.in_background(lambda: self._over.wait(GIVE_UP_WITHIN) or self.link.drop())
 
     def _give_up(self):
         steps = give_up(self.attempt, self._over.is_set)
-        self._helper = self._locks.in_background(self._locks.say, self.attempt.spec.key, steps)
+        self._helper = self._locks.in_background(self._locks.send, self.attempt.spec.key, steps)
 
     def _end(self):
         self._over.set()
@@ -159,15 +159,16 @@ class _Acquisition:
 
 
 class Lock:
-    """A lock that can be taken, again and again: `with lock as hold:`, or acquire() and release()."""
+    """A lock that can be acquired any number of times: `with lock as hold:`, or acquire() and release()."""
 
     def __init__(self, locks, spec, wait, on_lost):
         self._locks, self.spec, self._wait, self._on_lost = locks, spec, wait, on_lost
         self._entered = threading.local()
 
     def acquire(self, wait=_DEFAULT, cancel=None):
-        """A Hold. `wait`: s, None for ever, 0 to try; `cancel`: a Cancellation. Raises NotAcquired, Cancelled, Deadlock,
-        NoReplicas, Refused, or redis-py's error when there was no connection to the end."""
+        """Returns a Hold. `wait`: seconds; None has no limit, 0 only tries. `cancel`: a Cancellation. Raises
+        NotAcquired, Cancelled, Deadlock, NoReplicas, Refused, or redis-py's error if there was no connection when the
+        wait timed out."""
         acquisition = _Acquisition(self._locks, self.spec, self._wait if wait is _DEFAULT else wait)
         if cancel:
             cancel.add(acquisition.cancel)
@@ -198,7 +199,7 @@ class Lock:
 
 
 class Hold:
-    """What one acquisition has got: `owner`, `keys`, `token` (or None), `is_lost`."""
+    """A lock that is held, from one acquisition: `owner`, `keys`, `token` (or None), `is_lost`."""
 
     def __init__(self, locks, state, link, on_lost):
         self._locks, self._state, self._on_lost = locks, state, on_lost
@@ -214,25 +215,25 @@ class Hold:
 
     @property
     def is_lost(self):
-        """Whether it is lost, as far as can be known without asking the server."""
+        """Whether it is known to be lost, without a request to the server."""
         return self._state.is_lost
 
     def release(self):
-        """Raises NotHeld if it was lost before, or redis-py's error if nobody answered until the lease was over."""
+        """Releases the lock. Raises NotHeld if it was lost before, or redis-py's error if there was no reply in the lease."""
         self._locks.keeper.forget(self)
-        self._locks.say(self._state.spec.key, self._state.released())
+        self._locks.send(self._state.spec.key, self._state.released())
 
     def tend(self):
-        """For the keeper: renews, or finds that it is too late. Returns when to come again, or None."""
+        """For the keeper: renews the lease, or notices that it has expired. Returns when to call it again, or None."""
         state = self._state
-        if state.is_over():
+        if state.has_ended():
             return None
         if time.monotonic() >= state.until:
             self._lost()
             return None
         if self._renews() and time.monotonic() >= state.renew_at:
             try:
-                self._locks.say(state.spec.key, state.renewed())
+                self._locks.send(state.spec.key, state.renewed())
             except NotHeld:
                 self._lost()
                 return None

@@ -1,4 +1,4 @@
-"""Servers with the module, for the tests that need them: those of the integration tests."""
+"""Servers with the module, from the harness of the integration tests."""
 
 import os
 

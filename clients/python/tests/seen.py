@@ -1,4 +1,4 @@
-"""What the server says about a lock, for tests: asked on a connection of the test's own."""
+"""The state of locks on the server, for tests; queried on a connection of the test's own."""
 
 from harness import wait_for
 
@@ -23,7 +23,7 @@ def holds(server, key):
 
 
 def waiters(server, key):
-    """The owners that wait, in their order."""
+    """The owners of the waiters, in their order."""
     found = info(server, key)
     return [waiter["owner"] for waiter in found["waiters"]] if found else []
 
@@ -37,6 +37,6 @@ def wait_free(server, key):
 
 
 def calls(server, command):
-    """How often the server has been told this command."""
+    """How often the server has executed this command."""
     stats = server.info("commandstats").get(f"cmdstat_{command.lower()}", {})
     return stats.get("calls", 0)

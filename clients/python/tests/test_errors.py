@@ -1,4 +1,4 @@
-"""How redis-py represents the server's errors: code_of(), is_passing() and _CODES of lock_so/errors.py rely on it."""
+"""How redis-py represents error replies: code_of(), is_passing() and _CODES of lock_so/errors.py depend on it."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,8 +12,8 @@ from seen import wait_waiters
 
 
 @pytest.fixture(autouse=True)
-def its_own_texts(monkeypatch):
-    """Errors as redis-py makes them; the harness keeps their whole text."""
+def redis_py_texts(monkeypatch):
+    """Errors as redis-py creates them; the harness patches it to keep the whole text."""
     monkeypatch.setattr(BaseParser, "parse_error", classmethod(errors._parse))
 
 

@@ -1,4 +1,4 @@
-"""The examples of README.md and docs/clients/python.md, each a program of its own."""
+"""Runs the examples of README.md and docs/clients/python.md, each as a program of its own."""
 
 import asyncio
 import os
@@ -22,16 +22,16 @@ def examples(path, kind="python"):
 
 
 README, PAGE = PACKAGE / "README.md", TOP / "docs" / "clients" / "python.md"
-SAID = {
+OUTPUT = {
     README: ["working\ntoken True\n", "working False\n", "a try\n"],
     PAGE: ["working\n", "working\n"],
 }
-NUMBERED = [(path, number) for path, said in SAID.items() for number in range(len(said))]
+NUMBERED = [(path, number) for path, outputs in OUTPUT.items() for number in range(len(outputs))]
 
 
-@pytest.mark.parametrize("path", SAID)
-def test_all_are_here(path):
-    assert len(examples(path)) == len(SAID[path])
+@pytest.mark.parametrize("path", OUTPUT)
+def test_the_number_of_examples(path):
+    assert len(examples(path)) == len(OUTPUT[path])
 
 
 @pytest.mark.parametrize("path, number", NUMBERED)
@@ -44,13 +44,13 @@ def test_example(server, path, number):
         text=True,
         timeout=60,
     )
-    assert (done.stdout, done.returncode) == (SAID[path][number], 0), done.stderr
-    # The last token stays for a day.
+    assert (done.stdout, done.returncode) == (OUTPUT[path][number], 0), done.stderr
+    # The key of the last fencing token exists for a day.
     assert {key.split(":")[1] for key in server.control.keys()} <= {"token"}
 
 
 def test_acquire_of_the_page_leaves_nothing(server):
-    """Cancelled while it races the grant, again and again."""
+    """It is cancelled again and again while it races with the grant."""
     acquire, chance = {}, random.Random(14)
     exec(*examples(PAGE, "python asyncio"), acquire)
 

@@ -1,4 +1,4 @@
-"""A process that forks: the child has connections and a thread of its own, and does not renew what its parent holds."""
+"""A process that forks: the child has connections and a thread of its own, and does not renew its parent's locks."""
 
 import os
 import subprocess

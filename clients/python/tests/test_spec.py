@@ -1,4 +1,4 @@
-"""The words of the commands."""
+"""The arguments of the commands."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_acquire(spec, words):
         ),
     ],
 )
-def test_the_end(spec, release, cancel):
+def test_release_and_cancel(spec, release, cancel):
     assert " ".join(map(str, spec.release("o"))) == release
     assert " ".join(map(str, spec.cancel("o"))) == cancel
 
@@ -52,6 +52,6 @@ def test_the_end(spec, release, cancel):
         {"kind": "semaphore", "keys": ("k",)},
     ],
 )
-def test_makes_no_sense(fields):
+def test_invalid_settings(fields):
     with pytest.raises(ValueError):
         Spec(**fields)

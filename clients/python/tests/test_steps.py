@@ -1,4 +1,4 @@
-"""What is said when, without a server: each test plays the server's part."""
+"""Which commands are sent when, without a server: each test supplies the server's replies."""
 
 import pytest
 import redis.exceptions as library
@@ -6,7 +6,7 @@ import redis.exceptions as library
 from lock_so import steps
 from lock_so.errors import Deadlock, NoReplicas, NotAcquired, NotHeld, Refused, code_of, is_passing, typed
 from lock_so.spec import Spec
-from lock_so.steps import Attempt, Pause, Say, State, give_up
+from lock_so.steps import Attempt, Pause, Send, State, give_up
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def clock(monkeypatch):
     return found
 
 
-def play(clock, generator, heard):
-    """Answers with what is heard, one after the other: (seconds, answer or error). Returns (what was said, the end)."""
-    heard, said = iter(heard), []
+def play(clock, generator, replies):
+    """Passes these replies, (seconds, reply or error), to the generator. Returns (commands, result or error)."""
+    replies, sent = iter(replies), []
     try:
         step = next(generator)
         while True:
@@ -32,55 +32,55 @@ def play(clock, generator, heard):
                 clock.now += step.seconds
                 step = generator.send(None)
                 continue
-            said.append(step)
-            seconds, answer = next(heard)
+            sent.append(step)
+            seconds, answer = next(replies)
             clock.now += seconds
             step = generator.throw(answer) if isinstance(answer, Exception) else generator.send(answer)
     except StopIteration as end:
-        assert next(heard, None) is None, "not all was asked for"
-        return said, end.value
+        assert next(replies, None) is None, "not all replies were used"
+        return sent, end.value
     except Exception as error:
-        assert next(heard, None) is None, "not all was asked for"
-        return said, error
+        assert next(replies, None) is None, "not all replies were used"
+        return sent, error
 
 
 CUT, BAD = library.ConnectionError("cut"), library.ResponseError
 LOCK = Spec("lock", ("k",), lease_ms=3000)
 
 
-def blocks(said):
-    return [step.words[step.words.index("BLOCK") + 1] if "BLOCK" in step.words else None for step in said]
+def blocks(sent):
+    return [step.words[step.words.index("BLOCK") + 1] if "BLOCK" in step.words else None for step in sent]
 
 
 def test_blocking_calls(clock):
-    said, end = play(clock, Attempt(LOCK, "o", 70).run(), [(30, None), (30, None), (10, None)])
-    assert blocks(said) == [30000, 30000, 10000] and isinstance(end, NotAcquired)
-    assert [step.limit for step in said] == [32, 32, 12]
+    sent, end = play(clock, Attempt(LOCK, "o", 70).run(), [(30, None), (30, None), (10, None)])
+    assert blocks(sent) == [30000, 30000, 10000] and isinstance(end, NotAcquired)
+    assert [step.limit for step in sent] == [32, 32, 12]
 
 
 def test_a_try_says_no_block(clock):
-    said, end = play(clock, Attempt(LOCK, "o", 0).run(), [(0.1, None)])
-    assert blocks(said) == [None] and isinstance(end, NotAcquired)
+    sent, end = play(clock, Attempt(LOCK, "o", 0).run(), [(0.1, None)])
+    assert blocks(sent) == [None] and isinstance(end, NotAcquired)
 
 
 def test_for_ever(clock):
     attempt = Attempt(LOCK, "o", None)
-    said, end = play(clock, attempt.run(), [(30, None)] * 9 + [(1, CUT), (1, BAD("UNBLOCKED so")), (5, 1)])
-    assert end == 1 and len(said) == 12 and attempt.was_cut
+    sent, end = play(clock, attempt.run(), [(30, None)] * 9 + [(1, CUT), (1, BAD("UNBLOCKED so")), (5, 1)])
+    assert end == 1 and len(sent) == 12 and attempt.was_cut
 
 
 def test_fair_keeps_its_place(clock):
     fair = Spec("fair", ("k",))
     silent = library.TimeoutError("one blocking call")
-    said, end = play(clock, Attempt(fair, "o", 70).run(), [(30, silent), (30, silent), (10, None)])
-    assert blocks(said) == [70000, 40000, 10000] and isinstance(end, NotAcquired)
-    said, end = play(clock, Attempt(fair, "o", None).run(), [(30, silent), (5, 1)])
-    assert blocks(said) == [0, 0] and end == 1
+    sent, end = play(clock, Attempt(fair, "o", 70).run(), [(30, silent), (30, silent), (10, None)])
+    assert blocks(sent) == [70000, 40000, 10000] and isinstance(end, NotAcquired)
+    sent, end = play(clock, Attempt(fair, "o", None).run(), [(30, silent), (5, 1)])
+    assert blocks(sent) == [0, 0] and end == 1
 
 
 def test_the_last_error_is_the_librarys(clock):
-    said, end = play(clock, Attempt(LOCK, "o", 5).run(), [(1, CUT), (7, CUT)])
-    assert end is CUT and len(said) == 2
+    sent, end = play(clock, Attempt(LOCK, "o", 5).run(), [(1, CUT), (7, CUT)])
+    assert end is CUT and len(sent) == 2
 
 
 def test_given_up(clock):
@@ -91,28 +91,28 @@ def test_given_up(clock):
 
 @pytest.mark.parametrize("answer", [1, 2])
 def test_giving_up(clock, answer):
-    said, _ = play(clock, give_up(Attempt(LOCK, "o", None), lambda: False), [(0, 0), (0, CUT), (0, 0), (0, answer)])
-    assert all(step.words == ["LOCK.CANCEL", "k", "o", "RELEASE"] for step in said) and len(said) == 4
+    sent, _ = play(clock, give_up(Attempt(LOCK, "o", None), lambda: False), [(0, 0), (0, CUT), (0, 0), (0, answer)])
+    assert all(step.words == ["LOCK.CANCEL", "k", "o", "RELEASE"] for step in sent) and len(sent) == 4
 
 
-def test_giving_up_what_is_over(clock):
+def test_giving_up_a_request_that_has_ended(clock):
     attempt = Attempt(LOCK, "o", None)
     assert len(play(clock, give_up(attempt, lambda: True), [(0, 0)])[0]) == 1
-    attempt.was_cut = True  # what was said last may come yet
+    attempt.was_cut = True  # the last request may still arrive
     assert len(play(clock, give_up(attempt, lambda: True), [(0, 2), (0, 0)])[0]) == 2
 
 
 def test_giving_up_ends_with_the_lease(clock):
-    said, _ = play(clock, give_up(Attempt(LOCK, "o", None), lambda: False), [(1, CUT), (1, CUT), (1, CUT)])
-    assert len(said) == 3
+    sent, _ = play(clock, give_up(Attempt(LOCK, "o", None), lambda: False), [(1, CUT), (1, CUT), (1, CUT)])
+    assert len(sent) == 3
 
 
 def test_giving_up_multi(clock):
     spec = Spec("multi", ("k", "l"))
-    said, _ = play(clock, give_up(Attempt(spec, "o", None), lambda: True), [(0, 0), (0, 2)])
-    assert [step.words[0] for step in said] == ["LOCK.CANCEL", "LOCK.MRELEASE"]
-    said, _ = play(clock, give_up(Attempt(spec, "o", None), lambda: True), [(0, 0), (0, BAD("NOTHELD no"))])
-    assert len(said) == 2
+    sent, _ = play(clock, give_up(Attempt(spec, "o", None), lambda: True), [(0, 0), (0, 2)])
+    assert [step.words[0] for step in sent] == ["LOCK.CANCEL", "LOCK.MRELEASE"]
+    sent, _ = play(clock, give_up(Attempt(spec, "o", None), lambda: True), [(0, 0), (0, BAD("NOTHELD no"))])
+    assert len(sent) == 2
 
 
 def hold(clock, spec=LOCK, waited=0.0):
@@ -135,8 +135,8 @@ def test_a_late_release_is_no_success(clock):
 def test_what_is_left_of_multi(clock):
     state = hold(clock, Spec("multi", ("k", "l")))
     no = BAD("NOTHELD no")
-    said, end = play(clock, state.released(), [(0, no), (0, no), (0, 0)])
-    assert [step.words[:2] for step in said[1:]] == [["LOCK.RELEASE", "k"], ["LOCK.RELEASE", "l"]]
+    sent, end = play(clock, state.released(), [(0, no), (0, no), (0, 0)])
+    assert [step.words[:2] for step in sent[1:]] == [["LOCK.RELEASE", "k"], ["LOCK.RELEASE", "l"]]
     assert isinstance(end, NotHeld)
 
 
@@ -158,8 +158,8 @@ def test_a_grant_after_a_long_wait_is_renewed_at_once(clock):
 
 def test_a_session_is_bound_again(clock):
     state = hold(clock, Spec("lock", ("k",), session=True, lease_ms=3000))
-    said, end = play(clock, state.watched("k", 1), [(1, None), (0.5, CUT), (0, 1), (1, b"LOST")])
-    assert [step.words[0] for step in said] == ["LOCK.WATCH", "LOCK.WATCH", "LOCK.RENEW", "LOCK.WATCH"]
+    sent, end = play(clock, state.watched("k", 1), [(1, None), (0.5, CUT), (0, 1), (1, b"LOST")])
+    assert [step.words[0] for step in sent] == ["LOCK.WATCH", "LOCK.WATCH", "LOCK.RENEW", "LOCK.WATCH"]
     assert end is True and state.until == 1003.0
     assert play(clock, state.watched("k", 1), [(0, CUT), (0, BAD("NOTHELD no"))])[1] is True
 
