@@ -1,4 +1,4 @@
-# Cargo builds the package and its runner. Its output is under build/, even if it is run directly in clients/rust.
+# Cargo builds the package and its runner. Its output is in build/, also if you run cargo in clients/rust directly.
 
 RUST_CLIENT = build/clients/rust
 RUST_JOBS  ?= 2

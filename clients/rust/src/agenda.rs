@@ -1,17 +1,17 @@
-//! What is to be done when. Short holds come and go without anybody being woken for them.
+//! A schedule of jobs. Short holds are added and removed without waking the task or thread that executes the jobs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-/// The name of a job, by which it can be taken back.
+/// The id of a job, with which it can be removed.
 pub(crate) type Id = u64;
 
-/// Jobs by the time at which they are due.
+/// Jobs, ordered by the time at which they are due.
 pub(crate) struct Agenda<J> {
     jobs: BTreeMap<(Instant, Id), J>,
     dues: HashMap<Id, Instant>,
     last: Id,
-    /// When who does the jobs will look again by itself; `None` while it is not asleep.
+    /// When the executor of the jobs wakes up by itself; `None` while it is not asleep.
     wakes: Option<Instant>,
 }
 
@@ -22,7 +22,7 @@ impl<J> Default for Agenda<J> {
 }
 
 impl<J> Agenda<J> {
-    /// Adds a job, under the name that it had or a new one. Returns the name, and whether the sleeper is to be woken.
+    /// Adds a job, with its previous id or a new one. Returns the id, and whether the executor must be woken.
     pub fn add(&mut self, id: Option<Id>, due: Instant, job: J) -> (Id, bool) {
         self.last += 1;
         let id = id.unwrap_or(self.last);
@@ -31,14 +31,14 @@ impl<J> Agenda<J> {
         (id, self.wakes.is_none_or(|wakes| due < wakes))
     }
 
-    /// Takes a job back, unless it is being done.
+    /// Removes a job, unless it is being executed.
     pub fn remove(&mut self, id: Id) {
         if let Some(due) = self.dues.remove(&id) {
             self.jobs.remove(&(due, id));
         }
     }
 
-    /// The first job if it is due; else when to look again, which is taken down. `None` is for ever.
+    /// The first job if it is due; otherwise when to call this again, which is recorded. `None`: no job is scheduled.
     pub fn next(&mut self, now: Instant) -> Result<(Id, J), Option<Instant>> {
         let first = self.jobs.first_key_value().map(|(&(due, _), _)| due);
         if first.is_none_or(|due| due > now) {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_come_in_their_order_and_wake_only_for_earlier_ones() {
+    fn jobs_are_ordered_and_only_an_earlier_one_wakes() {
         let (now, mut agenda) = (Instant::now(), Agenda::default());
         let at = |seconds| now + Duration::from_secs(seconds);
         let (second, wakes) = agenda.add(None, at(2), "second");

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors.
 
 use std::fmt;
 
@@ -8,40 +8,40 @@ use redis::RedisError;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody else had the lock until the wait was over. Nothing of the request is left.
+    /// Another owner held the lock until the wait timed out. Nothing of the request is left on the server.
     NotAcquired,
-    /// The lock was lost before it was released: its lease was over, or somebody took it away.
-    /// Somebody else may have worked under it since.
+    /// The lock was lost before it was released: its lease expired, or another client removed it.
+    /// Another owner may have held it since.
     NotHeld,
-    /// The wait closed a cycle of owners that wait for each other, and was refused. The text names the cycle.
+    /// The wait would have closed a cycle of owners that wait for each other. The text names the cycle.
     Deadlock(String),
-    /// So many replicas have not acknowledged the grant in time; it has been undone.
+    /// Too few replicas acknowledged the grant in time; the lock is not held.
     NoReplicas(String),
-    /// Another error of the server.
+    /// Another error reply of the server.
     Refused {
-        /// Its first word, such as `WRONGTYPE`.
+        /// The first word of the error, such as `WRONGTYPE`.
         code: String,
-        /// The rest of it.
+        /// The rest of the error.
         text: String,
     },
-    /// The wait was ended by a [`Cancel`](crate::sync::Cancel). Nothing of the request is left, or will be soon.
+    /// A [`Cancel`](crate::sync::Cancel) ended the wait. Nothing of the request is left on the server, or soon.
     #[cfg(feature = "sync")]
     Cancelled,
-    /// The server was out of reach until the time was over: redis-rs's own error.
+    /// The server could not be reached until the wait timed out: redis-rs's own error.
     Connection(RedisError),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAcquired => f.write_str("somebody else holds the lock"),
+            Self::NotAcquired => f.write_str("another owner holds the lock"),
             Self::NotHeld => f.write_str("the lock was lost before it was released"),
             Self::Deadlock(text) => write!(f, "deadlock: {text}"),
             Self::NoReplicas(text) => write!(f, "not enough replicas: {text}"),
-            Self::Refused { code, text } => write!(f, "the server refused it: {code} {text}"),
+            Self::Refused { code, text } => write!(f, "refused by the server: {code} {text}"),
             #[cfg(feature = "sync")]
             Self::Cancelled => f.write_str("the wait was cancelled"),
-            Self::Connection(error) => write!(f, "the server is out of reach: {error}"),
+            Self::Connection(error) => write!(f, "the server cannot be reached: {error}"),
         }
     }
 }
@@ -56,7 +56,7 @@ impl std::error::Error for Error {
 }
 
 impl From<RedisError> for Error {
-    /// An error that came from the server gets the variant of its code, any other is [`Error::Connection`].
+    /// An error reply becomes the variant for its code, any other error [`Error::Connection`].
     fn from(error: RedisError) -> Self {
         let text = error.detail().unwrap_or_default().to_string();
         match error.code() {

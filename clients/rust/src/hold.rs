@@ -1,4 +1,4 @@
-//! What is known of a hold between its grant and its end, whichever flavour it is of.
+//! The state of a hold from its grant to its end, the same for both flavours.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,43 +10,43 @@ use redis::{RedisResult, Value};
 use crate::spec::Spec;
 use crate::util::{again, is_not_held, locked, SLACK};
 
-/// What is called when a lock is lost.
+/// The function that is called when a lock is lost.
 pub(crate) type OnLost = Arc<dyn Fn() + Send + Sync>;
 
 const HELD: u8 = 0;
 const LOST: u8 = 1;
-const OVER: u8 = 2;
+const RELEASED: u8 = 2;
 
-/// How long a session's hold may still be believed in after its connection broke: `lock.session-grace` by default.
+/// How long a session's hold is assumed to exist after its connection was lost: the default of `lock.session-grace`.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// What a watch is to do next.
 pub(crate) enum Watched {
-    /// It has heard of no loss: go on.
+    /// There was no loss: continue.
     Still,
-    /// It has lost its connection: go on after a pause, on another.
+    /// The connection was lost: continue after a pause, on another one.
     Again,
-    /// There is nothing to watch any more.
-    Over,
+    /// There is nothing to watch any more: end.
+    Ended,
 }
 
-/// One hold, from its grant on.
+/// One hold.
 pub(crate) struct Hold {
     pub spec: Arc<Spec>,
     pub owner: String,
     pub token: Option<u64>,
-    /// Whether an earlier request of this owner may still be under way.
+    /// Whether an earlier request of this owner may still arrive at the server.
     pub unsure: bool,
     state: AtomicU8,
-    /// When it is over unless it is renewed; a session's, unless its server is heard of.
+    /// When it ends if it is not renewed; for a session, if the server does not confirm it.
     until: Mutex<Instant>,
     on_lost: Option<OnLost>,
 }
 
 impl Hold {
-    /// A hold that was just granted. `granted` is what the server replied: a token if it was asked for one.
+    /// A hold that was just granted. `granted` is the reply: the fencing token if one was requested.
     pub fn new(spec: Arc<Spec>, owner: String, granted: i64, unsure: bool, on_lost: Option<OnLost>) -> Self {
-        // The lease runs from the grant, of which only the reply is known; the first renewal is early for that reason.
+        // The lease began at the grant, but only the time of the reply is known; so the first renewal is early.
         let until = Instant::now() + spec.lease;
         let token = spec.fenced.then_some(granted as u64);
         Self { spec, owner, token, unsure, state: AtomicU8::new(HELD), until: Mutex::new(until), on_lost }
@@ -57,7 +57,7 @@ impl Hold {
         self.state.load(Ordering::Acquire) == HELD
     }
 
-    /// Whether it is known to be lost, by the server's word or by the clock.
+    /// Whether it is known to be lost, by a report of the server or by the clock.
     pub fn is_lost(&self) -> bool {
         match self.state.load(Ordering::Acquire) {
             HELD => self.is_expired(),
@@ -65,12 +65,12 @@ impl Hold {
         }
     }
 
-    /// Whether its lease is over by our clock.
+    /// Whether its lease has expired by the local clock.
     pub fn is_expired(&self) -> bool {
         Instant::now() >= self.until()
     }
 
-    /// When it is over, as far as is known.
+    /// When it ends, as far as is known.
     pub fn until(&self) -> Instant {
         *locked(&self.until)
     }
@@ -80,25 +80,25 @@ impl Hold {
         self.until().saturating_duration_since(Instant::now())
     }
 
-    /// The server has confirmed the hold: it was held at `then`, with a whole lease.
+    /// The server has confirmed the hold: it was held at `then`, with a full lease.
     pub fn confirmed(&self, then: Instant) {
         *locked(&self.until) = then + self.spec.lease;
     }
 
-    /// When a renewal that has failed is to be tried again: soon, and not after the lease.
+    /// When a failed renewal is repeated: soon, and not after the end of the lease.
     pub fn next_try(&self) -> Instant {
         let soon = Instant::now() + (self.spec.lease / 20).min(Duration::from_millis(500));
         soon.min(self.until())
     }
 
-    /// A session's connection broke: the hold is believed in for the grace from then on.
+    /// A session's connection was lost: the hold is assumed to exist for the grace from now on.
     pub fn unbound(&self) {
         let mut until = locked(&self.until);
         *until = (*until).min(Instant::now() + GRACE);
     }
 
-    /// How long one request of a watch waits, and how long it is listened to. A session's is short, as it is what
-    /// notices that the server is silent.
+    /// How long one blocking call of a watch lasts, and how long to wait for its reply. For a session both are short,
+    /// because the watch is what notices that the server does not respond.
     pub fn watch_times(&self, max_block: Duration) -> (Duration, Duration) {
         let third = (self.spec.lease / 3).max(Duration::from_millis(1));
         if self.spec.session {
@@ -109,8 +109,8 @@ impl Hold {
     }
 
     /// Records the reply to a watch that began at `since`, with this `block`.
-    pub fn watched(&self, said: RedisResult<Value>, since: Instant, block: Duration) -> Watched {
-        match said {
+    pub fn watched(&self, reply: RedisResult<Value>, since: Instant, block: Duration) -> Watched {
+        match reply {
             Ok(Value::Nil) => {
                 if self.spec.session {
                     self.confirmed(since + block);
@@ -124,27 +124,27 @@ impl Hold {
                 }
                 return Watched::Again;
             }
-            // Something else stands in the lock's place; or a session could not be bound again.
+            // The key has another type, or a session could not be bound again.
             Err(error) if is_not_held(&error) || error.code() == Some("WRONGTYPE") => self.lose(),
-            // The server refuses to be asked. What is left is the clock.
+            // The server refuses the watch. Only the clock can notice a loss now.
             Err(_) => {}
         }
-        Watched::Over
+        Watched::Ended
     }
 
-    /// It is lost: tells so, once, unless it is being released already.
+    /// Records the loss and reports it, once, unless it is being released already.
     pub fn lose(&self) {
         let first = self.state.compare_exchange(HELD, LOST, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if let (true, Some(tell)) = (first, &self.on_lost) {
-            // A panic of the caller's is not to end the renewals of other locks.
-            let _ = catch_unwind(AssertUnwindSafe(|| tell()));
+        if let (true, Some(call)) = (first, &self.on_lost) {
+            // A panic of the user's callback must not end the renewals of other locks.
+            let _ = catch_unwind(AssertUnwindSafe(|| call()));
         }
     }
 
-    /// It is being released: from now on nobody is told of a loss. Returns whether it was lost already.
+    /// Called when the release begins: from now on no loss is reported. Returns whether it was lost already.
     pub fn end(&self) -> bool {
         let is_lost = self.is_lost();
-        self.state.store(OVER, Ordering::Release);
+        self.state.store(RELEASED, Ordering::Release);
         is_lost
     }
 }

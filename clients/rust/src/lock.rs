@@ -1,4 +1,4 @@
-//! A lock as the user describes it, the same for all flavours.
+//! A lock with the user's settings, the same for both flavours.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::spec::{Kind, Spec};
 
 /// A factory of locks, with connections of its own to the servers of a client.
 ///
-/// It is cheap to clone; all clones share the connections. See [`sync::Locks`](crate::sync::Locks) and
-/// [`aio::Locks`](crate::aio::Locks) for how to make one.
+/// It is cheap to clone; all clones share the connections. [`sync::Locks`](crate::sync::Locks) and
+/// [`aio::Locks`](crate::aio::Locks) show how to create one.
 pub struct Factory<C> {
     pub(crate) core: Arc<C>,
 }
@@ -28,12 +28,12 @@ impl<C> fmt::Debug for Factory<C> {
 }
 
 impl<C> Factory<C> {
-    /// A lock with one holder (`LOCK.ACQUIRE`). A newcomer may pass those who wait when it happens to be free.
+    /// A lock with one holder (`LOCK.ACQUIRE`). A newcomer may acquire it before the waiters if it is free.
     pub fn lock(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
         self.make(Kind::Lock, vec![key.into()])
     }
 
-    /// The same lock, first come first served (`LOCK.FAIR`).
+    /// The same lock, strictly first come, first served (`LOCK.FAIR`).
     ///
     /// A wait keeps its place in the queue when its connection is lost, and from one blocking call to the next
     /// ([`Settings::max_block`](crate::Settings::max_block)), if the server's `lock.fair-reserve` is not 0.
@@ -41,12 +41,12 @@ impl<C> Factory<C> {
         self.make(Kind::Fair, vec![key.into()])
     }
 
-    /// A read-write lock, to read with others (`LOCK.RWREAD`).
+    /// The read lock of a read-write lock, shared with other readers (`LOCK.RWREAD`).
     pub fn read(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
         self.make(Kind::Read, vec![key.into()])
     }
 
-    /// A read-write lock, to write alone (`LOCK.RWWRITE`).
+    /// The write lock of a read-write lock, held alone (`LOCK.RWWRITE`).
     pub fn write(&self, key: impl Into<Vec<u8>>) -> Lock<C> {
         self.make(Kind::Write, vec![key.into()])
     }
@@ -56,8 +56,8 @@ impl<C> Factory<C> {
         self.make(Kind::Multi, keys.into_iter().map(Into::into).collect())
     }
 
-    /// A permit of a semaphore of which all owners together may have `limit` (`LOCK.SEMAPHORE`), or more:
-    /// [`Lock::permits`].
+    /// One permit of a semaphore, or more with [`Lock::permits`]. All owners together hold at most `limit` permits
+    /// (`LOCK.SEMAPHORE`).
     pub fn semaphore(&self, key: impl Into<Vec<u8>>, limit: u32) -> Lock<C> {
         let mut lock = self.make(Kind::Semaphore, vec![key.into()]);
         lock.spec.limit = limit;
@@ -75,9 +75,9 @@ impl<C> Factory<C> {
     }
 }
 
-/// A lock that can be acquired, any number of times: each acquisition is an owner of its own.
+/// A lock that can be acquired any number of times. Each acquisition has an owner of its own.
 ///
-/// So it is not reentrant: who holds it and acquires it again waits for itself.
+/// So it is not reentrant: a holder that acquires it again waits for itself.
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock<C> {
     pub(crate) core: Arc<C>,
@@ -106,55 +106,55 @@ impl<C> fmt::Debug for Lock<C> {
 }
 
 impl<C> Lock<C> {
-    /// How long the others wait for a holder that died; 30 seconds by default. It is renewed at each third of it.
+    /// How long the lock stays held after its holder died; 30 seconds by default. It is renewed after each third of it.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.spec.lease = lease.max(Duration::from_millis(1));
         self
     }
 
     /// Binds the hold to a connection: the server renews it, and releases it when the connection is lost.
-    /// It is bound anew if that succeeds within a second, and else it is lost.
+    /// It is bound to a new connection if that is possible within a second; otherwise it is lost.
     pub fn session(mut self) -> Self {
         self.spec.session = true;
         self
     }
 
-    /// Asks for a fencing token, a number that only grows for this lock. Only for `lock`, `fair` and `write`;
-    /// the server refuses it for others.
+    /// Requests a fencing token, a number that only increases for this lock. Only for `lock`, `fair` and `write`;
+    /// the server refuses it for other kinds.
     pub fn fenced(mut self) -> Self {
         self.spec.fenced = true;
         self
     }
 
-    /// The grant, and each renewal, is to be acknowledged by so many replicas, each within so much time.
+    /// The grant and each renewal must be acknowledged by this number of replicas, each within `time`.
     pub fn replicas(mut self, replicas: u32, time: Duration) -> Self {
         self.spec.replicas = Some((replicas, time.max(Duration::from_millis(1))));
         self
     }
 
-    /// Leaves the lease alone: the hold ends with it.
+    /// Turns renewal off: the hold ends when its lease expires.
     pub fn no_renewal(mut self) -> Self {
         self.spec.renew = false;
         self
     }
 
-    /// How many permits of a semaphore to take at once; 1 by default.
+    /// How many permits of a semaphore to acquire at once; 1 by default.
     pub fn permits(mut self, permits: u32) -> Self {
         self.spec.permits = permits;
         self
     }
 
-    /// Has the server tell when the lock is lost (`LOCK.WATCH`, on a connection of its own for each key).
-    /// Without it only a renewal or the clock notices.
+    /// Makes the server notify the client when the lock is lost (`LOCK.WATCH`, on one connection for each key).
+    /// Without it a loss is noticed only by a renewal or by the clock.
     pub fn watched(mut self) -> Self {
         self.spec.watch = true;
         self
     }
 
-    /// Calls this, once, when the lock is lost while it is held; never after a release has begun. The lock is
-    /// [watched](Lock::watched) then. It is called on a thread or task that has others to serve too: be short.
-    pub fn on_lost(mut self, tell: impl Fn() + Send + Sync + 'static) -> Self {
-        self.on_lost = Some(Arc::new(tell));
+    /// Calls this function once when the lock is lost; never after a release has begun. The lock is then
+    /// [watched](Lock::watched). The function must be short: its thread or task also serves other locks.
+    pub fn on_lost(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_lost = Some(Arc::new(call));
         self.watched()
     }
 }

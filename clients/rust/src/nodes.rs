@@ -1,5 +1,5 @@
-//! Where the servers are: one, the master that Sentinel names, or the node of a key's slot.
-//! What asks them is in `sync` and `aio`; here is what is known.
+//! The addresses of the servers: one server, the master according to Sentinel, or the node of a key's slot.
+//! The queries are in `sync` and `aio`; this module stores their results.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,22 +12,22 @@ use redis::{RedisError, RedisResult, Value};
 
 use crate::util::locked;
 
-/// So many connections to a node are kept while nobody needs them.
+/// How many idle connections to a node are kept.
 pub(crate) const KEPT: usize = 16;
-/// So often a cluster may send a command on before it is asked anew who has what.
+/// How many redirections of a command are followed before the cluster's slots are queried again.
 pub(crate) const REDIRECTIONS: usize = 5;
 
-/// A node by its name, `host:port`; empty where there is one server only. Connections are kept by it.
+/// The name of a node, `host:port`; empty without a cluster. Idle connections are kept by this name.
 pub(crate) type Name = Arc<str>;
 
-/// Where a command goes.
+/// The target of a command.
 pub(crate) struct Target {
     pub name: Name,
-    /// Whether the node has to be told `ASKING` first.
+    /// Whether `ASKING` must be sent first.
     pub asking: bool,
 }
 
-/// The settings of the user's client, and what was found out with them.
+/// The settings of the user's client, and what is known about the servers.
 pub(crate) enum Nodes {
     One(Client),
     Sentinel(Sentinels),
@@ -44,7 +44,7 @@ impl Nodes {
         name.map(|name| Target { name, asking: false })
     }
 
-    /// Where a reply sends the command instead, if it does.
+    /// The target to which an error reply redirects, if it does.
     pub fn redirected(&self, key: &[u8], error: &RedisError) -> Option<Target> {
         let Self::Cluster(slots) = self else { return None };
         let name = slots.complete(error.redirect_node()?.0)?;
@@ -55,7 +55,7 @@ impl Nodes {
         Some(Target { name, asking })
     }
 
-    /// What was known has proved wrong, or may have: it is to be asked for anew.
+    /// Discards what is known, because it is or may be wrong; it is queried again.
     pub fn forget(&self) {
         match self {
             Self::One(_) => {}
@@ -78,14 +78,15 @@ impl Sentinels {
         Self { sentinels, master, settings, first: AtomicUsize::new(0) }
     }
 
-    /// redis-rs's client for them: a new one each time, as one that hangs in a silent Sentinel is of no more use.
+    /// redis-rs's client for them: a new one each time, because one that hangs on an unresponsive Sentinel cannot be
+    /// used again.
     pub fn client(&self) -> RedisResult<SentinelClient> {
         let mut sentinels = self.sentinels.clone();
         if !sentinels.is_empty() {
             let first = self.first.load(Ordering::Relaxed) % sentinels.len();
             sentinels.rotate_left(first);
         }
-        #[allow(clippy::useless_conversion)] // With one of redis-rs's features the name is a String, with another not.
+        #[allow(clippy::useless_conversion)] // The type of the name depends on redis-rs's features.
         SentinelClient::build(
             sentinels,
             self.master.clone().into(),
@@ -94,17 +95,17 @@ impl Sentinels {
         )
     }
 
-    /// The next time another one is asked first.
+    /// Makes the next Sentinel the first one to be queried.
     fn rotate(&self) {
         self.first.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A cluster: which node has which slot.
+/// A cluster: which node serves which slot.
 pub(crate) struct Slots {
     seeds: Vec<ConnectionInfo>,
     known: Mutex<HashMap<Slot, Name>>,
-    /// The masters that were known last, to be asked when the seeds are gone.
+    /// The masters that were known last, which are queried if no seed can be reached.
     masters: Mutex<Vec<Name>>,
 }
 
@@ -117,14 +118,14 @@ impl Slots {
         locked(&self.known).get(&Slot::for_key(key)).cloned()
     }
 
-    /// Whom to ask for the slots: what the user has named, then the masters that were known last.
+    /// The nodes to query for the slots: the user's, then the masters that were known last.
     pub fn candidates(&self) -> Vec<Client> {
         let seeds = self.seeds.iter().map(|seed| Client::open(seed.clone()));
         let masters = locked(&self.masters).clone();
         seeds.chain(masters.iter().map(|name| self.client(name))).filter_map(Result::ok).collect()
     }
 
-    /// Takes down what `asked` has replied to `CLUSTER SLOTS`.
+    /// Stores the reply of `asked` to `CLUSTER SLOTS`.
     pub fn learn(&self, asked: &Client, reply: Value) -> RedisResult<()> {
         let host = host(asked.get_connection_info());
         let entries: Vec<Vec<Value>> = from_redis_value_ref(&reply)?;
@@ -140,7 +141,7 @@ impl Slots {
         Ok(())
     }
 
-    /// A client for a node, with the settings of the user's first one.
+    /// A client for a node, with the settings of the user's first node.
     pub fn client(&self, name: &str) -> RedisResult<Client> {
         let unknown = || RedisError::from((ErrorKind::ClusterConnectionNotFound, "no node is known"));
         let seed = self.seeds.first().ok_or_else(unknown)?;
@@ -149,7 +150,7 @@ impl Slots {
         Client::open(seed.clone().set_addr(addressed(seed.addr(), host, port)))
     }
 
-    /// `:port` of a redirection means the host that has said so; one host has all nodes then.
+    /// `:port` in a redirection means the same host; then all nodes are on one host.
     fn complete(&self, address: &str) -> Option<Name> {
         match address.strip_prefix(':') {
             Some(port) => Some(format!("{}:{port}", host(self.seeds.first()?)).into()),
@@ -165,7 +166,7 @@ fn host(info: &ConnectionInfo) -> String {
     }
 }
 
-/// The slots of one entry of `CLUSTER SLOTS`, each with its master; `None` if it makes no sense.
+/// The slots of one entry of `CLUSTER SLOTS`, each with its master; `None` if the entry is invalid.
 fn served(entry: &[Value], asked_host: &str) -> Option<impl Iterator<Item = (Slot, Name)>> {
     let [first, last, Value::Array(master), ..] = entry else { return None };
     let host: Option<String> = from_redis_value_ref(master.first()?).ok()?;
@@ -186,7 +187,7 @@ fn addressed(like: &ConnectionAddr, host: &str, port: u16) -> ConnectionAddr {
     }
 }
 
-/// What the user has named, as redis-rs takes it.
+/// The user's addresses, in redis-rs's type.
 pub(crate) fn infos<T: IntoConnectionInfo>(nodes: impl IntoIterator<Item = T>) -> RedisResult<Vec<ConnectionInfo>> {
     nodes.into_iter().map(IntoConnectionInfo::into_connection_info).collect()
 }
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_word_on_a_slot_counts() {
+    fn the_newest_information_on_a_slot_is_used() {
         let nodes = Nodes::Cluster(Slots::new(infos(["redis://10.0.0.1:1"]).unwrap()));
         let Nodes::Cluster(slots) = &nodes else { unreachable!() };
         let asked = Client::open("redis://10.0.0.1:1").unwrap();
@@ -205,14 +206,14 @@ mod tests {
         slots.learn(&asked, reply).unwrap();
         assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7");
 
-        let told = |said: &[u8]| {
-            let error = redis::parse_redis_value(said).unwrap().extract_error().unwrap_err();
+        let redirected = |reply: &[u8]| {
+            let error = redis::parse_redis_value(reply).unwrap().extract_error().unwrap_err();
             let target = nodes.redirected(b"a", &error).unwrap();
             (target.name.to_string(), target.asking)
         };
-        assert_eq!(told(b"-ASK 15495 10.0.0.2:8\r\n"), ("10.0.0.2:8".into(), true));
-        assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7", "that was for once");
-        assert_eq!(told(b"-MOVED 15495 :9\r\n"), ("10.0.0.1:9".into(), false));
+        assert_eq!(redirected(b"-ASK 15495 10.0.0.2:8\r\n"), ("10.0.0.2:8".into(), true));
+        assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:7", "ASK is valid for one command");
+        assert_eq!(redirected(b"-MOVED 15495 :9\r\n"), ("10.0.0.1:9".into(), false));
         assert_eq!(&*nodes.target(b"a").unwrap().name, "10.0.0.1:9");
         nodes.forget();
         assert!(nodes.target(b"a").is_none());

@@ -1,4 +1,4 @@
-//! From what a factory of locks is made.
+//! The settings of a factory of locks.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use redis::{Client, IntoConnectionInfo, RedisResult};
 
 use crate::nodes::{infos, Nodes, Sentinels, Slots};
 
-/// Which servers the locks are on, and how to wait there.
+/// The servers of the locks, and how to wait there.
 ///
 /// Only addresses, credentials and TLS settings are taken from a client, never its connections or time-outs.
 pub struct Settings {
@@ -21,20 +21,22 @@ impl Settings {
         Self::of(Nodes::One(client.clone()))
     }
 
-    /// A cluster, of which these nodes are known, as in `ClusterClient::new`. Credentials and TLS are those of the first.
+    /// A cluster with these nodes, as in `ClusterClient::new`. The credentials and TLS settings are those of the first
+    /// one.
     ///
     /// # Errors
     ///
-    /// One of the nodes is no valid address.
+    /// One of the nodes is not a valid address.
     pub fn cluster<T: IntoConnectionInfo>(nodes: impl IntoIterator<Item = T>) -> RedisResult<Self> {
         Ok(Self::of(Nodes::Cluster(Slots::new(infos(nodes)?))))
     }
 
-    /// The master of this name, which is asked of these Sentinels at each new connection, as in `SentinelClient::build`.
+    /// The master with this name. Its address is queried from these Sentinels for each new connection, as in
+    /// `SentinelClient::build`.
     ///
     /// # Errors
     ///
-    /// One of the Sentinels is no valid address.
+    /// One of the Sentinels is not a valid address.
     pub fn sentinel<T: IntoConnectionInfo>(
         sentinels: impl IntoIterator<Item = T>,
         master: impl Into<String>,
@@ -44,8 +46,8 @@ impl Settings {
         Ok(Self::of(Nodes::Sentinel(sentinels)))
     }
 
-    /// How long one command blocks at most; 30 seconds by default. Then the request is sent again. A server that has not
-    /// replied two seconds later is considered unreachable.
+    /// How long one command blocks at most; 30 seconds by default. Then the request is sent again. A server that has
+    /// not replied two seconds later is considered unreachable.
     pub fn max_block(mut self, max_block: Duration) -> Self {
         self.max_block = max_block.max(Duration::from_millis(1));
         self

@@ -1,10 +1,10 @@
-//! What a lock is, and the commands that say so.
+//! The settings of a lock, and its commands.
 
 use std::time::Duration;
 
 use redis::{cmd, Cmd};
 
-/// Which of the module's locks it is.
+/// The kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Lock,
@@ -15,11 +15,11 @@ pub(crate) enum Kind {
     Semaphore,
 }
 
-/// Everything that the server is told of a lock, but for the owner.
+/// Everything that is sent to the server about a lock, except the owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
     pub kind: Kind,
-    /// One, or with [`Kind::Multi`] any number; in a cluster they share a slot.
+    /// One key, or any number for [`Kind::Multi`]; in a cluster they must share a slot.
     pub keys: Vec<Vec<u8>>,
     pub limit: u32,
     pub permits: u32,
@@ -47,7 +47,7 @@ impl Spec {
         }
     }
 
-    /// The key by which all commands of this lock find their node.
+    /// The key by which all commands of this lock are routed.
     pub fn key(&self) -> &[u8] {
         self.keys.first().map_or(&[], Vec::as_slice)
     }
@@ -57,7 +57,8 @@ impl Spec {
         self.replicas.map_or(Duration::ZERO, |(_, time)| time)
     }
 
-    /// Asks for the lock, `ONCE`, so that it can be sent again. `block` is in milliseconds, 0 for ever; `None` only tries.
+    /// Requests the lock, with `ONCE`, so that it can be sent again. `block`: milliseconds; 0 has no limit, `None` only
+    /// tries.
     pub fn acquire(&self, owner: &str, block: Option<u64>) -> Cmd {
         let mut command = match self.kind {
             Kind::Lock => self.keyed("LOCK.ACQUIRE", owner),
@@ -83,7 +84,7 @@ impl Spec {
         command
     }
 
-    /// Gives the hold back; of several locks all of them, or none.
+    /// Releases the hold; of a multi-key lock all keys, or none.
     pub fn release(&self, owner: &str) -> Cmd {
         if self.kind == Kind::Multi {
             return self.counted("LOCK.MRELEASE", owner);
@@ -93,7 +94,7 @@ impl Spec {
         command
     }
 
-    /// Gives back what is left of several locks when one of them was lost: a command for each key.
+    /// Releases the rest of a multi-key lock of which one key was lost: a command for each key.
     pub fn release_each(&self, owner: &str) -> Vec<Cmd> {
         if self.kind != Kind::Multi {
             return Vec::new();
@@ -101,8 +102,8 @@ impl Spec {
         self.keys.iter().map(|key| on("LOCK.RELEASE", key, owner)).collect()
     }
 
-    /// Ends the wait, or gives back the hold that has come of it. Of several locks it only ends the wait:
-    /// if the reply is 0, [`Spec::release`] has to follow.
+    /// Ends the wait, or releases the hold if it was granted already. For a multi-key lock it only ends the wait:
+    /// if the reply is 0, [`Spec::release`] must follow.
     pub fn cancel(&self, owner: &str) -> Cmd {
         let mut command = self.keyed("LOCK.CANCEL", owner);
         if self.kind != Kind::Multi {
@@ -112,13 +113,13 @@ impl Spec {
         command
     }
 
-    /// Ends the wait, and leaves a hold alone.
+    /// Ends the wait, but does not release a hold.
     #[cfg(feature = "sync")]
     pub fn end_wait(&self, owner: &str) -> Cmd {
         self.keyed("LOCK.CANCEL", owner)
     }
 
-    /// Renews the lease, or binds the hold to the connection that says so: a command for each key.
+    /// Renews the lease, or binds the hold to the connection of the commands: a command for each key.
     pub fn renew(&self, owner: &str) -> Vec<Cmd> {
         let one = |key: &Vec<u8>| {
             let mut command = on("LOCK.RENEW", key, owner);
@@ -129,7 +130,7 @@ impl Spec {
         self.keys.iter().map(one).collect()
     }
 
-    /// Asks until when the owner holds this key: `LOST`, or null after `block` milliseconds.
+    /// Waits for the loss of this key: the reply is `LOST`, or null after `block` milliseconds.
     pub fn watch(&self, key: usize, owner: &str, block: u64) -> Cmd {
         let mut command = on("LOCK.WATCH", &self.keys[key], owner);
         command.arg("BLOCK").arg(block);

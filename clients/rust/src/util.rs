@@ -1,4 +1,4 @@
-//! Pauses, ends of waits, and what a reply means.
+//! Pauses, time limits of waits, and the interpretation of replies.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use crate::Error;
 pub(crate) const SHORT: Duration = Duration::from_secs(1);
 /// How much longer than its `BLOCK` a blocking command may take before its server is considered unreachable.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
-/// How long who gives up is kept waiting for it; the rest happens in the background.
+/// How long a caller that gives up waits for the cancellation; then it continues in the background.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
-/// After this time a request that was lost on its way is looked for once more.
+/// After this time a request that may have been delayed is cancelled once more.
 pub(crate) const LATER: Duration = Duration::from_millis(150);
 
-/// What a mutex guards, also after a panic: nothing here is left half done by one.
+/// Locks a mutex, also after a panic, because a panic leaves nothing here in an inconsistent state.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pauses between tries: 20 ms and more, half a second at most.
+/// The pauses between attempts: from 20 ms to half a second.
 pub(crate) struct Pause(Duration);
 
 impl Pause {
@@ -29,7 +29,7 @@ impl Pause {
         Self(Duration::from_millis(20))
     }
 
-    /// The next one, cut off at `end`; `None` if that has come.
+    /// The next pause, limited by `end`; `None` at `end`.
     pub fn next(&mut self, end: Option<Instant>) -> Option<Duration> {
         let pause = self.0;
         self.0 = (pause * 2).min(Duration::from_millis(500));
@@ -51,7 +51,7 @@ pub(crate) struct Wait {
 pub(crate) struct Call {
     /// Its `BLOCK`; `None` leaves it out.
     pub block: Option<u64>,
-    /// How long its connection is listened to.
+    /// How long to wait for its reply.
     pub listen: Duration,
     /// Whether it is ended by closing the connection, not by its `BLOCK`.
     pub is_cut: bool,
@@ -62,7 +62,7 @@ impl Wait {
         Self { end: None, only_try: false }
     }
 
-    /// At most this long; zero only tries.
+    /// For this time at most; zero only tries.
     pub fn at_most(time: Duration) -> Self {
         Self { end: Instant::now().checked_add(time), only_try: time.is_zero() }
     }
@@ -71,13 +71,13 @@ impl Wait {
         self.end
     }
 
-    /// Whether nobody may ask again.
-    pub fn is_over(&self) -> bool {
+    /// Whether it has timed out.
+    pub fn has_timed_out(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// The next blocking call. The `BLOCK` of a fair wait is all that is left, because the waiter keeps its place when the
-    /// connection closes, but not when its `BLOCK` times out.
+    /// The next blocking call. The `BLOCK` of a fair wait is all that is left, because the waiter keeps its place when
+    /// the connection closes, but not when its `BLOCK` times out.
     pub fn next_call(&self, max_block: Duration, fair: bool) -> Call {
         if self.only_try {
             return Call { block: None, listen: SLACK, is_cut: false };
@@ -91,38 +91,38 @@ impl Wait {
     }
 }
 
-/// In milliseconds, rounded up; not 0, which would be for ever.
+/// In milliseconds, rounded up; never 0, which would mean no limit.
 fn at_least_1_ms(time: Duration) -> u64 {
     (time.as_micros().div_ceil(1000) as u64).max(1)
 }
 
-/// What has become of a request.
+/// The meaning of a reply.
 pub(crate) enum Verdict {
-    /// It was granted, released, renewed, ended: with this number.
+    /// The lock was granted, released or renewed, or the wait ended: with this number.
     Done(i64),
-    /// Null: not in time.
+    /// Null: not granted in time.
     Null,
-    /// To be asked again, on another connection.
+    /// A transient error: to be sent again, on another connection.
     Again(RedisError),
-    /// No use to ask again.
+    /// Another error: not to be sent again.
     Never(RedisError),
 }
 
-/// What a reply to any of the lock commands means.
+/// The meaning of a reply to any of the lock commands.
 pub(crate) fn judge(reply: RedisResult<Value>) -> Verdict {
     match reply {
         Ok(Value::Int(number)) => Verdict::Done(number),
         Ok(Value::Nil) => Verdict::Null,
-        Ok(other) => {
-            Verdict::Never((ErrorKind::UnexpectedReturnType, "no reply of a lock", format!("{other:?}")).into())
-        }
+        Ok(other) => Verdict::Never(
+            (ErrorKind::UnexpectedReturnType, "not a reply of a lock command", format!("{other:?}")).into(),
+        ),
         Err(error) if again(&error) => Verdict::Again(error),
         Err(error) => Verdict::Never(error),
     }
 }
 
-/// What the reply to a release means. `repeated`: an earlier one may have got through.
-/// `Err` holds what is to be tried again.
+/// The meaning of the reply to a release. `repeated`: an earlier one may have been executed.
+/// `Err`: to be sent again.
 pub(crate) fn judge_release(reply: RedisResult<Value>, repeated: bool) -> Result<Result<(), Error>, RedisError> {
     match judge(reply) {
         Verdict::Again(error) => Err(error),
@@ -132,7 +132,7 @@ pub(crate) fn judge_release(reply: RedisResult<Value>, repeated: bool) -> Result
     }
 }
 
-/// What to say when the time is over and this was the last thing heard.
+/// The error for the caller when the wait times out with this as the last result.
 pub(crate) fn in_the_end(error: RedisError) -> Error {
     match error.code() {
         Some(_) => Error::NotAcquired,
@@ -144,7 +144,7 @@ pub(crate) fn is_not_held(error: &RedisError) -> bool {
     error.code() == Some("NOTHELD")
 }
 
-/// Whether the server was out of reach, is not the master any more, or not ready yet.
+/// Whether the error is transient: the server cannot be reached, is not the master any more, or is not ready yet.
 pub(crate) fn again(error: &RedisError) -> bool {
     const CODES: [&str; 8] =
         ["READONLY", "UNBLOCKED", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "MOVED", "ASK"];
@@ -157,7 +157,7 @@ pub(crate) fn again(error: &RedisError) -> bool {
     }
 }
 
-/// An error of the connection's that we found out ourselves.
+/// The connection error for a time-out that was detected here.
 pub(crate) fn timed_out(what: &'static str) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
 }
@@ -166,9 +166,9 @@ pub(crate) fn timed_out(what: &'static str) -> RedisError {
 mod tests {
     use super::*;
 
-    /// `again` relies on `RedisError::code`, also for errors that have a kind of their own in redis-rs.
+    /// `again` depends on `RedisError::code`, also for errors that have a kind of their own in redis-rs.
     #[test]
-    fn some_errors_are_a_reason_to_ask_again() {
+    fn transient_errors_are_recognized() {
         let is_again = |code: &str| {
             let reply = format!("-{code} 1 10.0.0.1:1\r\n");
             let error = redis::parse_redis_value(reply.as_bytes()).unwrap().extract_error().unwrap_err();

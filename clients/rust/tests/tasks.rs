@@ -1,4 +1,4 @@
-//! What the conformance suite, which speaks all languages, cannot see of the guards for tokio.
+//! What the conformance suite, which is for all languages, cannot test of the guards for tokio.
 #![cfg(feature = "tokio")]
 
 mod common;
@@ -20,7 +20,7 @@ async fn dropped_soon<T>(future: impl Future<Output = T>) {
 }
 
 #[tokio::test]
-async fn a_dropped_future_takes_its_wish_back() {
+async fn a_dropped_future_cancels_its_request() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
     let held = locks.lock("a").lock().await.unwrap();
@@ -35,7 +35,7 @@ async fn a_dropped_future_takes_its_wish_back() {
 }
 
 #[tokio::test]
-async fn a_future_that_was_never_polled_has_asked_for_nothing() {
+async fn a_future_that_was_never_polled_has_sent_nothing() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
     drop(locks.lock("a").lock());
@@ -53,7 +53,7 @@ async fn dropped_guards_and_releases_release() {
 
     let guard = locks.lock("a").lock().await.unwrap();
     let mut release = Box::pin(guard.release());
-    // Polled once, so that it is under way.
+    // Polled once, so that the command is sent.
     assert!(poll_fn(|context| Poll::Ready(release.as_mut().poll(context).is_pending())).await);
     drop(release);
     assert!(locks.settle(SOON).await);
@@ -75,7 +75,7 @@ fn a_guard_may_be_dropped_outside_of_the_runtime() {
 }
 
 #[tokio::test]
-async fn lost_ends_with_the_loss_and_never_after_a_release() {
+async fn lost_completes_at_a_loss_and_never_after_a_release() {
     let mut server = Server::start();
     let locks = Locks::new(&server.client);
     let guard = locks.multi(["a", "b"]).lock().await.unwrap();
@@ -102,7 +102,7 @@ async fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
         let guard = locks.multi(["a", "b"]).lock().await.unwrap();
         let lost = guard.lost();
         server.shows("lock_watchers:2");
-        // Its connection is kept for the release, whose first try then goes without an answer.
+        // Its connection is kept for the release, whose first attempt then gets no reply.
         let _kept = locks.lock("c").lock().await.unwrap();
         server.say::<u8>(&["LOCK.FORCE", "b"]);
         timeout(SOON, lost).await.unwrap();
@@ -118,10 +118,10 @@ async fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there() {
+async fn no_server() {
     let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
     let locks = Locks::new(&client);
     assert!(matches!(locks.lock("a").try_lock().await, Err(Error::Connection(_))));
     assert!(matches!(locks.lock("a").lock_for(Duration::from_millis(50)).await, Err(Error::Connection(_))));
-    assert!(locks.settle(Duration::ZERO).await, "nothing was sent, so nothing is to be cleared up");
+    assert!(locks.settle(Duration::ZERO).await, "nothing was sent, so there is nothing to clean up");
 }

@@ -1,4 +1,4 @@
-//! What the conformance suite, which speaks all languages, cannot see of the guards for threads.
+//! What the conformance suite, which is for all languages, cannot test of the guards for threads.
 #![cfg(feature = "sync")]
 
 mod common;
@@ -21,9 +21,9 @@ fn a_dropped_guard_releases_and_a_panic_drops_it() {
     let guard = lock.lock().unwrap();
     let start = Instant::now();
     drop(guard);
-    // A server that takes longer is left to the background.
+    // With a slower server the release continues in the background.
     if start.elapsed() < Duration::from_secs(1) {
-        assert!(!server.is_held("a"), "the release is done in place");
+        assert!(!server.is_held("a"), "the release is executed before drop returns");
     }
     server.free("a");
 
@@ -63,10 +63,10 @@ fn a_guard_knows_what_it_holds() {
 }
 
 #[test]
-fn a_loss_is_told_once_and_not_after_a_release() {
+fn a_loss_is_reported_once_and_not_after_a_release() {
     let mut server = Server::start();
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
+    let losses = Arc::new(AtomicUsize::new(0));
+    let count = losses.clone();
     let lock = Locks::new(&server.client).lock("a").on_lost(move || {
         count.fetch_add(1, Ordering::SeqCst);
     });
@@ -75,10 +75,10 @@ fn a_loss_is_told_once_and_not_after_a_release() {
     let guard = lock.lock().unwrap();
     assert!(!guard.is_lost());
     server.say::<u8>(&["LOCK.FORCE", "a"]);
-    until("the loss", || (told.load(Ordering::SeqCst) > 0).then_some(()));
+    until("the loss", || (losses.load(Ordering::SeqCst) > 0).then_some(()));
     assert!(guard.is_lost());
     assert!(matches!(guard.release(), Err(Error::NotHeld)));
-    assert_eq!(told.load(Ordering::SeqCst), 1);
+    assert_eq!(losses.load(Ordering::SeqCst), 1);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
     for end in ends {
         let guard = locks.multi(["a", "b"]).watched().lock().unwrap();
         server.shows("lock_watchers:2");
-        // Its connection is kept for the release, whose first try then goes without an answer.
+        // Its connection is kept for the release, whose first attempt then gets no reply.
         let _kept = locks.lock("c").lock().unwrap();
         server.say::<u8>(&["LOCK.FORCE", "b"]);
         until("the loss", || guard.is_lost().then_some(()));
@@ -99,7 +99,8 @@ fn a_multi_lock_of_which_one_key_is_lost_releases_the_others() {
     }
 }
 
-/// `judge` in util.rs and `Hold::watched` match on the values that redis-rs returns; in RESP3 they must be those of RESP2.
+/// `judge` in util.rs and `Hold::watched` match on the values that redis-rs returns; in RESP3 they must be those of
+/// RESP2.
 #[test]
 fn a_client_that_speaks_resp3() {
     let mut server = Server::start();
@@ -126,7 +127,7 @@ fn a_callback_that_panics_does_not_end_renewals() {
     let kept = locks.lock("b").lease(lease).lock().unwrap();
     server.say::<u8>(&["LOCK.FORCE", "a"]);
     until("the loss", || lost.is_lost().then_some(()));
-    // The lease of the other grows from one look to the next.
+    // The TTL of the other lock increases from one check to the next.
     let mut seen: u64 = u64::MAX;
     until("a renewal", || {
         let before = std::mem::replace(&mut seen, server.say(&["PTTL", "b"]));
@@ -155,7 +156,7 @@ fn cancelled_from_another_thread() {
 }
 
 #[test]
-fn a_server_that_is_not_there() {
+fn no_server() {
     let client = redis::Client::open("redis://127.0.0.1:1/").unwrap();
     let lock = Locks::new(&client).lock("a");
     assert!(matches!(lock.try_lock(), Err(Error::Connection(_))));

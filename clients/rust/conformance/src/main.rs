@@ -1,4 +1,4 @@
-//! The conformance suite's runner: it does what lines of JSON on stdin say, and answers by lines on stdout.
+//! The conformance suite's runner: it executes requests from stdin, and writes its answers to stdout, as lines of JSON.
 //! `../../conformance/README.md` has the protocol.
 
 mod tasks;

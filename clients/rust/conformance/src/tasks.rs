@@ -58,7 +58,7 @@ pub async fn run() {
         match text(&request, "do") {
             "quit" => runner.quit(Some(id)).await,
             "connect" => answer(id, runner.connect(&request).await),
-            // What later requests name is there before they are read.
+            // Later requests may refer to it, so it is recorded before they are read.
             "acquire" => runner.clone().begin_acquiring(request),
             _ => {
                 let body = runner.begin(&request);
@@ -109,7 +109,7 @@ impl Runner {
                 pong.map(|_| json!({"pong": true})).map_err(library)
             }
             "handoff" => handoff(request).await,
-            unknown => Err(other(format!("I do not know {unknown}"))),
+            unknown => Err(other(format!("unknown request: {unknown}"))),
         }
     }
 
@@ -125,7 +125,7 @@ impl Runner {
         self.users.lock().unwrap().get(text(request, "on")).cloned().ok_or_else(|| other("no such client"))
     }
 
-    /// To cancel it, the task that waits is aborted, and its futures are dropped.
+    /// To cancel the acquisition, the waiting task is aborted, which drops its futures.
     fn begin_acquiring(self: Arc<Self>, request: Value) {
         let name = text(&request, "as").to_string();
         let user = self.user(&request);
@@ -139,9 +139,9 @@ impl Runner {
             let waited = waiting.await;
             self.waits.lock().unwrap().remove(&name);
             let result = waited.unwrap_or_else(|error| Err(("cancelled", error.to_string()))).map(|guard| {
-                let said = json!({"owner": guard.owner(), "token": guard.token()});
+                let fields = json!({"owner": guard.owner(), "token": guard.token()});
                 self.guards.lock().unwrap().insert(name, guard);
-                said
+                fields
             });
             answer(number(&request, "id"), result);
         });
@@ -154,7 +154,7 @@ impl Runner {
             left.await.map_err(other)?;
         }
         if request["raise"] == true {
-            // As `?` in a function that has the guard: it is dropped on the way out.
+            // Like `?` in a function that owns the guard: the guard is dropped.
             return Err(("body", "the body has failed".into()));
         }
         guard.release().await.map_err(code).map(|()| json!({}))
@@ -226,7 +226,7 @@ async fn wait(lock: &Lock, wait: &Value) -> Result<Guard, (&'static str, String)
 }
 
 async fn connection(to: &Value) -> RedisResult<Own> {
-    // The library's time-out for replies is off, so that the user's own BLPOP can wait.
+    // The library's time-out for replies is off, so that the user's own BLPOP can block.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     Ok(match text(to, "kind") {
         "cluster" => Own::Cluster(Box::new(ClusterClient::new(urls(to))?.get_async_connection().await?)),
@@ -238,7 +238,8 @@ async fn connection(to: &Value) -> RedisResult<Own> {
     })
 }
 
-/// tokio's timers count milliseconds, in which most locks are granted.
+/// Waits for a time with a precision of microseconds; tokio's timers count milliseconds, in which most locks are
+/// granted.
 async fn exactly(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -246,7 +247,7 @@ async fn exactly(time: Duration) {
     }
 }
 
-/// As nobody should without a lock.
+/// Increments the counter in a way that is correct only under a lock.
 async fn increment(own: &mut Own, counter: &str, only_read: bool) -> RedisResult<()> {
     let count: Option<u64> = own.ask(cmd("GET").arg(counter)).await?;
     if only_read {
@@ -255,7 +256,7 @@ async fn increment(own: &mut Own, counter: &str, only_read: bool) -> RedisResult
     own.ask(cmd("SET").arg(counter).arg(count.unwrap_or(0) + 1)).await
 }
 
-/// Two holders, each with a client of its own, and two ends of a list, alternating.
+/// Hand-offs between two holders with a client each, alternating with RPUSH and BLPOP on a list.
 async fn handoff(request: &Value) -> Answer {
     let user = || settings(request).map(Locks::new).map_err(library);
     let (a, b) = (lock(&user()?, &request["lock"]), lock(&user()?, &request["lock"]));
@@ -293,7 +294,7 @@ async fn handoff(request: &Value) -> Answer {
     Ok(json!({"lock_us": lock_us, "blpop_us": blpop_us}))
 }
 
-/// Until a client waits in the server.
+/// Waits until a client is blocked on the server.
 async fn blocked(look: &mut Own) -> RedisResult<()> {
     loop {
         let info: String = look.ask(cmd("INFO").arg("clients")).await?;

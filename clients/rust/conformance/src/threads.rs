@@ -52,7 +52,7 @@ pub fn run() {
         if request["do"] == "quit" {
             runner.quit(Some(number(&request, "id")));
         }
-        // What later requests name is there before they are read.
+        // Later requests may refer to it, so it is recorded before they are read.
         let body = runner.begin(&request);
         let runner = runner.clone();
         if request["do"] == "connect" {
@@ -107,7 +107,7 @@ impl Runner {
                 pong.map(|_| json!({"pong": true})).map_err(library)
             }
             "handoff" => handoff(request),
-            unknown => Err(other(format!("I do not know {unknown}"))),
+            unknown => Err(other(format!("unknown request: {unknown}"))),
         }
     }
 
@@ -130,9 +130,9 @@ impl Runner {
         let result = wait(&lock, &request["wait_ms"]);
         self.waits.lock().unwrap().remove(name);
         let guard = result?;
-        let said = json!({"owner": guard.owner(), "token": guard.token()});
+        let fields = json!({"owner": guard.owner(), "token": guard.token()});
         self.guards.lock().unwrap().insert(name.into(), guard);
-        Ok(said)
+        Ok(fields)
     }
 
     fn within(&self, request: &Value, body: Option<mpsc::Receiver<()>>) -> Answer {
@@ -142,7 +142,7 @@ impl Runner {
             left.recv().map_err(other)?;
         }
         if request["raise"] == true {
-            // As `?` in a function that has the guard: it is dropped on the way out.
+            // Like `?` in a function that owns the guard: the guard is dropped.
             return Err(("body", "the body has failed".into()));
         }
         guard.release().map_err(code).map(|()| json!({}))
@@ -222,7 +222,7 @@ fn connection(to: &Value) -> RedisResult<Own> {
     })
 }
 
-/// As nobody should without a lock.
+/// Increments the counter in a way that is correct only under a lock.
 fn increment(own: &mut Own, counter: &str, only_read: bool) -> RedisResult<()> {
     let count: Option<u64> = own.ask(cmd("GET").arg(counter))?;
     if only_read {
@@ -231,7 +231,7 @@ fn increment(own: &mut Own, counter: &str, only_read: bool) -> RedisResult<()> {
     own.ask(cmd("SET").arg(counter).arg(count.unwrap_or(0) + 1))
 }
 
-/// Two holders, each with a client of its own, and two ends of a list, alternating.
+/// Hand-offs between two holders with a client each, alternating with RPUSH and BLPOP on a list.
 fn handoff(request: &Value) -> Answer {
     let user = || settings(request).map(Locks::new).map_err(library);
     let (a, b) = (lock(&user()?, &request["lock"]), lock(&user()?, &request["lock"]));
@@ -266,7 +266,7 @@ fn handoff(request: &Value) -> Answer {
     Ok(json!({"lock_us": lock_us, "blpop_us": blpop_us}))
 }
 
-/// Until a client waits in the server.
+/// Waits until a client is blocked on the server.
 fn blocked(look: &mut Own) -> RedisResult<()> {
     loop {
         let info: String = look.ask(cmd("INFO").arg("clients"))?;

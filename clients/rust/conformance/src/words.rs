@@ -1,4 +1,4 @@
-//! What requests say, the same for both flavours.
+//! The fields of requests, the same for both flavours.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use redis::sentinel::{SentinelClient, SentinelServerType};
 use redis::Client;
 use serde_json::{json, Value};
 
-/// What a request is answered: fields, or a code and a text.
+/// The answer to a request: fields, or a code and a text.
 pub type Answer = Result<Value, (&'static str, String)>;
 
-/// How long is waited for what is being cleared up, at the end.
+/// How long `quit` waits for clean-up that is still in progress.
 pub const SETTLING: Duration = Duration::from_secs(5);
 
 pub fn say(line: &Value) {
     let mut out = std::io::stdout().lock();
-    // A driver that has gone away is no fault of ours.
+    // The driver may have ended; that is no error here.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -65,7 +65,7 @@ pub fn millis(value: &Value) -> Option<Duration> {
     value.as_u64().map(Duration::from_millis)
 }
 
-/// The addresses of `to`.
+/// The addresses in `to`.
 pub fn urls(to: &Value) -> Vec<String> {
     let url = |port: &Value| format!("redis://127.0.0.1:{port}/");
     match &to["ports"] {
@@ -74,7 +74,7 @@ pub fn urls(to: &Value) -> Vec<String> {
     }
 }
 
-/// The locks' settings for `connect`.
+/// The settings of the locks for `connect`.
 pub fn settings(request: &Value) -> redis::RedisResult<Settings> {
     let to = &request["to"];
     let settings = match text(to, "kind") {
@@ -92,7 +92,7 @@ pub fn sentinel(to: &Value) -> redis::RedisResult<SentinelClient> {
     SentinelClient::build(urls(to), text(to, "master").to_string(), None, SentinelServerType::Master)
 }
 
-/// The lock that a request names.
+/// The lock of a request.
 pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
     let keys: Vec<&str> = wanted["keys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut lock = match text(wanted, "kind") {
@@ -123,7 +123,7 @@ pub fn lock<C>(locks: &Factory<C>, wanted: &Value) -> Lock<C> {
     lock
 }
 
-/// The same, with the event `lost` if it is to be watched.
+/// The same, with the event `lost` if `watch` is set.
 pub fn watched_lock<C>(locks: &Factory<C>, request: &Value) -> Lock<C> {
     let lock = lock(locks, &request["lock"]);
     if request["lock"]["watch"].as_bool() != Some(true) {
@@ -137,7 +137,7 @@ pub fn is_read(request: &Value) -> bool {
     request["lock"]["kind"] == "read"
 }
 
-/// Random numbers that a seed repeats: xorshift.
+/// Random numbers that are the same for the same seed: xorshift.
 pub struct Random(u64);
 
 impl Random {

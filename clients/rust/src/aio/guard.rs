@@ -18,10 +18,10 @@ use crate::spec::Spec;
 use crate::util::{judge_release, Pause, SHORT};
 use crate::{Error, Result};
 
-/// A lock that is held, and renewed, until this is released or dropped.
+/// A lock that is held and renewed until the guard is released or dropped.
 ///
-/// Dropping it releases the lock in a task that is repeated until the server has answered or the lease is over. An error
-/// is not seen then, and a lock that was lost neither; so the error of who returns early by `?` is not masked.
+/// Dropping the guard releases the lock in a task, which repeats the command until the server has replied or the lease
+/// has expired. Then neither an error nor a loss is reported, so that an early return by `?` keeps its own error.
 #[must_use = "a guard that is dropped at once holds nothing"]
 pub struct Guard {
     core: Arc<Core>,
@@ -37,7 +37,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `request` is when the one that was granted was sent, and the connection that it was granted on.
+    /// `request`: when the granted request was sent, and the connection of its reply.
     pub(super) fn new(
         core: Arc<Core>,
         spec: Arc<Spec>,
@@ -48,7 +48,7 @@ impl Guard {
         request: (Instant, Option<Line>),
     ) -> Self {
         let lost = Arc::new(watch::Sender::new(false));
-        let hold = Arc::new(Hold::new(spec, owner, granted, unsure, Some(telling(lost.clone(), on_lost))));
+        let hold = Arc::new(Hold::new(spec, owner, granted, unsure, Some(reporting(lost.clone(), on_lost))));
         let is_watched = false.into();
         let mut guard =
             Self { core, hold, lost, job: 0, is_watched, was_lost: false, repeated: false, is_released: false };
@@ -70,7 +70,7 @@ impl Guard {
         }
     }
 
-    /// The owner's name, a random one.
+    /// The random name of the owner.
     pub fn owner(&self) -> &str {
         &self.hold.owner
     }
@@ -85,17 +85,18 @@ impl Guard {
         self.hold.token
     }
 
-    /// How many permits of a semaphore it has; 1 of any lock.
+    /// How many permits of a semaphore it holds; 1 for a lock.
     pub fn permits(&self) -> u32 {
         self.hold.spec.permits
     }
 
-    /// Whether the lock is known to be lost: by the server's word, or because no renewal was confirmed for a lease.
+    /// Whether the lock is known to be lost: the server reported it, or the hold was not confirmed for as long as its
+    /// lease.
     pub fn is_lost(&self) -> bool {
         self.hold.is_lost()
     }
 
-    /// Ends when the lock is lost, and never if it is released. From the first call on the lock is
+    /// Completes when the lock is lost, and never if it is released. From the first call on, the lock is
     /// [watched](crate::Lock::watched).
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         self.watch_all();
@@ -107,23 +108,23 @@ impl Guard {
         }
     }
 
-    /// Releases the lock. While the server is out of reach it is asked again, for as long as the lease lasts.
-    /// If this future is dropped, a task goes on with it.
+    /// Releases the lock. While the server cannot be reached this is repeated, for as long as the lease lasts.
+    /// If this future is dropped, a task continues the release.
     ///
     /// # Errors
     ///
-    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server was out
-    /// of reach until the lease was over, [`Refused`](Error::Refused).
+    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
+    /// not be reached until the lease expired, [`Refused`](Error::Refused).
     pub async fn release(mut self) -> Result<()> {
         let releasing = self.stop();
         self.repeated = true;
         let result = releasing.run().await;
         self.is_released = true;
-        // Who was told of the loss is not to be told that all was well, whatever the server still knew.
+        // After a reported loss the release must not succeed, whatever the server replied.
         result.and(if self.was_lost { Err(Error::NotHeld) } else { Ok(()) })
     }
 
-    /// From now on it is not renewed, and nobody is told of its loss. Returns what releases it.
+    /// Ends renewals, and reports no loss from now on. Returns what releases the lock.
     fn stop(&mut self) -> Releasing {
         self.core.keeper.leave(self.job);
         self.was_lost |= self.hold.end();
@@ -144,11 +145,11 @@ impl Guard {
     }
 }
 
-/// What is called at a loss: it ends the futures, and tells the user.
-fn telling(lost: Arc<watch::Sender<bool>>, on_lost: Option<OnLost>) -> OnLost {
+/// The function that is called on a loss: it completes the futures, and calls the user's callback.
+fn reporting(lost: Arc<watch::Sender<bool>>, on_lost: Option<OnLost>) -> OnLost {
     Arc::new(move || {
         lost.send_replace(true);
-        on_lost.iter().for_each(|tell| tell());
+        on_lost.iter().for_each(|call| call());
     })
 }
 
@@ -172,9 +173,9 @@ impl fmt::Debug for Guard {
 struct Releasing {
     core: Arc<Core>,
     hold: Arc<Hold>,
-    /// Whether it was lost before: then it was not an earlier one that released it.
+    /// Whether it was lost before: then NOTHELD does not mean that an earlier release was executed.
     was_lost: bool,
-    /// Whether an earlier one may have got through.
+    /// Whether an earlier release may have been executed.
     repeated: bool,
 }
 
@@ -193,15 +194,15 @@ impl Releasing {
         }
     }
 
-    /// Sends it. `Err` if there was no answer.
+    /// Sends the command. `Err` if there was no reply.
     async fn step(&mut self) -> Result<Result<()>> {
         let (spec, owner, pool) = (&self.hold.spec, &self.hold.owner, &self.core.pool);
         let answer = pool.short(spec.key(), &spec.release(owner), SHORT).await;
         self.repeated |= answer.unsure;
         let repeated = self.repeated && !self.was_lost && !self.hold.is_expired();
-        let answered = judge_release(answer.said, repeated)?;
+        let answered = judge_release(answer.reply, repeated)?;
         if matches!(answered, Err(Error::NotHeld)) {
-            // One of several locks was lost; nothing of the others is to be left.
+            // One key of a multi-key lock was lost: the others are released one by one.
             for command in spec.release_each(owner) {
                 pool.short(spec.key(), &command, SHORT).await;
             }

@@ -1,5 +1,5 @@
-//! Tasks that keep holds: one renews their leases, others hear from the server when it is lost. That of a session is
-//! also what keeps its connection.
+//! Tasks that maintain holds: one renews their leases, others wait for the server's notification of a loss. For a
+//! session such a task also maintains the connection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -15,7 +15,7 @@ use crate::agenda::{Agenda, Id};
 use crate::hold::{Hold, Watched};
 use crate::util::{is_not_held, judge, locked, timed_out, Pause, Verdict, SHORT};
 
-/// Which leases are to be renewed when, or are over. One task looks after all of them.
+/// When which leases are to be renewed, or expire. One task handles all of them.
 #[derive(Default)]
 pub(super) struct Keeper {
     agenda: Mutex<Agenda<Arc<Hold>>>,
@@ -24,7 +24,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Has the lease of a hold renewed, or its end told, from `due` on.
+    /// From `due` on, renews the lease of a hold, or reports its end.
     pub fn keep(self: &Arc<Self>, core: &Arc<Core>, due: Instant, hold: Arc<Hold>) -> Id {
         if !self.is_started.swap(true, Ordering::Relaxed) {
             core.runtime.spawn(self.clone().run(Arc::downgrade(core)));
@@ -32,12 +32,12 @@ impl Keeper {
         self.add(None, due, hold)
     }
 
-    /// The hold is not to be looked after any more.
+    /// Removes a hold.
     pub fn leave(&self, id: Id) {
         locked(&self.agenda).remove(id);
     }
 
-    /// The factory is gone.
+    /// Called when the factory is dropped.
     pub fn close(&self) {
         self.news.notify_one();
     }
@@ -54,15 +54,15 @@ impl Keeper {
         while core.strong_count() > 0 {
             let next = locked(&self.agenda).next(Instant::now());
             match next {
-                Ok((id, hold)) => self.clone().look_after(&core, id, hold),
+                Ok((id, hold)) => self.clone().handle(&core, id, hold),
                 Err(None) => self.news.notified().await,
                 Err(Some(due)) => drop(timeout_at(due.into(), self.news.notified()).await),
             }
         }
     }
 
-    /// In a task of its own, as one silent node is not to hold up the others.
-    fn look_after(self: Arc<Self>, core: &Weak<Core>, id: Id, hold: Arc<Hold>) {
+    /// In a task of its own, so that a node that does not respond does not delay the others.
+    fn handle(self: Arc<Self>, core: &Weak<Core>, id: Id, hold: Arc<Hold>) {
         if let Some(core) = core.upgrade() {
             core.runtime.clone().spawn(async move {
                 if let Some(due) = core.keep(&hold).await {
@@ -74,7 +74,7 @@ impl Keeper {
 }
 
 impl Core {
-    /// Renews the lease, or notices its end. Returns when to look again, if so.
+    /// Renews the lease, or notices that it has expired. Returns when to call this again, if necessary.
     async fn keep(&self, hold: &Hold) -> Option<Instant> {
         if !hold.is_held() {
             return None;
@@ -104,7 +104,7 @@ impl Core {
         let mut last = Verdict::Null;
         for command in hold.spec.renew(&hold.owner) {
             let listen = SHORT.min(hold.left()).max(Duration::from_millis(1)) + hold.spec.replicas_time();
-            last = judge(self.pool.short(hold.spec.key(), &command, listen).await.said);
+            last = judge(self.pool.short(hold.spec.key(), &command, listen).await.reply);
             if !matches!(last, Verdict::Done(_)) {
                 break;
             }
@@ -126,9 +126,9 @@ impl Watch {
         let mut pause = Pause::new();
         while self.hold.is_held() {
             let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.max_block));
-            let said = self.once(block, listen).await;
-            match self.hold.watched(said, since, block) {
-                Watched::Over => break,
+            let reply = self.once(block, listen).await;
+            match self.hold.watched(reply, since, block) {
+                Watched::Ended => break,
                 Watched::Still => pause = Pause::new(),
                 Watched::Again => {
                     self.line = None;
@@ -152,7 +152,7 @@ impl Watch {
         let sending = Sending { command: &command, listen, is_sent: &AtomicBool::default() };
         let answer = self.core.pool.call(&self.hold.spec.keys[self.key], sending).await;
         self.line = answer.line;
-        answer.said
+        answer.reply
     }
 
     /// Binds all keys of a session to another connection.
@@ -167,7 +167,7 @@ impl Watch {
             }
             let sending = Sending { command: &command, listen, is_sent: &AtomicBool::default() };
             let answer = self.core.pool.call(self.hold.spec.key(), sending).await;
-            answer.said?;
+            answer.reply?;
             line = answer.line;
         }
         self.hold.confirmed(sent);

@@ -11,7 +11,7 @@
 //!
 //! let guard = lock.lock_for(Duration::from_secs(10)).await?;
 //! tokio::select! {
-//!     () = guard.lost() => println!("somebody else may have the lock"),
+//!     () = guard.lost() => println!("another client may have the lock"),
 //!     () = async { println!("working") } => {}
 //! }
 //! guard.release().await?;
@@ -19,9 +19,9 @@
 //! # }
 //! ```
 //!
-//! Any of these futures can be dropped at any time, by a time-out or in `select!`: a task then takes back what was asked
-//! for. So can a guard, whose task releases the lock. Such tasks die with the runtime: before its end let
-//! [`Locks::settle`](Factory::settle) wait for them.
+//! Each of these futures can be dropped at any time, by a time-out or in `select!`: a task then cancels the request. A
+//! guard can be dropped, too: a task then releases the lock. Such tasks end with the runtime, so call
+//! [`Locks::settle`](Factory::settle) before, which waits for them.
 
 mod guard;
 mod keep;
@@ -46,20 +46,20 @@ use pool::Pool;
 
 /// A factory of locks for tokio.
 ///
-/// One task sees to the renewal of all its locks; a [session](crate::Lock::session) and each key that is [watched](crate::Lock::watched) has
-/// one more.
+/// One task renews all its locks; a [session](crate::Lock::session), and each key that is
+/// [watched](crate::Lock::watched), has one more.
 pub type Locks = Factory<Core>;
 
-/// A lock that such a factory makes.
+/// A lock of such a factory.
 pub type Lock = crate::Lock<Core>;
 
-/// What the locks of one factory share.
+/// What the locks of a factory share.
 pub struct Core {
     pool: Pool,
     max_block: Duration,
     runtime: Handle,
     keeper: Arc<Keeper>,
-    /// How many tasks are clearing up.
+    /// How many clean-up tasks are running.
     clearing: watch::Sender<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Drop for Core {
 }
 
 impl Core {
-    /// Runs a task that clears up: [`Locks::settle`](Factory::settle) waits for it.
+    /// Runs a clean-up task: [`Locks::settle`](Factory::settle) waits for it.
     fn clearing(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
         self.clearing.send_modify(|tasks| *tasks += 1);
         let core = self.clone();
@@ -82,11 +82,11 @@ impl Core {
 }
 
 impl Locks {
-    /// Makes a factory; connections are made when they are needed.
+    /// Creates a factory; connections are opened when they are needed.
     ///
     /// # Panics
     ///
-    /// If it is not called in a tokio runtime, which is to be the one that the locks are used in.
+    /// If it is not called in a tokio runtime. The locks must be used in the same runtime.
     pub fn new(settings: impl Into<Settings>) -> Self {
         let Settings { nodes, max_block } = settings.into();
         let (pool, runtime) = (Pool::new(nodes), Handle::current());
@@ -95,8 +95,8 @@ impl Locks {
         }
     }
 
-    /// Waits until all that was given up or dropped is cleared up on the server, for at most `limit`; for the end of
-    /// a program. Returns whether it is.
+    /// Waits until everything that was given up or dropped is cleaned up on the server, for at most `limit`. Call it at
+    /// the end of a program. Returns whether the clean-up is complete.
     pub async fn settle(&self, limit: Duration) -> bool {
         let mut clearing = self.core.clearing.subscribe();
         let settled = tokio::time::timeout(limit, clearing.wait_for(|tasks| *tasks == 0)).await;
@@ -105,9 +105,9 @@ impl Locks {
 }
 
 impl Lock {
-    /// Acquires the lock, and waits for it as long as it takes.
+    /// Acquires the lock, and waits for it without a limit.
     ///
-    /// While the server is out of reach it is asked again and again.
+    /// While the server cannot be reached, the request is sent again and again.
     ///
     /// # Errors
     ///
@@ -121,18 +121,19 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`NotAcquired`](crate::Error::NotAcquired) if it is not; [`Connection`](crate::Error::Connection) if the server
-    /// is out of reach; those of [`lock`](Lock::lock).
+    /// [`NotAcquired`](crate::Error::NotAcquired) if it is not free; [`Connection`](crate::Error::Connection) if the
+    /// server cannot be reached; those of [`lock`](Lock::lock).
     pub async fn try_lock(&self) -> Result<Guard> {
         request::Request::new(self).run(Wait::at_most(Duration::ZERO)).await
     }
 
-    /// Acquires the lock, and waits for it at most this long.
+    /// Acquires the lock, and waits for it for this time at most.
     ///
     /// # Errors
     ///
-    /// [`NotAcquired`](crate::Error::NotAcquired) if it was not free in time, [`Connection`](crate::Error::Connection)
-    /// if the server was out of reach then; those of [`lock`](Lock::lock). Nothing of the request is left.
+    /// [`NotAcquired`](crate::Error::NotAcquired) if it could not be acquired in time,
+    /// [`Connection`](crate::Error::Connection) if the server could not be reached then; those of [`lock`](Lock::lock).
+    /// Nothing of the request is left on the server.
     pub async fn lock_for(&self, time: Duration) -> Result<Guard> {
         request::Request::new(self).run(Wait::at_most(time)).await
     }

@@ -1,7 +1,7 @@
-//! Connections of our own, each used by one request at a time, and kept for the next.
+//! The crate's own connections. Each is used by one request at a time, and kept for the next one.
 //!
-//! redis-rs's connections can be shared, but a command that waits would hold up all others; and its time-out for
-//! replies, which leaves the command waiting in the server, is off here.
+//! redis-rs's connections can be shared, but a command that blocks would block all others. redis-rs's time-out for
+//! replies, which leaves the command waiting on the server, is turned off here.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,35 +20,35 @@ pub(crate) struct Pool {
     idle: Mutex<HashMap<Name, Vec<MultiplexedConnection>>>,
 }
 
-/// What has become of a command.
+/// The result of a command.
 pub(crate) struct Answer {
-    pub said: RedisResult<Value>,
-    /// The connection that it came from, if it is of further use.
+    pub reply: RedisResult<Value>,
+    /// The connection of the reply, if it can be used again.
     pub line: Option<Line>,
-    /// Whether it was sent, now or before, without a reply.
+    /// Whether the command was sent, now or before, without a reply.
     pub unsure: bool,
 }
 
-/// A command, and what is known of its way.
+/// A command, and whether it was sent.
 pub(crate) struct Sending<'a> {
     pub command: &'a Cmd,
-    /// How long to listen for its reply.
+    /// How long to wait for its reply.
     pub listen: Duration,
-    /// Becomes true when it is sent.
+    /// Set to true when it is sent.
     pub is_sent: &'a AtomicBool,
 }
 
-/// A connection and the node that it leads to.
+/// A connection, and its node.
 pub(crate) struct Line {
     name: Name,
     connection: MultiplexedConnection,
 }
 
 impl Line {
-    /// Sends a command, and listens for its reply for so long. After an error of the connection's it is of no more use.
+    /// Sends a command, and waits for its reply for `listen`. After a connection error it cannot be used any more.
     pub async fn ask(&mut self, command: &Cmd, listen: Duration) -> RedisResult<Value> {
         let reply = timeout(listen, command.query_async(&mut self.connection)).await;
-        reply.unwrap_or_else(|_| Err(timed_out("the server has not answered in time")))
+        reply.unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
     }
 }
 
@@ -62,12 +62,12 @@ impl Pool {
         let mut unsure = false;
         let mut target = match self.target(key).await {
             Ok(target) => target,
-            Err(error) => return Answer { said: Err(error), line: None, unsure },
+            Err(error) => return Answer { reply: Err(error), line: None, unsure },
         };
         let mut left = REDIRECTIONS;
         loop {
-            let (said, line) = self.ask(&target, &sending, &mut unsure).await;
-            let Err(error) = &said else { return Answer { said, line, unsure } };
+            let (reply, line) = self.ask(&target, &sending, &mut unsure).await;
+            let Err(error) = &reply else { return Answer { reply, line, unsure } };
             match self.nodes.redirected(key, error).filter(|_| left > 0) {
                 Some(other) => {
                     line.into_iter().for_each(|line| self.keep(line));
@@ -75,9 +75,9 @@ impl Pool {
                 }
                 None if again(error) => {
                     self.forget(&target.name);
-                    return Answer { said, line: None, unsure };
+                    return Answer { reply, line: None, unsure };
                 }
-                None => return Answer { said, line, unsure },
+                None => return Answer { reply, line, unsure },
             }
         }
     }
@@ -113,16 +113,16 @@ impl Pool {
         let kept = locked(&self.idle).get_mut(&target.name).and_then(Vec::pop);
         if let Some(connection) = kept {
             let mut line = Line { name: target.name.clone(), connection };
-            let said = say(&mut line, target, sending, unsure).await;
-            // A connection that was closed while nobody needed it says nothing about the server.
-            if !said.as_ref().is_err_and(|error| error.is_connection_dropped()) {
-                return (said, Some(line));
+            let reply = send(&mut line, target, sending, unsure).await;
+            // An idle connection that was closed shows nothing about the state of the server.
+            if !reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
+                return (reply, Some(line));
             }
             locked(&self.idle).remove(&target.name);
         }
         match self.connect(&target.name, sending.listen.min(SHORT)).await {
             Err(error) => (Err(error), None),
-            Ok(mut line) => (say(&mut line, target, sending, unsure).await, Some(line)),
+            Ok(mut line) => (send(&mut line, target, sending, unsure).await, Some(line)),
         }
     }
 
@@ -132,7 +132,7 @@ impl Pool {
             Nodes::Cluster(slots) => slots.client(name)?,
             Nodes::Sentinel(sentinels) => {
                 let found = timeout(limit, sentinels.client()?.async_get_client()).await;
-                found.unwrap_or_else(|_| Err(timed_out("no Sentinel has answered in time")))?
+                found.unwrap_or_else(|_| Err(timed_out("no Sentinel has replied in time")))?
             }
         };
         Ok(Line { name: name.clone(), connection: connected(&client, limit).await? })
@@ -150,14 +150,14 @@ impl Pool {
     }
 }
 
-async fn say(line: &mut Line, target: &Target, sending: &Sending<'_>, unsure: &mut bool) -> RedisResult<Value> {
+async fn send(line: &mut Line, target: &Target, sending: &Sending<'_>, unsure: &mut bool) -> RedisResult<Value> {
     if target.asking {
         line.ask(&cmd("ASKING"), SHORT).await?;
     }
     sending.is_sent.store(true, Ordering::Relaxed);
-    let said = line.ask(sending.command, sending.listen).await;
-    *unsure |= said.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse));
-    said
+    let reply = line.ask(sending.command, sending.listen).await;
+    *unsure |= reply.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse));
+    reply
 }
 
 async fn connected(client: &Client, limit: Duration) -> RedisResult<MultiplexedConnection> {
@@ -165,7 +165,7 @@ async fn connected(client: &Client, limit: Duration) -> RedisResult<MultiplexedC
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-/// Asks one of the cluster's nodes after the other who has which slots.
+/// Queries the nodes of the cluster for its slots, one after the other until one replies.
 async fn look_up(slots: &Slots) -> RedisResult<()> {
     let mut last = Err((ErrorKind::InvalidClientConfig, "no node of the cluster is named").into());
     for client in slots.candidates() {
@@ -180,5 +180,5 @@ async fn look_up(slots: &Slots) -> RedisResult<()> {
 async fn slots_of(client: &Client) -> RedisResult<Value> {
     let mut connection = connected(client, SHORT).await?;
     let reply = timeout(SHORT, cmd("CLUSTER").arg("SLOTS").query_async(&mut connection)).await;
-    reply.unwrap_or_else(|_| Err(timed_out("the server has not answered in time")))
+    reply.unwrap_or_else(|_| Err(timed_out("the server has not replied in time")))
 }

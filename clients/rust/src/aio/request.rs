@@ -1,4 +1,5 @@
-//! Acquisition: one blocking call after the other, until the lock is granted, or the request given up or its future dropped.
+//! Acquisition: one blocking call after the other, until the lock is granted, or the request given up or its future
+//! dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,18 +19,18 @@ use crate::spec::{Kind, Spec};
 use crate::util::{in_the_end, judge, Call, Pause, Verdict, Wait, LATER, PATIENCE, SHORT};
 use crate::{Error, Result};
 
-/// The wish of one owner for a lock. While it is open, dropping it takes back what was asked for.
+/// One owner's request for a lock. Dropping it cancels the request on the server, if it has not ended.
 pub(super) struct Request {
     core: Arc<Core>,
     spec: Arc<Spec>,
     owner: String,
     on_lost: Option<OnLost>,
     flying: Option<Flying>,
-    /// Whether something was sent of which nobody knows what has become.
+    /// Whether a request was sent whose result is not known.
     unsure: bool,
 }
 
-/// A request that was sent, or is about to be. It outlives the future that has sent it.
+/// A request that is being sent or has no reply yet. It outlives the future that sent it.
 struct Flying {
     answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
     is_sent: Arc<AtomicBool>,
@@ -47,19 +48,19 @@ impl Request {
         }
     }
 
-    /// Asks until there is an end to it. If that is an error, nothing is left of the request, or soon.
+    /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
     pub async fn run(mut self, wait: Wait) -> Result<Guard> {
         let mut pause = Pause::new();
         loop {
             let call = wait.next_call(self.core.max_block, self.spec.kind == Kind::Fair);
             let sent = Instant::now();
             let answer = self.ask(&call).await;
-            match judge(answer.said) {
+            match judge(answer.reply) {
                 Verdict::Done(granted) => return Ok(self.granted(granted, sent, answer.line)),
                 Verdict::Never(error) => return self.fail(error.into()).await,
                 Verdict::Null => {
                     answer.line.into_iter().for_each(|line| self.core.pool.keep(line));
-                    if wait.is_over() {
+                    if wait.has_timed_out() {
                         return self.fail(Error::NotAcquired).await;
                     }
                     pause = Pause::new();
@@ -104,7 +105,7 @@ impl Request {
         Err(error)
     }
 
-    /// Sees to it that nothing is left of it, if anything can be.
+    /// Cancels the request on the server, if it may be there.
     fn give_up(&mut self) -> Option<JoinHandle<()>> {
         let flying = self.flying.take().filter(|flying| flying.is_sent.load(Ordering::Relaxed));
         let unsure = std::mem::take(&mut self.unsure);
@@ -129,7 +130,7 @@ impl Drop for Request {
     }
 }
 
-/// What is left of a request that nobody waits for any more.
+/// A request that is being given up.
 struct GivingUp {
     core: Arc<Core>,
     spec: Arc<Spec>,
@@ -145,7 +146,7 @@ impl GivingUp {
         let mut pause = Pause::new();
         while !self.is_cleared().await {
             match pause.next(Some(end)) {
-                // While it flies it has been listened to, which is a pause too.
+                // With a pending request, the wait for its reply was a pause already.
                 Some(pause) if self.flying.is_none() => sleep(pause).await,
                 Some(_) => {}
                 None => break,
@@ -156,8 +157,8 @@ impl GivingUp {
         }
     }
 
-    /// Takes it back once. A 0 from the server says nothing of a request that has not arrived there: so it is
-    /// listened to, and taken back again.
+    /// Cancels the request once. After the reply 0, the request may not have arrived yet: then this waits for its
+    /// reply, and the request is cancelled again.
     async fn is_cleared(&mut self) -> bool {
         let cleared = self.core.clear(&self.spec, &self.owner).await;
         let listen = if cleared.is_some_and(|number| number > 0) { SHORT } else { Duration::from_millis(20) };
@@ -165,7 +166,7 @@ impl GivingUp {
         if let Ok(answer) = timeout(listen, flying.answer.as_mut()).await {
             self.flying = None;
             self.unsure |= answer.unsure;
-            self.was_granted = matches!(answer.said, Ok(Value::Int(_)));
+            self.was_granted = matches!(answer.reply, Ok(Value::Int(_)));
             answer.line.into_iter().for_each(|line| self.core.pool.keep(line));
         } else if listen == SHORT {
             self.flying = None;
@@ -179,20 +180,20 @@ impl GivingUp {
 }
 
 impl Core {
-    /// Ends a wait, or gives back what has come of it. Returns what was found: 0 if nothing, `None` without an answer.
+    /// Ends a wait, or releases the hold. Returns the reply: 0 if there was neither, `None` without a reply.
     pub(super) async fn clear(&self, spec: &Spec, owner: &str) -> Option<i64> {
-        let mut said = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).await.said;
-        if spec.kind == Kind::Multi && matches!(said, Ok(Value::Int(0))) {
-            said = self.pool.short(spec.key(), &spec.release(owner), SHORT).await.said;
+        let mut reply = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).await.reply;
+        if spec.kind == Kind::Multi && matches!(reply, Ok(Value::Int(0))) {
+            reply = self.pool.short(spec.key(), &spec.release(owner), SHORT).await.reply;
         }
-        match judge(said) {
+        match judge(reply) {
             Verdict::Done(number) => Some(number),
             Verdict::Again(_) => None,
             Verdict::Null | Verdict::Never(_) => Some(0),
         }
     }
 
-    /// The same once more, after what the network has held back has come.
+    /// The same once more a little later, when a request that was delayed by the network has arrived.
     pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
         let core = self.clone();
         self.clearing(async move {

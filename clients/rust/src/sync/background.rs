@@ -1,4 +1,4 @@
-//! One thread for all locks of a factory: it renews leases, and clears up once more what was given up.
+//! One thread for all locks of a factory: it renews leases, and cancels requests once more that were given up.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
@@ -12,11 +12,11 @@ use crate::spec::Spec;
 use crate::util::{is_not_held, judge, locked, Verdict, SHORT};
 
 enum Job {
-    /// The lease is to be renewed, or is over.
+    /// The lease is to be renewed, or expires.
     Keep(Arc<Hold>),
     /// A watch is to begin, on this connection if it is a session's.
     Watch(Arc<Core>, Arc<Hold>, Option<Line>),
-    /// What is left of a request is to be cleared.
+    /// A request is to be cancelled.
     Clear(Arc<Core>, Arc<Spec>, String),
 }
 
@@ -29,38 +29,38 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     agenda: Agenda<Job>,
-    /// How much is being cleared up, or will be.
+    /// How many clean-ups are in progress or scheduled.
     clearing: usize,
     is_started: bool,
     is_closed: bool,
 }
 
 impl Queue {
-    /// Has the lease of a hold renewed, or its end told, from `due` on.
+    /// From `due` on, renews the lease of a hold, or reports its end.
     pub fn keep(self: &Arc<Self>, core: &Arc<Core>, due: Instant, hold: Arc<Hold>) -> Id {
         self.start(core);
         self.add(None, due, Job::Keep(hold))
     }
 
-    /// Has a hold watched, from now on.
+    /// Watches a hold from now on.
     pub fn watch(self: &Arc<Self>, core: &Arc<Core>, hold: &Arc<Hold>, line: Option<Line>) {
         self.start(core);
         self.add(None, Instant::now(), Job::Watch(core.clone(), hold.clone(), line));
     }
 
-    /// Has a request cleared at `due`.
+    /// Cancels a request at `due`.
     pub fn clear(self: &Arc<Self>, core: Arc<Core>, due: Instant, spec: Arc<Spec>, owner: String) {
         self.start(&core);
         self.begin();
         self.add(None, due, Job::Clear(core, spec, owner));
     }
 
-    /// The job is not wanted any more.
+    /// Removes a job.
     pub fn drop_job(&self, id: Id) {
         locked(&self.state).agenda.remove(id);
     }
 
-    /// Something begins to be cleared up; [`Queue::end`] follows.
+    /// Counts a clean-up that begins; [`Queue::end`] must follow.
     pub fn begin(&self) {
         locked(&self.state).clearing += 1;
     }
@@ -70,7 +70,7 @@ impl Queue {
         self.news.notify_all();
     }
 
-    /// Waits until nothing is being cleared up. Returns false if that is not so at `end`.
+    /// Waits until no clean-up is in progress. Returns false if one still is at `end`.
     pub fn settle(&self, end: Instant) -> bool {
         let left = end.saturating_duration_since(Instant::now());
         let waited = self.news.wait_timeout_while(locked(&self.state), left, |state| state.clearing > 0);
@@ -115,7 +115,7 @@ impl Queue {
         }
     }
 
-    /// The next job when it is due; `None` when the factory is gone.
+    /// Waits for the next job that is due; `None` when the factory was dropped.
     fn next(&self) -> Option<(Id, Job)> {
         let mut state = locked(&self.state);
         while !state.is_closed {
@@ -131,7 +131,7 @@ impl Queue {
 }
 
 impl Core {
-    /// Renews the lease, or notices its end. Returns when to look again, if so.
+    /// Renews the lease, or notices that it has expired. Returns when to call this again, if necessary.
     fn keep(&self, hold: &Hold) -> Option<Instant> {
         if !hold.is_held() {
             return None;
@@ -161,7 +161,7 @@ impl Core {
         let mut last = Verdict::Null;
         for command in hold.spec.renew(&hold.owner) {
             let listen = SHORT.min(hold.left()).max(Duration::from_millis(1)) + hold.spec.replicas_time();
-            last = judge(self.pool.short(hold.spec.key(), &command, listen).said);
+            last = judge(self.pool.short(hold.spec.key(), &command, listen).reply);
             if !matches!(last, Verdict::Done(_)) {
                 break;
             }

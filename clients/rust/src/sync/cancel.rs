@@ -9,7 +9,7 @@ use super::{Guard, Lock};
 use crate::util::{locked, Wait, PATIENCE, SHORT};
 use crate::{Error, Result};
 
-/// Ends waits from another thread: those of the locks that were made with [`Lock::cancelled_by`].
+/// Ends waits from another thread: those of locks with [`Lock::cancelled_by`].
 ///
 /// ```no_run
 /// # let client = redis::Client::open("redis://127.0.0.1/").unwrap();
@@ -30,13 +30,13 @@ struct Inner {
 }
 
 impl Cancel {
-    /// One that is not cancelled yet.
+    /// Creates one that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends the waits that there are, and those that begin later. They return [`Error::Cancelled`], in two seconds at
-    /// most; what the server has not confirmed by then is cleared up in the background.
+    /// Ends current and later waits. They return [`Error::Cancelled`] within two seconds. If the server has not
+    /// confirmed the cancellation by then, it continues in the background.
     pub fn cancel(&self) {
         *locked(&self.0.is_cancelled) = true;
         self.0.news.notify_all();
@@ -48,10 +48,10 @@ impl Cancel {
     }
 }
 
-/// Where the thread that waits puts what has come of it. If nobody takes it out, the guard is dropped with it.
+/// Where the waiting thread stores its result. If the result is not used, its guard is dropped.
 type Slot = Arc<Mutex<Option<Result<Guard>>>>;
 
-/// Waits on a thread of its own, so that the caller can leave it alone with a server that is silent.
+/// Waits on a thread of its own, so that the caller can return if the server does not respond.
 pub(super) fn acquire(lock: &Lock, wait: Wait, cancel: &Cancel) -> Result<Guard> {
     let request = Request::new(lock);
     let ends_wait = request.spec.end_wait(&request.owner);
@@ -82,7 +82,7 @@ fn begin(lock: &Lock, request: Request, wait: Wait, cancel: &Cancel, slot: Slot)
     queue.begin();
     thread::spawn(move || {
         let result = request.run(wait);
-        // Under the lock, or the news could come between a look and a wait.
+        // With the mutex locked, so that no notification is missed between the check and the wait.
         let flag = locked(&cancel.0.is_cancelled);
         *locked(&slot) = Some(result);
         drop(flag);
@@ -92,7 +92,7 @@ fn begin(lock: &Lock, request: Request, wait: Wait, cancel: &Cancel, slot: Slot)
     });
 }
 
-/// Until there is a result, for some milliseconds: the request may not have come to the server yet.
+/// Waits for a result, for some milliseconds: the request may not have arrived at the server yet.
 fn nap<'a>(cancel: &'a Cancel, flag: MutexGuard<'a, bool>, slot: &Slot) -> MutexGuard<'a, bool> {
     let waited = cancel.0.news.wait_timeout_while(flag, Duration::from_millis(20), |_| locked(slot).is_none());
     waited.unwrap_or_else(PoisonError::into_inner).0

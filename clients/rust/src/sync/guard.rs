@@ -11,11 +11,11 @@ use crate::hold::Hold;
 use crate::util::{judge_release, SHORT};
 use crate::{Error, Result};
 
-/// A lock that is held, and renewed, until this is released or dropped.
+/// A lock that is held and renewed until the guard is released or dropped.
 ///
-/// Dropping it releases the lock as well as it can: in place if the server answers within about two seconds, else in
-/// the background until the lease is over. An error is not seen then, and a lock that was lost neither; so the error of
-/// who returns early by `?` is not masked.
+/// Dropping the guard releases the lock: at once if the server replies within about two seconds, otherwise in the
+/// background until the lease expires. Then neither an error nor a loss is reported, so that an early return by `?`
+/// keeps its own error.
 #[must_use = "a guard that is dropped at once holds nothing"]
 pub struct Guard {
     core: Arc<Core>,
@@ -25,7 +25,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `sent` is when the request was sent that was granted.
+    /// `sent` is when the granted request was sent.
     pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, sent: Instant, line: Option<Line>) -> Self {
         let spec = &hold.spec;
         let is_renewed = spec.renew && !spec.session;
@@ -42,7 +42,7 @@ impl Guard {
         Self { core, hold, job, is_released: false }
     }
 
-    /// The owner's name, a random one.
+    /// The random name of the owner.
     pub fn owner(&self) -> &str {
         &self.hold.owner
     }
@@ -57,31 +57,32 @@ impl Guard {
         self.hold.token
     }
 
-    /// How many permits of a semaphore it has; 1 of any lock.
+    /// How many permits of a semaphore it holds; 1 for a lock.
     pub fn permits(&self) -> u32 {
         self.hold.spec.permits
     }
 
-    /// Whether the lock is known to be lost: by the server's word, or because no renewal was confirmed for a lease.
+    /// Whether the lock is known to be lost: the server reported it, or the hold was not confirmed for as long as its
+    /// lease.
     pub fn is_lost(&self) -> bool {
         self.hold.is_lost()
     }
 
-    /// Releases the lock. While the server is out of reach it is asked again, for as long as the lease lasts.
+    /// Releases the lock. While the server cannot be reached this is repeated, for as long as the lease lasts.
     ///
     /// # Errors
     ///
-    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server was out
-    /// of reach until the lease was over, [`Refused`](Error::Refused).
+    /// [`NotHeld`](Error::NotHeld) if the lock was lost before, [`Connection`](Error::Connection) if the server could
+    /// not be reached until the lease expired, [`Refused`](Error::Refused).
     pub fn release(mut self) -> Result<()> {
         let mut releasing = self.stop();
         let end = Instant::now() + self.hold.left();
         super::request::repeat(&self.core, end, &mut |core| releasing.step(core));
-        // Who was told of the loss is not to be told that all was well, whatever the server still knew.
+        // After a reported loss the release must not succeed, whatever the server replied.
         releasing.last.and(if releasing.was_lost { Err(Error::NotHeld) } else { Ok(()) })
     }
 
-    /// From now on it is not renewed, and nobody is told of its loss. Returns what releases it.
+    /// Ends renewals, and reports no loss from now on. Returns what releases the lock.
     fn stop(&mut self) -> Releasing {
         self.is_released = true;
         self.job.into_iter().for_each(|job| self.core.queue.drop_job(job));
@@ -109,28 +110,28 @@ impl fmt::Debug for Guard {
 /// A release that may have to be sent more than once.
 struct Releasing {
     hold: Arc<Hold>,
-    /// Whether it was lost before: then it was not an earlier one that released it.
+    /// Whether it was lost before: then NOTHELD does not mean that an earlier release was executed.
     was_lost: bool,
-    /// Whether an earlier one may have got through.
+    /// Whether an earlier release may have been executed.
     repeated: bool,
     last: Result<()>,
 }
 
 impl Releasing {
-    /// Sends it. Returns whether there was an answer.
+    /// Sends the command. Returns whether there was a reply.
     fn step(&mut self, core: &Arc<Core>) -> bool {
         let (spec, owner) = (&self.hold.spec, &self.hold.owner);
         let answer = core.pool.short(spec.key(), &spec.release(owner), SHORT);
         self.repeated |= answer.unsure;
         let repeated = self.repeated && !self.was_lost && !self.hold.is_expired();
-        match judge_release(answer.said, repeated) {
+        match judge_release(answer.reply, repeated) {
             Err(error) => {
                 self.last = Err(error.into());
                 false
             }
             Ok(answered) => {
                 if matches!(answered, Err(Error::NotHeld)) {
-                    // One of several locks was lost; nothing of the others is to be left.
+                    // One key of a multi-key lock was lost: the others are released one by one.
                     for command in spec.release_each(owner) {
                         core.pool.short(spec.key(), &command, SHORT);
                     }

@@ -34,14 +34,14 @@ use pool::Pool;
 
 /// A factory of locks for threads.
 ///
-/// One thread renews the leases of all its locks; a [session](crate::Lock::session) and each key that is
-/// [watched](crate::Lock::watched) has one more.
+/// One thread renews all its locks; a [session](crate::Lock::session), and each key that is
+/// [watched](crate::Lock::watched), has one more.
 pub type Locks = Factory<Core>;
 
-/// A lock that such a factory makes.
+/// A lock of such a factory.
 pub type Lock = crate::Lock<Core>;
 
-/// What the locks of one factory share.
+/// What the locks of a factory share.
 pub struct Core {
     pool: Pool,
     max_block: Duration,
@@ -55,24 +55,24 @@ impl Drop for Core {
 }
 
 impl Locks {
-    /// Makes a factory; connections are made when they are needed.
+    /// Creates a factory; connections are opened when they are needed.
     pub fn new(settings: impl Into<Settings>) -> Self {
         let Settings { nodes, max_block } = settings.into();
         let queue = Arc::default();
         Self { core: Arc::new(Core { pool: Pool::new(nodes), max_block, queue }) }
     }
 
-    /// Waits until all that was given up or dropped is cleared up on the server, for at most `limit`; for the end of
-    /// a program. Returns whether it is.
+    /// Waits until everything that was given up or dropped is cleaned up on the server, for at most `limit`. Call it at
+    /// the end of a program. Returns whether the clean-up is complete.
     pub fn settle(&self, limit: Duration) -> bool {
         self.core.queue.settle(Instant::now() + limit)
     }
 }
 
 impl Lock {
-    /// Acquires the lock, and waits for it as long as it takes.
+    /// Acquires the lock, and waits for it without a limit.
     ///
-    /// While the server is out of reach it is asked again and again.
+    /// While the server cannot be reached, the request is sent again and again.
     ///
     /// # Errors
     ///
@@ -86,23 +86,24 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`NotAcquired`](crate::Error::NotAcquired) if it is not; [`Connection`](crate::Error::Connection) if the server
-    /// is out of reach; those of [`lock`](Lock::lock).
+    /// [`NotAcquired`](crate::Error::NotAcquired) if it is not free; [`Connection`](crate::Error::Connection) if the
+    /// server cannot be reached; those of [`lock`](Lock::lock).
     pub fn try_lock(&self) -> Result<Guard> {
         self.acquire(Wait::at_most(Duration::ZERO))
     }
 
-    /// Acquires the lock, and waits for it at most this long.
+    /// Acquires the lock, and waits for it for this time at most.
     ///
     /// # Errors
     ///
-    /// [`NotAcquired`](crate::Error::NotAcquired) if it was not free in time, [`Connection`](crate::Error::Connection)
-    /// if the server was out of reach then; those of [`lock`](Lock::lock). Nothing of the request is left.
+    /// [`NotAcquired`](crate::Error::NotAcquired) if it could not be acquired in time,
+    /// [`Connection`](crate::Error::Connection) if the server could not be reached then; those of [`lock`](Lock::lock).
+    /// Nothing of the request is left on the server.
     pub fn lock_for(&self, time: Duration) -> Result<Guard> {
         self.acquire(Wait::at_most(time))
     }
 
-    /// Waits of this lock end when `cancel` says so. Each of them has a thread of its own then.
+    /// [`Cancel::cancel`] ends the waits of this lock. Each of them then has a thread of its own.
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self

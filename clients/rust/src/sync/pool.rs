@@ -1,4 +1,4 @@
-//! Connections of our own, each used by one request at a time, and kept for the next.
+//! The crate's own connections. Each is used by one request at a time, and kept for the next one.
 
 use std::collections::HashMap;
 use std::sync::mpsc;
@@ -16,23 +16,23 @@ pub(crate) struct Pool {
     idle: Mutex<HashMap<Name, Vec<Connection>>>,
 }
 
-/// What has become of a command.
+/// The result of a command.
 pub(crate) struct Answer {
-    pub said: RedisResult<Value>,
-    /// The connection that it came from, if it is of further use.
+    pub reply: RedisResult<Value>,
+    /// The connection of the reply, if it can be used again.
     pub line: Option<Line>,
-    /// Whether it was sent, now or before, without a reply.
+    /// Whether the command was sent, now or before, without a reply.
     pub unsure: bool,
 }
 
-/// A connection and the node that it leads to.
+/// A connection, and its node.
 pub(crate) struct Line {
     name: Name,
     connection: Connection,
 }
 
 impl Line {
-    /// Sends a command, and listens for its reply for so long. After an error of the connection's it is of no more use.
+    /// Sends a command, and waits for its reply for `listen`. After a connection error it cannot be used any more.
     pub fn ask(&mut self, command: &Cmd, listen: Duration) -> RedisResult<Value> {
         self.connection.set_read_timeout(Some(listen))?;
         self.connection.set_write_timeout(Some(SHORT))?;
@@ -45,17 +45,17 @@ impl Pool {
         Self { nodes, idle: Mutex::default() }
     }
 
-    /// Sends a command to the node of `key`, and listens for its reply for so long.
+    /// Sends a command to the node of `key`, and waits for its reply for `listen`.
     pub fn call(&self, key: &[u8], command: &Cmd, listen: Duration) -> Answer {
         let mut unsure = false;
         let mut target = match self.target(key) {
             Ok(target) => target,
-            Err(error) => return Answer { said: Err(error), line: None, unsure },
+            Err(error) => return Answer { reply: Err(error), line: None, unsure },
         };
         let mut left = REDIRECTIONS;
         loop {
-            let (said, line) = self.ask(&target, command, listen, &mut unsure);
-            let Err(error) = &said else { return Answer { said, line, unsure } };
+            let (reply, line) = self.ask(&target, command, listen, &mut unsure);
+            let Err(error) = &reply else { return Answer { reply, line, unsure } };
             match self.nodes.redirected(key, error).filter(|_| left > 0) {
                 Some(other) => {
                     line.into_iter().for_each(|line| self.keep(line));
@@ -63,9 +63,9 @@ impl Pool {
                 }
                 None if again(error) => {
                     self.forget(&target.name);
-                    return Answer { said, line: None, unsure };
+                    return Answer { reply, line: None, unsure };
                 }
-                None => return Answer { said, line, unsure },
+                None => return Answer { reply, line, unsure },
             }
         }
     }
@@ -101,20 +101,20 @@ impl Pool {
         let kept = locked(&self.idle).get_mut(&target.name).and_then(Vec::pop);
         if let Some(connection) = kept {
             let mut line = Line { name: target.name.clone(), connection };
-            let said = self.say(&mut line, target, command, listen, unsure);
-            // A connection that was closed while nobody needed it says nothing about the server.
-            if !said.as_ref().is_err_and(|error| error.is_connection_dropped()) {
-                return (said, Some(line));
+            let reply = self.send(&mut line, target, command, listen, unsure);
+            // An idle connection that was closed shows nothing about the state of the server.
+            if !reply.as_ref().is_err_and(|error| error.is_connection_dropped()) {
+                return (reply, Some(line));
             }
             locked(&self.idle).remove(&target.name);
         }
         match self.connect(&target.name, listen.min(SHORT)) {
             Err(error) => (Err(error), None),
-            Ok(mut line) => (self.say(&mut line, target, command, listen, unsure), Some(line)),
+            Ok(mut line) => (self.send(&mut line, target, command, listen, unsure), Some(line)),
         }
     }
 
-    fn say(
+    fn send(
         &self,
         line: &mut Line,
         target: &Target,
@@ -125,9 +125,9 @@ impl Pool {
         if target.asking {
             line.ask(&cmd("ASKING"), SHORT)?;
         }
-        let said = line.ask(command, listen);
-        *unsure |= said.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse));
-        said
+        let reply = line.ask(command, listen);
+        *unsure |= reply.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse));
+        reply
     }
 
     fn connect(&self, name: &Name, limit: Duration) -> RedisResult<Line> {
@@ -154,7 +154,7 @@ impl Pool {
     }
 }
 
-/// Asks one of the cluster's nodes after the other who has which slots.
+/// Queries the nodes of the cluster for its slots, one after the other until one replies.
 fn look_up(slots: &Slots) -> RedisResult<()> {
     let mut last = Err((ErrorKind::InvalidClientConfig, "no node of the cluster is named").into());
     for client in slots.candidates() {
@@ -172,14 +172,14 @@ fn slots_of(client: &Client) -> RedisResult<Value> {
     cmd("CLUSTER").arg("SLOTS").query(&mut connection)
 }
 
-/// What `ask` finds out, if it does so in time: redis-rs waits for a silent Sentinel without an end.
+/// The result of `ask`, if it returns in time: redis-rs has no time-out for a Sentinel that does not respond.
 fn in_time<T: Send + 'static>(
     limit: Duration,
     ask: impl FnOnce() -> RedisResult<T> + Send + 'static,
 ) -> RedisResult<T> {
-    let (tell, hear) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        let _ = tell.send(ask());
+        let _ = sender.send(ask());
     });
-    hear.recv_timeout(limit).unwrap_or_else(|_| Err(timed_out("no Sentinel has answered in time")))
+    receiver.recv_timeout(limit).unwrap_or_else(|_| Err(timed_out("no Sentinel has replied in time")))
 }

@@ -13,14 +13,14 @@ use crate::spec::{Kind, Spec};
 use crate::util::{in_the_end, judge, Call, Pause, Verdict, Wait, LATER, PATIENCE, SHORT};
 use crate::{Error, Result};
 
-/// The wish of one owner for a lock.
+/// One owner's request for a lock.
 pub(super) struct Request {
     core: Arc<Core>,
     pub spec: Arc<Spec>,
     pub owner: String,
     on_lost: Option<OnLost>,
     cancel: Option<super::Cancel>,
-    /// Whether something was sent of which nobody knows what has become.
+    /// Whether a request was sent whose result is not known.
     unsure: bool,
 }
 
@@ -36,7 +36,7 @@ impl Request {
         }
     }
 
-    /// Asks until there is an end to it. If that is an error, nothing is left of the request, or soon.
+    /// Repeats the request until it ends. After an error, nothing of it is left on the server, or soon.
     pub fn run(mut self, wait: Wait) -> Result<Guard> {
         let mut pause = Pause::new();
         loop {
@@ -47,12 +47,12 @@ impl Request {
             let call = wait.next_call(self.core.max_block, self.spec.kind == Kind::Fair);
             let sent = Instant::now();
             let answer = self.ask(&call);
-            match judge(answer.said) {
+            match judge(answer.reply) {
                 Verdict::Done(granted) => return Ok(self.granted(granted, sent, answer.line)),
                 Verdict::Never(error) => return self.fail(error.into()),
                 Verdict::Null => {
                     answer.line.into_iter().for_each(|line| self.core.pool.keep(line));
-                    if wait.is_over() {
+                    if wait.has_timed_out() {
                         return self.fail(Error::NotAcquired);
                     }
                     pause = Pause::new();
@@ -92,7 +92,7 @@ impl Request {
     }
 }
 
-/// Sees to it that nothing is left of a request: here for some time, and then in the background.
+/// Cancels a request on the server: here for a limited time, and then in the background.
 fn give_up(core: &Arc<Core>, spec: Arc<Spec>, owner: String) {
     let later = (spec.clone(), owner.clone());
     let lease = spec.lease;
@@ -101,25 +101,25 @@ fn give_up(core: &Arc<Core>, spec: Arc<Spec>, owner: String) {
 }
 
 impl Core {
-    /// Ends a wait, or gives back what has come of it. Returns whether the server has answered.
+    /// Ends a wait, or releases the hold. Returns whether the server has replied.
     pub(super) fn clear(&self, spec: &Spec, owner: &str) -> bool {
-        let said = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).said;
-        let said = match judge(said) {
+        let reply = self.pool.short(spec.key(), &spec.cancel(owner), SHORT).reply;
+        let reply = match judge(reply) {
             Verdict::Done(0) if spec.kind == Kind::Multi => {
-                self.pool.short(spec.key(), &spec.release(owner), SHORT).said
+                self.pool.short(spec.key(), &spec.release(owner), SHORT).reply
             }
             Verdict::Again(_) => return false,
             _ => return true,
         };
-        !matches!(judge(said), Verdict::Again(_))
+        !matches!(judge(reply), Verdict::Again(_))
     }
 
-    /// The same once more, after what the network has held back has come.
+    /// The same once more a little later, when a request that was delayed by the network has arrived.
     pub(super) fn clear_later(self: &Arc<Self>, spec: Arc<Spec>, owner: String) {
         self.queue.clear(self.clone(), Instant::now() + LATER, spec, owner);
     }
 
-    /// Repeats `step` until it returns true: for `here` in place, then on a thread, and no longer than `all` together.
+    /// Repeats `step` until it returns true: for `here` on this thread, then on a new one, and for `all` in total.
     pub(super) fn persist(
         self: &Arc<Self>,
         here: Duration,

@@ -1,4 +1,4 @@
-//! Threads that hear from the server when a lock is lost. That of a session is also what keeps its connection.
+//! Threads that wait for the server's notification of a loss. For a session, this also maintains the connection.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,9 +32,9 @@ impl Watch {
         let mut pause = Pause::new();
         while self.hold.is_held() {
             let (since, (block, listen)) = (Instant::now(), self.hold.watch_times(self.core.max_block));
-            let said = self.once(block, listen);
-            match self.hold.watched(said, since, block) {
-                Watched::Over => break,
+            let reply = self.once(block, listen);
+            match self.hold.watched(reply, since, block) {
+                Watched::Ended => break,
                 Watched::Still => pause = Pause::new(),
                 Watched::Again => {
                     self.line = None;
@@ -58,7 +58,7 @@ impl Watch {
             None => {
                 let answer = self.core.pool.call(&hold.spec.keys[self.key], &command, listen);
                 self.line = answer.line;
-                answer.said
+                answer.reply
             }
         }
     }
@@ -77,7 +77,7 @@ impl Watch {
                 Some(line) => drop(line.ask(&command, short)?),
                 None => {
                     let answer = self.core.pool.call(self.hold.spec.key(), &command, short);
-                    answer.said?;
+                    answer.reply?;
                     line = answer.line;
                 }
             }

@@ -1,4 +1,5 @@
-//! A server with the module, which ends with the test. `SERVER` and `MODULE` name them; `make test-client-rust` does.
+//! A server with the module, which ends with the test. `SERVER` and `MODULE` are their paths, set by `make
+//! test-client-rust`.
 
 use std::env::var;
 use std::net::TcpListener;
@@ -21,15 +22,15 @@ impl Server {
         Self::with(Vec::new)
     }
 
-    /// With more arguments for the server's program, which are asked for anew at each try.
+    /// With more arguments for the server's program; `arguments` is called for each attempt.
     pub fn with(arguments: impl Fn() -> Vec<String>) -> Self {
         (0..10).find_map(|_| Self::on(free_port(), arguments())).expect("no server has started on ten ports")
     }
 
-    /// `None` if its process has ended, as it does when somebody else has taken one of its ports meanwhile.
+    /// `None` if its process has ended, as it does when another process has taken one of its ports.
     fn on(port: u16, arguments: Vec<String>) -> Option<Self> {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
-        let module = var("MODULE").expect("MODULE has to name lock.so: say make test-client-rust");
+        let module = var("MODULE").expect("MODULE must be the path of lock.so: use make test-client-rust");
         let program = var("SERVER").unwrap_or_else(|_| "redis-server".into());
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("lock-so-{}-{number}", std::process::id()));
@@ -47,7 +48,7 @@ impl Server {
             if process.try_wait().unwrap().is_some() {
                 return Some(None);
             }
-            // What listens there may be somebody else's.
+            // Another process may listen there.
             let mut own = client.get_connection_with_timeout(Duration::from_secs(1)).ok()?;
             let info: String = redis::cmd("INFO").arg("server").query(&mut own).ok()?;
             info.contains(&ours).then_some(Some(own))
@@ -63,25 +64,25 @@ impl Server {
         command.arg(&words[1..]).query(&mut self.own).unwrap()
     }
 
-    /// Until so many wait in the server.
+    /// Waits until the server has this number of waiters.
     pub fn waiters(&mut self, count: usize) {
         self.shows(&format!("lock_waiters:{count}"));
     }
 
-    /// Until `INFO lock` has this line.
+    /// Waits until `INFO lock` has this line.
     pub fn shows(&mut self, line: &str) {
         let wanted = format!("\n{line}\r");
         until(line, || self.say::<String>(&["INFO", "lock"]).contains(&wanted).then_some(()));
     }
 
-    /// Until nobody has the lock, or waits for it.
+    /// Waits until the lock has neither holders nor waiters.
     pub fn free(&mut self, key: &str) {
         until("the lock to be free", || {
             (self.say::<redis::Value>(&["LOCK.INFO", key]) == redis::Value::Nil).then_some(())
         });
     }
 
-    /// Closes the connections that are idle, but for the test's own.
+    /// Closes idle connections, except the test's own.
     pub fn cut_idle(&mut self) {
         for client in self.say::<String>(&["CLIENT", "LIST"]).lines() {
             if client.contains(" flags=N ") && !client.contains(" cmd=client|list ") {
@@ -104,12 +105,12 @@ impl Drop for Server {
     }
 }
 
-/// One that nobody listens on now.
+/// A port on which no process listens now.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// What `look` finds, as soon as it finds something.
+/// Calls `look` until it returns something.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(20);
     loop {

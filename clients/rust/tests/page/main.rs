@@ -1,4 +1,4 @@
-//! The examples of docs/clients/rust.md, word by word.
+//! The examples of docs/clients/rust.md, verbatim.
 #![cfg(all(feature = "sync", feature = "tokio"))]
 
 #[path = "../common/mod.rs"]
@@ -34,7 +34,7 @@ fn the_page_has_what_is_tested_here() {
 }
 
 #[test]
-fn by_the_package_and_by_the_library_they_exclude_each_other() {
+fn a_lock_of_the_package_excludes_one_of_the_library() {
     let mut server = Server::start();
     server.say::<u32>(&["LOCK.ACQUIRE", "report", "holder"]);
     let client = server.client.clone();
@@ -48,7 +48,7 @@ fn by_the_package_and_by_the_library_they_exclude_each_other() {
     server.free("report");
 }
 
-/// Waits are given up while the lock is handed to and fro.
+/// Waits are given up while another client acquires and releases the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn giving_up_leaves_nothing() {
     let mut server = Server::start();
@@ -86,7 +86,7 @@ async fn giving_up_leaves_nothing() {
     server.free("a");
 }
 
-/// Three masters, each with a third of the slots, in their order.
+/// Three masters, each with a third of the slots, in order.
 fn cluster() -> Vec<Server> {
     let arguments = || ["--cluster-enabled", "yes", "--cluster-port", &free_port().to_string()].map(Into::into).into();
     let mut nodes: Vec<Server> = (0..3).map(|_| Server::with(arguments)).collect();
@@ -115,7 +115,7 @@ fn port(server: &Server) -> u16 {
 }
 
 #[test]
-fn a_command_that_is_routed_finds_its_node_at_once() {
+fn a_routed_command_is_sent_to_its_node_at_once() {
     let mut nodes = cluster();
     let client = ClusterClient::new(vec![format!("redis://127.0.0.1:{}/", port(&nodes[0]))]).unwrap();
     let mut connection = client.get_connection().unwrap();
