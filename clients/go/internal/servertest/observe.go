@@ -17,7 +17,7 @@ func Eventually(t *testing.T, what string, isSo func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !isSo(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for: %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

@@ -117,7 +117,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < end, "waited for {what} in vain");
+        assert!(Instant::now() < end, "timed out waiting for {what}");
         std::thread::yield_now();
     }
 }
